@@ -1,0 +1,166 @@
+// Package agent is one node's part in a job: it joins, agrees with the others on
+// worlds, and starts and stops the workers of each.
+//
+// One goroutine owns the Machine, which is the state; Machine.Decide takes an
+// event and says what to do, without doing it. Everything that touches the
+// world outside (the store, the workers, the network, the disk) is an effect
+// behind an interface below, runs in a goroutine of its own, and comes back
+// as an event.
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Config is what this node was told.
+type Config struct {
+	Job   rendezvous.Job  // as this agent would make it: Name, Limits, Slots, Base, Rules, Made
+	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
+
+	Node      string // name that is wanted
+	NodeGiven bool   // by --node: no other will do
+	Address   string // host:port of the listener, that other nodes dial
+	Host      string // of the address
+	Machine   string // boot id
+
+	LeaseTTL       time.Duration
+	ConnectTimeout time.Duration // for the first contact; 0: none
+	StoreCutLimit  time.Duration
+	WaitTimeout    time.Duration // 0: none
+	LogDir         string        // as shown to the user
+	Hint           string        // how to bring more nodes, shown once while some are missing
+	Times          rendezvous.Times
+}
+
+// Deps is everything outside.
+type Deps struct {
+	Store   keys.Store
+	Workers Workers
+	Peers   Peers
+	Disk    Disk
+	Saves   Saves
+	Say     func(Line) // what the user is told, in order
+}
+
+// Workers starts and stops the process groups of this node.
+type Workers interface {
+	// Open tells it its node's name, once, before everything else; it answers where logs go.
+	Open(node string, job rendezvous.Job) (logs string, err error)
+	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is left.
+	Sweep(ctx context.Context) error
+	// Start starts one worker for each slot. Exits come as they happen, one for each, until done
+	// is closed because nothing of the group is left.
+	Start(ctx context.Context, s Start) (Group, error)
+	// Ports finds free ports on host for the workers of one generation: two for the master and
+	// one for each slot, outside the range that the kernel hands out.
+	Ports(n int) ([]int, error)
+}
+
+// Start is what a generation's workers are told.
+type Start struct {
+	World     rendezvous.World
+	Rank      int // of this node
+	Node      string
+	Ports     []int
+	Endpoints []string
+	Resume    Resume
+}
+
+// Resume is the checkpoint as it lies on this node's disk.
+type Resume struct {
+	From    string // "" : none
+	Step    *int64
+	Samples *int64
+}
+
+// Group is the workers of one generation on this node.
+type Group interface {
+	Exits() <-chan WorkerExit
+	// Ask asks the workers to save and end: drain file, then SIGTERM.
+	Ask(reason string, grace time.Duration) error
+	// Stop ends them: SIGTERM, grace, SIGKILL. nil only when nothing of the group is left, which
+	// is what Ready rests on.
+	Stop(ctx context.Context, grace time.Duration) error
+	Done() <-chan struct{}
+}
+
+// WorkerExit is the end of one worker.
+type WorkerExit struct {
+	LocalRank int
+	Code      int    // 128+N for a signal
+	Signal    string // "SIGKILL", or ""
+	Ours      bool   // it was asked or signalled by us: never a failure
+	Message   string // last words
+}
+
+// Peers is the other agents.
+type Peers interface {
+	// Open lets it prove that it belongs to the job, and answer those who prove the same.
+	Open(secret []byte, job keys.Job, uid keys.UID)
+	// Probe dials a node once, with a deadline of its own.
+	Probe(ctx context.Context, to membership.Ref) membership.Answer
+	// Holds asks a watcher whether it still suspects about.
+	Holds(ctx context.Context, watcher, about membership.Ref) bool
+	// Watch sets the nodes whose heartbeats are watched; what is seen comes out of Signals.
+	Watch(refs []membership.Ref)
+	Signals() <-chan Signal
+	// Tell says who this agent is, to those who dial it. Its heartbeats say that the owner of the
+	// state is alive: they stop when Tell is not called for a while.
+	Tell(h Hello)
+}
+
+// Hello is what this agent answers.
+type Hello struct {
+	UID         keys.UID
+	Node        string
+	Incarnation membership.Incarnation
+	Generation  keys.Generation
+	Failed      bool
+	Ended       bool
+	Suspects    []membership.Ref // that it suspects now
+}
+
+// Signal is what the watch over other nodes saw.
+type Signal struct {
+	About      membership.Ref
+	Sign       membership.Sign // "" : it answers again
+	Answer     membership.Answer
+	Silent     time.Duration
+	Generation keys.Generation // the largest that any peer told of
+}
+
+// Disk is what this node keeps.
+type Disk interface {
+	// Lock takes the lock of node and job; ErrLocked while another agent of this host has it.
+	Lock(node string) (unlock func(), err error)
+	// HostID is random, kept in the state directory: same id, same locks.
+	HostID() string
+	// Seen and SetSeen are the highest generation that the node ever saw, fsynced.
+	Seen(node string) (keys.Generation, error)
+	SetSeen(node string, g keys.Generation) error
+}
+
+// Saves captures, commits and fetches checkpoints.
+type Saves interface {
+	// Open begins to capture what the workers of w write; rank0 says whether this node captures.
+	Open(w rendezvous.World, rank0 bool)
+	// Close ends the captures of every generation up to g; with last it first takes, replicates
+	// and commits what the workers left complete. It returns when nothing is under way.
+	Close(ctx context.Context, g keys.Generation, last bool) error
+	// Prepare has the resume checkpoint of w on this disk, verified.
+	Prepare(ctx context.Context, w rendezvous.World) (Resume, error)
+	// Join tells it who this node is now.
+	Join(n membership.Node, uid keys.UID)
+}
+
+// Line is one thing that the user is told on stderr.
+type Line struct {
+	Text  string
+	Raw   bool // printed without the "elastic: " in front
+	Error bool
+}

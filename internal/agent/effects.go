@@ -1,0 +1,261 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// do carries out one action. Everything that waits runs beside the loop.
+func (l *loop) do(ctx context.Context, a Action) {
+	switch a := a.(type) {
+	case Enter:
+		l.effect(ctx, func(ctx context.Context) Event { return l.enter(ctx, a.Again) })
+	case Forget:
+		l.forget(ctx, a.Lease)
+	case Follow:
+		l.followScope(ctx, l.door.node, a.Scope)
+	case Read:
+		l.effect(ctx, func(ctx context.Context) Event {
+			return Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.door.node), Asked: true}
+		})
+	case Register:
+		l.effect(ctx, func(ctx context.Context) Event { return l.register(ctx, a) })
+	case Take:
+		l.effect(ctx, func(ctx context.Context) Event {
+			w, err := l.take(ctx, a)
+			return Stepped{w, err}
+		})
+	case GetReady:
+		l.effect(ctx, func(ctx context.Context) Event { return l.getReady(ctx, a) })
+	case StartWorkers:
+		l.effect(ctx, func(ctx context.Context) Event { return l.startWorkers(ctx, a.Start) })
+	case HaltWorkers:
+		l.haltWorkers(ctx, a)
+	case CloseSaves:
+		l.effect(ctx, func(ctx context.Context) Event {
+			return Closed{a.Generation, l.Saves.Close(ctx, a.Generation, a.Last)}
+		})
+	case ReportExit:
+		l.effect(ctx, func(ctx context.Context) Event { return l.reportExit(ctx, a) })
+	case ReportFailure:
+		l.effect(ctx, func(ctx context.Context) Event {
+			return Reported{Slot: "failure", Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failure)}
+		})
+	case Probe:
+		l.effect(ctx, func(ctx context.Context) Event { return l.probe(ctx, a) })
+	case WatchNodes:
+		l.Peers.Watch(a.Refs)
+	case Suspect:
+		l.effect(ctx, func(ctx context.Context) Event {
+			return Wrote{"suspect/" + string(a.Suspicion.Incarnation), l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)}
+		})
+	case Clear:
+		l.effect(ctx, func(ctx context.Context) Event {
+			return Wrote{"clear/" + string(a.About), l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation)}
+		})
+	case SayHello:
+		l.hello = a.Hello
+	case Leave:
+		l.effect(ctx, func(ctx context.Context) Event { return Left{l.sayGoodbye(ctx, a)} })
+	case Say:
+		l.Say(a.Line)
+	case Wake:
+		l.wake.Reset(max(0, time.Until(a.At)))
+	}
+}
+
+// forget stops renewing a lease and gives it back, if the store answers in a second.
+func (l *loop) forget(ctx context.Context, lease keys.Lease) {
+	if cancel := l.renew[lease]; cancel != nil {
+		cancel()
+		delete(l.renew, lease)
+	}
+	if lease == 0 {
+		return
+	}
+	l.effects.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		l.revoke(ctx, lease)
+	})
+}
+
+// revoke gives a lease back. An error is no loss: the lease then ends by itself.
+func (l *loop) revoke(ctx context.Context, lease keys.Lease) { _ = l.Store.Revoke(ctx, lease) }
+
+func (l *loop) register(ctx context.Context, a Register) Event {
+	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
+	if err != nil {
+		return Registered{Err: err}
+	}
+	a.Node.Lease = lease
+	rev, err := l.registry.Reregister(ctx, a.Node, a.WorldRev)
+	if err != nil {
+		l.revoke(ctx, lease)
+		return Registered{Err: err}
+	}
+	return Registered{Lease: lease, Rev: rev, TTL: ttl}
+}
+
+// take makes a step true.
+func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
+	switch step := a.Step.(type) {
+	case rendezvous.Propose:
+		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
+		if err == nil {
+			for _, x := range step.Evicted { // its renewals would go on succeeding
+				if n := a.Seen.Node(x.Node); n != nil {
+					l.revoke(ctx, n.Lease)
+				}
+			}
+		}
+		return w, err
+	case rendezvous.Enter:
+		return l.requests.Enter(ctx, &a.Seen, a.Me, step)
+	case rendezvous.Run:
+		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Forming)
+	case rendezvous.Finish:
+		return l.requests.Finish(ctx, &a.Seen, step)
+	case rendezvous.End:
+		return l.requests.End(ctx, &a.Seen, step)
+	}
+	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
+}
+
+// getReady has what the generation needs on this node, and only then says so. The generation is
+// on disk before: an older one is refused by this node from here on.
+func (l *loop) getReady(ctx context.Context, a GetReady) Event {
+	fail := func(err error) Event { return Readied{Generation: a.World.Generation, Err: err} }
+	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
+		return fail(err)
+	}
+	r := Readied{Generation: a.World.Generation}
+	if a.Member {
+		var err error
+		if r.Resume, err = l.Saves.Prepare(ctx, a.World); err != nil {
+			return fail(err)
+		}
+		if r.Ports, err = l.Workers.Ports(2 + a.World.Slots); err != nil {
+			return fail(err)
+		}
+	}
+	err := l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: l.Host, Ports: r.Ports, StopMS: a.StopMS})
+	if err != nil {
+		return fail(err)
+	}
+	return r
+}
+
+func (l *loop) startWorkers(ctx context.Context, s Start) Event {
+	g := s.World.Generation
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var err error
+	if s.Endpoints, err = l.requests.Endpoints(short, &s.World); err != nil {
+		s.Endpoints = nil // most programs need none; those who do say so
+	}
+	l.Saves.Open(s.World, s.Rank == 0)
+	group, err := l.Workers.Start(ctx, s)
+	if err != nil {
+		code := 125
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			code = coded.ExitCode()
+		}
+		return Started{Generation: g, Err: err, Code: code}
+	}
+	l.effects.Go(func() {
+		for x := range group.Exits() {
+			l.send(ctx, Exited{g, x})
+		}
+		<-group.Done()
+		l.send(ctx, Halted{Generation: g})
+	})
+	return Started{Generation: g, Group: group}
+}
+
+// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
+// is told by the group itself.
+func (l *loop) haltWorkers(ctx context.Context, a HaltWorkers) {
+	if cancel := l.halts[a.Gen]; cancel != nil {
+		cancel()
+	}
+	// Not bound to the agent's end: nothing of the job outlives it.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.halts[a.Gen] = cancel
+	l.effects.Go(func() {
+		defer cancel()
+		if a.How == asked {
+			if err := a.Group.Ask(a.Reason, a.Grace); err == nil {
+				select {
+				case <-a.Group.Done():
+					return
+				case <-ctx.Done():
+					return
+				case <-time.After(a.Grace):
+				}
+			}
+			a.Grace = soon
+		}
+		_ = a.Group.Stop(ctx, a.Grace) // returns early only when overtaken
+	})
+}
+
+func (l *loop) reportExit(ctx context.Context, a ReportExit) Event {
+	r := Reported{Slot: "exit", Generation: a.World.Generation, Exit: a.Exit}
+	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, a.Seen, a.Exit)
+	if !rendezvous.Moved(r.Err) {
+		return r
+	}
+	// An earlier life of this agent may have written one: the next try names its revision.
+	if read, err := l.Store.Get(ctx, l.Job.Name.Exit(a.World.Generation, a.Node), ""); err == nil && read.One() != nil {
+		r.Rev = read.One().Rev
+	}
+	return r
+}
+
+func (l *loop) probe(ctx context.Context, a Probe) Event {
+	p := Probed{About: a.About}
+	holds := make([]bool, len(a.Watchers))
+	var all = make(chan struct{}, len(a.Watchers))
+	for i, w := range a.Watchers {
+		go func() { holds[i] = l.Peers.Holds(ctx, w, a.About); all <- struct{}{} }()
+	}
+	p.Answer = l.Peers.Probe(ctx, a.About)
+	for range a.Watchers {
+		<-all
+	}
+	for i, w := range a.Watchers {
+		if holds[i] {
+			p.Holds = append(p.Holds, w.Node)
+		}
+	}
+	return p
+}
+
+func (l *loop) sayGoodbye(ctx context.Context, a Leave) error {
+	if a.Quick {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
+	if a.Stop != nil {
+		seen := *a.Stop
+		wish := seen.Wish
+		wish.Stop, wish.By = seen.Job.Attempt, "stop"
+		if _, err := l.requests.Ask(ctx, &seen, wish); err != nil && !rendezvous.Moved(err) {
+			return err
+		}
+		end := rendezvous.End{Phase: rendezvous.Stopped,
+			Outcome: rendezvous.Outcome{Code: 130, Source: "operator", Message: "its last node was interrupted"}}
+		if _, err := l.requests.End(ctx, &seen, end); err != nil && !rendezvous.Moved(err) {
+			return err
+		}
+	}
+	return l.registry.Leave(ctx, a.Me, a.Generation, a.Why)
+}

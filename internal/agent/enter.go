@@ -1,0 +1,276 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+var (
+	// ErrLocked: another agent of this host has the node's name.
+	ErrLocked = errors.New("held by another agent of this host")
+	// ErrNoStore: the store did not answer within the connect timeout.
+	ErrNoStore = errors.New("the server does not answer")
+)
+
+// NameTaken: the name that was given is alive elsewhere.
+type NameTaken struct{ Node, Where string }
+
+func (e *NameTaken) Error() string {
+	return fmt.Sprintf("node %s is already here: %s", e.Node, e.Where)
+}
+
+// Differs: settings that were given are not the job's.
+type Differs struct{ Settings []Setting }
+
+// Setting is one of them.
+type Setting struct{ Flag, Job, Yours string }
+
+func (e *Differs) Error() string {
+	var s []string
+	for _, d := range e.Settings {
+		s = append(s, fmt.Sprintf("--%s=%s: the job has %s", d.Flag, d.Yours, d.Job))
+	}
+	return strings.Join(s, "; ")
+}
+
+// door is what the agent keeps from one entering to the next.
+type door struct {
+	node    string
+	unlock  func()
+	logs    string
+	uid     keys.UID
+	ended   int64 // the ended world that was there when this agent came
+	first   bool  // the first read is done
+	greeted bool
+}
+
+func (d *door) close() {
+	if d.unlock != nil {
+		d.unlock()
+	}
+}
+
+// enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has no
+// worker and no registration.
+func (l *loop) enter(ctx context.Context, again bool) Event {
+	limit := ctx
+	if !again && l.ConnectTimeout > 0 {
+		var cancel context.CancelFunc
+		limit, cancel = context.WithTimeout(ctx, l.ConnectTimeout)
+		defer cancel()
+	}
+	if err := l.Workers.Sweep(ctx); err != nil {
+		return over(125, fmt.Errorf("end what an earlier agent left: %w", err))
+	}
+	var last error
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		e, err := l.tryEnter(limit)
+		if e != nil {
+			return *e
+		}
+		if err != nil && !rendezvous.Moved(err) {
+			last = err
+		} else {
+			last = nil
+		}
+		if keys.Refused(err) || errors.Is(err, keys.ErrNewerFormat) {
+			return over(1, err)
+		}
+		select {
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return nil
+			}
+			return over(124, fmt.Errorf("%w: %w", ErrNoStore, last))
+		case <-time.After(wait):
+		}
+	}
+}
+
+func over(status int, err error) Entered { return Entered{Over: &Result{Status: status, Err: err}} }
+
+// tryEnter goes once from a read of the job to a registration. Nothing, or keys.ErrMoved: once more.
+func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
+	s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
+	if err != nil {
+		return nil, err
+	}
+	done := func(e Entered) (*Entered, error) { return &e, nil }
+	if !l.door.first {
+		l.door.first = true
+		if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
+			l.door.ended = s.World.Rev
+		}
+	}
+	if s.Job == nil {
+		if l.door.uid != "" {
+			return nil, fmt.Errorf("job %s is no longer in the store", l.Job.Name) // trouble: waited for
+		}
+		j := l.Job
+		j.UID, j.Attempt, j.Time = keys.UID(rand.Text()), 1, time.Now()
+		return nil, l.requests.Create(ctx, j)
+	}
+	if l.door.uid != "" && s.Job.UID != l.door.uid {
+		return nil, fmt.Errorf("the store holds another job %s", l.Job.Name)
+	}
+	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
+		switch {
+		case w.Phase == rendezvous.Done:
+			e := over(0, nil)
+			if l.door.uid == "" {
+				e.Lines = []string{fmt.Sprintf("job %s is done already", l.Job.Name)}
+			}
+			return done(e)
+		case w.Rev == l.door.ended:
+			j := l.Job
+			j.Time = time.Now()
+			return nil, l.requests.Reopen(ctx, &s, j)
+		}
+		return done(over(w.Outcome.Code, nil))
+	}
+	if l.door.uid == "" {
+		if diff := l.differs(s.Job); len(diff) > 0 {
+			return done(over(2, &Differs{diff}))
+		}
+	}
+	replaces, e, err := l.claim(ctx, &s)
+	if e != nil || err != nil {
+		return e, err
+	}
+	if !l.met {
+		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+	}
+	return l.join(ctx, &s, replaces)
+}
+
+// join registers this node, as a new incarnation on a lease of its own.
+func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces membership.Incarnation) (*Entered, error) {
+	seen, err := l.Disk.Seen(l.door.node)
+	if err != nil {
+		e := over(125, err)
+		return &e, nil
+	}
+	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
+	if err != nil {
+		return nil, err
+	}
+	n := membership.Node{
+		Ref:     membership.Ref{Node: l.door.node, Incarnation: membership.NewIncarnation(), Address: l.Address},
+		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, Seen: seen, Since: time.Now(), Lease: lease}
+	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, replaces); err != nil {
+		l.revoke(ctx, lease)
+		return nil, err
+	}
+	e := &Entered{Node: n, Job: *s.Job, TTL: ttl}
+	if l.door.uid == "" {
+		e.Lines = l.greeting(s)
+	}
+	l.door.uid = s.Job.UID
+	return e, nil
+}
+
+// greeting is the arithmetic of the job, and what is not used of what was given.
+func (l *loop) greeting(s *rendezvous.Snapshot) []string {
+	j := s.Job
+	np := fmt.Sprint(s.Wish.NP)
+	if !j.Limits.Exact {
+		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
+	}
+	workers := "workers"
+	if j.Slots == 1 {
+		workers = "worker"
+	}
+	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %d %s = world size %d; this node is %s; logs in %s/",
+		j.Name, np, j.Slots, workers, s.Wish.NP*j.Slots, l.door.node, strings.TrimSuffix(l.door.logs, "/"))}
+	if l.Given["np"] && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
+		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
+	}
+	return lines
+}
+
+// claim gets the node's name: its lock on this host, and no living registration of another host. It
+// returns the incarnation that this one replaces.
+func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *Entered, error) {
+	if l.door.unlock != nil { // this agent has it since its first entering
+		if n := s.Node(l.door.node); n != nil && n.Host == l.Disk.HostID() {
+			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
+		} else if n != nil {
+			return "", nil, fmt.Errorf("node %s is registered from another host", l.door.node)
+		}
+		return "", nil, nil
+	}
+	for k := 1; ; k++ {
+		name := l.Node
+		if k > 1 {
+			name = fmt.Sprintf("%s-%d", l.Node, k)
+		}
+		unlock, err := l.Disk.Lock(name)
+		if errors.Is(err, ErrLocked) && !l.NodeGiven {
+			continue
+		}
+		if errors.Is(err, ErrLocked) {
+			e := over(1, &NameTaken{name, "another agent on this host"})
+			return "", &e, nil
+		}
+		if err != nil {
+			e := over(125, err)
+			return "", &e, nil
+		}
+		n := s.Node(name)
+		if n != nil && n.Host != l.Disk.HostID() {
+			unlock()
+			if !l.NodeGiven {
+				continue
+			}
+			l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
+				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
+				return "", &e, nil
+			}
+			return "", nil, fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address) // until its lease ends
+		}
+		logs, err := l.Workers.Open(name, *s.Job)
+		if err != nil {
+			unlock()
+			e := over(125, err)
+			return "", &e, nil
+		}
+		l.door.node, l.door.unlock, l.door.logs = name, unlock, logs
+		if n != nil {
+			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
+		}
+		return "", nil, nil
+	}
+}
+
+// differs are the given settings that are the job's and not equal to the job's.
+func (l *loop) differs(j *rendezvous.Job) []Setting {
+	mine := l.Job
+	var out []Setting
+	add := func(flag string, job, yours any) {
+		if l.Given[flag] && job != yours {
+			out = append(out, Setting{flag, fmt.Sprint(job), fmt.Sprint(yours)})
+		}
+	}
+	add("nproc-per-node", j.Slots, mine.Slots)
+	add("batch-size", j.Base.Batch, mine.Base.Batch)
+	add("lr", j.Base.LR, mine.Base.LR)
+	add("base-np", j.Base.Nodes, mine.Base.Nodes)
+	add("scaling", string(j.Base.Policy), string(mine.Base.Policy))
+	add("replicas", j.Rules.Replicas, mine.Rules.Replicas)
+	add("keep", j.Rules.Keep, mine.Rules.Keep)
+	add("load", j.Rules.Load, mine.Rules.Load)
+	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
+	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))
+	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))
+	add("finish-timeout", time.Duration(j.Rules.FinishTimeout), time.Duration(mine.Rules.FinishTimeout))
+	return out
+}

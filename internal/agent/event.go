@@ -1,0 +1,253 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Event is something that this agent learned.
+type Event interface{ event() }
+
+type (
+	// Saw is what the follower or a read found.
+	Saw struct {
+		rendezvous.Seen
+		Asked bool // the answer to Read
+	}
+	// Entered is the end of Enter.
+	Entered struct {
+		Node  membership.Node
+		Job   rendezvous.Job
+		TTL   time.Duration
+		Lines []string
+		Over  *Result // it cannot, or need not, take part
+	}
+	// Renewed is the outcome of one renewal of a lease.
+	Renewed struct {
+		Lease keys.Lease
+		Sent  time.Time
+		Err   error
+	}
+	// Registered is the end of Register.
+	Registered struct {
+		Lease keys.Lease
+		Rev   int64
+		TTL   time.Duration
+		Err   error
+	}
+	// Stepped is the end of Take.
+	Stepped struct {
+		World rendezvous.World
+		Err   error
+	}
+	// Readied is the end of GetReady.
+	Readied struct {
+		Generation keys.Generation
+		Ports      []int
+		Resume     Resume
+		Err        error
+	}
+	// Started is the end of StartWorkers.
+	Started struct {
+		Generation keys.Generation
+		Group      Group
+		Err        error
+		Code       int // exit status that Err stands for: 125, 126, 127
+	}
+	// Exited is the end of one worker.
+	Exited struct {
+		Generation keys.Generation
+		WorkerExit
+	}
+	// Halted: nothing is left of the workers of a generation.
+	Halted struct {
+		Generation keys.Generation
+		Took       time.Duration
+	}
+	// Closed: nothing is left of its captures.
+	Closed struct {
+		Generation keys.Generation
+		Err        error
+	}
+	// Reported is the end of ReportExit and ReportFailure.
+	Reported struct {
+		Slot       string
+		Generation keys.Generation
+		Rev        int64
+		Exit       rendezvous.Exit
+		Err        error
+	}
+	// Probed is an answer to Probe.
+	Probed struct {
+		About  membership.Ref
+		Answer membership.Answer
+		Holds  []string // watchers who say that they still suspect it
+	}
+	// Signaled is what the watch over other nodes saw.
+	Signaled struct{ Signal }
+	// Wrote is the end of Suspect and Clear.
+	Wrote struct {
+		Slot string
+		Err  error
+	}
+	// Left is the end of Leave.
+	Left struct{ Err error }
+	// Asked is the user's or the supervisor's wish that this node goes.
+	Asked struct{ Leaving }
+	// Ticked: time passes.
+	Ticked struct{}
+)
+
+func (Saw) event()        {}
+func (Entered) event()    {}
+func (Renewed) event()    {}
+func (Registered) event() {}
+func (Stepped) event()    {}
+func (Readied) event()    {}
+func (Started) event()    {}
+func (Exited) event()     {}
+func (Halted) event()     {}
+func (Closed) event()     {}
+func (Reported) event()   {}
+func (Probed) event()     {}
+func (Signaled) event()   {}
+func (Wrote) event()      {}
+func (Left) event()       {}
+func (Asked) event()      {}
+func (Ticked) event()     {}
+
+// Action is something to be done, outside.
+type Action interface{ action() }
+
+type (
+	// Enter joins the job as a new incarnation: after every worker of an earlier life is gone.
+	Enter struct{ Again bool }
+	// Forget ends the registration from here: no more renewals, the lease is given back.
+	Forget struct{ Lease keys.Lease }
+	// Follow sets what is followed.
+	Follow struct{ Scope rendezvous.Scope }
+	// Read reads the world and the own registration, linearizably.
+	Read struct{}
+	// Register puts the registration back under the same incarnation.
+	Register struct {
+		Node     membership.Node
+		WorldRev int64
+	}
+	// Take makes a step of the plan true.
+	Take struct {
+		Seen    rendezvous.Snapshot
+		Me      membership.Node
+		Step    rendezvous.Step
+		Idle    time.Duration
+		Forming time.Duration
+	}
+	// GetReady prepares this node for a generation and reports Ready.
+	GetReady struct {
+		World  rendezvous.World
+		Me     membership.Node
+		Member bool
+		StopMS int64
+	}
+	// StartWorkers starts the workers of a generation.
+	StartWorkers struct{ Start }
+	// HaltWorkers ends them. A harder one overtakes a softer one that is under way.
+	HaltWorkers struct {
+		Group  Group
+		Gen    keys.Generation
+		How    halt
+		Reason string
+		Grace  time.Duration
+	}
+	// CloseSaves ends the captures up to a generation.
+	CloseSaves struct {
+		Generation keys.Generation
+		Last       bool
+	}
+	// ReportExit and ReportFailure tell how workers ended.
+	ReportExit struct {
+		World rendezvous.World
+		Node  string
+		Seen  int64
+		Exit  rendezvous.Exit
+	}
+	ReportFailure struct {
+		World   rendezvous.World
+		Failure rendezvous.Failure
+	}
+	// Probe dials a node, and asks those who suspect it whether they still do.
+	Probe struct {
+		About    membership.Ref
+		Watchers []membership.Ref
+	}
+	// WatchNodes sets whose heartbeats are watched.
+	WatchNodes struct{ Refs []membership.Ref }
+	// Suspect writes a suspicion, Clear takes it back.
+	Suspect struct {
+		Suspicion  membership.Suspicion
+		Me         membership.Node
+		Generation keys.Generation
+	}
+	Clear struct {
+		About      membership.Incarnation
+		Node, By   string
+		Rev        int64
+		Generation keys.Generation
+	}
+	// SayHello is what this agent answers from now on.
+	SayHello struct{ Hello }
+	// Leave ends the registration, with a word.
+	Leave struct {
+		Me         membership.Node
+		Generation keys.Generation
+		Why        membership.Reason
+		Stop       *rendezvous.Snapshot // the last node of a job with a made-up name: stop it first
+		Quick      bool                 // not longer than a second
+	}
+	// Say tells the user.
+	Say struct{ Line }
+	// Wake asks for a tick at that time.
+	Wake struct{ At time.Time }
+	// Quit ends the agent.
+	Quit struct{ Result }
+)
+
+func (Enter) action()         {}
+func (Forget) action()        {}
+func (Follow) action()        {}
+func (Read) action()          {}
+func (Register) action()      {}
+func (Take) action()          {}
+func (GetReady) action()      {}
+func (StartWorkers) action()  {}
+func (HaltWorkers) action()   {}
+func (CloseSaves) action()    {}
+func (ReportExit) action()    {}
+func (ReportFailure) action() {}
+func (Probe) action()         {}
+func (WatchNodes) action()    {}
+func (Suspect) action()       {}
+func (Clear) action()         {}
+func (SayHello) action()      {}
+func (Leave) action()         {}
+func (Say) action()           {}
+func (Wake) action()          {}
+func (Quit) action()          {}
+
+// actions collects what Decide says.
+type actions struct {
+	list []Action
+	at   time.Time
+}
+
+func (a *actions) do(_ string, act Action) { a.list = append(a.list, act) }
+
+func (a *actions) wake(at time.Time) {
+	if at.IsZero() || !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.at = at
+	a.list = append(a.list, Wake{at})
+}

@@ -1,0 +1,261 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// fold takes the facts out of an event. What follows from them is act's business.
+func (m *Machine) fold(e Event, now time.Time, a *actions) {
+	switch e := e.(type) {
+	case Saw:
+		m.saw(e, now, a)
+	case Entered:
+		m.entered(e, now)
+	case Renewed:
+		m.renewed(e, now)
+	case Registered:
+		m.answered("register", 1, e.Err, now)
+		switch {
+		case e.Err == nil:
+			m.me.Rev, m.me.Lease, m.ttl, m.lapsed = e.Rev, e.Lease, e.TTL, time.Time{}
+			m.evidence.OnTime = now
+		case rendezvous.Moved(e.Err):
+			m.lapsed = now // read again what the world says now
+		}
+	case Stepped:
+		m.answered("step", 1, e.Err, now)
+		if e.Err == nil {
+			m.accept(&e.World)
+		}
+	case Readied:
+		m.answered("ready", e.Generation, e.Err, now)
+		if e.Err == nil {
+			m.ready, m.ports, m.resume = max(m.ready, e.Generation), e.Ports, e.Resume
+			m.floor = max(m.floor, e.Generation-1) // never again one that it reported beyond
+		}
+	case Started:
+		m.answered("start", e.Generation, nil, now)
+		m.started(e)
+	case Exited:
+		m.exit(e)
+	case Halted:
+		if c := m.crew; c != nil && c.world.Generation == e.Generation {
+			c.dead, m.since = true, now
+			if !c.haltedAt.IsZero() {
+				c.stopMS, m.since = now.Sub(c.haltedAt).Milliseconds(), c.haltedAt
+			}
+		}
+	case Closed:
+		m.answered("close", e.Generation, e.Err, now)
+		if c := m.crew; c != nil && c.world.Generation <= e.Generation && e.Err == nil {
+			c.closed = true
+		}
+	case Reported:
+		m.answered(e.Slot, e.Generation, e.Err, now)
+		if e.Slot == "exit" && (e.Err == nil || rendezvous.Moved(e.Err)) {
+			m.exitGen, m.exitRev = e.Generation, e.Rev
+			if e.Err == nil {
+				m.exited = &e.Exit
+			}
+		}
+	case Probed:
+		m.answered("probe/"+string(e.About.Incarnation), 1, nil, now)
+		m.evidence.Answers[e.About.Incarnation] = membership.Answered{Answer: e.Answer, At: now}
+		holds := map[string]time.Time{}
+		for _, by := range e.Holds {
+			holds[by] = now
+		}
+		m.evidence.Holds[e.About.Node] = holds
+	case Signaled:
+		m.signaled(e.Signal, now, a)
+	case Wrote:
+		m.answered(e.Slot, 1, e.Err, now)
+	case Left:
+		m.answered("leave", 1, e.Err, now)
+		if e.Err == nil || rendezvous.Moved(e.Err) || m.leave != nil && m.leave.Now {
+			m.drop(a)
+		}
+	case Asked:
+		if m.leave == nil || e.Now {
+			l := e.Leaving
+			m.leave = &l
+		}
+	case Ticked:
+	}
+}
+
+func (m *Machine) saw(e Saw, now time.Time, a *actions) {
+	if e.Asked {
+		m.answered("read", 1, e.Err, now)
+	}
+	if e.Err != nil {
+		if errors.Is(e.Err, keys.ErrNewerFormat) {
+			m.over = &Result{Status: 1, Err: e.Err} // who cannot read it writes nothing
+		} else {
+			m.unreachable(now)
+		}
+		return
+	}
+	if m.stale && !e.Asked {
+		return // buffered while this process stood still
+	}
+	m.reached(now)
+	if !m.in {
+		return
+	}
+	s := e.Snapshot
+	m.foreign = s.Whole && (s.Job == nil || s.Job.UID != m.job.UID) || s.World != nil && s.World.UID != m.job.UID
+	if m.foreign {
+		m.unreachable(now)
+		return
+	}
+	m.stale = false
+	if s.World != nil {
+		m.accept(s.World)
+	}
+	if e.Begun.After(m.asOf) {
+		m.asOf = e.Begun
+	}
+	if s.Rev < m.snap.Rev && s.Cluster == m.snap.Cluster {
+		return
+	}
+	if s.Whole || !m.snap.Whole {
+		m.snap = s
+	}
+	if s.Whole && s.Job.Attempt > m.me.Attempt {
+		m.drop(a) // its attempt ended without it
+		return
+	}
+	if s.Rev >= m.me.Rev {
+		switch n := s.Node(m.me.Node); {
+		case n == nil && m.lapsed.IsZero():
+			m.lapsed = now
+		case n != nil && n.Incarnation != m.me.Incarnation:
+			m.drop(a)
+		}
+	}
+}
+
+// accept takes w if it is newer than what is known: worlds never go back.
+func (m *Machine) accept(w *rendezvous.World) {
+	if m.world != nil && (w.Generation < m.world.Generation || w.Generation == m.world.Generation && w.Rev <= m.world.Rev) {
+		return
+	}
+	m.world = w
+	if w.Rank(m.me.Ref) >= 0 || w.Leaver(m.me.Ref) {
+		m.belonged = true
+	}
+}
+
+func (m *Machine) entered(e Entered, now time.Time) {
+	m.answered("enter", 1, nil, now)
+	m.lines.entered = append(m.lines.entered, e.Lines...)
+	if e.Over != nil {
+		m.over = e.Over
+		return
+	}
+	job := e.Job
+	m.in, m.me, m.job, m.ttl = true, e.Node, &job, e.TTL
+	m.limits.TTL = e.TTL
+	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil
+	m.snap, m.exited, m.exitGen, m.exitRev = rendezvous.Snapshot{}, nil, 0, 0
+	m.forgetEvidence()
+	m.evidence.OnTime = now
+	m.reached(now)
+}
+
+func (m *Machine) renewed(e Renewed, now time.Time) {
+	if !m.in || e.Lease != m.me.Lease {
+		return
+	}
+	switch {
+	case e.Err == nil:
+		m.reached(now)
+		if m.evidence.OnTime.IsZero() {
+			m.evidence.OnTime = e.Sent
+		}
+	case errors.Is(e.Err, keys.ErrLeaseLost):
+		m.evidence.OnTime = time.Time{}
+		if m.lapsed.IsZero() {
+			m.lapsed = now
+		}
+	default:
+		m.evidence.OnTime = time.Time{}
+		m.unreachable(now)
+	}
+}
+
+// grudge is how long the store must be away before silence and absent keys are void for a window.
+const grudge = time.Second
+
+func (m *Machine) unreachable(now time.Time) {
+	if m.away.IsZero() {
+		m.away = now
+	}
+}
+
+func (m *Machine) reached(now time.Time) {
+	if !m.away.IsZero() && now.Sub(m.away) > grudge {
+		m.evidence.Void = now.Add(m.limits.Window)
+	}
+	m.away = time.Time{}
+}
+
+// drop forgets this incarnation. Its workers are ended by serve, and then it enters as a new one.
+func (m *Machine) drop(a *actions) {
+	if !m.in {
+		return
+	}
+	a.do("", Forget{m.me.Lease})
+	m.in, m.lapsed, m.belonged = false, time.Time{}, false
+	m.snap = rendezvous.Snapshot{}
+}
+
+func (m *Machine) started(e Started) {
+	c := m.crew
+	if c == nil || c.world.Generation != e.Generation {
+		return
+	}
+	if e.Err != nil {
+		c.dead, c.closed = true, true
+		c.failed = &WorkerExit{Code: e.Code, Message: e.Err.Error()}
+		return
+	}
+	c.group = e.Group
+}
+
+func (m *Machine) exit(e Exited) {
+	c := m.crew
+	if c == nil || c.world.Generation != e.Generation || e.LocalRank >= len(c.codes) {
+		return
+	}
+	if e.Ours {
+		return // it was asked or signalled: no code of its own, and never a failure
+	}
+	code := e.Code
+	c.codes[e.LocalRank] = &code
+	if code != 0 && c.failed == nil && c.halt == notHalted {
+		x := e.WorkerExit
+		c.failed = &x
+	}
+}
+
+func (m *Machine) signaled(s Signal, now time.Time, a *actions) {
+	if m.world != nil && s.Generation > m.world.Generation && m.in {
+		m.request(a, now, "read", Read{})
+	}
+	if s.About.Node == "" {
+		return
+	}
+	m.evidence.Answers[s.About.Incarnation] = membership.Answered{Answer: s.Answer, At: now}
+	if s.Sign == "" {
+		delete(m.mine, s.About.Incarnation)
+		return
+	}
+	m.mine[s.About.Incarnation] = s
+}

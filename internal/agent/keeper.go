@@ -1,0 +1,311 @@
+package agent
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// few is the number of nodes up to which everybody follows everything.
+const few = 8
+
+// deputies also plan; each waits a second more than the one before it.
+const deputies = 3
+
+// judge says who is alive, by the snapshot and by what this agent saw itself.
+func (m *Machine) judge(now time.Time) {
+	if !m.in || !m.snap.Whole {
+		m.view = membership.View{}
+		return
+	}
+	for inc := range m.evidence.Absent {
+		if n := m.registered(inc); n {
+			delete(m.evidence.Absent, inc)
+		}
+	}
+	refs := m.refs()
+	suspects := m.snap.Suspects
+	for _, r := range refs {
+		if n := m.snap.Node(r.Node); n == nil || n.Incarnation != r.Incarnation {
+			if _, ok := m.evidence.Absent[r.Incarnation]; !ok {
+				m.evidence.Absent[r.Incarnation] = now
+			}
+		}
+		if s, ok := m.mine[r.Incarnation]; ok { // what it saw itself needs no record to count here
+			suspects = append(suspects[:len(suspects):len(suspects)], membership.Suspicion{Node: r.Node, By: m.me.Node,
+				Incarnation: r.Incarnation, Watcher: m.me.Incarnation, Sign: s.Sign})
+			if m.evidence.Holds[r.Node] == nil {
+				m.evidence.Holds[r.Node] = map[string]time.Time{}
+			}
+			m.evidence.Holds[r.Node][m.me.Node] = now
+		}
+	}
+	m.evidence.Isolated = m.isolated(refs, now)
+	m.view = membership.Judge(refs, m.snap.Nodes, m.snap.Left, suspects, m.evidence, m.limits, now)
+	m.view.Rev = m.snap.Rev
+	crowd := membership.Crowd(m.view, len(refs))
+	if crowd && !m.crowd && m.evidence.Void.Before(now) {
+		m.evidence.Void = now.Add(m.limits.Window) // once: when it has passed, what still holds counts
+	}
+	m.crowd = crowd
+	m.marks.Observe(&m.snap, m.view, now)
+}
+
+// refs are the members and leavers of the world that the snapshot shows.
+func (m *Machine) refs() []membership.Ref {
+	w := m.snap.World
+	if w == nil {
+		return nil
+	}
+	return append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
+}
+
+func (m *Machine) registered(inc membership.Incarnation) bool {
+	for _, n := range m.snap.Nodes {
+		if n.Incarnation == inc {
+			return true
+		}
+	}
+	return false
+}
+
+// isolated reports whether several others were dialled and none answered: then it may be this node
+// that is cut off, and silence proves nothing.
+func (m *Machine) isolated(refs []membership.Ref, now time.Time) bool {
+	silent := 0
+	for _, r := range refs {
+		a, ok := m.evidence.Answers[r.Incarnation]
+		if r.Incarnation == m.me.Incarnation || !ok || now.Sub(a.At) > m.limits.Fresh {
+			continue
+		}
+		if a.Kind != membership.NoAnswer {
+			return false
+		}
+		silent++
+	}
+	return silent >= 2
+}
+
+// turn is this agent's place among those who plan: members by rank, then the others by name; who is in
+// doubt has none.
+func (m *Machine) turn() int {
+	at := 0
+	for _, s := range m.view.Members {
+		if s.Same(m.me.Ref) {
+			return at
+		}
+		if s.State == membership.Alive && s.Mine {
+			at++
+		}
+	}
+	for _, n := range m.view.Others {
+		if n.Incarnation == m.me.Incarnation {
+			return at
+		}
+		at++
+	}
+	return at
+}
+
+// keep takes the next step of the plan when it is this agent's turn. The others take the same step
+// later, if nothing moved: who does it is never a matter of safety.
+func (m *Machine) keep(now time.Time, a *actions) {
+	m.follow(now, a)
+	if !m.in || !m.snap.Whole || !m.lapsed.IsZero() || m.snap.Rev < m.me.Rev || !m.current() || m.leave != nil && m.leave.Now {
+		return
+	}
+	turn := m.turn()
+	m.ask(now, a, turn)
+	step := rendezvous.Plan(&m.snap, m.view, m.marks, m.cfg.Times, now)
+	if wait, ok := step.(rendezvous.Nothing); ok {
+		if wait.Until.After(now) {
+			a.wake(wait.Until)
+		}
+		m.step = ""
+		return
+	}
+	if key := fmt.Sprintf("%T/%d", step, m.marks.Moved.UnixNano()); m.step != key {
+		m.step, m.stepAt = key, now
+	}
+	if turn > 0 {
+		at := m.stepAt.Add(time.Duration(turn)*time.Second + m.jitter(time.Second))
+		if now.Before(at) {
+			a.wake(at)
+			return
+		}
+	}
+	take := Take{Seen: m.snap, Me: m.me, Step: step, Forming: now.Sub(m.marks.Phase)}
+	if !m.since.IsZero() {
+		take.Idle = now.Sub(m.since)
+	}
+	m.request(a, now, "step", take)
+}
+
+// current reports whether the snapshot shows the newest known world: a plan on an older one is moot.
+func (m *Machine) current() bool {
+	if m.world == nil || m.snap.World == nil {
+		return m.world == nil && m.snap.World == nil
+	}
+	return m.world.Rev <= m.snap.World.Rev
+}
+
+// follow sets what is followed: everything for the few who plan, else the own world and registration,
+// with a look at everything now and then.
+func (m *Machine) follow(now time.Time, a *actions) {
+	if !m.in {
+		return
+	}
+	scope := rendezvous.All
+	n := len(m.snap.Nodes)
+	if m.world != nil {
+		n = max(n, m.world.Count)
+	}
+	if n > few && len(m.mine) == 0 && !m.among(deputies) {
+		scope = rendezvous.Own
+		if now.After(m.peekAt) {
+			scope = rendezvous.All
+			if now.After(m.peekAt.Add(3 * time.Second)) {
+				every := time.Duration(max(n, 30)) * time.Second
+				m.peekAt = now.Add(every + m.jitter(every))
+				scope = rendezvous.Own
+			}
+		}
+	}
+	if m.following == nil || *m.following != scope {
+		m.following = &scope
+		if scope == rendezvous.Own {
+			m.snap.Whole = false
+		}
+		a.do("", Follow{scope})
+	}
+}
+
+// among reports whether this node is one of the first k in rank order or, before there is a world, by name.
+func (m *Machine) among(k int) bool {
+	if m.world != nil && !m.world.Phase.Ended() && len(m.world.Members) > 0 {
+		r := m.world.Rank(m.me.Ref)
+		return r >= 0 && r < k
+	}
+	if !m.snap.Whole {
+		return m.following == nil || *m.following == rendezvous.All
+	}
+	for i, n := range m.snap.Nodes {
+		if n.Incarnation == m.me.Incarnation {
+			return i < k
+		}
+	}
+	return true
+}
+
+// ask dials who is in doubt, and those who suspect it: a verdict needs answers of now.
+func (m *Machine) ask(now time.Time, a *actions, turn int) {
+	if turn >= deputies && len(m.mine) == 0 {
+		return
+	}
+	for _, r := range m.view.Ask {
+		slot := "probe/" + string(r.Incarnation)
+		if at, ok := m.probed[r.Incarnation]; ok && now.Sub(at) < 500*time.Millisecond {
+			a.wake(at.Add(500 * time.Millisecond))
+			continue
+		}
+		var watchers []membership.Ref
+		for _, s := range m.snap.Suspects {
+			if s.Node == r.Node && s.Incarnation == r.Incarnation && s.By != m.me.Node {
+				if n := m.snap.Node(s.By); n != nil && n.Incarnation == s.Watcher {
+					watchers = append(watchers, n.Ref)
+				}
+			}
+		}
+		if m.request(a, now, slot, Probe{About: r, Watchers: watchers}) {
+			m.probed[r.Incarnation] = now
+		}
+	}
+}
+
+// detect sets whom this node watches: its two predecessors in rank order; and tells the others whom
+// it suspects.
+func (m *Machine) detect(now time.Time, a *actions) {
+	if !m.in {
+		return
+	}
+	if refs := m.predecessors(); !sameRefs(refs, m.watched) {
+		m.watched = refs
+		a.do("", WatchNodes{refs})
+	}
+	hello := Hello{UID: m.job.UID, Node: m.me.Node, Incarnation: m.me.Incarnation}
+	if m.world != nil {
+		hello.Generation = m.world.Generation
+	}
+	if c := m.crew; c != nil {
+		hello.Failed = c.failed != nil
+		hello.Ended = c.dead
+	}
+	for inc, s := range m.mine {
+		if m.world == nil || m.world.Rank(s.About) < 0 {
+			delete(m.mine, inc)
+			delete(m.written, inc)
+			continue
+		}
+		hello.Suspects = append(hello.Suspects, s.About)
+		if seen := m.view.Find(s.About); seen != nil && seen.State == membership.Gone {
+			continue // the verdict is there already
+		}
+		if !m.written[inc] && m.lapsed.IsZero() {
+			if m.request(a, now, "suspect/"+string(inc), Suspect{Suspicion: membership.Suspicion{Node: s.About.Node, By: m.me.Node,
+				Incarnation: inc, Watcher: m.me.Incarnation, Sign: s.Sign, SilentMS: s.Silent.Milliseconds()},
+				Me: m.me, Generation: m.world.Generation}) {
+				m.written[inc] = true
+			}
+		}
+	}
+	for inc := range m.written {
+		if _, still := m.mine[inc]; still || !m.snap.Whole {
+			continue
+		}
+		for _, s := range m.snap.Suspects {
+			if s.Incarnation == inc && s.By == m.me.Node {
+				m.request(a, now, "clear/"+string(inc), Clear{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: hello.Generation})
+			}
+		}
+	}
+	if !reflect.DeepEqual(hello, m.hello) {
+		m.hello = hello
+		a.do("", SayHello{hello})
+	}
+}
+
+// predecessors are the nodes that this one watches.
+func (m *Machine) predecessors() []membership.Ref {
+	w := m.world
+	if w == nil || w.Phase.Ended() || len(w.Members) == 0 {
+		return nil
+	}
+	n := len(w.Members)
+	at := w.Rank(m.me.Ref)
+	if at < 0 {
+		at = n // a spare watches the last two, behind the ranks
+	}
+	var refs []membership.Ref
+	for _, back := range []int{1, 2} {
+		r := w.Members[((at-back)%n+n)%n]
+		if !r.Same(m.me.Ref) && (len(refs) == 0 || !refs[0].Same(r)) {
+			refs = append(refs, r)
+		}
+	}
+	return refs
+}
+
+func sameRefs(a, b []membership.Ref) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].Same(b[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"hash/fnv"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Machine is the state of one agent. Its owner is one goroutine (run.go); nothing in it blocks, reads
+// a clock or touches anything outside: Decide is a function of the Machine, an event and now.
+//
+// Facts are folded in by the event; what follows from them is derived anew every time (act). So an
+// event that is late, doubled or lost is made good by the next one, whichever it is.
+type Machine struct {
+	cfg Config
+
+	// Who this node is. in: registered, or a member that lost its registration only.
+	in       bool
+	me       membership.Node
+	job      *rendezvous.Job
+	ttl      time.Duration
+	lapsed   time.Time // its lease is gone since, and it is not known to have been dropped
+	belonged bool      // a world listed this incarnation
+
+	// What it knows. world is the newest World, which never goes back.
+	snap    rendezvous.Snapshot
+	world   *rendezvous.World
+	asOf    time.Time // the newest read that world is the result of was begun then
+	stale   bool      // this process stood still: nothing is believed before a new read
+	foreign bool      // the store holds another job of that name, or none: trouble, not an end
+	away    time.Time // the store does not answer since
+	ticked  time.Time
+
+	evidence membership.Evidence
+	limits   membership.Limits
+	view     membership.View
+	marks    rendezvous.Marks
+	crowd    bool
+	mine     map[membership.Incarnation]Signal // whom this agent suspects
+	written  map[membership.Incarnation]bool   // and what it wrote of it
+	probed   map[membership.Incarnation]time.Time
+	watched  []membership.Ref
+	hello    Hello
+
+	following *rendezvous.Scope
+	peekAt    time.Time // when an ordinary node next looks at everything
+
+	step   string // what the keeper would do, and since when
+	stepAt time.Time
+
+	// Its workers.
+	crew    *crew
+	floor   keys.Generation // no generation up to here is started any more
+	ready   keys.Generation // it reported Ready for
+	ports   []int
+	resume  Resume
+	exitRev int64 // ModRevision of its exit record of exitGen
+	exitGen keys.Generation
+	exited  *rendezvous.Exit // what that record says
+
+	leave *Leaving
+	over  *Result
+	quit  bool
+	since time.Time // no world has run here since
+	busy  map[string]keys.Generation
+	again map[string]time.Time // not before: a request that failed
+
+	lines lines
+}
+
+// crew is the workers of one generation on this node.
+type crew struct {
+	world    rendezvous.World
+	group    Group // nil until started
+	codes    []*int
+	failed   *WorkerExit
+	failRev  int64 // the world under which its failure was reported
+	halt     halt
+	dead     bool // nothing of it is left
+	closed   bool // nor of its captures
+	stopMS   int64
+	haltedAt time.Time
+}
+
+type halt int
+
+const (
+	notHalted halt = iota
+	asked          // to save and end
+	ended          // SIGTERM, soon SIGKILL
+	killed         // SIGKILL
+)
+
+// Leaving is why this node goes.
+type Leaving struct {
+	Reason membership.Reason
+	Status int
+	Now    bool // a second signal: nothing is waited for
+}
+
+// Result is how the agent ended.
+type Result struct {
+	Status int
+	Err    error
+}
+
+// NewMachine is an agent that has not entered its job.
+func NewMachine(c Config, now time.Time) *Machine {
+	m := &Machine{cfg: c, ticked: now, since: now,
+		limits: membership.DefaultLimits(c.LeaseTTL, c.StoreCutLimit),
+		busy:   map[string]keys.Generation{}, again: map[string]time.Time{}}
+	m.forgetEvidence()
+	return m
+}
+
+func (m *Machine) forgetEvidence() {
+	m.evidence = membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{},
+		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: m.evidence.Void}
+	m.mine, m.written = map[membership.Incarnation]Signal{}, map[membership.Incarnation]bool{}
+	m.probed = map[membership.Incarnation]time.Time{}
+}
+
+// stall is the gap between two ticks that says that this process stood still.
+const (
+	Tick  = 250 * time.Millisecond
+	stall = time.Second
+	fresh = time.Second // how old the read may be that a start rests on
+)
+
+// Decide folds e into the facts and says what is to be done now.
+func (m *Machine) Decide(e Event, now time.Time) []Action {
+	if m.ticked.Add(stall).Before(now) {
+		// Whatever else was seen before this moment is from before the gap.
+		m.stale = true
+		m.evidence.OnTime = time.Time{}
+		m.forgetEvidence()
+	}
+	m.ticked = now
+	var a actions
+	m.fold(e, now, &a)
+	m.act(now, &a)
+	return a.list
+}
+
+// act derives what is to be done from the facts.
+func (m *Machine) act(now time.Time, a *actions) {
+	if m.over != nil {
+		m.finish(now, a)
+		return
+	}
+	m.judge(now)
+	m.serve(now, a) // workers: keep or stop
+	if m.stale && m.in {
+		m.request(a, now, "read", Read{})
+		m.leaving(now, a)
+		return
+	}
+	m.register(now, a)
+	m.report(now, a)  // exits and failures
+	m.barrier(now, a) // ready
+	m.start(now, a)
+	m.keep(now, a) // plan and propose
+	m.detect(now, a)
+	m.leaving(now, a)
+	m.ending(now, a)
+	m.enter(now, a)
+	m.tell(now, a)
+}
+
+// request emits an action that comes back as an event, unless one of its kind is under way.
+func (m *Machine) request(a *actions, now time.Time, slot string, act Action) bool {
+	return m.requestFor(a, now, slot, 1, act)
+}
+
+// requestFor is request for a generation: a newer one replaces an older one that is under way.
+func (m *Machine) requestFor(a *actions, now time.Time, slot string, g keys.Generation, act Action) bool {
+	if m.busy[slot] >= g {
+		return false
+	}
+	if at, ok := m.again[slot]; ok && now.Before(at) {
+		a.wake(at)
+		return false
+	}
+	m.busy[slot] = g
+	a.do(slot, act)
+	return true
+}
+
+// answered frees the slot of a request; after an error it rests a little.
+func (m *Machine) answered(slot string, g keys.Generation, err error, now time.Time) {
+	if m.busy[slot] == g {
+		delete(m.busy, slot)
+	}
+	delete(m.again, slot)
+	if err != nil && !rendezvous.Moved(err) {
+		m.again[slot] = now.Add(300 * time.Millisecond)
+	}
+}
+
+// member reports whether the newest world lists this incarnation, and at which node rank.
+func (m *Machine) member() (int, bool) {
+	if m.world == nil || !m.in {
+		return -1, false
+	}
+	r := m.world.Rank(m.me.Ref)
+	return r, r >= 0 && m.world.Attempt == m.me.Attempt
+}
+
+// jitter is a fixed share of d, different for each agent.
+func (m *Machine) jitter(d time.Duration) time.Duration {
+	h := fnv.New32a()
+	h.Write([]byte(m.me.Incarnation))
+	return time.Duration(h.Sum32()%1000) * d / 1000
+}

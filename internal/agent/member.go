@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// soon is what workers get between SIGTERM and SIGKILL when nothing is to be saved.
+const soon = 250 * time.Millisecond
+
+// duty is what the workers must do now, by what is known.
+func (m *Machine) duty() (halt, string) {
+	c, w := m.crew, m.world
+	switch {
+	case m.over != nil || m.leave != nil && m.leave.Now:
+		return killed, ""
+	case !m.in:
+		return ended, "" // another incarnation runs, or none: these are a dead end
+	case w == nil || w.Generation < c.world.Generation:
+		return notHalted, ""
+	case w.Generation > c.world.Generation:
+		return ended, ""
+	}
+	switch w.Phase {
+	case rendezvous.Waiting:
+		if w.Hold.Planned {
+			return asked, w.Hold.Reason
+		}
+		return ended, ""
+	case rendezvous.Running, rendezvous.Finishing:
+		if m.leave != nil && !m.away.IsZero() {
+			return asked, "leave" // the Hold cannot be written: save all the same
+		}
+		return notHalted, ""
+	}
+	return ended, ""
+}
+
+// serve keeps or stops the workers. Nothing here needs the store: a node that is cut off from it and
+// hears of a newer generation stops all the same.
+func (m *Machine) serve(now time.Time, a *actions) {
+	c := m.crew
+	if c == nil {
+		return
+	}
+	how, reason := m.duty()
+	if how > c.halt && c.group != nil && !c.dead {
+		c.halt = how
+		if c.haltedAt.IsZero() {
+			c.haltedAt = now
+		}
+		grace := map[halt]time.Duration{asked: time.Duration(m.job.Rules.Grace), ended: soon}[how]
+		a.do("", HaltWorkers{Group: c.group, Gen: c.world.Generation, How: how, Reason: reason, Grace: grace})
+	}
+	if c.dead && !c.closed {
+		// What was left complete still counts, unless the workers were cut short.
+		m.requestFor(a, now, "close", c.world.Generation, CloseSaves{Generation: c.world.Generation, Last: c.halt <= asked})
+	}
+	if c.dead && c.closed {
+		m.floor = max(m.floor, c.world.Generation)
+		if !m.in || m.world.Generation > c.world.Generation {
+			m.crew = nil
+		}
+	}
+}
+
+// idle reports whether no worker, and no capture, of any generation is left here.
+func (m *Machine) idle() bool { return m.crew == nil || m.crew.dead && m.crew.closed }
+
+// register puts a lost registration back: only if the newest world lists this incarnation as member.
+// Else it is dropped: a node that is no member enters anew.
+func (m *Machine) register(now time.Time, a *actions) {
+	if !m.in || m.lapsed.IsZero() {
+		return
+	}
+	if !m.asOf.After(m.lapsed) {
+		m.request(a, now, "read", Read{})
+		return
+	}
+	if _, member := m.member(); !member || m.world.Phase.Ended() {
+		m.drop(a)
+		return
+	}
+	n := m.me
+	n.Rev, n.Lease = 0, 0
+	m.request(a, now, "register", Register{Node: n, WorldRev: m.world.Rev})
+}
+
+// report tells how workers ended. A failure is told under the world, not the fence: once the world
+// waits, a worker that ends is a victim of the stop.
+func (m *Machine) report(now time.Time, a *actions) {
+	if _, member := m.member(); !member || m.stale {
+		return
+	}
+	w, c := m.world, m.crew
+	if x := m.exitRecord(); x != nil && !(x.Planned && m.leave != nil) && !reflect.DeepEqual(x, m.lastExit()) {
+		m.requestFor(a, now, "exit", w.Generation, ReportExit{World: *w, Node: m.me.Node, Seen: m.exitSeen(), Exit: *x})
+	}
+	if c == nil || c.failed == nil || c.halt != notHalted || c.world.Generation != w.Generation || c.failRev == w.Rev ||
+		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
+		return
+	}
+	f := rendezvous.Failure{Node: m.me.Node, Incarnation: m.me.Incarnation, LocalRank: c.failed.LocalRank,
+		Rank: w.Rank(m.me.Ref)*w.Slots + c.failed.LocalRank, Code: c.failed.Code, Signal: c.failed.Signal,
+		Message: c.failed.Message, Time: now}
+	if m.requestFor(a, now, "failure", w.Generation, ReportFailure{World: *w, Failure: f}) {
+		c.failRev = w.Rev
+	}
+}
+
+// exitRecord is what the record of this node should say, or nil if there is nothing to say yet.
+func (m *Machine) exitRecord() *rendezvous.Exit {
+	w, c := m.world, m.crew
+	saved := w.Phase == rendezvous.Waiting && w.Hold.Planned
+	x := &rendezvous.Exit{Incarnation: m.me.Incarnation, Codes: make([]*int, w.Slots)}
+	switch {
+	case c == nil && saved && m.busy["start"] == 0: // it never started: nothing to save
+		x.Planned = true
+		return x
+	case c == nil || c.world.Generation != w.Generation:
+		return nil
+	}
+	all, any := true, false
+	for i, code := range c.codes {
+		x.Codes[i] = code
+		all, any = all && code != nil, any || code != nil
+	}
+	if saved && c.dead && c.closed && !all {
+		x.Planned = true
+	}
+	if !any && !x.Planned {
+		return nil
+	}
+	return x
+}
+
+func (m *Machine) lastExit() *rendezvous.Exit {
+	if m.exitGen != m.world.Generation {
+		return nil
+	}
+	return m.exited
+}
+
+func (m *Machine) exitSeen() int64 {
+	if m.exitGen != m.world.Generation {
+		return 0
+	}
+	return m.exitRev
+}
+
+// barrier reports Ready for a forming world once nothing older is left here.
+func (m *Machine) barrier(now time.Time, a *actions) {
+	w := m.world
+	if w == nil || !m.in || w.Phase != rendezvous.Forming || m.ready >= w.Generation || !m.idle() || m.leave != nil || !m.lapsed.IsZero() {
+		return
+	}
+	_, member := m.member()
+	if !member && !w.Leaver(m.me.Ref) {
+		return
+	}
+	var took int64
+	if m.crew != nil {
+		took = m.crew.stopMS
+	}
+	m.requestFor(a, now, "ready", w.Generation, GetReady{World: *w, Me: m.me, Member: member, StopMS: took})
+}
+
+// start starts the workers of a running world, once, on a read of it that is at most a second old.
+func (m *Machine) start(now time.Time, a *actions) {
+	w := m.world
+	rank, member := m.member()
+	if !member || m.crew != nil || m.leave != nil || m.ready != w.Generation || w.Generation <= m.floor ||
+		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
+		return
+	}
+	if now.Sub(m.asOf) > fresh {
+		m.request(a, now, "read", Read{})
+		return
+	}
+	m.crew = &crew{world: *w, codes: make([]*int, w.Slots)}
+	m.floor = max(m.floor, w.Generation)
+	m.exited = nil
+	m.requestFor(a, now, "start", w.Generation, StartWorkers{Start{World: *w, Rank: rank, Node: m.me.Node, Ports: m.ports, Resume: m.resume}})
+}

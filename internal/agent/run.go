@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's: the
+// first asks the node to leave, a second one of its kind not to wait for anything.
+func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) Result {
+	return newLoop(c, d).run(ctx, signals)
+}
+
+// loop owns the Machine: it alone calls Decide, and carries out what Decide says.
+type loop struct {
+	Config
+	Deps
+	requests rendezvous.Requests
+	registry membership.Registry
+	events   chan Event
+	wake     *time.Timer
+	hello    Hello
+	met      bool // Peers knows the job
+
+	effects sync.WaitGroup
+	follow  context.CancelFunc
+	renew   map[keys.Lease]context.CancelFunc
+	halts   map[keys.Generation]context.CancelFunc
+	door    door
+
+	gate func() // a test stops the process here
+}
+
+func newLoop(c Config, d Deps) *loop {
+	return &loop{Config: c, Deps: d,
+		requests: rendezvous.Requests{Store: d.Store, Job: c.Job.Name},
+		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
+		events:   make(chan Event, 64),
+		renew:    map[keys.Lease]context.CancelFunc{}, halts: map[keys.Generation]context.CancelFunc{}}
+}
+
+func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.effects.Wait()
+	defer l.door.close()
+	defer cancel()
+	tick := time.NewTicker(Tick)
+	defer tick.Stop()
+	l.wake = time.NewTimer(0)
+	defer l.wake.Stop()
+	m := NewMachine(l.Config, time.Now())
+	done := ctx.Done()
+	heard := map[os.Signal]bool{}
+	for {
+		var e Event
+		select {
+		case e = <-l.events:
+		case <-tick.C:
+			e = Ticked{}
+		case <-l.wake.C:
+			e = Ticked{}
+		case s := <-l.Peers.Signals():
+			e = Signaled{s}
+		case s := <-signals:
+			e = Asked{leaving(s, heard[s])}
+			heard[s] = true
+		case <-done:
+			done = nil
+			e = Asked{Leaving{Reason: membership.Terminated, Status: 143, Now: true}}
+		}
+		if l.gate != nil {
+			l.gate()
+		}
+		for _, a := range m.Decide(e, time.Now()) {
+			if q, ok := a.(Quit); ok {
+				return q.Result
+			}
+			l.do(ctx, a)
+		}
+		if l.met {
+			l.Peers.Tell(l.hello) // also the proof that this loop is alive
+		}
+	}
+}
+
+// leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
+func leaving(s os.Signal, again bool) Leaving {
+	switch s {
+	case syscall.SIGINT:
+		return Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
+	case syscall.SIGQUIT:
+		return Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
+	}
+	if again {
+		return Leaving{Reason: membership.Terminated, Status: 143, Now: true}
+	}
+	return Leaving{Reason: membership.Terminated, Status: 75}
+}
+
+// send hands an event to the owner of the state, unless the agent ends.
+func (l *loop) send(ctx context.Context, e Event) {
+	select {
+	case l.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+// effect runs f beside the loop; what it returns comes back as an event.
+func (l *loop) effect(ctx context.Context, f func(ctx context.Context) Event) {
+	l.effects.Go(func() {
+		if e := f(ctx); e != nil {
+			l.send(ctx, e)
+		}
+	})
+}
+
+// keepLease renews a lease until Forget, or until the store says that it is gone.
+func (l *loop) keepLease(ctx context.Context, lease keys.Lease, ttl time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	l.renew[lease] = cancel
+	l.effects.Go(func() {
+		membership.Keep(ctx, l.Store, lease, ttl, func(sent time.Time, err error) {
+			l.send(ctx, Renewed{lease, sent, err})
+		})
+	})
+}
+
+// followScope replaces what is followed.
+func (l *loop) followScope(ctx context.Context, node string, scope rendezvous.Scope) {
+	if l.follow != nil {
+		l.follow()
+	}
+	ctx, l.follow = context.WithCancel(ctx)
+	l.effects.Go(func() {
+		for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, node, scope) {
+			l.send(ctx, Saw{Seen: s})
+		}
+	})
+}

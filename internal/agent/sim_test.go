@@ -1,0 +1,605 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// sim is a cluster of agents in one process: the real agent code, the real requests and an etcd in
+// memory; workers, the network between agents and disks are played by it. It runs in a synctest
+// bubble, so its time is its own.
+type sim struct {
+	t       *testing.T
+	etcd    *etcdmem.Cluster
+	job     rendezvous.Job
+	program func(s *simGroup) // what a worker does
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	hosts  map[string]*simHost
+	agents []*simAgent
+	trace  []string
+	wrong  []string
+	began  time.Time
+}
+
+// simHost is what outlives an agent: locks, the generation on disk, and nothing else.
+type simHost struct {
+	id     string
+	locked map[string]*simAgent
+	seen   map[string]keys.Generation
+}
+
+// simAgent is one process.
+type simAgent struct {
+	s       *sim
+	host    *simHost
+	name    string // wanted
+	cfg     Config
+	client  *etcdmem.Client
+	loop    *loop
+	signals chan os.Signal
+	done    chan struct{}
+	result  Result
+
+	// guarded by sim.mu
+	node    string
+	hello   Hello
+	watch   []membership.Ref
+	crowd   map[membership.Incarnation]membership.Sign
+	noted   chan Signal
+	frozen  chan struct{} // closed when it goes on; nil while it runs
+	dead    chan struct{}
+	cut     bool // from its peers
+	groups  []*simGroup
+	address string
+}
+
+func newSim(t *testing.T, np string, seed uint64) *sim {
+	s := &sim{t: t, etcd: etcdmem.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, began: time.Now()}
+	l := rendezvous.Limits{Exact: true}
+	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
+		l.Exact = false
+	} else {
+		fmt.Sscan(np, &l.Max)
+		l.Min = l.Max
+	}
+	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1, Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max, Slots: 1},
+		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
+	s.program = func(g *simGroup) {}
+	return s
+}
+
+func (s *sim) tracef(format string, args ...any) {
+	s.trace = append(s.trace, fmt.Sprintf("%8.3f ", time.Since(s.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (s *sim) wrongf(format string, args ...any) {
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+	s.tracef("WRONG: "+format, args...)
+}
+
+// start starts an agent on a host of that name.
+func (s *sim) start(name string) *simAgent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hosts[name]
+	if h == nil {
+		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]keys.Generation{}}
+		s.hosts[name] = h
+	}
+	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
+		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
+	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
+	a.cfg = Config{Job: s.job, Node: name, Address: a.address, Host: name, Machine: name, LeaseTTL: 3 * time.Second,
+		StoreCutLimit: 60 * time.Second, Times: rendezvous.DefaultTimes, LogDir: "log", Given: map[string]bool{}}
+	a.loop = newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{}, Say: func(l Line) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tracef("%s says: %s", a.label(), l.Text)
+	}})
+	a.loop.gate = a.gate
+	s.agents = append(s.agents, a)
+	s.tracef("%s starts", name)
+	go func() {
+		defer close(a.done)
+		r := a.loop.run(context.Background(), a.signals)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.result = r
+		s.tracef("%s ends with %d (%v)", a.label(), r.Status, r.Err)
+		a.release()
+	}()
+	go a.detect()
+	return a
+}
+
+func (a *simAgent) label() string {
+	if a.node == "" {
+		return a.name
+	}
+	return a.node
+}
+
+// gate is where a frozen process stands still, and a killed one ends.
+func (a *simAgent) gate() {
+	for {
+		a.s.mu.Lock()
+		f := a.frozen
+		a.s.mu.Unlock()
+		select {
+		case <-a.dead:
+			runtime.Goexit()
+		default:
+		}
+		if f == nil {
+			return
+		}
+		select {
+		case <-f:
+		case <-a.dead:
+		}
+	}
+}
+
+// kill ends the process as SIGKILL does; its guardian ends its workers.
+func (a *simAgent) kill() {
+	a.s.mu.Lock()
+	if a.isDead() {
+		a.s.mu.Unlock()
+		return
+	}
+	a.s.tracef("%s is killed", a.label())
+	close(a.dead)
+	for _, g := range a.groups {
+		g.end(nil)
+	}
+	a.release()
+	a.s.mu.Unlock()
+	a.client.Stop()
+	a.signals <- os.Interrupt // whatever comes: it makes the loop reach its gate
+	<-a.done
+	a.client.Continue() // what was under way arrives late
+}
+
+func (a *simAgent) release() {
+	for n, by := range a.host.locked {
+		if by == a {
+			delete(a.host.locked, n)
+		}
+	}
+	select {
+	case <-a.dead:
+	default:
+		close(a.dead)
+	}
+}
+
+func (a *simAgent) isDead() bool {
+	select {
+	case <-a.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *simAgent) freeze() {
+	a.s.mu.Lock()
+	a.s.tracef("%s freezes", a.label())
+	if a.frozen == nil {
+		a.frozen = make(chan struct{})
+	}
+	a.s.mu.Unlock()
+	a.client.Stop()
+}
+
+func (a *simAgent) thaw() {
+	a.s.mu.Lock()
+	a.s.tracef("%s thaws", a.label())
+	if a.frozen != nil {
+		close(a.frozen)
+		a.frozen = nil
+	}
+	a.s.mu.Unlock()
+	a.client.Continue()
+}
+
+// --- Workers
+
+func (a *simAgent) Open(node string, _ rendezvous.Job) (string, error) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.node = node
+	return "log", nil
+}
+func (a *simAgent) Sweep(context.Context) error { return nil }
+func (a *simAgent) Ports(n int) ([]int, error)  { return make([]int, n), nil }
+
+type simGroup struct {
+	a     *simAgent
+	Start Start
+	exits chan WorkerExit
+	gone  chan struct{}
+	ended bool
+}
+
+func (a *simAgent) Start(_ context.Context, st Start) (Group, error) {
+	s := a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &simGroup{a: a, Start: st, exits: make(chan WorkerExit, 1), gone: make(chan struct{})}
+	if a.isDead() {
+		return nil, fmt.Errorf("the agent is dead")
+	}
+	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank, st.World.Count)
+	s.checkStart(a, st)
+	a.groups = append(a.groups, g)
+	s.program(g)
+	return g, nil
+}
+
+// checkStart: G4. No worker of another generation lives on this node, and workers of older generations
+// live on nodes only whose incarnation is not registered. mu is held.
+func (s *sim) checkStart(a *simAgent, st Start) {
+	read, _ := s.etcd.Client("check").Get(context.Background(), s.job.Name.Nodes(), keys.End(s.job.Name.Nodes()))
+	registered := map[membership.Incarnation]bool{}
+	for i := range read.Entries {
+		n, err := keys.Decode[membership.Node](&read.Entries[i])
+		if err == nil {
+			registered[n.Incarnation] = true
+		}
+	}
+	w := st.World
+	if !registered[w.Members[st.Rank].Incarnation] {
+		return // a dead end: it was dropped and does not know yet
+	}
+	for _, b := range s.agents {
+		for _, g := range b.groups {
+			if g.ended {
+				continue
+			}
+			old := g.Start.World
+			if b.node == a.node && b.host == a.host {
+				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation, old.Generation)
+			}
+			if old.Generation < w.Generation && registered[old.Members[g.Start.Rank].Incarnation] {
+				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation, b.label(), old.Generation)
+			}
+		}
+	}
+}
+
+func (g *simGroup) Exits() <-chan WorkerExit { return g.exits }
+func (g *simGroup) Done() <-chan struct{}    { return g.gone }
+
+// end ends the worker. mu is held.
+func (g *simGroup) end(x *WorkerExit) {
+	if g.ended {
+		return
+	}
+	g.ended = true
+	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
+	if x != nil {
+		g.exits <- *x
+	}
+	close(g.exits)
+	close(g.gone)
+}
+
+// exit ends the worker of itself.
+func (g *simGroup) exit(code int) {
+	g.a.s.mu.Lock()
+	defer g.a.s.mu.Unlock()
+	g.end(&WorkerExit{Code: code})
+}
+
+func (g *simGroup) later(d time.Duration, x *WorkerExit) {
+	time.AfterFunc(d, func() {
+		g.a.s.mu.Lock()
+		defer g.a.s.mu.Unlock()
+		g.end(x)
+	})
+}
+
+func (g *simGroup) Ask(string, time.Duration) error {
+	g.later(g.a.s.between(10, 800), &WorkerExit{Ours: true})
+	return nil
+}
+
+func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
+	g.later(g.a.s.between(1, 200), &WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
+	select {
+	case <-g.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// between is a random number of milliseconds.
+func (s *sim) between(lo, hi int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(lo+s.rng.IntN(hi-lo)) * time.Millisecond
+}
+
+// --- Peers
+
+type simPeers simAgent
+
+func (p *simPeers) Open([]byte, keys.Job, keys.UID) {}
+func (p *simPeers) Signals() <-chan Signal          { return p.noted }
+
+func (p *simPeers) Tell(h Hello) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.hello = h
+}
+
+func (p *simPeers) Watch(refs []membership.Ref) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.watch = refs
+}
+
+// answer is what a dial of ref brings now. mu is held.
+func (p *simPeers) answer(ref membership.Ref) membership.Answer {
+	if p.cut {
+		return membership.Answer{}
+	}
+	for _, b := range p.s.agents {
+		if b.address != ref.Address {
+			continue
+		}
+		switch {
+		case b.cut || b.frozen != nil && !b.isDead():
+			return membership.Answer{}
+		case b.isDead():
+			return membership.Answer{Kind: membership.Refused}
+		case b.hello.Incarnation == ref.Incarnation:
+			return membership.Answer{Kind: membership.Same, Incarnation: ref.Incarnation, Generation: b.hello.Generation, Failed: b.hello.Failed, Ended: b.hello.Ended}
+		case b.hello.Incarnation == "":
+			return membership.Answer{}
+		}
+		return membership.Answer{Kind: membership.Other, Incarnation: b.hello.Incarnation}
+	}
+	return membership.Answer{Kind: membership.Refused}
+}
+
+func (p *simPeers) Probe(ctx context.Context, ref membership.Ref) membership.Answer {
+	p.s.mu.Lock()
+	a := p.answer(ref)
+	p.s.mu.Unlock()
+	d := 2 * time.Millisecond
+	if a.Kind == membership.NoAnswer {
+		d = 500 * time.Millisecond
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return a
+}
+
+func (p *simPeers) Holds(_ context.Context, w, about membership.Ref) bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.answer(w).Kind != membership.Same {
+		return false
+	}
+	for _, b := range p.s.agents {
+		if b.address == w.Address {
+			return slices.ContainsFunc(b.hello.Suspects, about.Same)
+		}
+	}
+	return false
+}
+
+// detect plays the heartbeats: a broken connection at once, silence after a second.
+func (a *simAgent) detect() {
+	silent := map[membership.Incarnation]int{}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-a.done:
+			return
+		case <-tick.C:
+		}
+		a.s.mu.Lock()
+		if a.frozen != nil || a.isDead() {
+			clear(silent)
+			a.s.mu.Unlock()
+			continue
+		}
+		var out []Signal
+		for _, r := range a.watch {
+			ans := (*simPeers)(a).answer(r)
+			sign := membership.Sign("")
+			switch ans.Kind {
+			case membership.Same:
+				silent[r.Incarnation] = 0
+			case membership.NoAnswer:
+				if silent[r.Incarnation]++; silent[r.Incarnation] >= 10 {
+					sign = membership.Silent
+				}
+			default:
+				sign = membership.ConnectionClosed
+			}
+			if sign != a.crowd[r.Incarnation] {
+				a.crowd[r.Incarnation] = sign
+				out = append(out, Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
+			}
+		}
+		a.s.mu.Unlock()
+		for _, x := range out {
+			select {
+			case a.noted <- x:
+			case <-a.done:
+				return
+			}
+		}
+	}
+}
+
+// --- Disk, Saves
+
+type simDisk simAgent
+
+func (d *simDisk) Lock(node string) (func(), error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if by := d.host.locked[node]; by != nil && by != (*simAgent)(d) {
+		return nil, ErrLocked
+	}
+	d.host.locked[node] = (*simAgent)(d)
+	return func() {
+		d.s.mu.Lock()
+		defer d.s.mu.Unlock()
+		delete(d.host.locked, node)
+	}, nil
+}
+func (d *simDisk) HostID() string { return d.host.id }
+func (d *simDisk) Seen(node string) (keys.Generation, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	return d.host.seen[node], nil
+}
+func (d *simDisk) SetSeen(node string, g keys.Generation) error {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	d.host.seen[node] = max(d.host.seen[node], g)
+	return nil
+}
+
+type simSaves struct{}
+
+func (simSaves) Open(rendezvous.World, bool)                               {}
+func (simSaves) Close(context.Context, keys.Generation, bool) error        { return nil }
+func (simSaves) Prepare(context.Context, rendezvous.World) (Resume, error) { return Resume{}, nil }
+func (simSaves) Join(membership.Node, keys.UID)                            {}
+
+// --- what the test sees
+
+// snapshot reads the job past every fault.
+func (s *sim) snapshot() rendezvous.Snapshot {
+	snap, err := rendezvous.Read(context.Background(), s.etcd.Client("test"), s.job.Name)
+	if err != nil {
+		s.t.Fatalf("read: %v\n%s", err, s.story())
+	}
+	return snap
+}
+
+// until waits for a state of the job.
+func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapshot) bool) {
+	s.t.Helper()
+	for end := time.Now().Add(limit); ; {
+		if ok(s.snapshot()) {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("not within %s: %s\n%s", limit, what, s.story())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// running reports whether generation g, or any if it is 0, runs with n nodes and all its workers.
+func (s *sim) running(g keys.Generation, n int) func(rendezvous.Snapshot) bool {
+	return func(snap rendezvous.Snapshot) bool {
+		w := snap.World
+		if w == nil || w.Phase != rendezvous.Running || w.Count != n || g != 0 && w.Generation != g {
+			return false
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		live := 0
+		for _, a := range s.agents {
+			for _, x := range a.groups {
+				if !x.ended && x.Start.World.Generation == w.Generation {
+					live++
+				}
+			}
+		}
+		return live == n
+	}
+}
+
+func (s *sim) story() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.trace, "\n")
+}
+
+// finish kills what is left and checks the history: G1, and that nothing was noted as wrong.
+func (s *sim) finish() {
+	s.t.Helper()
+	for _, a := range s.agents {
+		a.kill()
+		<-a.done
+	}
+	worlds := map[keys.Generation]rendezvous.World{}
+	var last rendezvous.World
+	for _, c := range s.etcd.History(0) {
+		for _, e := range c.Events {
+			if e.Deleted || e.Key != s.job.Name.World() {
+				continue
+			}
+			w, err := rendezvous.DecodeWorld(&e.Entry)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if w.Generation < last.Generation {
+				s.wrongf("G1: generation %d after %d", w.Generation, last.Generation)
+			}
+			if old, ok := worlds[w.Generation]; ok && !slices.Equal(old.Members, w.Members) {
+				s.wrongf("G1: two worlds of generation %d", w.Generation)
+			}
+			if last.Phase == rendezvous.Done {
+				s.wrongf("G8: the done job turned %s", w.Phase)
+			}
+			seen := map[string]bool{}
+			for _, m := range w.Members {
+				if seen[m.Node] {
+					s.wrongf("G1: %s twice in generation %d", m.Node, w.Generation)
+				}
+				seen[m.Node] = true
+			}
+			worlds[w.Generation], last = *w, *w
+		}
+	}
+	if len(s.wrong) > 0 {
+		s.t.Errorf("%s\n%s", strings.Join(s.wrong, "\n"), s.story())
+	}
+}
+
+func (s *sim) groupsOf(node string) []*simGroup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*simGroup
+	for _, a := range s.agents {
+		if a.node == node {
+			for _, g := range a.groups {
+				if !g.ended {
+					out = append(out, g)
+				}
+			}
+		}
+	}
+	return out
+}

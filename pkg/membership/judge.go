@@ -1,0 +1,239 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// State is what is known of a member.
+type State int
+
+const (
+	Alive   State = iota
+	Suspect       // somebody doubts it; nobody confirmed it
+	Absent        // its key is gone; it may register again
+	Gone          // it is dead, replaced or left: a cause, and never part of a plan
+)
+
+func (s State) String() string { return [...]string{"alive", "suspect", "absent", "gone"}[s] }
+
+// Seen is one member of the world, judged.
+type Seen struct {
+	Ref
+	State   State
+	Rev     int64         // ModRevision of the key of its name, 0 if there is none
+	Mine    bool          // that key is of this very incarnation
+	Why     string        // "agent gone", "silent", "lease expired", "left", "replaced"
+	Reason  string        // the same for scripts: agent-gone, silent, lease-expired, left, replaced
+	By      []string      // who confirmed it
+	Since   time.Time     // first sign, by the judge's clock
+	Waited  bool          // Absent: past the re-registration window
+	Cut     bool          // Absent: past the store-cut limit
+	Failed  bool          // Absent, and it answers that its worker failed
+	Ended   bool          // Absent, and it answers that its workers ended
+	After   time.Duration // from the first sign to the verdict
+	Removed bool          // by its own will (left) or replaced by its own next life
+}
+
+// View is the members of a world, each judged, and the other live nodes, at one revision.
+type View struct {
+	Rev     int64
+	Members []Seen // in the order that was given: rank order, then leavers
+	Others  []Node // registered, and not one of these incarnations
+	Ask     []Ref  // whom the judge must dial before it can say more
+}
+
+// Find returns the member r, or nil.
+func (v View) Find(r Ref) *Seen {
+	for i := range v.Members {
+		if v.Members[i].Same(r) {
+			return &v.Members[i]
+		}
+	}
+	return nil
+}
+
+// Answered is an answer and when it came.
+type Answered struct {
+	Answer
+	At time.Time
+}
+
+// Evidence is what one agent saw with its own eyes and clock. Its times are monotonic and
+// local; they delay verdicts, they never make one true.
+type Evidence struct {
+	Answers  map[Incarnation]Answered        // own dials
+	Holds    map[string]map[string]time.Time // suspects: node → watchers who said just now that they still hold
+	Absent   map[Incarnation]time.Time       // since when a key is known to be absent
+	OnTime   time.Time                       // since when every renewal of the own lease was on time; zero: they are not
+	Void     time.Time                       // silence and absent keys count for nothing before that moment
+	Isolated bool                            // no peer at all answers: the judge may be the one who is cut off
+}
+
+// Limits are the times of the verdicts (PROTOCOL.md, section 4).
+type Limits struct {
+	Window time.Duration // in which an absent node may register again
+	Fresh  time.Duration // for how long an answer counts
+	TTL    time.Duration // of a lease
+	Cut    time.Duration // after which a member that is cut from the store alone is dropped
+}
+
+// DefaultLimits are those of PROTOCOL.md.
+func DefaultLimits(ttl, cut time.Duration) Limits {
+	return Limits{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, Cut: cut}
+}
+
+// Judge says of each member whether it is alive. It is the one rule of who is gone: the same
+// verdict makes a cause and keeps a node out of a plan. One that differed between the two
+// would propose the same world for ever.
+func Judge(members []Ref, nodes []Node, left []Left, suspects []Suspicion, ev Evidence, l Limits, now time.Time) View {
+	v := View{}
+	byName := map[string]Node{}
+	for _, n := range nodes {
+		byName[n.Node] = n
+	}
+	taken := map[Incarnation]bool{}
+	for _, m := range members {
+		taken[m.Incarnation] = true
+		s := judge(m, byName, left, suspects, ev, l, now)
+		if (s.State == Suspect || s.State == Absent) && !fresh(ev, m, l, now) {
+			v.Ask = append(v.Ask, m)
+		}
+		v.Members = append(v.Members, s)
+	}
+	for _, n := range nodes {
+		if !taken[n.Incarnation] {
+			v.Others = append(v.Others, n)
+		}
+	}
+	return v
+}
+
+func fresh(ev Evidence, m Ref, l Limits, now time.Time) bool {
+	a, ok := ev.Answers[m.Incarnation]
+	return ok && now.Sub(a.At) < l.Fresh
+}
+
+func judge(m Ref, byName map[string]Node, left []Left, suspects []Suspicion, ev Evidence, l Limits, now time.Time) Seen {
+	n, present := byName[m.Node]
+	s := Seen{Ref: m, Rev: n.Rev, Mine: present && n.Incarnation == m.Incarnation}
+	gone := func(reason, why string, by ...string) Seen {
+		s.State, s.Reason, s.Why, s.By = Gone, reason, why, by
+		return s
+	}
+	for _, x := range left {
+		// Also when its key is there again: a registration that was sent before it left may arrive late.
+		if x.Node == m.Node && x.Incarnation == m.Incarnation {
+			s.Removed = true
+			return gone("left", "left")
+		}
+	}
+	if present && !s.Mine {
+		s.Removed = true
+		return gone("agent-gone", "agent gone") // its own next life replaced it
+	}
+
+	var a Answer
+	answered := fresh(ev, m, l, now)
+	if answered {
+		a = ev.Answers[m.Incarnation].Answer
+	}
+	var accused bool
+	var silentBy []string
+	for _, x := range suspects {
+		if x.Node != m.Node || x.Incarnation != m.Incarnation {
+			continue
+		}
+		if w, ok := byName[x.By]; !ok || w.Incarnation != x.Watcher {
+			continue // its watcher is no more: nobody can say that it still holds
+		}
+		accused = true
+		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
+			silentBy = append(silentBy, x.By)
+		}
+	}
+	absentSince, absent := ev.Absent[m.Incarnation]
+	absent = absent && !present
+	switch {
+	case present && !accused:
+		return s // alive: nobody doubts it
+	case answered && a.Kind == Same && present:
+		return s // the accusation is void: it answers
+	case answered && (a.Kind == Other || a.Kind == Stranger):
+		return gone("agent-gone", "agent gone")
+	case answered && a.Kind == Refused:
+		return gone("agent-gone", "agent gone", silentBy...)
+	}
+	if present {
+		s.State, s.Why = Suspect, "silent"
+	} else {
+		s.State, s.Why, s.Since = Absent, "lease expired", absentSince
+	}
+	quiet := answered && a.Kind == NoAnswer
+	void := now.Before(ev.Void)
+	if absent && answered && a.Kind == Same {
+		age := now.Sub(absentSince)
+		s.Waited = !void && age >= l.Window
+		s.Cut = !void && age >= l.Cut
+		s.Failed, s.Ended = a.Failed, a.Ended
+		return s
+	}
+	if !quiet || void {
+		return s
+	}
+	// Silence to me. Who else says so?
+	onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL
+	switch {
+	case onTime:
+		// The store is the second witness: my renewals were on time all along, its were not.
+		return gone("lease-expired", "silent, lease expired", "etcd")
+	case len(silentBy) >= 2 && !ev.Isolated:
+		return gone("silent", "silent", silentBy...)
+	case absent && now.Sub(absentSince) >= l.Window && !ev.Isolated:
+		return gone("silent", "silent", silentBy...)
+	}
+	return s
+}
+
+// Crowd reports whether so many of n members are in doubt at once that etcd, the network or the
+// judge itself is the likelier cause.
+func Crowd(v View, n int) bool {
+	doubt := 0
+	for _, m := range v.Members {
+		if m.State == Suspect || m.State == Absent {
+			doubt++
+		}
+	}
+	return doubt >= max(2, (3*n+9)/10)
+}
+
+// Decode reads the entries of a job's prefix that this package owns.
+func Decode(job keys.Job, entries []keys.Entry) (nodes []Node, left []Left, suspects []Suspicion, err error) {
+	for i := range entries {
+		e := &entries[i]
+		if p := keys.Rest(job.Nodes(), e.Key); len(p) == 1 {
+			n, err := keys.Decode[Node](e)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			n.Rev, n.Lease = e.Rev, e.Lease
+			nodes = append(nodes, n)
+		} else if p := keys.Rest(job.AllLeft(), e.Key); len(p) == 1 {
+			l, err := keys.Decode[Left](e)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			l.Node, l.Rev = p[0], e.Rev
+			left = append(left, l)
+		} else if p := keys.Rest(job.AllSuspects(), e.Key); len(p) == 2 {
+			x, err := keys.Decode[Suspicion](e)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			x.Node, x.By, x.Rev = p[0], p[1], e.Rev
+			suspects = append(suspects, x)
+		}
+	}
+	return nodes, left, suspects, nil
+}

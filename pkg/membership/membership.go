@@ -1,0 +1,119 @@
+// Package membership holds this node's lease and says who is alive.
+//
+// A node that is present has a registration: a key on a lease of its own. A
+// lost lease is a lost registration and no more: the node registers again as
+// the same incarnation. Whether a node is gone is decided by Judge, a pure
+// function over what the store and the peers say.
+package membership
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// Incarnation is one life of a node's agent: a random id, chosen before its
+// first request. It is new after every start of the agent and after every
+// time the node left a world, and the same across a re-registration.
+type Incarnation string
+
+// NewIncarnation chooses a random 128-bit id.
+func NewIncarnation() Incarnation {
+	var b [16]byte
+	rand.Read(b[:])
+	return Incarnation(hex.EncodeToString(b[:]))
+}
+
+// Short is how people see it.
+func (i Incarnation) Short() string { return string(i[:min(6, len(i))]) }
+
+// Ref names a member of a world: never a node name alone.
+type Ref struct {
+	Node        string      `json:"node"`
+	Incarnation Incarnation `json:"incarnation"`
+	Address     string      `json:"address"` // of the agent's listener, host:port
+}
+
+// Same reports whether a and b are the same life of the same node.
+func (r Ref) Same(o Ref) bool { return r.Node == o.Node && r.Incarnation == o.Incarnation }
+
+// Node is a registration, immutable while its key exists.
+type Node struct {
+	Ref
+	Attempt int             `json:"attempt"` // of the job, that the node joined
+	Host    string          `json:"host"`    // random, kept in the state directory: same id, same node lock
+	Machine string          `json:"machine"` // boot id: copies of a checkpoint must differ in it
+	Slots   int             `json:"slots"`   // workers on this node
+	Seen    keys.Generation `json:"seen"`    // highest generation that the node ever saw
+	Since   time.Time       `json:"since"`   // for people
+	Rev     int64           `json:"-"`
+	Lease   keys.Lease      `json:"-"`
+}
+
+// Reason says why a node left of its own will.
+type Reason string
+
+const (
+	Drained     Reason = "drained"
+	Interrupted Reason = "interrupted"
+	Terminated  Reason = "terminated"
+	Finished    Reason = "finished"
+	ScaledIn    Reason = "scaled-in"
+)
+
+// Left is the word of a node that stopped its workers and left.
+type Left struct {
+	Node        string      `json:"-"`
+	Incarnation Incarnation `json:"incarnation"`
+	Reason      Reason      `json:"reason"`
+	Time        time.Time   `json:"time"`
+	Rev         int64       `json:"-"`
+}
+
+// Sign is what made a watcher suspect a node.
+type Sign string
+
+const (
+	ConnectionClosed Sign = "connection-closed" // and a dial was refused
+	Silent           Sign = "silent"
+	LeaseExpired     Sign = "lease-expired"
+)
+
+// Suspicion is a watcher's record about an incarnation. It counts for that
+// incarnation only, and only while its watcher says that it still holds.
+type Suspicion struct {
+	Node        string      `json:"-"` // whom it is about
+	By          string      `json:"-"` // the watcher
+	Incarnation Incarnation `json:"incarnation"`
+	Watcher     Incarnation `json:"watcher"`
+	Sign        Sign        `json:"sign"`
+	SilentMS    int64       `json:"silent_ms"` // since the last answer, by the watcher's clock
+	Rev         int64       `json:"-"`
+}
+
+// Answer is what a dial of a node brought.
+type Answer struct {
+	Kind        AnswerKind
+	Incarnation Incarnation     // of who answered, for Same and Other
+	Generation  keys.Generation // newest that the one who answered knows
+	Failed      bool            // its worker ended with a failure that it could not report
+	Ended       bool            // its workers ended
+	Holds       bool            // it still holds the suspicion that it was asked about
+}
+
+// AnswerKind sorts answers by what they prove.
+type AnswerKind int
+
+const (
+	NoAnswer AnswerKind = iota // timed out, unreachable: proves nothing alone
+	Same                       // that incarnation answered
+	Other                      // another incarnation of the node answered
+	Stranger                   // somebody who is not of this job answered
+	Refused                    // a host that answers refused the connection
+)
+
+func (k AnswerKind) String() string {
+	return [...]string{"no answer", "same", "other", "stranger", "refused"}[k]
+}

@@ -1,0 +1,255 @@
+package rendezvous
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// maxDropped leaves room in Propose for its own guards; who is dropped beyond it passes the barrier
+// as a leaver, which needs no guard.
+const maxDropped = 100
+
+// planned asks the workers to save first.
+func (p *planner) planned(c Cause, text string) Step {
+	reason := map[Cause]string{Scale: "scale", Drain: "drain", NodeJoined: "join"}[c]
+	return Enter{Hold: Hold{Why: Saving, Text: text, Planned: true, Reason: reason, Present: p.present(), Cause: c}, Ledger: p.books().Ledger}
+}
+
+// books closes the books of the present generation, once: a Hold that did it carries the result.
+func (p *planner) books() Settled {
+	if p.w.Phase == Waiting {
+		return Settled{Ledger: p.w.Ledger}
+	}
+	f := p.s.Failure
+	if p.w.Phase == Forming {
+		f = nil
+	}
+	told := p.s.Progress != nil && p.s.Progress.Step != nil
+	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, countLost(p.lost()), p.m.ran(p.now), told)
+}
+
+func countLost(lost []membership.Seen) int {
+	n := 0
+	for _, l := range lost {
+		if l.Reason != "left" {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *planner) lose(l Ledger, lost []membership.Seen) Ledger {
+	l.Lost += countLost(lost)
+	return l
+}
+
+// change is an unplanned cause: the next World at once where a plan is at hand, else a Hold.
+func (p *planner) change(c Cause, text string, failure bool) Step {
+	b := p.books()
+	var told *Told
+	if failure {
+		told = &Told{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
+		if p.s.Failure.Again() {
+			c = Asked
+		}
+		if b.Collateral {
+			c, text = NodeLost, p.whoWasLost(p.lost())
+		}
+	}
+	switch {
+	case b.Fail != nil:
+		return End{Phase: Failed, Outcome: *b.Fail, Ledger: b.Ledger, Failure: told}
+	case b.Backoff > 0:
+		return Enter{Hold: Hold{Why: BackingOff, Backoff: Seconds(b.Backoff), Present: p.present(), Cause: c,
+			Text: fmt.Sprintf("%s; restart %d of %d in %s", text, b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)},
+			Ledger: b.Ledger, Lost: p.untold(), Failure: told}
+	}
+	step := p.propose(c, text, b)
+	switch step := step.(type) {
+	case Propose:
+		step.Failure = told
+		return step
+	case Nothing:
+		if p.blocked() != "" {
+			return step
+		}
+		e := p.enter(c, text, b)
+		e.Failure = told
+		return e
+	}
+	return step
+}
+
+// enter is an unplanned Hold: below the least size, or no batch plan for the nodes at hand.
+func (p *planner) enter(c Cause, text string, b Settled) Enter {
+	h := Hold{Why: NodesMissing, Text: text, Present: p.present(), Cause: c}
+	if n := p.size(); n >= max(1, p.s.least()) {
+		if _, err := p.batch(n); err != nil {
+			h.Why, h.Text = PlanImpossible, err.Error()
+		}
+	}
+	return Enter{Hold: h, Lost: p.untold(), Ledger: b.Ledger}
+}
+
+// size is the number of nodes that a World would have now.
+func (p *planner) size() int { return min(len(candidates(p.s, p.v)), p.s.target()) }
+
+func (p *planner) present() int { return len(candidates(p.s, p.v)) }
+
+// blocked names an old member that is neither gone nor present nor cut by the wish: it may be
+// about to register again, and a World without it would stop a healthy node.
+func (p *planner) blocked() string {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
+		return ""
+	}
+	for rank, m := range p.w.Members {
+		seen := p.v.Find(m)
+		if seen == nil || seen.State != membership.Absent || seen.Waited || seen.Failed {
+			continue
+		}
+		if rank < p.s.target() && !slices.Contains(p.s.Wish.Drain, m.Node) {
+			return m.Node
+		}
+	}
+	return ""
+}
+
+// propose is the next World, or Nothing when there can be none now.
+func (p *planner) propose(c Cause, text string, b Settled) Step {
+	n := p.size()
+	if n < max(1, p.s.least()) || p.blocked() != "" {
+		return Nothing{p.now.Add(time.Second)}
+	}
+	plan, err := p.batch(n)
+	if err != nil {
+		if p.w != nil && p.w.Phase == Waiting && p.w.Hold.Why == PlanImpossible {
+			return Nothing{}
+		}
+		if p.w == nil {
+			return Nothing{}
+		}
+		return p.enter(c, text, b)
+	}
+	w := World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: Forming, Count: n, Slots: p.s.Job.Slots,
+		Cause: c, CauseText: text, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev, NP: p.s.Wish.NP,
+		Plan: plan, LRScale: p.s.Job.Base.LRScale(n * p.s.Job.Slots), Ledger: b.Ledger}
+	w.Generation = p.s.Fence
+	for _, x := range p.s.Nodes {
+		w.Generation = max(w.Generation, x.Seen)
+	}
+	w.Generation++
+	var old, oldLeavers []membership.Ref
+	if p.w != nil {
+		old, oldLeavers = p.w.Members, p.w.Leavers
+		w.Previous = p.w.Previous
+		if p.w.Master != nil {
+			w.Previous = p.w.Size()
+		}
+		w.Quarantine = slices.DeleteFunc(slices.Clone(p.w.Quarantine), func(q Quarantine) bool {
+			return q.Until+keys.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
+		})
+	}
+	w.Members = arrange(old, candidates(p.s, p.v), n, p.s.holds)
+	if h := p.s.Head; h.Number > 0 {
+		w.Resume = &Resume{Number: h.Number, Manifest: h.Manifest, Step: h.Step, Samples: h.Samples}
+		for _, r := range h.Holders {
+			w.Resume.Holders = append(w.Resume.Holders, r.Node)
+		}
+	}
+	step := Propose{Lost: p.untold()}
+	for _, o := range append(slices.Clone(old), oldLeavers...) {
+		if index(w.Members, o) >= 0 || index(w.Leavers, o) >= 0 {
+			continue
+		}
+		seen := p.v.Find(o)
+		switch {
+		case seen == nil || len(step.Evicted)+len(step.Dropped) >= maxDropped:
+			w.Leavers = append(w.Leavers, o)
+		case seen.State == membership.Gone && seen.Mine:
+			step.Evicted = append(step.Evicted, *seen)
+		case !seen.Mine:
+			step.Dropped = append(step.Dropped, *seen)
+			if seen.State == membership.Absent && index(old, o) >= 0 {
+				step.Lost = append(step.Lost, *seen)
+			}
+		default:
+			w.Leavers = append(w.Leavers, o)
+		}
+	}
+	step.World = w
+	if p.w != nil && p.w.Phase == Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
+		len(step.Evicted) == 0 {
+		return Nothing{}
+	}
+	return step
+}
+
+// lost are the members that are gone, and those that are cut off for longer than is waited.
+func (p *planner) lost() []membership.Seen {
+	var lost []membership.Seen
+	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
+		switch {
+		case m.State == membership.Gone:
+		case m.State == membership.Absent && p.w.Phase == Forming && m.Waited:
+		case m.State == membership.Absent && p.w.Phase == Running && (m.Cut || m.Failed):
+		default:
+			continue
+		}
+		lost = append(lost, m)
+	}
+	if p.w.Phase == Forming && p.leaverGone() {
+		for _, m := range p.v.Members[min(len(p.v.Members), len(p.w.Members)):] {
+			if m.State == membership.Gone && m.Mine {
+				lost = append(lost, m)
+			}
+		}
+	}
+	return lost
+}
+
+// untold are the members that are lost and that no event told of yet: the Hold that did names them.
+func (p *planner) untold() []membership.Seen {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() {
+		return nil
+	}
+	var out []membership.Seen
+	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
+		if m.State == membership.Gone && m.Reason != "left" && !slices.Contains(p.w.Told, m.Incarnation) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (p *planner) whoWasLost(lost []membership.Seen) string {
+	var parts []string
+	for _, m := range lost {
+		if m.Reason == "left" {
+			parts = append(parts, m.Node+" left")
+		} else {
+			parts = append(parts, fmt.Sprintf("%s was lost (%s)", m.Node, m.Why))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p *planner) wishCause() Cause {
+	if p.s.Wish.By == "drain" {
+		return Drain
+	}
+	return Scale
+}
+
+func (p *planner) wishText() string {
+	return fmt.Sprintf("np %d was asked (it is %d)", p.s.Wish.NP, p.w.Count)
+}
+
+// drained reports whether a member is asked to go.
+func (p *planner) drained() bool {
+	return slices.ContainsFunc(p.w.Members, func(m membership.Ref) bool { return slices.Contains(p.s.Wish.Drain, m.Node) })
+}

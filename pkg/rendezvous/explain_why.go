@@ -1,0 +1,229 @@
+package rendezvous
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// verdict is the state of a job, with its reason.
+type verdict struct {
+	state State
+	code  Why
+	text  string
+	since time.Time
+}
+
+func (x *explainer) verdict() verdict {
+	s, w := x.s, x.w
+	switch {
+	case w != nil && w.Phase.Ended():
+		return x.ended()
+	case s.Wish.Stop == s.Job.Attempt:
+		return x.stopping()
+	case w == nil:
+		v := x.waiting(nil)
+		v.since = s.Job.Time
+		return v
+	}
+	switch w.Phase {
+	case Waiting:
+		v := x.waiting(w.Hold)
+		v.since = w.Time
+		return v
+	case Forming:
+		return x.starting()
+	case Finishing:
+		return x.finishing()
+	}
+	return x.running()
+}
+
+func (x *explainer) ended() verdict {
+	v := verdict{state: State(x.w.Phase), code: Why(x.w.Phase), since: x.w.Time}
+	o := x.w.Outcome
+	if o == nil {
+		return v
+	}
+	v.text = o.Message
+	if x.w.Phase == Failed && o.Why != "" {
+		v.code = o.Why
+	}
+	if o.Source == "worker" && o.Node != nil && o.Rank != nil {
+		how := fmt.Sprintf("exit code %d", o.Code)
+		if o.Signal != nil {
+			how = *o.Signal
+		}
+		v.text = fmt.Sprintf("%s; the cause: rank %d on %s, %s", o.Message, *o.Rank, *o.Node, how)
+	}
+	return v
+}
+
+func (x *explainer) stopping() verdict {
+	v := verdict{state: StateStopping, code: Draining, text: "the job was asked to stop", since: x.s.Wish.Time}
+	switch {
+	case len(x.s.Nodes) == 0:
+		v.text += "; no node is registered"
+	case x.w != nil && x.w.Phase == Waiting && x.w.Hold.Planned && !x.through():
+		v.code = Saving
+		v.text += "; waiting for " + join(x.unsaved()) + " to save"
+	}
+	return v
+}
+
+// waiting is why there is no world. h is nil before the first of an attempt.
+func (x *explainer) waiting(h *Hold) verdict {
+	v := verdict{state: StateWaiting}
+	present, wished, missing := Shortage(x.s, x.v)
+	_, batch := x.batch(max(1, x.size()))
+	switch {
+	case h != nil && h.Reason == "stop":
+		v.state, v.code, v.text = StateStopping, h.Why, h.Text
+	case h != nil && h.Planned && !x.through():
+		v.code, v.text = Saving, fmt.Sprintf("saving (%s); waiting for %s", h.Text, join(x.unsaved()))
+	case h != nil && h.Why == BackingOff && x.now.Before(x.w.Time.Add(time.Duration(h.Backoff))):
+		v.code, v.text = BackingOff, h.Text
+	case missing > 0 && h != nil && h.Text != "":
+		v.code, v.text = NodesMissing, "waiting for "+moreNodes(missing)+": "+h.Text
+	case missing > 0:
+		v.code, v.text = NodesMissing, fmt.Sprintf("waiting for %s (%d of %d)", moreNodes(missing), present, wished)
+	case batch != nil:
+		v.code, v.text = PlanImpossible, batch.Error()
+	case present < wished:
+		v.code, v.text = LastCall, fmt.Sprintf("%d of %d nodes are here; waiting a moment for others", present, wished)
+	default:
+		v.code, v.text = WhyBarrier, "enough nodes are here; the next generation is about to be proposed"
+	}
+	return v
+}
+
+// unsaved are the members that have not yet written that they saved and stopped.
+func (x *explainer) unsaved() []string {
+	var names []string
+	for _, m := range x.w.Members {
+		if e, ok := x.s.Exits[m.Node]; ok && e.Incarnation == m.Incarnation && e.Ended() {
+			continue
+		}
+		if seen := x.v.Find(m); seen == nil || seen.State != membership.Gone {
+			names = append(names, m.Node)
+		}
+	}
+	return names
+}
+
+func (x *explainer) starting() verdict {
+	missing := x.missing()
+	v := verdict{state: StateStarting, code: WhyBarrier, since: x.w.Time}
+	v.text = fmt.Sprintf("generation %d starts", x.w.Generation)
+	if len(missing) > 0 {
+		v.text = fmt.Sprintf("generation %d starts when %s ready", x.w.Generation, areReady(missing))
+	}
+	for _, d := range x.s.Doing {
+		if d.What == "fetching" && slices.Contains(missing, d.Node) {
+			v.code = WhyFetching
+			v.text += fmt.Sprintf("; %s fetches a checkpoint (%s)", d.Node, share(d))
+		}
+	}
+	return v
+}
+
+func areReady(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return join(names) + " are"
+}
+
+func share(d Doing) string {
+	if d.Total == 0 {
+		return fmt.Sprintf("%d bytes", d.Done)
+	}
+	return fmt.Sprintf("%d%% of %d bytes", 100*d.Done/d.Total, d.Total)
+}
+
+func (x *explainer) finishing() verdict {
+	through := 0
+	for _, m := range x.w.Members {
+		e := x.s.Exits[m.Node]
+		for _, c := range e.Codes {
+			if c != nil && e.Incarnation == m.Incarnation {
+				through++
+			}
+		}
+	}
+	return verdict{state: StateFinishing, code: WhyFinishing, since: x.w.Time,
+		text: fmt.Sprintf("%d of %d workers are through", through, x.w.Size())}
+}
+
+// running is the state of a world in phase running. What is recorded as a cause already makes it
+// waiting: its workers are as good as stopped.
+func (x *explainer) running() verdict {
+	s, w := x.s, x.w
+	v := verdict{state: StateWaiting, since: s.Wish.Time}
+	gone, registered := x.gone()
+	_, _, missing := Shortage(s, x.v)
+	switch {
+	case s.Failure != nil:
+		v.code, v.text, v.since = BackingOff, s.Failure.String()+"; the others stop", s.Failure.Time
+	case len(gone) > 0:
+		v.code, v.text, v.since = NodesMissing, x.tellGone(gone), x.words[gone[0].Node].at
+		if missing > 0 {
+			v.text = "waiting for " + moreNodes(missing) + ": " + v.text
+		}
+	case registered == 0:
+		v.code, v.since = NodesMissing, w.Time
+		v.text = fmt.Sprintf("waiting for %s: no node of generation %d is registered (lease expired)", moreNodes(max(1, missing)), w.Generation)
+	case s.Wish.Request != w.Request && s.Wish.By == "drain":
+		v.code, v.text = Draining, "asked to go: "+join(s.Wish.Drain)
+	case s.Wish.Request != w.Request:
+		v.code, v.text = Saving, x.wishText()
+	case x.drained():
+		v.code, v.text = Draining, "asked to go: "+join(s.Wish.Drain)
+	default:
+		v = verdict{state: StateRunning, code: WhyRunning, since: w.Time,
+			text: fmt.Sprintf("generation %d runs: world size %d", w.Generation, w.Size())}
+		if doubt := x.doubt(); len(doubt) > 0 {
+			v.text += "; in doubt: " + join(doubt)
+		}
+	}
+	if v.since.IsZero() {
+		v.since = w.Time
+	}
+	return v
+}
+
+// gone are the members that are gone for certain: they left, were replaced, or an event says that
+// they were lost. registered is how many members have a registration.
+func (x *explainer) gone() (gone []membership.Seen, registered int) {
+	for _, m := range x.v.Members[:len(x.w.Members)] {
+		if m.Mine {
+			registered++
+		}
+		if m.State == membership.Gone || m.State == membership.Absent && x.lostBy(m.Node) {
+			gone = append(gone, m)
+		}
+	}
+	return gone, registered
+}
+
+func (x *explainer) tellGone(gone []membership.Seen) string {
+	for i, m := range gone {
+		if w := x.words[m.Node]; w.kind == history.NodeLost && w.why != "" && !m.Removed {
+			gone[i].Why = w.why
+		}
+	}
+	return x.whoWasLost(gone)
+}
+
+func (x *explainer) doubt() []string {
+	var names []string
+	for _, m := range x.v.Members[:len(x.w.Members)] {
+		if m.State == membership.Suspect || m.State == membership.Absent {
+			names = append(names, m.Node+" ("+m.Why+")")
+		}
+	}
+	return names
+}

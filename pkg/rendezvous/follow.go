@@ -1,0 +1,239 @@
+package rendezvous
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Scope is what an agent follows of its job. All is for the few who plan; Own, the world and the own
+// registration, for everybody else: in it stands all that a member must ever do.
+type Scope int
+
+const (
+	Own Scope = iota
+	All
+)
+
+// Seen is what Follow found: a Snapshot, or why there is none at the moment.
+type Seen struct {
+	Snapshot
+	Begun time.Time // when a read of the store began that this is the result of; zero: it came by a watch
+	Err   error
+}
+
+// Follow tells of every change in scope until ctx ends, as snapshots; latest wins: a slow reader misses
+// states in between, never the last one. It lists, watches from there, and lists again on any
+// error and every 10 to 30 seconds, because a watch may go deaf without an error.
+func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope Scope) <-chan Seen {
+	f := follower{st: st, job: job, scope: scope, out: make(chan Seen, 1)}
+	switch scope {
+	case All:
+		f.ranges = []span{{job.Prefix(), keys.End(job.Prefix())}}
+	case Own:
+		f.ranges = []span{{job.World(), ""}, {job.Node(node), ""}}
+	}
+	go f.run(ctx)
+	return f.out
+}
+
+// ReadOwn reads what scope Own follows.
+func ReadOwn(ctx context.Context, st keys.Store, job keys.Job, node string) Seen {
+	f := follower{st: st, job: job, scope: Own, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
+	begun := time.Now()
+	if err := f.list(ctx); err != nil {
+		return Seen{Err: err}
+	}
+	return f.seen(ctx, begun)
+}
+
+type span struct{ from, end string }
+
+type follower struct {
+	st     keys.Store
+	job    keys.Job
+	scope  Scope
+	ranges []span
+	out    chan Seen
+
+	entries map[string]keys.Entry
+	rev     int64
+	cluster uint64
+}
+
+func (f *follower) run(ctx context.Context) {
+	defer close(f.out)
+	for wait := 100 * time.Millisecond; ctx.Err() == nil; {
+		begun := time.Now()
+		if err := f.list(ctx); err != nil {
+			f.tell(Seen{Err: err})
+			pause(ctx, wait/2+rand.N(wait))
+			wait = min(2*wait, 2*time.Second)
+			continue
+		}
+		wait = 100 * time.Millisecond
+		f.tell(f.seen(ctx, begun))
+		f.watch(ctx)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// list reads every range anew. With several ranges the revision is the oldest of the reads.
+func (f *follower) list(ctx context.Context) error {
+	f.entries, f.rev = map[string]keys.Entry{}, 0
+	for _, r := range f.ranges {
+		res, err := f.st.Get(ctx, r.from, r.end)
+		if err != nil {
+			return err
+		}
+		for _, e := range res.Entries {
+			if !f.skip(e.Key) {
+				f.entries[e.Key] = e
+			}
+		}
+		if f.rev == 0 || res.Rev < f.rev {
+			f.rev = res.Rev
+		}
+		f.cluster = res.Cluster
+	}
+	return nil
+}
+
+// skip: events are many, and nothing is decided by them.
+func (f *follower) skip(key string) bool { return strings.HasPrefix(key, f.job.Events()) }
+
+// watch applies changes until one of the watches ends or it is time to list again.
+func (f *follower) watch(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))
+	defer cancel()
+	changes := f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)
+	if len(f.ranges) > 1 {
+		changes = merge(ctx, changes, f.st.Watch(ctx, f.ranges[1].from, f.ranges[1].end, f.rev+1))
+	}
+	for c := range changes {
+		moved := f.apply(c)
+		for more := true; more && c.Err == nil; { // what came meanwhile is one snapshot with it
+			select {
+			case next, ok := <-changes:
+				if more = ok; ok {
+					c = next
+					moved = f.apply(c) || moved
+				}
+			default:
+				more = false
+			}
+		}
+		if c.Err != nil {
+			return
+		}
+		if moved {
+			f.tell(f.seen(ctx, time.Time{}))
+		}
+	}
+}
+
+// merge ends when either ends.
+func merge(ctx context.Context, a, b <-chan keys.Change) <-chan keys.Change {
+	out := make(chan keys.Change)
+	go func() {
+		defer close(out)
+		for {
+			var c keys.Change
+			var ok bool
+			select {
+			case c, ok = <-a:
+			case c, ok = <-b:
+			}
+			if !ok {
+				return
+			}
+			select {
+			case out <- c:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func (f *follower) apply(c keys.Change) bool {
+	moved := false
+	for _, e := range c.Events {
+		if f.skip(e.Key) {
+			continue
+		}
+		moved = true
+		if old, ok := f.entries[e.Key]; ok && old.Rev > e.Rev {
+			continue
+		}
+		if e.Deleted {
+			delete(f.entries, e.Key)
+		} else {
+			f.entries[e.Key] = e.Entry
+		}
+	}
+	f.rev = max(f.rev, c.Rev)
+	return moved
+}
+
+func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
+	r := keys.Read{Rev: f.rev, Cluster: f.cluster}
+	for _, e := range f.entries {
+		r.Entries = append(r.Entries, e)
+	}
+	if f.scope == All {
+		s, err := Decode(f.job, r)
+		return Seen{Snapshot: s, Begun: begun, Err: err}
+	}
+	s, err := decodeOwn(ctx, f.st, f.job, r)
+	return Seen{Snapshot: s, Begun: begun, Err: err}
+}
+
+// decodeOwn makes a partial snapshot; the members of a large world are read from plan/.
+func decodeOwn(ctx context.Context, st keys.Store, job keys.Job, r keys.Read) (Snapshot, error) {
+	partial := Snapshot{Rev: r.Rev, Cluster: r.Cluster}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if e.Key != job.World() {
+			continue
+		}
+		w, err := DecodeWorld(e)
+		if err != nil {
+			return partial, err
+		}
+		if err := Members(ctx, st, job, w); err != nil {
+			return partial, err
+		}
+		partial.World = w
+	}
+	var err error
+	partial.Nodes, _, _, err = membership.Decode(job, r.Entries)
+	return partial, err
+}
+
+// tell replaces what the reader has not taken yet. The follower is the only sender. An error never
+// replaces a snapshot.
+func (f *follower) tell(s Seen) {
+	select {
+	case old := <-f.out:
+		if s.Err != nil && old.Err == nil {
+			s = old
+		}
+		if s.Begun.IsZero() {
+			s.Begun = old.Begun
+		}
+	default:
+	}
+	f.out <- s
+}

@@ -1,0 +1,106 @@
+package rendezvous
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// Ledger is what the restart rules remember. It lives in the World, because every agent may die.
+type Ledger struct {
+	Used        int               `json:"used"`         // causes that spent budget since the last refill
+	Idle        int               `json:"idle"`         // generations in a row that spent none and brought no progress
+	Lost        int               `json:"lost"`         // nodes lost in this attempt
+	Ran         int               `json:"ran"`          // generations that ran in this attempt
+	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
+	Charged     keys.Generation   `json:"charged"`      // the generation whose failure was charged last
+	LastFailure string            `json:"last_failure"` // for people
+}
+
+const (
+	refill    = 10 * time.Minute // of running give the whole budget back
+	healthy   = 10 * time.Second // of running count as progress
+	maxIdle   = 5                // generations without progress end the job
+	maxWait   = 30 * time.Second // of back-off
+	exitNever = 93               // a restart does not cure it
+)
+
+// Settled is the ledger after a generation, and what follows from it.
+type Settled struct {
+	Ledger     Ledger
+	Backoff    time.Duration
+	Fail       *Outcome // the attempt is over
+	Collateral bool     // the failure was caused by something else
+	Spent      bool     // the failure spent a restart
+}
+
+// settle closes the books of the generation of w: f is its failure, lost how many of its nodes were
+// lost, ran how long it ran (0: it never did), progress whether it committed or told any.
+func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost int, ran time.Duration, progress bool) Settled {
+	s := Settled{Ledger: w.Ledger}
+	l := &s.Ledger
+	l.Lost += lost
+	if ran > 0 {
+		l.Ran++
+	}
+	if ran >= refill {
+		l.Used = 0
+	}
+	moved := progress || ran >= healthy || head > l.Head
+	l.Head = head
+	if w.Phase == Forming && lost > 0 && l.Charged+1 == w.Generation && l.Used > 0 {
+		l.Used-- // the failure that was charged turns out to be the loss's
+		l.Charged = 0
+	}
+	if f == nil {
+		if moved {
+			l.Idle = 0
+		}
+		return s
+	}
+	l.LastFailure = f.String()
+	s.Collateral = lost > 0
+	if s.Collateral || f.Again() {
+		if l.Idle++; moved {
+			l.Idle = 0
+		}
+		if l.Idle >= maxIdle {
+			s.Fail = &Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: NoProgress,
+				Message: fmt.Sprintf("%d generations in a row ended without a commit, told progress or %s of running; the last: %s", l.Idle, healthy, f)}
+		}
+		return s
+	}
+	l.Idle = 0
+	if l.Used >= rules.MaxRestarts {
+		s.Fail = failed(f, fmt.Sprintf("restarts used (%d of %d)", l.Used, rules.MaxRestarts))
+		return s
+	}
+	s.Spent = true
+	l.Used++
+	l.Charged = w.Generation
+	s.Backoff = backoff(l.Used)
+	return s
+}
+
+// backoff is 0, 1, 2, 4, … 30 s for the first, second, … cause.
+func backoff(used int) time.Duration {
+	if used <= 1 {
+		return 0
+	}
+	return min(maxWait, time.Second<<min(used-2, 10))
+}
+
+func failed(f *Failure, message string) *Outcome {
+	rank, local, code := f.Rank, f.LocalRank, f.Code
+	o := &Outcome{Code: f.Status(), Source: "worker", Node: &f.Node, Rank: &rank, LocalRank: &local,
+		Why: RestartsUsed, Message: message}
+	if f.Signal == "" {
+		o.ExitCode = &code
+	} else {
+		o.Signal = &f.Signal
+	}
+	return o
+}

@@ -1,0 +1,428 @@
+package rendezvous
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// Step is what is to be done next. Whoever takes it proves by its guards that the snapshot it was
+// planned on still holds.
+type Step interface{ step() }
+
+type (
+	// Nothing is to be done, or not before Until.
+	Nothing struct{ Until time.Time }
+	// Propose makes World the next generation. It is the fence.
+	Propose struct {
+		World   World
+		Evicted []membership.Seen // gone, and still registered: their keys are deleted
+		Dropped []membership.Seen // members or leavers before, nothing now: shown to be unregistered
+		Lost    []membership.Seen // whose loss nobody told of yet
+		Failure *Told
+	}
+	// Enter writes a Hold: the survivors wait.
+	Enter struct {
+		Hold    Hold
+		Lost    []membership.Seen
+		Ledger  Ledger
+		Failure *Told
+	}
+	// Run turns a forming world into a running one: the barrier is full.
+	Run struct{ Master Master }
+	// Finish notes that a worker is through.
+	Finish struct{ Node string }
+	// End closes the attempt: done, failed or stopped.
+	End struct {
+		Phase   Phase
+		Outcome Outcome
+		Ledger  Ledger
+		Failure *Told
+	}
+)
+
+func (Nothing) step() {}
+func (Propose) step() {}
+func (Enter) step()   {}
+func (Run) step()     {}
+func (Finish) step()  {}
+func (End) step()     {}
+
+// Told is a failure as it is told: judged.
+type Told struct {
+	Failure
+	Collateral, Spent bool
+}
+
+// Times are the limits of Plan that are not the job's.
+type Times struct {
+	Barrier time.Duration // after which a forming world goes on without who is missing
+	Verdict time.Duration // that a failure waits for an open suspicion
+	Nearby  time.Duration // within which a suspicion that opens belongs to the failure
+	Slack   time.Duration // that a planned stop may take beyond the grace
+}
+
+// DefaultTimes are those of PROTOCOL.md.
+var DefaultTimes = Times{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Slack: 2 * time.Second}
+
+// Plan is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
+func Plan(s *Snapshot, v membership.View, m Marks, t Times, now time.Time) Step {
+	if s.Job == nil || s.Wish.Rev == 0 {
+		return Nothing{}
+	}
+	p := planner{s: s, w: s.World, v: v, m: m, t: t, now: now}
+	w := s.World
+	switch {
+	case w != nil && w.Phase == Done:
+		return Nothing{}
+	case w != nil && w.Attempt == s.Job.Attempt && w.Phase.Ended():
+		return Nothing{}
+	case s.Wish.Stop == s.Job.Attempt:
+		return p.stop()
+	case w == nil || w.Attempt != s.Job.Attempt:
+		return p.first()
+	}
+	switch w.Phase {
+	case Forming:
+		return p.forming()
+	case Running:
+		return p.running()
+	case Finishing:
+		return p.finishing()
+	default:
+		return p.waiting()
+	}
+}
+
+type planner struct {
+	s   *Snapshot
+	w   *World
+	v   membership.View
+	m   Marks
+	t   Times
+	now time.Time
+}
+
+// after is Nothing before d has passed since from, and then next.
+func (p *planner) after(from time.Time, d time.Duration, next func() Step) Step {
+	if until := from.Add(d); p.now.Before(until) {
+		return Nothing{until}
+	}
+	return next()
+}
+
+// first is the first World of an attempt.
+func (p *planner) first() Step {
+	cause := First
+	if p.w != nil {
+		cause = NewAttempt
+	}
+	return p.lastCall(func() Step { return p.propose(cause, "", Settled{}) })
+}
+
+// lastCall waits for enough nodes; between enough and the target a short time for those on their way.
+func (p *planner) lastCall(next func() Step) Step {
+	have := len(candidates(p.s, p.v))
+	switch {
+	case have < p.s.least():
+		return Nothing{}
+	case have >= p.s.target() || p.m.Call.IsZero():
+		return next()
+	}
+	return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)
+}
+
+// forming: the barrier. Nothing but a full barrier turns it to running; anything that comes before
+// is a cause for the next generation.
+func (p *planner) forming() Step {
+	lost := p.lost()
+	switch {
+	case len(lost) > 0:
+		return p.change(NodeLost, p.whoWasLost(lost), false)
+	case p.s.Wish.Request != p.w.Request:
+		return p.change(p.wishCause(), "", false)
+	}
+	missing := p.missing()
+	if len(missing) == 0 {
+		r := p.s.Ready[p.w.Members[0].Node]
+		master := Master{Host: r.Host}
+		if len(r.Ports) > 1 {
+			master.Port, master.Store = r.Ports[0], r.Ports[1]
+		}
+		return Run{master}
+	}
+	return p.after(p.m.Phase, p.t.Barrier, func() Step {
+		for _, d := range p.s.Doing {
+			if slices.Contains(missing, d.Node) && d.What == "fetching" && p.now.Sub(p.m.Phase) < 20*p.t.Barrier {
+				return Nothing{p.now.Add(p.t.Barrier / 10)}
+			}
+		}
+		return p.without(missing)
+	})
+}
+
+// missing are the nodes that the barrier waits for.
+func (p *planner) missing() []string {
+	var names []string
+	for _, m := range p.w.Members {
+		if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {
+			names = append(names, m.Node)
+		}
+	}
+	for _, l := range p.w.Leavers {
+		r, ok := p.s.Ready[l.Node]
+		n := p.s.Node(l.Node)
+		registered := n != nil && n.Incarnation == l.Incarnation
+		if registered && (!ok || r.Incarnation != l.Incarnation) {
+			names = append(names, l.Node)
+		}
+	}
+	return names
+}
+
+// leaverGone reports whether a leaver is gone but still registered: it can never be ready.
+func (p *planner) leaverGone() bool {
+	for _, l := range p.w.Leavers {
+		if seen := p.v.Find(l); seen != nil && seen.State == membership.Gone && seen.Mine {
+			return true
+		}
+	}
+	return false
+}
+
+// without plans around the nodes that hold the barrier up.
+func (p *planner) without(missing []string) Step {
+	w := *p.w
+	for _, node := range missing {
+		times := 1
+		w.Quarantine = slices.DeleteFunc(slices.Clone(w.Quarantine), func(q Quarantine) bool {
+			if q.Node == node {
+				times = min(2*q.Times, 16)
+			}
+			return q.Node == node
+		})
+		// Not a candidate now, nor for as many generations as it held up barriers.
+		w.Quarantine = append(w.Quarantine, Quarantine{Node: node, Times: times, Until: w.Generation + 1 + keys.Generation(times)})
+	}
+	s := *p.s
+	s.World = &w
+	q := *p
+	q.s, q.w = &s, &w
+	return q.change(NodeLost, "the barrier waited too long for "+strings.Join(missing, ", "), false)
+}
+
+// running: the only place where training happens.
+func (p *planner) running() Step {
+	for _, m := range p.w.Members {
+		if x, ok := p.s.Exits[m.Node]; ok && x.Incarnation == m.Incarnation && !x.Planned && anyZero(x) {
+			return Finish{m.Node}
+		}
+	}
+	if f := p.s.Failure; f != nil {
+		return p.failure(f)
+	}
+	if lost := p.lost(); len(lost) > 0 {
+		return p.change(NodeLost, p.whoWasLost(lost), false)
+	}
+	switch {
+	case p.s.Wish.Request != p.w.Request:
+		return p.planned(p.wishCause(), p.wishText())
+	case p.drained():
+		return p.planned(Drain, "asked to go: "+strings.Join(p.s.Wish.Drain, ", "))
+	}
+	for _, n := range p.s.Nodes {
+		if n.Seen > p.s.Fence {
+			return p.planned(NodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node, n.Seen))
+		}
+	}
+	if have := len(candidates(p.s, p.v)); have > p.w.Count && p.w.Count < p.s.target() && p.fits() {
+		join := func() Step { return p.planned(NodeJoined, "more nodes are here") }
+		if have >= p.s.target() || p.m.Call.IsZero() {
+			return join()
+		}
+		return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), join)
+	}
+	return Nothing{}
+}
+
+func anyZero(x Exit) bool {
+	return slices.ContainsFunc(x.Codes, func(c *int) bool { return c != nil && *c == 0 })
+}
+
+// failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
+// loss of that node that made it fail: the verdict is waited for, not long.
+func (p *planner) failure(f *Failure) Step {
+	doubt := slices.ContainsFunc(p.v.Members, func(m membership.Seen) bool {
+		return m.State == membership.Suspect || m.State == membership.Absent
+	})
+	lost := p.lost()
+	wait := p.t.Nearby
+	if doubt {
+		wait = p.t.Verdict
+	}
+	if len(lost) == 0 && p.w.Count > 1 {
+		if until := p.m.Failed.Add(wait); p.now.Before(until) {
+			return Nothing{until}
+		}
+	}
+	return p.change(WorkerFailed, f.String(), true)
+}
+
+// finishing: a worker is through. Nothing restarts until the others are through, gone, or the
+// finish timeout has passed; only a stop, or a member that leaves, holds it.
+func (p *planner) finishing() Step {
+	if p.allZero() {
+		return p.done()
+	}
+	through := true
+	for _, m := range p.w.Members {
+		x, ok := p.s.Exits[m.Node]
+		if ok && x.Incarnation == m.Incarnation && x.Ended() {
+			continue
+		}
+		seen := p.v.Find(m)
+		if seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended {
+			continue
+		}
+		through = false
+	}
+	again := func() Step {
+		if p.s.Failure != nil {
+			return p.change(WorkerFailed, p.s.Failure.String(), true)
+		}
+		return p.change(NodeLost, p.whoWasLost(p.lost()), false)
+	}
+	if through {
+		return again()
+	}
+	if limit := time.Duration(p.s.Job.Rules.FinishTimeout); limit > 0 {
+		return p.after(p.m.Phase, limit, again)
+	}
+	return Nothing{}
+}
+
+// waiting: the survivors hold. A Hold that is through is a cause by itself as soon as a plan exists,
+// whatever became of its reason.
+func (p *planner) waiting() Step {
+	if p.allZero() {
+		return p.done()
+	}
+	h := p.w.Hold
+	lost := p.untold()
+	if h.Planned && !p.through() && !p.unplanned() {
+		return Nothing{p.m.Phase.Add(time.Duration(p.s.Job.Rules.Grace) + p.t.Slack)}
+	}
+	next := func() Step {
+		step := p.lastCall(func() Step { return p.propose(h.Cause, h.Text, Settled{Ledger: p.w.Ledger}) })
+		_, idle := step.(Nothing)
+		if idle && len(lost) > 0 {
+			return p.enter(NodeLost, p.whoWasLost(lost), Settled{Ledger: p.lose(p.w.Ledger, lost)})
+		}
+		return step
+	}
+	if h.Why == BackingOff {
+		return p.after(p.m.Phase, time.Duration(h.Backoff), func() Step {
+			if len(candidates(p.s, p.v)) >= p.s.least() {
+				return p.propose(h.Cause, h.Text, Settled{Ledger: p.w.Ledger})
+			}
+			return next()
+		})
+	}
+	return next()
+}
+
+// through reports whether a planned Hold is: every member wrote that it saved and stopped, or that
+// it ended, left or is gone; or the grace has passed and rank 0 moves no bytes.
+func (p *planner) through() bool {
+	all := true
+	for _, m := range p.w.Members {
+		x, ok := p.s.Exits[m.Node]
+		if ok && x.Incarnation == m.Incarnation && x.Ended() {
+			continue
+		}
+		if seen := p.v.Find(m); seen != nil && seen.State == membership.Gone {
+			continue
+		}
+		all = false
+	}
+	if all {
+		return true
+	}
+	if p.now.Sub(p.m.Phase) < time.Duration(p.s.Job.Rules.Grace)+p.t.Slack {
+		return false
+	}
+	return !slices.ContainsFunc(p.s.Doing, func(d Doing) bool {
+		return len(p.w.Members) > 0 && d.Node == p.w.Members[0].Node && d.What == "saving"
+	})
+}
+
+// unplanned reports whether a member was lost while it had not yet written that it saved. Who left,
+// or is gone after its record, is no cause: the save of the others goes on.
+func (p *planner) unplanned() bool {
+	for _, m := range p.w.Members {
+		seen := p.v.Find(m)
+		if seen == nil || seen.State != membership.Gone || seen.Reason == "left" {
+			continue
+		}
+		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || !x.Ended() {
+			return true
+		}
+	}
+	return false
+}
+
+// stop: a stop of this attempt goes before everything but done.
+func (p *planner) stop() Step {
+	outcome := Outcome{Code: exitNever, Source: "operator", Message: "stopped by " + p.s.Wish.By}
+	end := func() Step {
+		led := Ledger{}
+		if p.w != nil {
+			led = p.w.Ledger
+		}
+		return End{Phase: Stopped, Outcome: outcome, Ledger: led}
+	}
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
+		return end()
+	}
+	if (p.w.Phase == Finishing || p.w.Phase == Waiting) && p.allZero() {
+		return p.done()
+	}
+	switch {
+	case p.w.Phase != Waiting:
+		return Enter{Hold: Hold{Why: Draining, Text: "the job is asked to stop", Planned: true, Reason: "stop", Present: p.present()}, Ledger: p.w.Ledger}
+	case !p.w.Hold.Planned || p.through() || p.unplanned():
+		return end()
+	}
+	return Nothing{p.m.Phase.Add(time.Duration(p.s.Job.Rules.Grace) + p.t.Slack)}
+}
+
+// allZero reports whether every worker of every member ended of itself with 0.
+func (p *planner) allZero() bool {
+	for _, m := range p.w.Members {
+		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {
+			return false
+		}
+	}
+	return len(p.w.Members) > 0
+}
+
+func (p *planner) done() Step {
+	led := settle(p.w, p.s.Job.Rules, p.s.Head.Number, nil, len(p.lost()), p.m.ran(p.now), true).Ledger
+	return End{Phase: Done, Outcome: Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: led}
+}
+
+// fits reports whether there is a batch plan for the nodes at hand.
+func (p *planner) fits() bool {
+	_, err := p.batch(p.size())
+	return err == nil
+}
+
+// batch is the batch and rate plan for n nodes.
+func (p *planner) batch(n int) (*scaling.Plan, error) {
+	return scaling.For(p.s.Job.Base, n*p.s.Job.Slots)
+}

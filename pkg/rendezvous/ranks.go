@@ -1,0 +1,136 @@
+package rendezvous
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// least and target are how many nodes a World needs, and how many are wished.
+func (s *Snapshot) least() int {
+	if s.Job.Limits.Exact {
+		return s.Wish.NP
+	}
+	return s.Job.Limits.Min
+}
+
+func (s *Snapshot) target() int { return s.Wish.NP }
+
+// candidates are the nodes that a next World may have: registered in this attempt, not gone, not
+// asked to go, not in quarantine. In the order of their names.
+func candidates(s *Snapshot, v membership.View) []membership.Node {
+	var c []membership.Node
+	for _, n := range s.Nodes {
+		if n.Attempt != s.Job.Attempt || slices.Contains(s.Wish.Drain, n.Node) || quarantined(s.World, n.Node) {
+			continue
+		}
+		if seen := v.Find(n.Ref); seen != nil && seen.State == membership.Gone {
+			continue
+		}
+		c = append(c, n)
+	}
+	return c
+}
+
+func quarantined(w *World, node string) bool {
+	if w == nil {
+		return false
+	}
+	for _, q := range w.Quarantine {
+		if q.Node == node && q.Until > w.Generation {
+			return true
+		}
+	}
+	return false
+}
+
+// arrange picks n of the candidates and ranks them: survivors keep their rank where it still
+// exists, a node that comes back or a spare takes the place of one that is lost, and rank 0
+// goes to a node that holds the newest checkpoint.
+func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
+	ranks := make([]*membership.Ref, n)
+	pool := slices.Clone(from)
+	take := func(i, rank int) {
+		r := pool[i].Ref
+		ranks[rank] = &r
+		pool = slices.Delete(pool, i, i+1)
+	}
+	find := func(match func(membership.Ref) bool) int {
+		return slices.IndexFunc(pool, func(c membership.Node) bool { return match(c.Ref) })
+	}
+	for rank, o := range old { // the same life, then a new life of the same node
+		if rank < n {
+			if i := find(o.Same); i >= 0 {
+				take(i, rank)
+			}
+		}
+	}
+	for rank, o := range old {
+		if rank < n && ranks[rank] == nil {
+			if i := find(func(r membership.Ref) bool { return r.Node == o.Node && index(old, r) < 0 }); i >= 0 {
+				take(i, rank)
+			}
+		}
+	}
+	for rank := range ranks { // survivors of ranks that are no more, in their order, then anybody
+		if ranks[rank] != nil {
+			continue
+		}
+		i := -1
+		for _, o := range old[min(n, len(old)):] {
+			if i = find(o.Same); i >= 0 {
+				break
+			}
+		}
+		take(max(i, 0), rank)
+	}
+	first(ranks, pool, holds)
+	out := make([]membership.Ref, n)
+	for i, r := range ranks {
+		out[i] = *r
+	}
+	return out
+}
+
+// first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one
+// that was left over, in the place of the highest rank.
+func first(ranks []*membership.Ref, pool []membership.Node, holds func(string) bool) {
+	if holds(ranks[0].Node) {
+		return
+	}
+	for i, r := range ranks {
+		if holds(r.Node) {
+			ranks[0], ranks[i] = ranks[i], ranks[0]
+			return
+		}
+	}
+	for _, c := range pool {
+		if holds(c.Node) {
+			last := len(ranks) - 1
+			r := c.Ref
+			ranks[last] = &r
+			ranks[0], ranks[last] = ranks[last], ranks[0]
+			return
+		}
+	}
+}
+
+// holds says whether a node has the head on its disk, as far as is known: by its own word, else
+// by the record. Without any checkpoint every node is as good as another.
+func (s *Snapshot) holds(node string) bool {
+	if s.Head.Number == 0 {
+		return true
+	}
+	if have, ok := s.Held[node]; ok {
+		return slices.Contains(have, checkpoint.Number(s.Head.Number))
+	}
+	return s.Head.HeldBy(node)
+}
+
+// Shortage says how many nodes are here that a World may have, how many are wished, and how many are
+// missing for there to be one.
+func Shortage(s *Snapshot, v membership.View) (present, wished, missing int) {
+	present = len(candidates(s, v))
+	return present, s.target(), max(0, s.least()-present)
+}

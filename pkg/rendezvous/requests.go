@@ -1,0 +1,428 @@
+package rendezvous
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Requests makes the transactions of one job (PROTOCOL.md, section 2). Each is harmless when it
+// is applied late, also after its sender crashed, froze or came back as somebody else. Each
+// returns keys.ErrMoved when a guard no longer holds: it was not applied and never will be.
+type Requests struct {
+	Store keys.Store
+	Job   keys.Job
+}
+
+func (r Requests) send(ctx context.Context, what string, req keys.Request) (int64, error) {
+	rev, err := keys.Send(ctx, r.Store, req)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	return rev, nil
+}
+
+// Create makes the job, with its secret and its first wish.
+func (r Requests) Create(ctx context.Context, j Job) error {
+	_, err := r.send(ctx, "create job", keys.Request{
+		If: []keys.Guard{keys.Absent(r.Job.Job())},
+		Then: []keys.Write{
+			keys.Put(r.Job.Job(), keys.Encode(j)),
+			keys.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
+			keys.Put(r.Job.Wish(), keys.Encode(firstWish(j))),
+			history.Tell(r.Job, history.Event{Kind: history.JobCreated, Text: "job created",
+				Fields: history.Fields{"np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots}}),
+		},
+	})
+	return err
+}
+
+// Reopen begins a new attempt of a job that had failed or was stopped when this agent came: of that very
+// world, once. j carries the settings of this agent.
+func (r Requests) Reopen(ctx context.Context, seen *Snapshot, j Job) error {
+	j.UID, j.Attempt, j.Succeeds = seen.Job.UID, seen.Job.Attempt+1, seen.Job.Succeeds
+	_, err := r.send(ctx, "open a new attempt", keys.Request{
+		If: []keys.Guard{
+			keys.Unchanged(r.Job.Job(), seen.Job.Rev),
+			keys.Unchanged(r.Job.Wish(), seen.Wish.Rev),
+			keys.Unchanged(r.Job.World(), seen.World.Rev),
+		},
+		Then: []keys.Write{
+			keys.Put(r.Job.Job(), keys.Encode(j)),
+			keys.Put(r.Job.Wish(), keys.Encode(firstWish(j))),
+		},
+	})
+	return err
+}
+
+func firstWish(j Job) Wish {
+	return Wish{NP: j.Limits.Max, Request: rand.Text(), By: "run", Time: time.Now()}
+}
+
+// Remove deletes everything of a job without nodes.
+func (r Requests) Remove(ctx context.Context, j *Job) error {
+	res, err := r.Store.Txn(ctx, keys.Txn{
+		If:   []keys.Guard{keys.NoneBelow(r.Job.Nodes()), keys.Unchanged(r.Job.Job(), j.Rev)},
+		Then: []keys.Write{keys.DeleteRange(r.Job.Prefix(), keys.End(r.Job.Prefix()))},
+	})
+	if err != nil {
+		return fmt.Errorf("remove job: %w", err)
+	}
+	if !res.OK {
+		return fmt.Errorf("remove job: %w", keys.ErrMoved)
+	}
+	return nil
+}
+
+// Ask writes a wish over the one that was seen. It returns the wish with its request id.
+func (r Requests) Ask(ctx context.Context, seen *Snapshot, w Wish) (Wish, error) {
+	previous := seen.Wish.NP
+	w.Request, w.Time = rand.Text(), time.Now()
+	text := map[string]string{"scale": fmt.Sprintf("np %d was asked, it was %d", w.NP, previous),
+		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop"}[w.By]
+	var worldRev int64
+	var g keys.Generation
+	if seen.World != nil {
+		worldRev, g = seen.World.Rev, seen.World.Generation
+	}
+	rev, err := r.send(ctx, "write the wish", keys.Request{
+		If: []keys.Guard{keys.Unchanged(r.Job.Wish(), seen.Wish.Rev), keys.Unchanged(r.Job.World(), worldRev)},
+		Then: []keys.Write{
+			keys.Put(r.Job.Wish(), keys.Encode(w)),
+			history.Tell(r.Job, history.Event{Kind: history.WishChanged, Generation: g, Text: text,
+				Fields: history.Fields{"np": w.NP, "previous_np": previous, "by": w.By}}),
+		},
+	})
+	w.Rev = rev
+	return w, err
+}
+
+// Propose makes the next generation. From here on no commit of an older one succeeds.
+func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Node, p Propose) (World, error) {
+	w := p.World
+	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
+	var worldRev int64
+	var old keys.Generation
+	if seen.World != nil {
+		worldRev, old = seen.World.Rev, seen.World.Generation
+	}
+	if w.Count > inline {
+		if err := r.putMembers(ctx, &w); err != nil {
+			return World{}, err
+		}
+	}
+	guards := []keys.Guard{
+		keys.Unchanged(r.Job.World(), worldRev),
+		keys.Unchanged(r.Job.Job(), seen.Job.Rev),
+		keys.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
+		keys.Unchanged(r.Job.Node(me.Node), me.Rev),
+	}
+	if seen.World != nil {
+		// The last worker's exit may land now: a job that all ranks finished must not start again.
+		guards = append(guards, keys.NoneNewer(r.Job.Exits(old), seen.Rev))
+	}
+	writes := []keys.Write{
+		keys.Put(r.Job.World(), w.record()),
+		keys.Put(r.Job.Fence(), []byte(keys.FenceValue(w.UID, w.Generation))),
+		keys.DeleteRange(r.Job.AllReady(), keys.Before(r.Job.AllReady(), w.Generation)),
+		keys.DeleteRange(r.Job.AllExits(), keys.Before(r.Job.AllExits(), w.Generation-1)),
+		keys.DeleteRange(r.Job.AllFailures(), keys.Before(r.Job.AllFailures(), w.Generation-1)),
+		keys.DeleteRange(r.Job.AllPlans(), keys.Before(r.Job.AllPlans(), w.Generation-1)),
+		keys.Delete(r.Job.Progress()),
+	}
+	for _, x := range p.Evicted {
+		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+		writes = append(writes, keys.Delete(r.Job.Node(x.Node)))
+	}
+	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
+		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+	}
+	room := keys.MaxOps - len(writes) - 2
+	for _, x := range seen.Suspects {
+		if room > 0 && index(w.Members, membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) < 0 {
+			writes = append(writes, keys.Delete(r.Job.Suspect(x.Node, x.By)))
+			room--
+		}
+	}
+	for _, x := range seen.Left {
+		if room > 0 && seen.World != nil && index(append(slices.Clone(seen.World.Members), seen.World.Leavers...),
+			membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) < 0 {
+			writes = append(writes, keys.Delete(r.Job.Left(x.Node)))
+			room--
+		}
+	}
+	events := lostEvents(old, p.Lost)
+	if p.Failure != nil {
+		events = append(events, p.Failure.event(old))
+	}
+	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
+		Text: fmt.Sprintf("generation %d proposed by %s: %d nodes, world size %d", w.Generation, me.Node, w.Count, w.Size()),
+		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
+			"checkpoint": w.number(), "by": me.Node}})
+	writes = append(writes, history.Tell(r.Job, events...))
+	rev, err := r.send(ctx, "propose", keys.Request{If: guards, Then: writes})
+	w.Rev = rev
+	return w, err
+}
+
+// membersPerChunk keeps a chunk below etcd's 1.5 MB.
+const membersPerChunk = 5000
+
+// putMembers writes the members of a large world beside it, before it: nobody reads them
+// unless the world that names them is there.
+func (r Requests) putMembers(ctx context.Context, w *World) error {
+	for chunk := range slices.Chunk(w.Members, membersPerChunk) {
+		_, err := r.send(ctx, "write members", keys.Request{
+			Then: []keys.Write{keys.Put(r.Job.Plan(w.Proposal, w.Chunks), keys.Encode(chunk))}})
+		if err != nil {
+			return err
+		}
+		w.Chunks++
+	}
+	return nil
+}
+
+// record is the world as it is written: members that lie in plan/ are left out.
+func (w World) record() []byte {
+	if w.Chunks > 0 {
+		w.Members = nil
+	}
+	return keys.Encode(w)
+}
+
+func (w *World) number() any {
+	if w.Resume == nil {
+		return nil
+	}
+	return w.Resume.Number
+}
+
+// Seat is a node's place in a world.
+type Seat struct {
+	NodeRank int    `json:"node_rank"`
+	Node     string `json:"node"`
+	Ranks    []int  `json:"ranks"`
+}
+
+// Layout is the world as people and scripts see it, by node rank.
+func (w *World) Layout() []Seat {
+	seats := []Seat{}
+	for i, m := range w.Members {
+		s := Seat{NodeRank: i, Node: m.Node}
+		for k := range w.Slots {
+			s.Ranks = append(s.Ranks, i*w.Slots+k)
+		}
+		seats = append(seats, s)
+	}
+	return seats
+}
+
+// turn writes a new phase over the world that was seen.
+func (r Requests) turn(ctx context.Context, seen *World, to World, guards []keys.Guard, events ...history.Event) (World, error) {
+	var rev int64
+	if seen != nil {
+		rev = seen.Rev
+	}
+	to.Time = time.Now()
+	// The proof needs a value that nobody else writes: two keepers may turn the same world the same way.
+	to.Turn = rand.Text()
+	rev, err := r.send(ctx, "turn the world to "+string(to.Phase), keys.Request{
+		If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, guards...),
+		Then: []keys.Write{keys.Put(r.Job.World(), to.record()), history.Tell(r.Job, events...)},
+	})
+	to.Rev = rev
+	return to, err
+}
+
+// Enter writes a Hold. The fence stays: what was captured may still be committed.
+func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node, e Enter) (World, error) {
+	w := *seen.World
+	w.Phase, w.Hold, w.Ledger = Waiting, &e.Hold, e.Ledger
+	guards := []keys.Guard{keys.Unchanged(r.Job.Node(me.Node), me.Rev)}
+	for _, x := range e.Lost[:min(len(e.Lost), maxDropped)] {
+		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+		w.Told = append(w.Told, x.Incarnation)
+	}
+	events := lostEvents(w.Generation, e.Lost)
+	if e.Failure != nil {
+		events = append(events, e.Failure.event(w.Generation))
+	}
+	if e.Hold.Why == BackingOff {
+		events = append(events, history.Event{Kind: history.Backoff, Generation: w.Generation, Text: e.Hold.Text,
+			Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(), "restarts_used": e.Ledger.Used, "restarts_max": seen.Job.Rules.MaxRestarts}})
+	}
+	events = append(events, history.Event{Kind: history.WaitEntered, Generation: w.Generation, Text: e.Hold.Text,
+		Fields: history.Fields{"why_code": e.Hold.Why, "present": e.Hold.Present, "np": seen.Wish.NP}})
+	if e.Hold.Planned {
+		events = append(events, history.Event{Kind: history.SaveAsked, Generation: w.Generation,
+			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
+			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": time.Duration(seen.Job.Rules.Grace).Seconds()}})
+	}
+	return r.turn(ctx, seen.World, w, guards, events...)
+}
+
+// Run starts a generation whose barrier is full.
+func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.Duration, forming time.Duration) (World, error) {
+	w := *seen.World
+	w.Phase, w.Master = Running, &step.Master
+	if err := r.putEndpoints(ctx, seen); err != nil {
+		return World{}, err
+	}
+	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
+		Text:   fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
+		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": forming.Milliseconds(), "stopped_ms": slowestStop(seen)}}
+	if idle > 0 {
+		ev.Fields["idle_ms"] = idle.Milliseconds()
+	}
+	return r.turn(ctx, seen.World, w, nil, ev)
+}
+
+func slowestStop(s *Snapshot) int64 {
+	var ms int64
+	for _, r := range s.Ready {
+		ms = max(ms, r.StopMS)
+	}
+	return ms
+}
+
+// longestList is the size above which lists of endpoints are left out: a process's environment is bounded.
+const longestList = 48_000
+
+// putEndpoints writes host:port of each worker, in rank order, before the world runs.
+func (r Requests) putEndpoints(ctx context.Context, s *Snapshot) error {
+	var list []string
+	size := 0
+	for _, m := range s.World.Members {
+		rd := s.Ready[m.Node]
+		for k := range s.World.Slots {
+			if 2+k >= len(rd.Ports) {
+				return nil
+			}
+			e := fmt.Sprintf("%s:%d", rd.Host, rd.Ports[2+k])
+			size += len(e) + 1
+			list = append(list, e)
+		}
+	}
+	if size > longestList {
+		return nil
+	}
+	_, err := r.send(ctx, "write endpoints", keys.Request{Then: []keys.Write{keys.Put(r.Job.Endpoints(s.World.Proposal), keys.Encode(list))}})
+	return err
+}
+
+// Endpoints reads what putEndpoints wrote; none if the list was too long.
+func (r Requests) Endpoints(ctx context.Context, w *World) ([]string, error) {
+	res, err := r.Store.Get(ctx, r.Job.Endpoints(w.Proposal), "")
+	if err != nil || res.One() == nil {
+		return nil, err
+	}
+	return keys.Decode[[]string](res.One())
+}
+
+// Finish notes that a worker is through: from here on nothing restarts until the others are.
+func (r Requests) Finish(ctx context.Context, seen *Snapshot, step Finish) (World, error) {
+	w := *seen.World
+	w.Phase = Finishing
+	rank, left := 0, 0
+	for i, m := range w.Members {
+		x := seen.Exits[m.Node]
+		for k := range w.Slots {
+			if x.Incarnation == m.Incarnation && k < len(x.Codes) && x.Codes[k] != nil {
+				if m.Node == step.Node {
+					rank = i*w.Slots + k
+				}
+				continue
+			}
+			left++
+		}
+	}
+	return r.turn(ctx, seen.World, w, nil, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
+		Text: fmt.Sprintf("rank %d is through, %d workers go on", rank, left), Fields: history.Fields{"rank": rank, "left": left}})
+}
+
+// End closes the attempt.
+func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error) {
+	w := World{UID: seen.Job.UID}
+	if seen.World != nil {
+		w = *seen.World
+	}
+	w.Attempt, w.Phase, w.Hold, w.Outcome, w.Ledger = seen.Job.Attempt, e.Phase, nil, &e.Outcome, e.Ledger
+	var guards []keys.Guard
+	if e.Phase == Stopped && seen.World != nil {
+		guards = append(guards, keys.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
+	}
+	var events []history.Event
+	if e.Failure != nil {
+		events = append(events, e.Failure.event(w.Generation))
+	}
+	kind := map[Phase]history.Kind{Done: history.JobDone, Failed: history.JobFailed, Stopped: history.JobStopped}[e.Phase]
+	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
+		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: history.Fields{"exit": e.Outcome}})
+	return r.turn(ctx, seen.World, w, guards, events...)
+}
+
+// Ready reports that node me has stopped every older worker and has what generation w needs.
+func (r Requests) Ready(ctx context.Context, w *World, me membership.Node, rd Ready) error {
+	rd.Incarnation = me.Incarnation
+	_, err := r.send(ctx, "report ready", keys.Request{
+		If:   []keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Node(me.Node), me.Rev)},
+		Then: []keys.Write{keys.Put(r.Job.Ready(w.Generation, me.Node), keys.Encode(rd))},
+	})
+	return err
+}
+
+// Exit reports how the workers of node ended; seen is the revision of the record that it replaces.
+func (r Requests) Exit(ctx context.Context, w *World, node string, seen int64, x Exit) (int64, error) {
+	return r.send(ctx, "report exit", keys.Request{
+		If:   []keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Exit(w.Generation, node), seen)},
+		Then: []keys.Write{keys.Put(r.Job.Exit(w.Generation, node), keys.Encode(x))},
+	})
+}
+
+// Fail records the first failure of a generation; who comes later gets keys.ErrMoved. Its guard is the
+// world, not the fence: a worker that ends because the others were asked to stop did not fail.
+func (r Requests) Fail(ctx context.Context, w *World, f Failure) error {
+	_, err := r.send(ctx, "report failure", keys.Request{
+		If:   []keys.Guard{keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))},
+		Then: []keys.Write{keys.Put(r.Job.Failure(w.Generation), keys.Encode(f))},
+	})
+	return err
+}
+
+// Moved reports whether err says that the request was overtaken.
+func Moved(err error) bool { return errors.Is(err, keys.ErrMoved) }
+
+func (t Told) event(g keys.Generation) history.Event {
+	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
+		"collateral": t.Collateral, "spent": t.Spent, "message": t.Message}
+	if t.Signal != "" {
+		f["exit_code"], f["signal"] = nil, t.Signal
+	}
+	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
+}
+
+func lostEvents(g keys.Generation, lost []membership.Seen) []history.Event {
+	var events []history.Event
+	for _, x := range lost {
+		reason, why := x.Reason, x.Why
+		if reason == "" {
+			reason, why = "lease-expired", "lease expired"
+		}
+		by := x.By
+		if by == nil {
+			by = []string{}
+		}
+		events = append(events, history.Event{Kind: history.NodeLost, Generation: g, Node: x.Node,
+			Text:   fmt.Sprintf("%s was lost (%s)", x.Node, why),
+			Fields: history.Fields{"reason": reason, "confirmed_by": by, "after_ms": x.After.Milliseconds()}})
+	}
+	return events
+}

@@ -1,0 +1,217 @@
+package rendezvous
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Snapshot is a job at one revision. A partial one (Whole false) is what an ordinary member
+// watches: the world and its own registration, and nothing else.
+type Snapshot struct {
+	Rev      int64
+	Cluster  uint64
+	Whole    bool
+	Job      *Job
+	Secret   []byte
+	Wish     Wish
+	Fence    keys.Generation
+	World    *World
+	Nodes    []membership.Node // by name
+	Left     []membership.Left
+	Suspects []membership.Suspicion
+	Ready    map[string]Ready // of the world's generation, by node
+	Exits    map[string]Exit  // likewise
+	Failure  *Failure         // likewise
+	Head     checkpoint.Head
+	History  []checkpoint.Head // ckpt/n, oldest first
+	Held     map[string][]checkpoint.Number
+	Doing    []Doing
+	Progress *Progress
+	Events   []history.Event
+}
+
+// Node returns the registration of that name, or nil.
+func (s *Snapshot) Node(name string) *membership.Node {
+	for i := range s.Nodes {
+		if s.Nodes[i].Node == name {
+			return &s.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// Read reads the whole job at one revision. A job that does not exist has Job == nil.
+func Read(ctx context.Context, st keys.Store, job keys.Job) (Snapshot, error) {
+	r, err := st.Get(ctx, job.Prefix(), keys.End(job.Prefix()))
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("read job %s: %w", job, err)
+	}
+	s, err := Decode(job, r)
+	s.Events = history.Of(job, r.Entries)
+	return s, err
+}
+
+// Decode makes a Snapshot of a read of the job's prefix, without its events. keys.ErrNewerFormat if a record was
+// written by a newer Elastic.
+func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
+	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
+		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string][]checkpoint.Number{}}
+	at := map[string]*keys.Entry{}
+	for i := range r.Entries {
+		at[r.Entries[i].Key] = &r.Entries[i]
+	}
+	var err error
+	if e := at[job.Job()]; e != nil {
+		var j Job
+		if j, err = keys.Decode[Job](e); err != nil {
+			return s, err
+		}
+		j.Name, j.Rev = job, e.Rev
+		s.Job = &j
+	}
+	if e := at[job.Secret()]; e != nil {
+		s.Secret = e.Value
+	}
+	if e := at[job.Wish()]; e != nil {
+		if s.Wish, err = keys.Decode[Wish](e); err != nil {
+			return s, err
+		}
+		s.Wish.Rev = e.Rev
+	}
+	if e := at[job.Fence()]; e != nil {
+		if _, s.Fence, err = keys.ParseFence(e.Value); err != nil {
+			return s, err
+		}
+	}
+	if e := at[job.Head()]; e != nil {
+		if s.Head, err = keys.Decode[checkpoint.Head](e); err != nil {
+			return s, err
+		}
+		s.Head.Rev = e.Rev
+	}
+	if e := at[job.Progress()]; e != nil {
+		if p, err := keys.Decode[Progress](e); err == nil {
+			s.Progress = &p
+		}
+	}
+	if s.Nodes, s.Left, s.Suspects, err = membership.Decode(job, r.Entries); err != nil {
+		return s, err
+	}
+	sort.Slice(s.Nodes, func(i, k int) bool { return s.Nodes[i].Node < s.Nodes[k].Node })
+	if e := at[job.World()]; e != nil {
+		if s.World, err = DecodeWorld(e); err != nil {
+			return s, err
+		}
+		if err = s.World.fill(job, r.Entries); err != nil {
+			return s, err
+		}
+	}
+	return s, s.decodeGeneration(job, r.Entries)
+}
+
+// decodeGeneration reads what lies under generations, holders and doings.
+func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
+	for i := range entries {
+		e := &entries[i]
+		if p := keys.Rest(job.Checkpoints(), e.Key); len(p) == 1 {
+			h, err := keys.Decode[checkpoint.Head](e)
+			if err != nil {
+				return err
+			}
+			h.Rev = e.Rev
+			s.History = append(s.History, h)
+		} else if p := keys.Rest(job.AllHeld(), e.Key); len(p) == 1 {
+			if h, err := keys.Decode[[]checkpoint.Number](e); err == nil {
+				s.Held[p[0]] = h
+			}
+		} else if p := keys.Rest(job.AllDoing(), e.Key); len(p) == 1 {
+			if d, err := keys.Decode[Doing](e); err == nil {
+				d.Node, d.Rev = p[0], e.Rev
+				s.Doing = append(s.Doing, d)
+			}
+		}
+	}
+	if s.World == nil {
+		return nil
+	}
+	g := s.World.Generation
+	for i := range entries {
+		e := &entries[i]
+		if p := keys.Rest(job.Readies(g), e.Key); len(p) == 1 {
+			r, err := keys.Decode[Ready](e)
+			if err != nil {
+				return err
+			}
+			r.Rev = e.Rev
+			s.Ready[p[0]] = r
+		} else if p := keys.Rest(job.Exits(g), e.Key); len(p) == 1 {
+			x, err := keys.Decode[Exit](e)
+			if err != nil {
+				return err
+			}
+			x.Rev = e.Rev
+			s.Exits[p[0]] = x
+		} else if e.Key == job.Failure(g) {
+			f, err := keys.Decode[Failure](e)
+			if err != nil {
+				return err
+			}
+			f.Rev = e.Rev
+			s.Failure = &f
+		}
+	}
+	return nil
+}
+
+// DecodeWorld reads a world record. Members that lie in plan/ are still missing: see Members.
+func DecodeWorld(e *keys.Entry) (*World, error) {
+	w, err := keys.Decode[World](e)
+	if err != nil {
+		return nil, err
+	}
+	w.Rev = e.Rev
+	return &w, nil
+}
+
+// fill puts the members back that lie in plan/.
+func (w *World) fill(job keys.Job, entries []keys.Entry) error {
+	if w.Chunks == 0 {
+		return nil
+	}
+	for k := range w.Chunks {
+		found := false
+		for i := range entries {
+			if entries[i].Key == job.Plan(w.Proposal, k) {
+				found = true
+				part, err := keys.Decode[[]membership.Ref](&entries[i])
+				if err != nil {
+					return err
+				}
+				w.Members = append(w.Members, part...)
+			}
+		}
+		if !found {
+			return fmt.Errorf("world %d: part %d of its members is missing", w.Generation, k)
+		}
+	}
+	return nil
+}
+
+// Members reads the members of w that lie outside its record.
+func Members(ctx context.Context, st keys.Store, job keys.Job, w *World) error {
+	if w.Chunks == 0 || len(w.Members) > 0 {
+		return nil
+	}
+	prefix := job.Plans(w.Proposal)
+	r, err := st.Get(ctx, prefix, keys.End(prefix))
+	if err != nil {
+		return fmt.Errorf("read members of generation %d: %w", w.Generation, err)
+	}
+	return w.fill(job, r.Entries)
+}

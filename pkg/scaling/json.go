@@ -1,0 +1,41 @@
+package scaling
+
+import "encoding/json"
+
+// planJSON is the public form: what was not given is null, an empty list [].
+type planJSON struct {
+	Policy        Policy   `json:"scaling"`
+	GlobalBatch   *int     `json:"global_batch_size"`
+	BatchSizes    []int    `json:"batch_sizes"`
+	GradAccum     *int     `json:"grad_accum_steps"`
+	LR            *float64 `json:"lr"`
+	LRScale       float64  `json:"lr_scale"`
+	WarmupSamples int64    `json:"warmup_samples"`
+}
+
+// MarshalJSON writes the plan as people and records see it. Loss weights follow
+// from batch_sizes and are not written.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	j := planJSON{p.Policy, &p.GlobalBatch, p.BatchSizes, &p.GradAccum, &p.LR, p.LRScale, p.WarmupSamples}
+	if p.GlobalBatch == 0 {
+		j.GlobalBatch, j.BatchSizes, j.GradAccum = nil, []int{}, nil
+	}
+	if p.LR == 0 {
+		j.LR = nil
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	*p = Plan{}
+	j := planJSON{GlobalBatch: &p.GlobalBatch, GradAccum: &p.GradAccum, LR: &p.LR}
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	p.Policy, p.LRScale, p.WarmupSamples = j.Policy, j.LRScale, j.WarmupSamples
+	if len(j.BatchSizes) > 0 {
+		p.BatchSizes = j.BatchSizes
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package scaling
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrPlan is wrapped by all errors of this package: there is no plan for this
+// base, or none for this world.
+var ErrPlan = errors.New("no batch plan")
+
+// MaxWorld and MaxBatch bound what is accepted, far beyond any real job, so that
+// no product of the two overflows.
+const (
+	MaxWorld = 1 << 20
+	MaxBatch = math.MaxInt32
+)
+
+// Policy says what changes with the world.
+type Policy string
+
+const (
+	Linear     Policy = "linear" // also the empty Policy
+	Sqrt       Policy = "sqrt"
+	FixedBatch Policy = "fixed-batch"
+)
+
+// Base is what the job was given, at the base world of Nodes * Slots workers.
+type Base struct {
+	Batch  int     `json:"batch"` // global; 0 = not given
+	LR     float64 `json:"lr"`    // 0 = not given
+	Nodes  int     `json:"nodes"` // --base-np
+	Slots  int     `json:"slots"` // workers a node
+	Policy Policy  `json:"policy"`
+}
+
+// Plan is what one world takes in one optimizer step.
+type Plan struct {
+	Policy        Policy
+	GlobalBatch   int   // samples a step; 0 = no batch was given
+	BatchSizes    []int // of one micro-batch, by rank
+	GradAccum     int   // micro-batches a step
+	LR            float64
+	LRScale       float64 // LR over that of the base
+	WarmupSamples int64
+}
+
+// Validate says whether there is a plan for the base world itself. Errors wrap
+// ErrPlan.
+func (b Base) Validate() error {
+	switch b.Policy {
+	case "", Linear, Sqrt, FixedBatch:
+	default:
+		return planError("unknown scaling %q: linear, sqrt or fixed-batch", b.Policy)
+	}
+	switch {
+	case b.Nodes < 1 || b.Slots < 1 || b.Nodes > MaxWorld || b.Slots > MaxWorld/b.Nodes:
+		return planError("a base of %d nodes x %d workers: between 1 and %d workers", b.Nodes, b.Slots, MaxWorld)
+	case b.Batch < 0 || b.Batch > MaxBatch:
+		return planError("batch %d: between 1 and %d samples", b.Batch, MaxBatch)
+	case b.Batch > 0 && b.Batch < b.world():
+		return planError("batch %d is smaller than the base world of %d workers", b.Batch, b.world())
+	case b.LR < 0 || math.IsNaN(b.LR) || math.IsInf(b.LR, 0):
+		return planError("learning rate %v: a finite number above 0", b.LR)
+	}
+	return nil
+}
+
+// LRScale is the factor on the rate at a world: what a job is told that has
+// neither batch nor rate, and so no Plan. The base must be valid.
+func (b Base) LRScale(world int) float64 {
+	ratio := float64(world) / float64(b.world())
+	switch b.Policy {
+	case FixedBatch:
+		return 1
+	case Sqrt:
+		return math.Sqrt(ratio)
+	default:
+		return ratio
+	}
+}
+
+// For plans a world. The Plan is nil when the base has neither batch nor rate.
+// Errors wrap ErrPlan.
+func For(b Base, world int) (*Plan, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	if world < 1 || world > MaxWorld {
+		return nil, planError("a world of %d workers: between 1 and %d", world, MaxWorld)
+	}
+	if b.Batch == 0 && b.LR == 0 {
+		return nil, nil
+	}
+	p := &Plan{Policy: b.Policy, LRScale: b.LRScale(world)}
+	if p.Policy == "" {
+		p.Policy = Linear
+	}
+	if p.LR = b.LR * p.LRScale; math.IsInf(p.LR, 0) || (p.LR == 0) != (b.LR == 0) {
+		return nil, planError("learning rate %v times %v is not a number that a rate can be", b.LR, p.LRScale)
+	}
+	if b.Batch == 0 {
+		return p, nil
+	}
+	p.GradAccum = 1
+	if p.Policy == FixedBatch {
+		p.GlobalBatch = b.Batch
+		var err error
+		if p.GradAccum, err = accumulation(b, world); err != nil {
+			return nil, err
+		}
+	} else {
+		p.GlobalBatch = b.Batch * world / b.world()
+	}
+	p.BatchSizes = split(p.GlobalBatch/p.GradAccum, world)
+	return p, nil
+}
+
+// LossWeight is the factor on the mean loss of a rank that makes the plain
+// average over ranks the mean over the global batch. See the package comment.
+func (p *Plan) LossWeight(rank int) float64 {
+	return float64(p.BatchSizes[rank]*len(p.BatchSizes)) / float64(p.GlobalBatch/p.GradAccum)
+}
+
+func (b Base) world() int { return b.Nodes * b.Slots }
+
+// accumulation is the smallest divisor of the batch that keeps every micro-batch
+// within what a worker took in the base world and gives every rank a sample.
+func accumulation(b Base, world int) (int, error) {
+	if b.Batch < world {
+		return 0, planError("batch %d is smaller than the world of %d workers", b.Batch, world)
+	}
+	most := ceilDiv(b.Batch, b.world())
+	atLeast, atMost := ceilDiv(b.Batch, most*world), b.Batch/world
+	best := 0
+	for d := 1; d*d <= b.Batch; d++ {
+		if b.Batch%d != 0 {
+			continue
+		}
+		for _, a := range [...]int{d, b.Batch / d} {
+			if a >= atLeast && a <= atMost && (best == 0 || a < best) {
+				best = a
+			}
+		}
+	}
+	if best == 0 {
+		return 0, planError("batch %d does not divide into equal steps of at most %d samples for each of %d workers; a batch with more divisors does",
+			b.Batch, most, world)
+	}
+	return best, nil
+}
+
+// split shares n samples among ranks; the first n%ranks take one more.
+func split(n, ranks int) []int {
+	sizes := make([]int, ranks)
+	for r := range sizes {
+		sizes[r] = n / ranks
+		if r < n%ranks {
+			sizes[r]++
+		}
+	}
+	return sizes
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func planError(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrPlan}, args...)...)
+}
