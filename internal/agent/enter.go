@@ -49,7 +49,7 @@ type door struct {
 	uid     keys.UID
 	ended   int64 // the ended world that was there when this agent came
 	first   bool  // the first read is done
-	greeted bool
+	opened  bool // Peers knows the job
 }
 
 func (d *door) close() {
@@ -145,7 +145,8 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 	if e != nil || err != nil {
 		return e, err
 	}
-	if !l.met {
+	if !l.door.opened {
+		l.door.opened = true
 		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	}
 	return l.join(ctx, &s, replaces)

@@ -124,6 +124,9 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	if s.Rev < m.snap.Rev && s.Cluster == m.snap.Cluster {
 		return
 	}
+	if s.Rev > m.snap.Rev {
+		delete(m.again, "step")
+	}
 	if s.Whole || !m.snap.Whole {
 		m.snap = s
 	}

@@ -27,16 +27,15 @@ func (m *Machine) judge(now time.Time) {
 		}
 	}
 	refs := m.refs()
-	suspects := m.snap.Suspects
 	for _, r := range refs {
 		if n := m.snap.Node(r.Node); n == nil || n.Incarnation != r.Incarnation {
 			if _, ok := m.evidence.Absent[r.Incarnation]; !ok {
 				m.evidence.Absent[r.Incarnation] = now
 			}
 		}
-		if s, ok := m.mine[r.Incarnation]; ok { // what it saw itself needs no record to count here
-			suspects = append(suspects[:len(suspects):len(suspects)], membership.Suspicion{Node: r.Node, By: m.me.Node,
-				Incarnation: r.Incarnation, Watcher: m.me.Incarnation, Sign: s.Sign})
+		// What this agent saw itself counts once its record is there: else it would hold a world for a node
+		// that everybody else takes for alive.
+		if _, ok := m.mine[r.Incarnation]; ok {
 			if m.evidence.Holds[r.Node] == nil {
 				m.evidence.Holds[r.Node] = map[string]time.Time{}
 			}
@@ -44,7 +43,7 @@ func (m *Machine) judge(now time.Time) {
 		}
 	}
 	m.evidence.Isolated = m.isolated(refs, now)
-	m.view = membership.Judge(refs, m.snap.Nodes, m.snap.Left, suspects, m.evidence, m.limits, now)
+	m.view = membership.Judge(refs, m.snap.Nodes, m.snap.Left, m.snap.Suspects, m.evidence, m.limits, now)
 	m.view.Rev = m.snap.Rev
 	crowd := membership.Crowd(m.view, len(refs))
 	if crowd && !m.crowd && m.evidence.Void.Before(now) {
@@ -250,9 +249,6 @@ func (m *Machine) detect(now time.Time, a *actions) {
 			continue
 		}
 		hello.Suspects = append(hello.Suspects, s.About)
-		if seen := m.view.Find(s.About); seen != nil && seen.State == membership.Gone {
-			continue // the verdict is there already
-		}
 		if !m.written[inc] && m.lapsed.IsZero() {
 			if m.request(a, now, "suspect/"+string(inc), Suspect{Suspicion: membership.Suspicion{Node: s.About.Node, By: m.me.Node,
 				Incarnation: inc, Watcher: m.me.Incarnation, Sign: s.Sign, SilentMS: s.Silent.Milliseconds()},

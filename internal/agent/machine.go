@@ -189,14 +189,18 @@ func (m *Machine) requestFor(a *actions, now time.Time, slot string, g keys.Gene
 	return true
 }
 
+// rest is how long a request that was refused, or whose guards moved on, is not sent again: the news of what
+// moved is on its way, and takes "step" out of its rest.
+const rest = 200 * time.Millisecond
+
 // answered frees the slot of a request; after an error it rests a little.
 func (m *Machine) answered(slot string, g keys.Generation, err error, now time.Time) {
 	if m.busy[slot] == g {
 		delete(m.busy, slot)
 	}
 	delete(m.again, slot)
-	if err != nil && !rendezvous.Moved(err) {
-		m.again[slot] = now.Add(300 * time.Millisecond)
+	if err != nil {
+		m.again[slot] = now.Add(rest)
 	}
 }
 

@@ -75,7 +75,7 @@ func (m *Machine) register(now time.Time, a *actions) {
 	if !m.in || m.lapsed.IsZero() {
 		return
 	}
-	if !m.asOf.After(m.lapsed) {
+	if m.asOf.Before(m.lapsed) {
 		m.request(a, now, "read", Read{})
 		return
 	}

@@ -78,6 +78,9 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		if l.gate != nil {
 			l.gate()
 		}
+		if _, ok := e.(Entered); ok {
+			l.met = true
+		}
 		for _, a := range m.Decide(e, time.Now()) {
 			if q, ok := a.(Quit); ok {
 				return q.Result

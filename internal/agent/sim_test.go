@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -256,11 +257,9 @@ func (a *simAgent) Start(_ context.Context, st Start) (Group, error) {
 // checkStart: G4. No worker of another generation lives on this node, and workers of older generations
 // live on nodes only whose incarnation is not registered. mu is held.
 func (s *sim) checkStart(a *simAgent, st Start) {
-	read, _ := s.etcd.Client("check").Get(context.Background(), s.job.Name.Nodes(), keys.End(s.job.Name.Nodes()))
 	registered := map[membership.Incarnation]bool{}
-	for i := range read.Entries {
-		n, err := keys.Decode[membership.Node](&read.Entries[i])
-		if err == nil {
+	for _, n := range s.entries(s.job.Name.Nodes()) {
+		if n, err := keys.Decode[membership.Node](&n); err == nil {
 			registered[n.Incarnation] = true
 		}
 	}
@@ -496,9 +495,22 @@ func (simSaves) Join(membership.Node, keys.UID)                            {}
 
 // --- what the test sees
 
+// entries is what lies below prefix now, past every fault.
+func (s *sim) entries(prefix string) []keys.Entry {
+	at := map[string]keys.Entry{}
+	for _, c := range s.etcd.History(0) {
+		for _, e := range c.Events {
+			if delete(at, e.Key); !e.Deleted && strings.HasPrefix(e.Key, prefix) {
+				at[e.Key] = e.Entry
+			}
+		}
+	}
+	return slices.Collect(maps.Values(at))
+}
+
 // snapshot reads the job past every fault.
 func (s *sim) snapshot() rendezvous.Snapshot {
-	snap, err := rendezvous.Read(context.Background(), s.etcd.Client("test"), s.job.Name)
+	snap, err := rendezvous.Decode(s.job.Name, keys.Read{Entries: s.entries(s.job.Name.Prefix()), Rev: s.etcd.Rev()})
 	if err != nil {
 		s.t.Fatalf("read: %v\n%s", err, s.story())
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -102,14 +101,20 @@ func (p *planner) size() int { return min(len(candidates(p.s, p.v)), p.s.target(
 func (p *planner) present() int { return len(candidates(p.s, p.v)) }
 
 // blocked names an old member that is neither gone nor present nor cut by the wish: it may be
-// about to register again, and a World without it would stop a healthy node.
+// about to register again, and a World without it would stop a healthy node. A suspect blocks too, for as
+// long as a verdict takes: others may have it already, and would undo a World with it.
 func (p *planner) blocked() string {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
 		return ""
 	}
 	for rank, m := range p.w.Members {
 		seen := p.v.Find(m)
-		if seen == nil || seen.State != membership.Absent || seen.Waited || seen.Failed {
+		switch {
+		case seen == nil:
+			continue
+		case seen.State == membership.Suspect && !slices.Contains(p.w.Told, m.Incarnation) && p.now.Before(p.m.Doubt.Add(p.t.Verdict)):
+		case seen.State == membership.Absent && !seen.Waited && !seen.Failed:
+		default:
 			continue
 		}
 		if rank < p.s.target() && !slices.Contains(p.s.Wish.Drain, m.Node) {
@@ -123,7 +128,7 @@ func (p *planner) blocked() string {
 func (p *planner) propose(c Cause, text string, b Settled) Step {
 	n := p.size()
 	if n < max(1, p.s.least()) || p.blocked() != "" {
-		return Nothing{p.now.Add(time.Second)}
+		return Nothing{p.now.Add(p.t.Verdict / 3)}
 	}
 	plan, err := p.batch(n)
 	if err != nil {

@@ -125,15 +125,7 @@ func (m Moment) MarshalJSON() ([]byte, error) {
 // registration is lost once an event says so, and in doubt until then. s is whole, with its
 // events, and has a job.
 func Explain(s *Snapshot, now time.Time) Status {
-	x := explainer{planner: planner{s: s, t: DefaultTimes, now: now}, words: lastWords(s.Events)}
-	if s.World != nil && s.World.Attempt == s.Job.Attempt {
-		x.w = s.World
-		x.m = Marks{Phase: s.World.Time}
-	}
-	if w := s.World; w != nil {
-		refs := append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
-		x.v = membership.Judge(refs, s.Nodes, s.Left, s.Suspects, membership.Evidence{}, membership.Limits{}, now)
-	}
+	x := newExplainer(s, now)
 	st := Status{Schema: "elastic.status/1", Job: s.Job.Name, World: []Seat{}, Doing: []DoingStatus{},
 		Restarts: RestartStatus{Max: s.Job.Rules.MaxRestarts}}
 	if s.World != nil {
@@ -208,6 +200,20 @@ func (st Status) next(exact bool) string {
 type explainer struct {
 	planner
 	words map[string]word // the last that events say of each node
+}
+
+func newExplainer(s *Snapshot, now time.Time) *explainer {
+	x := &explainer{planner: planner{s: s, t: DefaultTimes, now: now}, words: lastWords(s.Events)}
+	w := s.World
+	if w == nil {
+		return x
+	}
+	refs := append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
+	x.v = membership.Judge(refs, s.Nodes, s.Left, s.Suspects, membership.Evidence{}, membership.Limits{}, now)
+	if w.Attempt == s.Job.Attempt {
+		x.w, x.m = w, Marks{Phase: w.Time}
+	}
+	return x
 }
 
 func (x *explainer) wish() WishStatus {

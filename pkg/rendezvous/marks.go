@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -20,6 +21,7 @@ type Marks struct {
 	Ended  time.Time // and left running
 	Failed time.Time // its failure was recorded
 	Call   time.Time // the last call began: enough nodes, fewer than wished, restarted by nobody
+	Doubt  time.Time // a member was suspected, and some member has been ever since
 	Moved  time.Time // the world record, or the number of nodes, changed last
 }
 
@@ -32,7 +34,7 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 		g, phase, rev = s.World.Generation, s.World.Phase, s.World.Rev
 	}
 	if g != m.generation {
-		*m = Marks{generation: g, nodes: m.nodes}
+		*m = Marks{generation: g, nodes: m.nodes, Doubt: m.Doubt}
 	}
 	if phase != m.phase {
 		switch {
@@ -48,6 +50,13 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 	}
 	if rev != m.rev || len(s.Nodes) != m.nodes {
 		m.rev, m.nodes, m.Moved = rev, len(s.Nodes), now
+	}
+	doubt := slices.ContainsFunc(v.Members, func(x membership.Seen) bool { return x.State == membership.Suspect })
+	switch {
+	case !doubt:
+		m.Doubt = time.Time{}
+	case m.Doubt.IsZero():
+		m.Doubt = now
 	}
 	if s.Job == nil {
 		return

@@ -25,8 +25,9 @@ func candidates(s *Snapshot, v membership.View) []membership.Node {
 		if n.Attempt != s.Job.Attempt || slices.Contains(s.Wish.Drain, n.Node) || quarantined(s.World, n.Node) {
 			continue
 		}
-		if seen := v.Find(n.Ref); seen != nil && seen.State == membership.Gone {
-			continue
+		if seen := v.Find(n.Ref); seen != nil && (seen.State == membership.Gone ||
+			seen.State == membership.Suspect && slices.Contains(s.World.Told, n.Incarnation)) {
+			continue // also who was found gone by another, as long as it does not answer
 		}
 		c = append(c, n)
 	}
