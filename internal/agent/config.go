@@ -154,8 +154,6 @@ type Saves interface {
 	Close(ctx context.Context, g keys.Generation, last bool) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (Resume, error)
-	// Join tells it who this node is now.
-	Join(n membership.Node, uid keys.UID)
 }
 
 // Line is one thing that the user is told on stderr.

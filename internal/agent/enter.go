@@ -43,13 +43,13 @@ func (e *Differs) Error() string {
 
 // door is what the agent keeps from one entering to the next.
 type door struct {
-	node    string
-	unlock  func()
-	logs    string
-	uid     keys.UID
-	ended   int64 // the ended world that was there when this agent came
-	first   bool  // the first read is done
-	opened  bool // Peers knows the job
+	node   string
+	unlock func()
+	logs   string
+	uid    keys.UID
+	ended  int64 // the ended world that was there when this agent came
+	first  bool  // the first read is done
+	opened bool  // Peers knows the job
 }
 
 func (d *door) close() {

@@ -491,7 +491,6 @@ type simSaves struct{}
 func (simSaves) Open(rendezvous.World, bool)                               {}
 func (simSaves) Close(context.Context, keys.Generation, bool) error        { return nil }
 func (simSaves) Prepare(context.Context, rendezvous.World) (Resume, error) { return Resume{}, nil }
-func (simSaves) Join(membership.Node, keys.UID)                            {}
 
 // --- what the test sees
 

@@ -20,14 +20,16 @@ type Link interface {
 type Beats struct {
 	Every   time.Duration // between two beats
 	Missed  int           // beats without an answer before it dials anew
+	Dial    time.Duration // a dial without an answer for so long counts as one that has none
 	Silence time.Duration // without any answer, and the new dial had none either: Silent
 	Retry   time.Duration // between two dials of a node that is known to be gone
 	Stall   time.Duration // gap between two own ticks past which the watcher distrusts itself
 }
 
-// DefaultBeats signal silence 1.0 to 1.5 s after the last answer with dials of 500 ms.
+// DefaultBeats signal silence 1.0 to 1.5 s after the last answer.
 func DefaultBeats() Beats {
-	return Beats{Every: 250 * time.Millisecond, Missed: 3, Silence: time.Second, Retry: time.Second, Stall: time.Second}
+	return Beats{Every: 250 * time.Millisecond, Missed: 3, Dial: 500 * time.Millisecond, Silence: time.Second,
+		Retry: time.Second, Stall: time.Second}
 }
 
 // Signal is a change of what a Watcher holds against a node.
@@ -107,237 +109,195 @@ func (w *Watcher) publish(n *watched) {
 	}
 }
 
-// happening is what a link goroutine tells the owner.
+// line is one connection, or the attempt at one.
+type line struct {
+	to     *contact
+	beats  chan struct{} // holds one beat at most: a stuck line misses beats, the owner never waits
+	cancel context.CancelFunc
+}
+
+func (l *line) beat() {
+	if l == nil {
+		return
+	}
+	select {
+	case l.beats <- struct{}{}:
+	default:
+	}
+}
+
+// contact is a watched node and the lines to it.
+type contact struct {
+	watched
+	line  *line // the newest that did not end
+	older *line // it was up and went silent, so that line was dialled. An answer over it is an answer.
+}
+
+// happening is what a line tells the owner.
 type happening struct {
-	to *line
+	on *line
 	event
 }
 
-// line is one connection, or the attempt at one.
-type line struct {
-	of     *watched
-	beats  chan struct{} // holds one beat at most: a stuck line misses beats, the owner never waits
-	cancel context.CancelFunc
+// round is one Run: what its goroutine owns.
+type round struct {
+	*Watcher
+	ctx      context.Context // of the lines
+	lines    sync.WaitGroup
+	heard    chan happening
+	contacts []*contact
+	queue    []Signal
+	tick     time.Time
 }
 
 // Run watches until ctx ends, and returns when everything that it started has ended.
 func (w *Watcher) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	heard := make(chan happening)
-	var lines sync.WaitGroup
+	r := &round{Watcher: w, ctx: ctx, heard: make(chan happening), tick: time.Now()}
 	defer func() {
 		cancel()
-		lines.Wait()
+		r.lines.Wait()
 		w.mu.Lock()
 		clear(w.held)
 		w.mu.Unlock()
 		close(w.signals)
 	}()
-
-	open := func(n *watched) *line {
-		lctx, cut := context.WithCancel(ctx)
-		l := &line{of: n, beats: make(chan struct{}, 1), cancel: cut}
-		tell := func(e event) {
-			select {
-			case heard <- happening{l, e}:
-			case <-lctx.Done():
-			}
-		}
-		ref := n.ref
-		lines.Go(func() {
-			a := w.link.Follow(lctx, ref, l.beats, func(a Answer) { tell(event{kind: answered, answer: a}) })
-			tell(event{kind: ended, answer: a})
-		})
-		return l
-	}
-
-	current := map[*watched]*line{} // the newest line of each
-	var queue []Signal
-	apply := func(n *watched, o orders) {
-		l := current[n]
-		if o.open {
-			if l != nil {
-				l.cancel()
-			}
-			current[n] = open(n)
-		} else if o.beat {
-			select {
-			case l.beats <- struct{}{}:
-			default:
-			}
-		}
-		queue = append(queue, o.signals...)
-		w.publish(n)
-	}
-
 	clock := time.NewTicker(w.beats.Every)
 	defer clock.Stop()
-	tick := time.Now()
 	for {
 		var out chan<- Signal
 		var first Signal
-		if len(queue) > 0 {
-			out, first = w.signals, queue[0]
+		if len(r.queue) > 0 {
+			out, first = w.signals, r.queue[0]
 		}
-		var on happening
-		ticks := false
 		select {
 		case <-ctx.Done():
 			return
 		case out <- first:
-			queue = queue[1:]
-			continue
+			r.queue = r.queue[1:]
 		case <-w.changed:
+			r.renew(r.awake())
 		case <-clock.C:
-			ticks = true
-		case on = <-heard:
-		}
-
-		now := time.Now()
-		if now.Sub(tick) > w.beats.Stall {
-			// This process did not run: what it missed says nothing about the others.
-			for n := range current {
-				apply(n, n.observe(event{kind: stalled}, now, w.beats))
-			}
-			tick = now
-		}
-		switch {
-		case ticks:
-			tick = now
-			for n := range current {
-				apply(n, n.observe(event{kind: ticked}, now, w.beats))
-			}
-		case on.to == nil:
-			w.renew(current, func(n *watched) { apply(n, n.observe(event{kind: begun}, now, w.beats)) })
-		case current[on.to.of] == on.to:
-			apply(on.to.of, on.to.of.observe(on.event, now, w.beats))
+			now := r.awake()
+			r.tick = now
+			r.all(event{kind: ticked}, now)
+		case h := <-r.heard:
+			r.hear(h, r.awake())
 		}
 	}
 }
 
-// renew brings current in line with what is wanted.
-func (w *Watcher) renew(current map[*watched]*line, begin func(*watched)) {
-	w.mu.Lock()
-	wanted := slices.Clone(w.wanted)
-	w.mu.Unlock()
-	for n, l := range current {
-		if i := slices.Index(wanted, n.ref); i >= 0 {
+// awake returns the time, and first of all owns up to what this process missed: when it did not
+// run, silence says nothing about the others.
+func (r *round) awake() time.Time {
+	now := time.Now()
+	gap := now.Sub(r.tick)
+	late := gap - r.beats.Every
+	switch {
+	case gap > r.beats.Stall:
+		r.all(event{kind: stalled}, now)
+	case late > r.beats.Every/2:
+		r.all(event{kind: starved, late: late}, now)
+	default:
+		return now
+	}
+	r.tick = now.Add(-r.beats.Every) // the tick itself is still to come
+	return now
+}
+
+func (r *round) all(e event, now time.Time) {
+	for _, c := range r.contacts {
+		r.apply(c, c.observe(e, now, r.beats))
+	}
+}
+
+// hear brings the lines of a contact in line with what one of them told.
+func (r *round) hear(h happening, now time.Time) {
+	c := h.on.to
+	switch {
+	case h.kind == ended:
+		h.on.cancel()
+		if c.older == h.on {
+			c.older = nil // the newer one will tell
+			return
+		}
+		if c.line != h.on {
+			return
+		}
+		c.line = nil
+	case c.older == h.on:
+		c.line, c.older = c.older, c.line
+		c.dropOlder()
+	case c.line == h.on:
+		c.dropOlder()
+	default:
+		return
+	}
+	r.apply(c, c.observe(h.event, now, r.beats))
+}
+
+func (c *contact) dropOlder() {
+	if c.older != nil {
+		c.older.cancel()
+		c.older = nil
+	}
+}
+
+func (r *round) apply(c *contact, o orders) {
+	if o.open {
+		if c.line != nil {
+			c.dropOlder()
+			c.older = c.line
+		}
+		c.line = r.open(c)
+	}
+	if o.beat {
+		c.line.beat()
+		c.older.beat()
+	}
+	r.queue = append(r.queue, o.signals...)
+	r.publish(&c.watched)
+}
+
+func (r *round) open(c *contact) *line {
+	ctx, cancel := context.WithCancel(r.ctx)
+	l := &line{to: c, beats: make(chan struct{}, 1), cancel: cancel}
+	tell := func(e event) {
+		select {
+		case r.heard <- happening{l, e}:
+		case <-ctx.Done():
+		}
+	}
+	ref := c.ref
+	r.lines.Go(func() {
+		a := r.link.Follow(ctx, ref, l.beats, func(a Answer) { tell(event{kind: answered, answer: a}) })
+		tell(event{kind: ended, answer: a})
+	})
+	return l
+}
+
+// renew brings the contacts in line with what is wanted.
+func (r *round) renew(now time.Time) {
+	r.mu.Lock()
+	wanted := slices.Clone(r.wanted)
+	r.mu.Unlock()
+	r.contacts = slices.DeleteFunc(r.contacts, func(c *contact) bool {
+		if i := slices.Index(wanted, c.ref); i >= 0 {
 			wanted = slices.Delete(wanted, i, i+1)
-			continue
+			return false
 		}
-		l.cancel()
-		delete(current, n)
-		n.sign = ""
-		w.publish(n)
-	}
+		if c.line != nil {
+			c.line.cancel()
+		}
+		c.line = nil
+		c.dropOlder()
+		c.sign = ""
+		r.publish(&c.watched)
+		return true
+	})
 	for _, ref := range wanted {
-		begin(&watched{ref: ref})
+		c := &contact{watched: watched{ref: ref}}
+		r.contacts = append(r.contacts, c)
+		r.apply(c, c.observe(event{kind: begun}, now, r.beats))
 	}
-}
-
-type kind int
-
-const (
-	begun    kind = iota // watching begins
-	ticked               // one beat of the own clock
-	answered             // the node answered over the line
-	ended                // the line broke, or its dial failed
-	stalled              // the own clock jumped
-)
-
-type event struct {
-	kind   kind
-	answer Answer
-}
-
-// orders are what follows from an event.
-type orders struct {
-	open    bool // dial anew, in place of the line there is
-	beat    bool
-	signals []Signal
-}
-
-type lineState int
-
-const (
-	down lineState = iota
-	dialling
-	up
-)
-
-// watched is all that is counted about one node. observe alone changes it; it decides and does nothing.
-type watched struct {
-	ref    Ref
-	line   lineState
-	began  time.Time // when the newest dial began
-	broke  time.Time // when a line that was up broke last
-	next   time.Time // down: no dial before
-	last   time.Time // last answer, or when counting began (anew)
-	missed bool      // a dial that began at last or later had no answer
-	sign   Sign      // what is held against it
-	void   bool      // the sign is from before a stall: held no more, not taken back yet
-}
-
-func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
-	dial := func() { n.line, n.began, o.open = dialling, now, true }
-	switch e.kind {
-	case begun:
-		n.last = now
-		dial()
-	case stalled:
-		n.last, n.missed, n.void = now, false, n.sign != ""
-	case answered:
-		n.line, n.last, n.missed = up, now, false
-		if n.sign != "" {
-			n.sign, n.void = "", false
-			o.signals = append(o.signals, Signal{Ref: n.ref, Answer: e.answer})
-		}
-	case ended:
-		wasUp := n.line == up
-		n.line, n.next = down, now
-		switch {
-		case wasUp:
-			// A mere reset is no news if it answers the next dial; one that resets all the time must not make us spin.
-			if now.Sub(n.broke) >= b.Every {
-				dial()
-			}
-			n.broke = now
-		case e.answer.Kind != NoAnswer:
-			n.next = now.Add(b.Retry)
-			o.signals = n.suspect(ConnectionClosed, e.answer, now)
-		case !n.began.Before(n.last):
-			n.missed = true
-			o.signals = n.silence(now, b)
-		}
-	case ticked:
-		// Half a beat less: an answer comes a little after the tick that asked for it.
-		doubt := time.Duration(b.Missed)*b.Every - b.Every/2
-		switch {
-		case n.line == up && now.Sub(n.last) >= doubt:
-			dial()
-		case n.line == up:
-			o.beat = true
-		case n.line == down && !now.Before(n.next):
-			dial()
-		}
-		o.signals = n.silence(now, b)
-	}
-	return o
-}
-
-func (n *watched) silence(now time.Time, b Beats) []Signal {
-	if !n.missed || now.Sub(n.last) < b.Silence {
-		return nil
-	}
-	return n.suspect(Silent, Answer{}, now)
-}
-
-// suspect signals what is new. A refused dial stays what it is when nothing answers any more;
-// silence becomes more when the dial is refused at last.
-func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
-	if !n.void && (n.sign == s || n.sign == ConnectionClosed) {
-		return nil
-	}
-	n.sign, n.void = s, false
-	return []Signal{{Ref: n.ref, Sign: s, Answer: a, Silent: now.Sub(n.last)}}
 }

@@ -94,40 +94,54 @@ func TestObserve(t *testing.T) {
 		"frozen and thawed": {
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {251, on(answered), ""},
 			{500, on(ticked), "beat"}, {750, on(ticked), "beat"}, {1000, on(ticked), "dial"}, {1250, on(ticked), ""},
-			{1500, ends(NoAnswer), "silent no answer 1249"}, {1750, on(ticked), "dial"}, {2250, ends(NoAnswer), ""},
-			{2500, on(ticked), "dial"}, {2600, on(answered), "cleared"}, {2750, on(ticked), "beat"},
+			{1500, on(ticked), "silent no answer 1249"}, {1750, on(ticked), ""}, {4000, ends(NoAnswer), ""}, {4250, on(ticked), ""},
+			{5000, on(ticked), "dial"}, {5250, on(ticked), ""}, {5600, on(answered), "cleared"}, {5750, on(ticked), "beat"},
 		},
 		"the stream is dead, the node is not": {
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {500, on(ticked), "beat"},
 			{750, on(ticked), "dial"}, {760, on(answered), ""}, {1000, on(ticked), "beat"}, {1250, on(ticked), "beat"},
 		},
+		"a slow dial is no silence before its time": {
+			{0, on(begun), "dial"}, {250, on(ticked), ""}, {500, on(ticked), ""}, {750, on(ticked), ""}, {990, on(answered), ""}, {1000, on(ticked), "beat"},
+		},
 		"no route at once": { // a failed dial is no silence before its time, and needs no second one then
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {100, ends(NoAnswer), "dial"}, {101, ends(NoAnswer), ""},
 			{250, on(ticked), "dial"}, {251, ends(NoAnswer), ""}, {1000, on(ticked), "dial"}, {1001, ends(NoAnswer), "silent no answer 1000"},
+			{1250, on(ticked), ""}, {2001, on(ticked), "dial"},
 		},
 		"silent, then killed": {
-			{0, on(begun), "dial"}, {500, ends(NoAnswer), ""}, {750, on(ticked), "dial"}, {1250, ends(NoAnswer), "silent no answer 1250"},
-			{1500, on(ticked), "dial"}, {1501, ends(Refused), "connection-closed refused 1501"},
+			{0, on(begun), "dial"}, {500, on(ticked), ""}, {1000, on(ticked), "silent no answer 1000"},
+			{1501, ends(Refused), "connection-closed refused 1501"},
 		},
 		"killed, then its host is off": {
-			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {1001, on(ticked), "dial"}, {1501, ends(NoAnswer), ""},
-			{1750, on(ticked), "dial"}, {2250, ends(NoAnswer), ""}, {2500, on(ticked), "dial"}, {2501, on(answered), "cleared"},
+			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {1001, on(ticked), "dial"}, {2250, on(ticked), ""},
+			{4001, ends(NoAnswer), ""}, {4250, on(ticked), ""}, {5250, on(ticked), "dial"}, {5300, on(answered), "cleared"},
+		},
+		"I stalled on an open line": {
+			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {5000, on(stalled), ""},
+			{5000, on(ticked), "beat"}, {5001, ends(NoAnswer), "dial"}, {5250, on(ticked), ""}, {5501, on(ticked), ""}, {5750, on(ticked), ""},
+			{6000, on(ticked), "silent no answer 1000"},
 		},
 		"I stalled while dialling": {
-			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {5000, on(stalled), ""},
-			{5000, on(ticked), "beat"}, {5001, ends(NoAnswer), "dial"}, {5501, ends(NoAnswer), ""}, {5750, on(ticked), "dial"},
-			{6250, ends(NoAnswer), "silent no answer 1250"},
+			{0, on(begun), "dial"}, {5000, on(stalled), ""}, {5250, on(ticked), ""}, {5500, on(ticked), ""}, {5750, on(ticked), ""},
+			{6001, on(ticked), "silent no answer 1001"},
 		},
-		"a dial from before my stall proves nothing": {
-			{0, on(begun), "dial"}, {5000, on(stalled), ""}, {5000, ends(NoAnswer), ""}, {6100, on(ticked), "dial"},
-			{6600, ends(NoAnswer), "silent no answer 1600"},
+		"I stalled between two dials": {
+			{0, on(begun), "dial"}, {100, ends(NoAnswer), ""}, {5000, on(stalled), ""}, {6100, on(ticked), "dial"},
+			{6250, on(ticked), ""}, {6500, on(ticked), "silent no answer 1500"},
 		},
-		"a refusal counts across my stall": {
-			{0, on(begun), "dial"}, {5000, on(stalled), ""}, {5000, ends(Refused), "connection-closed refused 0"},
+		"my own ticks come late": { // 400 ms of these 1.25 s I did not run
+			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {251, on(answered), ""},
+			{900, event{kind: starved, late: 400 * ms}, ""}, {900, on(ticked), "beat"}, {1150, on(ticked), "beat"}, {1400, on(ticked), "dial"},
+			{1401, event{kind: starved, late: 400 * ms}, ""}, {1900, on(ticked), ""}, {2100, on(ticked), "silent no answer 1049"},
+		},
+		"late as they are, they make nobody younger": {
+			{0, on(begun), "dial"}, {800, on(answered), ""}, {900, event{kind: starved, late: 900 * ms}, ""}, {900, on(ticked), "beat"},
+			{1400, on(ticked), "beat"}, {1600, on(ticked), "dial"},
 		},
 		"what I held before my stall I count anew": {
-			{0, on(begun), "dial"}, {500, ends(NoAnswer), ""}, {1000, on(ticked), "dial silent no answer 1000"}, {5000, on(stalled), "void"},
-			{5001, ends(NoAnswer), "void"}, {5250, on(ticked), "dial void"}, {5750, ends(NoAnswer), "void"}, {6000, on(ticked), "dial silent no answer 1000"},
+			{0, on(begun), "dial"}, {1000, on(ticked), "silent no answer 1000"}, {3000, ends(NoAnswer), ""}, {4000, on(ticked), "dial"},
+			{9000, on(stalled), "void"}, {9250, on(ticked), "void"}, {9750, on(ticked), "void"}, {10000, on(ticked), "silent no answer 1000"},
 		},
 		"what I held before my stall was wrong": {
 			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {5000, on(stalled), "void"},
@@ -152,7 +166,7 @@ func tell(o orders, n *watched) string {
 	if o.open {
 		words = append(words, "dial")
 	}
-	if o.beat {
+	if o.beat && !o.open && n.phase == up {
 		words = append(words, "beat")
 	}
 	for _, s := range o.signals {
@@ -190,26 +204,35 @@ func TestObserveNeverAccusesWithoutEvidence(t *testing.T) {
 				if !live {
 					continue // nothing there that could end
 				}
-				if n.line == dialling {
+				if n.phase == dialling {
 					e.answer.Kind = AnswerKind(rapid.SampledFrom([]AnswerKind{NoAnswer, NoAnswer, Refused, Other, Stranger}).Draw(t, "answer"))
 				}
 			}
 			if e.kind == answered && !live {
 				continue
 			}
-			wasUp, held := n.line == up, n.sign
+			if e.kind == starved {
+				e.late = time.Duration(rapid.IntRange(0, 1000).Draw(t, "late")) * ms
+			}
+			wasUp, held := n.phase == up, n.sign
 			o := n.observe(e, now, b)
 			switch e.kind {
-			case answered, stalled:
+			case answered:
 				since, failed = now, false
+			case stalled:
+				since, failed, dialled = now, false, now // it has its time again
+			case starved:
+				since, dialled = earlier(since.Add(e.late), now), earlier(dialled.Add(e.late), now)
 			case ended:
 				live = false
 				failed = failed || !wasUp && e.answer.Kind == NoAnswer && !dialled.Before(since)
+			case ticked:
+				failed = failed || !wasUp && live && now.Sub(dialled) >= b.Dial-b.Every/2 && !dialled.Before(since)
 			}
 			if o.open {
 				dialled, live = now, true
 			}
-			if o.beat && n.line != up {
+			if o.beat && n.phase == down {
 				t.Fatal("a beat without a line")
 			}
 			for _, s := range o.signals {
@@ -292,7 +315,7 @@ func (w *world) Follow(ctx context.Context, to Ref, beats <-chan struct{}, heard
 	w.mu.Lock()
 	w.dials[to.Node]++
 	w.mu.Unlock()
-	limit := time.After(500 * ms)
+	limit := time.After(3 * time.Second)
 	for h := w.look(to); h.dead || h.frozen; h = w.look(to) {
 		if h.dead {
 			return Answer{Kind: Refused}

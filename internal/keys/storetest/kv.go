@@ -24,6 +24,10 @@ func testGet(h *harness) {
 		h.Fatal(err)
 	}
 	h.equal("read of the other client", b, r)
+	buffer := []byte("2")
+	h.write(keys.Put(h.key("b"), buffer))
+	buffer[0] = 'x' // the writer may use it again
+	h.equal("keys", h.names(), []string{"a=2", "b=2"})
 	h.write(keys.Delete(h.key("a")))
 	rev = h.put("a=3")
 	if e := h.get(h.key("a"), "").One(); e.Made != rev {

@@ -20,7 +20,7 @@ func testLease(h *harness) {
 	if e := h.get(h.key("a"), "").One(); e.Lease != l {
 		h.Fatalf("key on lease %d, want %d", e.Lease, l)
 	}
-	if err := h.A.Renew(h.Context(), l); err != nil {
+	if err := h.renew(h.A, l); err != nil {
 		h.Fatal(err)
 	}
 	for range 2 { // revoking what is gone is no error
@@ -29,10 +29,10 @@ func testLease(h *harness) {
 		}
 	}
 	h.equal("keys", h.names(), []string{"b=1"})
-	if err := h.A.Renew(h.Context(), l); !errors.Is(err, keys.ErrLeaseLost) {
+	if err := h.renew(h.A, l); !errors.Is(err, keys.ErrLeaseLost) {
 		h.Fatalf("renewal of a revoked lease: %v", err)
 	}
-	if err := h.B.Renew(h.Context(), other); err != nil {
+	if err := h.renew(h.B, other); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -48,7 +48,7 @@ func testExpiry(h *harness) {
 	for told := false; !told; {
 		select {
 		case <-renew.C:
-			if err := h.A.Renew(h.Context(), kept); err != nil {
+			if err := h.renew(h.A, kept); err != nil {
 				h.Fatal(err)
 			}
 		case c := <-w.changes:
@@ -57,7 +57,7 @@ func testExpiry(h *harness) {
 			}
 		}
 	}
-	if err := h.A.Renew(h.Context(), l); !errors.Is(err, keys.ErrLeaseLost) {
+	if err := h.renew(h.A, l); !errors.Is(err, keys.ErrLeaseLost) {
 		h.Fatalf("renewal of a lease that ran out: %v", err)
 	}
 	h.equal("keys", h.names(), []string{"kept=1"})
@@ -67,14 +67,16 @@ func testMoveLease(h *harness) {
 	l, _ := h.grant(patience)
 	m, _ := h.grant(patience)
 	h.write(keys.PutLeased(h.key("moved"), []byte("1"), l), keys.PutLeased(h.key("freed"), []byte("1"), l),
-		keys.PutLeased(h.key("stays"), []byte("1"), l))
+		keys.PutLeased(h.key("stays"), []byte("1"), l), keys.PutLeased(h.key("again"), []byte("1"), l))
+	h.write(keys.Delete(h.key("again")))
+	h.write(keys.Put(h.key("again"), []byte("2")))
 	h.write(keys.PutLeased(h.key("moved"), []byte("2"), m), keys.Put(h.key("freed"), []byte("2")))
 	if err := h.A.Revoke(h.Context(), l); err != nil {
 		h.Fatal(err)
 	}
-	h.equal("keys", h.names(), []string{"freed=2", "moved=2"})
+	h.equal("keys", h.names(), []string{"again=2", "freed=2", "moved=2"})
 	if err := h.A.Revoke(h.Context(), m); err != nil {
 		h.Fatal(err)
 	}
-	h.equal("keys", h.names(), []string{"freed=2"})
+	h.equal("keys", h.names(), []string{"again=2", "freed=2"})
 }

@@ -5,6 +5,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,16 @@ func (h *harness) grant(ttl time.Duration) (keys.Lease, time.Duration) {
 		h.Fatal(err)
 	}
 	return l, granted
+}
+
+// renew renews until the store says something: an answer may be late.
+func (h *harness) renew(s keys.Store, l keys.Lease) error {
+	for {
+		err := s.Renew(h.Context(), l)
+		if err == nil || errors.Is(err, keys.ErrLeaseLost) || h.Context().Err() != nil {
+			return err
+		}
+	}
 }
 
 func (h *harness) equal(what string, got, want any) {

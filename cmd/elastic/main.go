@@ -1,0 +1,20 @@
+// Elastic is the command line: elastic run is a node's agent, every other
+// command reads or asks.
+package main
+
+import (
+	"os"
+
+	"github.com/elasticd/elastic/internal/cli"
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/worker"
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == node.Guardian {
+		os.Exit(worker.Guard())
+	}
+	etcd.Quiet()
+	os.Exit(cli.App{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}.Main(os.Args[1:]))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/coordinator"
+	"github.com/elasticd/elastic/internal/local"
+)
+
+// The local server has one member, one machine and no network: it may be
+// quick where others must be patient.
+const (
+	localHeartbeat = 50 * time.Millisecond
+	localElection  = 500 * time.Millisecond
+	localQuota     = 512 << 20
+	localSegment   = 4 << 20 // etcd allocates two of 64 MiB otherwise, in somebody's home
+)
+
+// serveLocal is the local server's life: until ctx ends, or nobody uses it,
+// or nobody can find it any more.
+func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Writer) error {
+	unix.Umask(0o077)
+	wal.SegmentSizeBytes = localSegment
+	release := func() {}
+	defer func() { release() }() // the last act: then the next server may start
+
+	m, err := coordinator.Start(coordinator.Config{
+		Name: "local", Dir: r.Data, NoPeers: true,
+		ListenClients: []url.URL{{Scheme: "unix", Path: r.Socket()}},
+		Heartbeat:     localHeartbeat, Election: localElection, Quota: localQuota,
+		Log: coordinator.Logger(stderr), Version: version(),
+	})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := m.Ready(ctx); err != nil {
+		return err
+	}
+	if err := r.Announce(version(), ensured); err != nil {
+		return err
+	}
+
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var g errgroup.Group
+	g.Go(func() error { defer end(); return m.Run(ctx) })
+	g.Go(func() error { defer end(); r.WaitLost(ctx); return nil })
+	for {
+		used := m.WaitIdle(ctx, r.Idle)
+		give, ok := r.Retire()
+		if ok {
+			release = give
+		}
+		if ok || used != nil {
+			end()
+			return g.Wait()
+		}
+	}
+}

@@ -1,0 +1,77 @@
+// Elasticd is the coordination daemon: an embedded etcd member, kept in order,
+// with health and metrics. One for a lab, three for production. "elastic"
+// also starts it as the local server, with flags that the help does not show.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/elasticd/elastic/internal/coordinator"
+	"github.com/elasticd/elastic/internal/local"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == local.DetachFlag {
+		return status(local.Detach(args[1:]), stderr)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return status(app(stdout, stderr).RunContext(ctx, append([]string{"elasticd"}, normalize(args)...)), stderr)
+}
+
+// status prints err and turns it into the exit status.
+func status(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	code, rc := "E-SERVER", 1
+	for kind, c := range map[error]string{
+		coordinator.ErrUsage:       "E-USAGE",
+		coordinator.ErrDataDir:     "E-DATA-DIR",
+		coordinator.ErrInUse:       "E-DATA-DIR",
+		coordinator.ErrOtherMember: "E-DATA-DIR",
+		coordinator.ErrListen:      "E-LISTEN",
+	} {
+		if errors.Is(err, kind) {
+			code = c
+		}
+	}
+	if code == "E-USAGE" {
+		rc = 2
+	}
+	fmt.Fprintf(stderr, "error: %v [%s]\n", err, code)
+	var p *coordinator.Problem
+	if errors.As(err, &p) {
+		var more []string
+		if p.Why != "" {
+			more = append(more, "why: "+p.Why)
+		}
+		if p.Fix != "" {
+			more = append(more, "fix: "+p.Fix)
+		}
+		if len(more) > 0 {
+			fmt.Fprintf(stderr, "  %s\n", strings.Join(more, "\n  "))
+		}
+	}
+	return rc
+}
+
+// version is that of the build: the module's, or the commit's.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+const classes = 3
+
+// dataset is three noisy spirals in the plane. It depends on the seed alone, and
+// so is the same on every machine.
+type dataset struct {
+	x    [][2]float64
+	y    []int
+	seed uint64
+
+	epoch int64 // whose order perm is
+	perm  []int
+}
+
+func makeData(n int, seed uint64) *dataset {
+	d := &dataset{x: make([][2]float64, n), y: make([]int, n), seed: seed, epoch: -1}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for i := range n {
+		d.y[i] = i % classes
+		t := rng.Float64()
+		angle := 2*math.Pi*float64(d.y[i])/classes + 3.5*t + 0.15*rng.NormFloat64()
+		d.x[i] = [2]float64{2 * t * math.Cos(angle), 2 * t * math.Sin(angle)}
+	}
+	return d
+}
+
+// at is the sample at a position of the run. Positions count samples over all
+// epochs and ranks, and every rank knows the order of every epoch: that is all it
+// takes for every sample once an epoch, whatever the worlds.
+func (d *dataset) at(position int64) int {
+	n := int64(len(d.x))
+	if epoch := position / n; epoch != d.epoch {
+		d.epoch, d.perm = epoch, rand.New(rand.NewPCG(d.seed, 2+uint64(epoch))).Perm(int(n))
+	}
+	return d.perm[position%n]
+}
+
+// newWeights are those of a network of one tanh layer and a softmax, as one
+// vector: a row (a, b, bias) for each hidden unit, then a row (one weight for each
+// hidden unit, bias) for each class.
+func newWeights(hidden int, seed uint64) []float64 {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := make([]float64, hidden*3+classes*(hidden+1))
+	for i := range w {
+		w[i] = rng.NormFloat64() / 2
+	}
+	return w
+}
+
+// loss of the network on one sample, and whether its best guess is right. grad, if
+// any, grows by scale times the gradient.
+func loss(w []float64, x [2]float64, y int, scale float64, grad []float64) (float64, bool) {
+	hidden := (len(w) - classes) / (3 + classes)
+	h, dh := make([]float64, hidden), make([]float64, hidden)
+	for j := range h {
+		h[j] = math.Tanh(w[3*j]*x[0] + w[3*j+1]*x[1] + w[3*j+2])
+	}
+	var p [classes]float64
+	sum, guess := 0.0, 0
+	for k := range p {
+		row := w[3*hidden+k*(hidden+1):]
+		p[k] = row[hidden]
+		for j := range h {
+			p[k] += row[j] * h[j]
+		}
+		if p[k] = math.Exp(max(-300, min(p[k], 300))); p[k] > p[guess] {
+			guess = k
+		}
+		sum += p[k]
+	}
+	for k := 0; grad != nil && k < classes; k++ {
+		d := scale * p[k] / sum
+		if k == y {
+			d -= scale
+		}
+		at := 3*hidden + k*(hidden+1)
+		for j := range h {
+			grad[at+j] += d * h[j]
+			dh[j] += d * w[at+j]
+		}
+		grad[at+hidden] += d
+	}
+	for j := 0; grad != nil && j < hidden; j++ {
+		d := dh[j] * (1 - h[j]*h[j])
+		grad[3*j] += d * x[0]
+		grad[3*j+1] += d * x[1]
+		grad[3*j+2] += d
+	}
+	return math.Log(sum / p[y]), guess == y
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// state is all that a later world needs to go on, whatever its size.
+type state struct {
+	Identity string    `json:"identity"`
+	Step     int       `json:"step"`
+	Samples  int64     `json:"samples"`  // the position: all before it were trained on
+	Checksum float64   `json:"checksum"` // of the samples that the steps really took
+	Weights  []float64 `json:"weights"`
+	History  []stretch `json:"history"`
+}
+
+// stretch is what one generation contributed.
+type stretch struct {
+	Generation int `json:"generation"`
+	World      int `json:"world"`
+	Steps      int `json:"steps"`
+}
+
+const (
+	stateFile  = "state.json"
+	commitFile = ".elastic-commit" // says, to elastic and to us, that the save is whole
+	keepSaves  = 3
+)
+
+func savePath(dir string, step int) string { return filepath.Join(dir, fmt.Sprintf("step-%d", step)) }
+
+// save writes a directory step-<n>. The commit file comes last: a worker killed at
+// any point before leaves a save that nobody takes for one.
+func save(dir string, s *state) error {
+	path := savePath(dir, s.Step)
+	for _, do := range []func() error{
+		func() error { return os.RemoveAll(path) }, // torn, or of steps that were given up
+		func() error { return os.MkdirAll(path, 0o700) },
+		func() error { return writeJSON(path, stateFile, s) },
+		func() error { return syncDir(dir) },
+		func() error {
+			return writeJSON(path, commitFile, map[string]int64{"step": int64(s.Step), "samples": s.Samples})
+		},
+		func() error { return retain(dir, s.Step) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retain removes old saves. One of a later step is of steps that were given up:
+// it is left alone, and must not push out what is saved now.
+func retain(dir string, step int) error {
+	whole := 0
+	steps, err := saves(dir)
+	for _, n := range steps {
+		if n > step {
+			continue
+		}
+		if _, torn := os.Stat(filepath.Join(savePath(dir, n), commitFile)); torn != nil || whole == keepSaves {
+			err = errors.Join(err, os.RemoveAll(savePath(dir, n)))
+		} else {
+			whole++
+		}
+	}
+	return err
+}
+
+// saves lists the steps in dir, whole or torn, newest first.
+func saves(dir string) ([]int, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var steps []int
+	for _, e := range entries {
+		var n int
+		if fmt.Sscanf(e.Name(), "step-%d", &n); e.Name() == filepath.Base(savePath(dir, n)) {
+			steps = append(steps, n)
+		}
+	}
+	slices.Sort(steps)
+	slices.Reverse(steps)
+	return steps, err
+}
+
+// newest is the newest whole save in dir, nil if there is none.
+func newest(dir string) (*state, error) {
+	steps, err := saves(dir)
+	for _, n := range steps {
+		if s, torn := load(savePath(dir, n)); torn == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+// load reads a save; an error if it is not whole.
+func load(path string) (*state, error) {
+	if _, err := os.Stat(filepath.Join(path, commitFile)); err != nil {
+		return nil, fmt.Errorf("not a whole save: %w", err)
+	}
+	data, err := os.ReadFile(filepath.Join(path, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	s := &state{}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// writeJSON makes the file whole or not at all.
+func writeJSON(dir, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, name)
+	f, err := os.Create(path + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// ownAsk bounds the wait to be asked ourselves, after another rank was.
+const ownAsk = 30 * time.Second
+
+// trainer is one worker's part in one generation.
+type trainer struct {
+	config
+	world
+	*state
+	group *group
+	data  *dataset
+	out   io.Writer // of rank 0 only
+	mean  float64   // loss over the newest batch
+	saved int       // step of the newest save
+}
+
+// train joins the world, resumes, and trains until the run is complete (nil) or
+// stops (errAsked, errPeers).
+func train(ctx context.Context, c config, w world, stdout io.Writer) error {
+	g, err := join(ctx, w, c.identity())
+	if err != nil && ctx.Err() != nil {
+		return errAsked
+	} else if err != nil {
+		return err
+	}
+	defer g.close()
+	s, err := resume(g, c, w)
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	t := &trainer{config: c, world: w, state: s, group: g, data: makeData(c.samples, c.seed), out: io.Discard, saved: s.Step}
+	if w.rank == 0 {
+		t.out = stdout
+	}
+	fmt.Fprintf(t.out, "generation %d: world %d, batch %d, lr %.4g, from step %d (%d samples)\n",
+		w.generation, w.size, w.global, w.lr, t.Step, t.Samples)
+	return t.loop(ctx)
+}
+
+// resume is what the world goes on from: the checkpoint that elastic names, else
+// the newest whole save of any rank, else the start.
+func resume(g *group, c config, w world) (*state, error) {
+	var s *state
+	var unreadable error
+	if w.resume != "" {
+		s, unreadable = load(w.resume)
+	} else if c.dir != "" {
+		s, unreadable = newest(c.dir)
+	}
+	if s == nil {
+		s = &state{Identity: c.identity(), Weights: newWeights(c.hidden, c.seed)}
+	}
+	if err := g.newest(s); err != nil {
+		return nil, err
+	}
+	if s.Step == 0 && unreadable != nil {
+		return nil, unreadable // where there is a checkpoint, never silently from scratch
+	}
+	if s.Identity != c.identity() {
+		return nil, fmt.Errorf("it was saved with %s, this is %s", s.Identity, c.identity())
+	}
+	return s, nil
+}
+
+func (t *trainer) loop(ctx context.Context) error {
+	shown, shownAt, savedAt, stop := t.Samples, time.Now(), time.Now(), false
+	for !stop && t.left() > 0 {
+		begin := time.Now()
+		mine, stopping, err := t.step(t.asked(ctx))
+		if err != nil {
+			return err
+		}
+		if since := time.Since(shownAt); t.rank == 0 && since >= time.Second {
+			fmt.Fprintf(t.out, "step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
+				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size, t.global, t.lr)
+			t.tell()
+			shown, shownAt = t.Samples, time.Now()
+		}
+		if time.Since(savedAt) >= t.saveEvery {
+			if err := t.save(); err != nil {
+				fmt.Fprintln(t.out, "training goes on without this save:", err)
+			}
+			savedAt = time.Now()
+		}
+		if stop = stopping; !stop {
+			t.pause(ctx, begin, mine)
+		}
+	}
+	return t.end(ctx)
+}
+
+// left is how many samples are still to be trained on.
+func (t *trainer) left() int64 {
+	if t.steps > 0 {
+		return int64(t.steps-t.Step) * int64(t.global)
+	}
+	return int64(t.epochs)*int64(t.samples) - t.Samples
+}
+
+// step takes the next global batch. mine is this rank's number of samples; stop is
+// the same on all ranks, and true if any was asked to.
+func (t *trainer) step(asked bool) (mine int, stop bool, err error) {
+	// The mean of a micro-batch, over the micro-batches, times the weight: a sample
+	// counts size/global. Only the last batch of a run may be shorter.
+	n, scale := t.global, t.weight/float64(t.batch*t.accum)
+	if left := t.left(); left < int64(n) {
+		n, scale = int(left), float64(t.size)/float64(left)
+	}
+	end := len(t.Weights)
+	v := make([]float64, end+3) // gradient, loss, checksum, stop
+	micro := t.global / t.accum
+	for first := 0; first < n; first += micro {
+		for i := first + t.rank; i < min(first+micro, n); i += t.size {
+			position := t.Samples + int64(i)
+			id := t.data.at(position)
+			l, _ := loss(t.Weights, t.data.x[id], t.data.y[id], scale, v[:end])
+			v[end] += scale * l
+			v[end+1] += mark(position/int64(t.samples), id)
+			mine++
+		}
+	}
+	if n == t.global && mine != t.batch*t.accum {
+		return 0, false, fmt.Errorf("took %d samples, told were %d x %d", mine, t.batch, t.accum)
+	}
+	if asked {
+		v[end+2] = 1
+	}
+	if err := t.group.sum(v); err != nil {
+		return 0, false, err
+	}
+	for i := range t.Weights {
+		t.Weights[i] -= t.lr * v[i] / float64(t.size) // the plain average over ranks
+	}
+	t.Step++
+	t.Samples += int64(n)
+	t.Checksum += v[end+1]
+	t.mean = v[end] / float64(t.size)
+	if h := len(t.History); h == 0 || t.History[h-1].Generation != t.generation {
+		t.History = append(t.History, stretch{t.generation, t.size, 0})
+	}
+	t.History[len(t.History)-1].Steps++
+	return mine, v[end+2] > 0, nil
+}
+
+// asked reports whether elastic wants this worker to save and end.
+func (t *trainer) asked(ctx context.Context) bool {
+	_, err := os.Stat(t.drain)
+	return ctx.Err() != nil || err == nil
+}
+
+// pause makes the step as long as that of a model worth distributing.
+func (t *trainer) pause(ctx context.Context, begin time.Time, mine int) {
+	wait := t.stepSleep
+	if wait == 0 && t.pace > 0 {
+		wait = time.Duration(float64(mine)/t.pace*float64(time.Second)) - time.Since(begin)
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+}
+
+// end saves, and keeps all ranks together until that is done.
+func (t *trainer) end(ctx context.Context) error {
+	err := t.save()
+	complete := t.left() <= 0
+	if err == nil && complete && t.rank == 0 {
+		err = t.prove()
+	}
+	t.tell()
+	if err == nil {
+		err = t.group.sum([]float64{0})
+	}
+	if err != nil || complete {
+		return err
+	}
+	if !t.asked(ctx) {
+		// A worker that ends before its agent asked it to looks like one that failed.
+		// All agents ask at about the same time: wait for ours.
+		select {
+		case <-ctx.Done():
+		case <-time.After(ownAsk):
+			return errPeers
+		}
+	}
+	return errAsked
+}
+
+func (t *trainer) save() error {
+	if t.rank > 0 || t.dir == "" || t.saved == t.Step {
+		return nil
+	}
+	err := save(t.dir, t.state)
+	if err == nil {
+		t.saved = t.Step
+	}
+	return err
+}
+
+// tell is for elastic: status shows it, and it counts as progress.
+func (t *trainer) tell() {
+	if t.progress == "" || t.rank > 0 {
+		return
+	}
+	f, err := os.OpenFile(t.progress, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d}\n", t.Step, t.mean, t.Samples)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(t.out, "progress is not told:", err)
+	}
+}
+
+// mark stands for one sample of one epoch in the checksum: a whole number below
+// 2^20, so that a float64 sums up billions of them exactly, in any order.
+func mark(epoch int64, id int) float64 {
+	return float64((uint64(epoch)<<32 | uint64(id)) * 0x9E3779B97F4A7C15 >> 44)
+}
+
+// prove prints what the weights were trained on, after comparing the checksum of
+// what the steps took with that of every sample once an epoch.
+func (t *trainer) prove() error {
+	want := 0.0
+	for position := range t.Samples {
+		want += mark(position/int64(t.samples), t.data.at(position))
+	}
+	if t.Checksum != want {
+		return errors.New("the checksum says that not every sample was taken once an epoch")
+	}
+	sum, right, n := 0.0, 0, float64(t.samples)
+	for i, x := range t.data.x {
+		l, ok := loss(t.Weights, x, t.data.y[i], 0, nil)
+		if sum += l; ok {
+			right++
+		}
+	}
+	t.mean = sum / n
+	var history []string
+	for _, h := range t.History {
+		history = append(history, fmt.Sprintf("generation %d: %d steps at world %d", h.Generation, h.Steps, h.World))
+	}
+	fmt.Fprintf(t.out, "done: %d steps, %d samples = %.4g epochs, every sample once an epoch; %s; loss %.6f, accuracy %.1f %%\n",
+		t.Step, t.Samples, float64(t.Samples)/n, strings.Join(history, ", "), t.mean, 100*float64(right)/n)
+	return nil
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// typed is a command line as urfave/cli takes it without surprises: the command, its flags in our
+// spelling, "--", and then what is no flag.
+type typed struct {
+	command string
+	help    bool
+	flags   []string
+	args    []string
+	unused  []string // flags of other launchers that are not needed
+}
+
+func (t typed) argv() []string {
+	return slices.Concat([]string{"elastic", t.command}, t.flags, []string{"--"}, t.args)
+}
+
+// spelling finds flags by what people type.
+type spelling map[string]*flag
+
+func spell(flags []flag) spelling {
+	s := spelling{}
+	for i := range flags {
+		f := &flags[i]
+		for _, name := range append([]string{f.name, f.short}, f.same...) {
+			if name != "" {
+				s[name] = f
+			}
+		}
+	}
+	return s
+}
+
+func find(table []command, name string) *command {
+	for i := range table {
+		if table[i].name == name {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// reader reads a command line word by word.
+type reader struct {
+	table   []command
+	all     spelling // flags of any command: they may stand before it
+	ignored spelling
+	words   []string // still to be read
+	cmd     *command
+	given   map[string]bool
+	line    typed
+}
+
+// normalise reads a command line: "-" and "_" are the same, one dash or two, flags before or after
+// the command and its positionals, but after run's program everything is the program's.
+func normalise(words []string, table []command) (typed, error) {
+	r := reader{table: table, ignored: spell(unused()), words: words, given: map[string]bool{}}
+	var known []flag
+	for _, c := range table {
+		known = append(known, c.flags...)
+	}
+	r.all = spell(known)
+	if n := len(words); n > 0 && words[n-1] == "--generate-bash-completion" {
+		return r.line, fail(Usage, "--generate-bash-completion is not taken: it would run the line that it was to complete")
+	}
+	for len(r.words) > 0 {
+		word := r.words[0]
+		r.words = r.words[1:]
+		var err error
+		switch {
+		case word == "--":
+			if r.cmd == nil {
+				return r.line, fail(Usage, "no command before --").cure("elastic run [flags] -- PROGRAM [ARGS…]")
+			}
+			r.rest()
+		case isFlag(word):
+			err = r.flag(word)
+		case r.cmd != nil && r.cmd.most < 0:
+			r.words = append([]string{word}, r.words...)
+			r.rest()
+		case r.cmd != nil:
+			r.line.args = append(r.line.args, word)
+		default:
+			err = r.command(word)
+		}
+		if err != nil {
+			return r.line, err
+		}
+	}
+	switch {
+	case r.line.help:
+		return r.line, nil
+	case r.cmd == nil && len(r.given) > 0:
+		return r.line, fail(Usage, "no command").cure("elastic run, scale, status, events, jobs, nodes, stop, rm or version; elastic --help")
+	case r.cmd == nil:
+		r.line.help = true
+		return r.line, nil
+	}
+	return r.line, r.fits()
+}
+
+func (r *reader) rest() {
+	r.line.args = append(r.line.args, r.words...)
+	r.words = nil
+}
+
+func (r *reader) command(word string) error {
+	if word == "help" {
+		r.line.help = true
+		return nil
+	}
+	if r.cmd = find(r.table, word); r.cmd == nil {
+		return unknownCommand(word, r.table)
+	}
+	r.line.command = word
+	return nil
+}
+
+// isFlag: "-1" is a number, "-" and "" are words.
+func isFlag(word string) bool {
+	return len(word) > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9')
+}
+
+func (r *reader) flag(word string) error {
+	name, val, assigned := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	name = strings.ReplaceAll(name, "_", "-")
+	if name == "version" && r.cmd == nil {
+		return r.command(name)
+	}
+	f, theirs := r.all[name], false
+	if f == nil {
+		f, theirs = r.ignored[name], true
+	}
+	if f == nil {
+		return unknownFlag(word, name, r.cmd, r.all)
+	}
+	if !assigned {
+		var err error
+		if val, err = r.value(word, f); err != nil {
+			return err
+		}
+	}
+	if _, err := strconv.ParseBool(val); err != nil && f.kind == boolean {
+		return fail(Usage, "%s: true or false", word)
+	}
+	switch {
+	case theirs:
+		r.line.unused = append(r.line.unused, "--"+name)
+		return nil
+	case f.name == "help":
+		r.line.help = true
+		return nil
+	case name == "master":
+		at, ok := strings.CutPrefix(val, "etcd://")
+		if !ok {
+			return fail(Usage, "--master=%s is no etcd", val).because("a master without etcd:// is Paddle's own store, which is not used here").
+				cure("--server=HOST:2379, or --master=etcd://HOST:2379")
+		}
+		val = at
+	}
+	r.given[f.name] = true
+	r.line.flags = append(r.line.flags, "--"+f.name+"="+val)
+	return nil
+}
+
+// value is the word after a flag that needs one. A flag of ours is never meant as a value.
+func (r *reader) value(word string, f *flag) (string, error) {
+	if f.kind == boolean {
+		return "true", nil
+	}
+	if len(r.words) > 0 && r.words[0] != "--" {
+		next := r.words[0]
+		name, _, _ := strings.Cut(strings.TrimPrefix(next, "--"), "=")
+		if !strings.HasPrefix(next, "--") || r.all[strings.ReplaceAll(name, "_", "-")] == nil {
+			r.words = r.words[1:]
+			return next, nil
+		}
+	}
+	return "", fail(Usage, "%s needs a value", word).cure("%s=%s", word, f.arg)
+}
+
+// fits refuses what the command does not take.
+func (r *reader) fits() error {
+	cmd, own := r.cmd, spell(r.cmd.flags)
+	for name := range r.given {
+		if own[name] == nil {
+			return fail(Usage, "--%s is no flag of elastic %s", name, cmd.name).cure("elastic %s --help", cmd.name)
+		}
+	}
+	if len(r.line.unused) > 0 && cmd.most >= 0 {
+		return fail(Usage, "%s is no flag of elastic %s", r.line.unused[0], cmd.name).cure("elastic %s --help", cmd.name)
+	}
+	words := r.line.args
+	if cmd.most < 0 {
+		words = words[:min(1, len(words))]
+	}
+	for i, w := range words { // np=4, and `np 4`
+		name, val, assigned := strings.Cut(w, "=")
+		f := own[strings.ReplaceAll(name, "_", "-")]
+		if f == nil || len(name) < 2 || !assigned && (f.kind == boolean || i+1 == len(words)) {
+			continue
+		}
+		if !assigned {
+			val = words[i+1]
+		}
+		return fail(Usage, "%q is a flag without its dashes", w).cure("--%s=%s", f.name, val)
+	}
+	if cmd.most >= 0 && len(r.line.args) > cmd.most {
+		return fail(Usage, "elastic %s does not take %q", cmd.name, r.line.args[cmd.most]).cure("elastic %s [flags] %s", cmd.name, cmd.args)
+	}
+	return nil
+}

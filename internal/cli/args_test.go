@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNormalise(t *testing.T) {
+	for line, want := range map[string]string{
+		"elastic":                                "?",
+		"elastic -h --np=4":                      "?",
+		"status":                                 "status --",
+		"status x -o json":                       "status --output=json -- x",
+		"status -w x":                            "status --watch=true -- x",
+		"-w status x":                            "status --watch=true -- x",
+		"status --watch=false":                   "status --watch=false --",
+		"scale myjob --np 4":                     "scale --np=4 -- myjob",
+		"scale --np=4 myjob":                     "scale --np=4 -- myjob",
+		"--np=4 --job_id=x scale":                "scale --np=4 --job-id=x --",
+		"--np 4 scale x":                         "scale --np=4 -- x",
+		"scale x -1":                             "scale -- x -1",
+		"scale +1":                               "scale -- +1",
+		"scale --if_np 2 4":                      "scale --if-np=2 -- 4",
+		"scale -- x 4":                           "scale -- x 4",
+		"scale --nnodes=4":                       "scale --np=4 --",
+		"run --np=2 --job_id=x train --lr_max 1": "run --np=2 --job-id=x -- train --lr_max 1",
+		"run --np=2 -- train --np 9":             "run --np=2 -- train --np 9",
+		"run train -- --np 9":                    "run -- train -- --np 9",
+		"run -np 2 train":                        "run --np=2 -- train",
+		"run -np=2 train":                        "run --np=2 -- train",
+		"run --np 1 --np=2 train":                "run --np=1 --np=2 -- train",
+		"run --max_restart 3 train":              "run --max-restarts=3 -- train",
+		"run --elastic_server h:1 train":         "run --server=h:1 -- train",
+		"run --rdzv-endpoint h:1 train":          "run --server=h:1 -- train",
+		"run --rdzv_endpoint=h:1 train":          "run --server=h:1 -- train",
+		"run --master etcd://h:1 train":          "run --server=h:1 -- train",
+		"run --rdzv_id x --nproc_per_node 8 t":   "run --job-id=x --nproc-per-node=8 -- t",
+		"run --tee 3 -r 0:1 t":                   "run --tee=3 --redirects=0:1 -- t",
+		"run --node_rank 1 --standalone t -m":    "run -- t -m | --node-rank --standalone",
+		"run --np -1 t":                          "run --np=-1 -- t",
+		"run -h":                                 "run -- ?",
+		"help run":                               "run -- ?",
+		"--version":                              "version --",
+	} {
+		got, err := normalise(strings.Fields(strings.TrimPrefix(line, "elastic")), commands())
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		text := ""
+		if got.command != "" {
+			text = strings.Join(got.argv()[1:], " ")
+		}
+		if got.help {
+			text = strings.TrimSpace(text + " ?")
+		}
+		if len(got.unused) > 0 {
+			text += " | " + strings.Join(got.unused, " ")
+		}
+		if diff := cmp.Diff(want, text); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+}
+
+// Flags stand before their command, too: one spelling must mean one thing.
+func TestSpellingsAgree(t *testing.T) {
+	seen := map[string]flag{}
+	for _, c := range commands() {
+		own := map[string]bool{}
+		for _, f := range c.flags {
+			for _, name := range append([]string{f.name, f.short}, f.same...) {
+				if name == "" {
+					continue
+				}
+				if own[name] {
+					t.Errorf("elastic %s has --%s twice", c.name, name)
+				}
+				own[name] = true
+				if o, ok := seen[name]; ok && (o.name != f.name || o.kind != f.kind) {
+					t.Errorf("--%s is --%s here and --%s there", name, f.name, o.name)
+				}
+				seen[name] = f
+			}
+		}
+	}
+	for _, f := range unused() {
+		if _, ok := seen[f.name]; ok {
+			t.Errorf("--%s is ours, and said to be unused", f.name)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"status", "scale", "stop", "events", "np", "nproc-per-node"}
+	for word, want := range map[string]string{"statsu": "status", "scael": "scale", "sotp": "stop", "event": "events",
+		"nproc-per-nod": "nproc-per-node", "frobnicate": "", "": "", "x": ""} {
+		if got := nearest(word, names); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+	if d := distance("kitten", "sitting"); d != 3 {
+		t.Errorf("from kitten to sitting are 3 steps, not %d", d)
+	}
+}
+
+// What a worker is given must not come back as a setting, but the job.
+func TestSettingsAreNoWorkerNames(t *testing.T) {
+	told := []string{"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
+		"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR", "ELASTIC_LR_SCALE", "ELASTIC_NODE",
+		"ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM", "ELASTIC_RESUME_SAMPLES",
+		"ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}
+	for _, c := range commands() {
+		for _, f := range c.flags {
+			for _, e := range f.env {
+				if slices.Contains(told, e) {
+					t.Errorf("elastic %s reads %s", c.name, e)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// cast plays the nodes of a job: it follows the job and takes every step of the real plan with the
+// real requests, and its nodes are ready, and through with saving, at once. It has no workers.
+type cast struct {
+	t   *testing.T
+	st  *etcd.Store
+	req rendezvous.Requests
+	reg membership.Registry
+}
+
+func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
+	c := &cast{t: t, st: st, req: rendezvous.Requests{Store: st, Job: keys.Job(name)}, reg: membership.Registry{Store: st, Job: keys.Job(name)}}
+	j := rendezvous.Job{UID: keys.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
+		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}, Time: time.Now()}
+	switch np {
+	case "2:4":
+		j.Limits = rendezvous.Limits{Min: 2, Max: 4}
+	default:
+		n := int(np[0] - '0')
+		j.Limits = rendezvous.Limits{Min: n, Max: n, Exact: true}
+	}
+	if err := c.req.Create(t.Context(), j); err != nil {
+		t.Fatalf("create job %s: %v", name, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() { defer close(done); c.play(ctx) }()
+	return c
+}
+
+func (c *cast) join(name string) {
+	ctx := c.t.Context()
+	s, err := rendezvous.Read(ctx, c.st, c.req.Job)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	lease, _, err := c.reg.Grant(ctx, time.Minute)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.NewIncarnation(), Address: "127.0.0.1:4000"},
+		Attempt: s.Job.Attempt, Host: "host", Machine: "boot-" + name, Slots: 1, Since: time.Now(), Lease: lease}
+	if _, err := c.reg.Join(ctx, n, s.Job.Rev, ""); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// leave revokes a registration, and nobody says why.
+func (c *cast) leave(name string) {
+	s, err := rendezvous.Read(c.t.Context(), c.st, c.req.Job)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.st.Revoke(c.t.Context(), s.Node(name).Lease); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cast) play(ctx context.Context) {
+	var marks rendezvous.Marks
+	var s rendezvous.Snapshot
+	wake := time.NewTimer(time.Hour)
+	defer wake.Stop()
+	seen := rendezvous.Follow(ctx, c.st, c.req.Job, "", rendezvous.All)
+	for {
+		select {
+		case next, ok := <-seen:
+			if !ok {
+				return
+			}
+			if next.Err != nil || next.Job == nil {
+				continue
+			}
+			s = next.Snapshot
+		case <-wake.C:
+		}
+		now := time.Now()
+		var refs []membership.Ref
+		if s.World != nil {
+			refs = slices.Concat(s.World.Members, s.World.Leavers)
+		}
+		v := membership.Judge(refs, s.Nodes, s.Left, s.Suspects, membership.Evidence{}, membership.Limits{}, now)
+		marks.Observe(&s, v, now)
+		if err := c.act(ctx, &s, rendezvous.Plan(&s, v, marks, rendezvous.DefaultTimes, now), wake); err != nil &&
+			!rendezvous.Moved(err) && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			c.t.Errorf("play job %s: %v", c.req.Job, err)
+		}
+	}
+}
+
+func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step rendezvous.Step, wake *time.Timer) error {
+	if len(s.Nodes) == 0 {
+		return nil // who would?
+	}
+	me := s.Nodes[0]
+	switch step := step.(type) {
+	case rendezvous.Nothing:
+		if !step.Until.IsZero() {
+			wake.Reset(time.Until(step.Until))
+		}
+		return c.report(ctx, s)
+	case rendezvous.Propose:
+		_, err := c.req.Propose(ctx, s, me, step)
+		return err
+	case rendezvous.Enter:
+		_, err := c.req.Enter(ctx, s, me, step)
+		return err
+	case rendezvous.Run:
+		_, err := c.req.Run(ctx, s, step, 0, 0)
+		return err
+	case rendezvous.End:
+		_, err := c.req.End(ctx, s, step)
+		return err
+	}
+	return nil
+}
+
+// report is what nodes say: ready in a forming world, saved in a planned Hold.
+func (c *cast) report(ctx context.Context, s *rendezvous.Snapshot) error {
+	w := s.World
+	if w == nil {
+		return nil
+	}
+	for _, n := range s.Nodes {
+		_, ready := s.Ready[n.Node]
+		_, exited := s.Exits[n.Node]
+		switch {
+		case w.Phase == rendezvous.Forming && !ready:
+			if err := c.req.Ready(ctx, w, n, rendezvous.Ready{Host: "127.0.0.1", Ports: []int{1, 2, 3}}); err != nil {
+				return err
+			}
+		case w.Phase == rendezvous.Waiting && w.Hold.Planned && !exited && w.Rank(n.Ref) >= 0:
+			if _, err := c.req.Exit(ctx, w, n.Node, 0, rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil}, Planned: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

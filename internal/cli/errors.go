@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Code is the stable name of an error, and a heading in docs/TROUBLESHOOTING.md.
+type Code string
+
+const (
+	Failed       Code = "E-FAILED" // nothing below says more
+	Usage        Code = "E-USAGE"
+	NPRange      Code = "E-NP-RANGE"
+	NPConflict   Code = "E-NP-CONFLICT"
+	BadName      Code = "E-NAME"
+	JobID        Code = "E-JOB-ID"
+	JobAmbiguous Code = "E-JOB-AMBIGUOUS"
+	JobNone      Code = "E-JOB-NONE"
+	JobEnded     Code = "E-JOB-ENDED"
+	JobLive      Code = "E-JOB-LIVE"
+	JobDiffers   Code = "E-JOB-DIFFERS"
+	NodeName     Code = "E-NODE-NAME"
+	NoServer     Code = "E-NO-SERVER"
+	Server       Code = "E-SERVER"
+	ServerAuth   Code = "E-SERVER-AUTH"
+	ServerWrong  Code = "E-SERVER-WRONG"
+	LocalOwner   Code = "E-LOCAL-OWNER"
+	LocalStart   Code = "E-LOCAL-START"
+	NoProgram    Code = "E-PROGRAM"
+	ProgramMode  Code = "E-PROGRAM-MODE"
+	Address      Code = "E-ADDRESS"
+	Ports        Code = "E-PORTS"
+	StateDir     Code = "E-STATE-DIR"
+	LogDir       Code = "E-LOG-DIR"
+	Timeout      Code = "E-TIMEOUT"
+	NoPlan       Code = "E-PLAN"
+)
+
+// status is what the process ends with.
+func (c Code) status() int {
+	switch c {
+	case Usage, NPRange, BadName, JobID, JobAmbiguous, JobDiffers, NoPlan:
+		return 2
+	case ServerAuth:
+		return 4
+	case Timeout:
+		return 124
+	case LocalOwner, LocalStart, Address, Ports, StateDir, LogDir:
+		return 125
+	case ProgramMode:
+		return 126
+	case NoProgram:
+		return 127
+	}
+	return 1
+}
+
+// Error is an error for the user: what, why, what to do. main alone turns it into an exit status.
+type Error struct {
+	Code    Code
+	Status  int
+	Message string
+	Why     string
+	Fix     string
+	Details map[string]any
+	Err     error // what it was made of, or nil
+}
+
+func (e *Error) Error() string { return e.Message }
+func (e *Error) Unwrap() error { return e.Err }
+
+func fail(c Code, format string, args ...any) *Error {
+	return &Error{Code: c, Status: c.status(), Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) because(format string, args ...any) *Error {
+	e.Why = fmt.Sprintf(format, args...)
+	return e
+}
+
+func (e *Error) cure(format string, args ...any) *Error {
+	e.Fix = fmt.Sprintf(format, args...)
+	return e
+}
+
+func (e *Error) detail(name string, value any) *Error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details[name] = value
+	return e
+}
+
+func (e *Error) of(err error) *Error {
+	e.Err = err
+	return e
+}
+
+// exit ends a command with a status and nothing to say about it.
+type exit struct{ status int }
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// report prints err as people, or scripts, read it, and returns the exit status.
+func report(w io.Writer, err error, asJSON bool) int {
+	var silent exit
+	if errors.As(err, &silent) {
+		return silent.status
+	}
+	e := Known(err)
+	if asJSON {
+		details := e.Details
+		if details == nil {
+			details = map[string]any{}
+		}
+		json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
+			"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
+		return e.Status
+	}
+	fmt.Fprintf(w, "error: %s [%s]\n", e.Message, e.Code)
+	if e.Why != "" {
+		fmt.Fprintf(w, "  why: %s\n", e.Why)
+	}
+	if e.Fix != "" {
+		fmt.Fprintf(w, "  fix: %s\n", e.Fix)
+	}
+	return e.Status
+}

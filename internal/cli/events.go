@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+func eventsCommand() command {
+	return command{name: "events", args: "[JOB]", most: 1, usage: "what happened, oldest first", action: eventsAction, flags: []flag{
+		jobFlag(),
+		{name: "follow", short: "f", kind: boolean, usage: "go on until the job ends"},
+		{name: "since", arg: "REV", usage: "only what is newer than this rev of an event"},
+	}}
+}
+
+func eventsAction(ctx context.Context, c *call) error {
+	var since int64
+	if r := c.setting("since"); r.given {
+		var err error
+		if since, err = strconv.ParseInt(r.text, 10, 64); err != nil || since < 0 {
+			return r.refuse("not the rev of an event")
+		}
+	}
+	s, err := c.server(ctx, ask, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	snap, err := c.job(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	show := func(snap *rendezvous.Snapshot) (bool, error) {
+		for _, e := range snap.Events {
+			if e.Rev <= since {
+				continue
+			}
+			since = e.Rev
+			if err := c.showEvent(e); err != nil {
+				return true, err
+			}
+		}
+		return ended(snap), nil
+	}
+	if !c.context.Bool("follow") {
+		_, err := show(&snap)
+		return err
+	}
+	return c.follow(ctx, s, snap.Job.Name, show)
+}
+
+func (c *call) showEvent(e history.Event) error {
+	if c.out.json {
+		return c.out.object(e)
+	}
+	node := e.Node
+	if node == "" {
+		node = "-"
+	}
+	return c.out.line("%s  g%d  %s  %s  %s", e.Time.Local().Format("15:04:05.000"), e.Generation, e.Kind, node, e.Text)
+}

@@ -1,0 +1,96 @@
+package cli
+
+import "context"
+
+// kind says how a flag takes its value.
+type kind int
+
+const (
+	value   kind = iota // the last one counts
+	list                // every one counts, each may be a comma list
+	boolean             // none is needed
+)
+
+// flag is one flag, in our own spelling. The spellings of other launchers are
+// mapped to it before anything is parsed.
+type flag struct {
+	name   string
+	kind   kind
+	arg    string // how help calls its value
+	usage  string
+	short  string
+	same   []string // other spellings
+	env    []string // read, in this order, when it is not given
+	hidden bool
+}
+
+// command is one row of the table of commands.
+type command struct {
+	name   string
+	args   string // how help calls its positionals
+	most   int    // positionals; -1: a program with its own arguments
+	usage  string
+	flags  []flag
+	action func(context.Context, *call) error
+}
+
+// everywhere are the flags of all commands.
+func everywhere() []flag {
+	return []flag{
+		{name: "server", kind: list, arg: "HOST:PORT", usage: "the etcd or elasticd to use; repeatable, or a comma list",
+			same: []string{"elastic-server", "rdzv-endpoint", "master"}, env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT"}},
+		{name: "cacert", arg: "FILE", usage: "certificate authority of the server"},
+		{name: "cert", arg: "FILE", usage: "our certificate"},
+		{name: "key", arg: "FILE", usage: "its key"},
+		{name: "user", arg: "NAME", usage: "user of etcd; the password is ELASTIC_PASSWORD"},
+		{name: "output", short: "o", arg: "json", usage: "for scripts"},
+		{name: "quiet", short: "q", kind: boolean, usage: "no words; names only"},
+		{name: "no-color", kind: boolean, usage: "no colours (also NO_COLOR)"},
+		{name: "help", short: "h", kind: boolean, usage: "say this"},
+		{name: "state-dir", arg: "DIR", usage: "what this machine keeps", env: []string{"ELASTIC_STATE_DIR"}, hidden: true},
+	}
+}
+
+// jobFlag names the job, where a positional does not.
+func jobFlag() flag {
+	return flag{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"},
+		env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID"}}
+}
+
+// commands is the whole table.
+func commands() []command {
+	all := []command{
+		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), jobsCommand(), nodesCommand(),
+		stopCommand(), rmCommand(), versionCommand(),
+	}
+	for i := range all {
+		own := map[string]bool{}
+		for _, f := range all[i].flags {
+			own[f.name] = true
+		}
+		for _, f := range everywhere() {
+			if !own[f.name] {
+				all[i].flags = append(all[i].flags, f)
+			}
+		}
+	}
+	return all
+}
+
+// unused are flags of other launchers whose work is done here without being told.
+func unused() []flag {
+	return []flag{
+		{name: "rdzv-backend"}, {name: "rdzv-conf"}, {name: "node-rank", same: []string{"rank", "machine-rank"}},
+		{name: "master-addr"}, {name: "master-port"}, {name: "standalone", kind: boolean}, {name: "role"},
+		{name: "monitor-interval"}, {name: "start-method"}, {name: "elastic-level"}, {name: "elastic-timeout"},
+	}
+}
+
+// misleading are flags of other launchers that mean something else than ours of the same look.
+func misleading() map[string]string {
+	return map[string]string{
+		"num-processes": "it counts all processes; here: --np=NODES --nproc-per-node=WORKERS",
+		"num-proc":      "it counts all processes; here: --np=NODES --nproc-per-node=WORKERS",
+		"password":      "a password is no flag: it would stand in the list of processes; set ELASTIC_PASSWORD",
+	}
+}

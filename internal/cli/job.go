@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// job reads the job that is meant: the one that is named, else the only one that lives. With orNewest
+// the newest, if none lives.
+func (c *call) job(ctx context.Context, s *server, orNewest bool) (rendezvous.Snapshot, error) {
+	name, err := c.jobName()
+	if err != nil {
+		return rendezvous.Snapshot{}, err
+	}
+	if name != "" {
+		return readJob(ctx, s, name)
+	}
+	all, err := readJobs(ctx, s)
+	if err != nil {
+		return rendezvous.Snapshot{}, err
+	}
+	var live []rendezvous.Snapshot
+	for _, j := range all {
+		if !ended(&j) {
+			live = append(live, j)
+		}
+	}
+	switch {
+	case len(live) == 1:
+		return live[0], nil
+	case len(live) > 1:
+		var names []string
+		for _, j := range live {
+			names = append(names, string(j.Job.Name))
+		}
+		return rendezvous.Snapshot{}, fail(JobAmbiguous, "%d jobs live on this server: %s", len(live), some(names)).
+			cure("elastic %s %s", c.command.name, names[0]).detail("jobs", names)
+	case len(all) == 0:
+		return rendezvous.Snapshot{}, fail(JobNone, "no job on this server")
+	}
+	newest := all[0]
+	for _, j := range all {
+		if j.Job.Time.After(newest.Job.Time) {
+			newest = j
+		}
+	}
+	if orNewest {
+		return newest, nil
+	}
+	return rendezvous.Snapshot{}, fail(JobNone, "no job lives on this server").
+		because("the newest, %s, is %s", newest.Job.Name, newest.World.Phase).cure("name the job")
+}
+
+// jobName is what names the job: the positional, else a flag, else the environment, else "".
+func (c *call) jobName() (keys.Job, error) {
+	name := c.setting("job-id").text
+	given := c.setting("job-id").given
+	if len(c.args) > 0 {
+		name, given = c.args[0], true
+	}
+	if !given {
+		return "", nil
+	}
+	return keys.Job(name), validName("job", name)
+}
+
+func ended(s *rendezvous.Snapshot) bool {
+	return s.World != nil && s.World.Attempt == s.Job.Attempt && s.World.Phase.Ended()
+}
+
+// readJob reads one job; E-JOB-NONE names the nearest.
+func readJob(ctx context.Context, s *server, name keys.Job) (rendezvous.Snapshot, error) {
+	snap, err := rendezvous.Read(ctx, s, name)
+	if err != nil || snap.Job != nil {
+		return snap, err
+	}
+	e := fail(JobNone, "no job %s on this server", name)
+	all, err := readJobs(ctx, s)
+	if err != nil {
+		return snap, err
+	}
+	var names []string
+	for _, j := range all {
+		names = append(names, string(j.Job.Name))
+	}
+	if near := nearest(string(name), names); near != "" {
+		e.cure("did you mean %s?", near)
+	} else if len(names) > 0 {
+		e.because("there are %s", some(names))
+	}
+	return snap, e.detail("jobs", append([]string{}, names...))
+}
+
+// readJobs reads every job of the server at one revision, by name.
+func readJobs(ctx context.Context, s *server) ([]rendezvous.Snapshot, error) {
+	r, err := s.Get(ctx, keys.Root, keys.End(keys.Root))
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	of := map[keys.Job][]keys.Entry{}
+	for _, e := range r.Entries {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(e.Key, keys.Root), "/"); ok && keys.ValidName(name) {
+			of[keys.Job(name)] = append(of[keys.Job(name)], e)
+		}
+	}
+	var all []rendezvous.Snapshot
+	for name, entries := range of {
+		snap, err := rendezvous.Decode(name, keys.Read{Entries: entries, Rev: r.Rev, Cluster: r.Cluster})
+		if err != nil {
+			return nil, fmt.Errorf("read job %s: %w", name, err)
+		}
+		if snap.Job != nil {
+			snap.Events = history.Of(name, entries)
+			all = append(all, snap)
+		}
+	}
+	sort.Slice(all, func(i, k int) bool { return all[i].Job.Name < all[k].Job.Name })
+	return all, nil
+}
+
+func some(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

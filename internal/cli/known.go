@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// Known is the one table from errors of other packages to what the user is told.
+func Known(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if p, ok := errors.AsType[*local.Problem](err); ok {
+		return fromLocal(p)
+	}
+	if e, ok := errors.AsType[*launch.NotFoundError](err); ok {
+		f := fail(NoProgram, "%v", e).of(err)
+		if len(e.Near) == 0 {
+			f.cure("a program in PATH, or a path with a /")
+		}
+		return f
+	}
+	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
+		return fail(ProgramMode, "%v", e).of(err).cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
+	}
+	if e, ok := errors.AsType[*agent.Differs](err); ok {
+		return fromDiffers(e)
+	}
+	if e, ok := errors.AsType[*agent.NameTaken](err); ok {
+		return fail(NodeName, "node name %s is taken", e.Node).of(err).because("%s", e.Where).
+			cure("another --node, or none: a free name is found").detail("node", e.Node)
+	}
+	for _, row := range []struct {
+		is   error
+		make func() *Error
+	}{
+		{agent.ErrNoStore, func() *Error {
+			e := fail(Server, "the server does not answer").because("%v", err).cure("is it up, and --server right?")
+			e.Status = Timeout.status()
+			return e
+		}},
+		{launch.ErrPorts, func() *Error { return fail(Ports, "%v", err).cure("--worker-ports=LO-HI with more free ports") }},
+		{launch.ErrAddress, func() *Error { return fail(Address, "%v", err).cure("--host=ADDRESS of this machine") }},
+		{etcd.ErrAuth, func() *Error {
+			return fail(ServerAuth, "the server refuses us").because("%v", err).
+				cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
+		}},
+		{etcd.ErrNotEtcd, func() *Error {
+			return fail(ServerWrong, "what answers is no etcd v3").because("%v", err).
+				cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd")
+		}},
+		{etcd.ErrNoQuorum, func() *Error {
+			return fail(ServerWrong, "the server answers, but its cluster has no majority").because("%v", err).
+				cure("start the other members")
+		}},
+		{etcd.ErrUnreachable, func() *Error {
+			return fail(Server, "the server does not answer").because("%v", err).cure("is it up, and --server right?")
+		}},
+		{keys.ErrNewerFormat, func() *Error {
+			return fail(Failed, "%v", err).because("a newer elastic wrote this job").cure("use that version")
+		}},
+		{scaling.ErrPlan, func() *Error { return fail(NoPlan, "%v", err).cure("another --batch-size, or another size") }},
+	} {
+		if errors.Is(err, row.is) {
+			return row.make().of(err)
+		}
+	}
+	if keys.Refused(err) {
+		return fail(ServerAuth, "the server does not allow it").because("%v", err).of(err).
+			cure("a user who may read and write %s", keys.Root)
+	}
+	return fail(Failed, "%v", err).of(err)
+}
+
+func fromLocal(p *local.Problem) *Error {
+	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir, local.ErrStart: LocalStart}[p.Kind]
+	if code == "" {
+		code = Failed
+	}
+	e := fail(code, "%s", p.Text).of(p)
+	e.Why, e.Fix = p.Why, p.Fix
+	if len(p.Log) > 0 {
+		e.detail("log", p.Log)
+		e.Why = strings.TrimPrefix(e.Why+"; it ends: "+p.Log[len(p.Log)-1], "; ")
+	}
+	return e
+}
+
+// fromDiffers names every setting that is not the job's; the first is the one in the details.
+func fromDiffers(d *agent.Differs) *Error {
+	first := d.Settings[0]
+	e := fail(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).of(d).
+		because("what the job is was settled by its first node; %v", d).
+		cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+	return e.detail("flag", first.Flag).detail("job", first.Job).detail("yours", first.Yours)
+}

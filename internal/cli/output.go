@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// What the user sees follows these rules.
+//
+//   - stdout is data: a table, JSON, or the one line that says what was done.
+//     stderr is words: progress, notices, errors.
+//   - No capitals at the beginning of a sentence, no full stop at its end.
+//   - Words and numbers carry everything; a colour only repeats it, and only on
+//     a terminal.
+//   - Times are relative on a terminal, where somebody reads them now, and
+//     absolute everywhere else.
+//   - An error says what, why, and what to do; it ends in its code.
+//   - Nobody is asked anything.
+type printer struct {
+	out, words io.Writer
+	json       bool
+	quiet      bool
+	terminal   bool // out is one
+	colour     bool
+	now        func() time.Time
+}
+
+func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// object writes v as JSON: on one line, so that scripts that read lines can.
+func (p *printer) object(v any) error {
+	enc := json.NewEncoder(p.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// line writes one line of data.
+func (p *printer) line(format string, args ...any) error {
+	_, err := fmt.Fprintf(p.out, format+"\n", args...)
+	return err
+}
+
+// say writes words, unless they are not wanted.
+func (p *printer) say(format string, args ...any) {
+	if !p.quiet {
+		fmt.Fprintf(p.words, format+"\n", args...)
+	}
+}
+
+// table writes rows in columns; the first is the heading. With -q only the first column, without it.
+func (p *printer) table(rows [][]string) error {
+	if p.quiet {
+		for _, r := range rows[1:] {
+			if err := p.line("%s", r[0]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var width []int
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], len([]rune(cell)))
+		}
+	}
+	for _, r := range rows {
+		var b strings.Builder
+		for i, cell := range r {
+			b.WriteString(p.paint(cell))
+			if i < len(r)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-len([]rune(cell))+2))
+			}
+		}
+		if err := p.line("%s", strings.TrimRight(b.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paint colours a state.
+func (p *printer) paint(word string) string {
+	if !p.colour {
+		return word
+	}
+	code := ""
+	switch word {
+	case "running", "ready", "done", "finishing":
+		code = "32"
+	case "waiting", "starting", "stopping", "joining", "suspect", "draining", "spare":
+		code = "33"
+	case "failed", "lost":
+		code = "31"
+	default:
+		return word
+	}
+	return "\x1b[" + code + "m" + word + "\x1b[0m"
+}
+
+// since tells a time: how long ago on a terminal, else when.
+func (p *printer) since(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case !p.terminal:
+		return t.UTC().Format(time.RFC3339)
+	}
+	return ago(p.now().Sub(t))
+}
+
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "now"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds ago", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh ago", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd ago", d/(24*time.Hour))
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// size tells a number of bytes.
+func size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n), 0
+	for ; f >= unit && i < 5; i++ {
+		f /= unit
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGTPE"[i-1])
+}

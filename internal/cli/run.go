@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func runCommand() command {
+	return command{name: "run", args: "[--] PROGRAM [ARGS…]", most: -1, usage: "take part in a job with this machine", action: runAction, flags: []flag{
+		{name: "np", arg: "N", usage: "nodes of the job, or MIN:MAX (1)", same: []string{"nnodes", "num-nodes"}, env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
+		{name: "nproc-per-node", arg: "N", usage: "workers on each node (1)", env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
+		{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"},
+			env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
+		{name: "host", arg: "ADDRESS", usage: "of this machine, that other nodes reach", same: []string{"local-addr"}, env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "POD_IP"}},
+		{name: "node", arg: "NAME", usage: "name of this node (host name)"},
+		{name: "log-dir", arg: "DIR", usage: "output of the workers (log)", env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
+		{name: "state-dir", arg: "DIR", usage: "what this machine keeps (~/.local/state/elastic)", env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
+		{name: "checkpoint-dir", arg: "DIR", usage: "where the workers save"},
+		{name: "replicas", arg: "N", usage: "copies of a checkpoint (2)"},
+		{name: "keep", arg: "N", usage: "checkpoints that stay (3)"},
+		{name: "load", arg: "all|rank0", usage: "who loads a checkpoint (all)"},
+		{name: "batch-size", arg: "N", usage: "global batch, at --base-np"},
+		{name: "lr", arg: "RATE", usage: "learning rate, at --base-np"},
+		{name: "base-np", arg: "N", usage: "nodes that both are meant for (np)"},
+		{name: "scaling", arg: "POLICY", usage: "linear, sqrt or fixed-batch (linear)"},
+		{name: "max-restarts", arg: "N", usage: "after failures of workers (3)", same: []string{"max-restart"}, env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
+		{name: "last-call", arg: "TIME", usage: "for more nodes than MIN (3s)"},
+		{name: "wait-timeout", arg: "TIME", usage: "without a world, then this node leaves (none)"},
+		{name: "grace", arg: "TIME", usage: "to save before a planned stop (30s)"},
+		{name: "finish-timeout", arg: "TIME", usage: "for the others when a worker is through (none)"},
+		{name: "lease-ttl", arg: "TIME", usage: "of this node's registration (3s)"},
+		{name: "connect-timeout", arg: "TIME", usage: "for the first answer of the server (60s)"},
+		{name: "store-cut-limit", arg: "TIME", usage: "for a node that the server alone lost (60s)"},
+		{name: "port", arg: "P", usage: "of this agent, that other nodes dial (any)"},
+		{name: "worker-ports", arg: "LO-HI", usage: "for the workers (any)"},
+		{name: "console", arg: "0|all|none|RANKS", usage: "whose output is shown here, by local rank (0)", same: []string{"local-ranks-filter"}},
+		{name: "tee", short: "t", arg: "STD", usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…", env: []string{"PET_TEE"}},
+		{name: "redirects", short: "r", arg: "STD", usage: "as torchrun's", env: []string{"PET_REDIRECTS"}},
+	}}
+}
+
+func runAction(ctx context.Context, c *call) error {
+	if len(c.unused) > 0 {
+		c.out.say("elastic: not needed, and not used: %s", some(c.unused))
+	}
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := c.connect(ctx, o.ConnectTimeout, signals)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	o.Store, o.Endpoints, o.Local = s.Store, s.at.Endpoints, s.local
+	if o.Host == "" {
+		o.Host = towards(s.at.Endpoints)
+	}
+	o.Stdout, o.Stderr, o.Signals = c.Stdout, c.Stderr, signals
+	r := c.Run(ctx, o)
+	switch {
+	case r.Err == nil && r.Status == 0:
+		return nil
+	case r.Err == nil:
+		return exit{r.Status}
+	}
+	e := *Known(r.Err)
+	if e.Code == Failed && r.Status != 0 {
+		e.Status = r.Status
+	}
+	return &e
+}
+
+// connect is server, but a signal ends it: nothing was begun yet.
+func (c *call) connect(ctx context.Context, limit time.Duration, signals <-chan os.Signal) (*server, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	type result struct {
+		s   *server
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := c.server(ctx, join, limit)
+		done <- result{s, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			cancel()
+		} else {
+			context.AfterFunc(ctx, cancel) // the store lives with the caller's context
+		}
+		return r.s, r.err
+	case sig := <-signals:
+		cancel()
+		if r := <-done; r.s != nil {
+			r.s.Close()
+		}
+		return nil, exit{map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131, syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
+	}
+}

@@ -1,0 +1,282 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/cli"
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// The test binary is also elastic, and an elastic that shows what `run` would hand to the node.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == node.Guardian {
+		os.Exit(worker.Guard())
+	}
+	main := func(run func(context.Context, node.Options) agent.Result) func() {
+		return func() {
+			etcd.Quiet()
+			os.Exit(cli.App{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}.Main(os.Args[1:]))
+		}
+	}
+	testscript.Main(m, map[string]func(){"elastic": main(node.Run), "parsed": main(show)})
+}
+
+// show prints what was parsed, and takes part in nothing.
+func show(_ context.Context, o node.Options) agent.Result {
+	given := []string{}
+	for name, is := range o.Given {
+		if is {
+			given = append(given, name)
+		}
+	}
+	slices.Sort(given)
+	json.NewEncoder(os.Stdout).Encode(struct {
+		Job, Node, Host      string
+		Min, Max, Slots      int
+		Exact, Made, ByUser  bool
+		Base                 scaling.Base
+		Rules                any
+		Given                []string
+		Program              string
+		Args                 []string
+		LogDir, Checkpoints  string
+		TTL, Wait, Cut, Conn string
+		Port, Lo, Hi         int
+		Shown                []int
+	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact, o.Job.Made, o.NodeGiven,
+		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
+		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi,
+		[]int{int(worker.Shown(o.Console, o.Tee, o.Redirects)(0)), int(worker.Shown(o.Console, o.Tee, o.Redirects)(1))}})
+	return agent.Result{}
+}
+
+// TestScripts runs every file of testdata/script. What a script may call beyond testscript's own:
+//
+//	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it
+//	                         auth: reader (may only read) and nobody, both with password "secret"
+//	                         cluster: one of three, the others are down
+//	http                     a server that is no etcd, at $HTTP
+//	job NAME NP NODE…        a job, played by a cast that follows the protocol without workers
+//	leave NAME NODE          a node of it goes, without a word
+//	keys FILE                everything that is in etcd
+//	status N COMMAND…        exec, which must end with status N
+//	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
+//	elasticd                 has elasticd in PATH; the local server that the script starts ends with it
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			s := &stage{t: t, jobs: map[string]*cast{}}
+			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
+				"etcd": s.etcd, "http": s.http, "job": s.job, "leave": s.leave, "keys": s.keys, "status": s.status,
+				"interrupt": s.interrupt, "elasticd": s.elasticd,
+			}})
+		})
+	}
+}
+
+// stage is what one script plays on.
+type stage struct {
+	t      *testing.T
+	server *etcdtest.Server
+	client *clientv3.Client
+	jobs   map[string]*cast
+}
+
+func (s *stage) setup(env *testscript.Env) error {
+	for _, v := range []string{"ELASTIC_SERVER", "ELASTIC_JOB_ID", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT", "SLURM_JOB_ID", "POD_IP", "POD_NAME"} {
+		env.Setenv(v, "")
+	}
+	env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/.run")
+	env.Setenv("ELASTIC_STATE_DIR", env.WorkDir+"/.state")
+	bin, _, _ := strings.Cut(env.Getenv("PATH"), ":")
+	env.Setenv("BIN", bin)
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	return os.Mkdir(env.WorkDir+"/.run", 0o700)
+}
+
+func (s *stage) etcd(ts *testscript.TestScript, _ bool, args []string) {
+	kind := ""
+	if len(args) > 0 {
+		kind = args[0]
+	}
+	switch kind {
+	case "cluster":
+		c := etcdtest.StartCluster(s.t, 3)
+		c[1].Stop()
+		c[2].Stop()
+		ts.Setenv("ELASTIC_SERVER", c[0].Endpoint())
+		return
+	case "tcp", "auth":
+		s.server = etcdtest.Start(s.t, etcdtest.TCP())
+	default:
+		s.server = etcdtest.Start(s.t)
+	}
+	ts.Setenv("ELASTIC_SERVER", s.server.Endpoint())
+	s.client = s.server.Client(s.t)
+	if kind == "auth" {
+		s.lock(ts)
+	}
+}
+
+// lock turns on authentication; the test's own client stays root.
+func (s *stage) lock(ts *testscript.TestScript) {
+	ctx := s.t.Context()
+	c := s.client
+	do := func(_ any, err error) {
+		if err != nil {
+			ts.Fatalf("set up users: %v", err)
+		}
+	}
+	for _, u := range []string{"root", "reader", "nobody"} {
+		r, err := c.UserAdd(ctx, u, "secret")
+		do(r, err)
+	}
+	r, err := c.RoleAdd(ctx, "read")
+	do(r, err)
+	p, err := c.RoleGrantPermission(ctx, "read", "/elastic/", "/elastic0", clientv3.PermissionType(clientv3.PermRead))
+	do(p, err)
+	g, err := c.UserGrantRole(ctx, "reader", "read")
+	do(g, err)
+	g, err = c.UserGrantRole(ctx, "root", "root")
+	do(g, err)
+	a, err := c.AuthEnable(ctx)
+	do(a, err)
+	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root", Password: "secret", DialTimeout: 10 * time.Second})
+	do(nil, err)
+	ts.Defer(func() { s.client.Close() })
+}
+
+func (s *stage) http(ts *testscript.TestScript, _ bool, _ []string) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	s.t.Cleanup(srv.Close)
+	ts.Setenv("HTTP", srv.Listener.Addr().String())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv("CLOSED", l.Addr().String())
+	l.Close()
+}
+
+func (s *stage) keys(ts *testscript.TestScript, _ bool, args []string) {
+	r, err := s.client.Get(s.t.Context(), "", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
+	ts.Check(err)
+	var b strings.Builder
+	for _, kv := range r.Kvs {
+		fmt.Fprintf(&b, "%s %d\n", kv.Key, kv.ModRevision)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
+}
+
+func (s *stage) job(ts *testscript.TestScript, _ bool, args []string) {
+	c := newCast(s.t, s.open(ts), args[0], args[1])
+	s.jobs[args[0]] = c
+	for _, n := range args[2:] {
+		c.join(n)
+	}
+}
+
+func (s *stage) leave(ts *testscript.TestScript, _ bool, args []string) {
+	s.jobs[args[0]].leave(args[1])
+}
+
+func (s *stage) open(ts *testscript.TestScript) *etcd.Store {
+	conf := etcd.Config{Endpoints: s.server.Endpoints()}
+	if s.client.Username != "" {
+		conf.User, conf.Password = "root", "secret"
+	}
+	st, err := etcd.Open(s.t.Context(), conf)
+	ts.Check(err)
+	return st
+}
+
+func (s *stage) status(ts *testscript.TestScript, neg bool, args []string) {
+	check(ts, ts.Exec(args[1], args[2:]...), args[0])
+}
+
+func check(ts *testscript.TestScript, err error, want string) {
+	got := "0"
+	if x, ok := err.(*exec.ExitError); ok {
+		got = fmt.Sprint(x.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("status %s, want %s", got, want)
+	}
+}
+
+func (s *stage) interrupt(ts *testscript.TestScript, _ bool, args []string) {
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[args[0]]
+	sign := regexp.MustCompile(args[1])
+	path, err := exec.LookPath(filepath.Join(ts.Getenv("BIN"), args[3]))
+	ts.Check(err)
+	cmd := exec.CommandContext(s.t.Context(), path, args[4:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, v := range []string{"PATH", "HOME", "ELASTIC_SERVER", "ELASTIC_STATE_DIR", "XDG_RUNTIME_DIR", "CLOSED"} {
+		cmd.Env = append(cmd.Env, v+"="+ts.Getenv(v))
+	}
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	matched := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		ts.Logf("%s", lines.Text())
+		if !matched && sign.MatchString(lines.Text()) {
+			matched = true
+			ts.Check(cmd.Process.Signal(sig))
+		}
+	}
+	err = cmd.Wait()
+	if !matched {
+		ts.Fatalf("it never said %s", args[1])
+	}
+	check(ts, err, args[2])
+}
+
+// elasticd builds it once, into a directory that goes with the test.
+func (s *stage) elasticd(ts *testscript.TestScript, _ bool, _ []string) {
+	bin := ts.MkAbs("bin")
+	build := exec.Command("go", "build", "-o", bin+"/elasticd", "github.com/elasticd/elastic/cmd/elasticd")
+	if out, err := build.CombinedOutput(); err != nil {
+		ts.Fatalf("build elasticd: %v\n%s", err, out)
+	}
+	ts.Setenv("PATH", bin+":"+ts.Getenv("PATH"))
+	hint := ts.MkAbs(".run/elastic/elasticd.json")
+	ts.Defer(func() {
+		b, err := os.ReadFile(hint)
+		var h local.Hint
+		if err == nil && json.Unmarshal(b, &h) == nil && h.PID > 1 {
+			if p, err := os.FindProcess(h.PID); err == nil {
+				p.Signal(syscall.SIGTERM)
+			}
+		}
+	})
+}

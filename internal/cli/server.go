@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// server is the etcd of this call, open and answering.
+type server struct {
+	*etcd.Store
+	at    rendezvous.ServerStatus
+	local *local.Runtime // nil: a server was given
+}
+
+// purpose is what a command wants of the server.
+type purpose int
+
+const (
+	ask  purpose = iota // the local server is started only if it has data of earlier jobs
+	join                // it is started
+)
+
+// server finds the server and has it answer, or says why not. limit is for how long a server that
+// does not answer is asked again; 0: once.
+func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*server, error) {
+	given := c.setting("server")
+	s := &server{}
+	conf := etcd.Config{CACert: c.context.String("cacert"), Cert: c.context.String("cert"), Key: c.context.String("key"),
+		User: c.context.String("user"), Password: c.Getenv("ELASTIC_PASSWORD")}
+	if given.given {
+		for e := range strings.SplitSeq(given.text, ",") {
+			e = strings.TrimPrefix(strings.TrimSpace(e), "etcd://")
+			if e == "" {
+				return nil, given.refuse("an empty address").cure("--server=HOST:2379")
+			}
+			conf.Endpoints = append(conf.Endpoints, e)
+		}
+		s.at.Kind = "etcd"
+	} else {
+		at, r, err := c.localServer(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		s.local, s.at.Kind = &r, "local"
+		conf = etcd.Config{Endpoints: []string{string(at)}}
+	}
+	s.at.Endpoints = conf.Endpoints
+	var err error
+	if s.Store, err = etcd.Open(ctx, conf); err != nil {
+		return nil, fail(Usage, "%v", err).of(err).cure("--server=HOST:2379")
+	}
+	if err := c.answer(ctx, s.Store, limit); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.at.Reachable = true
+	return s, nil
+}
+
+// localServer is the one of this user and machine.
+func (c *call) localServer(ctx context.Context, p purpose) (local.Endpoint, local.Runtime, error) {
+	r, err := local.Locate(c.setting("state-dir").text, c.Getenv)
+	if err != nil {
+		return "", r, err
+	}
+	at, err := local.Find(ctx, r)
+	if !errors.Is(err, local.ErrNone) {
+		return at, r, err
+	}
+	if p == ask && !r.HasData() {
+		return "", r, fail(NoServer, "no server").because("none was given, and none of yours runs here").
+			cure("--server=HOST:2379, or begin a job: elastic run")
+	}
+	at, started, err := local.Ensure(ctx, r)
+	if err == nil && started.PID != 0 && p == join {
+		c.out.say("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself",
+			c.userName(), started.PID)
+	}
+	return at, r, err
+}
+
+func (c *call) userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return c.Getenv("USER")
+}
+
+// patience is for how long a command that only asks bears with a server that is slow, or has no
+// leader at the moment. Where nobody listens it bears nothing.
+const patience = 3 * time.Second
+
+// answer asks the server until it answers, or says something that more asking does not change.
+// limit is for how long run waits for one where nobody listens yet.
+func (c *call) answer(ctx context.Context, st *etcd.Store, limit time.Duration) error {
+	most := patience
+	if limit > 0 {
+		most = limit
+	}
+	up := time.NewTimer(most)
+	defer up.Stop()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := st.Probe(ctx) // which has limits of its own
+		again := limit > 0 && errors.Is(err, etcd.ErrUnreachable) || errors.Is(err, etcd.ErrNoQuorum) ||
+			errors.Is(err, etcd.ErrUnreachable) && errors.Is(err, context.DeadlineExceeded)
+		if !again {
+			return err
+		}
+		if limit > 0 && wait == 100*time.Millisecond {
+			c.out.say("elastic: the server does not answer yet; waiting up to %s", limit)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+			continue
+		case <-up.C:
+		}
+		e := Known(err)
+		if e.Code == Server && limit > 0 {
+			e.Status = Timeout.status()
+			e.Message += " (waited " + limit.String() + ")"
+		}
+		return e
+	}
+}

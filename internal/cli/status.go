@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+func statusCommand() command {
+	return command{name: "status", args: "[JOB]", most: 1, usage: "what is happening, and why", action: statusAction,
+		flags: []flag{jobFlag(), {name: "watch", short: "w", kind: boolean, usage: "again after every change, until the job ends"}}}
+}
+
+func statusAction(ctx context.Context, c *call) error {
+	s, err := c.server(ctx, ask, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	snap, err := c.job(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	if !c.context.Bool("watch") {
+		return c.showStatus(s.explain(&snap, c.out.now()))
+	}
+	return c.watchStatus(ctx, s, snap)
+}
+
+func (s *server) explain(snap *rendezvous.Snapshot, now time.Time) rendezvous.Status {
+	st := rendezvous.Explain(snap, now)
+	st.Server = &s.at
+	return st
+}
+
+// watchStatus shows the job after every change; on a terminal in place, and every second, because
+// times are relative there.
+func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snapshot) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	snaps := make(chan *rendezvous.Snapshot)
+	followed := make(chan error, 1)
+	go func() {
+		followed <- c.follow(ctx, s, first.Job.Name, func(snap *rendezvous.Snapshot) (bool, error) {
+			select {
+			case snaps <- snap:
+			case <-ctx.Done():
+			}
+			return ended(snap), nil
+		})
+	}()
+	var tick <-chan time.Time
+	if c.out.terminal && !c.out.json {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		tick = t.C
+	}
+	var snap *rendezvous.Snapshot
+	last := ""
+	for {
+		select {
+		case err := <-followed:
+			return err
+		case snap = <-snaps:
+		case <-tick:
+		}
+		if snap == nil {
+			continue
+		}
+		show := *c
+		var b strings.Builder
+		show.out.out = &b
+		if err := show.showStatus(s.explain(snap, c.out.now())); err != nil {
+			return err
+		}
+		if b.String() == last {
+			continue
+		}
+		switch {
+		case tick != nil:
+			io.WriteString(c.Stdout, "\x1b[H\x1b[2J")
+		case last != "" && !c.out.json:
+			io.WriteString(c.Stdout, "\n")
+		}
+		last = b.String()
+		if _, err := io.WriteString(c.Stdout, last); err != nil {
+			cancel(err)
+			<-followed
+			return err
+		}
+	}
+}
+
+func (c *call) showStatus(st rendezvous.Status) error {
+	p := &c.out
+	if p.json {
+		return p.object(st)
+	}
+	if p.quiet {
+		return p.line("%s", st.State)
+	}
+	if err := p.line("%s  %s: %s", st.Job, p.paint(string(st.State)), st.Why); err != nil {
+		return err
+	}
+	for _, row := range statusRows(st, p) {
+		if row[1] == "" {
+			continue
+		}
+		if err := p.line("  %-11s %s", row[0], row[1]); err != nil {
+			return err
+		}
+	}
+	if err := c.nodeTable(st); err != nil {
+		return err
+	}
+	if st.Next != nil {
+		return p.line("next: %s", *st.Next)
+	}
+	return nil
+}
+
+func statusRows(st rendezvous.Status, p *printer) [][2]string {
+	w := st.Wish
+	np := fmt.Sprintf("%d (%d here)", w.NP, w.Present)
+	if w.Min != w.Max {
+		np = fmt.Sprintf("%d of %d:%d (%d here)", w.NP, w.Min, w.Max, w.Present)
+	}
+	np += fmt.Sprintf(", %s a node", plural(w.Slots, "worker", "workers"))
+	generation := ""
+	if st.Generation > 0 {
+		generation = fmt.Sprintf("%d, world size %d, %s", st.Generation, st.WorldSize, p.since(st.Since.Time))
+	}
+	restarts := fmt.Sprintf("%d of %d used", st.Restarts.Used, st.Restarts.Max)
+	servers := ""
+	if st.Server != nil {
+		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
+	}
+	return [][2]string{{"np", np}, {"generation", generation}, {"progress", progress(st.Progress)}, {"doing", doing(st.Doing)},
+		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"restarts", restarts}, {"server", servers}}
+}
+
+func progress(g *rendezvous.ProgressStatus) string {
+	if g == nil {
+		return ""
+	}
+	var parts []string
+	if g.Step != nil {
+		parts = append(parts, fmt.Sprintf("step %d", *g.Step))
+	}
+	if g.Loss != nil {
+		parts = append(parts, "loss "+strconv.FormatFloat(*g.Loss, 'g', 4, 64))
+	}
+	if g.SamplesPerSecond != nil {
+		parts = append(parts, fmt.Sprintf("%.1f samples/s", *g.SamplesPerSecond))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func doing(all []rendezvous.DoingStatus) string {
+	var parts []string
+	for _, d := range all {
+		text := d.Node + " " + d.What
+		if d.Total > 0 {
+			text += fmt.Sprintf(" %s of %s", size(d.Done), size(d.Total))
+		}
+		parts = append(parts, text)
+	}
+	return some(parts)
+}
+
+func checkpointRow(k *rendezvous.CheckpointStatus, p *printer) string {
+	if k == nil {
+		return "none yet"
+	}
+	text := strconv.FormatUint(uint64(k.Number), 10)
+	if k.Step != nil {
+		text += fmt.Sprintf(" (step %d)", *k.Step)
+	}
+	text += fmt.Sprintf(", %s, %s", size(k.Bytes), p.since(k.Time.Time))
+	switch {
+	case len(k.Holders) == 0:
+		return text + ", on no node that is here"
+	case len(k.Holders) < k.Replicas:
+		return text + fmt.Sprintf(", unprotected: %s of %d, on %s", plural(len(k.Holders), "copy", "copies"), k.Replicas, some(k.Holders))
+	}
+	return text + ", on " + some(k.Holders)
+}
+
+func planRow(st rendezvous.Status) string {
+	if st.Plan == nil {
+		return ""
+	}
+	var parts []string
+	if b := st.Plan.GlobalBatch; b > 0 {
+		parts = append(parts, fmt.Sprintf("batch %d", b))
+		if a := st.Plan.GradAccum; a > 1 {
+			parts = append(parts, fmt.Sprintf("accumulated over %d", a))
+		}
+	}
+	if st.Plan.LR > 0 {
+		parts = append(parts, "rate "+strconv.FormatFloat(st.Plan.LR, 'g', -1, 64))
+	}
+	return strings.Join(append(parts, string(st.Plan.Policy)), ", ")
+}

@@ -1,0 +1,198 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const (
+	lookEvery = 5 * time.Second // alarms cannot be watched
+	tidyEvery = time.Hour
+	history   = 10_000 // revisions that tidy leaves
+	// A cure moves every byte of every member; one that did not help is not tried again at once.
+	cureAgain = 10 * time.Minute
+	peerLimit = 5 * time.Minute // for one member to move its bytes
+)
+
+// care is what Run knows of the store's health. Its fields are Run's, but the
+// atomic ones, which metrics read.
+type care struct {
+	told  bool      // the log has said that there is no space
+	tried time.Time // the last cure
+	full  atomic.Bool
+	cures atomic.Int64
+}
+
+// ServerKey tells an elasticd from a plain etcd; its value is the version.
+const ServerKey = "/elastic/elasticd"
+
+// sign writes ServerKey, once for each version.
+func (m *Member) sign(ctx context.Context) {
+	_, err := m.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.Value(ServerKey), "=", m.cfg.Version)).
+		Else(clientv3.OpPut(ServerKey, m.cfg.Version)).Commit()
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("write the version into the store", zap.Error(err))
+	}
+}
+
+// look tells of a full store, and cures it where this member leads.
+func (m *Member) look(ctx context.Context, now time.Time) {
+	full := m.full()
+	m.care.full.Store(full)
+	switch {
+	case !full && m.care.told:
+		m.log.Warn("the store has space again")
+		m.care.told = false
+	case full && !m.care.told:
+		m.log.Error("the store is full: nobody can join and no checkpoint be committed until it has space again",
+			zap.Int64("quota", m.cfg.Quota))
+		m.care.told = true
+	}
+	if !full || !m.leads() || !m.care.tried.IsZero() && now.Sub(m.care.tried) < cureAgain {
+		return
+	}
+	m.care.tried = now
+	if err := m.cure(ctx); err != nil {
+		m.log.Error("the store is still full", zap.Error(err))
+		return
+	}
+	m.care.tried = time.Time{}
+	m.care.cures.Add(1)
+	m.look(ctx, now)
+}
+
+// full reports whether any member raised the alarm NOSPACE: then etcd takes
+// no put and no new lease until somebody disarms it.
+func (m *Member) full() bool { return m.alarm(pb.AlarmType_NOSPACE) }
+
+func (m *Member) alarm(kind pb.AlarmType) bool {
+	for _, a := range m.etcd.Server.Alarms() {
+		if a.Alarm == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// cure forgets the history, gives the space back on one member after the
+// other, and lets writes in again.
+func (m *Member) cure(ctx context.Context) error {
+	now, err := m.client.Get(ctx, ServerKey, clientv3.WithCountOnly())
+	if err != nil {
+		return fmt.Errorf("read the revision: %w", err)
+	}
+	if _, err := m.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !compacted(err) {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if err := m.defragment(ctx); err != nil {
+		return err
+	}
+	for _, a := range m.etcd.Server.Alarms() {
+		if a.Alarm != pb.AlarmType_NOSPACE {
+			continue
+		}
+		if _, err := m.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(a)); err != nil {
+			return fmt.Errorf("disarm: %w", err)
+		}
+	}
+	return nil
+}
+
+// defragment shrinks the database of every member in turn, this one last: it
+// answers nobody meanwhile. A member that cannot be reached is passed over,
+// one whose data is really that large is an error.
+func (m *Member) defragment(ctx context.Context) error {
+	members, err := m.client.MemberList(ctx)
+	if err != nil {
+		return fmt.Errorf("list members: %w", err)
+	}
+	for _, peer := range members.Members {
+		if peer.ID == uint64(m.etcd.Server.MemberID()) {
+			continue
+		}
+		if err := m.defragmentPeer(ctx, peer.ClientURLs); err != nil {
+			m.log.Error("a member was not defragmented", zap.String("member", peer.Name), zap.Error(err))
+		}
+	}
+	b := m.etcd.Server.Backend() // the client in process cannot: etcd's handler wants a listener's health
+	if err := b.Defrag(); err != nil {
+		return fmt.Errorf("defragment: %w", err)
+	}
+	return m.fits(b.Size())
+}
+
+func (m *Member) fits(size int64) error {
+	if size > m.cfg.Quota*9/10 {
+		return fmt.Errorf("the data itself takes %d of %d bytes: remove jobs (elastic rm) or raise --quota-backend-bytes", size, m.cfg.Quota)
+	}
+	return nil
+}
+
+func (m *Member) defragmentPeer(ctx context.Context, urls []string) error {
+	if len(urls) == 0 {
+		return fmt.Errorf("it has not told its address")
+	}
+	cfg := clientv3.Config{Endpoints: urls[:1], Logger: zap.NewNop(), Context: ctx}
+	if m.cfg.Clients.Cert != "" {
+		tls, err := m.cfg.Clients.info().ClientConfig()
+		if err != nil {
+			return err
+		}
+		cfg.TLS = tls
+	}
+	c, err := clientv3.New(cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, peerLimit)
+	defer cancel()
+	if _, err := c.Defragment(ctx, urls[0]); err != nil {
+		return fmt.Errorf("defragment: %w", err)
+	}
+	s, err := c.Status(ctx, urls[0])
+	if err != nil {
+		return fmt.Errorf("read the size: %w", err)
+	}
+	return m.fits(s.DbSize)
+}
+
+// tidy is what is done now and then, by the leader: jobs that ended long ago
+// go, and space is given back before anybody misses it.
+func (m *Member) tidy(ctx context.Context, now time.Time) {
+	if !m.leads() {
+		return
+	}
+	if n, err := removeEnded(ctx, m.client, now); err != nil && ctx.Err() == nil {
+		m.log.Error("remove jobs that ended", zap.Int("removed", n), zap.Error(err))
+	}
+	if err := m.shorten(ctx, history); err != nil && ctx.Err() == nil {
+		m.log.Error("forget old history", zap.Error(err))
+	}
+	b := m.etcd.Server.Backend()
+	if b.Size() > m.cfg.Quota/2 && b.SizeInUse() < b.Size()/2 {
+		if err := m.defragment(ctx); err != nil && ctx.Err() == nil {
+			m.log.Error("give space back", zap.Error(err))
+		}
+	}
+}
+
+// shorten forgets old history. etcd does it by itself every five minutes, but
+// the local server seldom lives that long.
+func (m *Member) shorten(ctx context.Context, keep int64) error {
+	r, err := m.client.Get(ctx, ServerKey, clientv3.WithCountOnly())
+	if err != nil || r.Header.Revision <= keep {
+		return err
+	}
+	if _, err := m.client.Compact(ctx, r.Header.Revision-keep); err != nil && !compacted(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"golang.org/x/sys/unix"
+)
+
+// directory is a data directory that this process holds.
+type directory struct {
+	path string
+	lock *os.File
+}
+
+// hold takes the lock of the data directory. etcd has locks of its own, but
+// its second process binds the ports and then hangs on them without a word.
+// Errors: ErrInUse, ErrDataDir.
+func hold(path string) (*directory, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("make data directory: %v", err), Fix: "another --data-dir"}
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("lock data directory: %v", err), Fix: "another --data-dir"}
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		pid, _ := os.ReadFile(lock.Name())
+		lock.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock data directory %s: %w", path, err)
+		}
+		return nil, inUse(path, "process "+strings.TrimSpace(string(pid)))
+	}
+	d := &directory{path, lock}
+	if err := d.own(); err != nil {
+		d.release()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *directory) release() { d.lock.Close() }
+
+// own writes down who holds the lock, and looks whether a plain etcd, which
+// does not know of our lock, has its own on the database.
+func (d *directory) own() error {
+	if err := d.lock.Truncate(0); err != nil {
+		return fmt.Errorf("lock data directory: %w", err)
+	}
+	if _, err := d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		return fmt.Errorf("lock data directory: %w", err)
+	}
+	db, err := os.Open(filepath.Join(d.path, "member", "snap", "db"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open data directory: %w", err)
+	}
+	defer db.Close()
+	if err := unix.Flock(int(db.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return inUse(d.path, "an etcd")
+	}
+	return nil
+}
+
+func inUse(path, by string) error {
+	return &Problem{Kind: ErrInUse, Text: fmt.Sprintf("data directory %s is in use by %s", path, by),
+		Why: "two servers on the same data would destroy it", Fix: "stop that one, or another --data-dir"}
+}
+
+// identity is what a data directory remembers of its first start.
+type identity struct {
+	Format int    `json:"format"`
+	Name   string `json:"name"`
+	Token  string `json:"token"`
+}
+
+// identify returns the identity that holds from now on, and whether it has to
+// be written down. Errors: ErrOtherMember.
+func (d *directory) identify(name string, c Config) (id identity, fresh bool, err error) {
+	found, err := d.remembered()
+	if err != nil {
+		return id, false, err
+	}
+	if found == nil {
+		id = identity{Format: 1, Name: name, Token: c.Token}
+		switch {
+		case id.Token != "":
+		case c.single() && !d.started():
+			id.Token = rand.Text() // else a wiped store and its successor are the same cluster to everybody
+		default:
+			id.Token = embed.NewConfig().InitialClusterToken
+		}
+		return id, true, nil
+	}
+	if c.Name != "" && c.Name != found.Name {
+		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name, c.Name),
+			Why: "a member that starts on the data of another one votes twice", Fix: fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
+	}
+	if c.Token != "" && c.Token != found.Token {
+		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path, found.Token),
+			Why: "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
+	}
+	return *found, false, nil
+}
+
+func (d *directory) remembered() (*identity, error) {
+	b, err := os.ReadFile(d.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read data directory: %w", err)
+	}
+	var id identity
+	if err := json.Unmarshal(b, &id); err != nil || id.Name == "" {
+		return nil, fmt.Errorf("read data directory: %s is damaged: %v", d.file(), err)
+	}
+	return &id, nil
+}
+
+func (d *directory) remember(id identity) error {
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	tmp := d.file() + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write data directory: %w", err)
+	}
+	if err := os.Rename(tmp, d.file()); err != nil {
+		return fmt.Errorf("write data directory: %w", err)
+	}
+	return nil
+}
+
+func (d *directory) file() string { return filepath.Join(d.path, "elasticd.json") }
+
+// started reports whether etcd has data here.
+func (d *directory) started() bool {
+	_, err := os.Stat(filepath.Join(d.path, "member"))
+	return err == nil
+}

@@ -1,0 +1,292 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	mrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+func entry(value string) *mvccpb.KeyValue {
+	return &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(value)}
+}
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+	return w
+}
+
+func TestJobMetrics(t *testing.T) {
+	cfg := alone(t)
+	cfg.Version = "v9"
+	m := begin(t, cfg)
+	j := keys.Job("x")
+	for key, value := range map[string]string{
+		j.Job():     record0(``),
+		j.Fence():   keys.FenceValue("uid", 7),
+		j.World():   record0(`"phase":"running","count":3,"slots":2,"ledger":{"used":1}`),
+		j.Wish():    record0(`"np":4`),
+		j.Head():    record0(`"number":5`),
+		j.Node("a"): "n", j.Node("b"): "n",
+		keys.Job("y").Job():   record0(``),
+		keys.Job("y").World(): `{"format":9,"record":{"phase":"done"}}`,
+	} {
+		if _, err := m.client.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := get(t, m.Handler(), "/metrics").Body.String()
+	for _, line := range []string{
+		`elastic_build_info{version="v9"} 1`,
+		`elastic_job_generation{job="x"} 7`,
+		`elastic_job_phase{job="x",phase="running"} 1`,
+		`elastic_job_world_nodes{job="x"} 3`,
+		`elastic_job_world_size{job="x"} 6`,
+		`elastic_job_restarts_used{job="x"} 1`,
+		`elastic_job_wished_nodes{job="x"} 4`,
+		`elastic_job_nodes{job="x"} 2`,
+		`elastic_job_nodes{job="y"} 0`,
+		`elastic_job_checkpoint_number{job="x"} 5`,
+		`etcd_server_has_leader 1`,
+	} {
+		if !strings.Contains(body, "\n"+line+"\n") {
+			t.Errorf("missing: %s", line)
+		}
+	}
+	if strings.Contains(body, `phase="done"`) {
+		t.Error("a record of a newer format was read")
+	}
+}
+
+// A page in a browser must not reach the store behind the browser's back.
+func TestPagesAreKeptOut(t *testing.T) {
+	c := alone(t)
+	c.ListenClients = []url.URL{{Scheme: "http", Host: "127.0.0.1:" + free(t)}}
+	m := begin(t, c)
+	ours := httptest.NewServer(m.Handler())
+	t.Cleanup(ours.Close)
+	ask := func(base, host, origin, method, path string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Origin", origin)
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Body.Close() })
+		return r
+	}
+	store := m.URLs()[0]
+	for base, path := range map[string]string{store: "/version", ours.URL: "/healthz"} {
+		if r := ask(base, "evil.example", "http://evil.example", "GET", path); r.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("%s under a foreign name: %s", path, r.Status)
+		}
+		for _, host := range []string{"localhost", "127.0.0.1:7070"} {
+			r := ask(base, host, "http://evil.example", "GET", path)
+			if r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s as %s: %s, allowed to %q", path, host, r.Status, r.Header.Get("Access-Control-Allow-Origin"))
+			}
+		}
+	}
+	if r := ask(store, "localhost", "", "POST", "/v3/kv/range"); r.StatusCode != 404 {
+		t.Errorf("the JSON gateway answers: %s", r.Status)
+	}
+	if r := ask(ours.URL, "localhost", "", "POST", "/healthz"); r.StatusCode != 405 {
+		t.Errorf("a post is taken: %s", r.Status)
+	}
+}
+
+// Members by flags, TLS on both sides; two are lost, then come back.
+func TestQuorum(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := certificate(t, dir)
+	files := TLS{Cert: cert, Key: key, CA: cert, ClientAuth: true}
+	var all []string
+	cfgs := make([]Config, 3)
+	for i := range cfgs {
+		name := string(rune('a' + i))
+		cfgs[i] = Config{Name: name, Dir: filepath.Join(dir, name), Heartbeat: 20 * time.Millisecond, Quota: tiny,
+			ListenClients: []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}},
+			ListenPeers:   []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}},
+			Clients:       files, Peers: files}
+		all = append(all, name+"="+cfgs[i].ListenPeers[0].String())
+	}
+	members := make([]*Member, 3)
+	for i := range cfgs {
+		cfgs[i].InitialCluster = strings.Join(all, ",")
+		m, err := Start(cfgs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		members[i] = m
+		t.Cleanup(func() {
+			if members[i] != nil {
+				members[i].Close()
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, m := range members {
+		if err := m.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tlscfg, err := files.info().ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoints := []string{members[0].URLs()[0], members[1].URLs()[0], members[2].URLs()[0]}
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: tlscfg, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+
+	// The leader cures all three: each has a database of its own.
+	fill(t, c)
+	var leader *Member
+	for _, m := range members {
+		if m.leads() {
+			leader = m
+		} else {
+			m.look(ctx, time.Now())
+		}
+	}
+	if leader == nil || !leader.full() {
+		t.Fatalf("leader %v, not full", leader)
+	}
+	leader.look(ctx, time.Now())
+	for _, m := range members {
+		s, err := m.client.Status(ctx, "")
+		if err != nil || s.DbSize > tiny {
+			t.Errorf("member %s has %d bytes after the cure, %v", m.cfg.Name, s.DbSize, err)
+		}
+	}
+	if _, err := c.Put(ctx, "k", "v"); err != nil {
+		t.Errorf("put after the cure: %v", err)
+	}
+
+	// One of three is alive, and knows that it is of no use.
+	for i := range 2 {
+		members[i].etcd.Server.HardStop()
+		members[i].Close()
+		members[i] = nil
+	}
+	h := members[2].Handler()
+	if got := get(t, h, "/healthz"); got.Code != 200 {
+		t.Errorf("healthz without a quorum: %d", got.Code)
+	}
+	if got := get(t, h, "/readyz"); got.Code != 503 || !strings.Contains(got.Body.String(), "[-]quorum failed") {
+		t.Errorf("readyz without a quorum: %d %s", got.Code, got.Body)
+	}
+	if members[0], err = Start(cfgs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := members[0].Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for get(t, h, "/readyz?verbose").Code != 200 {
+		if ctx.Err() != nil {
+			t.Fatalf("readyz with a quorum again: %s", get(t, h, "/readyz").Body)
+		}
+	}
+}
+
+func TestHTTPBeyondLoopbackSpeaksTLS(t *testing.T) {
+	cert, key := certificate(t, t.TempDir())
+	l, err := (Config{Clients: TLS{Cert: cert, Key: key}}).ListenHTTP("0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.NotFoundHandler()}
+	go srv.Serve(l)
+	defer srv.Close()
+	pem, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	r, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/", l.Addr().(*net.TCPAddr).Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	io.Copy(io.Discard, r.Body)
+	if r.TLS == nil || r.TLS.Version != tls.VersionTLS13 {
+		t.Errorf("%+v", r.TLS)
+	}
+}
+
+// free is a port below the range that the kernel gives out by itself.
+func free(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		p := fmt.Sprint(10000 + mrand.N(5000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+p); err == nil {
+			l.Close()
+			return p
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// certificate writes one for 127.0.0.1 that certifies itself.
+func certificate(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &priv.PublicKey, priv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pk, err := x509.MarshalPKCS8PrivateKey(priv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pk}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}

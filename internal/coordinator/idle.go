@@ -1,0 +1,48 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// WaitIdle returns nil when nobody has had a lease or a connection for limit.
+// Leases end without a word, so both are looked at now and then.
+func (m *Member) WaitIdle(ctx context.Context, limit time.Duration) error {
+	look := time.NewTicker(min(max(limit/10, 10*time.Millisecond), 5*time.Second))
+	defer look.Stop()
+	busy := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case now := <-look.C:
+			used, err := m.used(ctx)
+			if err != nil {
+				return err
+			}
+			if used {
+				busy = now
+			}
+			if last := time.Unix(0, m.streams.last.Load()); last.After(busy) { // somebody came and went in between
+				busy = last
+			}
+			if now.Sub(busy) >= limit {
+				return nil
+			}
+		}
+	}
+}
+
+func (m *Member) used(ctx context.Context) (bool, error) {
+	if m.streams.conns.Load() > 0 {
+		return true, nil
+	}
+	l, err := m.etcd.Server.LeaseLeases(ctx, &pb.LeaseLeasesRequest{})
+	if err != nil {
+		return false, fmt.Errorf("list leases: %w", err)
+	}
+	return len(l.Leases) > 0, nil
+}

@@ -1,0 +1,67 @@
+package coordinator
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Logger writes warnings and worse as lines for people.
+func Logger(w io.Writer) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.TimeEncoderOfLayout(time.RFC3339)
+	enc.CallerKey, enc.StacktraceKey = "", ""
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), zapcore.WarnLevel)
+	return zap.New(quiet{core})
+}
+
+// quiet drops what etcd warns of at every start and what is so on purpose.
+type quiet struct{ zapcore.Core }
+
+func (q quiet) With(f []zapcore.Field) zapcore.Core { return quiet{q.Core.With(f)} }
+
+func (q quiet) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if q.Enabled(e.Level) {
+		return ce.AddCore(e, q)
+	}
+	return ce
+}
+
+func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	switch e.Message {
+	case "Running http and grpc server on single port. This is not recommended for production.",
+		"simple token is not cryptographically signed",
+		"serving client traffic insecurely; this is strongly discouraged!":
+		return nil
+	case "Failed to detect schema version", "failed to update storage version":
+		// A new store is looked at before its first entry is on disk; etcd looks again.
+		if slices.ContainsFunc(fields, func(f zapcore.Field) bool {
+			err, ok := f.Interface.(error)
+			return ok && strings.Contains(err.Error(), "missing term information")
+		}) {
+			return nil
+		}
+	}
+	return q.Core.Write(e, fields)
+}
+
+// muted is the logger of a server whose listeners are closed on purpose: what
+// it says about that is no news.
+type muted struct {
+	zapcore.Core
+	closing *atomic.Bool
+}
+
+func (m muted) With(f []zapcore.Field) zapcore.Core { return muted{m.Core.With(f), m.closing} }
+
+func (m muted) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if m.closing.Load() && e.Level < zapcore.DPanicLevel {
+		return ce
+	}
+	return m.Core.Check(e, ce)
+}

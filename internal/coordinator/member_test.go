@@ -1,0 +1,324 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// alone is a member without a network, quick to start.
+func alone(t *testing.T) Config {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "member") // short: the path of a socket has a limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return Config{Name: "a", Dir: filepath.Join(dir, "data"), NoPeers: true, Heartbeat: 10 * time.Millisecond,
+		ListenClients: []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "sock")}}}
+}
+
+func begin(t *testing.T, c Config) *Member {
+	t.Helper()
+	m, err := Start(c)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		if m.dir.lock.Fd() != ^uintptr(0) {
+			m.Close()
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := m.Ready(ctx); err != nil {
+		t.Fatalf("ready: %v", err)
+	}
+	return m
+}
+
+func dial(t *testing.T, m *Member) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: m.URLs(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func cluster(t *testing.T, m *Member) uint64 {
+	t.Helper()
+	r, err := m.client.Get(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Header.ClusterId
+}
+
+func TestDataDirectoryIsHeldOnce(t *testing.T) {
+	c := alone(t)
+	m := begin(t, c)
+	second := c
+	second.ListenClients = []url.URL{{Scheme: "unix", Path: c.ListenClients[0].Path + "2"}}
+	if _, err := Start(second); !errors.Is(err, ErrInUse) {
+		t.Fatalf("a second server on the data: %v", err)
+	}
+	m.Close()
+	begin(t, second)
+}
+
+func TestDataOfARunningEtcd(t *testing.T) {
+	e := embed.NewConfig()
+	e.Dir, e.ListenPeerUrls = t.TempDir(), nil
+	e.ListenClientUrls = alone(t).ListenClients
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	etcd, err := embed.StartEtcd(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	<-etcd.Server.ReadyNotify()
+	c := alone(t)
+	c.Dir = e.Dir
+	if _, err := Start(c); !errors.Is(err, ErrInUse) {
+		t.Fatalf("a member on the data of a running etcd: %v", err)
+	}
+}
+
+func TestDataOfAnotherMember(t *testing.T) {
+	c := alone(t)
+	c.Token = "one"
+	m := begin(t, c)
+	was := cluster(t, m)
+	m.Close()
+	for name, change := range map[string]func(*Config){
+		"name":  func(c *Config) { c.Name = "b" },
+		"token": func(c *Config) { c.Token = "two" },
+	} {
+		other := c
+		change(&other)
+		if _, err := Start(other); !errors.Is(err, ErrOtherMember) {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	unnamed := c // a host that was renamed goes on as the member that it is
+	unnamed.Name, unnamed.Token = "", ""
+	m = begin(t, unnamed)
+	if m.cfg.Name != "a" || cluster(t, m) != was {
+		t.Errorf("without a name: member %s of cluster %x, want a of %x", m.cfg.Name, cluster(t, m), was)
+	}
+}
+
+// Agents tell a store that was wiped from the one they knew by its cluster id.
+func TestWipedStoreIsAnotherCluster(t *testing.T) {
+	c := alone(t)
+	m := begin(t, c)
+	was := cluster(t, m)
+	m.Close()
+	if m := begin(t, c); cluster(t, m) != was {
+		t.Error("another cluster after a restart")
+	} else {
+		m.Close()
+	}
+	if err := os.RemoveAll(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if m := begin(t, c); cluster(t, m) == was {
+		t.Error("the same cluster after a wipe")
+	}
+}
+
+func TestBusyPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	busy := url.URL{Scheme: "http", Host: l.Addr().String()}
+	for name, change := range map[string]func(*Config){
+		"clients": func(c *Config) { c.ListenClients = []url.URL{busy} },
+		"peers":   func(c *Config) { c.NoPeers, c.ListenPeers = false, []url.URL{busy} },
+	} {
+		c := alone(t)
+		change(&c)
+		_, err := Start(c)
+		if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), l.Addr().String()) {
+			t.Errorf("busy port for %s: %v", name, err)
+		}
+		c.NoPeers, c.ListenPeers, c.ListenClients = true, nil, alone(t).ListenClients
+		m := begin(t, c) // what failed gave the directory back
+		m.Close()
+	}
+	if _, err := (Config{}).ListenHTTP(l.Addr().String()); !errors.Is(err, ErrListen) {
+		t.Errorf("busy port for http: %v", err)
+	}
+}
+
+func TestRefusedSettings(t *testing.T) {
+	all := func(list string) []url.URL {
+		u, err := ParseURLs(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	cert, key := certificate(t, t.TempDir())
+	for name, c := range map[string]struct {
+		cfg  Config
+		kind error
+	}{
+		"clients beyond loopback":          {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
+		"peers beyond loopback":            {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
+		"one of several":                   {Config{ListenClients: all("http://127.0.0.1:2379,http://10.1.2.3:2379")}, ErrListen},
+		"a name that merges members":       {Config{Name: "default"}, ErrUsage},
+		"not in the cluster":               {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"}, ErrUsage},
+		"a cluster that is none":           {Config{Name: "x", InitialCluster: "a"}, ErrUsage},
+		"a certificate without key":        {Config{Clients: TLS{Cert: cert}}, ErrUsage},
+		"a certificate that is none":       {Config{Peers: TLS{Cert: key, Key: key}}, ErrUsage},
+		"a certificate that nothing uses":  {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
+		"https without a certificate":      {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
+		"client certificates of nobody":    {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, ErrUsage},
+		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, ErrUsage},
+		"loopback":                         {Config{ListenClients: all("http://127.0.0.1:2379,http://localhost:2379,http://[::1]:2379")}, nil},
+		"open, and said so":                {Config{ListenClients: all("http://0.0.0.0:2379"), Insecure: true}, nil},
+		"open, with TLS":                   {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("https://0.0.0.0:2379")}, nil},
+		"a certificate and no URL: https":  {Config{Clients: TLS{Cert: cert, Key: key}}, nil},
+		"a cluster that names this member": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := c.cfg.complete(); !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
+				t.Errorf("%v, want %v", err, c.kind)
+			}
+		})
+	}
+	for address, kind := range map[string]error{"0.0.0.0:0": ErrListen, ":0": ErrListen, "7070": ErrUsage} {
+		if l, err := (Config{}).ListenHTTP(address); !errors.Is(err, kind) {
+			t.Errorf("--http=%s: %v, %v", address, l, err)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := (Config{Name: "a"}).complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.AdvertiseClients[0].String(); c.Dir != "a.etcd" || got != "http://127.0.0.1:2379" {
+		t.Errorf("data in %s, clients are told %s", c.Dir, got)
+	}
+	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := c.AdvertiseClients[0]; unspecified(u.Hostname()) || u.Port() != "2379" {
+		t.Errorf("clients are told %s", &u)
+	}
+}
+
+func TestCloseDoesNotWaitForWatches(t *testing.T) {
+	m := begin(t, alone(t))
+	c := dial(t, m)
+	w := c.Watch(t.Context(), "k", clientv3.WithCreatedNotify())
+	<-w
+	closed := make(chan struct{})
+	go func() { m.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(4 * time.Second): // etcd by itself takes 5.2 s
+		t.Error("close waits for an open watch")
+	}
+	<-closed
+}
+
+// Ready is for a majority: one of three never has it, and can be stopped.
+func TestNeverReady(t *testing.T) {
+	c := alone(t)
+	c.NoPeers, c.InitialCluster = false, "a=http://127.0.0.1:1,b=http://127.0.0.1:2,c=http://127.0.0.1:3"
+	c.ListenPeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	c.AdvertisePeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:1"}}
+	m, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := m.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one of three is ready: %v", err)
+	}
+	m.Close()
+}
+
+func TestRunSignsTheStoreOnce(t *testing.T) {
+	cfg := alone(t)
+	cfg.Version = "v1"
+	m := begin(t, cfg)
+	var rev int64
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		w := m.client.Watch(t.Context(), ServerKey, clientv3.WithRev(1))
+		go func() { done <- m.Run(ctx) }()
+		r := <-w
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if kv := r.Events[len(r.Events)-1].Kv; string(kv.Value) != "v1" || rev != 0 && kv.ModRevision != rev {
+			t.Errorf("%s at revision %d, first %d", kv.Value, kv.ModRevision, rev)
+		} else {
+			rev = kv.ModRevision
+		}
+	}
+}
+
+func TestRunEndsWithEtcd(t *testing.T) {
+	m := begin(t, alone(t))
+	done := make(chan error, 1)
+	go func() { done <- m.Run(t.Context()) }()
+	m.etcd.Server.HardStop()
+	if err := <-done; !errors.Is(err, ErrStopped) {
+		t.Errorf("run after etcd stopped: %v", err)
+	}
+}
+
+func TestIdle(t *testing.T) {
+	m := begin(t, alone(t))
+	const limit = 200 * time.Millisecond
+	idle := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 4*limit)
+		defer cancel()
+		return m.WaitIdle(ctx, limit)
+	}
+	if err := idle(); err != nil {
+		t.Fatalf("nobody there: %v", err)
+	}
+	c := dial(t, m)
+	lease, err := c.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := idle(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("idle with a client: %v", err)
+	}
+	c.Close()
+	if err := idle(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("idle with a lease: %v", err)
+	}
+	if _, err := m.client.Revoke(t.Context(), lease.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := idle(); err != nil {
+		t.Fatalf("nobody there any more: %v", err)
+	}
+}

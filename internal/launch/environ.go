@@ -1,0 +1,236 @@
+// Package launch is what a worker is told: its environment, the file of its
+// program, and the ports that its generation uses.
+package launch
+
+import (
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// maxList is the length of the longest list of endpoints that is told. The
+// kernel refuses a variable of more than 128 KiB, and frameworks that read the
+// list cannot use one that long anyway.
+const maxList = 48_000
+
+// Inputs is all that the environments of one node's workers are made of.
+type Inputs struct {
+	Job         string
+	Generation  uint64
+	MaxRestarts int
+
+	Node     string
+	NodeRank int
+	Nodes    int // in the world
+
+	FirstRank         int // rank of this node's first worker
+	Workers           int // of this node
+	WorldSize         int // workers of all nodes
+	PreviousWorldSize int // 0 in the first generation
+
+	CheckpointDir string
+	Resume        *Resume // nil: there is no checkpoint yet
+	RunDir        string  // <state>/<host>/nodes/<node>/jobs/<job>/run
+
+	Plan    *scaling.Plan // nil: neither batch nor rate was given
+	LRScale float64       // told with or without Plan
+
+	MasterHost string
+	MasterPort int
+	PaddlePort int // second port of the master; 0: none
+
+	// Endpoints are host:port of every worker by rank; nil: too many to be told.
+	// Own are those of this node's workers; nil: taken from Endpoints.
+	Endpoints, Own []string
+
+	Inherited []string // what the workers' environment is built upon
+	// Mark is put into the environment of every worker, so that leftovers of a
+	// killed agent can be told from other processes.
+	MarkName, MarkValue string
+}
+
+// Resume is the checkpoint that a generation starts from.
+type Resume struct {
+	From          string
+	Step, Samples *int64 // nil: nothing told them
+}
+
+// DrainFile is the file that asks the workers of a generation to save and stop.
+func DrainFile(runDir string, generation uint64) string {
+	return filepath.Join(runDir, strconv.FormatUint(generation, 10), "drain")
+}
+
+// WorkerDir holds the progress and error files of one worker of a generation.
+func WorkerDir(runDir string, generation uint64, localRank int) string {
+	return filepath.Join(runDir, strconv.FormatUint(generation, 10), strconv.Itoa(localRank))
+}
+
+// Environ is the whole environment of each worker of this node, by local rank.
+// What is inherited comes first; every name appears at most once among ours.
+func Environ(in Inputs) [][]string {
+	var inherited []string
+	unset := map[string]bool{"OMP_NUM_THREADS": true, "TORCH_NCCL_ASYNC_ERROR_HANDLING": true}
+	for _, kv := range in.Inherited {
+		name, _, _ := strings.Cut(kv, "=")
+		delete(unset, name)
+		if !ours(name) && name != in.MarkName {
+			inherited = append(inherited, kv)
+		}
+	}
+	envs := make([][]string, in.Workers)
+	for local := range envs {
+		e := env{list: slices.Clone(inherited)}
+		in.elastic(&e, local)
+		in.batch(&e, in.FirstRank+local)
+		in.torch(&e, local)
+		in.paddle(&e, local)
+		if unset["TORCH_NCCL_ASYNC_ERROR_HANDLING"] {
+			e.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+		}
+		if unset["OMP_NUM_THREADS"] && in.Workers > 1 {
+			e.set("OMP_NUM_THREADS", "1")
+		}
+		e.set("PYTHONUNBUFFERED", "1")
+		if in.MarkName != "" {
+			e.set(in.MarkName, in.MarkValue)
+		}
+		envs[local] = e.list
+	}
+	return envs
+}
+
+// ours says whether an inherited variable is one that only we, or an outer
+// launcher, give to workers: a stale one would send a worker into another world.
+func ours(name string) bool {
+	for _, prefix := range []string{"MASTER_", "TORCHELASTIC_", "PADDLE_TRAINER"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	_, found := slices.BinarySearch(told, name)
+	return found
+}
+
+// told are the other names that workers may be given, sorted.
+var told = []string{
+	"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
+	"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_JOB_ID", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR", "ELASTIC_LR_SCALE",
+	"ELASTIC_NODE", "ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
+	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
+	"GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES", "NODE_RANK",
+	"PADDLE_CURRENT_ENDPOINT", "PADDLE_GLOBAL_RANK", "PADDLE_GLOBAL_SIZE", "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE", "PADDLE_MASTER",
+	"PADDLE_NNODES", "PADDLE_RANK_IN_NODE", "PYTHONUNBUFFERED", "RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "WORLD_SIZE",
+}
+
+// elastic is the vocabulary of this project, for plain programs and our helpers.
+func (in *Inputs) elastic(e *env, local int) {
+	e.set("ELASTIC_JOB_ID", in.Job)
+	e.set("ELASTIC_GENERATION", strconv.FormatUint(in.Generation, 10))
+	e.set("ELASTIC_NODE", in.Node)
+	e.int("ELASTIC_RANK", in.FirstRank+local)
+	e.int("ELASTIC_LOCAL_RANK", local)
+	e.int("ELASTIC_WORLD_SIZE", in.WorldSize)
+	e.int("ELASTIC_PREVIOUS_WORLD_SIZE", in.PreviousWorldSize)
+	e.set("ELASTIC_CHECKPOINT_DIR", in.CheckpointDir)
+	from, step, samples := "", "0", "0"
+	if r := in.Resume; r != nil {
+		from, step, samples = r.From, optional(r.Step), optional(r.Samples)
+	}
+	e.set("ELASTIC_RESUME_FROM", from)
+	e.set("ELASTIC_RESUME_STEP", step)
+	e.set("ELASTIC_RESUME_SAMPLES", samples)
+	e.set("ELASTIC_PROGRESS_FILE", filepath.Join(WorkerDir(in.RunDir, in.Generation, local), "progress.jsonl"))
+	e.set("ELASTIC_DRAIN_FILE", DrainFile(in.RunDir, in.Generation))
+}
+
+func (in *Inputs) batch(e *env, rank int) {
+	e.float("ELASTIC_LR_SCALE", in.LRScale)
+	p := in.Plan
+	if p == nil {
+		return
+	}
+	if p.GlobalBatch > 0 {
+		e.int("ELASTIC_GLOBAL_BATCH_SIZE", p.GlobalBatch)
+		e.int("ELASTIC_BATCH_SIZE", p.BatchSizes[rank])
+		e.int("ELASTIC_GRAD_ACCUM_STEPS", p.GradAccum)
+		e.float("ELASTIC_LOSS_WEIGHT", p.LossWeight(rank))
+	}
+	if p.LR > 0 {
+		e.float("ELASTIC_LR", p.LR)
+	}
+	e.set("ELASTIC_WARMUP_SAMPLES", strconv.FormatInt(p.WarmupSamples, 10))
+}
+
+// torch is what torchrun sets. Libraries take TORCHELASTIC_RUN_ID as the sign of
+// an elastic launcher; without USE_AGENT_STORE=False every rank would wait for a
+// store that nobody opens.
+func (in *Inputs) torch(e *env, local int) {
+	e.int("RANK", in.FirstRank+local)
+	e.int("LOCAL_RANK", local)
+	e.int("WORLD_SIZE", in.WorldSize)
+	e.int("LOCAL_WORLD_SIZE", in.Workers)
+	e.int("GROUP_RANK", in.NodeRank)
+	e.int("GROUP_WORLD_SIZE", in.Nodes)
+	e.int("NODE_RANK", in.NodeRank)
+	e.int("NNODES", in.Nodes)
+	e.int("ROLE_RANK", in.FirstRank+local)
+	e.int("ROLE_WORLD_SIZE", in.WorldSize)
+	e.set("ROLE_NAME", "default")
+	e.set("MASTER_ADDR", in.MasterHost)
+	e.int("MASTER_PORT", in.MasterPort)
+	e.set("TORCHELASTIC_RUN_ID", in.Job)
+	e.set("TORCHELASTIC_RESTART_COUNT", strconv.FormatUint(max(in.Generation, 1)-1, 10))
+	e.int("TORCHELASTIC_MAX_RESTARTS", in.MaxRestarts)
+	e.set("TORCHELASTIC_USE_AGENT_STORE", "False")
+	e.set("TORCHELASTIC_ERROR_FILE", filepath.Join(WorkerDir(in.RunDir, in.Generation, local), "error.json"))
+}
+
+// paddle is what Paddle's launcher sets, but PADDLE_DISTRI_BACKEND, which
+// depends on devices and is the user's. Its store has a port of its own: a
+// script may use both frameworks.
+func (in *Inputs) paddle(e *env, local int) {
+	e.int("PADDLE_TRAINER_ID", in.FirstRank+local)
+	e.int("PADDLE_TRAINERS_NUM", in.WorldSize)
+	if own := in.endpoint(local); own != "" {
+		e.set("PADDLE_CURRENT_ENDPOINT", own)
+	}
+	e.int("PADDLE_RANK_IN_NODE", local)
+	e.int("PADDLE_LOCAL_RANK", local)
+	e.int("PADDLE_GLOBAL_RANK", in.FirstRank+local)
+	e.int("PADDLE_GLOBAL_SIZE", in.WorldSize)
+	e.int("PADDLE_LOCAL_SIZE", in.Workers)
+	e.int("PADDLE_NNODES", in.Nodes)
+	if in.PaddlePort > 0 {
+		e.set("PADDLE_MASTER", net.JoinHostPort(in.MasterHost, strconv.Itoa(in.PaddlePort)))
+	}
+	if list := strings.Join(in.Endpoints, ","); list != "" && len(list) <= maxList {
+		e.set("PADDLE_TRAINER_ENDPOINTS", list)
+	}
+}
+
+func (in *Inputs) endpoint(local int) string {
+	if local < len(in.Own) {
+		return in.Own[local]
+	}
+	if rank := in.FirstRank + local; rank < len(in.Endpoints) {
+		return in.Endpoints[rank]
+	}
+	return ""
+}
+
+type env struct{ list []string }
+
+func (e *env) set(name, value string)    { e.list = append(e.list, name+"="+value) }
+func (e *env) int(name string, v int)    { e.set(name, strconv.Itoa(v)) }
+func (e *env) float(n string, v float64) { e.set(n, strconv.FormatFloat(v, 'g', -1, 64)) }
+
+func optional(v *int64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatInt(*v, 10)
+}

@@ -1,0 +1,96 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+var (
+	// ErrPorts: fewer free ports than asked for. [E-PORTS]
+	ErrPorts = errors.New("no free port")
+	// ErrAddress: the host is none of this machine's addresses. [E-ADDRESS]
+	ErrAddress = errors.New("not an address of this machine")
+)
+
+// firstPort is where the default range begins: below lie well-known services.
+const firstPort = 10_000
+
+// Ports finds n different ports, free on host now, in lo..hi. Without a range
+// (0, 0) it searches outside the kernel's ephemeral ports, which any outgoing
+// connection may take before the worker does. Every call begins somewhere else,
+// so that generations, and agents of one machine, do not meet. ErrPorts,
+// ErrAddress.
+func Ports(n, lo, hi int, host string) ([]int, error) {
+	candidates, err := candidatePorts(lo, hi)
+	if err != nil {
+		return nil, err
+	}
+	var ports []int
+	start := rand.IntN(len(candidates))
+	for i := range candidates {
+		if len(ports) == n {
+			break
+		}
+		port := candidates[(start+i)%len(candidates)]
+		switch err := bind(host, port); {
+		case err == nil:
+			ports = append(ports, port)
+		case errors.Is(err, syscall.EADDRNOTAVAIL):
+			return nil, fmt.Errorf("%s: %w", host, ErrAddress)
+		case !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES):
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+	}
+	if len(ports) < n {
+		return nil, fmt.Errorf("%w: %d of %d found between %d and %d on %s",
+			ErrPorts, len(ports), n, candidates[0], candidates[len(candidates)-1], host)
+	}
+	return ports, nil
+}
+
+func candidatePorts(lo, hi int) ([]int, error) {
+	if lo != 0 || hi != 0 {
+		if lo < 1 || hi > 65535 || lo > hi {
+			return nil, fmt.Errorf("%w: %d-%d is no range of ports", ErrPorts, lo, hi)
+		}
+		return outside(lo, hi, 0, 0), nil // given by the user, ephemeral or not
+	}
+	var from, to int
+	if data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		if _, err := fmt.Sscan(string(data), &from, &to); err != nil {
+			return nil, fmt.Errorf("read the range of ephemeral ports: %w", err)
+		}
+	}
+	if ports := outside(firstPort, 65535, from, to); len(ports) > 0 {
+		return ports, nil
+	}
+	return outside(firstPort, 65535, 0, 0), nil // everything is ephemeral here
+}
+
+// outside lists lo..hi without from..to.
+func outside(lo, hi, from, to int) []int {
+	var ports []int
+	for p := lo; p <= hi; p++ {
+		if p < from || p > to {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// bind tries the port on host, and on all addresses: frameworks listen there.
+func bind(host string, port int) error {
+	for _, h := range []string{host, ""} {
+		l, err := net.Listen("tcp", net.JoinHostPort(h, strconv.Itoa(port)))
+		if err != nil {
+			return err
+		}
+		l.Close()
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	defaultIdle = 60 * time.Second
+	// IdleEnv shortens the life of an idle server in tests.
+	IdleEnv = "ELASTICD_IDLE"
+	// socketMax is what the kernel takes as the path of a socket.
+	socketMax = 107
+)
+
+// Locate finds the directories of this user. stateDir is what --state-dir
+// says, env reads the environment. Errors: ErrState.
+func Locate(stateDir string, env func(string) string) (Runtime, error) {
+	state, err := State(stateDir, env)
+	if err != nil {
+		return Runtime{}, err
+	}
+	r := Runtime{Dir: runtimeDir(env), Data: filepath.Join(state, "elasticd"), Idle: defaultIdle}
+	if idle, err := time.ParseDuration(env(IdleEnv)); err == nil && idle > 0 {
+		r.Idle = idle
+	}
+	return r, nil
+}
+
+// State is the part of the state directory that is this machine's. A state
+// directory may be shared by many. Errors: ErrState.
+func State(stateDir string, env func(string) string) (string, error) {
+	if stateDir == "" {
+		stateDir = env("ELASTIC_STATE_DIR")
+	}
+	if x := env("XDG_STATE_HOME"); stateDir == "" && filepath.IsAbs(x) {
+		stateDir = filepath.Join(x, "elastic")
+	}
+	if home := env("HOME"); stateDir == "" && home != "" {
+		stateDir = filepath.Join(home, ".local", "state", "elastic")
+	}
+	if stateDir == "" {
+		return "", &Problem{Kind: ErrState, Text: "no state directory", Why: "HOME is not set", Fix: "--state-dir=DIR"}
+	}
+	abs, err := filepath.Abs(stateDir)
+	if err != nil {
+		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory %s: %v", stateDir, err), Fix: "--state-dir=DIR with an absolute path"}
+	}
+	host, err := os.Hostname()
+	if host, _, _ = strings.Cut(host, "."); err != nil || host == "" {
+		host = "localhost"
+	}
+	return filepath.Join(abs, host), nil
+}
+
+// runtimeDir is $XDG_RUNTIME_DIR/elastic where that is ours, or can be made
+// ours: after su or sudo the variable still names the directory of somebody else.
+func runtimeDir(env func(string) string) string {
+	fallback := filepath.Join("/tmp", "elastic-"+strconv.Itoa(os.Geteuid()))
+	base := env("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(base) {
+		return fallback
+	}
+	dir := filepath.Join(base, "elastic")
+	if _, err := os.Lstat(dir); err == nil {
+		return dir
+	}
+	var st unix.Stat_t
+	if unix.Stat(base, &st) == nil {
+		if int(st.Uid) == os.Geteuid() && unix.Access(base, unix.W_OK|unix.X_OK) == nil {
+			return dir
+		}
+		return fallback
+	}
+	if unix.Access(filepath.Dir(base), unix.W_OK|unix.X_OK) == nil {
+		return dir
+	}
+	return fallback
+}
+
+// private says what is wrong with a directory that must be this user's alone.
+// Errors: ErrOwner, fs.ErrNotExist.
+func private(dir string) error {
+	var st unix.Stat_t
+	err := unix.Lstat(dir, &st)
+	bad := func(format string, args ...any) error {
+		return &Problem{Kind: ErrOwner, Text: "runtime directory " + dir + " " + fmt.Sprintf(format, args...),
+			Why: "who can write there could pose as your server", Fix: "remove it, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil:
+		return bad("cannot be looked at: %v", err)
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return bad("is not a directory")
+	case int(st.Uid) != os.Geteuid():
+		return bad("belongs to user %d, you are %d", st.Uid, os.Geteuid())
+	case st.Mode&0o077 != 0:
+		return bad("is open to others (mode %04o)", st.Mode&0o777)
+	}
+	return nil
+}
+
+// prepare makes the directories. Errors: ErrOwner, ErrState, ErrStart.
+func (r Runtime) prepare() error {
+	if n := len(r.Socket()); n > socketMax {
+		return &Problem{Kind: ErrStart, Text: fmt.Sprintf("the path of the socket, %s, has %d characters", r.Socket(), n),
+			Why: fmt.Sprintf("the kernel takes %d", socketMax), Fix: "set XDG_RUNTIME_DIR to a directory with a shorter path"}
+	}
+	if err := os.MkdirAll(filepath.Dir(r.Dir), 0o700); err == nil {
+		if err := os.Mkdir(r.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return &Problem{Kind: ErrStart, Text: fmt.Sprintf("runtime directory: %v", err), Fix: "set XDG_RUNTIME_DIR to a directory of yours"}
+		}
+	}
+	if err := private(r.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.Data, 0o700); err != nil {
+		return &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory: %v", err), Fix: "--state-dir=DIR, on a disk of this machine"}
+	}
+	return nil
+}
+
+// lock waits for the start locks of the runtime directory and of the data, in
+// this order. Closing the files gives them back.
+func (r Runtime) lock(ctx context.Context) ([]*os.File, error) {
+	var held []*os.File
+	for _, path := range r.locks() {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil {
+			held = append(held, f)
+			err = flock(ctx, f)
+		}
+		if err != nil {
+			closeAll(held)
+			return nil, &Problem{Kind: ErrStart, Text: fmt.Sprintf("start the local server: lock %s: %v", path, err),
+				Why: "another command is starting it, or the disk is full", Fix: "try again"}
+		}
+	}
+	return held, nil
+}
+
+func (r Runtime) locks() []string {
+	return []string{filepath.Join(r.Dir, "elasticd.lock"), filepath.Join(r.Data, "start.lock")}
+}
+
+// flock asks again and again: a lock cannot be watched, and waiting for one
+// in the kernel cannot be called off.
+func flock(ctx context.Context, f *os.File) error {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,178 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startLimit = 30 * time.Second // a first start takes a fifth of a second, one on a slow disk some
+	logMax     = 1 << 20          // a log above is set aside at the next start
+	logLines   = 20
+)
+
+// Started tells of a server that Ensure had to start; zero if one was there.
+type Started struct {
+	PID int
+	Log string
+}
+
+// Ensure returns the server that runs, and starts it if there is none. Of
+// many that call it at once, in whatever processes, one starts it.
+//
+// Errors: ErrOwner, ErrState, ErrStart.
+func Ensure(ctx context.Context, r Runtime) (Endpoint, Started, error) {
+	at, err := Find(ctx, r)
+	if !errors.Is(err, ErrNone) {
+		return at, Started{}, err
+	}
+	bin, err := r.elasticd()
+	if err != nil {
+		return "", Started{}, err
+	}
+	if err := r.prepare(); err != nil {
+		return "", Started{}, err
+	}
+	locks, err := r.lock(ctx)
+	if err != nil {
+		return "", Started{}, err
+	}
+	defer closeAll(locks)
+	if at, err := Find(ctx, r); !errors.Is(err, ErrNone) {
+		return at, Started{}, err
+	}
+	s, err := r.start(ctx, bin, locks)
+	if err != nil {
+		return "", Started{}, err
+	}
+	return r.endpoint(), s, nil
+}
+
+// elasticd is the program: the one that came with this one, else another.
+func (r Runtime) elasticd() (string, error) {
+	if r.Bin != "" {
+		return r.Bin, nil
+	}
+	self, err := os.Executable()
+	if err == nil {
+		beside := []string{filepath.Join(filepath.Dir(self), "elasticd")}
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			beside = append(beside, filepath.Join(filepath.Dir(real), "elasticd"))
+		}
+		for _, path := range beside {
+			if p, err := exec.LookPath(path); err == nil {
+				return p, nil
+			}
+		}
+	}
+	if p, err := exec.LookPath("elasticd"); err == nil {
+		return filepath.Abs(p)
+	}
+	return "", &Problem{Kind: ErrStart, Text: "elasticd not found",
+		Why: "it is neither beside " + self + " nor in PATH", Fix: "install it there, or name a server with --server"}
+}
+
+// start runs elasticd and waits for its word. The locks go with it, so that
+// they are held until it is ready even if this process is killed.
+func (r Runtime) start(ctx context.Context, bin string, locks []*os.File) (Started, error) {
+	log, before, err := r.openLog()
+	if err != nil {
+		return Started{}, &Problem{Kind: ErrState, Text: fmt.Sprintf("log of the local server: %v", err), Fix: "--state-dir=DIR"}
+	}
+	defer log.Close()
+	word, says, err := os.Pipe()
+	if err != nil {
+		return Started{}, fmt.Errorf("start the local server: %w", err)
+	}
+	defer word.Close()
+
+	cmd := exec.Command(bin, r.args()...)
+	cmd.Dir, cmd.Env = "/", environment()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = append([]*os.File{says}, locks...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Run() // the first process ends at once, and leaves an orphan behind
+	says.Close()
+	if err != nil {
+		return Started{}, r.failed(fmt.Sprintf("%s: %v", bin, err), before)
+	}
+	return r.await(ctx, word, before)
+}
+
+func (r Runtime) await(ctx context.Context, word *os.File, before int64) (Started, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { word.SetReadDeadline(time.Now()) })()
+	said, err := io.ReadAll(word)
+	if err != nil {
+		return Started{}, r.failed(fmt.Sprintf("not ready in time: %v", context.Cause(ctx)), before)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(said)))
+	if err != nil {
+		return Started{}, r.failed("it ended", before)
+	}
+	return Started{PID: pid, Log: r.logFile()}, nil
+}
+
+func (r Runtime) failed(how string, before int64) error {
+	return &Problem{Kind: ErrStart, Text: "the local server did not come up: " + how,
+		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: r.tail(before)}
+}
+
+// environment is the little that a server needs. Nothing of a job is in it:
+// who looks for the leftovers of one by its marks must not find the server.
+func environment() []string {
+	pass := []string{"PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR"}
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return !slices.Contains(pass, name)
+	})
+}
+
+func (r Runtime) logFile() string { return filepath.Join(r.Data, "elasticd.log") }
+
+func (r Runtime) openLog() (log *os.File, size int64, err error) {
+	path := r.logFile()
+	if st, err := os.Stat(path); err == nil && st.Size() > logMax {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, 0, err
+		}
+	}
+	log, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := log.Stat()
+	if err != nil {
+		log.Close()
+		return nil, 0, err
+	}
+	return log, st.Size(), nil
+}
+
+// tail is what was logged after the first before bytes, its last lines.
+func (r Runtime) tail(before int64) []string {
+	f, err := os.Open(r.logFile())
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return []string{err.Error()}
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.NewSectionReader(f, before, logMax))
+	lines := strings.Split(string(bytes.TrimSpace(b)), "\n")
+	return lines[max(0, len(lines)-logLines):]
+}

@@ -1,0 +1,156 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This half runs inside elasticd.
+
+const (
+	// DetachFlag is the first argument of the process that only leaves another one behind.
+	DetachFlag = "--detach"
+	// LocalFlag makes an elasticd the local server.
+	LocalFlag = "--local"
+
+	socketFile = "socket" // in the data directory: where its server listens
+	hintFile   = "elasticd.json"
+)
+
+// Passed on from Ensure: the pipe for the word "ready", and the two locks.
+const (
+	wordFD  = 3
+	firstFD = 4
+	lastFD  = 5
+)
+
+func (r Runtime) args() []string {
+	return []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" + r.Data, "--idle=" + r.Idle.String()}
+}
+
+// Detach starts elasticd again with args, as nobody's child: its parent is
+// this process, which ends. It has a session of its own, and no descriptor
+// but those that Ensure meant for it: a pipe that the user's shell opened
+// must not stay open for as long as the server lives.
+func Detach(args []string) error {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("detach: %w", err)
+	}
+	for _, e := range fds {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > lastFD {
+			unix.CloseOnExec(fd)
+		}
+	}
+	cmd := exec.Command(os.Args[0], args...) // Ensure gives the whole path
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	for fd := wordFD; fd <= lastFD; fd++ {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), ""))
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("detach: %w", err)
+	}
+	return cmd.Process.Release()
+}
+
+// Hint is the content of elasticd.json: for people, the socket is the truth.
+type Hint struct {
+	PID     int       `json:"pid"`
+	Server  Endpoint  `json:"server"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Data    string    `json:"data"` // a socket that is named in a data directory may by now be of a server on other data
+}
+
+func hint(dir string) (h Hint, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, hintFile))
+	if err == nil {
+		err = json.Unmarshal(b, &h)
+	}
+	return h, err
+}
+
+// Announce tells that the server is ready: those who look for it by its data,
+// those who read the hint, and the Ensure that waits for it, if one does.
+func (r Runtime) Announce(version string, ensured bool) error {
+	if err := os.Chmod(r.Socket(), 0o600); err != nil {
+		return fmt.Errorf("announce the server: %w", err)
+	}
+	hint, err := json.Marshal(Hint{os.Getpid(), r.endpoint(), version, time.Now().UTC().Truncate(time.Millisecond), r.Data})
+	if err != nil {
+		return fmt.Errorf("announce the server: %w", err)
+	}
+	if err := replace(filepath.Join(r.Dir, hintFile), hint); err != nil {
+		return fmt.Errorf("announce the server: %w", err)
+	}
+	if err := replace(filepath.Join(r.Data, socketFile), []byte(r.Socket())); err != nil {
+		return fmt.Errorf("announce the server: %w", err)
+	}
+	if !ensured {
+		return nil
+	}
+	word := os.NewFile(wordFD, "word")
+	fmt.Fprintln(word, os.Getpid()) // fails if Ensure was killed meanwhile: the server is there all the same
+	word.Close()
+	for fd := firstFD; fd <= lastFD; fd++ {
+		unix.Close(fd)
+	}
+	return nil
+}
+
+// Retire makes way for the next server: from now on nobody finds this one,
+// and nobody starts another until release, which is for after the last write.
+// It reports false, and changes nothing, while somebody is about to start
+// one: that one means to use this one.
+func (r Runtime) Retire() (release func(), ok bool) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	locks, err := r.lock(now)
+	if err != nil {
+		return nil, false
+	}
+	r.forget()
+	return func() { closeAll(locks) }, true
+}
+
+// WaitLost returns when the socket is no longer there: whoever cleans
+// /tmp took it, and no command can find this server again.
+func (r Runtime) WaitLost(ctx context.Context) {
+	look := time.NewTicker(2 * time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			if _, err := os.Lstat(r.Socket()); errors.Is(err, fs.ErrNotExist) {
+				return
+			}
+		}
+	}
+}
+
+// forget removes what leads to the server.
+func (r Runtime) forget() {
+	for _, path := range []string{r.Socket(), filepath.Join(r.Data, socketFile), filepath.Join(r.Dir, hintFile)} {
+		os.Remove(path)
+	}
+}
+
+func replace(path string, content []byte) error {
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, append(content, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// disk is the state directory of this host, <state>/<host>, as far as one job is concerned.
+type disk struct {
+	dir  string
+	job  keys.Job
+	host string
+}
+
+func newDisk(dir string, job keys.Job) (*disk, error) {
+	d := &disk{dir: dir, job: job}
+	var err error
+	d.host, err = d.hostID()
+	return d, err
+}
+
+// jobDir is what a node keeps of the job.
+func (d *disk) jobDir(node string) string {
+	return filepath.Join(d.dir, "nodes", node, "jobs", string(d.job))
+}
+
+// HostID is random, made once: same id, same locks.
+func (d *disk) HostID() string { return d.host }
+
+func (d *disk) hostID() (string, error) {
+	path := filepath.Join(d.dir, "host")
+	for {
+		b, err := os.ReadFile(path)
+		if err == nil && len(b) > 0 {
+			return strings.TrimSpace(string(b)), nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("read the id of this host: %w", err)
+		}
+		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+			return "", fmt.Errorf("make the state directory: %w", err)
+		}
+		temp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
+		if err := publish(temp, temp, []byte(rand.Text()+"\n")); err != nil {
+			return "", err
+		}
+		// A link fails where another agent was first: its id holds.
+		err = os.Link(temp, path)
+		os.Remove(temp)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("write the id of this host: %w", err)
+		}
+	}
+}
+
+// Lock takes the lock of a node; it ends with the process, however that ends.
+func (d *disk) Lock(node string) (func(), error) {
+	dir := d.jobDir(node)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of node %s: %w", node, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, agent.ErrLocked
+		}
+		return nil, fmt.Errorf("lock node %s: %w", node, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// Seen is the highest generation that the node ever saw; 0 if it saw none.
+func (d *disk) Seen(node string) (keys.Generation, error) {
+	b, err := os.ReadFile(filepath.Join(d.jobDir(node), "generation"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the generation of node %s: %w", node, err)
+	}
+	g, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the generation of node %s is damaged: %w", node, err)
+	}
+	return keys.Generation(g), nil
+}
+
+// SetSeen raises it, durably. It never falls.
+func (d *disk) SetSeen(node string, g keys.Generation) error {
+	old, err := d.Seen(node)
+	if err != nil || g <= old {
+		return err
+	}
+	path := filepath.Join(d.jobDir(node), "generation")
+	return publish(path+".tmp", path, []byte(fmt.Sprintln(uint64(g))))
+}
+
+// publish writes a file so that path has either its old content or all of the new one.
+func publish(temp, path string, content []byte) error {
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if close := f.Close(); err == nil {
+		err = close
+	}
+	if err == nil && temp != path {
+		err = os.Rename(temp, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,81 @@
+// Package node is one run of `elastic run`: it gives the agent its real disk,
+// workers, network and server, and runs it.
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Run takes part in the job until it ends or this node leaves it. The second result is the error of a
+// node that could not take part.
+func Run(ctx context.Context, o Options) agent.Result {
+	ctx, cancel := context.WithCancel(ctx)
+	var effects sync.WaitGroup
+	defer effects.Wait()
+	defer cancel()
+
+	server, err := peer.Listen(net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
+	if err != nil {
+		return agent.Result{Status: 125, Err: err}
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Close(end) // connections that would not end are closed with the process
+	}()
+	disk, err := newDisk(o.StateDir, o.Job.Name)
+	if err != nil {
+		return agent.Result{Status: 125, Err: err}
+	}
+	store := o.Store
+	if o.Local != nil {
+		store = revive(ctx, &effects, o.Store, *o.Local)
+	}
+	say := func(l agent.Line) {
+		if l.Raw {
+			fmt.Fprintln(o.Stderr, l.Text)
+			return
+		}
+		fmt.Fprintln(o.Stderr, "elastic: "+l.Text)
+	}
+	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects,
+		notice: func(s string) { say(agent.Line{Text: s}) }}
+	defer workers.close()
+	c := agent.Config{
+		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
+		Address: server.Addr(), Host: o.Host, Machine: bootID(),
+		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
+		Times: rendezvous.DefaultTimes, LogDir: o.LogDir, Hint: hint(o),
+	}
+	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: newPeers(ctx, &effects, server), Disk: disk,
+		Saves: workers.saves(), Say: say}, o.Signals)
+}
+
+// hint says how more nodes come.
+func hint(o Options) string {
+	if o.Local == nil {
+		return "The same line on another machine"
+	}
+	return "Here: the same line in another terminal. Elsewhere: run elasticd and add --server"
+}
+
+// bootID tells machines apart: copies of a checkpoint must differ in it.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		name, _ := os.Hostname()
+		return name
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Guardian is the hidden first argument with which the elastic binary is the guardian of workers
+// (worker.Guard) and nothing else.
+const Guardian = "__guardian"
+
+// Options is `elastic run` as it was typed, parsed and checked.
+type Options struct {
+	// The job as this node would make it: Name, Limits, Slots, Base, Rules, Made. Given says which of
+	// it the user gave, by the names of the flags: "np", "nproc-per-node", "batch-size", "lr",
+	// "base-np", "scaling", "replicas", "keep", "load", "max-restarts", "last-call", "grace", "finish-timeout".
+	Job   rendezvous.Job
+	Given map[string]bool
+
+	Node      string // --node, else POD_NAME, else the host name without domain
+	NodeGiven bool   // by --node: no other will do
+	Host      string // the address that other nodes dial: 127.0.0.1 with the local server
+	Port      int    // of the agent's listener; 0: any
+
+	// The worker.
+	Program string   // absolute path
+	Args    []string // without the program
+	Dir     string   // its working directory
+	Environ []string // what its environment is built upon
+	PortsLo int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range
+	PortsHi int
+
+	LogDir        string // as given; not absolute
+	StateDir      string // <state>/<host>, absolute, writable
+	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
+
+	Console   worker.Choice // --console
+	Tee       worker.Choice
+	Redirects worker.Choice
+
+	LeaseTTL       time.Duration
+	StoreCutLimit  time.Duration
+	WaitTimeout    time.Duration // 0: none
+	ConnectTimeout time.Duration
+
+	// The server. Store is open and answered already. Local is the local server's place, to start it
+	// again when it is found gone; nil: a server was given.
+	Store     keys.Store
+	Endpoints []string
+	Local     *local.Runtime
+
+	Stdout  io.Writer // the output of workers, byte for byte
+	Stderr  io.Writer // lines "elastic: …"
+	Signals <-chan os.Signal
+}

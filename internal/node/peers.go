@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// stalled is how long the agent may not have said who it is before its heartbeats stop: its loop, which
+// ticks four times a second, hangs, and who hangs is silent.
+const stalled = 1500 * time.Millisecond
+
+// peers are the other agents of the job.
+type peers struct {
+	ctx     context.Context
+	effects *sync.WaitGroup
+	server  *peer.Server
+	signals chan agent.Signal
+
+	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
+	hello   peer.Hello
+	told    time.Time
+	client  *peer.Client
+	watcher *membership.Watcher
+}
+
+func newPeers(ctx context.Context, effects *sync.WaitGroup, s *peer.Server) *peers {
+	return &peers{ctx: ctx, effects: effects, server: s, signals: make(chan agent.Signal)}
+}
+
+func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hello.Job, p.hello.UID = job, uid
+	self := peer.Self{Hello: p.self, Holds: p.holds, Heard: p.heard}
+	client, err := peer.Dial(secret, self)
+	if err != nil {
+		return // the secret is no secret: nobody will be reached, and the leases decide
+	}
+	p.client, p.watcher = client, membership.NewWatcher(client, membership.DefaultBeats())
+	if err := p.server.Serve(secret, self); err != nil {
+		return
+	}
+	p.effects.Go(func() { p.watcher.Run(p.ctx) })
+	p.effects.Go(func() {
+		for s := range p.watcher.Signals() {
+			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Generation: s.Answer.Generation})
+		}
+	})
+}
+
+func (p *peers) tell(s agent.Signal) {
+	select {
+	case p.signals <- s:
+	case <-p.ctx.Done():
+	}
+}
+
+// heard comes from connections, several times a second: the agent reads the store once, whoever says it.
+func (p *peers) heard(g keys.Generation) {
+	select {
+	case p.signals <- agent.Signal{Generation: g}:
+	default:
+	}
+}
+
+func (p *peers) self() peer.Hello {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.hello
+	h.Stalled = time.Since(p.told) > stalled
+	return h
+}
+
+func (p *peers) holds(about membership.Ref) bool {
+	p.mu.Lock()
+	w := p.watcher
+	p.mu.Unlock()
+	return w != nil && w.Holds(about)
+}
+
+func (p *peers) Tell(h agent.Hello) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.told = time.Now()
+	p.hello.Node, p.hello.Incarnation, p.hello.Generation = h.Node, h.Incarnation, h.Generation
+	p.hello.Failed, p.hello.Ended = h.Failed, h.Ended
+}
+
+func (p *peers) opened() (*peer.Client, *membership.Watcher) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client, p.watcher
+}
+
+func (p *peers) Probe(ctx context.Context, to membership.Ref) membership.Answer {
+	if c, _ := p.opened(); c != nil {
+		return c.Probe(ctx, to)
+	}
+	return membership.Answer{}
+}
+
+func (p *peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
+	c, _ := p.opened()
+	if c == nil {
+		return false
+	}
+	holds, err := c.Ask(ctx, watcher, about)
+	return err == nil && holds
+}
+
+func (p *peers) Watch(refs []membership.Ref) {
+	if _, w := p.opened(); w != nil {
+		w.Set(refs)
+	}
+}
+
+func (p *peers) Signals() <-chan agent.Signal { return p.signals }

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// told is how often progress is written to the store at most.
+const told = 2 * time.Second
+
+// progress passes on what rank 0's worker tells of its training, for as long as its group lives. It is
+// for people: what is lost is made good by the next line.
+func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir string) {
+	tail := progressTail{path: filepath.Join(dir, "progress.jsonl")}
+	tick := time.NewTicker(told)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		case <-w.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		p, ok := tail.read(time.Now())
+		if !ok {
+			continue
+		}
+		job := w.o.Job.Name
+		// An error says nothing that anybody waits for.
+		_, _ = w.store.Txn(w.ctx, keys.Txn{
+			If:   []keys.Guard{keys.FenceIs(job, world.UID, world.Generation)},
+			Then: []keys.Write{keys.Put(job.Progress(), keys.Encode(p))},
+		})
+	}
+}
+
+// progressTail reads the lines that were appended since it last looked.
+type progressTail struct {
+	path    string
+	at      int64
+	last    rendezvous.Progress
+	samples int64
+	when    time.Time
+}
+
+// line is one line of $ELASTIC_PROGRESS_FILE: any subset.
+type line struct {
+	Step    *int64   `json:"step"`
+	Loss    *float64 `json:"loss"`
+	Samples *int64   `json:"samples"`
+}
+
+func (t *progressTail) read(now time.Time) (rendezvous.Progress, bool) {
+	f, err := os.Open(t.path)
+	if err != nil {
+		return t.last, false
+	}
+	defer f.Close()
+	if _, err := f.Seek(t.at, io.SeekStart); err != nil {
+		return t.last, false
+	}
+	moved := false
+	for r := bufio.NewReaderSize(f, 1<<16); ; {
+		b, err := r.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			t.at += int64(len(b)) // no line of ours is that long
+			continue
+		}
+		if err != nil {
+			break // the rest is a line that is not finished yet
+		}
+		t.at += int64(len(b))
+		var l line
+		if json.Unmarshal(bytes.TrimSpace(b), &l) != nil {
+			continue
+		}
+		moved = true
+		if l.Step != nil {
+			t.last.Step = l.Step
+		}
+		if l.Loss != nil {
+			t.last.Loss = l.Loss
+		}
+		if l.Samples != nil {
+			t.last.Samples = l.Samples
+		}
+	}
+	if !moved {
+		return t.last, false
+	}
+	t.last.Time = now
+	if s := t.last.Samples; s != nil {
+		if !t.when.IsZero() && *s > t.samples {
+			rate := float64(*s-t.samples) / now.Sub(t.when).Seconds()
+			t.last.SamplesPerSecond = &rate
+		}
+		t.samples, t.when = *s, now
+	}
+	return t.last, true
+}

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// workers starts the processes of this node. Once it is open it knows the node's directories.
+type workers struct {
+	o       Options
+	disk    *disk
+	store   keys.Store
+	ctx     context.Context
+	effects *sync.WaitGroup
+	notice  func(string)
+
+	node string
+	job  rendezvous.Job
+	dir  string // of the node and job
+	logs *worker.Logs
+}
+
+func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
+	w.node, w.job, w.dir = node, job, w.disk.jobDir(node)
+	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
+		return "", err
+	}
+	var err error
+	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Console: w.o.Stdout,
+		Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice})
+	if err != nil {
+		return "", err
+	}
+	shown := w.logs.Dir()
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, shown); err == nil && filepath.IsLocal(rel) {
+			shown = rel
+		}
+	}
+	return shown, nil
+}
+
+func (w *workers) close() {
+	if w.logs == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := w.logs.Close(ctx); err != nil {
+		w.notice("the logs could not be closed: " + err.Error())
+	}
+}
+
+func (w *workers) checkpoints() string {
+	if w.o.CheckpointDir != "" {
+		return w.o.CheckpointDir
+	}
+	return filepath.Join(w.dir, "work")
+}
+
+// Sweep ends what an earlier agent left: of the name that this one holds, once it holds one.
+func (w *workers) Sweep(ctx context.Context) error {
+	if w.dir == "" {
+		return nil
+	}
+	return worker.Sweep(ctx, worker.MarkFor(w.dir))
+}
+
+func (w *workers) Ports(n int) ([]int, error) {
+	return launch.Ports(n, w.o.PortsLo, w.o.PortsHi, w.o.Host)
+}
+
+// refused is a start that failed, with the exit status that it stands for.
+type refused struct {
+	error
+	code int
+}
+
+func (r refused) Unwrap() error { return r.error }
+func (r refused) ExitCode() int { return r.code }
+
+func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error) {
+	world := s.World
+	runs := filepath.Join(w.dir, "run")
+	in := launch.Inputs{
+		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Rules.MaxRestarts,
+		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
+		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
+		CheckpointDir: w.checkpoints(), RunDir: runs, Plan: world.Plan, LRScale: world.LRScale,
+		Endpoints: s.Endpoints, Inherited: w.o.Environ,
+	}
+	if world.Master != nil {
+		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store
+	}
+	for _, p := range s.Ports[min(2, len(s.Ports)):] {
+		in.Own = append(in.Own, w.o.Host+":"+strconv.Itoa(p))
+	}
+	if world.Resume != nil {
+		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
+	}
+	spec := worker.Spec{
+		Mark: worker.MarkFor(w.dir), Node: s.Node, Generation: uint64(world.Generation), WorldSize: world.Size(),
+		Argv: append([]string{w.o.Program}, w.o.Args...), Env: launch.Environ(in), Dir: w.o.Dir,
+		RunDir: filepath.Dir(launch.DrainFile(runs, uint64(world.Generation))),
+		Logs:   w.logs, Guardian: []string{"/proc/self/exe", Guardian},
+	}
+	for k := range world.Slots {
+		spec.Ranks = append(spec.Ranks, in.FirstRank+k)
+	}
+	if err := os.RemoveAll(spec.RunDir); err != nil {
+		return nil, refused{err, 125}
+	}
+	if len(s.Endpoints) > 0 {
+		if err := w.logs.WriteEndpoints(s.Endpoints); err != nil {
+			w.notice("endpoints.log could not be written: " + err.Error())
+		}
+	}
+	g, err := worker.Start(ctx, spec)
+	switch {
+	case errors.Is(err, worker.ErrNotFound):
+		return nil, refused{err, 127}
+	case errors.Is(err, worker.ErrNotExecutable):
+		return nil, refused{err, 126}
+	case err != nil:
+		return nil, refused{err, 125}
+	}
+	out := &group{g: g, exits: make(chan agent.WorkerExit, world.Slots)}
+	w.effects.Go(func() { out.translate() })
+	if s.Rank == 0 {
+		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(runs, uint64(world.Generation), 0)) })
+	}
+	return out, nil
+}
+
+// group is the workers of one generation, in the agent's words.
+type group struct {
+	g     *worker.Group
+	exits chan agent.WorkerExit
+}
+
+func (g *group) translate() {
+	defer close(g.exits)
+	for x := range g.g.Exits() {
+		g.exits <- agent.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: message(x)}
+	}
+}
+
+// message is the last words of a worker.
+func message(x worker.Exit) string {
+	if x.Note != "" {
+		return x.Note
+	}
+	lines := strings.Split(strings.TrimSpace(string(x.Tail)), "\n")
+	const longest = 400
+	last := strings.ToValidUTF8(lines[len(lines)-1], "?")
+	return last[:min(len(last), longest)]
+}
+
+func (g *group) Exits() <-chan agent.WorkerExit { return g.exits }
+func (g *group) Done() <-chan struct{}          { return g.g.Done() }
+
+func (g *group) Ask(reason string, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
+}
+
+func (g *group) Stop(ctx context.Context, grace time.Duration) error { return g.g.Stop(ctx, grace) }
+
+// saves is what becomes of checkpoints on this node.
+func (w *workers) saves() agent.Saves { return untouched{} }
+
+// untouched leaves the files of the workers where they are.
+type untouched struct{}
+
+func (untouched) Open(rendezvous.World, bool)                        {}
+func (untouched) Close(context.Context, keys.Generation, bool) error { return nil }
+func (untouched) Prepare(context.Context, rendezvous.World) (agent.Resume, error) {
+	return agent.Resume{}, nil
+}

@@ -1,0 +1,266 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Client dials the listeners of a job's other agents. It is a membership.Link.
+type Client struct {
+	self    Self
+	limit   time.Duration // of a dial, to the hello
+	streams *tls.Config
+	chunks  *http.Transport
+}
+
+// Dial returns a Client of the job that secret belongs to. It dials nobody yet.
+func Dial(secret []byte, self Self) (*Client, error) {
+	id, err := identify(secret)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{self: self, limit: dialLimit, streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))}, nil
+}
+
+// Close ends the connections that wait for a next request.
+func (c *Client) Close() { c.chunks.CloseIdleConnections() }
+
+// Probe dials to once and says what that brought.
+func (c *Client) Probe(ctx context.Context, to membership.Ref) membership.Answer {
+	t, a := c.open(ctx, to, request{Want: wantHello})
+	if t != nil {
+		t.Close()
+	}
+	return a
+}
+
+// Ask asks watcher whether it still holds its suspicion of about. Who does not answer as that
+// very incarnation holds nothing that counts; the error says why.
+func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds bool, err error) {
+	t, a := c.open(ctx, watcher, request{Want: wantHolds, About: about})
+	if t != nil {
+		t.Close()
+	}
+	if a.Kind != membership.Same {
+		return false, fmt.Errorf("ask %s about %s: %s", watcher.Node, about.Node, a.Kind)
+	}
+	return a.Holds, nil
+}
+
+// Follow keeps one stream of beats to to; see membership.Link.
+func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer)) membership.Answer {
+	t, a := c.open(ctx, to, request{Want: wantBeats})
+	if t == nil || a.Kind != membership.Same {
+		if t != nil {
+			t.Close()
+		}
+		return a
+	}
+	broken := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer close(broken)
+		heard(a)
+		c.listen(t, a, heard)
+	})
+	defer reader.Wait()
+	defer t.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return membership.Answer{}
+		case <-broken:
+			return membership.Answer{}
+		case <-beats:
+			out := newBeat(c.self.Hello())
+			t.SetWriteDeadline(time.Now().Add(userLimit))
+			if _, err := t.Write(out[:]); err != nil {
+				return membership.Answer{}
+			}
+		}
+	}
+}
+
+// listen passes the answers to beats on until the stream breaks.
+func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.Answer)) {
+	var in beat
+	var f flood
+	for {
+		if _, err := io.ReadFull(t, in[:]); err != nil || f.over(time.Now()) {
+			return
+		}
+		if g := in.generation(); g > a.Generation {
+			a.Generation = g
+			c.self.heard(g)
+		}
+		a.Failed, a.Ended = in.failed(), in.ended()
+		heard(a)
+	}
+}
+
+// open dials to and asks q. The connection is there when somebody of this job answered.
+//
+// A reset before the hello may be a listener on its way down, and nonsense may be damage on the
+// way: neither counts before a second dial brought the same.
+func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
+	limit := c.limit
+	if q.Want == wantBeats {
+		limit = proveLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t, first := c.once(ctx, to, q)
+	if decides(first) {
+		return t, first
+	}
+	t, second := c.once(ctx, to, q)
+	if decides(second) || second.Kind == first.Kind {
+		return t, second
+	}
+	return nil, membership.Answer{}
+}
+
+func decides(a membership.Answer) bool {
+	return a.Kind == membership.Same || a.Kind == membership.Other || a.Kind == membership.Refused
+}
+
+func (c *Client) once(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", to.Address)
+	if err != nil {
+		return nil, membership.Answer{Kind: refusal(to, err)}
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok && q.Want == wantBeats {
+		giveUpAfter(tcp, userLimit) // without it the watcher gives up after its missed beats all the same
+	}
+	t := tls.Client(raw, c.streams)
+	r, err := c.exchange(ctx, t, q)
+	if err != nil {
+		t.Close()
+		return nil, membership.Answer{Kind: strangeness(err)}
+	}
+	me := c.self.Hello()
+	a := r.answer(me, to)
+	if a.Kind == membership.Stranger || a.Kind == membership.NoAnswer {
+		t.Close()
+		return nil, a
+	}
+	c.self.heard(r.Generation)
+	return t, a
+}
+
+func (c *Client) exchange(ctx context.Context, t *tls.Conn, q request) (r reply, err error) {
+	if err := t.HandshakeContext(ctx); err != nil {
+		return r, fmt.Errorf("handshake: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { t.NetConn().Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+	}()
+	q.Generation = c.self.Hello().Generation
+	if err := send(t, q); err != nil {
+		return r, err
+	}
+	return r, receive(t, &r)
+}
+
+// refusal sorts the error of a dial. Only a host that answers refuses; what a name led to may
+// have been another host.
+func refusal(to membership.Ref, err error) membership.AnswerKind {
+	if _, literal := netip.ParseAddrPort(to.Address); literal == nil && errors.Is(err, syscall.ECONNREFUSED) {
+		return membership.Refused
+	}
+	return membership.NoAnswer
+}
+
+// strangeness sorts the error of a handshake: somebody who speaks, but not as this job's agents
+// do, is a stranger. Who goes silent or away proves nothing.
+func strangeness(err error) membership.AnswerKind {
+	var alert *net.OpError
+	var record tls.RecordHeaderError
+	if errors.Is(err, ErrStranger) || errors.As(err, &record) ||
+		errors.As(err, &alert) && alert.Op == "remote error" {
+		return membership.Stranger
+	}
+	return membership.NoAnswer
+}
+
+// newTransport keeps connections for chunks. It knows no proxy and takes no answer in another encoding.
+func newTransport(config *tls.Config) *http.Transport {
+	return &http.Transport{
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, proveLimit)
+			defer cancel()
+			raw, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			t := tls.Client(&flowing{raw}, config)
+			if err := t.HandshakeContext(ctx); err != nil {
+				raw.Close()
+				return nil, err
+			}
+			return t, nil
+		},
+		DisableCompression:     true,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        stallLimit / 2, // before the other end does it
+		ResponseHeaderTimeout:  stallLimit,
+		MaxResponseHeaderBytes: 16 << 10,
+		ReadBufferSize:         64 << 10,
+		WriteBufferSize:        64 << 10,
+	}
+}
+
+// flowing is a connection on which each read and each write must move on in time.
+type flowing struct{ net.Conn }
+
+func (f *flowing) Read(p []byte) (int, error) {
+	f.SetReadDeadline(time.Now().Add(stallLimit))
+	return f.Conn.Read(p)
+}
+
+func (f *flowing) Write(p []byte) (int, error) {
+	f.SetWriteDeadline(time.Now().Add(stallLimit))
+	return f.Conn.Write(p)
+}
+
+// To returns a RoundTripper to one agent: whatever host a URL names, it dials to's address and
+// nothing else, and another life of the node answers 421. An error is ErrStranger when who has
+// that address does not know the secret.
+func (c *Client) To(to membership.Ref) http.RoundTripper { return roundTripper{c, to} }
+
+type roundTripper struct {
+	c  *Client
+	to membership.Ref
+}
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host, r.Host = "https", t.to.Address, ""
+	r.Header.Set(headerTo, name(t.to))
+	r.Header.Set(headerGeneration, strconv.FormatUint(uint64(t.c.self.Hello().Generation), 10))
+	res, err := t.c.chunks.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if g, err := keys.ParseGeneration(res.Header.Get(headerGeneration)); err == nil {
+		t.c.self.heard(g)
+	}
+	return res, nil
+}

@@ -1,0 +1,170 @@
+// Package peer is how the agents of a job talk to each other: each has one
+// listener, and dials whom it watches, whom it doubts and whom it fetches from.
+//
+// Everything is TLS 1.3. Both ends derive the same key pair from the job's
+// secret and pin it, so who does not know the secret is a stranger, whatever
+// it says. What is spoken inside is chosen by ALPN: "elastic-peer/1", below,
+// or HTTP/1.1 for checkpoint chunks and logs.
+//
+// elastic-peer/1: the dialler sends one request, the listener one reply, each
+// a length (two bytes) and JSON. After a request for beats both send frames of
+// nine bytes: the watcher one whenever its clock ticks, the listener one for
+// each that it gets. An agent whose own loop does not turn says nothing at all.
+package peer
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Hello is what an agent says of itself.
+type Hello struct {
+	Job         keys.Job               `json:"job"`
+	UID         keys.UID               `json:"uid"`
+	Node        string                 `json:"node"`
+	Incarnation membership.Incarnation `json:"incarnation"`
+	Generation  keys.Generation        `json:"generation"` // newest that it knows
+	Failed      bool                   `json:"failed,omitempty"`
+	Ended       bool                   `json:"ended,omitempty"`
+
+	Stalled bool `json:"-"` // its own loop does not turn: nothing is said
+}
+
+// Self is the agent that a Server and a Client speak for. Its functions are called from many
+// goroutines, several times a second, and must not wait.
+type Self struct {
+	Hello func() Hello
+	Holds func(about membership.Ref) bool // does it still hold its suspicion? May be nil: it has none.
+	Heard func(keys.Generation)           // a peer knows a larger generation than Hello says: read the store. May be nil.
+}
+
+// heard passes a peer's generation on. What a peer says costs a read of the store and no more.
+func (s Self) heard(g keys.Generation) {
+	if s.Heard != nil && g > s.Hello().Generation {
+		s.Heard(g)
+	}
+}
+
+const (
+	streamProto = "elastic-peer/1"
+	chunkProto  = "http/1.1"
+
+	maxMessage = 4 << 10
+	dialLimit  = 500 * time.Millisecond // of a probe, from the dial to the hello
+	proveLimit = 10 * time.Second       // of an incoming connection, from accept to its first request; of the dial of a stream
+	idleLimit  = 10 * time.Second       // between two beats of a watcher that lives
+	userLimit  = 2 * time.Second        // TCP_USER_TIMEOUT of a stream of beats
+	stallLimit = 30 * time.Second       // for the next bytes of a chunk
+	floodLimit = 40                     // beats a second; four are usual
+)
+
+// want says what a connection is for.
+type want string
+
+const (
+	wantHello want = "hello"
+	wantHolds want = "holds"
+	wantBeats want = "beats"
+)
+
+type request struct {
+	Want       want            `json:"want"`
+	About      membership.Ref  `json:"about,omitzero"`
+	Generation keys.Generation `json:"generation"`
+}
+
+type reply struct {
+	Hello
+	Holds bool `json:"holds,omitempty"`
+}
+
+// answer sorts a reply that came from whom to names.
+func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
+	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended, Holds: r.Holds}
+	switch {
+	case r.Job != me.Job || r.UID != me.UID:
+		return membership.Answer{Kind: membership.Stranger}
+	case r.Node == to.Node && r.Incarnation == to.Incarnation:
+		a.Kind = membership.Same
+	case r.Incarnation == me.Incarnation:
+		// The address leads back to me: it says nothing about whoever has it elsewhere.
+		return membership.Answer{}
+	default:
+		a.Kind = membership.Other // another life of the node, or another node in its place
+	}
+	return a
+}
+
+// send writes one message.
+func send(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxMessage {
+		return fmt.Errorf("message of %d bytes", len(b))
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...))
+	return err
+}
+
+// receive reads one message into v.
+func receive(r io.Reader, v any) error {
+	var head [2]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint16(head[:])
+	if n > maxMessage {
+		return fmt.Errorf("message of %d bytes", n)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+// beat is what goes to and fro on a stream: flags and the newest generation known.
+type beat [9]byte
+
+const (
+	flagFailed = 1 << iota
+	flagEnded
+)
+
+func newBeat(h Hello) (b beat) {
+	if h.Failed {
+		b[0] |= flagFailed
+	}
+	if h.Ended {
+		b[0] |= flagEnded
+	}
+	binary.BigEndian.PutUint64(b[1:], uint64(h.Generation))
+	return b
+}
+
+func (b beat) generation() keys.Generation { return keys.Generation(binary.BigEndian.Uint64(b[1:])) }
+func (b beat) failed() bool                { return b[0]&flagFailed != 0 }
+func (b beat) ended() bool                 { return b[0]&flagEnded != 0 }
+
+// flood counts the beats of one peer.
+type flood struct {
+	since time.Time
+	n     int
+}
+
+// over reports whether one more beat at now is too many.
+func (f *flood) over(now time.Time) bool {
+	if now.Sub(f.since) >= time.Second {
+		f.since, f.n = now, 0
+	}
+	f.n++
+	return f.n > floodLimit
+}

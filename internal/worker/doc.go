@@ -1,0 +1,45 @@
+// Package worker starts, stops and reports one group of worker processes: all
+// local workers of one generation on this node. It also keeps their logs.
+//
+// # Nothing survives
+//
+// The agent does not start workers itself. It starts a guardian, the same
+// binary with a hidden argument, in a session of its own, and the guardian
+// starts the workers:
+//
+//   - the guardian is a child subreaper, so whatever a worker forks, daemons
+//     included, stays below it. "No child left" (ECHILD) is the proof that the
+//     group is empty, and the only thing that makes Stop return nil;
+//   - it holds one end of a socket to the agent. End of file means that the
+//     agent is gone, however it went: everything is killed at once;
+//   - workers die with the guardian (PR_SET_PDEATHSIG), which starts them from
+//     one locked thread that never ends. The rest of the group is then found
+//     by the agent: by the guardian's session, whose number cannot be reused
+//     while the guardian is unreaped, and by a mark in the environment;
+//   - where a cgroup v2 is writable the group has one, and cgroup.kill takes it
+//     in one step. It is never needed.
+//
+// An agent that starts calls Sweep first: it takes what an earlier agent of
+// the same state directory left, should both that agent and its guardian have
+// been killed.
+//
+// A signal never goes to a pid that could have been given away: the guardian
+// is the parent and reaps in the same goroutine, and everyone else compares
+// the start time behind a pidfd.
+//
+// # Output
+//
+// A worker writes into a pipe, not into its log file. Handing it the file
+// would turn a full disk into an error inside the training script, and would
+// make rotation impossible while the worker lives. The pipe has two readers:
+// the agent moves its content into the log with splice(2), which consumes a
+// byte from the pipe only once it is in the file, so that an agent that is
+// killed in between loses nothing; and the guardian, which holds the same pipe
+// open (no SIGPIPE, no stall), writes what is left in it into the log after the
+// agent's end. Nobody looks for line ends on the way, so a line may have any
+// length. If the file takes nothing more, the agent goes on emptying the pipe
+// and counts.
+//
+// Both streams of a worker share one pipe and keep their exact order, unless
+// the user wants them apart on the console (--tee 1, -r 0:2).
+package worker

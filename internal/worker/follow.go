@@ -1,0 +1,207 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exit is the end of one worker.
+type Exit struct {
+	LocalRank int
+	Rank      int
+	Code      int    // exit status; 128+N for a signal
+	Signal    string // "SIGKILL"; "" if it ended by itself
+	Ours      bool   // it ended after we asked it to, or by our signal: never a failure
+	At        time.Time
+	Tail      []byte // last lines of what it wrote, of stderr where that is apart
+	Note      string // what else is known of its end, in words
+}
+
+// follow owns the group from its start to its end: it hears the guardian, and
+// takes over from one that is killed.
+func (g *Group) follow() {
+	in := json.NewDecoder(g.conn)
+	up := g.up
+	killing := false
+	empty := false
+	for !empty {
+		var r report
+		if in.Decode(&r) != nil {
+			break // the guardian is gone
+		}
+		switch {
+		case r.Started != nil:
+			g.workers = r.Started
+			for i := range g.workers {
+				g.pending[i] = true
+			}
+			up <- nil
+			up = nil
+		case r.Failed != nil:
+			up <- g.startError(*r.Failed)
+			up = nil
+		case r.Exit != nil:
+			g.tell(decode(*r.Exit))
+		case r.Asked != nil:
+			g.answer(*r.Asked)
+		case r.Killing && !killing:
+			killing = true
+			close(g.killing)
+		case r.Empty:
+			empty = true
+		}
+	}
+	ours := g.ending.Load()
+	if !empty {
+		g.takeOver()
+	}
+	for i := range g.workers {
+		if g.pending[i] { // nobody could wait for it
+			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours, At: time.Now(), Note: "its guardian was killed"})
+		}
+	}
+	if up != nil {
+		up <- errors.New("the guardian ended before the workers started")
+	}
+	g.tells.Wait()
+	g.finish()
+	g.guardian.Wait() // not before: its pid is the number of the session that takeOver searches
+	g.cgroup.remove()
+	close(g.exits)
+	close(g.done)
+}
+
+// takeOver kills what a guardian that ended too early left. Workers die with
+// it; what they started is found by the session, by the mark, or as a worker's
+// descendant. It ends only when nothing is left.
+func (g *Group) takeOver() {
+	g.guardian.Kill() // it may just have closed the socket
+	workers := make(map[int]uint64, len(g.workers))
+	for _, w := range g.workers {
+		workers[w.PID] = w.Start
+	}
+	known := make(map[int]uint64) // processes that were ours once, by start time
+	until(context.Background(), func() []process {
+		all, err := processes()
+		if err != nil {
+			return nil
+		}
+		g.cgroup.kill()
+		left := living(below(all, func(p process) bool {
+			is := func(of map[int]uint64) bool { start, ok := of[p.pid]; return ok && start == p.start }
+			return p.pid != g.guardian.Pid &&
+				(is(workers) || is(known) || p.session == g.guardian.Pid || p.environ(workerMark) == g.mark)
+		}))
+		for _, p := range left {
+			known[p.pid] = p.start
+			p.signal(syscall.SIGKILL)
+		}
+		if len(left) == 0 && g.cgroup.populated() {
+			left = append(left, process{})
+		}
+		return left
+	})
+}
+
+// finish ends the pumps and hangs up, which is what the guardian ends by.
+func (g *Group) finish() {
+	for _, pumps := range g.pumps {
+		for _, p := range pumps {
+			p.finish()
+		}
+	}
+	if g.conn != nil {
+		g.conn.Close()
+	}
+}
+
+// tell reports the end of a worker once what it wrote is in its log.
+func (g *Group) tell(e Exit) {
+	delete(g.pending, e.LocalRank)
+	e.Rank = g.spec.Ranks[e.LocalRank]
+	if e.Signal == "SIGKILL" && !e.Ours && e.Note == "" {
+		if n := oomKills(g.countsMemory()); n > g.oomKills {
+			g.oomKills = n
+			e.Note = "killed by the kernel: out of memory"
+		}
+	}
+	g.tells.Go(func() {
+		for _, p := range g.pumps[e.LocalRank] { // stderr is the last
+			e.Tail = lastLines(p.settle(), tailLines)
+		}
+		g.exits <- e
+	})
+}
+
+func (g *Group) answer(text string) {
+	var err error
+	if text != "" {
+		err = errors.New(text)
+	}
+	select {
+	case g.asked <- err:
+	default: // nobody waited for the one before
+	}
+}
+
+// countsMemory is the cgroup whose memory.events hold for the workers.
+func (g *Group) countsMemory() string {
+	if g.cgroup != "" {
+		return string(g.cgroup)
+	}
+	return ownCgroup()
+}
+
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("SIG%d", int(s)) // real-time
+}
+
+func decode(r exitReport) Exit {
+	e := Exit{LocalRank: r.Worker, Ours: r.Ours, At: r.At}
+	switch status := syscall.WaitStatus(r.Status); {
+	case status.Signaled():
+		e.Signal = signalName(status.Signal())
+		e.Code = 128 + int(status.Signal())
+		if status.CoreDump() {
+			e.Note = "core dumped"
+		}
+	default:
+		e.Code = status.ExitStatus()
+	}
+	return e
+}
+
+// startError says in the words of exec why a worker did not start. ENOENT is
+// also what a missing directory and a missing interpreter give.
+func (g *Group) startError(f failed) error {
+	path, errno := g.spec.Argv[0], syscall.Errno(f.Errno)
+	if f.Errno == 0 {
+		return errors.New(f.Text)
+	}
+	if _, err := os.Stat(g.spec.Dir); g.spec.Dir != "" && err != nil {
+		return fmt.Errorf("enter directory: %w", err)
+	}
+	switch errno {
+	case syscall.ENOENT, syscall.ENOTDIR:
+		if info, err := os.Stat(g.absolute(path)); err == nil && info.Mode().IsRegular() {
+			return fmt.Errorf("%w: %s: the interpreter that it names is not there", ErrNotExecutable, path)
+		}
+		return fmt.Errorf("%w: %s", ErrNotFound, path)
+	case syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.EISDIR, syscall.ELIBBAD, syscall.ETXTBSY:
+		return fmt.Errorf("%w: %s: %w", ErrNotExecutable, path, errno)
+	case syscall.E2BIG:
+		return fmt.Errorf("arguments and environment are too long for the kernel: %w", errno)
+	}
+	return &fs.PathError{Op: "exec", Path: path, Err: errno}
+}

@@ -1,0 +1,299 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Why a worker could not be started.
+var (
+	ErrNotFound      = errors.New("program not found")
+	ErrNotExecutable = errors.New("program not executable")
+)
+
+// Spec is one group: all workers of one generation on this node. Local rank i
+// is worker i.
+type Spec struct {
+	Mark       Mark // of the agent's state directory
+	Node       string
+	Generation uint64
+	Ranks      []int // by local rank
+	WorldSize  int
+
+	Argv   []string   // Argv[0] is the file to execute: it is not looked up
+	Env    [][]string // the whole environment, by local rank
+	Dir    string
+	RunDir string // of the generation: gets a directory by local rank, and the drain file
+
+	Logs     *Logs
+	Guardian []string // a command that calls Guard
+	NoCgroup bool
+}
+
+// DrainFile is the path that workers may watch for a Drain.
+func (s Spec) DrainFile() string { return filepath.Join(s.RunDir, "drain") }
+
+// Drain asks workers to save and to end.
+type Drain struct {
+	Reason       string  `json:"reason"`
+	GraceSeconds float64 `json:"grace_seconds"`
+}
+
+// Group is the processes of one generation: workers and all that they
+// started. Its methods may be called at any time, by anyone, more than once.
+type Group struct {
+	spec     Spec
+	mark     string // of this group
+	cgroup   cgroup
+	guardian *os.Process
+	conn     *os.File // to the guardian
+	pumps    [][]*pump
+	oomKills int // seen so far; -1 where nobody counts
+
+	sending sync.Mutex  // orders
+	ending  atomic.Bool // workers were asked or told to end
+	up      chan error  // the outcome of the start
+	asked   chan error  // answers to Ask
+	killing chan struct{}
+	exits   chan Exit
+	done    chan struct{}
+
+	// Owned by follow.
+	workers []started
+	pending map[int]bool // not yet reported in exits
+	tells   sync.WaitGroup
+}
+
+// Start starts a group, or nothing. It fails with ErrNotFound or
+// ErrNotExecutable where exec says so.
+func Start(ctx context.Context, s Spec) (*Group, error) {
+	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) || len(s.Guardian) == 0 {
+		return nil, fmt.Errorf("start workers: %w: program, ranks or guardian missing", os.ErrInvalid)
+	}
+	for i := range s.Env {
+		if err := os.MkdirAll(filepath.Join(s.RunDir, strconv.Itoa(i)), 0o700); err != nil {
+			return nil, fmt.Errorf("make run directory: %w", err)
+		}
+	}
+	if err := os.Remove(s.DrainFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove old drain file: %w", err)
+	}
+
+	var id [6]byte
+	rand.Read(id[:])
+	g := &Group{
+		spec:    s,
+		mark:    string(s.Mark) + "/" + hex.EncodeToString(id[:]),
+		up:      make(chan error, 1),
+		asked:   make(chan error, 1),
+		killing: make(chan struct{}),
+		exits:   make(chan Exit, len(s.Env)),
+		done:    make(chan struct{}),
+		pending: make(map[int]bool),
+	}
+	if !s.NoCgroup {
+		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + hex.EncodeToString(id[:]))
+	}
+	g.oomKills = oomKills(g.countsMemory())
+
+	start, err := g.launch()
+	if err != nil {
+		g.cgroup.remove()
+		return nil, err
+	}
+	stopWaiting := context.AfterFunc(ctx, func() { g.guardian.Kill() })
+	g.send(order{Start: start}) // a failure is seen by follow
+	go g.follow()
+	err = <-g.up
+	if !stopWaiting() && err == nil { // ctx ended just now, the guardian with it
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		<-g.done
+		return nil, fmt.Errorf("start workers of generation %d: %w", s.Generation, err)
+	}
+	return g, nil
+}
+
+// launch starts the guardian and the pumps.
+func (g *Group) launch() (_ *startOrder, err error) {
+	var theirs []*os.File // handed to the guardian, not kept
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+		if err != nil {
+			g.finish()
+		}
+	}()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for the guardian: %w", err)
+	}
+	unix.SetNonblock(pair[0], true) // so that reading it costs no thread
+	g.conn = os.NewFile(uintptr(pair[0]), "guardian")
+	theirs = append(theirs, os.NewFile(uintptr(pair[1]), "agent"))
+
+	start := &startOrder{
+		Argv: g.spec.Argv, Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Cgroup: string(g.cgroup),
+	}
+	pass := []*os.File{theirs[0]}
+	give := func(f *os.File) int { // its number in the guardian
+		pass = append(pass, f)
+		return wireFD + len(pass) - 1
+	}
+	for i, env := range g.spec.Env {
+		w := workerOrder{Env: withMark(env, g.mark)}
+		header := Header{Generation: g.spec.Generation, Rank: g.spec.Ranks[i], WorldSize: g.spec.WorldSize, Node: g.spec.Node}
+		pumps := g.spec.Logs.pumps(i, header)
+		g.pumps = append(g.pumps, pumps)
+		for _, p := range pumps {
+			write, err := p.open()
+			if err != nil {
+				return nil, fmt.Errorf("make a pipe for worker %d: %w", i, err)
+			}
+			theirs = append(theirs, write)
+			fd := give(write)
+			if p.of&Out != 0 {
+				w.Out = fd
+			}
+			if p.of&Err != 0 {
+				w.Err = fd
+			}
+			start.Streams = append(start.Streams, streamOrder{Read: give(p.read), Log: p.log.path})
+		}
+		start.Workers = append(start.Workers, w)
+	}
+
+	cmd := exec.Command(g.spec.Guardian[0])
+	cmd.Args = g.spec.Guardian
+	cmd.Dir = "/"
+	cmd.Env = []string{guardianMark + "=" + g.mark}
+	cmd.ExtraFiles = pass
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the guardian: %w", err)
+	}
+	g.guardian = cmd.Process
+	for _, pumps := range g.pumps {
+		for _, p := range pumps {
+			p.start()
+		}
+	}
+	return start, nil
+}
+
+func withMark(env []string, mark string) []string {
+	marked := make([]string, 0, len(env)+1)
+	for _, e := range env {
+		if !strings.HasPrefix(e, workerMark+"=") {
+			marked = append(marked, e)
+		}
+	}
+	return append(marked, workerMark+"="+mark)
+}
+
+func (g *Group) send(o order) error {
+	g.sending.Lock()
+	defer g.sending.Unlock()
+	return json.NewEncoder(g.conn).Encode(o)
+}
+
+// Exits carries one Exit per worker, when it is known to be gone, and is then
+// closed. It never blocks the group.
+func (g *Group) Exits() <-chan Exit { return g.exits }
+
+// Done is closed when the group is empty, workers and all that they started,
+// and its output is in the logs.
+func (g *Group) Done() <-chan struct{} { return g.done }
+
+// PIDs are the processes of the workers, by local rank.
+func (g *Group) PIDs() []int {
+	pids := make([]int, len(g.workers))
+	for i, w := range g.workers {
+		pids[i] = w.PID
+	}
+	return pids
+}
+
+// Ask is the beginning of a planned end: it writes the drain file, then sends
+// SIGTERM to the process of each worker that catches it, to the process group
+// of one that does not handle it, and to nobody if it is ignored. Follow it
+// with Stop and the grace: Stop sends no second SIGTERM to who was asked, and
+// is through as soon as the workers are.
+func (g *Group) Ask(ctx context.Context, d Drain) error {
+	g.ending.Store(true)
+	if err := g.send(order{Ask: &d}); err != nil && !g.isDone() {
+		return fmt.Errorf("ask workers to save: %w", err)
+	}
+	select {
+	case err := <-g.asked:
+		if err != nil {
+			return fmt.Errorf("ask workers to save: %w", err)
+		}
+		return nil
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ask workers to save: %w", context.Cause(ctx))
+	}
+}
+
+// Stop ends the group: SIGTERM to all of it unless it was asked, then, when
+// the workers have ended or the grace is over, SIGKILL to what is left, until
+// nothing is. It returns nil only when the group is empty and otherwise not
+// before ctx ends; the killing goes on even then. The shortest grace holds.
+func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
+	g.ending.Store(true)
+	g.guardian.Signal(syscall.SIGCONT) // it may have been frozen
+	g.send(order{Stop: &stopOrder{Grace: grace}})
+	killing := g.killing
+	hung := time.NewTimer(grace + hangLimit)
+	defer hung.Stop()
+	for {
+		select {
+		case <-g.done:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("stop workers of generation %d: %w", g.spec.Generation, context.Cause(ctx))
+		case <-killing: // it does what can be done
+			killing = nil
+			hung.Stop()
+		case <-hung.C:
+			g.guardian.Kill() // workers die with it, and follow kills the rest
+		}
+	}
+}
+
+func (g *Group) isDone() bool {
+	select {
+	case <-g.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// absolute is where exec looks for a path: relative ones begin in Dir.
+func (g *Group) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(g.spec.Dir, path)
+}

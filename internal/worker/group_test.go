@@ -1,0 +1,231 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestExitsAreDecoded(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 4, `case $i in
+0) echo fine;;
+1) echo trouble >&2; exit 3;;
+2) kill -9 $$;;
+3) kill -SEGV $$;;
+esac`)
+	s.Ranks = []int{10, 11, 12, 13}
+	g := begin(t, s)
+	exits := exitsOf(t, g)
+	<-g.Done() // by itself: nothing is left
+	for i, want := range []Exit{
+		{Code: 0, Tail: []byte("fine\n")}, {Code: 3, Tail: []byte("trouble\n")},
+		{Code: 137, Signal: "SIGKILL"}, {Code: 139, Signal: "SIGSEGV"},
+	} {
+		got := exits[i]
+		if got.Code != want.Code || got.Signal != want.Signal || got.Ours || got.Rank != 10+i ||
+			string(got.Tail) != string(want.Tail) || time.Since(got.At) > time.Hour {
+			t.Errorf("worker %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if _, open := <-g.Exits(); open {
+		t.Error("more exits than workers")
+	}
+}
+
+func TestWorkerSurroundings(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 2, `cat; pwd -P; umask; ls /proc/self/fd | tr '\n' ' '; grep -E 'SigBlk|SigIgn' /proc/self/status
+ps -o pgid= -p $$ | tr -d ' '; echo $$; test -d "$(dirname $drain)/$i" && echo dir`)
+	s.Dir, _ = filepath.EvalSymlinks(s.Dir)
+	old := syscall.Umask(0o027)
+	syscall.Umask(old)
+	g := begin(t, s)
+	exitsOf(t, g)
+	lines := strings.Split(body(read(t, s.Logs.Path(1))), "\n")
+	if len(lines) < 8 {
+		t.Fatalf("%q", lines)
+	}
+	if lines[0] != s.Dir {
+		t.Errorf("directory %q, want %q", lines[0], s.Dir)
+	}
+	if lines[2] != "0 1 2 3 SigBlk:\t0000000000000000" { // 3 is that of ls itself
+		t.Errorf("descriptors and blocked signals: %q", lines[2])
+	}
+	if lines[3] != "SigIgn:\t0000000000000000" {
+		t.Errorf("ignored signals: %q", lines[3])
+	}
+	if lines[4] != lines[5] {
+		t.Errorf("process group %s of worker %s", lines[4], lines[5])
+	}
+	if lines[6] != "dir" {
+		t.Error("no run directory")
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 2, "")
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(s.Dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		program, dir string
+		want         error
+	}{
+		"missing":             {"/nowhere/train", s.Dir, ErrNotFound},
+		"below a file":        {write("file", "", 0o700) + "/train", s.Dir, ErrNotFound},
+		"not executable":      {write("plain", "#!/bin/sh\n", 0o600), s.Dir, ErrNotExecutable},
+		"a directory":         {s.Dir, s.Dir, ErrNotExecutable},
+		"no format":           {write("text", "hello", 0o700), s.Dir, ErrNotExecutable},
+		"missing interpreter": {write("script", "#!/nowhere/python\n", 0o700), s.Dir, ErrNotExecutable},
+		"relative":            {"./script", s.Dir, ErrNotExecutable},
+		"missing directory":   {"/bin/sh", "/nowhere", os.ErrNotExist},
+	} {
+		s := s
+		s.Argv, s.Dir = []string{c.program}, c.dir
+		g, err := Start(t.Context(), s)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if err == nil {
+			g.Stop(deadline(t), 0)
+		}
+	}
+	if left := marked(string(s.Mark)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A worker that was started beside one that could not be is gone when Start
+// has failed.
+func TestStartIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 2, "exec sleep 1000")
+	s.Env[1] = append(s.Env[1], "huge="+strings.Repeat("x", 200_000)) // E2BIG
+	if _, err := Start(t.Context(), s); !errors.Is(err, syscall.E2BIG) {
+		t.Fatal(err)
+	}
+	all, _ := processes()
+	for _, p := range all {
+		if strings.HasPrefix(p.environ(workerMark), string(s.Mark)) {
+			t.Errorf("process %d is left", p.pid)
+		}
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, "exec sleep 1000")
+	s.Guardian = []string{"/bin/sleep", "1000"} // one that never answers
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("changed my mind")
+	go cancel(why)
+	if _, err := Start(ctx, s); err == nil {
+		t.Fatal("started")
+	}
+}
+
+func TestStopTakesEverything(t *testing.T) {
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 2, `trap '' TERM`+family)
+		s.NoCgroup = noCgroup
+		g := begin(t, s)
+		all := members(t, g.guardian.Pid, 1+2*familySize)
+		var stops sync.WaitGroup
+		for range 5 {
+			stops.Go(func() {
+				if err := g.Stop(deadline(t), 50*time.Millisecond); err != nil {
+					t.Error(err)
+				}
+				for _, p := range all { // nil means empty, at once
+					if now, ok := lookup(p.pid); ok && now.start == p.start {
+						t.Errorf("process %d outlived Stop", p.pid)
+					}
+				}
+			})
+		}
+		stops.Wait()
+		for i, e := range exitsOf(t, g) {
+			if !e.Ours || e.Signal != "SIGKILL" || e.Code != 137 {
+				t.Errorf("worker %d: %+v", i, e)
+			}
+		}
+		if g.cgroup != "" {
+			if _, err := os.Stat(string(g.cgroup)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("cgroup is left: %v", err)
+			}
+		}
+		if err := g.Stop(deadline(t), time.Hour); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStopIsGentleFirst(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `trap 'echo bye; exit 7' TERM; echo up; sleep 1000 & wait`)
+	g := begin(t, s)
+	said(t, s.Logs, 0, "up")
+	if err := g.Stop(deadline(t), time.Hour); err != nil { // the grace ends with the workers
+		t.Fatal(err)
+	}
+	e := exitsOf(t, g)[0]
+	if e.Code != 7 || !e.Ours || !strings.HasSuffix(string(e.Tail), "bye\n") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestShortestGraceHolds(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `trap '' TERM; echo up; while :; do sleep 1000; done`)
+	g := begin(t, s)
+	said(t, s.Logs, 0, "up")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.Stop(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v: stopped without being empty", err)
+	}
+	if err := g.Stop(deadline(t), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a worker leaves behind by itself is not gone until Stop.
+func TestDoneWaitsForGrandchildren(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `setsid sleep 1000 & echo up`)
+	g := begin(t, s)
+	if e := exitsOf(t, g)[0]; e.Code != 0 || e.Ours {
+		t.Fatalf("%+v", e)
+	}
+	if g.isDone() {
+		t.Fatal("done with a process left")
+	}
+	if err := g.Stop(deadline(t), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFrozenWorkerDies(t *testing.T) {
+	both(t, func(t *testing.T, noCgroup bool) {
+		s := shell(t, 1, `echo up; exec sleep 1000`)
+		s.NoCgroup = noCgroup
+		g := begin(t, s)
+		said(t, s.Logs, 0, "up")
+		signalPID(t, g.PIDs()[0], syscall.SIGSTOP)
+		if err := g.Stop(deadline(t), 20*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"encoding/json"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Guard is the guardian of one group: the body of the hidden command that
+// Spec.Guardian names. It returns the exit status of the process.
+//
+// It is the parent of the workers and, as a subreaper, of everything that they
+// leave behind. It lives until the agent hangs up and nothing is left; if the
+// agent hangs up first, it kills at once.
+func Guard() int {
+	// Workers die with the thread that started them, so there is one, and it
+	// is never given back.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 1
+	}
+	os.WriteFile("/proc/self/comm", []byte("guardian"), 0)
+
+	// Caught and thrown away, not ignored: an ignored signal would stay so in
+	// the workers.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	child := make(chan os.Signal, 1)
+	signal.Notify(child, syscall.SIGCHLD)
+
+	conn := os.NewFile(wireFD, "agent")
+	if conn == nil {
+		return 1
+	}
+	in := json.NewDecoder(conn)
+	var first order
+	if err := in.Decode(&first); err != nil || first.Start == nil {
+		return 1
+	}
+	keepOnly(first.Start)
+
+	g := &guardian{out: json.NewEncoder(conn), spec: first.Start}
+	g.start()
+	g.run(child, receive(in))
+	g.drain()
+	cgroup(g.spec.Cgroup).remove()
+	return 0
+}
+
+// keepOnly closes what the agent inherited without wanting it (a shell's lock
+// or pipe would live as long as the workers), and keeps the rest from them.
+func keepOnly(s *startOrder) {
+	ours := []int{wireFD}
+	for _, w := range s.Workers {
+		ours = append(ours, w.Out, w.Err)
+	}
+	for _, st := range s.Streams {
+		ours = append(ours, st.Read)
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < wireFD {
+			continue
+		}
+		if slices.Contains(ours, fd) {
+			syscall.CloseOnExec(fd)
+			continue
+		}
+		// What this process opened itself is close-on-exec; what it was given is not.
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			syscall.Close(fd)
+		}
+	}
+}
+
+// receive hands on the agent's orders. The channel is closed at end of file.
+func receive(in *json.Decoder) <-chan order {
+	orders := make(chan order)
+	go func() {
+		defer close(orders)
+		for {
+			var o order
+			if in.Decode(&o) != nil {
+				return
+			}
+			orders <- o
+		}
+	}()
+	return orders
+}
+
+// drain writes what the agent left in the pipes into the logs: nothing, unless
+// it was killed.
+func (g *guardian) drain() {
+	for _, s := range g.spec.Streams {
+		syscall.SetNonblock(s.Read, true)
+		drainPipe(s.Read, s.Log)
+	}
+}
+
+func drainPipe(fd int, path string) {
+	var log *os.File
+	buf := make([]byte, chunk)
+	for {
+		n, err := syscall.Read(fd, buf)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			break
+		}
+		if log == nil {
+			if log, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+				return
+			}
+			defer log.Close()
+		}
+		if _, err := log.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// writeDrain puts the drain file in place whole: it is being polled.
+func writeDrain(path string, d Drain) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(filepath.Dir(path), ".drain")
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}

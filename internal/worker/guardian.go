@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// guardian is owned by the goroutine of Guard.
+type guardian struct {
+	out     *json.Encoder
+	spec    *startOrder
+	workers []child
+
+	asked    bool      // workers were asked to save
+	stopping bool      // SIGTERM was sent, or they were asked; deadline holds
+	deadline time.Time // of the grace
+	killing  bool      // SIGKILL to everything until nothing is left
+	empty    bool      // nothing is left
+	orphan   bool      // the agent is gone
+}
+
+type child struct {
+	pid   int
+	alone bool // it catches or ignores SIGTERM, so its own end is the end of its grace
+	ended bool
+}
+
+// start starts the workers, and says so. If one cannot be started the others
+// are killed.
+func (g *guardian) start() {
+	cg := -1
+	if g.spec.Cgroup != "" {
+		if fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0); err == nil {
+			cg = fd
+			defer syscall.Close(cg)
+		}
+	}
+	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		g.fail(0, err)
+		return
+	}
+	defer syscall.Close(null)
+
+	up := make([]started, 0, len(g.spec.Workers))
+	for i, w := range g.spec.Workers {
+		pid, err := g.spawn(w, null, cg)
+		if err != nil {
+			g.fail(i, err)
+			break
+		}
+		g.workers = append(g.workers, child{pid: pid})
+		p, _ := lookup(pid)
+		up = append(up, started{PID: pid, Start: p.start})
+	}
+	for _, w := range g.spec.Workers { // the workers have their own now: their end is to be seen
+		syscall.Close(w.Out)
+		if w.Err != w.Out {
+			syscall.Close(w.Err)
+		}
+	}
+	if !g.killing {
+		g.out.Encode(report{Started: up})
+	}
+}
+
+func (g *guardian) fail(worker int, err error) {
+	f := failed{Worker: worker, Text: err.Error()}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		f.Errno = int(errno)
+	}
+	g.out.Encode(report{Failed: &f})
+	g.killing = true
+}
+
+// spawn starts one worker, inside the cgroup if that can be done: whether a
+// kernel or a container forbids it is known only by trying.
+func (g *guardian) spawn(w workerOrder, null, cg int) (int, error) {
+	attr := &syscall.ProcAttr{
+		Dir:   g.spec.Dir,
+		Env:   w.Env,
+		Files: []uintptr{uintptr(null), uintptr(w.Out), uintptr(w.Err)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0, CgroupFD: cg},
+	}
+	pid, err := syscall.ForkExec(g.spec.Argv[0], g.spec.Argv, attr)
+	if err != nil && cg >= 0 {
+		attr.Sys.UseCgroupFD = false
+		pid, err = syscall.ForkExec(g.spec.Argv[0], g.spec.Argv, attr)
+	}
+	return pid, err
+}
+
+// run reaps, obeys and kills until the group is empty and the agent has hung
+// up.
+func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
+	again := 2 * time.Millisecond // until the next round of kills; D state ends when it ends
+	for {
+		g.reap()
+		if g.empty && g.orphan {
+			return
+		}
+		var timer <-chan time.Time
+		switch {
+		case g.empty:
+		case g.killing:
+			g.kill()
+			timer = time.After(again)
+			again = min(2*again, 100*time.Millisecond)
+		case g.stopping && (g.through() || !time.Now().Before(g.deadline)):
+			g.killing = true
+			g.out.Encode(report{Killing: true})
+			continue
+		case g.stopping: // the end of a grandchild is told to its parent, not to us
+			timer = time.After(min(time.Until(g.deadline), 50*time.Millisecond))
+		}
+		select {
+		case <-childEnded:
+		case <-timer:
+		case o, ok := <-orders:
+			if !ok {
+				orders, g.orphan, g.killing = nil, true, true
+				continue
+			}
+			g.reap() // who ended before the order ended by itself
+			g.obey(o)
+		}
+	}
+}
+
+func (g *guardian) obey(o order) {
+	switch {
+	case g.empty || g.killing:
+		if o.Ask != nil {
+			g.out.Encode(report{Asked: new(string)})
+		}
+	case o.Ask != nil:
+		g.ask(*o.Ask)
+	case o.Stop != nil:
+		g.stop(o.Stop.Grace)
+	}
+}
+
+// ask tells workers that a save is wanted: by the drain file, then by SIGTERM
+// to a worker that catches it, alone, so that its helpers live while it saves;
+// to the whole process group of one that would just die; to nobody if it is
+// ignored, which is how a worker says that it looks at the file only.
+func (g *guardian) ask(d Drain) {
+	text := ""
+	if err := writeDrain(g.spec.Drain, d); err != nil {
+		text = err.Error()
+	}
+	g.asked = true
+	for i := range g.workers {
+		w := &g.workers[i]
+		if w.ended {
+			continue
+		}
+		switch handles(w.pid, syscall.SIGTERM) {
+		case caught:
+			w.alone = true
+			syscall.Kill(w.pid, syscall.SIGTERM)
+		case ignored:
+			w.alone = true
+		case byDefault:
+			w.alone = false
+			syscall.Kill(-w.pid, syscall.SIGTERM)
+		}
+	}
+	g.out.Encode(report{Asked: &text})
+}
+
+// stop starts the grace or shortens it. Workers that were asked have had their
+// SIGTERM: a second would break off the save.
+func (g *guardian) stop(grace time.Duration) {
+	deadline := time.Now().Add(grace)
+	if !g.stopping || deadline.Before(g.deadline) {
+		g.deadline = deadline
+	}
+	if !g.stopping && !g.asked && grace > 0 {
+		for _, p := range g.descendants() {
+			p.signal(syscall.SIGTERM)
+		}
+	}
+	g.stopping = true
+}
+
+// through reports whether the workers have made use of their grace: each has
+// ended, and with one that was signalled as a group, the group.
+func (g *guardian) through() bool {
+	groups := make(map[int]bool)
+	for _, w := range g.workers {
+		if !w.ended {
+			return false
+		}
+		groups[w.pid] = !w.alone
+	}
+	return !slices.ContainsFunc(g.descendants(), func(p process) bool { return groups[p.pgrp] && !p.gone() })
+}
+
+// kill is one round: what forks meanwhile is met in the next.
+func (g *guardian) kill() {
+	cgroup(g.spec.Cgroup).kill()
+	for _, w := range g.workers {
+		if !w.ended { // not reaped, so pid and group are still its own
+			syscall.Kill(-w.pid, syscall.SIGKILL)
+			syscall.Kill(w.pid, syscall.SIGKILL)
+		}
+	}
+	for _, p := range g.descendants() {
+		p.signal(syscall.SIGKILL)
+	}
+	if g.orphan { // what was started for us by somebody else, as at(1) does
+		for _, p := range marked(g.spec.Mark) {
+			p.signal(syscall.SIGKILL)
+		}
+	}
+}
+
+func (g *guardian) descendants() []process {
+	all, err := processes()
+	if err != nil {
+		return nil // no /proc: SIGKILL to the process groups must do, and orphans come to us
+	}
+	self := os.Getpid()
+	return below(all, func(p process) bool { return p.ppid == self })
+}
+
+// reap collects the dead and reports the workers among them. No child at all
+// means that nothing descends from us any more.
+func (g *guardian) reap() {
+	for !g.empty {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WALL, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.ECHILD:
+			g.empty = !g.orphan || len(marked(g.spec.Mark)) == 0
+			if g.empty {
+				g.out.Encode(report{Empty: true})
+			}
+			return
+		case err != nil || pid <= 0:
+			return
+		}
+		i := slices.IndexFunc(g.workers, func(w child) bool { return w.pid == pid && !w.ended })
+		if i < 0 {
+			continue
+		}
+		g.workers[i].ended = true
+		g.out.Encode(report{Exit: &exitReport{
+			Worker: i,
+			Status: uint32(status),
+			Ours:   g.asked || g.stopping || g.killing,
+			At:     time.Now(),
+		}})
+	}
+}

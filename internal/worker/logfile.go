@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// chunk is how much is moved at once, and the size of the pipes.
+const chunk = 256 << 10
+
+// logFile is the log of one worker. Whatever happens to the file, its users
+// get rid of their bytes: what cannot be written is counted, and the file says
+// so where it goes on.
+type logFile struct {
+	path   string
+	rotate int64
+	keep   int
+	notice func(string)
+
+	mu      sync.Mutex // everything below
+	f       *os.File   // nil: to be opened
+	next    int        // number of the next rotated file
+	limit   int64      // size from which to rotate
+	dropped int64      // bytes not written since the last that were
+	buf     []byte
+}
+
+func newLogFile(path string, rotate int64, keep int, notice func(string)) *logFile {
+	return &logFile{path: path, rotate: rotate, keep: keep, notice: notice, next: lastRotated(path) + 1}
+}
+
+// lastRotated finds the highest N of path.N.
+func lastRotated(path string) int {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return 0
+	}
+	last := 0
+	for _, e := range entries {
+		if number, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+"."); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				last = max(last, n)
+			}
+		}
+	}
+	return last
+}
+
+// begin writes a line of our own, at the beginning of a line.
+func (l *logFile) begin(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if size, err := l.ready(); err == nil && size > 0 && !l.endsLine(size) {
+		line = "\n" + line
+	}
+	l.write([]byte(line))
+}
+
+// take moves what is in the pipe, up to a chunk, to the end of the file. It
+// returns the number of bytes taken out of the pipe, 0 at its end, and the last
+// of them, at most want. EAGAIN: the pipe is empty.
+func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n, last, err = l.splice(pipe, want); err == nil || err == syscall.EAGAIN {
+		return n, last, err
+	}
+	// The file takes nothing, or its file system knows no splice.
+	if l.buf == nil {
+		l.buf = make([]byte, chunk)
+	}
+	for {
+		if n, err = syscall.Read(pipe, l.buf); err != syscall.EINTR {
+			break
+		}
+	}
+	if err != nil || n <= 0 {
+		return max(n, 0), nil, err
+	}
+	l.write(l.buf[:n])
+	l.turn(l.buf[n-1] == '\n')
+	return n, append([]byte(nil), l.buf[max(0, n-want):n]...), nil
+}
+
+// splice is take without a moment at which bytes are in neither pipe nor file.
+// The offset is asked for each time, so that others may truncate the file;
+// O_APPEND cannot be spliced to.
+func (l *logFile) splice(pipe, want int) (int, []byte, error) {
+	if l.dropped > 0 { // write says first what is missing
+		return 0, nil, syscall.ENOSPC
+	}
+	size, err := l.ready()
+	if err != nil {
+		return 0, nil, err
+	}
+	var moved int64
+	for {
+		at := size
+		moved, err = unix.Splice(pipe, nil, int(l.f.Fd()), &at, chunk, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	if err != nil || moved == 0 {
+		return 0, nil, err
+	}
+	last := make([]byte, min(int64(want), moved))
+	if _, err := l.f.ReadAt(last, size+moved-int64(len(last))); err != nil {
+		last = nil
+	}
+	l.turn(len(last) > 0 && last[len(last)-1] == '\n')
+	return int(moved), last, nil
+}
+
+// ready opens the file if it must be, also when somebody removed it, and
+// returns its size.
+func (l *logFile) ready() (int64, error) {
+	for range 2 {
+		if l.f == nil {
+			f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				return 0, err
+			}
+			l.f, l.limit = f, l.rotate
+		}
+		var st syscall.Stat_t
+		if err := syscall.Fstat(int(l.f.Fd()), &st); err != nil {
+			return 0, err
+		}
+		if st.Nlink > 0 {
+			return st.Size, nil
+		}
+		l.close1()
+	}
+	return 0, fs.ErrNotExist
+}
+
+func (l *logFile) endsLine(size int64) bool {
+	var b [1]byte
+	_, err := l.f.ReadAt(b[:], size-1)
+	return err != nil || b[0] == '\n'
+}
+
+// write appends p whole or, if that cannot be, not at all, and counts it.
+func (l *logFile) write(p []byte) {
+	size, err := l.ready()
+	if err == nil {
+		data := p
+		if l.dropped > 0 {
+			data = append([]byte(nil), l.gap(size)...)
+			data = append(data, p...)
+		}
+		if _, err = l.f.WriteAt(data, size); err == nil {
+			if l.dropped > 0 {
+				l.notice(fmt.Sprintf("%s is written again; %d bytes are missing", l.path, l.dropped))
+			}
+			l.dropped = 0
+			return
+		}
+		l.f.Truncate(size)
+	}
+	if l.dropped == 0 {
+		l.notice(fmt.Sprintf("cannot write %s: %v; workers go on, their output is dropped", l.path, err))
+	}
+	l.dropped += int64(len(p))
+}
+
+func (l *logFile) gap(size int64) string {
+	line := fmt.Sprintf("---- elastic: %d bytes are missing here, they could not be written, %s ----\n", l.dropped, stamp(time.Now()))
+	if size > 0 && !l.endsLine(size) {
+		line = "\n" + line
+	}
+	return line
+}
+
+// turn rotates a file that is large enough, at the end of a line; a line that
+// is as long again is cut. Rotated files keep their number: 1 is the oldest.
+func (l *logFile) turn(lineEnd bool) {
+	size, err := l.ready()
+	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate) {
+		return
+	}
+	if err := os.Rename(l.path, l.rotated(l.next)); err != nil {
+		l.notice(fmt.Sprintf("cannot rotate %s: %v", l.path, err))
+		l.limit = size + l.rotate
+		return
+	}
+	l.close1()
+	if l.keep > 0 && l.next > l.keep {
+		os.Remove(l.rotated(l.next - l.keep))
+	}
+	l.next++
+}
+
+func (l *logFile) rotated(n int) string { return l.path + "." + strconv.Itoa(n) }
+
+func (l *logFile) close1() {
+	l.f.Close()
+	l.f = nil
+}
+
+func (l *logFile) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f != nil {
+		l.close1()
+	}
+}

@@ -1,0 +1,200 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// LogOptions says where the output of workers goes.
+type LogOptions struct {
+	Dir    string // used as it is by the first agent that locks it
+	Node   string // names the directory inside it for the others
+	Rotate int64  // size from which a log is rotated; 0: 256 MiB
+	Keep   int    // rotated files kept of each worker; 0: all
+
+	Console io.Writer               // nil: none
+	Show    func(localRank int) Std // what goes there too; nil: nothing
+
+	// Notice is told, in a sentence, what the user should know: bytes that
+	// could not be written or shown. It must not block. nil: nobody.
+	Notice func(string)
+}
+
+const defaultRotate = 256 << 20
+
+// Logs are the log files of an agent's workers, by local rank, and the copy on
+// its console. They outlive generations; there is one per agent.
+type Logs struct {
+	dir     string
+	lock    *os.File // the directory itself: nothing else lies in it
+	o       LogOptions
+	console *console // nil: none
+
+	mu    sync.Mutex
+	files map[int]*logFile // by local rank
+}
+
+// OpenLogs locks a log directory for this agent, and makes it if need be.
+func OpenLogs(o LogOptions) (*Logs, error) {
+	if o.Rotate <= 0 {
+		o.Rotate = defaultRotate
+	}
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	if o.Show == nil {
+		o.Show = func(int) Std { return None }
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find log directory: %w", err)
+	}
+	l := &Logs{o: o, files: make(map[int]*logFile)}
+	for try := 1; l.lock == nil; try++ { // another agent of this node name, of another job, may be here too
+		l.dir = dir
+		switch {
+		case try == 2:
+			l.dir = filepath.Join(dir, o.Node)
+		case try > 2:
+			l.dir = filepath.Join(dir, fmt.Sprintf("%s-%d", o.Node, try-1))
+		}
+		l.lock, err = lockDir(l.dir)
+		if errors.Is(err, errors.ErrUnsupported) && try == 1 {
+			l.lock.Close() // where nobody can lock, nobody is the first
+			l.lock = nil
+			continue
+		}
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, fmt.Errorf("open log directory: %w", err)
+		}
+	}
+	if o.Console != nil {
+		l.console = newConsole(o.Console, o.Notice)
+	}
+	return l, nil
+}
+
+// lockDir makes and locks dir; nil if another agent has it. The lock is one of
+// the kernel, and goes with the agent whichever way it ends. With
+// errors.ErrUnsupported dir is there but knows no locks, as on NFS.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return nil, &fs.PathError{Op: "write", Path: dir, Err: err}
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
+	case nil:
+		return f, nil
+	case syscall.EWOULDBLOCK:
+		f.Close()
+		return nil, nil
+	case syscall.EBADF, syscall.ENOLCK, syscall.ENOSYS, syscall.EOPNOTSUPP:
+		return f, fmt.Errorf("lock %s: %w", dir, errors.ErrUnsupported)
+	default:
+		f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
+	}
+}
+
+// Dir is the directory in use.
+func (l *Logs) Dir() string { return l.dir }
+
+// Path is the log of one worker.
+func (l *Logs) Path(localRank int) string {
+	return filepath.Join(l.dir, "workerlog."+strconv.Itoa(localRank))
+}
+
+// WriteEndpoints rewrites endpoints.log, as Paddle's tools read it.
+func (l *Logs) WriteEndpoints(endpoints []string) error {
+	var b strings.Builder
+	b.WriteString("PADDLE_TRAINER_ENDPOINTS: \n")
+	for _, e := range endpoints {
+		b.WriteString(e + "\n")
+	}
+	path := filepath.Join(l.dir, "endpoints.log")
+	tmp := filepath.Join(l.dir, ".endpoints.log")
+	if err := os.WriteFile(tmp, []byte(b.String()), 0o600); err != nil {
+		os.Remove(tmp)
+		return fmt.Errorf("write endpoints: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("write endpoints: %w", err)
+	}
+	return nil
+}
+
+// Close shows what the console has yet to take, until ctx ends, and gives the
+// directory back. All groups must be done.
+func (l *Logs) Close(ctx context.Context) error {
+	var err error
+	if l.console != nil {
+		err = l.console.close(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.files {
+		f.close()
+	}
+	l.lock.Close()
+	return err
+}
+
+// Header is the line before each start.
+type Header struct {
+	Generation uint64
+	Rank       int
+	WorldSize  int
+	Node       string
+}
+
+func (h Header) line(now time.Time) string {
+	return fmt.Sprintf("---- elastic: generation %d, rank %d, world size %d, node %s, %s ----\n",
+		h.Generation, h.Rank, h.WorldSize, h.Node, stamp(now))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// pumps makes the pumps of one worker: one for both streams in their order,
+// two only where the console is to show one of them.
+func (l *Logs) pumps(localRank int, h Header) []*pump {
+	l.mu.Lock()
+	f := l.files[localRank]
+	if f == nil {
+		f = newLogFile(l.Path(localRank), l.o.Rotate, l.o.Keep, l.o.Notice)
+		l.files[localRank] = f
+	}
+	l.mu.Unlock()
+	f.begin(h.line(time.Now()))
+
+	make := func(of Std, shown bool) *pump {
+		p := &pump{of: of, log: f}
+		if shown {
+			p.console = l.console
+		}
+		return p
+	}
+	switch show := l.o.Show(localRank); show {
+	case Out, Err:
+		return []*pump{make(Out, show == Out), make(Err, show == Err)}
+	default:
+		return []*pump{make(Both, show == Both)}
+	}
+}

@@ -1,0 +1,484 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// words collects notices.
+type words struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (w *words) notice(s string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, s)
+}
+
+func (w *words) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.said...)
+}
+
+// logged is a shell group with logs of its own kind.
+func logged(t *testing.T, n int, script string, o LogOptions) Spec {
+	t.Helper()
+	s := shell(t, n, script)
+	s.Logs.Close(context.Background())
+	o.Dir = s.Logs.Dir()
+	s.Logs = openLogs(t, o)
+	return s
+}
+
+func runToEnd(t *testing.T, s Spec) {
+	t.Helper()
+	g := begin(t, s)
+	select {
+	case <-g.Done():
+	case <-deadline(t).Done():
+		t.Fatal("the group never ended")
+	}
+}
+
+func seq(from, to int) string {
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}
+
+func TestHeaderAndAppend(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 2, `printf "no line end"`)
+	s.Node, s.Generation, s.Ranks, s.WorldSize = "b", 2, []int{2, 3}, 4
+	runToEnd(t, s)
+	s.Generation = 3
+	runToEnd(t, s)
+	header := `---- elastic: generation %d, rank 3, world size 4, node b, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ----` + "\n"
+	want := regexp.MustCompile("^" + fmt.Sprintf(header, 2) + "no line end\n" + fmt.Sprintf(header, 3) + "no line end$")
+	if got := read(t, s.Logs.Path(1)); !want.MatchString(got) {
+		t.Errorf("%q", got)
+	}
+	for path, mode := range map[string]os.FileMode{s.Logs.Dir(): 0o700, s.Logs.Path(1): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v %v", path, info.Mode(), err)
+		}
+	}
+	if entries, _ := os.ReadDir(s.Logs.Dir()); len(entries) != 2 {
+		t.Errorf("more than logs in the log directory: %v", entries)
+	}
+}
+
+func TestStreamsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	var console bytes.Buffer
+	s := logged(t, 2, `j=0; while test $j -lt 2000; do echo $j; j=$((j+1)); echo $j >&2; j=$((j+1)); done`,
+		LogOptions{Console: &console, Show: func(r int) Std { return []Std{Both, None}[r] }})
+	runToEnd(t, s)
+	want := seq(0, 1999)
+	for r := range 2 {
+		if body(read(t, s.Logs.Path(r))) != want {
+			t.Errorf("log %d differs", r)
+		}
+	}
+	s.Logs.Close(deadline(t))
+	if console.String() != want {
+		t.Errorf("console differs: %q", console.String())
+	}
+}
+
+func TestOneStreamOnTheConsole(t *testing.T) {
+	t.Parallel()
+	var console bytes.Buffer
+	s := logged(t, 2, `echo out $i; echo err $i >&2; echo out $i`,
+		LogOptions{Console: &console, Show: func(r int) Std { return []Std{Err, Out}[r] }})
+	g := begin(t, s)
+	for i, e := range exitsOf(t, g) {
+		if want := fmt.Sprintf("err %d\n", i); string(e.Tail) != want {
+			t.Errorf("tail %q, want %q", e.Tail, want)
+		}
+	}
+	<-g.Done()
+	s.Logs.Close(deadline(t))
+	got := strings.Split(strings.TrimSpace(console.String()), "\n")
+	if len(got) != 3 || strings.Count(console.String(), "err 0\n") != 1 || strings.Count(console.String(), "out 1\n") != 2 {
+		t.Errorf("console: %q", got)
+	}
+	for r := range 2 {
+		log := body(read(t, s.Logs.Path(r)))
+		if strings.Count(log, "out") != 2 || strings.Count(log, "err") != 1 {
+			t.Errorf("log %d: %q", r, log)
+		}
+	}
+}
+
+func TestLongLine(t *testing.T) {
+	t.Parallel()
+	const size = 64 << 20
+	var console counter
+	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo after`, size),
+		LogOptions{Console: &console, Show: func(int) Std { return Both }})
+	runToEnd(t, s)
+	log := body(read(t, s.Logs.Path(0)))
+	if want := size + len("\nafter\n"); len(log) != want || strings.Trim(log[:size], "x") != "" || !strings.HasSuffix(log, "x\nafter\n") {
+		t.Errorf("log has %d bytes, want %d", len(log), want)
+	}
+	s.Logs.Close(deadline(t))
+	if want := size + len("\nafter\n"); console.n != want {
+		t.Errorf("console has %d bytes, want %d", console.n, want)
+	}
+}
+
+type counter struct{ n int }
+
+func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), nil }
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	const rotate = 10 << 10
+	s := logged(t, 1, `j=0; while test $j -lt 10; do seq $((j*1000+1)) $((j*1000+1000)); j=$((j+1)); done`, LogOptions{Rotate: rotate})
+	runToEnd(t, s)
+	first := lastRotated(s.Logs.Path(0))
+	s.Logs.Close(deadline(t))
+	s.Logs = openLogs(t, LogOptions{Dir: s.Logs.Dir(), Rotate: rotate})
+	runToEnd(t, s)
+	if first < 2 || lastRotated(s.Logs.Path(0)) <= first {
+		t.Fatalf("%d files, then %d", first, lastRotated(s.Logs.Path(0)))
+	}
+	var all strings.Builder
+	for n := 1; n <= lastRotated(s.Logs.Path(0)); n++ {
+		part := read(t, fmt.Sprintf("%s.%d", s.Logs.Path(0), n))
+		if !strings.HasSuffix(part, "\n") || len(part) < rotate {
+			t.Errorf("file %d: %d bytes, or not whole lines", n, len(part))
+		}
+		all.WriteString(part)
+	}
+	if last, err := os.ReadFile(s.Logs.Path(0)); err == nil { // not there right after a rotation
+		all.Write(last)
+	}
+	if body(all.String()) != seq(1, 10000)+seq(1, 10000) {
+		t.Error("lines are missing")
+	}
+}
+
+func TestRotationKeeps(t *testing.T) {
+	t.Parallel()
+	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; echo > part$j; read x < go$j; j=$((j+1)); done`, LogOptions{Rotate: 4 << 10, Keep: 2})
+	var gates []func()
+	for j := range 10 {
+		gates = append(gates, gate(t, s, fmt.Sprintf("go%d", j)))
+	}
+	g := begin(t, s)
+	for j, open := range gates {
+		eventually(t, "part is written", func() bool { _, err := os.Stat(fmt.Sprintf("%s/part%d", s.Dir, j)); return err == nil })
+		open()
+	}
+	<-g.Done()
+	last := lastRotated(s.Logs.Path(0))
+	rotated, _ := filepath.Glob(s.Logs.Path(0) + ".*")
+	if last < 3 || len(rotated) != 2 {
+		t.Errorf("last is %d, there are %v", last, rotated)
+	}
+}
+
+// A line as long as the limit again is cut: a log without line ends must not
+// fill the disk with one file.
+func TestRotationWithoutLines(t *testing.T) {
+	t.Parallel()
+	s := logged(t, 1, `head -c 4000000 /dev/zero | tr '\0' x`, LogOptions{Rotate: 1 << 20})
+	runToEnd(t, s)
+	total := 0
+	files, _ := filepath.Glob(s.Logs.Path(0) + "*")
+	for _, f := range files {
+		text := read(t, f)
+		total += strings.Count(text, "x")
+		if len(text) > 2<<20+chunk {
+			t.Errorf("%s has %d bytes", f, len(text))
+		}
+	}
+	if total != 4000000 || len(files) < 2 {
+		t.Errorf("%d bytes in %d files", total, len(files))
+	}
+}
+
+// A full disk, by the limit of this process on the size of files. Not
+// parallel: the limit holds for all of it.
+func TestFullDisk(t *testing.T) {
+	var w words
+	var console bytes.Buffer
+	s := logged(t, 1, `seq 1 100000; echo > written; read x < fifo; seq 100001 100010; echo end`,
+		LogOptions{Notice: w.notice, Console: &console, Show: func(int) Std { return Both }})
+	open := gate(t, s, "fifo")
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100_000, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	g := begin(t, s)
+	eventually(t, "worker is not stalled", func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
+	eventually(t, "notice", func() bool { return len(w.all()) == 1 })
+	syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
+	open()
+	if e := exitsOf(t, g)[0]; e.Code != 0 || !strings.HasSuffix(string(e.Tail), "100010\nend\n") {
+		t.Errorf("%+v", e)
+	}
+	<-g.Done()
+	s.Logs.Close(deadline(t))
+
+	want := seq(1, 100010) + "end\n"
+	if console.String() != want {
+		t.Error("console is not whole")
+	}
+	log := read(t, s.Logs.Path(0))
+	log = log[strings.IndexByte(log, '\n')+1:] // header
+	before, after, ok := strings.Cut(log, "---- elastic: ")
+	var missing int
+	if _, err := fmt.Sscanf(after, "%d bytes are missing here", &missing); !ok || err != nil || missing == 0 {
+		t.Fatalf("no word of what is missing: %q", log[max(0, len(log)-300):])
+	}
+	after = after[strings.IndexByte(after, '\n')+1:]
+	if !strings.HasPrefix(want, before) { // a cut line was ended for the note
+		before = strings.TrimSuffix(before, "\n")
+	}
+	if !strings.HasPrefix(want, before) || want[len(before)+missing:] != after {
+		t.Errorf("%d bytes, %d missing, then %q", len(before), missing, after)
+	}
+	if said := w.all(); len(said) != 2 || !strings.Contains(said[0], "cannot write") || !strings.Contains(said[1], fmt.Sprint(missing)) {
+		t.Errorf("notices: %q", said)
+	}
+}
+
+// Somebody tidies up while the worker writes.
+func TestLogRemovedOrTruncated(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `for part in 1 2 3; do seq 1 1000; echo part $part; read x < go$part; done`)
+	one, two, three := gate(t, s, "go1"), gate(t, s, "go2"), gate(t, s, "go3")
+	g := begin(t, s)
+	said(t, s.Logs, 0, "part 1")
+	if err := os.Truncate(s.Logs.Path(0), 0); err != nil {
+		t.Fatal(err)
+	}
+	one()
+	said(t, s.Logs, 0, "part 2")
+	if got := read(t, s.Logs.Path(0)); got != seq(1, 1000)+"part 2\n" {
+		t.Errorf("after truncation: %d bytes", len(got))
+	}
+	if err := os.Remove(s.Logs.Path(0)); err != nil {
+		t.Fatal(err)
+	}
+	two()
+	said(t, s.Logs, 0, "part 3")
+	if got := read(t, s.Logs.Path(0)); got != seq(1, 1000)+"part 3\n" {
+		t.Errorf("after removal: %d bytes", len(got))
+	}
+	three()
+	<-g.Done()
+}
+
+func TestTailIsTheLastLines(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `setsid sleep 1000 & seq 1 100000; exit 3`) // who holds the pipe on does not hold the report
+	g := begin(t, s)
+	if e := exitsOf(t, g)[0]; string(e.Tail) != seq(100000-tailLines+1, 100000) {
+		t.Errorf("%q", e.Tail)
+	}
+}
+
+// The pipe is open elsewhere, outside of the group.
+func TestDoneDoesNotWaitForStrangers(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `echo up; exec sleep 1000`)
+	g := begin(t, s)
+	said(t, s.Logs, 0, "up")
+	pipe, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", g.PIDs()[0]), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	if err := g.Stop(deadline(t), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogDirectoryIsShared(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "log")
+	for _, want := range []string{dir, dir + "/lab1", dir + "/lab1-2", dir + "/lab1-3"} {
+		if got := openLogs(t, LogOptions{Dir: dir, Node: "lab1"}).Dir(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	other := t.TempDir()
+	first := openLogs(t, LogOptions{Dir: other, Node: "a"})
+	first.Close(context.Background())
+	if got := openLogs(t, LogOptions{Dir: other, Node: "b"}).Dir(); got != other {
+		t.Errorf("%s after the first was closed", got)
+	}
+}
+
+// The lock of an agent that is killed goes with it, while its guardian and
+// workers may still be there.
+func TestLogDirectoryIsGivenBackByDeath(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `exec sleep 1000`)
+	dir := s.Logs.Dir()
+	a := runAgent(t, s)
+	signalPID(t, a.guardian, syscall.SIGSTOP)
+	a.cmd.Process.Kill()
+	a.cmd.Wait()
+	if got := openLogs(t, LogOptions{Dir: dir, Node: "a"}).Dir(); got != dir {
+		t.Error(got)
+	}
+}
+
+func TestLogDirectoryErrors(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, file + "/log", "/proc/log"} {
+		if l, err := OpenLogs(LogOptions{Dir: dir}); err == nil {
+			t.Errorf("%s can be used", dir)
+			l.Close(context.Background())
+		}
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	l := openLogs(t, LogOptions{Dir: t.TempDir()})
+	for _, endpoints := range [][]string{{"10.0.0.1:41001", "10.0.0.2:42001"}, {"10.0.0.2:42002"}} {
+		if err := l.WriteEndpoints(endpoints); err != nil {
+			t.Fatal(err)
+		}
+		want := "PADDLE_TRAINER_ENDPOINTS: \n" + strings.Join(endpoints, "\n") + "\n"
+		if got := read(t, filepath.Join(l.Dir(), "endpoints.log")); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if entries, _ := os.ReadDir(l.Dir()); len(entries) != 1 {
+		t.Errorf("%v", entries)
+	}
+}
+
+// A console that takes nothing: worker and log go on, and the gap is told when
+// it is over.
+func TestBlockedConsole(t *testing.T) {
+	t.Parallel()
+	var w words
+	reader, writer := io.Pipe()
+	const size = consoleQueue + 16<<20
+	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo > written; read x < fifo; echo after`, size),
+		LogOptions{Notice: w.notice, Console: writer, Show: func(int) Std { return Both }})
+	open := gate(t, s, "fifo")
+	g := begin(t, s)
+	eventually(t, "worker is not stalled", func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
+	eventually(t, "log is whole", func() bool {
+		info, err := os.Stat(s.Logs.Path(0))
+		return err == nil && info.Size() > size
+	})
+	if log := body(read(t, s.Logs.Path(0))); len(log) != size+1 {
+		t.Errorf("log has %d bytes", len(log))
+	}
+	if said := w.all(); len(said) > 0 {
+		t.Errorf("told too early: %q", said)
+	}
+	shown := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(reader)
+		shown <- b
+	}()
+	eventually(t, "notice", func() bool { return len(w.all()) == 1 })
+	open()
+	<-g.Done()
+	s.Logs.Close(deadline(t))
+	writer.Close()
+	got := <-shown
+	var missing int
+	if _, err := fmt.Sscanf(w.all()[0], "%d bytes", &missing); err != nil {
+		t.Fatal(w.all())
+	}
+	if len(got)+missing != size+1+len("after\n") || !bytes.HasSuffix(got, []byte("after\n")) {
+		t.Errorf("%d shown, %d missing, of %d", len(got), missing, size+1)
+	}
+}
+
+func TestBlockedConsoleDoesNotHoldTheEnd(t *testing.T) {
+	t.Parallel()
+	reader, writer := io.Pipe()
+	s := logged(t, 1, `echo up`, LogOptions{Console: writer, Show: func(int) Std { return Both }})
+	runToEnd(t, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Logs.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	reader.Close()
+}
+
+func TestLostConsole(t *testing.T) {
+	t.Parallel()
+	var w words
+	reader, writer := io.Pipe()
+	reader.Close()
+	s := logged(t, 1, `echo one; sleep 0.01; echo two`, LogOptions{Notice: w.notice, Console: writer, Show: func(int) Std { return Both }})
+	runToEnd(t, s)
+	if err := s.Logs.Close(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := body(read(t, s.Logs.Path(0))); got != "one\ntwo\n" {
+		t.Errorf("%q", got)
+	}
+	if len(w.all()) != 1 {
+		t.Errorf("%q", w.all())
+	}
+}
+
+// A file that cannot be spliced to, as on some file systems, gets the same
+// bytes.
+func TestWithoutSplice(t *testing.T) {
+	t.Parallel()
+	l := newLogFile(filepath.Join(t.TempDir(), "log"), 1<<20, 0, func(s string) { t.Error(s) })
+	defer l.close()
+	l.begin("header\n")
+	if _, err := unix.FcntlInt(l.f.Fd(), unix.F_SETFL, unix.O_APPEND); err != nil { // EINVAL from splice
+		t.Fatal(err)
+	}
+	p := &pump{of: Both, log: l}
+	write, err := p.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if _, err := write.WriteString(seq(1, 50000)); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	<-p.done
+	if read(t, l.path) != "header\n"+seq(1, 50000) {
+		t.Error("log differs")
+	}
+	if got := lastLines(p.settle(), 1); string(got) != "50000\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process is one line of /proc: a pid together with what tells it from a later
+// process of the same pid.
+type process struct {
+	pid, ppid, pgrp, session int
+	state                    byte
+	threads                  int
+	start                    uint64 // clock ticks since boot
+}
+
+// gone reports whether p only waits to be reaped. A process whose first thread
+// has ended looks like a zombie while its other threads run.
+func (p process) gone() bool {
+	return (p.state == 'Z' || p.state == 'X') && p.threads <= 1
+}
+
+// processes lists /proc. Those that end meanwhile are left out.
+func processes() ([]process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var all []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := lookup(pid); ok {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// lookup reads one process; false if there is none.
+func lookup(pid int) (process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	return parseStat(pid, string(stat))
+}
+
+// parseStat reads proc_pid_stat(5). The name, in parentheses, may contain
+// spaces and parentheses itself.
+func parseStat(pid int, stat string) (process, bool) {
+	end := strings.LastIndexByte(stat, ')')
+	if end < 0 {
+		return process{}, false
+	}
+	f := strings.Fields(stat[end+1:]) // f[0] is field 3, the state
+	if len(f) < 20 {
+		return process{}, false
+	}
+	p := process{pid: pid, state: f[0][0]}
+	p.ppid, _ = strconv.Atoi(f[1])
+	p.pgrp, _ = strconv.Atoi(f[2])
+	p.session, _ = strconv.Atoi(f[3])
+	p.threads, _ = strconv.Atoi(f[17])
+	p.start, _ = strconv.ParseUint(f[19], 10, 64)
+	return p, true
+}
+
+// signal sends sig to p and to no other process that got its pid: the handle
+// is opened first (a pidfd), the start time compared behind it.
+func (p process) signal(sig syscall.Signal) error {
+	if p.pid <= 1 || p.pid == os.Getpid() {
+		return fmt.Errorf("signal process %d: %w", p.pid, os.ErrPermission)
+	}
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return err
+	}
+	defer handle.Release()
+	now, ok := lookup(p.pid)
+	if !ok || now.start != p.start {
+		return os.ErrProcessDone
+	}
+	return handle.Signal(sig)
+}
+
+// below returns what descends from a process that root accepts, and these
+// processes themselves.
+func below(all []process, root func(process) bool) []process {
+	children := make(map[int][]process, len(all))
+	var found, next []process
+	for _, p := range all {
+		children[p.ppid] = append(children[p.ppid], p)
+		if root(p) {
+			next = append(next, p)
+		}
+	}
+	seen := make(map[int]bool)
+	for len(next) > 0 {
+		p := next[0]
+		next = next[1:]
+		if !seen[p.pid] {
+			seen[p.pid] = true
+			found = append(found, p)
+			next = append(next, children[p.pid]...)
+		}
+	}
+	return found
+}
+
+// environ returns what name is in the environment that p was started with; ""
+// if it is not there or not for us to read.
+func (p process) environ(name string) string {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(name+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// handling is what a process does with a signal.
+type handling int
+
+const (
+	byDefault handling = iota
+	caught
+	ignored
+)
+
+// handles reads how pid treats sig out of /proc/<pid>/status.
+func handles(pid int, sig syscall.Signal) handling {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return byDefault
+	}
+	return parseHandling(string(status), sig)
+}
+
+func parseHandling(status string, sig syscall.Signal) handling {
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigCgt" && name != "SigIgn" {
+			continue
+		}
+		mask, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		if err != nil || mask&(1<<(uint(sig)-1)) == 0 {
+			continue
+		}
+		if name == "SigCgt" {
+			return caught
+		}
+		return ignored
+	}
+	return byDefault
+}

@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A pid that was given away belongs to somebody else.
+func TestSignalSparesTheNextOwnerOfAPID(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := lookup(cmd.Process.Pid)
+	if !ok {
+		t.Fatal("not found")
+	}
+	earlier := p
+	earlier.start--
+	if err := earlier.signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("%v", err)
+	}
+	stdin.Close()
+	if err := cmd.Wait(); err != nil { // it ended by itself
+		t.Fatal(err)
+	}
+	if err := p.signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("%v", err)
+	}
+	for _, pid := range []int{-1, 0, 1, os.Getpid()} {
+		if err := (process{pid: pid}).signal(syscall.SIGKILL); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("pid %d: %v", pid, err)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	const rest = " S 7 8 9 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 5 0 123456 1000 10 18446744073709551615"
+	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456}
+	for _, name := range []string{"(sh)", "(a b)", "() S 1 1 1 (x)", "()"} {
+		got, ok := parseStat(42, "42 "+name+rest)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); !ok || diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for _, bad := range []string{"", "42 (sh", "42 (sh) S 1 2"} {
+		if _, ok := parseStat(42, bad); ok {
+			t.Errorf("%q is a process", bad)
+		}
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	for p, want := range map[process]bool{
+		{state: 'Z', threads: 1}: true,
+		{state: 'X'}:             true,
+		{state: 'Z', threads: 4}: false, // its first thread has ended, others run
+		{state: 'D', threads: 1}: false,
+		{state: 'T', threads: 1}: false,
+	} {
+		if p.gone() != want {
+			t.Errorf("%c with %d threads: gone=%v", p.state, p.threads, !want)
+		}
+	}
+}
+
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	all := []process{{pid: 2, ppid: 1}, {pid: 5, ppid: 4}, {pid: 3, ppid: 2}, {pid: 4, ppid: 3}, {pid: 6, ppid: 1}, {pid: 9, ppid: 9}}
+	var got []int
+	for _, p := range below(all, func(p process) bool { return p.pid == 3 || p.pid == 4 || p.pid == 9 }) {
+		got = append(got, p.pid)
+	}
+	if diff := cmp.Diff([]int{3, 4, 9, 5}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseHandling(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]handling{
+		"SigBlk:\t0000000000004000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n": byDefault,
+		"SigIgn:\t0000000000000000\nSigCgt:\t0000000000004000\n":                            caught,
+		"SigIgn:\t0000000000004000\nSigCgt:\t0000000000000002\n":                            ignored,
+		"SigIgn:\t0000000000002000\nSigCgt:\t0000000000008000\n":                            byDefault, // 14 and 16
+		"": byDefault,
+	} {
+		if got := parseHandling(status, syscall.SIGTERM); got != want {
+			t.Errorf("%q: %v, want %v", status, got, want)
+		}
+	}
+}
+
+func TestCgroupDir(t *testing.T) {
+	t.Parallel()
+	const v1 = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+	for _, c := range []struct{ name, self, mounts, want string }{
+		{"v2", "0::/user.slice/a.service\n", "25 20 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/user.slice/a.service"},
+		{"hybrid", "2:cpu:/x\n0::/\n", v1 + "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/unified"},
+		{"mounted from below", "0::/docker/ab/job\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/sys/fs/cgroup/job"},
+		{"not below the mount", "0::/other\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", ""},
+		{"above the namespace", "0::/../x\n", "25 20 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""},
+		{"v1 only", "2:cpu:/x\n", v1, ""},
+		{"garbage", "x", "y", ""},
+	} {
+		if got := cgroupDir(c.self, c.mounts); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestOOMKills(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	below := filepath.Join(dir, "a", "b")
+	if err := os.MkdirAll(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n := oomKills(below); n != -1 {
+		t.Errorf("%d where nobody counts", n)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := oomKills(below); n != 3 {
+		t.Errorf("%d, want 3", n)
+	}
+}

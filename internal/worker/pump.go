@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"bytes"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	tailLines = 20
+	tailBytes = 16 << 10
+	// settleLimit bounds how long the report of an exit waits for a log that
+	// does not take the last words.
+	settleLimit = time.Second
+)
+
+// pump moves what comes out of one pipe into a log, and shows it.
+type pump struct {
+	of      Std // the streams that it carries
+	log     *logFile
+	console *console // nil: not shown
+
+	read *os.File // nil until open
+	conn syscall.RawConn
+	done chan struct{} // nil until start
+
+	mu   sync.Mutex // held while a piece is moved: their order is that of the pipe
+	tail []byte     // the last bytes
+}
+
+// open makes the pipe and returns the end for the worker.
+func (p *pump) open() (*os.File, error) {
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	unix.FcntlInt(uintptr(fd[0]), unix.F_SETPIPE_SZ, chunk) // as much as we may have
+	unix.SetNonblock(fd[0], true)                           // our end only; a worker expects to block
+	p.read = os.NewFile(uintptr(fd[0]), "output of a worker")
+	conn, err := p.read.SyscallConn()
+	if err != nil {
+		p.read.Close()
+		p.read = nil
+		unix.Close(fd[1])
+		return nil, err
+	}
+	p.conn = conn
+	return os.NewFile(uintptr(fd[1]), "output"), nil
+}
+
+func (p *pump) start() {
+	p.done = make(chan struct{})
+	go p.run()
+}
+
+// run ends at the end of the pipe, or after finish.
+func (p *pump) run() {
+	defer close(p.done)
+	defer p.read.Close()
+	for {
+		var n int
+		var err error
+		stopped := p.conn.Read(func(fd uintptr) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			n, err = p.move(int(fd))
+			return err != syscall.EAGAIN
+		})
+		switch {
+		case stopped != nil: // by finish, from which on nobody counts who writes
+			p.conn.Control(p.rest)
+			return
+		case err != nil || n == 0:
+			return
+		}
+	}
+}
+
+// move moves one piece, and returns its size, 0 at the end of the pipe. p.mu
+// is held.
+func (p *pump) move(fd int) (int, error) {
+	want := tailBytes
+	if p.console != nil {
+		want = chunk
+	}
+	n, last, err := p.log.take(fd, want)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
+	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
+	if p.console != nil {
+		p.console.show(last)
+	}
+	return n, nil
+}
+
+// rest moves what is in the pipe at this moment. Others may go on writing for
+// ever.
+func (p *pump) rest(fd uintptr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	for err == nil && left > 0 {
+		var n int
+		if n, err = p.move(int(fd)); n == 0 {
+			return
+		}
+		left -= n
+	}
+}
+
+// settle moves what a worker that has just ended wrote, and returns the last
+// of it; nothing if the log takes too long.
+func (p *pump) settle() []byte {
+	tail := make(chan []byte, 1)
+	go func() {
+		p.conn.Control(p.rest)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		tail <- bytes.Clone(p.tail)
+	}()
+	select {
+	case b := <-tail:
+		return b
+	case <-time.After(settleLimit):
+		return nil
+	}
+}
+
+// finish ends a pump whose writers are gone, or are not ours.
+func (p *pump) finish() {
+	switch {
+	case p.done != nil:
+		p.read.SetReadDeadline(time.Now())
+		<-p.done
+	case p.read != nil: // never started
+		p.read.Close()
+	}
+}
+
+// lastLines returns the last n lines of b.
+func lastLines(b []byte, n int) []byte {
+	rest := bytes.TrimRight(b, "\n")
+	for i := 0; i < n; i++ {
+		cut := bytes.LastIndexByte(rest, '\n')
+		if cut < 0 {
+			return b
+		}
+		rest = rest[:cut]
+	}
+	return b[len(rest)+1:]
+}

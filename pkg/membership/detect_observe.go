@@ -1,0 +1,121 @@
+package membership
+
+import "time"
+
+type kind int
+
+const (
+	begun    kind = iota // watching begins
+	ticked               // one beat of the own clock
+	answered             // the node answered over the line
+	ended                // the line broke, or its dial failed
+	starved              // a tick of the own clock came late
+	stalled              // so late that nothing counts
+)
+
+type event struct {
+	kind   kind
+	answer Answer
+	late   time.Duration
+}
+
+// orders are what follows from an event.
+type orders struct {
+	open    bool // dial anew
+	beat    bool // over each line there is
+	signals []Signal
+}
+
+type phase int
+
+const (
+	down phase = iota
+	dialling
+	up
+)
+
+// watched is all that is counted about one node. observe alone changes it; it decides and does nothing.
+type watched struct {
+	ref    Ref
+	phase  phase
+	began  time.Time // when the newest dial began
+	broke  time.Time // when a line that was up broke last
+	next   time.Time // down: no dial before
+	last   time.Time // last answer, or when counting began (anew)
+	missed bool      // a dial that began at last or later has no answer
+	sign   Sign      // what is held against it
+	void   bool      // the sign is from before a stall: held no more, not taken back yet
+}
+
+func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
+	dial := func() { n.phase, n.began, o.open = dialling, now, true }
+	switch e.kind {
+	case begun:
+		n.last = now
+		dial()
+	case starved:
+		n.last, n.began = earlier(n.last.Add(e.late), now), earlier(n.began.Add(e.late), now)
+	case stalled:
+		n.last, n.missed, n.void = now, false, n.sign != ""
+		n.began = now // of a dial that is under way: it is given its whole time again
+	case answered:
+		n.phase, n.last, n.missed = up, now, false
+		if n.sign != "" {
+			n.sign, n.void = "", false
+			o.signals = append(o.signals, Signal{Ref: n.ref, Answer: e.answer})
+		}
+	case ended:
+		wasUp := n.phase == up
+		n.phase, n.next = down, now
+		switch {
+		case wasUp:
+			// A mere reset is no news if it answers the next dial; one that resets all the time must not make us spin.
+			if now.Sub(n.broke) >= b.Every {
+				dial()
+			}
+			n.broke = now
+		case e.answer.Kind != NoAnswer:
+			n.next = now.Add(b.Retry)
+			o.signals = n.suspect(ConnectionClosed, e.answer, now)
+		default:
+			n.missed = true
+			if o.signals = n.silence(now, b); n.sign != "" {
+				n.next = now.Add(b.Retry)
+			}
+		}
+	case ticked:
+		// Half a beat less: what a tick began is looked at by later ticks, and these are not exact.
+		doubt, late := time.Duration(b.Missed)*b.Every-b.Every/2, b.Dial-b.Every/2
+		n.missed = n.missed || n.phase == dialling && now.Sub(n.began) >= late
+		if n.phase == up && now.Sub(n.last) >= doubt || n.phase == down && !now.Before(n.next) {
+			dial()
+		}
+		o.beat = n.phase != down
+		o.signals = n.silence(now, b)
+	}
+	return o
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func (n *watched) silence(now time.Time, b Beats) []Signal {
+	if !n.missed || now.Sub(n.last) < b.Silence {
+		return nil
+	}
+	return n.suspect(Silent, Answer{}, now)
+}
+
+// suspect signals what is new. A refused dial stays what it is when nothing answers any more;
+// silence becomes more when the dial is refused at last.
+func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
+	if !n.void && (n.sign == s || n.sign == ConnectionClosed) {
+		return nil
+	}
+	n.sign, n.void = s, false
+	return []Signal{{Ref: n.ref, Sign: s, Answer: a, Silent: now.Sub(n.last)}}
+}
