@@ -85,7 +85,7 @@ func normalize(args []string) []string {
 			return append(out[:i], args[i:]...)
 		}
 		if name, value, has := strings.Cut(a, "="); strings.HasPrefix(name, "-") {
-			out[i] = name
+			out[i] = strings.ReplaceAll(name, "_", "-")
 			if has {
 				out[i] += "=" + value
 			}

@@ -22,3 +22,28 @@ func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
 		t.Log("\n" + s.story())
 	})
 }
+
+// A frozen node of three is found by its two watchers, a frozen node of two by its watcher and the
+// store: long before the window in which an absent node may come back.
+func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
+	for np, limit := range map[string]time.Duration{"2": 5 * time.Second, "3": 3 * time.Second, "4": 3 * time.Second} {
+		t.Run(np, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, np, 1)
+				n := int(np[0] - '0')
+				var last *simAgent
+				for _, name := range []string{"a", "b", "c", "d"}[:n] {
+					last = s.start(name)
+				}
+				s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+				time.Sleep(20 * time.Second)
+				last.freeze()
+				s.until("the survivors wait", limit, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+				time.Sleep(10 * time.Second)
+				last.thaw()
+				s.until("generation 2 runs", 5*time.Second, s.running(2, n))
+				s.finish()
+			})
+		})
+	}
+}

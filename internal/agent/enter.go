@@ -166,7 +166,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 	n := membership.Node{
 		Ref:     membership.Ref{Node: l.door.node, Incarnation: membership.NewIncarnation(), Address: l.Address},
 		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, Seen: seen, Since: time.Now(), Lease: lease}
-	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, replaces); err != nil {
+	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, s.Fence, replaces); err != nil {
 		l.revoke(ctx, lease)
 		return nil, err
 	}

@@ -51,7 +51,11 @@ func (m *Machine) tell(now time.Time, a *actions) {
 			m.say(a, "generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), m.idleText(now))
 		case w.Phase == rendezvous.Waiting && l.waiting < w.Rev && m.idle() && m.in:
 			l.waiting = w.Rev
-			m.say(a, "wait: %s%s; %d of %d nodes", w.Hold.Text, stopped(w.Hold), w.Hold.Present, w.NP)
+			wished := w.NP
+			if m.snap.Whole {
+				wished = m.snap.Wish.NP
+			}
+			m.say(a, "wait: %s%s; %d of %d nodes", w.Hold.Text, stopped(w.Hold), w.Hold.Present, wished)
 		}
 		if m.in && !member && !w.Leaver(m.me.Ref) && !m.belonged && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming) && !l.spare {
 			l.spare = true

@@ -78,8 +78,12 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		if l.gate != nil {
 			l.gate()
 		}
-		if _, ok := e.(Entered); ok {
+		switch e := e.(type) {
+		case Entered:
 			l.met = true
+			l.keepLease(ctx, e.Node.Lease, e.TTL)
+		case Registered:
+			l.keepLease(ctx, e.Lease, e.TTL)
 		}
 		for _, a := range m.Decide(e, time.Now()) {
 			if q, ok := a.(Quit); ok {
@@ -126,6 +130,9 @@ func (l *loop) effect(ctx context.Context, f func(ctx context.Context) Event) {
 
 // keepLease renews a lease until Forget, or until the store says that it is gone.
 func (l *loop) keepLease(ctx context.Context, lease keys.Lease, ttl time.Duration) {
+	if lease == 0 {
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	l.renew[lease] = cancel
 	l.effects.Go(func() {

@@ -524,7 +524,9 @@ func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapsho
 			return
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("not within %s: %s\n%s", limit, what, s.story())
+			s.t.Errorf("not within %s: %s\n%s", limit, what, s.story())
+			s.finish()
+			s.t.FailNow()
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -11,6 +11,7 @@ import (
 type typed struct {
 	command string
 	help    bool
+	json    bool
 	flags   []string
 	args    []string
 	unused  []string // flags of other launchers that are not needed
@@ -164,6 +165,9 @@ func (r *reader) flag(word string) error {
 		val = at
 	}
 	r.given[f.name] = true
+	if f.name == "output" {
+		r.line.json = val == "json"
+	}
 	r.line.flags = append(r.line.flags, "--"+f.name+"="+val)
 	return nil
 }

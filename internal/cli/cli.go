@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -30,28 +31,15 @@ type App struct {
 func (a App) Main(args []string) int {
 	table := commands()
 	line, err := normalise(args, table)
-	if err == nil {
-		err = a.dispatch(line, table)
+	if err != nil {
+		return report(a.Stderr, err, wantsJSON(args))
 	}
-	if err == nil {
-		return 0
-	}
-	return report(a.Stderr, err, wantsJSON(args))
+	return report(a.Stderr, a.dispatch(line, table), line.json)
 }
 
-// wantsJSON looks at the line as it was typed: it may be one that cannot be parsed.
+// wantsJSON looks for -o json in a line that could not be read to its end.
 func wantsJSON(args []string) bool {
-	for i, w := range args {
-		switch w {
-		case "-o=json", "--o=json", "--output=json", "-output=json":
-			return true
-		case "-o", "--o", "--output", "-output":
-			return i+1 < len(args) && args[i+1] == "json"
-		case "--":
-			return false
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(w string) bool { return w == "json" || w == "-o=json" || w == "--output=json" })
 }
 
 func (a App) dispatch(line typed, table []command) error {

@@ -106,6 +106,9 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
 // report prints err as people, or scripts, read it, and returns the exit status.
 func report(w io.Writer, err error, asJSON bool) int {
+	if err == nil {
+		return 0
+	}
 	var silent exit
 	if errors.As(err, &silent) {
 		return silent.status

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"strings"
+	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/etcd"
@@ -46,6 +47,7 @@ func Known(err error) *Error {
 			e.Status = Timeout.status()
 			return e
 		}},
+		{syscall.EADDRINUSE, func() *Error { return fail(Ports, "%v", err).cure("another --port, or none: any free one") }},
 		{launch.ErrPorts, func() *Error { return fail(Ports, "%v", err).cure("--worker-ports=LO-HI with more free ports") }},
 		{launch.ErrAddress, func() *Error { return fail(Address, "%v", err).cure("--host=ADDRESS of this machine") }},
 		{etcd.ErrAuth, func() *Error {
@@ -97,7 +99,9 @@ func fromLocal(p *local.Problem) *Error {
 func fromDiffers(d *agent.Differs) *Error {
 	first := d.Settings[0]
 	e := fail(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).of(d).
-		because("what the job is was settled by its first node; %v", d).
-		cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+		because("what the job is was settled by its first node").cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+	if len(d.Settings) > 1 {
+		e.because("what the job is was settled by its first node; %v", d)
+	}
 	return e.detail("flag", first.Flag).detail("job", first.Job).detail("yours", first.Yours)
 }

@@ -2,10 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
+	"os/user"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/internal/node"
 )
 
 func runCommand() command {
@@ -64,7 +72,12 @@ func runAction(ctx context.Context, c *call) error {
 	if o.Host == "" {
 		o.Host = towards(s.at.Endpoints)
 	}
-	o.Stdout, o.Stderr, o.Signals = c.Stdout, c.Stderr, signals
+	stderr := &words{out: c.Stderr, quiet: c.out.quiet}
+	if s.started.PID != 0 {
+		stderr.after = fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself\n",
+			c.userName(), s.started.PID)
+	}
+	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
 	r := c.Run(ctx, o)
 	switch {
 	case r.Err == nil && r.Status == 0:
@@ -74,9 +87,32 @@ func runAction(ctx context.Context, c *call) error {
 	}
 	e := *Known(r.Err)
 	if e.Code == Failed && r.Status != 0 {
-		e.Status = r.Status
+		e.Code, e.Status = place(r.Err, &o), r.Status
 	}
 	return &e
+}
+
+func (c *call) userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return c.Getenv("USER")
+}
+
+// place tells a directory that cannot be used by the path in the error.
+func place(err error, o *node.Options) Code {
+	bad, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return Failed
+	}
+	logs, _ := filepath.Abs(o.LogDir)
+	switch {
+	case strings.HasPrefix(bad.Path, o.StateDir):
+		return StateDir
+	case strings.HasPrefix(bad.Path, logs):
+		return LogDir
+	}
+	return Failed
 }
 
 // connect is server, but a signal ends it: nothing was begun yet.

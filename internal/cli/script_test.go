@@ -79,12 +79,14 @@ func show(_ context.Context, o node.Options) agent.Result {
 //	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it
 //	                         auth: reader (may only read) and nobody, both with password "secret"
 //	                         cluster: one of three, the others are down
-//	http                     a server that is no etcd, at $HTTP
+//	http                     a server that is no etcd, at $HTTP, port $PORT; nobody listens at $CLOSED
 //	job NAME NP NODE…        a job, played by a cast that follows the protocol without workers
 //	leave NAME NODE          a node of it goes, without a word
 //	keys FILE                everything that is in etcd
 //	status N COMMAND…        exec, which must end with status N
 //	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
+//	begin NAME RE CMD…       starts a command, and goes on when a line of its stderr matches RE
+//	end NAME SIG|- N         sends it SIG; it must end with status N
 //	elasticd                 has elasticd in PATH; the local server that the script starts ends with it
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -94,10 +96,10 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			s := &stage{t: t, jobs: map[string]*cast{}}
+			s := &stage{t: t, jobs: map[string]*cast{}, running: map[string]*running{}}
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"etcd": s.etcd, "http": s.http, "job": s.job, "leave": s.leave, "keys": s.keys, "status": s.status,
-				"interrupt": s.interrupt, "elasticd": s.elasticd,
+				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
 			}})
 		})
 	}
@@ -109,6 +111,8 @@ type stage struct {
 	server *etcdtest.Server
 	client *clientv3.Client
 	jobs   map[string]*cast
+
+	running map[string]*running
 }
 
 func (s *stage) setup(env *testscript.Env) error {
@@ -179,6 +183,8 @@ func (s *stage) http(ts *testscript.TestScript, _ bool, _ []string) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	s.t.Cleanup(srv.Close)
 	ts.Setenv("HTTP", srv.Listener.Addr().String())
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	ts.Setenv("PORT", port)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	ts.Setenv("CLOSED", l.Addr().String())
@@ -234,31 +240,68 @@ func check(ts *testscript.TestScript, err error, want string) {
 }
 
 func (s *stage) interrupt(ts *testscript.TestScript, _ bool, args []string) {
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[args[0]]
-	sign := regexp.MustCompile(args[1])
-	path, err := exec.LookPath(filepath.Join(ts.Getenv("BIN"), args[3]))
-	ts.Check(err)
-	cmd := exec.CommandContext(s.t.Context(), path, args[4:]...)
-	cmd.Dir = ts.MkAbs(".")
-	for _, v := range []string{"PATH", "HOME", "ELASTIC_SERVER", "ELASTIC_STATE_DIR", "XDG_RUNTIME_DIR", "CLOSED"} {
-		cmd.Env = append(cmd.Env, v+"="+ts.Getenv(v))
+	r := s.launch(ts, args[1], args[3:])
+	s.signal(ts, r, args[0], args[2])
+}
+
+func (s *stage) begin(ts *testscript.TestScript, _ bool, args []string) {
+	s.running[args[0]] = s.launch(ts, args[1], args[2:])
+}
+
+func (s *stage) end(ts *testscript.TestScript, _ bool, args []string) {
+	s.signal(ts, s.running[args[0]], args[1], args[2])
+}
+
+// running is a command in the background.
+type running struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // its stderr did
+	text  strings.Builder
+}
+
+// launch returns when a line of stderr matches.
+func (s *stage) launch(ts *testscript.TestScript, sign string, argv []string) *running {
+	want := regexp.MustCompile(sign)
+	r := &running{cmd: exec.CommandContext(s.t.Context(), filepath.Join(ts.Getenv("BIN"), argv[0]), argv[1:]...), ended: make(chan struct{})}
+	r.cmd.Dir = ts.MkAbs(".")
+	for _, v := range []string{"PATH", "HOME", "GORACE", "ELASTIC_SERVER", "ELASTIC_STATE_DIR", "XDG_RUNTIME_DIR"} {
+		r.cmd.Env = append(r.cmd.Env, v+"="+ts.Getenv(v))
 	}
-	stderr, err := cmd.StderrPipe()
+	stderr, err := r.cmd.StderrPipe()
 	ts.Check(err)
-	ts.Check(cmd.Start())
-	matched := false
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		ts.Logf("%s", lines.Text())
-		if !matched && sign.MatchString(lines.Text()) {
-			matched = true
-			ts.Check(cmd.Process.Signal(sig))
+	ts.Check(r.cmd.Start())
+	matched := make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		told := false
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			fmt.Fprintln(&r.text, lines.Text())
+			if !told && want.MatchString(lines.Text()) {
+				told = true
+				close(matched)
+			}
 		}
+	}()
+	ts.Defer(func() {
+		r.cmd.Process.Kill() // ends with an error where it has ended already
+		<-r.ended
+	})
+	select {
+	case <-matched:
+	case <-r.ended:
+		ts.Fatalf("it never said %s:\n%s", sign, &r.text)
 	}
-	err = cmd.Wait()
-	if !matched {
-		ts.Fatalf("it never said %s", args[1])
+	return r
+}
+
+func (s *stage) signal(ts *testscript.TestScript, r *running, sig, status string) {
+	if sig != "-" {
+		ts.Check(r.cmd.Process.Signal(map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[sig]))
 	}
-	check(ts, err, args[2])
+	<-r.ended
+	err := r.cmd.Wait()
+	ts.Logf("%s", &r.text)
+	check(ts, err, status)
 }
 
 // elasticd builds it once, into a directory that goes with the test.

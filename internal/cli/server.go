@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os/user"
 	"strings"
 	"time"
 
@@ -17,6 +16,8 @@ type server struct {
 	*etcd.Store
 	at    rendezvous.ServerStatus
 	local *local.Runtime // nil: a server was given
+
+	started local.Started // the local server, if it had to be started
 }
 
 // purpose is what a command wants of the server.
@@ -31,6 +32,10 @@ const (
 // does not answer is asked again; 0: once.
 func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*server, error) {
 	given := c.setting("server")
+	if user := c.setting("user"); strings.Contains(user.text, ":") {
+		return nil, fail(Usage, "--user is a name without its password").
+			because("what is typed stands in the list of processes").cure("--user=NAME with ELASTIC_PASSWORD")
+	}
 	s := &server{}
 	conf := etcd.Config{CACert: c.context.String("cacert"), Cert: c.context.String("cert"), Key: c.context.String("key"),
 		User: c.context.String("user"), Password: c.Getenv("ELASTIC_PASSWORD")}
@@ -44,11 +49,11 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 		}
 		s.at.Kind = "etcd"
 	} else {
-		at, r, err := c.localServer(ctx, p)
+		at, r, started, err := c.localServer(ctx, p)
 		if err != nil {
 			return nil, err
 		}
-		s.local, s.at.Kind = &r, "local"
+		s.local, s.started, s.at.Kind = &r, started, "local"
 		conf = etcd.Config{Endpoints: []string{string(at)}}
 	}
 	s.at.Endpoints = conf.Endpoints
@@ -65,32 +70,21 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 }
 
 // localServer is the one of this user and machine.
-func (c *call) localServer(ctx context.Context, p purpose) (local.Endpoint, local.Runtime, error) {
+func (c *call) localServer(ctx context.Context, p purpose) (local.Endpoint, local.Runtime, local.Started, error) {
 	r, err := local.Locate(c.setting("state-dir").text, c.Getenv)
 	if err != nil {
-		return "", r, err
+		return "", r, local.Started{}, err
 	}
 	at, err := local.Find(ctx, r)
 	if !errors.Is(err, local.ErrNone) {
-		return at, r, err
+		return at, r, local.Started{}, err
 	}
 	if p == ask && !r.HasData() {
-		return "", r, fail(NoServer, "no server").because("none was given, and none of yours runs here").
+		return "", r, local.Started{}, fail(NoServer, "no server").because("none was given, and none of yours runs here").
 			cure("--server=HOST:2379, or begin a job: elastic run")
 	}
 	at, started, err := local.Ensure(ctx, r)
-	if err == nil && started.PID != 0 && p == join {
-		c.out.say("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself",
-			c.userName(), started.PID)
-	}
-	return at, r, err
-}
-
-func (c *call) userName() string {
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return c.Getenv("USER")
+	return at, r, started, err
 }
 
 // patience is for how long a command that only asks bears with a server that is slow, or has no

@@ -33,12 +33,14 @@ func subject(t *testing.T, server *etcdtest.Server) storetest.Subject {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t)
 	storetest.Run(t, func(t *testing.T, test func(*testing.T, storetest.Subject)) { test(t, subject(t, server)) })
 }
 
 // What the store in memory does is what etcd does.
 func TestSameAsInMemory(t *testing.T) {
+	t.Parallel()
 	c := etcdmem.New()
 	storetest.Same(t, subject(t, etcdtest.Start(t)), storetest.Subject{A: c.Client("a"), B: c.Client("b"), Compact: c.Compact})
 }

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -45,13 +44,8 @@ func classify(err error) error {
 	named := rpctypes.Error(err)
 	var e rpctypes.EtcdError
 	if !errors.As(named, &e) {
-		switch status.Code(err) {
-		case codes.ResourceExhausted: // gRPC's own limit of a message
+		if status.Code(err) == codes.ResourceExhausted { // gRPC's own limit of a message
 			return refusal{err}
-		case codes.DeadlineExceeded:
-			return ended{err, context.DeadlineExceeded}
-		case codes.Canceled:
-			return ended{err, context.Canceled}
 		}
 		return err
 	}
@@ -60,15 +54,6 @@ func classify(err error) error {
 	}
 	return named
 }
-
-// ended lets errors.Is find in an error of gRPC what ended the request.
-type ended struct {
-	error
-	cause error
-}
-
-func (e ended) Unwrap() error        { return e.error }
-func (e ended) Is(target error) bool { return target == e.cause }
 
 // authFailed says that credentials are not accepted, and will not be.
 func authFailed(err error) bool {

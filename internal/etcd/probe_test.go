@@ -20,6 +20,7 @@ import (
 )
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	notFound := http.HandlerFunc(http.NotFound)
 	web := httptest.NewServer(notFound)
 	defer web.Close()
@@ -70,6 +71,7 @@ func TestProbe(t *testing.T) {
 }
 
 func TestProbeWithoutQuorum(t *testing.T) {
+	t.Parallel()
 	members := etcdtest.StartCluster(t, 3)
 	s := open(t, etcd.Config{Endpoints: members.Endpoints()})
 	members[0].Stop()
@@ -135,6 +137,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Config(func(c *embed.Config) { c.AuthTokenTTL, c.BcryptCost = 1, 4 }))
 	admin := server.Client(t)
 	must := func(_ any, err error) {

@@ -131,7 +131,8 @@ func (s *Store) Revoke(ctx context.Context, l keys.Lease) error {
 }
 
 // call asks one endpoint after the other, beginning with the one that
-// answered last, until one answers.
+// answered last, until one answers. Its error is one of context only if ctx
+// has ended: our own limits are not the caller's.
 func (s *Store) call(ctx context.Context, limit time.Duration, r repeat, f request) error {
 	ctx = clientv3.WithRequireLeader(ctx) // else a member without a leader keeps us waiting
 	var err error
@@ -144,7 +145,10 @@ func (s *Store) call(ctx context.Context, limit time.Duration, r repeat, f reque
 		}
 		err = fmt.Errorf("%s: %w", s.endpoints[i], err)
 		s.leave(i)
-		if ctx.Err() != nil || (sent && r == unsent) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		if sent && r == unsent {
 			return err
 		}
 	}

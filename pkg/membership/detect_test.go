@@ -267,6 +267,7 @@ type host struct {
 	ref    Ref
 	frozen bool
 	dead   bool
+	full   bool          // takes no new connections, as a host does whose queue is full
 	moved  chan struct{} // closed and made anew when one of these changes
 	reset  chan struct{} // closed and made anew when its connections break
 }
@@ -316,7 +317,7 @@ func (w *world) Follow(ctx context.Context, to Ref, beats <-chan struct{}, heard
 	w.dials[to.Node]++
 	w.mu.Unlock()
 	limit := time.After(3 * time.Second)
-	for h := w.look(to); h.dead || h.frozen; h = w.look(to) {
+	for h := w.look(to); h.dead || h.frozen || h.full; h = w.look(to) {
 		if h.dead {
 			return Answer{Kind: Refused}
 		}
@@ -455,6 +456,31 @@ func TestWatcherIgnoresShortFreeze(t *testing.T) {
 			time.Sleep(130 * ms)
 		}
 		silence(t, w)
+	})
+}
+
+func TestWatcherHearsLateAnswersOnTheOldLine(t *testing.T) {
+	watching(t, []Ref{nodeA}, func(t *testing.T, net *world, w *Watcher) {
+		for range 5 {
+			net.change(nodeA, func(h *host) { h.frozen, h.full = true, true }, false)
+			time.Sleep(900 * ms) // it is dialled meanwhile, in vain
+			net.thaw(nodeA)
+			time.Sleep(10 * time.Second)
+			silence(t, w)
+		}
+		_, before := net.count("a")
+		time.Sleep(10 * time.Second)
+		if _, beats := net.count("a"); beats-before < 39 || beats-before > 41 {
+			t.Errorf("%d beats in ten seconds", beats-before)
+		}
+		net.reset(nodeA)
+		if s := next(t, w); s.Sign != Silent {
+			t.Errorf("signal %+v", s)
+		}
+		net.change(nodeA, func(h *host) { h.full = false }, false)
+		if s := next(t, w); !s.Cleared() {
+			t.Errorf("signal %+v", s)
+		}
 	})
 }
 

@@ -33,6 +33,7 @@ type Seen struct {
 	Failed  bool          // Absent, and it answers that its worker failed
 	Ended   bool          // Absent, and it answers that its workers ended
 	After   time.Duration // from the first sign to the verdict
+	unheard bool          // a watcher that accuses it was not asked yet whether it still does
 	Removed bool          // by its own will (left) or replaced by its own next life
 }
 
@@ -97,7 +98,7 @@ func Judge(members []Ref, nodes []Node, left []Left, suspects []Suspicion, ev Ev
 	for _, m := range members {
 		taken[m.Incarnation] = true
 		s := judge(m, byName, left, suspects, ev, l, now)
-		if (s.State == Suspect || s.State == Absent) && !fresh(ev, m, l, now) {
+		if (s.State == Suspect || s.State == Absent) && (s.unheard || !fresh(ev, m, l, now)) {
 			v.Ask = append(v.Ask, m)
 		}
 		v.Members = append(v.Members, s)
@@ -151,6 +152,8 @@ func judge(m Ref, byName map[string]Node, left []Left, suspects []Suspicion, ev 
 		accused = true
 		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
 			silentBy = append(silentBy, x.By)
+		} else {
+			s.unheard = true
 		}
 	}
 	absentSince, absent := ev.Absent[m.Incarnation]

@@ -27,9 +27,10 @@ func (r Registry) Grant(ctx context.Context, ttl time.Duration) (keys.Lease, tim
 }
 
 // Join registers n while the job is the one that was read at jobRev and nobody has the name.
-// replaces is the incarnation whose place it takes, or "".
-func (r Registry) Join(ctx context.Context, n Node, jobRev int64, replaces Incarnation) (int64, error) {
-	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: n.Seen,
+// g is the newest generation, for the
+// record; replaces is the incarnation whose place it takes, or "".
+func (r Registry) Join(ctx context.Context, n Node, jobRev int64, g keys.Generation, replaces Incarnation) (int64, error) {
+	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: g,
 		Text:   fmt.Sprintf("%s joined with %d workers at %s", n.Node, n.Slots, n.Address),
 		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots, "replaces": nil}}
 	if replaces != "" {

@@ -345,4 +345,3 @@ func TestStopAlone(t *testing.T) {
 		}
 	}
 }
-

@@ -378,7 +378,7 @@ func (p *planner) unplanned() bool {
 
 // stop: a stop of this attempt goes before everything but done.
 func (p *planner) stop() Step {
-	outcome := Outcome{Code: exitNever, Source: "operator", Message: "stopped by " + p.s.Wish.By}
+	outcome := Outcome{Code: exitNever, Source: "operator", Message: "the operator asked for it"}
 	end := func() Step {
 		led := Ledger{}
 		if p.w != nil {

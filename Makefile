@@ -1,0 +1,46 @@
+# Everything that is done with this project is done from here: `make help` lists it.
+GO      ?= go
+COUNT   ?=
+BIN      = bin
+PACKAGES = $$($(GO) list ./... | grep -v /integration)
+RACE    ?= -race
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check vuln unit integration soak bench spec image clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+build: ## static binaries elastic, elasticd and train in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/ ./cmd/...
+
+demo: build ## two nodes here, one killed before your eyes, then three: two minutes
+	./demo/demo.sh
+
+test: check unit integration ## everything that must pass: about ten minutes on two cores
+
+check: ## gofmt, vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+vuln: ## known vulnerabilities in what is linked
+	$(GO) run $(GOVULNCHECK) ./...
+
+unit: ## every package, with the race detector
+	$(GO) test $(RACE) -timeout 15m $(PACKAGES)
+
+integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
+	$(GO) test -count=1 -timeout 25m ./integration/...
+
+soak: ## the same, long: COUNT sets how long
+	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent -run TestSchedules
+	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
+
+spec: ## model-check the protocol (needs Java)
+	./spec/run --all
+
+clean: ## remove what was built
+	rm -rf $(BIN)

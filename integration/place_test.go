@@ -1,0 +1,323 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// place is one user on one machine: a runtime, a state and a working
+// directory of its own. Whatever is started in it ends with the test, and a
+// process that an agent started and that outlives it is an error.
+type place struct {
+	t    testing.TB
+	dir  string
+	env  []string
+	all  []*proc
+	at   string // --server, "" for the local server
+	idle time.Duration
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "e") // short: the path of a socket has a limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{t: t, dir: dir}
+	for _, d := range []string{"run", "work"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
+		"XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "ELASTICD_IDLE=1m"}
+	t.Cleanup(p.clear)
+	return p
+}
+
+// set adds to the environment of everything that is started from now on.
+func (p *place) set(kv ...string) { p.env = append(p.env, kv...) }
+
+// path is a file in the working directory.
+func (p *place) path(name ...string) string {
+	return filepath.Join(append([]string{p.dir, "work"}, name...)...)
+}
+
+func (p *place) read(name ...string) string {
+	p.t.Helper()
+	b, err := os.ReadFile(p.path(name...))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// clear ends everything and, when the test failed, tells its story.
+func (p *place) clear() {
+	if p.t.Failed() {
+		p.tell()
+	}
+	for _, x := range p.all {
+		if x.kill(syscall.SIGKILL) == nil {
+			<-x.done
+		}
+	}
+	// Whatever an agent started goes with it.
+	limit := time.Now().Add(10 * time.Second)
+	for {
+		left := p.left()
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(limit) {
+			for _, l := range left {
+				p.t.Errorf("outlived its agent: %s", l)
+				l.signal(syscall.SIGKILL)
+			}
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, s := range p.servers() {
+		s.signal(syscall.SIGKILL)
+	}
+	if err := os.RemoveAll(p.dir); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// tell logs what the processes said, what happened, and where it stood.
+func (p *place) tell() {
+	for _, x := range p.all {
+		p.t.Logf("== %s\n-- stderr\n%s-- stdout\n%s", x, tail(x.stderr()), tail(x.stdout()))
+	}
+	jobs, err := p.try("jobs", "-o", "json")
+	if err != nil {
+		p.t.Logf("== jobs: %v", err)
+		return
+	}
+	var names []struct{ Job string }
+	if err := json.Unmarshal([]byte(jobs), &names); err != nil {
+		p.t.Logf("== jobs: %v", err)
+	}
+	for _, j := range names {
+		events, err := p.try("events", j.Job)
+		p.t.Logf("== events of %s (%v)\n%s", j.Job, err, tail(events))
+	}
+}
+
+func tail(s string) string {
+	const most = 6000
+	if len(s) > most {
+		return "…" + s[len(s)-most:]
+	}
+	return s
+}
+
+// proc is a process that this test started.
+type proc struct {
+	cmd      *exec.Cmd
+	name     string
+	out, err string // files
+	done     chan struct{}
+}
+
+func (x *proc) String() string { return strings.Join(x.cmd.Args, " ") }
+
+// start starts a program of any kind.
+func (p *place) start(name string, args ...string) *proc {
+	p.t.Helper()
+	x := &proc{cmd: exec.Command(name, args...), done: make(chan struct{})}
+	x.cmd.Dir, x.cmd.Env = p.path(), p.env
+	for file, to := range map[string]*io.Writer{"out": &x.cmd.Stdout, "err": &x.cmd.Stderr} {
+		f, err := os.Create(filepath.Join(p.dir, fmt.Sprintf("%d.%s", len(p.all), file)))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer f.Close()
+		*to = f
+	}
+	x.out, x.err = x.cmd.Stdout.(*os.File).Name(), x.cmd.Stderr.(*os.File).Name()
+	if err := x.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.all = append(p.all, x)
+	go func() {
+		defer close(x.done)
+		_ = x.cmd.Wait() // ProcessState says how it ended
+	}()
+	return x
+}
+
+// run is `elastic run` with these arguments, in the background.
+func (p *place) run(args ...string) *proc {
+	p.t.Helper()
+	return p.start(filepath.Join(bin, "elastic"), append(append([]string{"run"}, p.server()...), args...)...)
+}
+
+func (p *place) server() []string {
+	if p.at == "" {
+		return nil
+	}
+	return []string{"--server=" + p.at}
+}
+
+func (x *proc) stdout() string { return content(x.out) }
+func (x *proc) stderr() string { return content(x.err) }
+
+func content(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func (x *proc) pid() int { return x.cmd.Process.Pid }
+
+// kill sends a signal. An error says that the process has ended.
+func (x *proc) kill(s syscall.Signal) error { return x.cmd.Process.Signal(s) }
+
+// ended reports whether the process has ended, and its status: 128+N for a signal.
+func (x *proc) ended() (int, bool) {
+	select {
+	case <-x.done:
+	default:
+		return 0, false
+	}
+	w := x.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if w.Signaled() {
+		return 128 + int(w.Signal()), true
+	}
+	return w.ExitStatus(), true
+}
+
+// ends waits until the process ends and holds its status to want.
+func (p *place) ends(x *proc, want int) {
+	p.t.Helper()
+	until(p.t, x.String()+" ends", func() error {
+		if _, ok := x.ended(); !ok {
+			return fmt.Errorf("it runs; it said last: %s", lastLine(x.stderr()))
+		}
+		return nil
+	})
+	if got, _ := x.ended(); got != want {
+		p.t.Errorf("%s ended with %d, want %d\n%s", x, got, want, tail(x.stderr()))
+	}
+}
+
+// says waits for a text on stderr.
+func (p *place) says(x *proc, text string) {
+	p.t.Helper()
+	until(p.t, fmt.Sprintf("%s says %q", x, text), func() error {
+		if said := x.stderr(); !strings.Contains(said, text) {
+			return fmt.Errorf("it said last: %s", lastLine(said))
+		}
+		return nil
+	})
+}
+
+func lastLine(s string) string {
+	s = strings.TrimRight(s, "\n")
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// result is a command that has ended.
+type result struct {
+	status         int
+	stdout, stderr string
+}
+
+// command runs `elastic …` to its end.
+func (p *place) command(args ...string) result {
+	p.t.Helper()
+	// After the command's name, which may be followed by positionals.
+	line := slices.Insert(slices.Clone(args), 1, p.server()...)
+	cmd := exec.CommandContext(p.t.Context(), filepath.Join(bin, "elastic"), line...)
+	cmd.Dir, cmd.Env = p.path(), p.env
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	err := cmd.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		p.t.Fatalf("elastic %s: %v", strings.Join(args, " "), err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), words.String()}
+}
+
+// try runs a command and returns its stdout.
+func (p *place) try(args ...string) (string, error) {
+	r := p.command(args...)
+	if r.status != 0 {
+		return r.stdout, fmt.Errorf("elastic %s ended with %d: %s", strings.Join(args, " "), r.status, strings.TrimSpace(r.stderr))
+	}
+	return r.stdout, nil
+}
+
+// must runs a command that has to succeed.
+func (p *place) must(args ...string) string {
+	p.t.Helper()
+	out, err := p.try(args...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// refused runs a command that has to fail with this status and code.
+func (p *place) refused(status int, code string, args ...string) {
+	p.t.Helper()
+	r := p.command(args...)
+	line, _, _ := strings.Cut(r.stderr, "\n")
+	if r.status != status || !strings.HasSuffix(line, " ["+code+"]") {
+		p.t.Errorf("elastic %s: status %d, %q; want %d, …[%s]", strings.Join(args, " "), r.status, line, status, code)
+	}
+}
+
+// limit is what a wait may take: far beyond what it takes, on a machine that
+// does other things too.
+const limit = 45 * time.Second
+
+// until waits for a state outside this process, which can only be asked for
+// again and again, and fails with the last reason why it is not there.
+func until(t testing.TB, what string, f func() error) {
+	t.Helper()
+	within(t, limit, what, f)
+}
+
+func within(t testing.TB, limit time.Duration, what string, f func() error) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	var last error
+	for end := time.Now().Add(limit); ; <-again.C {
+		if last = f(); last == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s: %v", limit, what, last)
+		}
+	}
+}
+
+// endures holds a state for d: it fails as soon as f does.
+func endures(t testing.TB, d time.Duration, what string, f func() error) {
+	t.Helper()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-again.C {
+		if err := f(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// status is what these tests read of `elastic status -o json`.
+type status struct {
+	Job, State, Why string
+	WhyCode         string `json:"why_code"`
+	Generation      int
+	WorldSize       int `json:"world_size"`
+	Wish            struct {
+		NP, Present, Missing int
+		By                   string
+	}
+	Nodes []struct {
+		Node, State string
+		Incarnation string
+		Generation  int
+		Why         *string
+	}
+	World []struct {
+		NodeRank int `json:"node_rank"`
+		Node     string
+		Ranks    []int
+	}
+	Restarts struct{ Used, Max int }
+	Exit     *exit
+	Server   struct {
+		Kind      string
+		Endpoints []string
+		Reachable bool
+	}
+}
+
+type exit struct {
+	Code      int
+	Source    string
+	Node      *string
+	Rank      *int
+	LocalRank *int `json:"local_rank"`
+	ExitCode  *int `json:"exit_code"`
+	Signal    *string
+	Message   string
+}
+
+// event is one line of `elastic events -o json`.
+type event struct {
+	Rev                 int64
+	Kind, Text, Time    string
+	Node                *string
+	Generation          int
+	Cause, Reason, Sign string
+	WorldSize           int `json:"world_size"`
+	Spent, Collateral   bool
+	RestartsUsed        int `json:"restarts_used"`
+	Seconds             float64
+	NP                  int
+	PreviousNP          int    `json:"previous_np"`
+	WhyCode             string `json:"why_code"`
+	By                  any
+	Exit                *exit
+}
+
+func (p *place) status(job string) (status, error) {
+	var st status
+	out, err := p.try("status", job, "-o", "json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &st)
+	}
+	return st, err
+}
+
+// reaches waits for a status for which is returns nil, and returns it.
+func (p *place) reaches(job, what string, is func(status) error) (st status) {
+	p.t.Helper()
+	until(p.t, fmt.Sprintf("job %s: %s", job, what), func() (err error) {
+		if st, err = p.status(job); err != nil {
+			return err
+		}
+		if err = is(st); err != nil {
+			return fmt.Errorf("%w; it is %s", err, st)
+		}
+		return nil
+	})
+	return st
+}
+
+func (s status) String() string {
+	var nodes []string
+	for _, n := range s.Nodes {
+		nodes = append(nodes, n.Node+" "+n.State)
+	}
+	return fmt.Sprintf("%s, generation %d, world size %d: %s (%s)", s.State, s.Generation, s.WorldSize, s.Why, strings.Join(nodes, ", "))
+}
+
+// running waits until generation g runs with n workers.
+func (p *place) running(job string, g, n int) status {
+	p.t.Helper()
+	return p.reaches(job, fmt.Sprintf("generation %d running with %d workers", g, n), func(s status) error {
+		if s.State != "running" || s.Generation != g || s.WorldSize != n {
+			return fmt.Errorf("not so")
+		}
+		return nil
+	})
+}
+
+// state waits for a state.
+func (p *place) state(job, want string) status {
+	p.t.Helper()
+	return p.reaches(job, want, func(s status) error {
+		if s.State != want {
+			return fmt.Errorf("not %s", want)
+		}
+		return nil
+	})
+}
+
+// node is the state of a node, "" if it is not listed.
+func (s status) node(name string) string {
+	for _, n := range s.Nodes {
+		if n.Node == name {
+			return n.State
+		}
+	}
+	return ""
+}
+
+// rank is the node's place in the world, or -1.
+func (s status) rank(node string) int {
+	for _, w := range s.World {
+		if w.Node == node {
+			return w.NodeRank
+		}
+	}
+	return -1
+}
+
+func (p *place) events(job string) []event {
+	p.t.Helper()
+	var all []event
+	for line := range strings.Lines(p.must("events", job, "-o", "json")) {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			p.t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// kinds are the events of one kind.
+func kinds(all []event, kind string) []event {
+	return slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.Kind != kind })
+}

@@ -1,0 +1,259 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+)
+
+// fault is what happens at one operation of a scenario, counted over every
+// disk, the network and the store of the job.
+type fault struct {
+	at    int64
+	kind  string // "error": that operation fails. "crash": it and all later ones of this node fail
+	count atomic.Int64
+	hit   atomic.Bool
+}
+
+func (f *fault) step(node string) error {
+	n := f.count.Add(1)
+	switch {
+	case n == f.at:
+		f.hit.Store(true)
+		return errCrash
+	case n > f.at && f.kind == "crash" && node == "a":
+		return errCrash
+	}
+	return nil
+}
+
+// story is what every fault is tried in: two saves of a, each copied to b and
+// committed, old ones retained away, and what was committed fetched by c.
+// What is promised is checked after a loss of power of any one machine, or of all.
+func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
+	c = newCluster(t, "a", "b", "c")
+	client := c.etcd.Client("a")
+	for node, d := range c.disks {
+		d.hook = func(op, name string) error {
+			if op == "lstat" || op == "space" {
+				return nil // they change nothing, and their failure is that of the next operation
+			}
+			return f.step(node)
+		}
+	}
+	c.dirs["a"].hook = func(op, name string) error {
+		if op == "open" || op == "read" || op == "readdir" {
+			return f.step("a")
+		}
+		return nil
+	}
+	c.peers.hook = func(op, node string) error { return f.step("a") }
+	var n atomic.Int64
+	client.Fates(func(op etcdmem.Op) etcdmem.Fate {
+		if f.step("a") == nil {
+			return etcdmem.Fate{}
+		}
+		return etcdmem.Fate{Lost: n.Add(1)%2 == 0, Mute: true} // applied without an answer, or not at all
+	})
+	r := newReports()
+	k := c.keeper("a", client, r.add)
+	k.Keep = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	capture, err := watch(c.dirs["a"], stampOf(1), alive, nil)
+	if err != nil { // said by Start, and tried again
+		capture, err = watch(c.dirs["a"], stampOf(1), alive, nil)
+	}
+	if err != nil {
+		return nil, c
+	}
+	l := k.start(ctx, capture)
+	collect := func(wait time.Duration) {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		for {
+			select {
+			case e := <-r.c:
+				if e, ok := e.(Committed); ok {
+					acked = append(acked, e)
+					return
+				}
+			case <-timer.C:
+				return
+			}
+		}
+	}
+	dir := c.dirs["a"]
+	for i := range 2 {
+		hook := dir.hook
+		dir.hook = nil // the worker's own writes
+		must(t, dir.Mkdir(fmt.Sprint("tmp-", i), 0o755))
+		write(t, dir, fmt.Sprintf("tmp-%d/model.bin", i), bytesOf(uint64(i), 2000), 0o600)
+		write(t, dir, fmt.Sprintf("tmp-%d/same.bin", i), bytesOf(99, 1000), 0o600)
+		time.Sleep(time.Millisecond)
+		must(t, dir.Rename(fmt.Sprint("tmp-", i), fmt.Sprint("step-", i)))
+		dir.hook = hook
+		collect(2 * time.Minute)
+	}
+	tidying, done := context.WithTimeout(ctx, time.Minute)
+	defer done()
+	_ = k.tidy(tidying) // cut short or not
+	cancel()
+	<-l.Done()
+	return acked, c
+}
+
+// Every i-th operation fails, or is a's last, until the story ends without
+// meeting i: what was acknowledged survives, and nothing is ever there in part.
+func TestEveryFault(t *testing.T) {
+	for _, kind := range []string{"error", "crash"} {
+		t.Run(kind, func(t *testing.T) {
+			for at := int64(1); ; at++ {
+				met := false
+				synctest.Test(t, func(t *testing.T) {
+					f := &fault{at: at, kind: kind}
+					acked, c := story(t, f)
+					met = f.hit.Load()
+					if kind == "error" && len(acked) != 2 || !met && len(acked) != 2 {
+						t.Errorf("operation %d: %d commits of 2", at, len(acked))
+					}
+					survive(t, c, acked, at)
+				})
+				if t.Failed() {
+					t.Fatalf("operation %d", at)
+				}
+				if !met {
+					t.Logf("%d operations", at-1)
+					break
+				}
+			}
+		})
+	}
+}
+
+// survive checks the promises after every loss of power.
+func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
+	rng := rand.New(rand.NewPCG(uint64(seed), 7))
+	for _, d := range c.disks {
+		d.hook = nil
+	}
+	c.peers.hook = nil
+	c.dirs["a"].hook = nil
+	head, _, err := recordOn(c.etcd.Client("test")).Read(t.Context())
+	must(t, err)
+	for _, kept := range []func() bool{names(false), names(true), func() bool { return rng.IntN(2) == 0 }} {
+		stores := map[string]*Store{}
+		for node, d := range c.disks {
+			stores[node] = reopen(t, d, kept)
+			for _, h := range stores[node].Held() {
+				if err := stores[node].Verify(t.Context(), h); err != nil {
+					t.Errorf("node %s has half a checkpoint: %v", node, err)
+				}
+			}
+		}
+		if len(acked) > 0 {
+			last := acked[len(acked)-1].Head
+			if head.Number < last.Number {
+				t.Errorf("checkpoint %d was acknowledged, %d is the head", last.Number, head.Number)
+			}
+		}
+		if head.Number == 0 {
+			continue
+		}
+		if head.Copies < 2 {
+			t.Errorf("head has %d copies", head.Copies)
+		}
+		for _, lost := range head.Holders { // any one machine, for good
+			peers := &direct{stores: map[string]*Store{}}
+			for node, s := range stores {
+				if node != lost.Node {
+					peers.stores[node] = s
+				}
+			}
+			// A newcomer fetches what is left.
+			k := &Keeper{Store: storeOn(t, newMem()), Peers: peers, Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			to := newMem()
+			entry, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to)
+			if err != nil {
+				t.Errorf("without %s: %v", lost.Node, err)
+				continue
+			}
+			want := contents(t, c.dirs["a"])
+			for name := range want {
+				if !strings.HasPrefix(name, entry+"/") {
+					delete(want, name)
+				}
+			}
+			if d := cmp.Diff(want, contents(t, to)); d != "" || len(want) != 2 {
+				t.Errorf("without %s: %s", lost.Node, d)
+			}
+		}
+	}
+}
+
+// Every i-th operation of a Fetch and Restore fails: the next one mends it.
+func TestEveryFaultOfPrepare(t *testing.T) {
+	from := newMem()
+	write(t, from, "step-1/model.bin", bytesOf(1, 3000), 0o600)
+	write(t, from, "step-1/sub/optimizer.bin", bytesOf(2, 3000), 0o640)
+	write(t, from, "latest", []byte("step-1"), 0o600)
+	for at := int64(1); ; at++ {
+		met := false
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, "a", "b")
+			_, h := put(t, c.peers.stores["a"], from, 1, 1)
+			k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
+			head, err := k.Record.Commit(t.Context(), Head{Generation: 1, Manifest: h}, Head{}, "a", c.nodes[:1])
+			must(t, err)
+
+			f := &fault{at: at, kind: "crash"}
+			to := newMem()
+			write(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
+			write(t, to, "latest", []byte("step-0"), 0o600)
+			must(t, to.SyncDir("."))
+			hook := func(op, name string) error { return f.step("a") }
+			c.disks["b"].hook, to.hook = hook, hook
+			kb := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+			_, _, err = kb.prepareTree(t.Context(), 2, head.Number, h, to)
+			if met = f.hit.Load(); met && err == nil {
+				t.Errorf("operation %d failed and nobody minded", at)
+			} else if err != nil && !errors.Is(err, errCrash) {
+				t.Errorf("operation %d: %v", at, err)
+			}
+
+			for _, kept := range []bool{false, true} {
+				after := to.crash(names(kept))
+				for name, got := range contents(t, after) {
+					if name == "latest" && !strings.HasSuffix(got, "step-0") && !strings.HasSuffix(got, "step-1") {
+						t.Errorf("operation %d: torn file %s: %q", at, name, got)
+					}
+				}
+				k := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+				k.Store = reopen(t, c.disks["b"], names(kept))
+				if _, _, err := k.prepareTree(t.Context(), 2, head.Number, h, after); err != nil {
+					t.Errorf("operation %d: then: %v", at, err)
+				}
+				if d := cmp.Diff(contents(t, from), contents(t, after)); d != "" {
+					t.Errorf("operation %d: %s", at, d)
+				}
+			}
+		})
+		if t.Failed() {
+			t.FailNow()
+		}
+		if !met {
+			t.Logf("%d operations", at-1)
+			return
+		}
+	}
+}

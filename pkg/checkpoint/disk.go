@@ -1,0 +1,172 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+)
+
+// disk writes files into a tree so that each is there whole or not at all:
+// a temporary one, fsync, rename, fsync of the directory.
+//
+// A sync that fails is final: the kernel forgets what it could not write, and
+// the next sync would say yes to bytes that never arrived. What was to be
+// synced is discarded; after the second time the disk takes nothing more.
+type disk struct {
+	tree
+	scratch string // names of temporary files start with it
+	temp    atomic.Int64
+	failed  atomic.Int32
+}
+
+const maxFailed = 2
+
+// writeFile puts data at dir/name, or leaves what was there.
+func (d *disk) writeFile(dir, name string, data []byte) error {
+	temp, err := d.writeTemp(bytes.NewReader(data), 0o600)
+	if err != nil {
+		return err
+	}
+	if err := d.move(temp, path.Join(dir, name)); err != nil {
+		return err
+	}
+	return d.syncDir(dir)
+}
+
+// writeTemp writes what r yields into a new file, whose bytes are durable then.
+func (d *disk) writeTemp(r io.Reader, perm fs.FileMode) (name string, err error) {
+	name = d.scratch + strconv.FormatInt(d.temp.Add(1), 10)
+	return name, d.write(name, r, perm)
+}
+
+func (d *disk) write(name string, r io.Reader, perm fs.FileMode) error {
+	if d.failed.Load() >= maxFailed {
+		return ErrQuarantined
+	}
+	f, err := d.Create(name, perm)
+	if err != nil {
+		return noSpace(err)
+	}
+	if perm != 0o600 {
+		err = f.Chmod(perm) // what the umask took
+	}
+	if err == nil {
+		_, err = io.Copy(f, r)
+	}
+	if err == nil {
+		err = d.synced(f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return noSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), d.discard(name)))
+	}
+	return nil
+}
+
+// move renames temp over name, or discards it.
+func (d *disk) move(temp, name string) error {
+	if err := d.Rename(temp, name); err != nil {
+		return noSpace(errors.Join(err, d.discard(temp)))
+	}
+	return nil
+}
+
+func (d *disk) syncDir(dir string) error {
+	if err := d.synced(d.SyncDir(dir)); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// synced counts the failures that are the disk's own.
+func (d *disk) synced(err error) error {
+	if err = noSpace(err); err != nil && !errors.Is(err, ErrNoSpace) {
+		d.failed.Add(1)
+	}
+	return err
+}
+
+func (d *disk) discard(name string) error {
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// sum is the hash of a file of at most a chunk; a longer one has none.
+func (d *disk) sum(name string) (h Hash, err error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(f, ChunkSize+1))
+	if err == nil && n <= ChunkSize {
+		h = Hash(sum.Sum(nil))
+	}
+	return h, err
+}
+
+func (d *disk) readFile(name string, limit int64) ([]byte, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return b, err
+}
+
+// enough checks the room for n more bytes beside what others reserved: ErrNoSpace.
+func (d *disk) enough(n, reserved int64) error {
+	free, size, err := d.Space()
+	if err == nil && free-reserved < n+n/20+min(spared, size/50) {
+		err = fmt.Errorf("%w: %d bytes wanted, %d free", ErrNoSpace, n, max(0, free-reserved))
+	}
+	return err
+}
+
+// spared is left free for others, or 2 % of a small disk.
+const spared = 64 << 20
+
+// noSpace gives an error of the file system our name for it.
+func noSpace(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}
+
+// removeAll removes name and what is below it.
+func (d *disk) removeAll(name string) error {
+	fi, err := d.Lstat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if fi.IsDir() {
+		list, err := d.ReadDir(name)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if err := d.removeAll(path.Join(name, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Remove(name)
+}

@@ -1,0 +1,271 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Event is what a Keeper reports: Committed, Refused, Moving or Closed.
+type Event interface{ event() }
+
+// Committed says that a checkpoint is saved: it was read back as the head.
+type Committed struct {
+	Head  Head
+	Took  time.Duration // since the save was seen
+	Entry string
+}
+
+// Refused says that a save was not taken, and never will be.
+type Refused struct {
+	Generation keys.Generation
+	Refusal
+}
+
+// Moving says how far bytes are: "replicate", "fetch".
+type Moving struct {
+	What        string
+	Done, Total int64
+}
+
+// Closed is the last event of a Line: everything it captured was committed, or
+// refused for good, unless Err says what stopped it.
+type Closed struct {
+	Generation keys.Generation
+	Err        error
+}
+
+func (Committed) event() {}
+func (Refused) event()   {}
+func (Moving) event()    {}
+func (Closed) event()    {}
+
+// Keeper joins a node's store, its peers and the record: it carries saves to
+// commits, and brings the checkpoint to resume from.
+type Keeper struct {
+	Store    *Store
+	Peers    Peers
+	Record   *Record
+	Self     string // this node
+	Replicas int    // copies wanted, with ours
+	Keep     int    // checkpoints kept
+	Report   func(Event)
+
+	mu     sync.Mutex
+	nodes  []membership.Node
+	moved  chan struct{} // closed when nodes change
+	resume []Hash        // what the newest world resumes from
+}
+
+// Nodes says who is registered now, this node among them.
+func (k *Keeper) Nodes(nodes []membership.Node) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.nodes = slices.Clone(nodes)
+	if k.moved != nil {
+		close(k.moved)
+		k.moved = nil
+	}
+}
+
+// view returns the nodes, and a channel that is closed when they change.
+func (k *Keeper) view() ([]membership.Node, <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.moved == nil {
+		k.moved = make(chan struct{})
+	}
+	return k.nodes, k.moved
+}
+
+func (k *Keeper) me() (membership.Node, bool) {
+	nodes, _ := k.view()
+	for _, n := range nodes {
+		if n.Node == k.Self {
+			return n, true
+		}
+	}
+	return membership.Node{}, false
+}
+
+const (
+	tidyPause  = 300 * time.Millisecond // after a change on this disk: its commit follows
+	tidyLater  = 5 * time.Second        // while something here waits for its commit
+	tidyFailed = 2 * time.Second
+)
+
+// Run keeps this disk and held/ in step with the record, until ctx ends: what
+// was committed is noted and told, what nobody needs any more is removed.
+func (k *Keeper) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		_, moved := k.view()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.Store.Changed():
+			timer.Reset(tidyPause)
+		case <-moved:
+			timer.Reset(tidyPause)
+		case <-timer.C:
+			switch err := k.tidy(ctx); {
+			case err != nil:
+				timer.Reset(tidyFailed)
+			case k.Store.uncommitted():
+				timer.Reset(tidyLater)
+			}
+		}
+	}
+}
+
+// tidy reads the record once, and acts on it.
+func (k *Keeper) tidy(ctx context.Context) error {
+	seen := k.Store.Seen() // before the record is read: see garbage
+	head, committed, err := k.Record.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := k.Store.Retain(seen, committed, k.pinned(head), time.Now()); err != nil {
+		return err
+	}
+	if _, ok := k.me(); !ok {
+		return nil
+	}
+	return k.Record.Hold(ctx, k.Self, k.Store.Numbers())
+}
+
+// drop removes surplus records, as rank 0's agent does after a commit. The disks follow.
+func (k *Keeper) drop(ctx context.Context, g keys.Generation) error {
+	head, committed, err := k.Record.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return k.Record.Drop(ctx, g, head, Surplus(committed, head, k.Keep, k.pinned(head)))
+}
+
+func (k *Keeper) pinned(head Head) []Hash {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append(slices.Clone(k.resume), head.Manifest)
+}
+
+// Prepare brings the checkpoint that a generation g resumes from onto this
+// disk, verified, and its files into dir. It returns the path that workers
+// resume from, and what was put back. What is damaged here is fetched again.
+// ErrNotHeld: nobody who is registered has all of it.
+func (k *Keeper) Prepare(ctx context.Context, g keys.Generation, n Number, h Hash, dir string) (string, *Manifest, error) {
+	t, err := makeTree(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("prepare: %w", err)
+	}
+	defer t.Close()
+	entry, m, err := k.prepareTree(ctx, g, n, h, t)
+	if err != nil {
+		return "", nil, fmt.Errorf("prepare: %w", err)
+	}
+	return filepath.Join(dir, filepath.FromSlash(entry)), m, nil
+}
+
+func (k *Keeper) prepareTree(ctx context.Context, g keys.Generation, n Number, h Hash, t tree) (string, *Manifest, error) {
+	if err := k.Store.See(g); err != nil {
+		return "", nil, err
+	}
+	k.mu.Lock()
+	k.resume = []Hash{h}
+	k.mu.Unlock()
+	for again := false; ; again = true {
+		if !k.Store.Has(h) || again {
+			if err := k.fetch(ctx, g, n, h); err != nil {
+				return "", nil, err
+			}
+		}
+		m, err := k.Store.restore(ctx, h, t)
+		if errors.Is(err, ErrDamaged) && !again {
+			continue // what is bad was noted: a fetch brings just that
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		return m.Entry, m, nil
+	}
+}
+
+// fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
+func (k *Keeper) fetch(ctx context.Context, g keys.Generation, n Number, h Hash) error {
+	var errs []error
+	for _, all := range []bool{false, true} {
+		from, err := k.Record.Holders(ctx, n, all)
+		if err != nil {
+			return err
+		}
+		from = slices.DeleteFunc(from, func(r membership.Ref) bool { return r.Node == k.Self })
+		c := Copier{k.Store, k.Peers}
+		err = c.Fetch(ctx, g, h, from, func(done, total int64) { k.Report(Moving{"fetch", done, total}) })
+		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNotHeld) {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Spread makes sure that n nodes besides this one hold the checkpoint, or as
+// many as there are: after a commit with a single copy, and before this node leaves.
+func (k *Keeper) Spread(ctx context.Context, g keys.Generation, h Hash, n int) error {
+	var failed []string
+	held := 0
+	for {
+		nodes, _ := k.view()
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
+		to := Targets(nodes, k.Self, n)
+		if held >= len(to) {
+			if len(to) < n && len(failed) > 0 {
+				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held, n, failed)
+			}
+			return nil
+		}
+		got, err := k.replicate(ctx, g, h, to)
+		if ctx.Err() != nil || errors.Is(err, ErrFenced) {
+			return err
+		}
+		held = len(got)
+		for _, x := range to {
+			if !slices.ContainsFunc(got, func(y membership.Node) bool { return y.Node == x.Node }) {
+				failed = append(failed, x.Node)
+			}
+		}
+	}
+}
+
+// replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
+func (k *Keeper) replicate(ctx context.Context, g keys.Generation, h Hash, to []membership.Node) ([]membership.Node, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		for {
+			nodes, moved := k.view()
+			for _, x := range to {
+				if !slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Same(x.Ref) }) {
+					cancel()
+				}
+			}
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	c := Copier{k.Store, k.Peers}
+	return c.Replicate(ctx, g, h, to, func(done, total int64) { k.Report(Moving{"replicate", done, total}) })
+}

@@ -1,0 +1,266 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// ErrOtherJob says that the store holds another job of this name, or none: it
+// is in trouble, and nothing that it says is acted on.
+var ErrOtherJob = errors.New("the store does not hold this job")
+
+// Record is what etcd knows of a job's checkpoints: ckpt/ and held/.
+type Record struct {
+	Store keys.Store
+	Job   keys.Job
+	UID   keys.UID
+	Event func(Head) keys.Write   // the event that goes with a commit
+	Gone  func([]Head) keys.Write // likewise, with the removal of records; its value is like no other
+}
+
+// HolderGoneError says that a holder is no longer registered as the
+// incarnation that acknowledged its copy.
+type HolderGoneError struct{ Node string }
+
+func (e *HolderGoneError) Error() string {
+	return fmt.Sprintf("holder %s is gone: its copy does not count", e.Node)
+}
+
+// DecodeHead reads ckpt/head or a ckpt/n/<number>.
+func DecodeHead(e *keys.Entry) (Head, error) {
+	h, err := keys.Decode[Head](e)
+	h.Rev = e.Rev
+	return h, err
+}
+
+// Read returns the head, the zero Head before the first commit, and every
+// recorded checkpoint, oldest first; the Rev of each is that of its own key. ErrOtherJob.
+func (r *Record) Read(ctx context.Context) (head Head, committed []Head, err error) {
+	if _, err := r.fence(ctx); err != nil {
+		return Head{}, nil, err
+	}
+	// "ckpt/head" and "ckpt/n/…" at one revision.
+	prefix := r.Job.Prefix() + "ckpt/"
+	read, err := r.Store.Get(ctx, prefix, keys.End(prefix))
+	if err != nil {
+		return Head{}, nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	for i := range read.Entries {
+		e := &read.Entries[i]
+		h, err := DecodeHead(e)
+		if err != nil {
+			return Head{}, nil, err
+		}
+		if e.Key == r.Job.Head() {
+			head = h
+		} else {
+			committed = append(committed, h)
+		}
+	}
+	return head, committed, nil
+}
+
+// fence reads the newest proposed generation.
+func (r *Record) fence(ctx context.Context) (keys.Generation, error) {
+	read, err := r.Store.Get(ctx, r.Job.Fence(), "")
+	if err != nil {
+		return 0, fmt.Errorf("read fence: %w", err)
+	}
+	e := read.One()
+	if e == nil {
+		return 0, ErrOtherJob
+	}
+	u, g, err := keys.ParseFence(e.Value)
+	if err == nil && u != r.UID {
+		err = ErrOtherJob
+	}
+	return g, err
+}
+
+// Commit makes a checkpoint the head, under the number after that of seen, and
+// returns once that was read back. h.Generation is that of the workers that
+// wrote the bytes, and holders have them, verified and durable; self is the one
+// among them that needs no guard.
+//
+// ErrFenced: a newer generation was proposed, it can never be committed.
+// keys.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
+// again without that holder. Any other error leaves the result unknown.
+func (r *Record) Commit(ctx context.Context, h, seen Head, self string, holders []membership.Node) (Head, error) {
+	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
+	guards := []keys.Guard{keys.FenceIs(r.Job, r.UID, h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+	for _, n := range holders {
+		h.Holders = append(h.Holders, n.Ref)
+		if n.Node != self {
+			guards = append(guards, keys.Unchanged(r.Job.Node(n.Node), n.Rev))
+		}
+	}
+	rev, err := keys.Send(ctx, r.Store, keys.Request{If: guards, Then: append(r.writes(h), r.Event(h))})
+	if errors.Is(err, keys.ErrMoved) {
+		var again []membership.Node
+		if h, again, err = r.why(ctx, h, seen, self, holders); again != nil {
+			return r.Commit(ctx, h, seen, self, again)
+		}
+		rev = h.Rev
+	}
+	if err != nil {
+		return Head{}, fmt.Errorf("commit: %w", err)
+	}
+	h.Rev = rev
+	return h, nil
+}
+
+// writes are those of a new head; the first proves the request.
+func (r *Record) writes(h Head) []keys.Write {
+	v := keys.Encode(h)
+	return []keys.Write{keys.Put(r.Job.Checkpoint(uint64(h.Number)), v), keys.Put(r.Job.Head(), v)}
+}
+
+// why finds out which guard of a commit did not hold. All of them compare
+// what never comes back, so that later reads tell. A holder that only
+// registered again, as the same incarnation, still holds: again has it as it
+// is registered now.
+func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []membership.Node) (_ Head, again []membership.Node, err error) {
+	now, _, err := r.Read(ctx)
+	if err != nil {
+		return h, nil, err
+	}
+	if now.Number == h.Number && now.Generation == h.Generation && now.Manifest == h.Manifest {
+		return now, nil, nil // ours, and its record was removed since
+	}
+	g, err := r.fence(ctx)
+	switch {
+	case err != nil:
+		return h, nil, err
+	case g > h.Generation:
+		return h, nil, fmt.Errorf("generation %d, newest is %d: %w", h.Generation, g, ErrFenced)
+	case now.Rev != seen.Rev:
+		return h, nil, fmt.Errorf("checkpoint %d is the head now: %w", now.Number, keys.ErrMoved)
+	}
+	for i, n := range holders {
+		if n.Node == self {
+			continue
+		}
+		read, err := r.Store.Get(ctx, r.Job.Node(n.Node), "")
+		if err != nil {
+			return h, nil, err
+		}
+		e := read.One()
+		if e == nil {
+			return h, nil, &HolderGoneError{n.Node}
+		}
+		found, err := keys.Decode[membership.Node](e)
+		if err != nil {
+			return h, nil, err
+		}
+		if found.Incarnation != n.Incarnation {
+			return h, nil, &HolderGoneError{n.Node}
+		}
+		if e.Rev != n.Rev {
+			if again == nil {
+				again = slices.Clone(holders)
+			}
+			again[i].Rev = e.Rev
+		}
+	}
+	if again == nil { // no guard explains it: the record of that number was another's
+		return h, nil, keys.ErrMoved
+	}
+	return h, again, nil
+}
+
+// Rollback is what a Propose writes that makes the older checkpoint to the
+// head again, under a new number, and what it compares beyond its own guards:
+// the record of that checkpoint must still be there, for then its bytes are.
+func (r *Record) Rollback(seen, to Head) (Head, []keys.Guard, []keys.Write) {
+	guard := keys.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
+	to.Number = seen.Number + 1
+	return to, []keys.Guard{guard}, r.writes(to)
+}
+
+// Drop removes the records of checkpoints that Surplus chose, as the
+// generation g: keys.ErrMoved if the head moved since seen, or a newer generation was proposed.
+func (r *Record) Drop(ctx context.Context, g keys.Generation, seen Head, drop []Head) error {
+	const most = keys.MaxOps / 2
+	for len(drop) > 0 {
+		some := drop[:min(most, len(drop))]
+		drop = drop[len(some):]
+		then := []keys.Write{r.Gone(some)}
+		for _, h := range some {
+			then = append(then, keys.Delete(r.Job.Checkpoint(uint64(h.Number))))
+		}
+		guards := []keys.Guard{keys.FenceIs(r.Job, r.UID, g), keys.Unchanged(r.Job.Head(), seen.Rev)}
+		if _, err := keys.Send(ctx, r.Store, keys.Request{If: guards, Then: then}); err != nil {
+			return fmt.Errorf("drop records: %w", err)
+		}
+	}
+	return nil
+}
+
+// Hold writes held/<node>: the numbers of the checkpoints on its disk, a hint for Plan.
+func (r *Record) Hold(ctx context.Context, node string, have []Number) error {
+	if have == nil {
+		have = []Number{}
+	}
+	w := keys.Put(r.Job.Held(node), keys.Encode(have))
+	if _, err := keys.Send(ctx, r.Store, keys.Request{Then: []keys.Write{w}}); err != nil {
+		return fmt.Errorf("tell what is held: %w", err)
+	}
+	return nil
+}
+
+// Holders finds who has a checkpoint and is registered: those of its record,
+// or, with all, whoever says so.
+func (r *Record) Holders(ctx context.Context, n Number, all bool) (refs []membership.Ref, err error) {
+	names := map[string]bool{}
+	if all {
+		read, err := r.Store.Get(ctx, r.Job.AllHeld(), keys.End(r.Job.AllHeld()))
+		if err != nil {
+			return nil, fmt.Errorf("read holders: %w", err)
+		}
+		for i := range read.Entries {
+			e := &read.Entries[i]
+			rest := keys.Rest(r.Job.AllHeld(), e.Key)
+			if have, err := keys.Decode[[]Number](e); err == nil && len(rest) == 1 {
+				names[rest[0]] = slices.Contains(have, n)
+			}
+		}
+	} else {
+		read, err := r.Store.Get(ctx, r.Job.Checkpoint(uint64(n)), "")
+		if err != nil {
+			return nil, fmt.Errorf("read holders: %w", err)
+		}
+		if e := read.One(); e != nil {
+			h, err := DecodeHead(e)
+			if err != nil {
+				return nil, err
+			}
+			for _, x := range h.Holders {
+				names[x.Node] = true
+			}
+		}
+	}
+	for name, has := range names {
+		if !has {
+			continue
+		}
+		read, err := r.Store.Get(ctx, r.Job.Node(name), "")
+		if err != nil {
+			return nil, fmt.Errorf("read holders: %w", err)
+		}
+		if e := read.One(); e != nil {
+			x, err := keys.Decode[membership.Node](e)
+			if err != nil {
+				return nil, err
+			}
+			refs = append(refs, x.Ref)
+		}
+	}
+	slices.SortFunc(refs, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
+	return refs, nil
+}

@@ -1,0 +1,226 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// onEtcds runs f on a real etcd and on the one in memory.
+func onEtcds(t *testing.T, f func(t *testing.T, s keys.Store)) {
+	t.Run("etcd", func(t *testing.T) { f(t, realStore(t)) })
+	t.Run("memory", func(t *testing.T) { f(t, etcdmem.New().Client("test")) })
+}
+
+func mustTxn(t testing.TB, s keys.Store, w ...keys.Write) int64 {
+	t.Helper()
+	r, err := s.Txn(t.Context(), keys.Txn{Then: w})
+	must(t, err)
+	return r.Rev
+}
+
+func fence(t testing.TB, s keys.Store, u keys.UID, g keys.Generation) {
+	t.Helper()
+	mustTxn(t, s, keys.Put(testJob.Fence(), []byte(keys.FenceValue(u, g))))
+}
+
+func register(t testing.TB, s keys.Store, node string, life membership.Incarnation) membership.Node {
+	t.Helper()
+	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life}, Machine: node}
+	n.Rev = mustTxn(t, s, keys.Put(testJob.Node(node), keys.Encode(n)))
+	return n
+}
+
+func TestCommit(t *testing.T) {
+	onEtcds(t, func(t *testing.T, s keys.Store) {
+		ctx := t.Context()
+		r := recordOn(s)
+		if _, _, err := r.Read(ctx); !errors.Is(err, ErrOtherJob) {
+			t.Fatalf("a store without the job: %v", err)
+		}
+		fence(t, s, testUID, 1)
+		a, b := register(t, s, "a", "1"), register(t, s, "b", "1")
+		both := []membership.Node{a, b}
+
+		one, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{1}}, Head{}, "a", both)
+		must(t, err)
+		head, all, err := r.Read(ctx)
+		must(t, err)
+		if one.Number != 1 || one.Copies != 2 || one.Rev == 0 || head.Rev != one.Rev || head.Manifest != one.Manifest || len(all) != 1 {
+			t.Fatalf("committed %+v, head %+v, all %v", one, head, all)
+		}
+
+		// C19: what is older than the head is not put over it.
+		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{9}}, Head{}, "a", both); !errors.Is(err, keys.ErrMoved) || errors.Is(err, ErrFenced) {
+			t.Errorf("with an old head: %v", err)
+		}
+		// The same life under a new lease holds on; another life does not.
+		b = register(t, s, "b", "1")
+		two, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{2}}, one, "a", both)
+		must(t, err)
+		register(t, s, "b", "2")
+		var gone *HolderGoneError
+		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both); !errors.As(err, &gone) || gone.Node != "b" {
+			t.Errorf("a holder of another life: %v", err)
+		}
+		mustTxn(t, s, keys.Delete(testJob.Node("b")))
+		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both); !errors.As(err, &gone) {
+			t.Errorf("a holder that is gone: %v", err)
+		}
+		// Our own registration needs no guard: a lost lease loses no save.
+		mustTxn(t, s, keys.Delete(testJob.Node("a")))
+		three, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both[:1])
+		must(t, err)
+
+		// C2, C6: a newer proposal, and the generation of the bytes is the old one.
+		fence(t, s, testUID, 2)
+		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{4}}, three, "a", both[:1]); !errors.Is(err, ErrFenced) {
+			t.Errorf("older than the fence: %v", err)
+		}
+		// A job that was removed and made again is another one.
+		fence(t, s, "u2", 1)
+		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{4}}, three, "a", both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, ErrFenced) {
+			t.Errorf("another job: %v", err)
+		}
+		fence(t, s, testUID, 2)
+		head, all, err = r.Read(ctx)
+		must(t, err)
+		if head.Number != 3 || len(all) != 3 || all[0].Number != 1 || all[2].Rev != head.Rev {
+			t.Errorf("head %+v of %v", head, all)
+		}
+	})
+}
+
+func TestRollbackAndDrop(t *testing.T) {
+	onEtcds(t, func(t *testing.T, s keys.Store) {
+		ctx := t.Context()
+		r := recordOn(s)
+		fence(t, s, testUID, 1)
+		var head Head
+		for i := range 4 {
+			var err error
+			head, err = r.Commit(ctx, Head{Generation: 1, Manifest: Hash{byte(i + 1)}}, head, "a", nil)
+			must(t, err)
+		}
+		_, all, err := r.Read(ctx)
+		must(t, err)
+		back, guards, writes := r.Rollback(head, all[1])
+		if back.Number != 5 || back.Manifest != (Hash{2}) || back.Generation != 1 {
+			t.Errorf("rolled back to %+v", back)
+		}
+		guards = append(guards, keys.Unchanged(testJob.Head(), head.Rev))
+
+		// Removed meanwhile: its bytes may be gone.
+		must(t, r.Drop(ctx, 1, head, all[:1]))
+		if res, err := s.Txn(ctx, keys.Txn{If: guards, Then: writes}); err != nil || !res.OK {
+			t.Fatalf("rollback: %+v, %v", res, err)
+		}
+		if err := r.Drop(ctx, 1, head, all[1:2]); !errors.Is(err, keys.ErrMoved) {
+			t.Errorf("drop by one who knows an older head: %v", err)
+		}
+		now, left, err := r.Read(ctx)
+		must(t, err)
+		if now.Number != 5 || len(left) != 4 {
+			t.Fatalf("head %+v of %v", now, left)
+		}
+		gone, guards, writes := r.Rollback(now, left[1])
+		must(t, r.Drop(ctx, 1, now, left[1:2]))
+		if res, err := s.Txn(ctx, keys.Txn{If: guards, Then: writes}); err != nil || res.OK {
+			t.Errorf("rollback to the removed %+v: %+v, %v", gone, res, err)
+		}
+		fence(t, s, testUID, 2)
+		if err := r.Drop(ctx, 1, now, left[:1]); !errors.Is(err, keys.ErrMoved) {
+			t.Errorf("drop by an older generation: %v", err)
+		}
+	})
+}
+
+func TestDropOfMany(t *testing.T) {
+	ctx := t.Context()
+	s := etcdmem.New().Client("test")
+	r := recordOn(s)
+	fence(t, s, testUID, 1)
+	var head Head
+	for range 200 {
+		var err error
+		head, err = r.Commit(ctx, Head{Generation: 1}, head, "a", nil)
+		must(t, err)
+	}
+	_, all, err := r.Read(ctx)
+	must(t, err)
+	must(t, r.Drop(ctx, 1, head, Surplus(all, head, 1, nil)))
+}
+
+// A request whose answer is lost is neither lost nor done twice, wherever the answer was lost.
+func TestCommitWithoutAnswer(t *testing.T) {
+	for name, fate := range map[string]etcdmem.Fate{"applied": {Mute: true}, "lost": {Lost: true}, "late": {Delay: 20 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := etcdmem.New()
+				s := c.Client("a")
+				fence(t, s, testUID, 1)
+				left := 3
+				s.Fates(func(op etcdmem.Op) etcdmem.Fate {
+					if op.Kind == etcdmem.Txn && left > 0 {
+						left--
+						return fate
+					}
+					return etcdmem.Fate{}
+				})
+				r := recordOn(s)
+				h, err := r.Commit(t.Context(), Head{Generation: 1, Manifest: Hash{1}}, Head{}, "a", nil)
+				must(t, err)
+				time.Sleep(time.Minute) // every late one has arrived
+				head, all, err := r.Read(t.Context())
+				must(t, err)
+				if h.Number != 1 || head.Number != 1 || head.Rev != h.Rev || len(all) != 1 {
+					t.Errorf("committed %+v, head %+v, all %v", h, head, all)
+				}
+			})
+		})
+	}
+}
+
+func TestSurplus(t *testing.T) {
+	var all []Head
+	for i := range 6 {
+		all = append(all, Head{Number: Number(i + 1), Manifest: Hash{byte(i + 1)}})
+	}
+	all[5].Manifest = Hash{1} // 6 is a rollback to 1
+	for _, c := range []struct {
+		keep   int
+		pinned []Hash
+		want   []Number
+	}{
+		{3, nil, []Number{3, 2}},
+		{1, nil, []Number{5, 4, 3, 2}},
+		{0, []Hash{{3}}, []Number{5, 4, 2}},
+		{9, nil, nil},
+	} {
+		var got []Number
+		for _, h := range Surplus(all, all[5], c.keep, c.pinned) {
+			got = append(got, h.Number)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("keep %d, pinned %v: %v goes, want %v", c.keep, c.pinned, got, c.want)
+		}
+	}
+}
+
+func realStore(t testing.TB) keys.Store {
+	t.Helper()
+	srv := etcdtest.Start(t)
+	s, err := etcd.Open(context.Background(), etcd.Config{Endpoints: srv.Endpoints()})
+	must(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
