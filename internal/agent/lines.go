@@ -49,7 +49,7 @@ func (m *Machine) tell(now time.Time, a *actions) {
 			m.crew.world.Generation == w.Generation && l.running < w.Generation:
 			l.running, l.spare = w.Generation, false
 			m.say(a, "generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), m.idleText(now))
-		case w.Phase == rendezvous.Waiting && l.waiting < w.Rev && m.idle() && m.in:
+		case w.Phase == rendezvous.Waiting && l.waiting < w.Rev && m.idle() && m.in && m.belonged:
 			l.waiting = w.Rev
 			wished := w.NP
 			if m.snap.Whole {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -69,6 +70,9 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		case s := <-l.Peers.Signals():
 			e = Signaled{s}
 		case s := <-signals:
+			if s == syscall.SIGQUIT {
+				l.Say(Line{Text: stacks(), Raw: true})
+			}
 			e = Asked{leaving(s, heard[s])}
 			heard[s] = true
 		case <-done:
@@ -95,6 +99,12 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 			l.Peers.Tell(l.hello) // also the proof that this loop is alive
 		}
 	}
+}
+
+// stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
+func stacks() string {
+	b := make([]byte, 1<<20)
+	return string(b[:runtime.Stack(b, true)])
 }
 
 // leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
