@@ -44,3 +44,6 @@ spec: ## model-check the protocol (needs Java)
 
 clean: ## remove what was built
 	rm -rf $(BIN)
+
+image: build ## container image elastic:local from the static binaries
+	docker build -q -t elastic:local -f deploy/Dockerfile .

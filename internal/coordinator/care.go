@@ -20,12 +20,10 @@ const (
 	peerLimit = 5 * time.Minute // for one member to move its bytes
 )
 
-// care is what Run knows of the store's health. Its fields are Run's, but the
-// atomic ones, which metrics read.
+// care is what Run knows of the store's health; cures is read by metrics too.
 type care struct {
 	told  bool      // the log has said that there is no space
 	tried time.Time // the last cure
-	full  atomic.Bool
 	cures atomic.Int64
 }
 
@@ -44,17 +42,7 @@ func (m *Member) sign(ctx context.Context) {
 
 // look tells of a full store, and cures it where this member leads.
 func (m *Member) look(ctx context.Context, now time.Time) {
-	full := m.full()
-	m.care.full.Store(full)
-	switch {
-	case !full && m.care.told:
-		m.log.Warn("the store has space again")
-		m.care.told = false
-	case full && !m.care.told:
-		m.log.Error("the store is full: nobody can join and no checkpoint be committed until it has space again",
-			zap.Int64("quota", m.cfg.Quota))
-		m.care.told = true
-	}
+	full := m.tell()
 	if !full || !m.leads() || !m.care.tried.IsZero() && now.Sub(m.care.tried) < cureAgain {
 		return
 	}
@@ -63,9 +51,24 @@ func (m *Member) look(ctx context.Context, now time.Time) {
 		m.log.Error("the store is still full", zap.Error(err))
 		return
 	}
-	m.care.tried = time.Time{}
-	m.care.cures.Add(1)
-	m.look(ctx, now)
+	if !m.tell() {
+		m.care.tried = time.Time{}
+		m.care.cures.Add(1)
+	}
+}
+
+// tell says in the log, once, that the store is full, or has space again.
+func (m *Member) tell() (full bool) {
+	full = m.full()
+	switch {
+	case !full && m.care.told:
+		m.log.Warn("the store has space again")
+	case full && !m.care.told:
+		m.log.Error("the store is full: nobody can join and no checkpoint be committed until it has space again",
+			zap.Int64("quota", m.cfg.Quota))
+	}
+	m.care.told = full
+	return full
 }
 
 // full reports whether any member raised the alarm NOSPACE: then etcd takes

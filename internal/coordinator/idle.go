@@ -26,7 +26,7 @@ func (m *Member) WaitIdle(ctx context.Context, limit time.Duration) error {
 			if used {
 				busy = now
 			}
-			if last := time.Unix(0, m.streams.last.Load()); last.After(busy) { // somebody came and went in between
+			if last := time.Unix(0, m.conns.last.Load()); last.After(busy) { // somebody came and went in between
 				busy = last
 			}
 			if now.Sub(busy) >= limit {
@@ -37,7 +37,7 @@ func (m *Member) WaitIdle(ctx context.Context, limit time.Duration) error {
 }
 
 func (m *Member) used(ctx context.Context) (bool, error) {
-	if m.streams.conns.Load() > 0 {
+	if m.conns.open.Load() > 0 {
 		return true, nil
 	}
 	l, err := m.etcd.Server.LeaseLeases(ctx, &pb.LeaseLeasesRequest{})

@@ -24,7 +24,7 @@ type Member struct {
 	cfg     Config
 	etcd    *embed.Etcd
 	client  *clientv3.Client // in process: neither network nor TLS
-	streams *Streams
+	conns   *conns
 	dir     *directory
 	log     *zap.Logger
 	closing *atomic.Bool
@@ -60,10 +60,10 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	}
 	c.Name = id.Name
 
-	streams, closing := NewStreams(), new(atomic.Bool)
+	conns, closing := new(conns), new(atomic.Bool)
 	log := c.Log
 	c.Log = log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return muted{core, closing} }))
-	e, err := c.etcd(id.Token, streams)
+	e, err := c.etcd(id.Token, conns)
 	if err != nil {
 		return nil, fmt.Errorf("configure etcd: %w", err)
 	}
@@ -71,7 +71,7 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	if err != nil {
 		return nil, starting(err)
 	}
-	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), streams: streams, dir: dir, log: log, closing: closing}
+	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, dir: dir, log: log, closing: closing}
 	if fresh {
 		if err := dir.remember(id); err != nil {
 			m.stop()
@@ -156,8 +156,9 @@ func (m *Member) Close() {
 
 func (m *Member) stop() {
 	m.closing.Store(true)
-	m.streams.Stop()
-	m.etcd.Server.Stop() // before Close, which would wait for ever for a member that was never ready
+	// Before Close, which would wait five seconds for open watches, and for ever for a member
+	// that was never ready.
+	m.etcd.Server.Stop()
 	m.etcd.Close()
 	m.client.Close()
 }

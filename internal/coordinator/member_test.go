@@ -304,12 +304,15 @@ func TestIdle(t *testing.T) {
 		t.Fatalf("nobody there: %v", err)
 	}
 	c := dial(t, m)
-	lease, err := c.Grant(t.Context(), 60)
-	if err != nil {
+	if _, err := c.Get(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
 	if err := idle(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("idle with a client: %v", err)
+	}
+	lease, err := c.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
 	}
 	c.Close()
 	if err := idle(); !errors.Is(err, context.DeadlineExceeded) {

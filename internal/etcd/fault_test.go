@@ -20,8 +20,11 @@ import (
 	"github.com/elasticd/elastic/internal/keys"
 )
 
+// No goroutine of a store outlives it. The servers of the tests, in the same
+// process, may take a moment longer to serve their peers.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
+		goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"))
 }
 
 // refusing is an address where nobody listens, silent one where somebody

@@ -21,9 +21,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-
-	"github.com/elasticd/elastic/internal/coordinator"
 )
 
 // Option changes how servers are started.
@@ -54,8 +51,7 @@ type Server struct {
 	client url.URL
 	name   string
 
-	etcd    *embed.Etcd // nil while stopped
-	streams *coordinator.Streams
+	etcd *embed.Etcd // nil while stopped
 }
 
 // Start starts a single server.
@@ -139,8 +135,7 @@ func (s *Server) Stop() {
 	if s.etcd == nil {
 		return
 	}
-	s.streams.Stop()
-	s.etcd.Server.HardStop()
+	s.etcd.Server.HardStop() // Close alone would wait five seconds for open watches
 	s.etcd.Close()
 	s.etcd = nil
 }
@@ -266,13 +261,11 @@ func (s *Server) launch() error {
 		return err
 	}
 	c := s.cfg()
-	streams := coordinator.NewStreams()
-	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions, grpc.ChainStreamInterceptor(streams.Intercept))
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return err
 	}
-	s.etcd, s.streams = e, streams
+	s.etcd = e
 	return nil
 }
 

@@ -355,23 +355,18 @@ func TestDataLeadsToTheServer(t *testing.T) {
 // starts a second one meanwhile.
 func TestStarterKilled(t *testing.T) {
 	r := place(t)
-	dir := t.TempDir()
-	fifo := filepath.Join(dir, "go-on")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+	if err := os.MkdirAll(r.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	slow := filepath.Join(dir, "slow")
-	script := fmt.Sprintf("#!/bin/sh\necho started\nread x < %s\nexec %s \"$@\"\n", fifo, elasticd)
-	if err := os.WriteFile(slow, []byte(script), 0o700); err != nil {
+	identity := filepath.Join(r.Data, "elasticd.json") // the server reads it before it listens
+	if err := unix.Mkfifo(identity, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	starter := r
-	starter.Bin = slow
-	cmd := command(t, starter)
+	cmd := command(t, r)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	gate, err := os.OpenFile(fifo, os.O_WRONLY, 0) // opens when the script reads: it runs now
+	gate, err := os.OpenFile(identity, os.O_WRONLY, 0) // opens when the server reads
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,9 +386,9 @@ func TestStarterKilled(t *testing.T) {
 	select {
 	case s := <-second:
 		t.Errorf("did not wait for the start that is under way: %+v", s)
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(500 * time.Millisecond):
 	}
-	fmt.Fprintln(gate)
+	fmt.Fprintln(gate, `{"format":1,"name":"local","token":"t"}`)
 	gate.Close()
 	if s := <-second; s.PID != 0 {
 		t.Errorf("a second server was started: %+v", s)

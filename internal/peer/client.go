@@ -118,7 +118,7 @@ func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.
 func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
 	limit := c.limit
 	if q.Want == wantBeats {
-		limit = proveLimit
+		limit = lineLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -203,7 +203,7 @@ func strangeness(err error) membership.AnswerKind {
 func newTransport(config *tls.Config) *http.Transport {
 	return &http.Transport{
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, proveLimit)
+			ctx, cancel := context.WithTimeout(ctx, lineLimit)
 			defer cancel()
 			raw, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err != nil {

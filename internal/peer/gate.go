@@ -9,13 +9,14 @@ import (
 
 // limits are how many connections a listener keeps. Strangers never cost it more than pending.
 type limits struct {
-	pending, pendingFrom int // not proven to be of the job yet; of these from one remote
-	streams, streamsFrom int // probes and beats
-	chunks, chunksFrom   int // HTTP
+	pending, pendingFrom int           // not proven to be of the job yet; of these from one remote
+	streams, streamsFrom int           // probes and beats
+	chunks, chunksFrom   int           // HTTP
+	prove                time.Duration // from accept to the end of the first request's head
 }
 
 func defaultLimits() limits {
-	return limits{pending: 256, pendingFrom: 64, streams: 1024, streamsFrom: 512, chunks: 512, chunksFrom: 256}
+	return limits{pending: 256, pendingFrom: 64, streams: 1024, streamsFrom: 512, chunks: 512, chunksFrom: 256, prove: 10 * time.Second}
 }
 
 type use int

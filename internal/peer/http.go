@@ -25,7 +25,7 @@ const (
 // incarnation than ours never reaches h.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
-func newHTTP(mux http.Handler, self Self) *http.Server {
+func newHTTP(mux http.Handler, self Self, prove time.Duration) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			me := self.Hello()
@@ -40,7 +40,7 @@ func newHTTP(mux http.Handler, self Self) *http.Server {
 			r.Body = &body{http.MaxBytesReader(w, r.Body, MaxBody), http.NewResponseController(w)}
 			mux.ServeHTTP(w, r)
 		}),
-		ReadHeaderTimeout: proveLimit,
+		ReadHeaderTimeout: prove,
 		IdleTimeout:       stallLimit,
 		MaxHeaderBytes:    16 << 10,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},

@@ -57,7 +57,7 @@ const (
 
 	maxMessage = 4 << 10
 	dialLimit  = 500 * time.Millisecond // of a probe, from the dial to the hello
-	proveLimit = 10 * time.Second       // of an incoming connection, from accept to its first request; of the dial of a stream
+	lineLimit  = 10 * time.Second       // of the dial of a stream or for chunks
 	idleLimit  = 10 * time.Second       // between two beats of a watcher that lives
 	userLimit  = 2 * time.Second        // TCP_USER_TIMEOUT of a stream of beats
 	stallLimit = 30 * time.Second       // for the next bytes of a chunk

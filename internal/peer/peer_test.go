@@ -97,6 +97,10 @@ func TestMessagesAndBeats(t *testing.T) {
 	if err := receive(iotest.OneByteReader(&b), &out); err != nil || out != in {
 		t.Errorf("%+v, %v", out, err)
 	}
+	long := append([]byte{0xff, 0xff}, bytes.Repeat([]byte(" "), 0xffff-2)...)
+	if err := receive(bytes.NewReader(append(long, "{}"...)), &out); err == nil {
+		t.Error("took a message of 64 kB")
+	}
 	if err := send(io.Discard, make([]int, maxMessage)); err == nil {
 		t.Error("sent a message that nobody takes")
 	}

@@ -53,7 +53,7 @@ func (s *Server) Serve(secret []byte, self Self) error {
 	err = errors.New("the listener serves already or is closed")
 	s.serving.Do(func() {
 		err = nil
-		s.http = newHTTP(s.mux, self)
+		s.http = newHTTP(s.mux, self, s.gate.limits.prove)
 		s.work.Go(func() { s.http.Serve(s.hand) })
 		s.work.Go(func() { s.accept(id.config(streamProto, chunkProto), self) })
 	})
@@ -102,7 +102,7 @@ func (s *Server) accept(config *tls.Config, self Self) {
 // peer's: it is shut out, and dials again if it is honest.
 func (s *Server) welcome(c *conn, config *tls.Config, self Self) {
 	t := tls.Server(c, config)
-	c.SetDeadline(time.Now().Add(proveLimit))
+	c.SetDeadline(time.Now().Add(s.gate.limits.prove))
 	if err := t.Handshake(); err != nil {
 		c.Close()
 		return

@@ -192,6 +192,23 @@ func TestProbeTriesAgain(t *testing.T) {
 	}
 }
 
+// Two dials that disagree prove nothing.
+func TestProbeWantsTwoDialsToAgree(t *testing.T) {
+	for name, say := range map[string][2]string{
+		"nonsense, then nothing": {"SSH-2.0-x\r\n", ""},
+		"nothing, then nonsense": {"", "SSH-2.0-x\r\n"},
+	} {
+		var seen int
+		to := speaker(t, oneByOne(func(c net.Conn) {
+			io.WriteString(c, say[seen%2])
+			seen++
+		}))
+		if got := newAgent("a", "a1").client(t, secret).Probe(t.Context(), to); got != (membership.Answer{}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // oneByOne runs f for one connection at a time.
 func oneByOne(f func(net.Conn)) func(net.Conn) {
 	one := make(chan struct{}, 1)
@@ -318,6 +335,25 @@ func follow(t *testing.T, c *Client, to membership.Ref, f func(beat func() membe
 	return <-result
 }
 
+func TestFollowEndsAfterItsLastWord(t *testing.T) {
+	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
+	ctx, cancel := context.WithCancel(t.Context())
+	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan membership.Answer, 1)
+	c := newAgent("a", "a1").client(t, secret)
+	go func() {
+		result <- c.Follow(ctx, b.ref(), nil, func(membership.Answer) { close(entered); <-leave })
+	}()
+	<-entered
+	cancel()
+	select {
+	case <-result:
+		t.Error("it returned, and may still tell")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(leave)
+	<-result
+}
+
 func TestStalledLoopIsSilentAndComesBack(t *testing.T) {
 	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -369,9 +405,11 @@ func TestStreamEndsWithTheLifeItIsAbout(t *testing.T) {
 func TestFloodOfBeatsEndsTheStream(t *testing.T) {
 	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
 	conn := rawStream(t, b)
-	frame := make([]byte, 9*10*floodLimit)
-	binary.BigEndian.PutUint64(frame[1:], 1<<63) // and a lie
-	conn.Write(frame)
+	var frames []byte
+	for range 10 * floodLimit {
+		frames = binary.BigEndian.AppendUint64(append(frames, 0), 1<<63) // and a lie
+	}
+	conn.Write(frames)
 	n, _ := io.Copy(io.Discard, conn)
 	if n > 9*(floodLimit+1) {
 		t.Errorf("%d beats answered", n/9)
@@ -452,6 +490,40 @@ func TestHonestGetThroughAFlood(t *testing.T) {
 	}
 }
 
+// TestWhoProvesNothingIsShutOut lets peers stall at each point before their first request is whole.
+func TestWhoProvesNothingIsShutOut(t *testing.T) {
+	l := defaultLimits()
+	l.prove = 100 * time.Millisecond
+	b := newAgent("b", "b1").serve(t, secret, l)
+	id, err := identify(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := func(proto, say string) func() (net.Conn, error) {
+		return func() (net.Conn, error) {
+			conn, err := tls.Dial("tcp", b.srv.Addr(), id.config(proto))
+			if err == nil {
+				io.WriteString(conn, say)
+			}
+			return conn, err
+		}
+	}
+	for name, dial := range map[string]func() (net.Conn, error){
+		"silent":          func() (net.Conn, error) { return net.Dial("tcp", b.srv.Addr()) },
+		"no request":      inside(streamProto, ""),
+		"half a request":  inside(streamProto, "\x00\x30{"),
+		"no HTTP request": inside(chunkProto, ""),
+		"half a head":     inside(chunkProto, "GET / HTTP/1.1\r\nHost: b\r\nX: "),
+	} {
+		conn, err := dial()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		io.Copy(io.Discard, conn) // ends, or the test does not
+		conn.Close()
+	}
+}
+
 func TestStreamsHaveALimitAndGiveTheirPlaceBack(t *testing.T) {
 	l := defaultLimits()
 	l.streamsFrom = 2
@@ -489,7 +561,7 @@ func TestCloseEndsStreamsAndStalledPeers(t *testing.T) {
 }
 
 func TestGateCounts(t *testing.T) {
-	g := newGate(limits{pending: 3, pendingFrom: 3, streams: 1, streamsFrom: 1, chunks: 1, chunksFrom: 1})
+	g := newGate(limits{pending: 3, pendingFrom: 10, streams: 1, streamsFrom: 1, chunks: 1, chunksFrom: 1})
 	var conns []*conn
 	for range 4 {
 		a, b := net.Pipe()
@@ -501,6 +573,14 @@ func TestGateCounts(t *testing.T) {
 	}
 	if !g.prove(conns[1], streams) || g.prove(conns[2], streams) || !g.prove(conns[2], chunks) {
 		t.Error("one stream, one of chunks")
+	}
+	for range 4 { // who is proven is no stranger any more, however old
+		a, b := net.Pipe()
+		defer b.Close()
+		conns = append(conns, g.admit(a))
+	}
+	if g.count != [uses]int{pending: 3, streams: 1, chunks: 1} {
+		t.Errorf("count %v", g.count)
 	}
 	for _, c := range conns {
 		c.Close()

@@ -36,8 +36,9 @@ func TestKilledAgentTakesMarkedStrangersAlong(t *testing.T) {
 	s := shell(t, 1, `exec sleep 1000`)
 	a := runAgent(t, s)
 	worker := members(t, a.guardian, 2)[1]
+	mark, _ := worker.environ(markName)
 	stranger := exec.Command("/bin/sh", "-c", "sleep 1000 & wait")
-	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), workerMark + "=" + worker.environ(workerMark)}
+	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), markName + "=" + mark}
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +120,12 @@ func TestSweepAfterBothWereKilled(t *testing.T) {
 func TestSweepSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `exec sleep 1000`)
-	a := runAgent(t, s)
+	runAgent(t, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process") {
 		t.Fatal(err)
 	}
-	_ = a
 }
 
 func TestKilledGuardianIsReplacedByTheAgent(t *testing.T) {
@@ -202,7 +202,7 @@ func TestHungGuardianIsReplaced(t *testing.T) {
 	go func() { // whatever wakes it
 		defer close(frozen)
 		for freeze.Err() == nil {
-			syscall.Kill(g.guardian.Pid, syscall.SIGSTOP)
+			g.guardian.Signal(syscall.SIGSTOP)
 		}
 	}()
 	err := g.Stop(deadline(t), 0)

@@ -30,13 +30,13 @@ type Exit struct {
 func (g *Group) follow() {
 	in := json.NewDecoder(g.conn)
 	up := g.up
-	killing := false
 	empty := false
 	for !empty {
 		var r report
 		if in.Decode(&r) != nil {
 			break // the guardian is gone
 		}
+		g.heard.Store(int64(time.Since(g.began)))
 		switch {
 		case r.Started != nil:
 			g.workers = r.Started
@@ -52,9 +52,6 @@ func (g *Group) follow() {
 			g.tell(decode(*r.Exit))
 		case r.Asked != nil:
 			g.answer(*r.Asked)
-		case r.Killing && !killing:
-			killing = true
-			close(g.killing)
 		case r.Empty:
 			empty = true
 		}
@@ -89,25 +86,24 @@ func (g *Group) takeOver() {
 		workers[w.PID] = w.Start
 	}
 	known := make(map[int]uint64) // processes that were ours once, by start time
-	until(context.Background(), func() []process {
-		all, err := processes()
-		if err != nil {
-			return nil
-		}
+	began := time.Now()
+	until(context.Background(), func() error {
 		g.cgroup.kill()
-		left := living(below(all, func(p process) bool {
+		c, err := look(func(p process, mark string) bool {
 			is := func(of map[int]uint64) bool { start, ok := of[p.pid]; return ok && start == p.start }
-			return p.pid != g.guardian.Pid &&
-				(is(workers) || is(known) || p.session == g.guardian.Pid || p.environ(workerMark) == g.mark)
-		}))
-		for _, p := range left {
+			return p.pid != g.guardian.Pid && (is(workers) || is(known) || p.session == g.guardian.Pid || mark == g.mark)
+		})
+		if err != nil {
+			return err
+		}
+		for _, p := range c.ours {
 			known[p.pid] = p.start
 			p.signal(syscall.SIGKILL)
 		}
-		if len(left) == 0 && g.cgroup.populated() {
-			left = append(left, process{})
+		if err := c.left(time.Since(began) > hangLimit); err != nil || !g.cgroup.populated() {
+			return err
 		}
-		return left
+		return errors.New("the cgroup is not empty")
 	})
 }
 
@@ -173,9 +169,6 @@ func decode(r exitReport) Exit {
 	case status.Signaled():
 		e.Signal = signalName(status.Signal())
 		e.Code = 128 + int(status.Signal())
-		if status.CoreDump() {
-			e.Note = "core dumped"
-		}
 	default:
 		e.Code = status.ExitStatus()
 	}

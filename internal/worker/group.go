@@ -64,13 +64,14 @@ type Group struct {
 	guardian *os.Process
 	conn     *os.File // to the guardian
 	pumps    [][]*pump
+	began    time.Time
 	oomKills int // seen so far; -1 where nobody counts
 
-	sending sync.Mutex  // orders
-	ending  atomic.Bool // workers were asked or told to end
-	up      chan error  // the outcome of the start
-	asked   chan error  // answers to Ask
-	killing chan struct{}
+	sending sync.Mutex   // orders
+	ending  atomic.Bool  // workers were asked or told to end
+	heard   atomic.Int64 // when the guardian last said something, since began
+	up      chan error   // the outcome of the start
+	asked   chan error   // answers to Ask
 	exits   chan Exit
 	done    chan struct{}
 
@@ -100,9 +101,9 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 	g := &Group{
 		spec:    s,
 		mark:    string(s.Mark) + "/" + hex.EncodeToString(id[:]),
+		began:   time.Now(),
 		up:      make(chan error, 1),
 		asked:   make(chan error, 1),
-		killing: make(chan struct{}),
 		exits:   make(chan Exit, len(s.Env)),
 		done:    make(chan struct{}),
 		pending: make(map[int]bool),
@@ -184,7 +185,7 @@ func (g *Group) launch() (_ *startOrder, err error) {
 	cmd := exec.Command(g.spec.Guardian[0])
 	cmd.Args = g.spec.Guardian
 	cmd.Dir = "/"
-	cmd.Env = []string{guardianMark + "=" + g.mark}
+	cmd.Env = []string{markName + "=" + g.mark + guardianWord}
 	cmd.ExtraFiles = pass
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -202,11 +203,11 @@ func (g *Group) launch() (_ *startOrder, err error) {
 func withMark(env []string, mark string) []string {
 	marked := make([]string, 0, len(env)+1)
 	for _, e := range env {
-		if !strings.HasPrefix(e, workerMark+"=") {
+		if !strings.HasPrefix(e, markName+"=") {
 			marked = append(marked, e)
 		}
 	}
-	return append(marked, workerMark+"="+mark)
+	return append(marked, markName+"="+mark)
 }
 
 func (g *Group) send(o order) error {
@@ -239,6 +240,7 @@ func (g *Group) PIDs() []int {
 // is through as soon as the workers are.
 func (g *Group) Ask(ctx context.Context, d Drain) error {
 	g.ending.Store(true)
+	g.guardian.Signal(syscall.SIGCONT) // it may have been frozen
 	if err := g.send(order{Ask: &d}); err != nil && !g.isDone() {
 		return fmt.Errorf("ask workers to save: %w", err)
 	}
@@ -261,9 +263,8 @@ func (g *Group) Ask(ctx context.Context, d Drain) error {
 // before ctx ends; the killing goes on even then. The shortest grace holds.
 func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 	g.ending.Store(true)
-	g.guardian.Signal(syscall.SIGCONT) // it may have been frozen
+	g.guardian.Signal(syscall.SIGCONT)
 	g.send(order{Stop: &stopOrder{Grace: grace}})
-	killing := g.killing
 	hung := time.NewTimer(grace + hangLimit)
 	defer hung.Stop()
 	for {
@@ -272,10 +273,12 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("stop workers of generation %d: %w", g.spec.Generation, context.Cause(ctx))
-		case <-killing: // it does what can be done
-			killing = nil
-			hung.Stop()
 		case <-hung.C:
+			silent := time.Since(g.began) - time.Duration(g.heard.Load())
+			if silent < hangLimit { // it does what can be done
+				hung.Reset(hangLimit - silent)
+				continue
+			}
 			g.guardian.Kill() // workers die with it, and follow kills the rest
 		}
 	}

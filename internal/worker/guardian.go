@@ -20,7 +20,7 @@ type guardian struct {
 	deadline time.Time // of the grace
 	killing  bool      // SIGKILL to everything until nothing is left
 	empty    bool      // nothing is left
-	orphan   bool      // the agent is gone
+	orphaned time.Time // when the agent was gone
 }
 
 type child struct {
@@ -100,19 +100,19 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 	again := 2 * time.Millisecond // until the next round of kills; D state ends when it ends
 	for {
 		g.reap()
-		if g.empty && g.orphan {
+		if g.empty && !g.orphaned.IsZero() {
 			return
 		}
 		var timer <-chan time.Time
 		switch {
 		case g.empty:
 		case g.killing:
+			g.out.Encode(report{Killing: true})
 			g.kill()
 			timer = time.After(again)
 			again = min(2*again, 100*time.Millisecond)
 		case g.stopping && (g.through() || !time.Now().Before(g.deadline)):
 			g.killing = true
-			g.out.Encode(report{Killing: true})
 			continue
 		case g.stopping: // the end of a grandchild is told to its parent, not to us
 			timer = time.After(min(time.Until(g.deadline), 50*time.Millisecond))
@@ -122,7 +122,7 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 		case <-timer:
 		case o, ok := <-orders:
 			if !ok {
-				orders, g.orphan, g.killing = nil, true, true
+				orders, g.orphaned, g.killing = nil, time.Now(), true
 				continue
 			}
 			g.reap() // who ended before the order ended by itself
@@ -181,11 +181,26 @@ func (g *guardian) stop(grace time.Duration) {
 		g.deadline = deadline
 	}
 	if !g.stopping && !g.asked && grace > 0 {
-		for _, p := range g.descendants() {
+		g.terminate()
+	}
+	g.stopping = true
+}
+
+// terminate sends SIGTERM to everything: to groups as such, so that none of
+// them forks out of it, and to who left them.
+func (g *guardian) terminate() {
+	groups := make(map[int]bool)
+	for _, w := range g.workers {
+		if !w.ended {
+			groups[w.pid] = true
+			syscall.Kill(-w.pid, syscall.SIGTERM)
+		}
+	}
+	for _, p := range g.descendants() {
+		if !groups[p.pgrp] {
 			p.signal(syscall.SIGTERM)
 		}
 	}
-	g.stopping = true
 }
 
 // through reports whether the workers have made use of their grace: each has
@@ -213,11 +228,19 @@ func (g *guardian) kill() {
 	for _, p := range g.descendants() {
 		p.signal(syscall.SIGKILL)
 	}
-	if g.orphan { // what was started for us by somebody else, as at(1) does
-		for _, p := range marked(g.spec.Mark) {
-			p.signal(syscall.SIGKILL)
-		}
+}
+
+// strangers kills what was started with our mark by somebody else, as at(1)
+// does, and reports whether there was anything.
+func (g *guardian) strangers() bool {
+	c, err := look(func(_ process, mark string) bool { return mark == g.spec.Mark })
+	if err != nil {
+		return false
 	}
+	for _, p := range c.ours {
+		p.signal(syscall.SIGKILL)
+	}
+	return c.left(time.Since(g.orphaned) > hangLimit) != nil
 }
 
 func (g *guardian) descendants() []process {
@@ -239,8 +262,8 @@ func (g *guardian) reap() {
 		case err == syscall.EINTR:
 			continue
 		case err == syscall.ECHILD:
-			g.empty = !g.orphan || len(marked(g.spec.Mark)) == 0
-			if g.empty {
+			if g.orphaned.IsZero() || !g.strangers() {
+				g.empty = true
 				g.out.Encode(report{Empty: true})
 			}
 			return

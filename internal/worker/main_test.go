@@ -168,6 +168,17 @@ func members(t *testing.T, pid, n int) []process {
 	return all
 }
 
+func nothingLeft(t *testing.T, m Mark) {
+	t.Helper()
+	c, err := look(func(_ process, mark string) bool { return strings.HasPrefix(mark, string(m)) })
+	if err == nil {
+		err = c.left(true)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func disappear(t *testing.T, all []process) {
 	t.Helper()
 	for _, p := range all {

@@ -14,8 +14,10 @@ import (
 type process struct {
 	pid, ppid, pgrp, session int
 	state                    byte
+	kernel                   bool // a thread of the kernel
 	threads                  int
 	start                    uint64 // clock ticks since boot
+	envStart, envEnd         uint64 // addresses; 0 while it has no environment yet, or no more
 }
 
 // gone reports whether p only waits to be reaped. A process whose first thread
@@ -65,15 +67,20 @@ func parseStat(pid int, stat string) (process, bool) {
 		return process{}, false
 	}
 	f := strings.Fields(stat[end+1:]) // f[0] is field 3, the state
-	if len(f) < 20 {
+	if len(f) < 49 {
 		return process{}, false
 	}
 	p := process{pid: pid, state: f[0][0]}
 	p.ppid, _ = strconv.Atoi(f[1])
 	p.pgrp, _ = strconv.Atoi(f[2])
 	p.session, _ = strconv.Atoi(f[3])
+	const ofKernel = 0x00200000 // PF_KTHREAD
+	flags, _ := strconv.ParseUint(f[6], 10, 64)
+	p.kernel = flags&ofKernel != 0
 	p.threads, _ = strconv.Atoi(f[17])
 	p.start, _ = strconv.ParseUint(f[19], 10, 64)
+	p.envStart, _ = strconv.ParseUint(f[47], 10, 64)
+	p.envEnd, _ = strconv.ParseUint(f[48], 10, 64)
 	return p, true
 }
 
@@ -120,18 +127,33 @@ func below(all []process, root func(process) bool) []process {
 }
 
 // environ returns what name is in the environment that p was started with; ""
-// if it is not there or not for us to read.
-func (p process) environ(name string) string {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-	if err != nil {
-		return ""
-	}
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, []byte(name+"=")); ok {
-			return string(value)
+// if it is not there or not for us to read. It cannot be told (sure is false)
+// in the middle of exec, where the kernel shows an empty one.
+func (p process) environ(name string) (value string, sure bool) {
+	for {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		if err != nil {
+			return "", true
 		}
+		for entry := range bytes.SplitSeq(env, []byte{0}) {
+			if value, ok := bytes.CutPrefix(entry, []byte(name+"=")); ok {
+				return string(value), true
+			}
+		}
+		if len(env) > 0 || p.kernel {
+			return "", true
+		}
+		now, ok := lookup(p.pid)
+		switch {
+		case !ok || now.start != p.start || now.gone():
+			return "", true
+		case now.envEnd == 0:
+			return "", false
+		case now.envEnd == now.envStart: // started without any
+			return "", true
+		}
+		// It has one by now.
 	}
-	return ""
 }
 
 // handling is what a process does with a signal.

@@ -47,8 +47,9 @@ func TestSignalSparesTheNextOwnerOfAPID(t *testing.T) {
 
 func TestParseStat(t *testing.T) {
 	t.Parallel()
-	const rest = " S 7 8 9 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 5 0 123456 1000 10 18446744073709551615"
-	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456}
+	const rest = " S 7 8 9 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 5 0 123456 1000 10 18446744073709551615" +
+		" 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 5000 5100 52\n"
+	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456, envStart: 5000, envEnd: 5100}
 	for _, name := range []string{"(sh)", "(a b)", "() S 1 1 1 (x)", "()"} {
 		got, ok := parseStat(42, "42 "+name+rest)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); !ok || diff != "" {
@@ -58,6 +59,43 @@ func TestParseStat(t *testing.T) {
 	for _, bad := range []string{"", "42 (sh", "42 (sh) S 1 2"} {
 		if _, ok := parseStat(42, bad); ok {
 			t.Errorf("%q is a process", bad)
+		}
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"A=1", "B=two words"}, "two words"},
+		{[]string{"AB=1", "B"}, ""},
+		{[]string{}, ""},
+	} {
+		cmd := exec.Command("cat")
+		cmd.Env = c.env
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, ok := lookup(cmd.Process.Pid)
+		eventually(t, "it can be told", func() bool { // exec is under way
+			got, sure := p.environ("B")
+			if sure && got != c.want {
+				t.Errorf("%q: %q", c.env, got)
+			}
+			return sure
+		})
+		stdin.Close()
+		if err := cmd.Wait(); err != nil || !ok {
+			t.Fatal(err)
+		}
+		if got, sure := p.environ("B"); got != "" || !sure {
+			t.Errorf("after its end: %q %v", got, sure)
 		}
 	}
 }

@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Names in the environment that tell whose a process is. The value is a Mark,
-// a slash, and an id of the group.
+// markName is the variable in the environment that tells whose a process is: a
+// Mark, a slash, an id of the group, and for a guardian a word more.
 const (
-	workerMark   = "ELASTIC_WORKER_MARK"
-	guardianMark = "ELASTIC_GUARDIAN_MARK"
+	markName     = "ELASTIC_WORKER_MARK"
+	guardianWord = "/guardian"
 )
 
 // hangLimit is how long a guardian may take before it is taken for hung.
@@ -41,81 +42,101 @@ func MarkFor(dir string) Mark {
 // the lock of the state directory, so that no living agent is behind them. It
 // fails only when ctx ends, and says then what is left.
 func Sweep(ctx context.Context, m Mark) error {
-	prefix := string(m) + "/"
 	hung := time.Now().Add(hangLimit)
-	return until(ctx, func() []process {
-		all, err := processes()
-		if err != nil {
-			return nil
-		}
-		populated := false
+	return until(ctx, func() error {
+		populated := ""
 		for _, c := range leftCgroups(cgroupPrefix(m)) {
 			c.kill()
 			if !c.remove() {
-				populated = true
+				populated = string(c)
 			}
 		}
-		var left []process
-		guardians := make(map[int]bool)
-		for _, p := range all {
-			if !p.gone() && strings.HasPrefix(p.environ(guardianMark), prefix) {
-				guardians[p.pid] = true
-				left = append(left, p)
-				p.signal(syscall.SIGCONT) // it has seen its agent's end, unless it was stopped
-				if time.Now().After(hung) {
-					p.signal(syscall.SIGKILL)
-				}
+		late := time.Now().After(hung)
+		c, err := look(func(_ process, mark string) bool { return strings.HasPrefix(mark, string(m)+"/") })
+		if err != nil {
+			return err
+		}
+		for _, p := range c.ours {
+			sig := syscall.SIGKILL
+			if strings.HasSuffix(c.marks[p.pid], guardianWord) && !late {
+				sig = syscall.SIGCONT // it does this work itself, unless it was stopped
 			}
+			p.signal(sig)
 		}
-		workers := below(all, func(p process) bool {
-			return guardians[p.ppid] || strings.HasPrefix(p.environ(workerMark), prefix)
-		})
-		for _, p := range living(workers) {
-			p.signal(syscall.SIGKILL)
-			left = append(left, p)
+		if err := c.left(late); err != nil || populated == "" {
+			return err
 		}
-		if len(left) == 0 && populated {
-			left = append(left, process{})
-		}
-		return left
+		return fmt.Errorf("%s is not empty", populated)
 	})
 }
 
-// until repeats round until it finds nothing more. /proc cannot be watched.
-func until(ctx context.Context, round func() []process) error {
+// until repeats round until it finds nothing more: /proc cannot be watched.
+func until(ctx context.Context, round func() error) error {
 	wait := 2 * time.Millisecond
 	for {
-		left := round()
-		if len(left) == 0 {
+		err := round()
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("end processes %s: %w", pids(left), context.Cause(ctx))
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		case <-time.After(wait):
 			wait = min(2*wait, 100*time.Millisecond)
 		}
 	}
 }
 
-// marked returns the processes that carry exactly this mark of a group, and
-// what descends from them.
-func marked(mark string) []process {
-	all, err := processes()
-	if err != nil {
-		return nil
-	}
-	return living(below(all, func(p process) bool { return p.environ(workerMark) == mark }))
+// census is one look at all living processes but this one.
+type census struct {
+	ours   []process      // roots and their descendants
+	unsure []process      // of which the mark cannot be told yet
+	marks  map[int]string // by pid
 }
 
-func living(all []process) []process {
-	var some []process
+// look finds the processes that root accepts, and what descends from them.
+func look(root func(p process, mark string) bool) (census, error) {
+	all, err := processes()
+	if err != nil {
+		return census{}, err
+	}
+	c := census{marks: make(map[int]string)}
+	maybe := make(map[int]bool)
 	for _, p := range all {
+		if p.gone() {
+			continue
+		}
+		mark, sure := p.environ(markName)
+		if mark != "" {
+			c.marks[p.pid] = mark
+		}
+		maybe[p.pid] = !sure
+	}
+	for _, p := range below(all, func(p process) bool { return root(p, c.marks[p.pid]) }) {
+		delete(maybe, p.pid)
 		if !p.gone() && p.pid != os.Getpid() {
-			some = append(some, p)
+			c.ours = append(c.ours, p)
 		}
 	}
-	return some
+	for _, p := range all {
+		if maybe[p.pid] && p.pid != os.Getpid() {
+			c.unsure = append(c.unsure, p)
+		}
+	}
+	return c, nil
+}
+
+// left is nil if there is nothing. Who is late has waited long enough for those
+// of which it could not be told: exec takes no such time.
+func (c census) left(late bool) error {
+	left := c.ours
+	if !late {
+		left = append(slices.Clip(left), c.unsure...)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("processes %s are left", pids(left))
 }
 
 func pids(all []process) string {

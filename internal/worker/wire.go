@@ -47,7 +47,7 @@ type report struct {
 	Failed  *failed     `json:"failed,omitempty"`  // one could not be started; the others are being killed
 	Exit    *exitReport `json:"exit,omitempty"`
 	Asked   *string     `json:"asked,omitempty"`   // answer to Ask: an error, or ""
-	Killing bool        `json:"killing,omitempty"` // the grace is over: SIGKILL until nothing is left
+	Killing bool        `json:"killing,omitempty"` // a round of SIGKILL was sent: said until nothing is left
 	Empty   bool        `json:"empty,omitempty"`   // no process is left; the last report
 }
 

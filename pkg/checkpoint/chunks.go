@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // chunk is what is known of one chunk. Whoever needs it counts: each manifest
@@ -84,61 +86,98 @@ func (s *Store) verifyChunk(h Hash) (bool, error) {
 	return good, nil
 }
 
-// writeChunk stores data, whose hash is h. Its bytes are durable then, its
-// name when syncChunks has passed.
+// writeChunk stores data, whose hash is h.
 func (s *Store) writeChunk(h Hash, data []byte) error {
-	temp, err := s.disk.writeTemp(bytes.NewReader(data), 0o600)
+	temp := s.disk.tempName()
+	f, err := s.disk.fill(temp, bytes.NewReader(data), 0o600)
 	if err != nil {
 		return err
 	}
-	return s.placeChunk(temp, h)
+	return s.placeChunk(f, temp, h)
 }
 
-func (s *Store) placeChunk(temp string, h Hash) error {
+// placeChunk gives a file its name. Neither is durable before flush: a sync
+// for each chunk would cost more than the bytes. After a crash its name may
+// stand for other bytes; that is why nobody believes a name (ensure), and why
+// no manifest is written before flush.
+func (s *Store) placeChunk(f file, temp string, h Hash) error {
 	to := chunkPath(h)
 	dir := path.Dir(to)
 	if err := s.disk.Mkdir(dir, 0o700); err != nil {
-		return noSpace(errors.Join(err, s.disk.discard(temp)))
+		return noSpace(errors.Join(err, f.Close(), s.disk.discard(temp)))
 	}
+	s.mu.Lock() // through the rename: of two files for one chunk, the one that stays is the one that is synced
 	if err := s.disk.move(temp, to); err != nil {
-		return err
+		s.mu.Unlock()
+		return errors.Join(err, f.Close())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	c := s.chunk(h)
 	c.present, c.verified = true, true
-	s.unsynced[dir] = append(s.unsynced[dir], h)
-	s.unsynced[chunkDir] = append(s.unsynced[chunkDir], h)
+	was := s.unsynced[h]
+	s.unsynced[h] = f
+	s.dirs[dir], s.dirs[chunkDir] = true, true
+	many := len(s.unsynced) >= maxUnsynced
+	s.mu.Unlock()
+	var err error
+	if was != nil {
+		err = was.Close() // the same bytes, written twice at once; this name is the later one's
+	}
+	if many {
+		err = errors.Join(err, s.flush())
+	}
+	return err
+}
+
+// maxUnsynced bounds the files that are open, and how much one flush writes.
+const maxUnsynced = 32
+
+// flush makes every chunk durable that is here now, and its name. One at a
+// time: who finds nothing to sync relies on a flush that is over.
+func (s *Store) flush() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.mu.Lock()
+	files, dirs := s.unsynced, s.dirs
+	s.unsynced, s.dirs = map[Hash]file{}, map[string]bool{}
+	s.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(syncers)
+	for h, f := range files {
+		g.Go(func() error {
+			err := errors.Join(f.Sync(), f.Close())
+			if err != nil {
+				return errors.Join(err, s.forget(h))
+			}
+			return nil
+		})
+	}
+	err := s.disk.synced(g.Wait()) // one failure, however many chunks it hit
+	for dir := range dirs {
+		if syncErr := s.disk.syncDir(dir); syncErr != nil {
+			err = errors.Join(err, syncErr)
+			for h := range files {
+				if path.Dir(chunkPath(h)) == dir || dir == chunkDir {
+					err = errors.Join(err, s.forget(h))
+				}
+			}
+			s.mu.Lock()
+			s.dirs[dir] = true
+			s.mu.Unlock()
+		}
+	}
+	if err != nil {
+		return noSpace(fmt.Errorf("sync chunks: %w", err))
+	}
 	return nil
 }
 
-// syncChunks makes the names of the manifest's chunks durable. One at a time:
-// who finds nothing to sync relies on a sync that is over.
-func (s *Store) syncChunks(m *Manifest) error {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	dirs := map[string]bool{chunkDir: true}
-	for h := range m.chunks() {
-		dirs[path.Dir(chunkPath(h))] = true
-	}
-	for dir := range dirs {
-		s.mu.Lock()
-		names, ok := s.unsynced[dir]
-		delete(s.unsynced, dir) // first: a chunk that comes meanwhile puts it back
-		s.mu.Unlock()
-		if !ok {
-			continue
-		}
-		if err := s.disk.syncDir(dir); err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for _, h := range names {
-				c := s.chunk(h)
-				c.present, c.verified = false, false
-			}
-			s.unsynced[dir] = append(s.unsynced[dir], names...)
-			return err
-		}
-	}
-	return nil
+const syncers = 8 // at once: the file system makes one commit of them
+
+// forget discards a chunk that may not be durable: it is written or fetched anew.
+func (s *Store) forget(h Hash) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chunk(h)
+	c.present, c.verified = false, false
+	return s.disk.discard(chunkPath(h))
 }

@@ -43,17 +43,31 @@ func (d *disk) writeFile(dir, name string, data []byte) error {
 
 // writeTemp writes what r yields into a new file, whose bytes are durable then.
 func (d *disk) writeTemp(r io.Reader, perm fs.FileMode) (name string, err error) {
-	name = d.scratch + strconv.FormatInt(d.temp.Add(1), 10)
+	name = d.tempName()
 	return name, d.write(name, r, perm)
 }
 
+func (d *disk) tempName() string { return d.scratch + strconv.FormatInt(d.temp.Add(1), 10) }
+
 func (d *disk) write(name string, r io.Reader, perm fs.FileMode) error {
+	f, err := d.fill(name, r, perm)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(d.synced(f.Sync()), f.Close()); err != nil {
+		return noSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), d.discard(name)))
+	}
+	return nil
+}
+
+// fill writes a new file, and leaves it open and unsynced.
+func (d *disk) fill(name string, r io.Reader, perm fs.FileMode) (file, error) {
 	if d.failed.Load() >= maxFailed {
-		return ErrQuarantined
+		return nil, ErrQuarantined
 	}
 	f, err := d.Create(name, perm)
 	if err != nil {
-		return noSpace(err)
+		return nil, noSpace(err)
 	}
 	if perm != 0o600 {
 		err = f.Chmod(perm) // what the umask took
@@ -61,13 +75,10 @@ func (d *disk) write(name string, r io.Reader, perm fs.FileMode) error {
 	if err == nil {
 		_, err = io.Copy(f, r)
 	}
-	if err == nil {
-		err = d.synced(f.Sync())
+	if err != nil {
+		return nil, noSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close(), d.discard(name)))
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return noSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), d.discard(name)))
-	}
-	return nil
+	return f, nil
 }
 
 // move renames temp over name, or discards it.

@@ -134,7 +134,8 @@ func (s *Store) WriteChunk(g keys.Generation, h Hash, r io.Reader) error {
 	if ok, err := s.ensure(h); ok || err != nil {
 		return err
 	}
-	temp, err := s.disk.writeTemp(io.LimitReader(r, size+1), 0o600)
+	temp := s.disk.tempName()
+	f, err := s.disk.fill(temp, io.LimitReader(r, size+1), 0o600)
 	if err != nil {
 		return err
 	}
@@ -143,9 +144,9 @@ func (s *Store) WriteChunk(g keys.Generation, h Hash, r io.Reader) error {
 		err = fmt.Errorf("chunk %v: %w", h, ErrDamaged)
 	}
 	if err != nil {
-		return errors.Join(err, s.disk.discard(temp))
+		return errors.Join(err, f.Close(), s.disk.discard(temp))
 	}
-	if err := s.placeChunk(temp, h); err != nil {
+	if err := s.placeChunk(f, temp, h); err != nil {
 		return err
 	}
 	room.spend(size)

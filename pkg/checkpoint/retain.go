@@ -142,10 +142,14 @@ func (s *Store) sweepChunk(h Hash) error {
 	if c == nil || c.refs > 0 {
 		return nil
 	}
-	if err := s.disk.Remove(chunkPath(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.disk.discard(chunkPath(h)); err != nil {
 		return err
 	}
 	delete(s.chunks, h)
+	if f := s.unsynced[h]; f != nil {
+		delete(s.unsynced, h)
+		return f.Close()
+	}
 	return nil
 }
 

@@ -37,12 +37,13 @@ var (
 // It may be used by many goroutines; mu guards the fields below it.
 type Store struct {
 	disk    disk
-	syncing sync.Mutex // held through syncChunks; taken before mu
+	syncing sync.Mutex // held through flush; taken before mu
 
 	mu       sync.Mutex
 	seen     keys.Generation
 	chunks   map[Hash]*chunk
-	unsynced map[string][]Hash // directories of chunks, and what was put there, that a crash could take
+	unsynced map[Hash]file   // chunks that a crash could take, open
+	dirs     map[string]bool // directories with names that a crash could take
 	held     map[Hash]place
 	offers   map[Hash]*offer
 	known    map[ident]Chunks // what the files of the newest Put consist of
@@ -86,7 +87,8 @@ func openStore(t tree) (*Store, error) {
 	s := &Store{
 		disk:     disk{tree: t, scratch: tempDir + "/"},
 		chunks:   map[Hash]*chunk{},
-		unsynced: map[string][]Hash{chunkDir: nil},
+		unsynced: map[Hash]file{},
+		dirs:     map[string]bool{chunkDir: true},
 		held:     map[Hash]place{},
 		offers:   map[Hash]*offer{},
 		known:    map[ident]Chunks{},
@@ -136,7 +138,7 @@ func (s *Store) loadChunks() error {
 		if err != nil {
 			return err
 		}
-		s.unsynced[dir] = nil // renamed by a process that died before it synced, perhaps
+		s.dirs[dir] = true // a process that died may have left names unsynced
 		for _, e := range list {
 			var h Hash
 			if h.UnmarshalText([]byte(e.Name())) == nil {
@@ -176,7 +178,7 @@ func (s *Store) loadManifests() error {
 }
 
 // Close closes the directory.
-func (s *Store) Close() error { return s.disk.Close() }
+func (s *Store) Close() error { return errors.Join(s.flush(), s.disk.Close()) }
 
 // Changed receives a value after the checkpoints that are held changed.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
@@ -248,19 +250,24 @@ func (s *Store) See(g keys.Generation) error {
 	return nil
 }
 
-// publish makes the manifest durable. Its chunks are on disk, verified, and
-// counted by the caller.
+// publish makes the manifest durable, after its chunks, which are on disk,
+// verified, and counted by the caller.
 func (s *Store) publish(ctx context.Context, g keys.Generation, m *Manifest, raw []byte, h Hash) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.syncChunks(m); err != nil {
+	if err := s.flush(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g < s.seen {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.seen, ErrFenced)
+	}
+	for c := range m.chunks() {
+		if !s.chunk(c).present { // lost to somebody else's failed flush
+			return fmt.Errorf("chunk %v: %w", c, ErrNotHeld)
+		}
 	}
 	if _, ok := s.held[h]; ok {
 		return nil

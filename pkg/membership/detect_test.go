@@ -463,7 +463,7 @@ func TestWatcherHearsLateAnswersOnTheOldLine(t *testing.T) {
 	watching(t, []Ref{nodeA}, func(t *testing.T, net *world, w *Watcher) {
 		for range 5 {
 			net.change(nodeA, func(h *host) { h.frozen, h.full = true, true }, false)
-			time.Sleep(900 * ms) // it is dialled meanwhile, in vain
+			time.Sleep(760 * ms) // it is dialled meanwhile, in vain
 			net.thaw(nodeA)
 			time.Sleep(10 * time.Second)
 			silence(t, w)

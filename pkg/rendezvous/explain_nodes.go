@@ -89,6 +89,8 @@ func (x *explainer) member(n *membership.Node, seen *membership.Seen, state Stat
 		st.Since = Moment{n.Since}
 	}
 	switch {
+	case seen.State == membership.Suspect && slices.Contains(w.Told, n.Incarnation) && x.lostBy(n.Node):
+		return x.words[n.Node].status(n.Node) // its key will end with its lease, or with the next generation
 	case seen.State == membership.Suspect:
 		st.State, st.Why = NodeSuspect, new(seen.Why)
 		if by := x.suspectedBy(n); by != "" {

@@ -1,0 +1,237 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// address is a free one, below the range that the kernel gives out by itself.
+func address(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		at := fmt.Sprintf("127.0.0.1:%d", 15000+rand.N(17000))
+		if l, err := net.Listen("tcp", at); err == nil {
+			l.Close()
+			return at
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// daemon is a server that is started, killed and started again with the same flags.
+type daemon struct {
+	p       *place
+	client  string
+	program string
+	args    []string
+	x       *proc
+}
+
+func (d *daemon) start() {
+	d.p.t.Helper()
+	d.x = d.p.start(d.program, d.args...)
+}
+
+// end kills the server, frozen or not, and waits until it is gone.
+func (d *daemon) end() {
+	d.p.t.Helper()
+	if err := d.x.kill(syscall.SIGKILL); err != nil {
+		d.p.t.Fatal(err)
+	}
+	<-d.x.done
+}
+
+func (d *daemon) signal(s syscall.Signal) {
+	d.p.t.Helper()
+	if err := d.x.kill(s); err != nil {
+		d.p.t.Fatal(err)
+	}
+}
+
+// member is one of a cluster, by the flags that elasticd and etcd share.
+func (p *place) member(program, name, client, peer, cluster string) *daemon {
+	return &daemon{p: p, client: client, program: program, args: []string{
+		"--name=" + name, "--data-dir=" + filepath.Join(p.dir, "data-"+name),
+		"--listen-client-urls=http://" + client, "--advertise-client-urls=http://" + client,
+		"--listen-peer-urls=http://" + peer, "--initial-advertise-peer-urls=http://" + peer,
+		"--initial-cluster=" + cluster}}
+}
+
+// daemons are n members of elasticd, running.
+func (p *place) daemons(n int) []*daemon {
+	p.t.Helper()
+	var peers, clients, cluster []string
+	for i := range n {
+		peers, clients = append(peers, address(p.t)), append(clients, address(p.t))
+		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", i, peers[i]))
+	}
+	var all []*daemon
+	for i := range n {
+		d := p.member(filepath.Join(bin, "elasticd"), fmt.Sprintf("m%d", i), clients[i], peers[i], strings.Join(cluster, ","))
+		d.args = append(d.args, "--http=")
+		d.start()
+		all = append(all, d)
+	}
+	for _, d := range all {
+		p.says(d.x, "elasticd: ready: clients http://"+d.client)
+	}
+	p.at = strings.Join(clients, ",")
+	return all
+}
+
+// undisturbed runs two nodes, has fault happen, and holds that neither a
+// worker nor the generation noticed.
+func (p *place) undisturbed(fault func(agents []*proc)) {
+	p.t.Helper()
+	agents := []*proc{p.run("--np=2", "--job-id=x", "--node=a", "sh", "-c", sit), p.run("--np=2", "--job-id=x", "--node=b", "sh", "-c", sit)}
+	p.running("x", 1, 2)
+	workers := []int{pidIn(p.t, p.path("worker.a")), pidIn(p.t, p.path("worker.b"))}
+	same := func() error {
+		for i, pid := range workers {
+			if _, gone := agents[i].ended(); gone || !alive(pid) {
+				return fmt.Errorf("the worker or the agent of %s has ended", []string{"a", "b"}[i])
+			}
+		}
+		return nil
+	}
+	fault(agents)
+	p.reaches("x", "as before", func(s status) error {
+		if s.State != "running" || s.Generation != 1 || s.node("a") != "running" || s.node("b") != "running" {
+			return fmt.Errorf("not yet")
+		}
+		return same()
+	})
+	// What comes late must not come at all: longer than a lease and the time to register again.
+	endures(p.t, endure(p.t, 5*time.Second, 20*time.Second), "the workers go on", same)
+	p.oneStart(2, 1)
+	if lost := kinds(p.events("x"), "node_lost"); len(lost) > 0 {
+		p.t.Errorf("lost by the server's fault: %v", lost)
+	}
+	p.must("stop", "x")
+	for _, a := range agents {
+		p.ends(a, 93)
+	}
+}
+
+func TestServerFrozenThenRestarted(t *testing.T) {
+	for _, name := range []string{"elasticd", "etcd"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			var d *daemon
+			if name == "elasticd" {
+				d = p.daemons(1)[0]
+			} else {
+				etcd, err := exec.LookPath("etcd")
+				if err != nil {
+					t.Fatal("etcd is not in PATH: install the package etcd-server")
+				}
+				client, peer := address(t), address(t)
+				d = p.member(etcd, "m0", client, peer, "m0=http://"+peer)
+				d.start()
+				p.at = client
+			}
+			p.undisturbed(func(agents []*proc) {
+				// Frozen for longer than a lease: it wakes up and revokes them all.
+				d.signal(syscall.SIGSTOP)
+				for _, a := range agents {
+					p.says(a, "the server does not answer; workers go on")
+				}
+				time.Sleep(endure(t, 5*time.Second, 25*time.Second))
+				d.signal(syscall.SIGCONT)
+				for _, a := range agents {
+					p.says(a, "the server answers again")
+				}
+				// And frozen, then killed, then started again on its data.
+				d.signal(syscall.SIGSTOP)
+				time.Sleep(endure(t, 5*time.Second, 25*time.Second))
+				d.end()
+				d.start()
+				for _, a := range agents {
+					until(t, "the server answers once more", func() error {
+						if n := strings.Count(a.stderr(), "the server answers again"); n != 2 {
+							return fmt.Errorf("said %d times", n)
+						}
+						return nil
+					})
+				}
+			})
+		})
+	}
+}
+
+func TestLeaderOfThreePaused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	all := p.daemons(3)
+	p.undisturbed(func([]*proc) {
+		leader := all[p.leads(all)]
+		leader.signal(syscall.SIGSTOP)
+		time.Sleep(10 * time.Second)
+		others := append([]*daemon(nil), all...)
+		for i, d := range others {
+			if d == leader {
+				others = append(others[:i], others[i+1:]...)
+				break
+			}
+		}
+		p.leads(others) // another one leads: it was an election
+		leader.signal(syscall.SIGCONT)
+	})
+}
+
+// leads is the place among all of the member that leads them.
+func (p *place) leads(all []*daemon) (at int) {
+	p.t.Helper()
+	until(p.t, "a member leads", func() error {
+		for i, d := range all {
+			c, err := clientv3.New(clientv3.Config{Endpoints: []string{d.client}, Logger: zap.NewNop()})
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Second)
+			s, err := c.Status(ctx, d.client)
+			cancel()
+			c.Close()
+			if err == nil && s.Leader == s.Header.MemberId {
+				at = i
+				return nil
+			}
+		}
+		return fmt.Errorf("none says so of itself")
+	})
+	return at
+}
+
+// The local server is the agents' to keep: whoever finds it gone starts it again.
+func TestLocalServerKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.undisturbed(func([]*proc) {
+		was := p.localServer()
+		was.signal(syscall.SIGKILL)
+		until(t, "another local server", func() error {
+			b, err := os.ReadFile(filepath.Join(p.dir, "run", "elastic", "elasticd.json"))
+			if err != nil {
+				return err
+			}
+			if strings.Contains(string(b), fmt.Sprintf(`"pid":%d`, was.pid)) {
+				return fmt.Errorf("it is still %s", b)
+			}
+			return nil
+		})
+	})
+}
