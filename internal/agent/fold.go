@@ -149,6 +149,13 @@ func (m *Machine) accept(w *rendezvous.World) {
 	if m.world != nil && (w.Generation < m.world.Generation || w.Generation == m.world.Generation && w.Rev <= m.world.Rev) {
 		return
 	}
+	if m.world == nil || w.Generation > m.world.Generation {
+		// What was seen of a node before this world says nothing of it as a member: who proposed it may
+		// have had its answer since. Else two agents of two minds would undo each other's worlds.
+		m.evidence.Answers = map[membership.Incarnation]membership.Answered{}
+		m.evidence.Holds = map[string]map[string]time.Time{}
+		m.probed = map[membership.Incarnation]time.Time{}
+	}
 	m.world = w
 	if w.Rank(m.me.Ref) >= 0 || w.Leaver(m.me.Ref) {
 		m.belonged = true

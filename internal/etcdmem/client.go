@@ -122,6 +122,7 @@ func (cl *Client) Continue() {
 		cl.stopped = nil
 		for _, r := range cl.unsent {
 			cl.send(r)
+			time.AfterFunc(r.limit, func() { r.reply(errUnknown) })
 		}
 		cl.unsent = nil
 	})
@@ -212,8 +213,16 @@ func (cl *Client) Revoke(ctx context.Context, l keys.Lease) error {
 // request is one on its way. It is applied at most once, under the lock.
 type request struct {
 	fate   Fate
+	limit  time.Duration // of the patience of who asked, once it is sent
 	apply  func() error
-	answer chan error // holds one; who asked may be gone
+	answer chan error // holds the first; who asked may be gone
+}
+
+func (r *request) reply(err error) {
+	select {
+	case r.answer <- err:
+	default:
+	}
 }
 
 // do sends a request and waits for its answer. When it returns an error, the
@@ -235,7 +244,7 @@ func (cl *Client) do(ctx context.Context, op Op, limit time.Duration, apply func
 		defer cl.c.mu.Unlock()
 		return apply()
 	}
-	r := &request{fate: fate, apply: apply, answer: make(chan error, 1)}
+	r := &request{fate: fate, limit: limit, apply: apply, answer: make(chan error, 1)}
 	var patience <-chan time.Time
 	if cl.stopped != nil {
 		cl.unsent = append(cl.unsent, r)
@@ -303,6 +312,6 @@ func (c *Cluster) arrive(r *request) {
 		err = r.apply()
 	}
 	if !r.fate.Mute {
-		r.answer <- err
+		r.reply(err)
 	}
 }
