@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,12 +21,11 @@ import (
 // directory of its own. Whatever is started in it ends with the test, and a
 // process that an agent started and that outlives it is an error.
 type place struct {
-	t    testing.TB
-	dir  string
-	env  []string
-	all  []*proc
-	at   string // --server, "" for the local server
-	idle time.Duration
+	t   testing.TB
+	dir string
+	env []string
+	all []*proc
+	at  string // --server, "" for the local server
 }
 
 func newPlace(t testing.TB) *place {
@@ -244,7 +244,9 @@ func (p *place) command(args ...string) result {
 	p.t.Helper()
 	// After the command's name, which may be followed by positionals.
 	line := slices.Insert(slices.Clone(args), 1, p.server()...)
-	cmd := exec.CommandContext(p.t.Context(), filepath.Join(bin, "elastic"), line...)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*limit) // also after the test, to tell its story
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "elastic"), line...)
 	cmd.Dir, cmd.Env = p.path(), p.env
 	var out, words bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &words
@@ -278,7 +280,12 @@ func (p *place) must(args ...string) string {
 func (p *place) refused(status int, code string, args ...string) {
 	p.t.Helper()
 	r := p.command(args...)
-	line, _, _ := strings.Cut(r.stderr, "\n")
+	var line string
+	for l := range strings.Lines(r.stderr) {
+		if line = strings.TrimSpace(l); !strings.HasPrefix(line, "elastic: ") {
+			break
+		}
+	}
 	if r.status != status || !strings.HasSuffix(line, " ["+code+"]") {
 		p.t.Errorf("elastic %s: status %d, %q; want %d, …[%s]", strings.Join(args, " "), r.status, line, status, code)
 	}

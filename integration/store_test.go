@@ -155,6 +155,12 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 				for _, a := range agents {
 					p.says(a, "the server answers again")
 				}
+				p.reaches("x", "both nodes are registered again", func(s status) error {
+					if s.State != "running" || s.node("a") != "running" || s.node("b") != "running" {
+						return fmt.Errorf("not yet")
+					}
+					return nil
+				})
 				// And frozen, then killed, then started again on its data.
 				d.signal(syscall.SIGSTOP)
 				time.Sleep(endure(t, 5*time.Second, 25*time.Second))
@@ -163,7 +169,7 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 				for _, a := range agents {
 					until(t, "the server answers once more", func() error {
 						if n := strings.Count(a.stderr(), "the server answers again"); n != 2 {
-							return fmt.Errorf("said %d times", n)
+							return fmt.Errorf("%s said so %d times", a, n)
 						}
 						return nil
 					})

@@ -11,9 +11,12 @@ import (
 	"time"
 )
 
-// sit is a worker that leaves its number, starts a process that would outlive
-// it, and sits there.
-const sit = `echo $$ >worker.$ELASTIC_NODE; setsid sleep 1000 & echo $! >grandchild.$ELASTIC_NODE; exec sleep 1000`
+const (
+	// sit is a worker that leaves its number and sits there.
+	sit = `echo $$ >worker.$ELASTIC_NODE; exec sleep 1000`
+	// breed is one that has started a process that would outlive it.
+	breed = `echo $$ >worker.$ELASTIC_NODE; setsid sleep 1000 & echo $! >grandchild.$ELASTIC_NODE; exec sleep 1000`
+)
 
 // hostNode is the name of the first node of this machine.
 func hostNode(t *testing.T) string {
@@ -33,7 +36,7 @@ func TestThreeTerminals(t *testing.T) {
 	first, second := hostNode(t), hostNode(t)+"-2"
 
 	// The first terminal pipes what it sees; it is also the one that starts the server.
-	terminal := p.start("sh", "-c", `sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+sit+`' 2>&1 | tee seen`)
+	terminal := p.start("sh", "-c", `sh -c 'echo $$ >agent; exec elastic run --np=2 --job_id=x sh -c "$0"' '`+breed+`' 2>&1 | tee seen`)
 	until(t, "the first agent waits", func() error {
 		if seen := content(p.path("seen")); !strings.Contains(seen, "waiting for 1 more node (1 of 2)") {
 			return fmt.Errorf("it said %q", seen)
@@ -42,7 +45,7 @@ func TestThreeTerminals(t *testing.T) {
 	})
 	agent := pidIn(t, p.path("agent"))
 	server := p.localServer()
-	b := p.run("--np=2", "--job_id=x", "sh", "-c", sit)
+	b := p.run("--np=2", "--job_id=x", "sh", "-c", breed)
 	st := p.running("x", 1, 2)
 	if st.rank(first) != 0 && st.rank(second) != 0 {
 		t.Fatalf("the world is %v", st.World)
@@ -82,7 +85,7 @@ func TestThreeTerminals(t *testing.T) {
 	}
 
 	// The same line again.
-	a := p.run("--np=2", "--job_id=x", "sh", "-c", sit)
+	a := p.run("--np=2", "--job_id=x", "sh", "-c", breed)
 	st = p.running("x", 2, 2)
 	if got := st.rank(second); got != survivor {
 		t.Errorf("the survivor's rank was %d and is %d", survivor, got)
@@ -94,8 +97,8 @@ func TestThreeTerminals(t *testing.T) {
 	// No job is named: there is only one.
 	scale := p.start(filepath.Join(bin, "elastic"), "scale", "--np=4")
 	p.says(scale, "waiting for 2 more nodes (2 of 4)")
-	p.run("--np=2", "--job_id=x", "sh", "-c", sit)
-	late := p.run("--np=4", "--job_id=x", "sh", "-c", sit)
+	p.run("--np=2", "--job_id=x", "sh", "-c", breed)
+	late := p.run("--np=4", "--job_id=x", "sh", "-c", breed)
 	st = p.running("x", 3, 4)
 	p.ends(scale, 0)
 	if got, want := scale.stdout(), "job x scaled to 4: generation 3 running\n"; got != want {

@@ -35,7 +35,7 @@ func status(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	code, rc := "E-SERVER", 1
+	code, rc := "E-FAILED", 1
 	for kind, c := range map[error]string{
 		coordinator.ErrUsage:       "E-USAGE",
 		coordinator.ErrDataDir:     "E-DATA-DIR",
@@ -50,18 +50,14 @@ func status(err error, stderr io.Writer) int {
 	if code == "E-USAGE" {
 		rc = 2
 	}
-	fmt.Fprintf(stderr, "error: %v [%s]\n", err, code)
+	fmt.Fprintf(stderr, "error: %s [%s]\n", strings.ReplaceAll(err.Error(), "\n", " "), code)
 	var p *coordinator.Problem
 	if errors.As(err, &p) {
-		var more []string
 		if p.Why != "" {
-			more = append(more, "why: "+p.Why)
+			fmt.Fprintf(stderr, "  why: %s\n", p.Why)
 		}
 		if p.Fix != "" {
-			more = append(more, "fix: "+p.Fix)
-		}
-		if len(more) > 0 {
-			fmt.Fprintf(stderr, "  %s\n", strings.Join(more, "\n  "))
+			fmt.Fprintf(stderr, "  fix: %s\n", p.Fix)
 		}
 	}
 	return rc

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -147,6 +148,8 @@ type Disk interface {
 
 // Saves captures, commits and fetches checkpoints.
 type Saves interface {
+	// Nodes are those that are registered, as far as this agent follows them, and the newest commit.
+	Nodes(nodes []membership.Node, head checkpoint.Head)
 	// Open begins to capture what the workers of w write; rank0 says whether this node captures.
 	Open(w rendezvous.World, rank0 bool)
 	// Close ends the captures of every generation up to g; with last it first takes, replicates
@@ -154,6 +157,8 @@ type Saves interface {
 	Close(ctx context.Context, g keys.Generation, last bool) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (Resume, error)
+	// HandOver makes sure, if it can, that another node has the newest commit.
+	HandOver(ctx context.Context)
 }
 
 // Line is one thing that the user is told on stderr.

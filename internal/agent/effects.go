@@ -257,5 +257,8 @@ func (l *loop) sayGoodbye(ctx context.Context, a Leave) error {
 			return err
 		}
 	}
+	if !a.Quick {
+		l.Saves.HandOver(ctx)
+	}
 	return l.registry.Leave(ctx, a.Me, a.Generation, a.Why)
 }

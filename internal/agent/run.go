@@ -88,6 +88,10 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 			l.keepLease(ctx, e.Node.Lease, e.TTL)
 		case Registered:
 			l.keepLease(ctx, e.Lease, e.TTL)
+		case Saw:
+			if e.Err == nil && l.met {
+				l.Saves.Nodes(e.Nodes, e.Head)
+			}
 		}
 		for _, a := range m.Decide(e, time.Now()) {
 			if q, ok := a.(Quit); ok {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
@@ -487,6 +488,9 @@ func (d *simDisk) SetSeen(node string, g keys.Generation) error {
 }
 
 type simSaves struct{}
+
+func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
+func (simSaves) HandOver(context.Context)                 {}
 
 func (simSaves) Open(rendezvous.World, bool)                               {}
 func (simSaves) Close(context.Context, keys.Generation, bool) error        { return nil }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 func runCommand() command {
@@ -82,6 +83,8 @@ func runAction(ctx context.Context, c *call) error {
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil
+	case r.Err == nil && r.Status == Timeout.status() && o.WaitTimeout > 0:
+		return c.waited(ctx, s, &o)
 	case r.Err == nil:
 		return exit{r.Status}
 	}
@@ -90,6 +93,21 @@ func runAction(ctx context.Context, c *call) error {
 		e.Code, e.Status = place(r.Err, &o), r.Status
 	}
 	return &e
+}
+
+// waited tells a node that would not wait any longer from a job that failed with the same status.
+func (c *call) waited(ctx context.Context, s *server, o *node.Options) error {
+	e := fail(Timeout, "no world ran here for %s", o.WaitTimeout).because("the server did not answer")
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
+	if err != nil || snap.Job == nil {
+		return e
+	}
+	if ended(&snap) {
+		return exit{e.Status}
+	}
+	return e.because("%s", rendezvous.Explain(&snap, c.out.now()).Why)
 }
 
 func (c *call) userName() string {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,8 @@ const (
 	// A cure moves every byte of every member; one that did not help is not tried again at once.
 	cureAgain = 10 * time.Minute
 	peerLimit = 5 * time.Minute // for one member to move its bytes
+	careLimit = 30 * time.Minute
+	signLimit = 10 * time.Second
 )
 
 // care is what Run knows of the store's health; cures is read by metrics too.
@@ -32,10 +35,12 @@ const ServerKey = "/elastic/elasticd"
 
 // sign writes ServerKey, once for each version.
 func (m *Member) sign(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, signLimit)
+	defer cancel()
 	_, err := m.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Value(ServerKey), "=", m.cfg.Version)).
 		Else(clientv3.OpPut(ServerKey, m.cfg.Version)).Commit()
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.log.Warn("write the version into the store", zap.Error(err))
 	}
 }
@@ -47,6 +52,8 @@ func (m *Member) look(ctx context.Context, now time.Time) {
 		return
 	}
 	m.care.tried = now
+	ctx, cancel := context.WithTimeout(ctx, careLimit)
+	defer cancel()
 	if err := m.cure(ctx); err != nil {
 		m.log.Error("the store is still full", zap.Error(err))
 		return
@@ -173,15 +180,17 @@ func (m *Member) tidy(ctx context.Context, now time.Time) {
 	if !m.leads() {
 		return
 	}
-	if n, err := removeEnded(ctx, m.client, now); err != nil && ctx.Err() == nil {
+	ctx, cancel := context.WithTimeout(ctx, careLimit)
+	defer cancel()
+	if n, err := removeEnded(ctx, m.client, now); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.log.Error("remove jobs that ended", zap.Int("removed", n), zap.Error(err))
 	}
-	if err := m.shorten(ctx, history); err != nil && ctx.Err() == nil {
+	if err := m.shorten(ctx, history); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.log.Error("forget old history", zap.Error(err))
 	}
 	b := m.etcd.Server.Backend()
 	if b.Size() > m.cfg.Quota/2 && b.SizeInUse() < b.Size()/2 {
-		if err := m.defragment(ctx); err != nil && ctx.Err() == nil {
+		if err := m.defragment(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			m.log.Error("give space back", zap.Error(err))
 		}
 	}

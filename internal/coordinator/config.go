@@ -169,7 +169,7 @@ func (t TLS) info() transport.TLSInfo {
 }
 
 // etcd builds the configuration of the embedded server.
-func (c Config) etcd(token string, conns *conns) (*embed.Config, error) {
+func (c Config) etcd(token string, conns *conns, streams *Streams) (*embed.Config, error) {
 	e := embed.NewConfig()
 	e.Name, e.Dir = c.Name, c.Dir
 	e.ListenClientUrls, e.AdvertiseClientUrls = c.ListenClients, c.AdvertiseClients
@@ -195,7 +195,7 @@ func (c Config) etcd(token string, conns *conns) (*embed.Config, error) {
 	e.QuotaBackendBytes = c.Quota
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	e.WatchProgressNotifyInterval = time.Second // a watch is asked anew after 3 silent seconds
-	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns)}
+	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns), grpc.ChainStreamInterceptor(streams.Intercept)}
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(c.Log)
 	err := e.ServerFeatureGate.(interface{ SetFromMap(map[string]bool) error }).SetFromMap(map[string]bool{
 		string(features.InitialCorruptCheck): true,

@@ -86,14 +86,15 @@ type identity struct {
 }
 
 // identify returns the identity that holds from now on, and whether it has to
-// be written down. Errors: ErrOtherMember.
-func (d *directory) identify(name string, c Config) (id identity, fresh bool, err error) {
+// be written down. given is the name that the operator gave, if one.
+// Errors: ErrOtherMember.
+func (d *directory) identify(c Config, given string) (id identity, fresh bool, err error) {
 	found, err := d.remembered()
 	if err != nil {
 		return id, false, err
 	}
 	if found == nil {
-		id = identity{Format: 1, Name: name, Token: c.Token}
+		id = identity{Format: 1, Name: c.Name, Token: c.Token}
 		switch {
 		case id.Token != "":
 		case c.single() && !d.started():
@@ -103,8 +104,8 @@ func (d *directory) identify(name string, c Config) (id identity, fresh bool, er
 		}
 		return id, true, nil
 	}
-	if c.Name != "" && c.Name != found.Name {
-		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name, c.Name),
+	if given != "" && given != found.Name {
+		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name, given),
 			Why: "a member that starts on the data of another one votes twice", Fix: fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
 	}
 	if c.Token != "" && c.Token != found.Token {

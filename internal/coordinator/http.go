@@ -51,7 +51,7 @@ func (c Config) ListenHTTP(address string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, starting(err)
+		return nil, listening(address, err)
 	}
 	if !open || c.Clients.Cert == "" {
 		return l, nil

@@ -81,7 +81,7 @@ func removeEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 		if len(job) == 0 || len(world) == 0 {
 			return nil
 		}
-		if end, ok := ended(world[0]); !ok || now.Sub(end) < 0 {
+		if end, ok := ended(world[0]); !ok || now.Sub(end) < keepEnded {
 			return nil
 		}
 		t, err := kv.Txn(ctx).If(

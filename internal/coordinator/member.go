@@ -25,6 +25,7 @@ type Member struct {
 	etcd    *embed.Etcd
 	client  *clientv3.Client // in process: neither network nor TLS
 	conns   *conns
+	streams *Streams
 	dir     *directory
 	log     *zap.Logger
 	closing *atomic.Bool
@@ -52,18 +53,16 @@ func Start(cfg Config) (*Member, error) {
 }
 
 func start(c Config, given string, dir *directory) (*Member, error) {
-	asked := c
-	asked.Name = given
-	id, fresh, err := dir.identify(c.Name, asked)
+	id, fresh, err := dir.identify(c, given)
 	if err != nil {
 		return nil, err
 	}
 	c.Name = id.Name
 
-	conns, closing := new(conns), new(atomic.Bool)
+	conns, streams, closing := new(conns), NewStreams(), new(atomic.Bool)
 	log := c.Log
 	c.Log = log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return muted{core, closing} }))
-	e, err := c.etcd(id.Token, conns)
+	e, err := c.etcd(id.Token, conns, streams)
 	if err != nil {
 		return nil, fmt.Errorf("configure etcd: %w", err)
 	}
@@ -71,7 +70,7 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	if err != nil {
 		return nil, starting(err)
 	}
-	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, dir: dir, log: log, closing: closing}
+	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams, dir: dir, log: log, closing: closing}
 	if fresh {
 		if err := dir.remember(id); err != nil {
 			m.stop()
@@ -84,15 +83,14 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 // starting says what to do about an etcd that did not start.
 func starting(err error) error {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "listen" {
-		return Listening(op)
+	if errors.As(err, &op) && op.Op == "listen" && op.Addr != nil {
+		return listening(op.Addr.String(), op.Err)
 	}
 	return fmt.Errorf("start etcd: %w", err)
 }
 
-// Listening turns the error of a listener into a Problem.
-func Listening(op *net.OpError) error {
-	return &Problem{Kind: ErrListen, Text: fmt.Sprintf("cannot listen on %s: %v", op.Addr, op.Err),
+func listening(address string, err error) error {
+	return &Problem{Kind: ErrListen, Text: fmt.Sprintf("cannot listen on %s: %v", address, err),
 		Why: "another process has the port, or the address is not of this machine",
 		Fix: "stop that one (ss -ltnp shows it), or another address"}
 }
@@ -156,9 +154,8 @@ func (m *Member) Close() {
 
 func (m *Member) stop() {
 	m.closing.Store(true)
-	// Before Close, which would wait five seconds for open watches, and for ever for a member
-	// that was never ready.
-	m.etcd.Server.Stop()
+	m.streams.Stop()
+	m.etcd.Server.Stop() // before Close, which would wait for ever for a member that was never ready
 	m.etcd.Close()
 	m.client.Close()
 }

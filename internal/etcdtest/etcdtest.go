@@ -21,6 +21,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/elasticd/elastic/internal/coordinator"
 )
 
 // Option changes how servers are started.
@@ -51,7 +54,8 @@ type Server struct {
 	client url.URL
 	name   string
 
-	etcd *embed.Etcd // nil while stopped
+	etcd    *embed.Etcd // nil while stopped
+	streams *coordinator.Streams
 }
 
 // Start starts a single server.
@@ -135,7 +139,8 @@ func (s *Server) Stop() {
 	if s.etcd == nil {
 		return
 	}
-	s.etcd.Server.HardStop() // Close alone would wait five seconds for open watches
+	s.streams.Stop()
+	s.etcd.Server.HardStop()
 	s.etcd.Close()
 	s.etcd = nil
 }
@@ -261,11 +266,13 @@ func (s *Server) launch() error {
 		return err
 	}
 	c := s.cfg()
+	streams := coordinator.NewStreams()
+	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions, grpc.ChainStreamInterceptor(streams.Intercept))
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return err
 	}
-	s.etcd = e
+	s.etcd, s.streams = e, streams
 	return nil
 }
 

@@ -173,6 +173,9 @@ func (r Runtime) tail(before int64) []string {
 	}
 	defer f.Close()
 	b, _ := io.ReadAll(io.NewSectionReader(f, before, logMax))
-	lines := strings.Split(string(bytes.TrimSpace(b)), "\n")
+	if b = bytes.TrimSpace(b); len(b) == 0 {
+		return nil
+	}
+	lines := strings.Split(string(b), "\n")
 	return lines[max(0, len(lines)-logLines):]
 }

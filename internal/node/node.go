@@ -52,14 +52,16 @@ func Run(ctx context.Context, o Options) agent.Result {
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects,
 		notice: func(s string) { say(agent.Line{Text: s}) }}
 	defer workers.close()
+	peers := newPeers(ctx, &effects, server)
+	workers.saves = &saves{w: workers, peers: peers}
 	c := agent.Config{
 		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
 		Address: server.Addr(), Host: o.Host, Machine: bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Times: rendezvous.DefaultTimes, LogDir: o.LogDir, Hint: hint(o),
 	}
-	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: newPeers(ctx, &effects, server), Disk: disk,
-		Saves: workers.saves(), Say: say}, o.Signals)
+	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
+		Saves: workers.saves, Say: say}, o.Signals)
 }
 
 // hint says how more nodes come.

@@ -26,10 +26,14 @@ type workers struct {
 	effects *sync.WaitGroup
 	notice  func(string)
 
-	node string
-	job  rendezvous.Job
-	dir  string // of the node and job
-	logs *worker.Logs
+	saves   *saves
+	writing writing
+
+	node  string
+	job   rendezvous.Job
+	dir   string // of the node and job
+	logs  *worker.Logs
+	doing *doing
 }
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
@@ -41,6 +45,10 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Console: w.o.Stdout,
 		Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice})
 	if err != nil {
+		return "", err
+	}
+	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
+	if err := w.saves.open(node, job); err != nil {
 		return "", err
 	}
 	shown := w.logs.Dir()
@@ -137,7 +145,7 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 		return nil, refused{err, 125}
 	}
 	out := &group{g: g, exits: make(chan agent.WorkerExit, world.Slots)}
-	w.effects.Go(func() { out.translate() })
+	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
 		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(runs, uint64(world.Generation), 0)) })
 	}
@@ -150,11 +158,14 @@ type group struct {
 	exits chan agent.WorkerExit
 }
 
-func (g *group) translate() {
+// translate passes the exits on, and reports whether a signal ended one of the workers.
+func (g *group) translate() (killed bool) {
 	defer close(g.exits)
 	for x := range g.g.Exits() {
+		killed = killed || x.Signal != ""
 		g.exits <- agent.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: message(x)}
 	}
+	return killed
 }
 
 // message is the last words of a worker.
@@ -178,15 +189,3 @@ func (g *group) Ask(reason string, grace time.Duration) error {
 }
 
 func (g *group) Stop(ctx context.Context, grace time.Duration) error { return g.g.Stop(ctx, grace) }
-
-// saves is what becomes of checkpoints on this node.
-func (w *workers) saves() agent.Saves { return untouched{} }
-
-// untouched leaves the files of the workers where they are.
-type untouched struct{}
-
-func (untouched) Open(rendezvous.World, bool)                        {}
-func (untouched) Close(context.Context, keys.Generation, bool) error { return nil }
-func (untouched) Prepare(context.Context, rendezvous.World) (agent.Resume, error) {
-	return agent.Resume{}, nil
-}

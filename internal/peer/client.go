@@ -138,7 +138,7 @@ func decides(a membership.Answer) bool {
 }
 
 func (c *Client) once(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
-	raw, err := new(net.Dialer).DialContext(ctx, "tcp", to.Address)
+	raw, err := (&net.Dialer{Timeout: joinLimit}).DialContext(ctx, "tcp", to.Address)
 	if err != nil {
 		return nil, membership.Answer{Kind: refusal(to, err)}
 	}
@@ -205,7 +205,7 @@ func newTransport(config *tls.Config) *http.Transport {
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, lineLimit)
 			defer cancel()
-			raw, err := new(net.Dialer).DialContext(ctx, network, addr)
+			raw, err := (&net.Dialer{Timeout: joinLimit}).DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}

@@ -177,21 +177,60 @@ func TestCloseLetsRequestsEnd(t *testing.T) {
 	<-closed
 }
 
+const chunkSize = 16 << 20
+
+// take reads one chunk as who verifies it would.
+func take(b *testing.B, r io.Reader) {
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(r, chunkSize), make([]byte, 64<<10))
+	if n != chunkSize {
+		b.Fatal(n, err)
+	}
+}
+
+// BenchmarkTLS is what BenchmarkChunk has to compare with: the same bytes and nothing around them.
+func BenchmarkTLS(b *testing.B) {
+	id, err := identify(secret)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", id.config(chunkProto))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ln.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := ln.Accept()
+		for data := make([]byte, chunkSize); err == nil; {
+			_, err = conn.Write(data)
+		}
+	}()
+	conn, err := tls.Dial("tcp", ln.Addr().String(), id.config(chunkProto))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(chunkSize)
+	for b.Loop() {
+		take(b, conn)
+	}
+	conn.Close()
+	<-done
+}
+
 func BenchmarkChunk(b *testing.B) {
 	srv := newAgent("b", "b1").serve(b, secret, defaultLimits())
-	data := make([]byte, 16<<20)
+	data := make([]byte, chunkSize)
 	srv.srv.Handle("/chunk", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(data) }))
 	rt := newAgent("a", "a1").client(b, secret).To(srv.ref())
-	b.SetBytes(int64(len(data)))
+	b.SetBytes(chunkSize)
 	for b.Loop() {
 		r, _ := http.NewRequestWithContext(b.Context(), "GET", "http://b/chunk", nil)
 		res, err := rt.RoundTrip(r)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil {
-			b.Fatal(err)
-		}
+		take(b, res.Body)
 		res.Body.Close()
 	}
 }

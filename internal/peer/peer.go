@@ -56,6 +56,7 @@ const (
 	chunkProto  = "http/1.1"
 
 	maxMessage = 4 << 10
+	joinLimit  = 3 * time.Second        // of a TCP connection alone: the kernel asks again after 1 s, then ever more rarely
 	dialLimit  = 500 * time.Millisecond // of a probe, from the dial to the hello
 	lineLimit  = 10 * time.Second       // of the dial of a stream or for chunks
 	idleLimit  = 10 * time.Second       // between two beats of a watcher that lives

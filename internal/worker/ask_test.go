@@ -47,7 +47,8 @@ func TestAskCatchingWorker(t *testing.T) {
 // and the process in it that saves has the grace.
 func TestAskDefaultWorker(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `sh -c 'trap "echo saving; read x < fifo; echo saved; exit 0" TERM; echo up; sleep 1000 & wait'; echo never`)
+	s := shell(t, 1, `sh -c 'trap "echo saving; read x < fifo; echo saved; kill -9 \$helper 2>/dev/null; exit 0" TERM
+sleep 1000 & helper=$!; echo up; wait'; echo never`)
 	open := gate(t, s, "fifo")
 	g := begin(t, s)
 	said(t, s.Logs, 0, "up")
@@ -151,7 +152,7 @@ func TestAskAfterTheEnd(t *testing.T) {
 
 func TestAskSaysWhenTheFileCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `trap 'exit 0' TERM; echo up; sleep 1000 & wait`)
+	s := shell(t, 1, patient(`exit 0`))
 	g := begin(t, s)
 	said(t, s.Logs, 0, "up")
 	if err := os.RemoveAll(s.RunDir); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +37,11 @@ func TestKilledAgentTakesMarkedStrangersAlong(t *testing.T) {
 	s := shell(t, 1, `exec sleep 1000`)
 	a := runAgent(t, s)
 	worker := members(t, a.guardian, 2)[1]
-	mark, _ := worker.environ(markName)
+	var mark string
+	eventually(t, "the mark is there", func() bool {
+		mark, _ = worker.environ(markName)
+		return mark != ""
+	})
 	stranger := exec.Command("/bin/sh", "-c", "sleep 1000 & wait")
 	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), markName + "=" + mark}
 	if err := stranger.Start(); err != nil {
@@ -61,7 +66,7 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 	}
 	defer lock.Close()
 	s := shell(t, 1, family)
-	a := runAgent(t, s, inherited)
+	a := runAgent(t, s, slices.Repeat([]*os.File{inherited}, 20)...) // more than the guardian's own numbers
 	inherited.Close()
 	all := members(t, a.guardian, 1+familySize)
 	signalPID(t, a.guardian, syscall.SIGSTOP)
@@ -120,7 +125,8 @@ func TestSweepAfterBothWereKilled(t *testing.T) {
 func TestSweepSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `exec sleep 1000`)
-	runAgent(t, s)
+	a := runAgent(t, s)
+	signalPID(t, a.guardian, syscall.SIGSTOP) // so that it is left, whatever else
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process") {
@@ -178,7 +184,7 @@ func TestGuardianIgnoresTheTerminal(t *testing.T) {
 
 func TestFrozenGuardianIsWokenToStop(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `trap 'echo bye; exit 0' TERM; echo up; sleep 1000 & wait`)
+	s := shell(t, 1, patient(`echo bye; exit 0`))
 	g := begin(t, s)
 	said(t, s.Logs, 0, "up")
 	signalPID(t, g.guardian.Pid, syscall.SIGSTOP)

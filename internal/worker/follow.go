@@ -2,7 +2,7 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +28,7 @@ type Exit struct {
 // follow owns the group from its start to its end: it hears the guardian, and
 // takes over from one that is killed.
 func (g *Group) follow() {
-	in := json.NewDecoder(g.conn)
+	in := gob.NewDecoder(g.conn)
 	up := g.up
 	empty := false
 	for !empty {
@@ -51,7 +51,7 @@ func (g *Group) follow() {
 		case r.Exit != nil:
 			g.tell(decode(*r.Exit))
 		case r.Asked != nil:
-			g.answer(*r.Asked)
+			g.answer(r.Asked.Text)
 		case r.Empty:
 			empty = true
 		}

@@ -3,8 +3,8 @@ package worker
 import (
 	"context"
 	"crypto/rand"
+	"encoding/gob"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,6 +63,7 @@ type Group struct {
 	cgroup   cgroup
 	guardian *os.Process
 	conn     *os.File // to the guardian
+	orders   *gob.Encoder
 	pumps    [][]*pump
 	began    time.Time
 	oomKills int // seen so far; -1 where nobody counts
@@ -149,6 +150,7 @@ func (g *Group) launch() (_ *startOrder, err error) {
 	}
 	unix.SetNonblock(pair[0], true) // so that reading it costs no thread
 	g.conn = os.NewFile(uintptr(pair[0]), "guardian")
+	g.orders = gob.NewEncoder(g.conn)
 	theirs = append(theirs, os.NewFile(uintptr(pair[1]), "agent"))
 
 	start := &startOrder{
@@ -192,9 +194,17 @@ func (g *Group) launch() (_ *startOrder, err error) {
 		return nil, fmt.Errorf("start the guardian: %w", err)
 	}
 	g.guardian = cmd.Process
+	shown := 0
 	for _, pumps := range g.pumps {
 		for _, p := range pumps {
-			p.start()
+			if p.console != nil {
+				shown++
+			}
+		}
+	}
+	for _, pumps := range g.pumps {
+		for _, p := range pumps {
+			p.start(shown > 1)
 		}
 	}
 	return start, nil
@@ -213,7 +223,7 @@ func withMark(env []string, mark string) []string {
 func (g *Group) send(o order) error {
 	g.sending.Lock()
 	defer g.sending.Unlock()
-	return json.NewEncoder(g.conn).Encode(o)
+	return g.orders.Encode(o)
 }
 
 // Exits carries one Exit per worker, when it is known to be gone, and is then

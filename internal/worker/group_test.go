@@ -69,6 +69,53 @@ ps -o pgid= -p $$ | tr -d ' '; echo $$; test -d "$(dirname $drain)/$i" && echo d
 	}
 }
 
+// Arguments and environment are bytes: file names in another encoding.
+func TestBytesArriveAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const bytes = "caf\xe9 \xff\n\u2028<&>"
+	s := shell(t, 1, `printf %s "$0|$name"`)
+	s.Argv = append(s.Argv, bytes)
+	s.Env[0] = append(s.Env[0], "name="+bytes)
+	g := begin(t, s)
+	<-g.Done()
+	if got, want := body(read(t, s.Logs.Path(0))), bytes+"|"+bytes; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A worker that is killed while the kernel counts one killed for memory was it.
+func TestOOMIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	events := func(n string) {
+		if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("oom_kill "+n+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events("2")
+	g := &Group{
+		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*pump, 3), exits: make(chan Exit, 1), pending: make(map[int]bool),
+		cgroup: cgroup(dir), oomKills: 2,
+	}
+	end := func(e Exit) string {
+		g.tell(e)
+		return (<-g.exits).Note
+	}
+	if note := end(Exit{LocalRank: 0, Signal: "SIGKILL"}); note != "" {
+		t.Error(note)
+	}
+	events("3")
+	if note := end(Exit{LocalRank: 1, Signal: "SIGKILL", Ours: true}); note != "" {
+		t.Error(note)
+	}
+	if note := end(Exit{LocalRank: 1, Signal: "SIGKILL"}); !strings.Contains(note, "out of memory") {
+		t.Error(note)
+	}
+	if note := end(Exit{LocalRank: 2, Signal: "SIGKILL"}); note != "" { // it was the other one
+		t.Error(note)
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 2, "")
@@ -167,7 +214,7 @@ func TestStopTakesEverything(t *testing.T) {
 
 func TestStopIsGentleFirst(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `trap 'echo bye; exit 7' TERM; echo up; sleep 1000 & wait`)
+	s := shell(t, 1, patient(`echo bye; exit 7`))
 	g := begin(t, s)
 	said(t, s.Logs, 0, "up")
 	if err := g.Stop(deadline(t), time.Hour); err != nil { // the grace ends with the workers

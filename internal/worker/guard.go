@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"encoding/gob"
 	"encoding/json"
 	"os"
 	"os/signal"
@@ -38,14 +39,14 @@ func Guard() int {
 	if conn == nil {
 		return 1
 	}
-	in := json.NewDecoder(conn)
+	in := gob.NewDecoder(conn)
 	var first order
 	if err := in.Decode(&first); err != nil || first.Start == nil {
 		return 1
 	}
 	keepOnly(first.Start)
 
-	g := &guardian{out: json.NewEncoder(conn), spec: first.Start}
+	g := &guardian{out: gob.NewEncoder(conn), spec: first.Start}
 	g.start()
 	g.run(child, receive(in))
 	g.drain()
@@ -84,7 +85,7 @@ func keepOnly(s *startOrder) {
 }
 
 // receive hands on the agent's orders. The channel is closed at end of file.
-func receive(in *json.Decoder) <-chan order {
+func receive(in *gob.Decoder) <-chan order {
 	orders := make(chan order)
 	go func() {
 		defer close(orders)

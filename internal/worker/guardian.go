@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"os"
 	"slices"
@@ -11,7 +11,7 @@ import (
 
 // guardian is owned by the goroutine of Guard.
 type guardian struct {
-	out     *json.Encoder
+	out     *gob.Encoder
 	spec    *startOrder
 	workers []child
 
@@ -135,7 +135,7 @@ func (g *guardian) obey(o order) {
 	switch {
 	case g.empty || g.killing:
 		if o.Ask != nil {
-			g.out.Encode(report{Asked: new(string)})
+			g.out.Encode(report{Asked: &answer{}})
 		}
 	case o.Ask != nil:
 		g.ask(*o.Ask)
@@ -149,9 +149,9 @@ func (g *guardian) obey(o order) {
 // to the whole process group of one that would just die; to nobody if it is
 // ignored, which is how a worker says that it looks at the file only.
 func (g *guardian) ask(d Drain) {
-	text := ""
+	var a answer
 	if err := writeDrain(g.spec.Drain, d); err != nil {
-		text = err.Error()
+		a.Text = err.Error()
 	}
 	g.asked = true
 	for i := range g.workers {
@@ -170,7 +170,7 @@ func (g *guardian) ask(d Drain) {
 			syscall.Kill(-w.pid, syscall.SIGTERM)
 		}
 	}
-	g.out.Encode(report{Asked: &text})
+	g.out.Encode(report{Asked: &a})
 }
 
 // stop starts the grace or shortens it. Workers that were asked have had their

@@ -28,7 +28,7 @@ type LogOptions struct {
 	Show    func(localRank int) Std // what goes there too; nil: nothing
 
 	// Notice is told, in a sentence, what the user should know: bytes that
-	// could not be written or shown. It must not block. nil: nobody.
+	// could not be written or shown. It may block. nil: nobody.
 	Notice func(string)
 }
 
@@ -41,6 +41,7 @@ type Logs struct {
 	lock    *os.File // the directory itself: nothing else lies in it
 	o       LogOptions
 	console *console // nil: none
+	notices *notices
 
 	mu    sync.Mutex
 	files map[int]*logFile // by local rank
@@ -80,8 +81,9 @@ func OpenLogs(o LogOptions) (*Logs, error) {
 			return nil, fmt.Errorf("open log directory: %w", err)
 		}
 	}
+	l.notices = newNotices(o.Notice)
 	if o.Console != nil {
-		l.console = newConsole(o.Console, o.Notice)
+		l.console = newConsole(o.Console, l.notices.say)
 	}
 	return l, nil
 }
@@ -148,6 +150,7 @@ func (l *Logs) Close(ctx context.Context) error {
 	if l.console != nil {
 		err = l.console.close(ctx)
 	}
+	err = errors.Join(err, l.notices.close(ctx))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.files {
@@ -178,7 +181,7 @@ func (l *Logs) pumps(localRank int, h Header) []*pump {
 	l.mu.Lock()
 	f := l.files[localRank]
 	if f == nil {
-		f = newLogFile(l.Path(localRank), l.o.Rotate, l.o.Keep, l.o.Notice)
+		f = newLogFile(l.Path(localRank), l.o.Rotate, l.o.Keep, l.notices.say)
 		l.files[localRank] = f
 	}
 	l.mu.Unlock()

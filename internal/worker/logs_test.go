@@ -103,6 +103,25 @@ func TestStreamsKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// Lines of several workers are not cut by each other, however they are written.
+func TestWholeLinesOfSeveralWorkers(t *testing.T) {
+	t.Parallel()
+	var console bytes.Buffer
+	s := logged(t, 3, `j=0; while test $j -lt 300; do printf "worker $i"; printf " line $j\n"; j=$((j+1)); done; printf "end of $i"`,
+		LogOptions{Console: &console, Show: func(int) Std { return Both }})
+	runToEnd(t, s)
+	s.Logs.Close(deadline(t))
+	line := regexp.MustCompile(`(?m)^(end of \d)*worker \d line \d+$`)
+	if n := len(line.FindAllString(console.String(), -1)); n != 900 {
+		t.Errorf("%d whole lines, want 900", n)
+	}
+	for i := range 3 {
+		if !strings.Contains(console.String(), fmt.Sprintf("end of %d", i)) {
+			t.Errorf("the last words of worker %d are missing", i)
+		}
+	}
+}
+
 func TestOneStreamOnTheConsole(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
@@ -158,7 +177,7 @@ func TestRotation(t *testing.T) {
 	s.Logs.Close(deadline(t))
 	s.Logs = openLogs(t, LogOptions{Dir: s.Logs.Dir(), Rotate: rotate})
 	runToEnd(t, s)
-	if first < 2 || lastRotated(s.Logs.Path(0)) <= first {
+	if first < 1 || lastRotated(s.Logs.Path(0)) <= first {
 		t.Fatalf("%d files, then %d", first, lastRotated(s.Logs.Path(0)))
 	}
 	var all strings.Builder
@@ -436,6 +455,25 @@ func TestBlockedConsoleDoesNotHoldTheEnd(t *testing.T) {
 	reader.Close()
 }
 
+// Who says the notices may be stuck too: `2>&1 | less`.
+func TestBlockedNotice(t *testing.T) {
+	t.Parallel()
+	blocked := make(chan struct{})
+	reader, writer := io.Pipe()
+	reader.Close()
+	s := logged(t, 1, `seq 1 1000`, LogOptions{Notice: func(string) { <-blocked }, Console: writer, Show: func(int) Std { return Both }})
+	runToEnd(t, s)
+	if got := body(read(t, s.Logs.Path(0))); got != seq(1, 1000) {
+		t.Errorf("%d bytes", len(got))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Logs.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(blocked)
+}
+
 func TestLostConsole(t *testing.T) {
 	t.Parallel()
 	var w words
@@ -469,7 +507,7 @@ func TestWithoutSplice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.start()
+	p.start(false)
 	if _, err := write.WriteString(seq(1, 50000)); err != nil {
 		t.Fatal(err)
 	}

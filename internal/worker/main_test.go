@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -205,6 +206,12 @@ func gate(t *testing.T, s Spec, name string) (open func()) {
 	}
 }
 
+// patient is a worker that does something on SIGTERM. Its helper may miss the
+// signal between fork and exec, where it still has the shell's handler.
+func patient(onTerm string) string {
+	return "trap 'kill -9 $helper 2>/dev/null; " + onTerm + "' TERM; sleep 1000 & helper=$!; echo up; wait"
+}
+
 // family is a worker with descendants of every kind: a child, one in another
 // session, a daemon forked twice, one without our environment.
 const family = `
@@ -243,6 +250,10 @@ func agentMain(args []string) int {
 		return 1
 	}
 	fmt.Println(g.guardian.Pid)
+	go func() { // the test is over, however it ended
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	<-g.Done()
 	return 0
 }
@@ -259,6 +270,9 @@ func runAgent(t *testing.T, s Spec, extra ...*os.File) *agent {
 	a := &agent{spec: s, cmd: exec.Command("/proc/self/exe", "__agent", string(spec), logDir)}
 	a.cmd.ExtraFiles = extra
 	a.cmd.Stderr = os.Stderr
+	if _, err := a.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	tailLines = 20
-	tailBytes = 16 << 10
+	tailLines   = 20
+	tailBytes   = 16 << 10
+	longestPart = 64 << 10 // of a line that is held back
 	// settleLimit bounds how long the report of an exit waits for a log that
 	// does not take the last words.
 	settleLimit = time.Second
@@ -24,12 +25,15 @@ type pump struct {
 	log     *logFile
 	console *console // nil: not shown
 
+	wholeLines bool
+
 	read *os.File // nil until open
 	conn syscall.RawConn
 	done chan struct{} // nil until start
 
 	mu   sync.Mutex // held while a piece is moved: their order is that of the pipe
 	tail []byte     // the last bytes
+	part []byte     // of a line that is not yet shown
 }
 
 // open makes the pipe and returns the end for the worker.
@@ -52,7 +56,10 @@ func (p *pump) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd[1]), "output"), nil
 }
 
-func (p *pump) start() {
+// start starts the pump. With wholeLines it keeps those of several workers
+// apart on the console; a carriage return ends one too.
+func (p *pump) start(wholeLines bool) {
+	p.wholeLines = wholeLines
 	p.done = make(chan struct{})
 	go p.run()
 }
@@ -61,6 +68,7 @@ func (p *pump) start() {
 func (p *pump) run() {
 	defer close(p.done)
 	defer p.read.Close()
+	defer p.show(nil, true)
 	for {
 		var n int
 		var err error
@@ -93,10 +101,25 @@ func (p *pump) move(fd int) (int, error) {
 	}
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
 	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
-	if p.console != nil {
-		p.console.show(last)
-	}
+	p.show(last, false)
 	return n, nil
+}
+
+// show passes on what the console is to have.
+func (p *pump) show(b []byte, end bool) {
+	if p.console == nil {
+		return
+	}
+	if p.wholeLines {
+		b = append(p.part, b...)
+		p.part = nil
+		if cut := bytes.LastIndexAny(b, "\r\n") + 1; !end && len(b)-cut < longestPart {
+			b, p.part = b[:cut:cut], b[cut:]
+		}
+	}
+	if len(b) > 0 {
+		p.console.show(b)
+	}
 }
 
 // rest moves what is in the pipe at this moment. Others may go on writing for

@@ -2,69 +2,74 @@ package worker
 
 import "time"
 
-// What agent and guardian say to each other, as JSON values on a socket. The
+// What agent and guardian say to each other, as gob values on a socket
+// (arguments and environment are bytes, not text). The
 // socket is the guardian's file descriptor 3; the pipes of the workers follow.
 const wireFD = 3
 
 // order is what the agent wants. Exactly one field is set.
 type order struct {
-	Start *startOrder `json:"start,omitempty"` // the first, once
-	Ask   *Drain      `json:"ask,omitempty"`
-	Stop  *stopOrder  `json:"stop,omitempty"`
+	Start *startOrder // the first, once
+	Ask   *Drain
+	Stop  *stopOrder
 }
 
 type startOrder struct {
-	Argv    []string      `json:"argv"`
-	Dir     string        `json:"dir"`
-	Drain   string        `json:"drain"`  // path of the drain file
-	Mark    string        `json:"mark"`   // of this group
-	Cgroup  string        `json:"cgroup"` // "": none
-	Workers []workerOrder `json:"workers"`
-	Streams []streamOrder `json:"streams"`
+	Argv    []string
+	Dir     string
+	Drain   string // path of the drain file
+	Mark    string // of this group
+	Cgroup  string // "": none
+	Workers []workerOrder
+	Streams []streamOrder
 }
 
 // workerOrder names the write ends by descriptor; both may be the same.
 type workerOrder struct {
-	Env []string `json:"env"`
-	Out int      `json:"out"`
-	Err int      `json:"err"`
+	Env []string
+	Out int
+	Err int
 }
 
 // streamOrder is the guardian's own copy of a read end, and where to put what
 // the agent leaves in it.
 type streamOrder struct {
-	Read int    `json:"read"`
-	Log  string `json:"log"`
+	Read int
+	Log  string
 }
 
 type stopOrder struct {
-	Grace time.Duration `json:"grace"`
+	Grace time.Duration
 }
 
 // report is what the guardian says. Exactly one field is set.
 type report struct {
-	Started []started   `json:"started,omitempty"` // all of them
-	Failed  *failed     `json:"failed,omitempty"`  // one could not be started; the others are being killed
-	Exit    *exitReport `json:"exit,omitempty"`
-	Asked   *string     `json:"asked,omitempty"`   // answer to Ask: an error, or ""
-	Killing bool        `json:"killing,omitempty"` // a round of SIGKILL was sent: said until nothing is left
-	Empty   bool        `json:"empty,omitempty"`   // no process is left; the last report
+	Started []started // all of them
+	Failed  *failed   // one could not be started; the others are being killed
+	Exit    *exitReport
+	Asked   *answer // to Ask
+	Killing bool    // a round of SIGKILL was sent: said until nothing is left
+	Empty   bool    // no process is left; the last report
+}
+
+type answer struct {
+	Text string // of the error, or ""
 }
 
 type started struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // in clock ticks since boot, 0 if it ended already
+	PID   int
+	Start uint64 // in clock ticks since boot, 0 if it ended already
 }
 
 type failed struct {
-	Worker int    `json:"worker"`
-	Errno  int    `json:"errno"`
-	Text   string `json:"text"`
+	Worker int
+	Errno  int
+	Text   string
 }
 
 type exitReport struct {
-	Worker int       `json:"worker"`
-	Status uint32    `json:"status"` // of wait(2)
-	Ours   bool      `json:"ours"`
-	At     time.Time `json:"at"`
+	Worker int
+	Status uint32 // of wait(2)
+	Ours   bool
+	At     time.Time
 }

@@ -18,10 +18,8 @@ type chunk struct {
 	verified bool // by this process, from disk or before it was written
 }
 
-func chunkPath(h Hash) string {
-	s := h.String()
-	return path.Join(chunkDir, s[:2], s)
-}
+// All chunks lie in one directory: a checkpoint is then one sync of names.
+func chunkPath(h Hash) string { return path.Join(chunkDir, h.String()) }
 
 // chunk is the entry of h; mu is held.
 func (s *Store) chunk(h Hash) *chunk {
@@ -101,13 +99,8 @@ func (s *Store) writeChunk(h Hash, data []byte) error {
 // stand for other bytes; that is why nobody believes a name (ensure), and why
 // no manifest is written before flush.
 func (s *Store) placeChunk(f file, temp string, h Hash) error {
-	to := chunkPath(h)
-	dir := path.Dir(to)
-	if err := s.disk.Mkdir(dir, 0o700); err != nil {
-		return noSpace(errors.Join(err, f.Close(), s.disk.discard(temp)))
-	}
 	s.mu.Lock() // through the rename: of two files for one chunk, the one that stays is the one that is synced
-	if err := s.disk.move(temp, to); err != nil {
+	if err := s.disk.move(temp, chunkPath(h)); err != nil {
 		s.mu.Unlock()
 		return errors.Join(err, f.Close())
 	}
@@ -115,7 +108,7 @@ func (s *Store) placeChunk(f file, temp string, h Hash) error {
 	c.present, c.verified = true, true
 	was := s.unsynced[h]
 	s.unsynced[h] = f
-	s.dirs[dir], s.dirs[chunkDir] = true, true
+	s.renamed = true
 	many := len(s.unsynced) >= maxUnsynced
 	s.mu.Unlock()
 	var err error
@@ -137,8 +130,8 @@ func (s *Store) flush() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	s.mu.Lock()
-	files, dirs := s.unsynced, s.dirs
-	s.unsynced, s.dirs = map[Hash]file{}, map[string]bool{}
+	files, renamed := s.unsynced, s.renamed
+	s.unsynced, s.renamed = map[Hash]file{}, false
 	s.mu.Unlock()
 	var g errgroup.Group
 	g.SetLimit(syncers)
@@ -152,16 +145,14 @@ func (s *Store) flush() error {
 		})
 	}
 	err := s.disk.synced(g.Wait()) // one failure, however many chunks it hit
-	for dir := range dirs {
-		if syncErr := s.disk.syncDir(dir); syncErr != nil {
+	if renamed {
+		if syncErr := s.disk.syncDir(chunkDir); syncErr != nil {
 			err = errors.Join(err, syncErr)
 			for h := range files {
-				if path.Dir(chunkPath(h)) == dir || dir == chunkDir {
-					err = errors.Join(err, s.forget(h))
-				}
+				err = errors.Join(err, s.forget(h))
 			}
 			s.mu.Lock()
-			s.dirs[dir] = true
+			s.renamed = true
 			s.mu.Unlock()
 		}
 	}

@@ -32,7 +32,7 @@ var (
 // theirs. A manifest is there only if all its chunks are, verified and durable:
 // it is written last and removed first.
 //
-//	chunks/<2 digits>/<hash>   manifests/<hash>   generation   heads   tmp/
+//	chunks/<hash>   manifests/<hash>   generation   heads   inventory   tmp/
 //
 // It may be used by many goroutines; mu guards the fields below it.
 type Store struct {
@@ -42,8 +42,8 @@ type Store struct {
 	mu       sync.Mutex
 	seen     keys.Generation
 	chunks   map[Hash]*chunk
-	unsynced map[Hash]file   // chunks that a crash could take, open
-	dirs     map[string]bool // directories with names that a crash could take
+	unsynced map[Hash]file // chunks that a crash could take, open
+	renamed  bool          // there are names of chunks that a crash could take
 	held     map[Hash]place
 	offers   map[Hash]*offer
 	known    map[ident]Chunks // what the files of the newest Put consist of
@@ -88,7 +88,7 @@ func openStore(t tree) (*Store, error) {
 		disk:     disk{tree: t, scratch: tempDir + "/"},
 		chunks:   map[Hash]*chunk{},
 		unsynced: map[Hash]file{},
-		dirs:     map[string]bool{chunkDir: true},
+		renamed:  true, // a process that died may have left names unsynced
 		held:     map[Hash]place{},
 		offers:   map[Hash]*offer{},
 		known:    map[ident]Chunks{},
@@ -128,25 +128,14 @@ func (s *Store) loadSeen() error {
 }
 
 func (s *Store) loadChunks() error {
-	dirs, err := s.disk.ReadDir(chunkDir)
-	if err != nil {
-		return err
-	}
-	for _, d := range dirs {
-		dir := path.Join(chunkDir, d.Name())
-		list, err := s.disk.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		s.dirs[dir] = true // a process that died may have left names unsynced
-		for _, e := range list {
-			var h Hash
-			if h.UnmarshalText([]byte(e.Name())) == nil {
-				s.chunk(h).present = true
-			}
+	list, err := s.disk.ReadDir(chunkDir)
+	for _, e := range list {
+		var h Hash
+		if h.UnmarshalText([]byte(e.Name())) == nil {
+			s.chunk(h).present = true
 		}
 	}
-	return nil
+	return err
 }
 
 // loadManifests takes up what is whole and removes what is not: a manifest

@@ -54,10 +54,9 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 		n.last = now
 		dial()
 	case starved:
-		n.last, n.began = earlier(n.last.Add(e.late), now), earlier(n.began.Add(e.late), now)
+		n.last = earlier(n.last.Add(e.late), now)
 	case stalled:
 		n.last, n.missed, n.void = now, false, n.sign != ""
-		n.began = now // of a dial that is under way: it is given its whole time again
 	case answered:
 		n.phase, n.last, n.missed = up, now, false
 		if n.sign != "" {

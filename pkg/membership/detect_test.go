@@ -220,14 +220,14 @@ func TestObserveNeverAccusesWithoutEvidence(t *testing.T) {
 			case answered:
 				since, failed = now, false
 			case stalled:
-				since, failed, dialled = now, false, now // it has its time again
+				since, failed = now, false
 			case starved:
-				since, dialled = earlier(since.Add(e.late), now), earlier(dialled.Add(e.late), now)
+				since = earlier(since.Add(e.late), now)
 			case ended:
 				live = false
-				failed = failed || !wasUp && e.answer.Kind == NoAnswer && !dialled.Before(since)
+				failed = failed || !wasUp && e.answer.Kind == NoAnswer
 			case ticked:
-				failed = failed || !wasUp && live && now.Sub(dialled) >= b.Dial-b.Every/2 && !dialled.Before(since)
+				failed = failed || !wasUp && live && now.Sub(dialled) >= b.Dial-b.Every/2
 			}
 			if o.open {
 				dialled, live = now, true
@@ -253,6 +253,34 @@ func TestObserveNeverAccusesWithoutEvidence(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestHoldsOnlyWhatIsCountedAnewAfterAStall(t *testing.T) {
+	w := NewWatcher(nil, DefaultBeats())
+	n := &watched{ref: nodeA}
+	now := time.Now()
+	for i, s := range []struct {
+		event
+		wait  time.Duration
+		holds bool
+	}{
+		{event{kind: begun}, 0, false},
+		{event{kind: ticked}, time.Second, true},
+		{event{kind: stalled}, 5 * time.Second, false},
+		{event{kind: ticked}, 250 * ms, false},
+		{event{kind: ticked}, 750 * ms, true},
+		{event{kind: answered}, ms, false},
+	} {
+		now = now.Add(s.wait)
+		n.observe(s.event, now, w.beats)
+		w.publish(n)
+		if w.Holds(nodeA) != s.holds {
+			t.Errorf("step %d: holds %v", i, !s.holds)
+		}
+	}
+	if next := (Ref{Node: "a", Incarnation: "a2"}); w.Holds(next) {
+		t.Error("holds it against the next life")
+	}
 }
 
 // world is a network of nodes that answer, freeze, die.
@@ -521,7 +549,9 @@ func TestWatcherSetMovesOn(t *testing.T) {
 		before, _ := net.count("b")
 		net.freeze(nodeA)
 		next(t, w)
-		w.Set([]Ref{nodeB, nodeC})
+		refs := []Ref{nodeB, nodeC}
+		w.Set(refs)
+		refs[0] = nodeA // the slice is the caller's
 		time.Sleep(10 * time.Second)
 		silence(t, w)
 		if w.Holds(nodeA) {

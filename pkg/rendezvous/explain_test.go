@@ -26,7 +26,7 @@ func aJob(np int) *scene {
 		Limits: rendezvous.Limits{Min: np, Max: np, Exact: true}, Time: noon, Base: scaling.Base{Nodes: np, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, Replicas: 2, Grace: rendezvous.Seconds(30 * time.Second)}}}}
 	s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1, Time: noon}
-	s.Ready, s.Exits, s.Held = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, map[string][]checkpoint.Number{}
+	s.Ready, s.Exits, s.Held = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, map[string]rendezvous.Held{}
 	return s
 }
 

@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"slices"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -118,13 +117,13 @@ func first(ranks []*membership.Ref, pool []membership.Node, holds func(string) b
 }
 
 // holds says whether a node has the head on its disk, as far as is known: by its own word, else
-// by the record. Without any checkpoint every node is as good as another.
+// by the record, which is newer than what the node said before the commit. Without any checkpoint every node is as good as another.
 func (s *Snapshot) holds(node string) bool {
 	if s.Head.Number == 0 {
 		return true
 	}
-	if have, ok := s.Held[node]; ok {
-		return slices.Contains(have, checkpoint.Number(s.Head.Number))
+	if have, ok := s.Held[node]; ok && (have.Rev > s.Head.Rev || slices.Contains(have.Numbers, s.Head.Number)) {
+		return slices.Contains(have.Numbers, s.Head.Number)
 	}
 	return s.Head.HeldBy(node)
 }

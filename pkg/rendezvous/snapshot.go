@@ -30,10 +30,16 @@ type Snapshot struct {
 	Failure  *Failure         // likewise
 	Head     checkpoint.Head
 	History  []checkpoint.Head // ckpt/n, oldest first
-	Held     map[string][]checkpoint.Number
+	Held     map[string]Held
 	Doing    []Doing
 	Progress *Progress
 	Events   []history.Event
+}
+
+// Held is what a node said that it has on its disk.
+type Held struct {
+	Numbers []checkpoint.Number
+	Rev     int64
 }
 
 // Node returns the registration of that name, or nil.
@@ -61,7 +67,7 @@ func Read(ctx context.Context, st keys.Store, job keys.Job) (Snapshot, error) {
 // written by a newer Elastic.
 func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
-		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string][]checkpoint.Number{}}
+		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{}}
 	at := map[string]*keys.Entry{}
 	for i := range r.Entries {
 		at[r.Entries[i].Key] = &r.Entries[i]
@@ -128,7 +134,7 @@ func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
 			s.History = append(s.History, h)
 		} else if p := keys.Rest(job.AllHeld(), e.Key); len(p) == 1 {
 			if h, err := keys.Decode[[]checkpoint.Number](e); err == nil {
-				s.Held[p[0]] = h
+				s.Held[p[0]] = Held{h, e.Rev}
 			}
 		} else if p := keys.Rest(job.AllDoing(), e.Key); len(p) == 1 {
 			if d, err := keys.Decode[Doing](e); err == nil {

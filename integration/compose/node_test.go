@@ -1,0 +1,167 @@
+package compose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const steps = 1000 // about half a minute
+
+// A machine is lost, first that of rank 0, then another one. Each time the
+// survivor waits, a new machine comes, and the result is as if nothing had been.
+func TestNodeKilled(t *testing.T) {
+	repeat(t, func(t *testing.T) {
+		c := up(t, settings{"STEPS": fmt.Sprint(steps)})
+		st := c.running(1, 2)
+		for g, rank := range []int{0, 1} {
+			lost, survivor := st.at(rank), st.at(1-rank)
+			c.kill(c.container(lost))
+			c.waits(survivor, lost)
+			c.scale(2)
+			st = c.running(g+2, 2)
+			if st.at(1-rank) != survivor {
+				t.Errorf("the survivor's rank was %d; the world is %v", 1-rank, st.World)
+			}
+			st = c.trains(g+2, 0) // and so saved: what the next loss must not undo
+		}
+		c.ends(steps, map[int]int{2: 2, 3: 2})
+	})
+}
+
+// Asked for more, then for fewer. No step is lost: generation by generation all of them are in the result.
+func TestScale(t *testing.T) {
+	repeat(t, func(t *testing.T) {
+		c := up(t, settings{"STEPS": fmt.Sprint(steps)})
+		st := c.trains(1, 0)
+		first := []string{st.at(0), st.at(1)}
+		c.must("scale", job, "--np=4", "--detach")
+		c.reaches("waiting for two more nodes", func(s status) error {
+			if s.State != "waiting" || s.WhyCode != "nodes-missing" && s.WhyCode != "saving" {
+				return fmt.Errorf("not so")
+			}
+			return nil
+		})
+		c.scale(4)
+		st = c.running(2, 4)
+		if now := []string{st.at(0), st.at(1)}; !slices.Equal(now, first) {
+			t.Errorf("ranks moved from %v to %v", first, now)
+		}
+		four := st.World
+		c.trains(2, st.step())
+		if got, want := c.must("scale", job, "--np=2"), "job x scaled to 2: generation 3 running\n"; got != want {
+			t.Errorf("scale said %q, want %q", got, want)
+		}
+		st = c.running(3, 2)
+		if now := []string{st.at(0), st.at(1)}; !slices.Equal(now, first) {
+			t.Errorf("ranks moved from %v to %v", first, now)
+		}
+		// The two that are not needed stand by, and nobody minds their going.
+		for _, w := range four {
+			if slices.Contains(first, w.Node) {
+				continue
+			}
+			c.reaches(w.Node+" standing by", func(s status) error {
+				if state, _ := s.node(w.Node); state != "spare" {
+					return fmt.Errorf("it is %s", state)
+				}
+				return nil
+			})
+			id := c.container(w.Node)
+			c.docker("stop", "-t", "30", id)
+			if status := c.docker("inspect", "-f", "{{.State.ExitCode}}", id); status != "75" {
+				t.Errorf("a spare asked to leave ended with %s, want 75", status)
+			}
+		}
+		c.ends(steps, map[int]int{1: 2, 2: 4, 3: 2})
+	})
+}
+
+// A machine stands still past its lease and goes on.
+func TestNodePaused(t *testing.T) {
+	repeat(t, func(t *testing.T) {
+		away(t, 1, func(c *cluster, id string) (back func()) {
+			c.docker("pause", id)
+			return func() { c.docker("unpause", id) }
+		})
+	})
+}
+
+// The machine of rank 0 is off the network past its lease, and on it again, at another address.
+func TestNodeCutOff(t *testing.T) {
+	repeat(t, func(t *testing.T) {
+		away(t, 0, func(c *cluster, id string) (back func()) {
+			network := c.network()
+			c.docker("network", "disconnect", network, id)
+			return func() { c.docker("network", "connect", network, id) }
+		})
+	})
+}
+
+// away has the node of this rank vanish without a word and come back when
+// another one has taken its place: its worker ends, it stands by, and the new
+// generation does not notice.
+func away(t *testing.T, rank int, leave func(c *cluster, id string) (back func())) {
+	t.Helper()
+	c := up(t, nil)
+	st := c.running(1, 2)
+	gone, survivor := st.at(rank), st.at(1-rank)
+	_, before := st.node(gone)
+	id := c.container(gone)
+
+	back := leave(c, id)
+	c.waits(survivor, gone)
+	c.scale(3)
+	st = c.trains(2, 0)
+	world := []string{c.container(st.at(0)), c.container(st.at(1))}
+	if slices.Contains(world, id) {
+		t.Fatalf("the world is with the one that is away: %v", st.World)
+	}
+	same := c.same(world)
+	stale := c.workers(id)
+	if len(stale) != 1 {
+		t.Errorf("the one that is away has the workers %v; it should not know of its loss yet", stale)
+	}
+
+	back()
+	st = c.reaches(gone+" standing by, as another incarnation", func(s status) error {
+		if state, now := s.node(gone); state != "spare" || now == before {
+			return fmt.Errorf("it is %s, incarnation %s", state, now)
+		}
+		return same()
+	})
+	if left := c.workers(id); len(left) > 0 {
+		t.Errorf("it stands by, and its old worker runs: %v", left)
+	}
+	c.trains(2, st.step())
+	if err := same(); err != nil {
+		t.Error(err)
+	}
+	if worlds := c.events("world_proposed"); len(worlds) != 2 {
+		t.Errorf("%d worlds, want 2: %v", len(worlds), worlds)
+	}
+}
+
+// same returns whether the workers in these containers still are those that they are now.
+func (c *cluster) same(ids []string) func() error {
+	c.t.Helper()
+	was := c.workers(ids...)
+	if len(was) != len(ids) {
+		c.t.Fatalf("workers %v in %d containers", was, len(ids))
+	}
+	return func() error {
+		if now := c.workers(ids...); !slices.Equal(now, was) {
+			return fmt.Errorf("the workers were %s and are %s", strings.Join(was, ", "), strings.Join(now, ", "))
+		}
+		return nil
+	}
+}
+
+// step is the newest that was told.
+func (s status) step() int {
+	if s.Progress == nil {
+		return 0
+	}
+	return s.Progress.Step
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// doing tells the others of bytes that move for longer than a second: people see it, and the limits
+// of the barrier and of a planned stop wait for it.
+type doing struct {
+	ctx   context.Context
+	store keys.Store
+	key   string
+
+	mu    sync.Mutex
+	since time.Time // something moves since
+	wrote time.Time // and was last told; zero: it was not
+	now   rendezvous.Doing
+	news  chan struct{}
+}
+
+func newDoing(ctx context.Context, effects *sync.WaitGroup, store keys.Store, key string) *doing {
+	d := &doing{ctx: ctx, store: store, key: key, news: make(chan struct{}, 1)}
+	effects.Go(d.run)
+	return d
+}
+
+// moving is told how far bytes are; it never waits.
+func (d *doing) moving(what string, done, total int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if d.since.IsZero() {
+		d.since = now
+	}
+	d.now = rendezvous.Doing{What: what, Done: done, Total: total, Time: now}
+	if now.Sub(d.since) > time.Second && now.Sub(d.wrote) > told {
+		d.wrote = now
+		d.tell()
+	}
+}
+
+// nothing moves any more.
+func (d *doing) nothing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.since, d.now = time.Time{}, rendezvous.Doing{}
+	if !d.wrote.IsZero() {
+		d.wrote = time.Time{}
+		d.tell()
+	}
+}
+
+func (d *doing) tell() {
+	select {
+	case d.news <- struct{}{}:
+	default:
+	}
+}
+
+func (d *doing) run() {
+	for {
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-d.news:
+		}
+		d.mu.Lock()
+		now := d.now
+		d.mu.Unlock()
+		w := keys.Delete(d.key)
+		if now.What != "" {
+			w = keys.Put(d.key, keys.Encode(now))
+		}
+		_, _ = d.store.Txn(d.ctx, keys.Txn{Then: []keys.Write{w}}) // for people: the next one makes a lost one good
+	}
+}
+
+// writing is what became of the workers of the newest generation, for those who look at their files.
+type writing struct {
+	mu    sync.Mutex
+	state map[keys.Generation]checkpoint.Writing
+}
+
+func (w *writing) begin(g keys.Generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state = map[keys.Generation]checkpoint.Writing{g: checkpoint.Alive}
+}
+
+// end notes that every worker of g ended; killed: one of them by a signal.
+func (w *writing) end(g keys.Generation, killed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.state[g]; ok {
+		w.state[g] = checkpoint.Ended
+		if killed {
+			w.state[g] = checkpoint.Killed
+		}
+	}
+}
+
+func (w *writing) of(g keys.Generation) checkpoint.Writers {
+	return func() checkpoint.Writing {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if s, ok := w.state[g]; ok {
+			return s
+		}
+		return checkpoint.Killed // an older generation: nothing of it is finished any more
+	}
+}

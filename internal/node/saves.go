@@ -1,0 +1,303 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// hurry is how long the captures of a generation that was cut short may take to be carried through:
+// the next generation waits for it.
+const hurry = 500 * time.Millisecond
+
+// saves captures, commits and fetches the checkpoints of this node: a checkpoint.Keeper, in the
+// agent's words.
+type saves struct {
+	w     *workers
+	peers *peers
+
+	mu     sync.Mutex // guards what follows; never held while waiting
+	keeper *checkpoint.Keeper
+	store  *checkpoint.Store
+	nodes  []membership.Node
+	head   checkpoint.Head
+	lines  map[keys.Generation]*capturing
+	resume *checkpoint.Manifest // what the newest Prepare put back
+	spread context.CancelFunc
+}
+
+// capturing is the captures of one generation.
+type capturing struct {
+	*checkpoint.Line
+	cancel context.CancelFunc
+}
+
+// open opens the store, once the node has its name and the job its id.
+func (s *saves) open(node string, job rendezvous.Job) error {
+	store, err := checkpoint.Open(filepath.Join(s.w.dir, "store"))
+	if err != nil {
+		return fmt.Errorf("open the store of checkpoints: %w", err)
+	}
+	name := s.w.o.Job.Name
+	tell := func(e history.Event) keys.Write { return history.Tell(name, e) }
+	k := &checkpoint.Keeper{Store: store, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
+		Peers: &checkpoint.HTTP{To: s.to},
+		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID,
+			Event: func(h checkpoint.Head) keys.Write { return tell(committed(h)) },
+			Gone:  func(hs []checkpoint.Head) keys.Write { return history.Tell(name, deleted(hs)...) }},
+		Report: s.report}
+	s.mu.Lock()
+	s.keeper, s.store, s.lines = k, store, map[keys.Generation]*capturing{}
+	s.mu.Unlock()
+	s.peers.server.Handle(checkpoint.Prefix, checkpoint.Handler(store))
+	s.w.effects.Go(func() {
+		_ = k.Run(s.w.ctx) // ends with ctx, and in no other way
+		_ = store.Close()  // what it could not write is written again by the next agent
+	})
+	return nil
+}
+
+// to is the way to one life of one node.
+func (s *saves) to(r membership.Ref) http.RoundTripper {
+	if c, _ := s.peers.opened(); c != nil {
+		return c.To(r)
+	}
+	return http.NewFileTransport(http.Dir("/nonexistent")) // nobody is reached before the secret is known
+}
+
+func committed(h checkpoint.Head) history.Event {
+	var holders []string
+	for _, r := range h.Holders {
+		holders = append(holders, r.Node)
+	}
+	return history.Event{Kind: history.Committed, Generation: h.Generation,
+		Text: fmt.Sprintf("checkpoint %d committed%s: %d copies", h.Number, atStep(h.Step), h.Copies),
+		Fields: history.Fields{"number": h.Number, "step": h.Step, "samples": h.Samples, "bytes": h.Bytes,
+			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
+}
+
+func atStep(step *int64) string {
+	if step == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (step %d)", *step)
+}
+
+func deleted(hs []checkpoint.Head) []history.Event {
+	var events []history.Event
+	for _, h := range hs {
+		events = append(events, history.Event{Kind: history.Deleted, Generation: h.Generation,
+			Text: fmt.Sprintf("checkpoint %d deleted", h.Number), Fields: history.Fields{"number": h.Number}})
+	}
+	return events
+}
+
+// report is told by the keeper what happens.
+func (s *saves) report(e checkpoint.Event) {
+	switch e := e.(type) {
+	case checkpoint.Committed:
+		s.w.doing.nothing()
+		s.mu.Lock()
+		s.head = e.Head
+		s.mu.Unlock()
+		if e.Head.Copies < 2 && s.keeper.Replicas > 1 {
+			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, atStep(e.Head.Step)))
+		}
+	case checkpoint.Refused:
+		s.w.doing.nothing()
+		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
+		s.w.notice(text)
+		s.w.effects.Go(func() {
+			ctx, cancel := context.WithTimeout(s.w.ctx, 5*time.Second)
+			defer cancel()
+			// The refusal was said; that its event is lost with the store is no harm.
+			_, _ = s.w.store.Txn(ctx, keys.Txn{Then: []keys.Write{history.Tell(s.w.o.Job.Name, history.Event{Kind: history.Refused,
+				Generation: e.Generation, Node: s.keeper.Self, Text: text,
+				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
+		})
+	case checkpoint.Moving:
+		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
+		if e.Done == e.Total {
+			s.w.doing.nothing()
+			return
+		}
+		s.w.doing.moving(what, e.Done, e.Total)
+	}
+}
+
+// Nodes are those that are registered, as far as this one follows them.
+func (s *saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keeper == nil || sameNodes(s.nodes, nodes) && s.head.Number >= head.Number {
+		return
+	}
+	s.nodes = nodes
+	if head.Number > s.head.Number {
+		s.head = head
+	}
+	s.keeper.Nodes(nodes)
+	s.protect()
+}
+
+// protect gives the head the copies that it lacks, when this node captures and another node is here. mu is held.
+func (s *saves) protect() {
+	head, copies := s.head, 0
+	for _, h := range head.Holders {
+		for _, n := range s.nodes {
+			if n.Same(h) {
+				copies++
+			}
+		}
+	}
+	want := min(s.keeper.Replicas, len(s.nodes))
+	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.store.Has(head.Manifest) {
+		return
+	}
+	if s.spread != nil {
+		s.spread()
+	}
+	var ctx context.Context
+	ctx, s.spread = context.WithCancel(s.w.ctx)
+	k := s.keeper
+	// An error leaves as many copies as there were; the next change of nodes tries again.
+	s.w.effects.Go(func() { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
+}
+
+func sameNodes(a, b []membership.Node) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].Same(b[i].Ref) || a[i].Rev != b[i].Rev {
+			return false
+		}
+	}
+	return true
+}
+
+// Open begins to capture, on the node of rank 0, before the workers start.
+func (s *saves) Open(w rendezvous.World, rank0 bool) {
+	s.w.writing.begin(w.Generation)
+	dir := s.w.checkpoints()
+	if !rank0 {
+		if err := s.store.Inventory(dir); err != nil {
+			s.w.notice("the checkpoint directory cannot be read: " + err.Error())
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(s.w.ctx)
+	stamp := checkpoint.Stamp{Job: s.w.o.Job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
+	s.mu.Lock()
+	resume := s.resume
+	s.mu.Unlock()
+	l, err := s.keeper.Start(ctx, dir, stamp, s.w.writing.of(w.Generation), resume)
+	if err != nil {
+		cancel()
+		s.w.notice("checkpoints are not captured: " + err.Error())
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines[w.Generation] = &capturing{l, cancel}
+	s.protect()
+}
+
+// Close ends the captures up to g. With last it takes first what the workers left complete, and
+// waits until that is committed or refused for good.
+func (s *saves) Close(ctx context.Context, g keys.Generation, last bool) error {
+	s.mu.Lock()
+	var closing []*capturing
+	for of, l := range s.lines {
+		if of <= g {
+			closing = append(closing, l)
+			delete(s.lines, of)
+		}
+	}
+	s.mu.Unlock()
+	defer s.w.doing.nothing()
+	for _, l := range closing {
+		l.Line.Close(last)
+		limit := time.NewTimer(hurry)
+		if last {
+			limit.Stop() // the grace of the Hold, and the fence, are its limits
+		}
+		select {
+		case <-l.Done():
+		case <-limit.C:
+		case <-ctx.Done():
+		}
+		limit.Stop()
+		l.cancel()
+		<-l.Done()
+	}
+	return nil
+}
+
+// Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
+func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, error) {
+	dir := s.w.checkpoints()
+	var manifest *checkpoint.Manifest
+	defer func() {
+		s.mu.Lock()
+		s.resume = manifest
+		s.mu.Unlock()
+	}()
+	if err := s.store.See(w.Generation); err != nil {
+		return agent.Resume{}, err
+	}
+	r := w.Resume
+	if r == nil {
+		return agent.Resume{}, s.store.Scratch(dir)
+	}
+	resume := agent.Resume{Step: r.Step, Samples: r.Samples}
+	if s.w.job.Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
+		return resume, nil
+	}
+	defer s.w.doing.nothing()
+	var err error
+	resume.From, manifest, err = s.keeper.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
+	if err != nil && ctx.Err() == nil {
+		s.bad(r, err)
+	}
+	return resume, err
+}
+
+// bad says that the checkpoint that all resume from could not be had here.
+func (s *saves) bad(r *rendezvous.Resume, err error) {
+	if errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld) {
+		s.w.notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
+	}
+}
+
+// HandOver makes sure that another node has the head before this one leaves.
+func (s *saves) HandOver(ctx context.Context) {
+	s.mu.Lock()
+	k, store := s.keeper, s.store
+	s.mu.Unlock()
+	if k == nil {
+		return
+	}
+	head, _, err := k.Record.Read(ctx)
+	if err != nil || head.Number == 0 || !store.Has(head.Manifest) {
+		return
+	}
+	elsewhere, err := k.Record.Holders(ctx, head.Number, true)
+	for _, h := range elsewhere {
+		if err == nil && h.Node != k.Self {
+			return
+		}
+	}
+	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
+}
