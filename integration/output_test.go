@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -165,7 +166,7 @@ func TestEventsAndStatus(t *testing.T) {
 	node := func(name string) *proc { return p.run(append([]string{"--node=" + name}, program...)...) }
 	a := node("a")
 	checkSchema(t, func() map[string]any { p.state("x", "waiting"); return p.object("status", "x") }())
-	follow := p.start("elastic", "events", "-f", "-o", "json", "x")
+	follow := p.start(filepath.Join(bin, "elastic"), "events", "-f", "-o", "json", "x")
 	b := node("b")
 	p.running("x", 1, 2)
 	until(t, "the progress is told", func() error {

@@ -118,7 +118,7 @@ func (p *place) tell() {
 }
 
 func tail(s string) string {
-	const most = 6000
+	const most = 3000
 	if len(s) > most {
 		return "…" + s[len(s)-most:]
 	}

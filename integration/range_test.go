@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ func TestRange(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	node := func(name string) *proc {
-		return p.run("--np=1:3", "--job-id=x", "--last-call=2s", "--node="+name, "sh", "-c", sit)
+		return p.run("--np=1:4", "--job-id=x", "--last-call=2s", "--node="+name, "sh", "-c", sit)
 	}
 	node("a")
 	p.reaches("x", "the last call", func(s status) error {
@@ -24,10 +25,10 @@ func TestRange(t *testing.T) {
 
 	// Two that come together cause one change, planned, after the last call.
 	b := node("b")
-	node("c")
+	c := node("c")
 	p.running("x", 2, 3)
 	all := p.events("x")
-	proposed := kinds(all, "world_proposed")
+	proposed, joined := kinds(all, "world_proposed"), kinds(all, "node_joined")
 	if len(proposed) != 2 || proposed[1].Cause != "node-joined" {
 		t.Errorf("worlds: %+v", proposed)
 	}
@@ -37,15 +38,28 @@ func TestRange(t *testing.T) {
 	if failed := kinds(all, "worker_failed"); len(failed) > 0 {
 		t.Errorf("failures: %+v", failed)
 	}
-	if gap := at(t, proposed[1]).Sub(at(t, kinds(all, "node_joined")[1])); gap < 2*time.Second {
+	if gap := at(t, proposed[1]).Sub(at(t, joined[1])); gap < 1900*time.Millisecond {
 		t.Errorf("the last call was %s long", gap)
+	}
+	for _, x := range []*proc{b, c} {
+		if strings.Contains(x.stderr(), "is met") {
+			t.Errorf("a node that is wanted was told that it is not:\n%s", x.stderr())
+		}
+	}
+
+	// Who completes MAX is waited for no longer.
+	node("d")
+	p.running("x", 3, 4)
+	all = p.events("x")
+	if gap := at(t, kinds(all, "world_proposed")[2]).Sub(at(t, kinds(all, "node_joined")[3])); gap >= 2*time.Second {
+		t.Errorf("MAX was there, and %s were waited", gap)
 	}
 
 	// Who is too many is a spare.
-	d := node("d")
-	p.says(d, "standing by as a spare")
-	before := p.reaches("x", "d is a spare", func(s status) error {
-		if s.State != "running" || s.Generation != 2 || s.node("d") != "spare" {
+	spare := node("spare")
+	p.says(spare, "standing by as a spare")
+	before := p.reaches("x", "there is a spare", func(s status) error {
+		if s.State != "running" || s.Generation != 3 || s.node("spare") != "spare" {
 			return fmt.Errorf("not yet")
 		}
 		return nil
@@ -55,16 +69,17 @@ func TestRange(t *testing.T) {
 	if err := b.kill(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	after := p.running("x", 3, 3)
-	for _, c := range []struct{ was, is string }{{"a", "a"}, {"b", "d"}, {"c", "c"}} {
+	after := p.running("x", 4, 4)
+	for _, c := range []struct{ was, is string }{{"a", "a"}, {"b", "spare"}, {"c", "c"}, {"d", "d"}} {
 		if before.rank(c.was) != after.rank(c.is) {
 			t.Errorf("rank %d of %s is now %d of %s", before.rank(c.was), c.was, after.rank(c.is), c.is)
 		}
 	}
-	proposed = kinds(p.events("x"), "world_proposed")
-	if last := proposed[len(proposed)-1]; len(proposed) != 3 || last.Cause != "node-lost" {
+	all = p.events("x")
+	proposed = kinds(all, "world_proposed")
+	if last := proposed[len(proposed)-1]; len(proposed) != 4 || last.Cause != "node-lost" {
 		t.Errorf("worlds: %+v", proposed)
-	} else if gap := at(t, last).Sub(at(t, kinds(p.events("x"), "node_lost")[0])); gap >= 2*time.Second {
+	} else if gap := at(t, last).Sub(at(t, kinds(all, "node_lost")[0])); gap >= 2*time.Second {
 		t.Errorf("the spare took over after %s, as if after a last call", gap)
 	}
 
@@ -82,19 +97,19 @@ func TestRange(t *testing.T) {
 		return nil
 	})
 	endures(t, 3*time.Second, "nobody is restarted", func() error {
-		if s, err := p.status("x"); err != nil || s.State != "running" || s.Generation != 3 || !alive(worker) {
+		if s, err := p.status("x"); err != nil || s.State != "running" || s.Generation != 4 || !alive(worker) {
 			return fmt.Errorf("%v, %w", s, err)
 		}
 		return nil
 	})
 
 	// scale stays inside.
-	p.refused(2, "E-NP-RANGE", "scale", "x", "--np=4")
-	if got, want := p.must("scale", "x", "-1"), "job x scaled to 2: generation 4 running\n"; got != want {
+	p.refused(2, "E-NP-RANGE", "scale", "x", "--np=5")
+	if got, want := p.must("scale", "x", "-1"), "job x scaled to 3: generation 5 running\n"; got != want {
 		t.Errorf("scale said %q, want %q", got, want)
 	}
-	p.reaches("x", "one of three is a spare", func(s status) error {
-		if s.State != "running" || s.WorldSize != 2 || len(s.World) != 2 || s.Wish.NP != 2 || s.rank("a") != 0 {
+	p.reaches("x", "one of four is a spare", func(s status) error {
+		if s.State != "running" || s.WorldSize != 3 || len(s.World) != 3 || s.Wish.NP != 3 || s.rank("a") != 0 {
 			return fmt.Errorf("not yet")
 		}
 		spares := 0
@@ -108,9 +123,9 @@ func TestRange(t *testing.T) {
 		}
 		return nil
 	})
-	p.refused(1, "E-NP-CONFLICT", "scale", "x", "3", "--if-np=1")
-	p.must("scale", "x", "+1", "--if-np=2")
-	p.running("x", 5, 3)
+	p.refused(1, "E-NP-CONFLICT", "scale", "x", "4", "--if-np=1")
+	p.must("scale", "x", "+1", "--if-np=3")
+	p.running("x", 6, 4)
 }
 
 func at(t *testing.T, e event) time.Time {

@@ -83,13 +83,15 @@ func start(t *testing.T, dir string, flags ...string) *server {
 	return s
 }
 
-// ready waits for the line that says so, which must be the only one.
+// ready waits for the line that says so.
 func (s *server) ready(t *testing.T, clients string) {
 	t.Helper()
-	line, err := s.said.ReadString('\n')
-	if want := "elasticd: ready: clients " + clients + "\n"; line != want || err != nil {
-		rest, _ := io.ReadAll(s.said)
-		t.Fatalf("said %q, %v, want %q\n%s", line, err, want, rest)
+	want := "elasticd: ready: clients " + clients + "\n"
+	for line := ""; line != want; {
+		var err error
+		if line, err = s.said.ReadString('\n'); err != nil {
+			t.Fatalf("%v, and it did not say %q:\n%s", err, want, &s.all)
+		}
 	}
 }
 

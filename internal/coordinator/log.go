@@ -36,7 +36,8 @@ func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	switch e.Message {
 	case "Running http and grpc server on single port. This is not recommended for production.",
 		"simple token is not cryptographically signed",
-		"serving client traffic insecurely; this is strongly discouraged!":
+		"serving client traffic insecurely; this is strongly discouraged!",
+		"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.":
 		return nil
 	case "Failed to detect schema version", "failed to update storage version":
 		// A new store is looked at before its first entry is on disk; etcd looks again.

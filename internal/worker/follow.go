@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -197,4 +198,12 @@ func (g *Group) startError(f failed) error {
 		return fmt.Errorf("arguments and environment are too long for the kernel: %w", errno)
 	}
 	return &fs.PathError{Op: "exec", Path: path, Err: errno}
+}
+
+// absolute is where exec looks for a path: relative ones begin in Dir.
+func (g *Group) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(g.spec.Dir, path)
 }

@@ -9,16 +9,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Why a worker could not be started.
@@ -36,7 +32,7 @@ type Spec struct {
 	Ranks      []int // by local rank
 	WorldSize  int
 
-	Argv   []string   // Argv[0] is the file to execute: it is not looked up
+	Argv   []string   // Argv[0] is the file to execute, seen from Dir: it is not looked up
 	Env    [][]string // the whole environment, by local rank
 	Dir    string
 	RunDir string // of the generation: gets a directory by local rank, and the drain file
@@ -88,6 +84,13 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) || len(s.Guardian) == 0 {
 		return nil, fmt.Errorf("start workers: %w: program, ranks or guardian missing", os.ErrInvalid)
 	}
+	var err error
+	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian is elsewhere
+		return nil, fmt.Errorf("find run directory: %w", err)
+	}
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return nil, fmt.Errorf("find directory: %w", err)
+	}
 	for i := range s.Env {
 		if err := os.MkdirAll(filepath.Join(s.RunDir, strconv.Itoa(i)), 0o700); err != nil {
 			return nil, fmt.Errorf("make run directory: %w", err)
@@ -123,7 +126,7 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 	g.send(order{Start: start}) // a failure is seen by follow
 	go g.follow()
 	err = <-g.up
-	if !stopWaiting() && err == nil { // ctx ended just now, the guardian with it
+	if !stopWaiting() { // ctx has ended, and the guardian with it
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -131,93 +134,6 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 		return nil, fmt.Errorf("start workers of generation %d: %w", s.Generation, err)
 	}
 	return g, nil
-}
-
-// launch starts the guardian and the pumps.
-func (g *Group) launch() (_ *startOrder, err error) {
-	var theirs []*os.File // handed to the guardian, not kept
-	defer func() {
-		for _, f := range theirs {
-			f.Close()
-		}
-		if err != nil {
-			g.finish()
-		}
-	}()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("make a socket for the guardian: %w", err)
-	}
-	unix.SetNonblock(pair[0], true) // so that reading it costs no thread
-	g.conn = os.NewFile(uintptr(pair[0]), "guardian")
-	g.orders = gob.NewEncoder(g.conn)
-	theirs = append(theirs, os.NewFile(uintptr(pair[1]), "agent"))
-
-	start := &startOrder{
-		Argv: g.spec.Argv, Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Cgroup: string(g.cgroup),
-	}
-	pass := []*os.File{theirs[0]}
-	give := func(f *os.File) int { // its number in the guardian
-		pass = append(pass, f)
-		return wireFD + len(pass) - 1
-	}
-	for i, env := range g.spec.Env {
-		w := workerOrder{Env: withMark(env, g.mark)}
-		header := Header{Generation: g.spec.Generation, Rank: g.spec.Ranks[i], WorldSize: g.spec.WorldSize, Node: g.spec.Node}
-		pumps := g.spec.Logs.pumps(i, header)
-		g.pumps = append(g.pumps, pumps)
-		for _, p := range pumps {
-			write, err := p.open()
-			if err != nil {
-				return nil, fmt.Errorf("make a pipe for worker %d: %w", i, err)
-			}
-			theirs = append(theirs, write)
-			fd := give(write)
-			if p.of&Out != 0 {
-				w.Out = fd
-			}
-			if p.of&Err != 0 {
-				w.Err = fd
-			}
-			start.Streams = append(start.Streams, streamOrder{Read: give(p.read), Log: p.log.path})
-		}
-		start.Workers = append(start.Workers, w)
-	}
-
-	cmd := exec.Command(g.spec.Guardian[0])
-	cmd.Args = g.spec.Guardian
-	cmd.Dir = "/"
-	cmd.Env = []string{markName + "=" + g.mark + guardianWord}
-	cmd.ExtraFiles = pass
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the guardian: %w", err)
-	}
-	g.guardian = cmd.Process
-	shown := 0
-	for _, pumps := range g.pumps {
-		for _, p := range pumps {
-			if p.console != nil {
-				shown++
-			}
-		}
-	}
-	for _, pumps := range g.pumps {
-		for _, p := range pumps {
-			p.start(shown > 1)
-		}
-	}
-	return start, nil
-}
-
-func withMark(env []string, mark string) []string {
-	marked := make([]string, 0, len(env)+1)
-	for _, e := range env {
-		if !strings.HasPrefix(e, markName+"=") {
-			marked = append(marked, e)
-		}
-	}
-	return append(marked, markName+"="+mark)
 }
 
 func (g *Group) send(o order) error {
@@ -301,12 +217,4 @@ func (g *Group) isDone() bool {
 	default:
 		return false
 	}
-}
-
-// absolute is where exec looks for a path: relative ones begin in Dir.
-func (g *Group) absolute(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(g.spec.Dir, path)
 }

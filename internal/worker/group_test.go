@@ -116,6 +116,29 @@ func TestOOMIsNamed(t *testing.T) {
 	}
 }
 
+// Paths are those of the agent, wherever the guardian is.
+func TestRelativePaths(t *testing.T) {
+	s := shell(t, 1, `trap 'exit 0' TERM; pwd -P; test -d run/2/0 && echo up; read x < never`)
+	dir, err := filepath.EvalSymlinks(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	gate(t, s, "never")
+	s.Dir, s.RunDir = ".", "run/2"
+	g := begin(t, s)
+	said(t, s.Logs, 0, "up")
+	if err := g.Ask(deadline(t), Drain{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("run/2/drain"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := body(read(t, s.Logs.Path(0))), dir+"\nup\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 2, "")
@@ -171,8 +194,8 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("changed my mind")
 	go cancel(why)
-	if _, err := Start(ctx, s); err == nil {
-		t.Fatal("started")
+	if _, err := Start(ctx, s); !errors.Is(err, why) {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"encoding/gob"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// launch starts the guardian and the pumps.
+func (g *Group) launch() (_ *startOrder, err error) {
+	var theirs []*os.File // handed to the guardian, not kept
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+		if err != nil {
+			g.finish()
+		}
+	}()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for the guardian: %w", err)
+	}
+	unix.SetNonblock(pair[0], true) // so that reading it costs no thread
+	g.conn = os.NewFile(uintptr(pair[0]), "guardian")
+	g.orders = gob.NewEncoder(g.conn)
+	theirs = append(theirs, os.NewFile(uintptr(pair[1]), "agent"))
+
+	start := &startOrder{
+		Argv: g.spec.Argv, Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Cgroup: string(g.cgroup),
+	}
+	pass := []*os.File{theirs[0]}
+	give := func(f *os.File) int { // its number in the guardian
+		pass = append(pass, f)
+		return wireFD + len(pass) - 1
+	}
+	for i, env := range g.spec.Env {
+		w := workerOrder{Env: withMark(env, g.mark)}
+		header := Header{Generation: g.spec.Generation, Rank: g.spec.Ranks[i], WorldSize: g.spec.WorldSize, Node: g.spec.Node}
+		pumps := g.spec.Logs.pumps(i, header)
+		g.pumps = append(g.pumps, pumps)
+		for _, p := range pumps {
+			write, err := p.open()
+			if err != nil {
+				return nil, fmt.Errorf("make a pipe for worker %d: %w", i, err)
+			}
+			theirs = append(theirs, write)
+			fd := give(write)
+			if p.of&Out != 0 {
+				w.Out = fd
+			}
+			if p.of&Err != 0 {
+				w.Err = fd
+			}
+			start.Streams = append(start.Streams, streamOrder{Read: give(p.read), Log: p.log.path})
+		}
+		start.Workers = append(start.Workers, w)
+	}
+
+	cmd := exec.Command(g.spec.Guardian[0])
+	cmd.Args = g.spec.Guardian
+	cmd.Dir = "/"
+	cmd.Env = []string{markName + "=" + g.mark + guardianWord}
+	cmd.ExtraFiles = pass
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the guardian: %w", err)
+	}
+	g.guardian = cmd.Process
+	shown := 0
+	for _, pumps := range g.pumps {
+		for _, p := range pumps {
+			if p.console != nil {
+				shown++
+			}
+		}
+	}
+	for _, pumps := range g.pumps {
+		for _, p := range pumps {
+			p.start(shown > 1)
+		}
+	}
+	return start, nil
+}
+
+func withMark(env []string, mark string) []string {
+	marked := make([]string, 0, len(env)+1)
+	for _, e := range env {
+		if !strings.HasPrefix(e, markName+"=") {
+			marked = append(marked, e)
+		}
+	}
+	return append(marked, markName+"="+mark)
+}
