@@ -20,7 +20,11 @@ type status struct {
 		NodeRank int `json:"node_rank"`
 		Node     string
 	}
-	Progress *struct{ Step int }
+	Progress   *struct{ Step int }
+	Checkpoint *struct {
+		Generation, Step int
+		Holders          []string
+	}
 }
 
 func (s status) String() string {
@@ -149,6 +153,17 @@ func (c *cluster) trains(g, step int) status {
 		}
 		return nil
 	})
+}
+
+// saved waits until generation g committed a checkpoint that two nodes hold, and returns its step.
+func (c *cluster) saved(g int) int {
+	c.t.Helper()
+	return c.reaches(fmt.Sprintf("a checkpoint of generation %d on two nodes", g), func(s status) error {
+		if k := s.Checkpoint; k == nil || k.Generation != g || k.Step < 1 || len(k.Holders) < 2 {
+			return fmt.Errorf("the newest is %+v", k)
+		}
+		return nil
+	}).Checkpoint.Step
 }
 
 // waits waits until the survivor holds, for the one that was lost, and says so

@@ -18,15 +18,18 @@ import (
 const tolerance = 1.5e-6
 
 var (
-	done    = regexp.MustCompile(`(?m)^done: (\d+) steps, (\d+) samples = [\d.]+ epochs, every sample once an epoch; (.*); loss ([\d.]+), accuracy`)
+	done    = regexp.MustCompile(`(?m)^done: (\d+) steps, (\d+) samples = [\d.]+ epochs, every sample once an epoch; (.*); loss ([\d.]+), accuracy .*`)
 	stretch = regexp.MustCompile(`generation (\d+): (\d+) steps at world (\d+)`)
 )
+
+// contribution is what a generation did of the result.
+type contribution struct{ world, steps int }
 
 // outcome is the last line of train.
 type outcome struct {
 	steps, samples int
 	loss           float64
-	worlds         map[int]int // by generation
+	generations    map[int]contribution
 	line           string
 }
 
@@ -47,10 +50,10 @@ func read(t *testing.T, said string) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outcome{steps: number(m[1]), samples: number(m[2]), loss: loss, worlds: map[int]int{}, line: m[0]}
+	o := outcome{steps: number(m[1]), samples: number(m[2]), loss: loss, generations: map[int]contribution{}, line: m[0]}
 	sum := 0
 	for _, s := range stretch.FindAllStringSubmatch(m[3], -1) {
-		o.worlds[number(s[1])] = number(s[3])
+		o.generations[number(s[1])] = contribution{world: number(s[3]), steps: number(s[2])}
 		sum += number(s[2])
 	}
 	if sum != o.steps {
@@ -72,9 +75,9 @@ func undisturbed(t *testing.T, steps int) outcome {
 }
 
 // ends waits until the job is done and its nodes have left with 0, and holds
-// the result to that of the same training undisturbed: generations are those
-// that the result must come from, with the size of their worlds.
-func (c *cluster) ends(steps int, generations map[int]int) {
+// the result to that of the same training undisturbed: worlds are the sizes of
+// generations 1, 2…, each of which must have done a part of the result.
+func (c *cluster) ends(steps int, worlds ...int) outcome {
 	c.t.Helper()
 	var st status
 	until(c.t, 3*time.Minute, "the job is done", func() error {
@@ -106,9 +109,10 @@ func (c *cluster) ends(steps int, generations map[int]int) {
 	if d := math.Abs(got.loss - want.loss); d > tolerance {
 		c.t.Errorf("loss %f, undisturbed %f", got.loss, want.loss)
 	}
-	for g, size := range generations {
-		if got.worlds[g] != size {
-			c.t.Errorf("generation %d at world %d is not part of the result: %s", g, size, got.line)
+	for i, size := range worlds {
+		if got.generations[i+1].world != size {
+			c.t.Errorf("generation %d at world %d is not part of the result: %s", i+1, size, got.line)
 		}
 	}
+	return got
 }

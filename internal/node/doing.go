@@ -45,6 +45,19 @@ func (d *doing) moving(what string, done, total int64) {
 	}
 }
 
+// unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was told already.
+func (d *doing) unreadable(number int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now.What == "unreadable" && d.now.Done == number {
+		return false
+	}
+	d.wrote = time.Now()
+	d.now = rendezvous.Doing{What: "unreadable", Done: number, Time: d.wrote}
+	d.tell()
+	return true
+}
+
 // nothing moves any more.
 func (d *doing) nothing() {
 	d.mu.Lock()

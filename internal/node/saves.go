@@ -265,20 +265,18 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 	if s.w.job.Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
 		return resume, nil
 	}
-	defer s.w.doing.nothing()
 	var err error
 	resume.From, manifest, err = s.keeper.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
-	if err != nil && ctx.Err() == nil {
-		s.bad(r, err)
+	switch {
+	case err == nil:
+		s.w.doing.nothing()
+	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
+		// Whoever plans must know: if nobody can bring it any more, an older one takes its place.
+		if s.w.doing.unreadable(int64(r.Number)) {
+			s.w.notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
+		}
 	}
 	return resume, err
-}
-
-// bad says that the checkpoint that all resume from could not be had here.
-func (s *saves) bad(r *rendezvous.Resume, err error) {
-	if errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld) {
-		s.w.notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
-	}
 }
 
 // HandOver makes sure that another node has the head before this one leaves.

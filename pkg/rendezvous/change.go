@@ -160,13 +160,17 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 		})
 	}
 	w.Members = arrange(old, candidates(p.s, p.v), n, p.s.holds)
-	if h := p.s.Head; h.Number > 0 {
+	h := p.s.Head
+	if p.newHead != nil {
+		h = *p.newHead
+	}
+	if h.Number > 0 {
 		w.Resume = &Resume{Number: h.Number, Manifest: h.Manifest, Step: h.Step, Samples: h.Samples}
 		for _, r := range h.Holders {
 			w.Resume.Holders = append(w.Resume.Holders, r.Node)
 		}
 	}
-	step := Propose{Lost: p.untold()}
+	step := Propose{Lost: p.untold(), NewHead: p.newHead, Older: p.older}
 	for _, o := range append(slices.Clone(old), oldLeavers...) {
 		if index(w.Members, o) >= 0 || index(w.Leavers, o) >= 0 {
 			continue
@@ -188,7 +192,7 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 	}
 	step.World = w
 	if p.w != nil && p.w.Phase == Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
-		len(step.Evicted) == 0 {
+		len(step.Evicted) == 0 && p.newHead == nil {
 		return Nothing{}
 	}
 	return step

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
@@ -25,6 +26,8 @@ type (
 		Dropped []membership.Seen // members or leavers before, nothing now: shown to be unregistered
 		Lost    []membership.Seen // whose loss nobody told of yet
 		Failure *Told
+		NewHead *checkpoint.Head // the newest commit is unreadable: this becomes the head
+		Older   *checkpoint.Head // and it is this older one, under a new number
 	}
 	// Enter writes a Hold: the survivors wait.
 	Enter struct {
@@ -106,6 +109,8 @@ type planner struct {
 	m   Marks
 	t   Times
 	now time.Time
+
+	newHead, older *checkpoint.Head
 }
 
 // after is Nothing before d has passed since from, and then next.
@@ -155,6 +160,12 @@ func (p *planner) forming() Step {
 			master.Port, master.Store = r.Ports[0], r.Ports[1]
 		}
 		return Run{master}
+	}
+	if bad, settled := p.unreadable(missing); bad {
+		if !settled {
+			return Nothing{p.now.Add(p.t.Barrier / 10)} // who holds it may come back: nobody falls back before
+		}
+		return p.fallBack()
 	}
 	return p.after(p.m.Phase, p.t.Barrier, func() Step {
 		for _, d := range p.s.Doing {

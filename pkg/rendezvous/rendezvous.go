@@ -110,6 +110,7 @@ const (
 	PlanImpossible Why = "plan-impossible"
 	NoProgress     Why = "no-progress"
 	RestartsUsed   Why = "restarts-used"
+	CheckpointLost Why = "checkpoint-lost"
 )
 
 // Hold is why the survivors wait.
@@ -134,7 +135,8 @@ const (
 	Scale        Cause = "scale"
 	WorkerFailed Cause = "worker-failed"
 	Drain        Cause = "drain"
-	Asked        Cause = "asked" // a worker ended with 101 or 102
+	Asked        Cause = "asked"      // a worker ended with 101 or 102
+	BadHead      Cause = "checkpoint" // the newest commit cannot be read: an older one takes its place
 )
 
 // Resume is the checkpoint that a generation starts from.
@@ -299,7 +301,7 @@ func (f Failure) String() string {
 // wait while bytes move.
 type Doing struct {
 	Node  string    `json:"-"`
-	What  string    `json:"what"` // saving, fetching, stopping
+	What  string    `json:"what"` // saving, fetching, unreadable (Done is the number of the checkpoint)
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
 	Time  time.Time `json:"time"`

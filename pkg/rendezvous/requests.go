@@ -163,6 +163,13 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 	if p.Failure != nil {
 		events = append(events, p.Failure.event(old))
 	}
+	if h := p.NewHead; h != nil {
+		guards = append(guards, keys.Unchanged(r.Job.Checkpoint(uint64(p.Older.Number)), p.Older.Rev)) // its bytes are kept
+		writes = append(writes, keys.Put(r.Job.Head(), keys.Encode(*h)), keys.Put(r.Job.Checkpoint(uint64(h.Number)), keys.Encode(*h)))
+		events = append(events, history.Event{Kind: history.Bad, Generation: old,
+			Text:   fmt.Sprintf("checkpoint %d cannot be read on any of its holders: %s is used instead, as checkpoint %d", seen.Head.Number, describe(h), h.Number),
+			Fields: history.Fields{"number": seen.Head.Number, "path": nil, "used_instead": h.Number}})
+	}
 	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %d nodes, world size %d", w.Generation, me.Node, w.Count, w.Size()),
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,

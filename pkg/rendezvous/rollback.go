@@ -1,0 +1,61 @@
+package rendezvous
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+)
+
+// unreadable reports whether a node that the barrier waits for says that the resume checkpoint cannot be
+// had, and whether that is settled: everybody who had it at its commit is here, so that nobody can come
+// and bring it. Falling back earlier would lose what was acknowledged.
+func (p *planner) unreadable(missing []string) (bad, settled bool) {
+	r := p.w.Resume
+	if r == nil || p.s.Head.Number != r.Number {
+		return false, false
+	}
+	for _, d := range p.s.Doing {
+		if d.What == "unreadable" && d.Done == int64(r.Number) && slices.Contains(missing, d.Node) {
+			bad = true
+		}
+	}
+	settled = bad
+	for _, h := range p.s.Head.Holders {
+		settled = settled && p.s.Node(h.Node) != nil
+	}
+	return bad, settled
+}
+
+// fallBack makes the newest older checkpoint the head, under a new number: numbers are the order. With
+// none left the job ends, loudly: it is never started from scratch when there was a commit.
+func (p *planner) fallBack() Step {
+	bad := p.s.Head
+	first := bad.Number // of those with the bytes that cannot be read
+	for _, h := range p.s.History {
+		if h.Manifest == bad.Manifest {
+			first = min(first, h.Number)
+		}
+	}
+	var older *checkpoint.Head
+	for i, h := range p.s.History {
+		if h.Number < first && (older == nil || h.Number > older.Number) {
+			older = &p.s.History[i]
+		}
+	}
+	if older == nil {
+		return End{Phase: Failed, Ledger: p.w.Ledger, Outcome: Outcome{Code: exitNever, Source: "elastic", Why: CheckpointLost,
+			Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
+	}
+	head := *older
+	head.Number = bad.Number + 1
+	p.newHead, p.older = &head, older
+	return p.change(BadHead, fmt.Sprintf("checkpoint %d cannot be read", bad.Number), false)
+}
+
+func describe(h *checkpoint.Head) string {
+	if h.Step == nil {
+		return fmt.Sprintf("that of generation %d", h.Generation)
+	}
+	return fmt.Sprintf("step %d of generation %d", *h.Step, h.Generation)
+}
