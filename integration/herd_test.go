@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,74 +14,53 @@ import (
 	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/internal/keys"
-	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// What one generation may cost for each of its nodes. Measured, of 300: the
-// first takes a registration with its event, a word that it is ready, and its
-// share of the plan; the next one only the word.
+// What one generation may cost for each of its nodes.
 const (
-	writesToForm   = 5
-	writesToChange = 3
-	// A node reads the list of members and nothing else of the others: 64 bytes of each.
-	bytesOfOne = 64
+	writesToForm   = 6 // a registration and what it tells; that it is ready; its part of the plan
+	writesToChange = 4
+	// A node reads the list of members, 64 bytes of each, a world that grows with
+	// it, and nothing else of the others. The few who plan read everything.
+	bytesOfOne = 400
 )
 
 // Hundreds of agents in one process: the real agent, its real requests and a
-// real etcd. What is played is the workers, and the network between agents.
+// real etcd. What is played is the workers, the disks and the network between
+// agents.
 func TestHerd(t *testing.T) {
 	n := 300
 	if soak(t) > 1 {
 		n = 1000
 	}
-	server := etcdtest.Start(t)
-	h := &herd{t: t, name: "herd", limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, agents: map[string]*beast{}}
-	for range 8 { // one connection for each agent would measure connections
-		s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: server.Endpoints()})
-		if err != nil {
-			t.Fatal(err)
+	h := newHerd(t, n)
+	h.measure(fmt.Sprintf("generation 1 of %d nodes", n), writesToForm, func() {
+		for i := range n {
+			h.start(fmt.Sprintf("node%04d", i))
 		}
-		h.stores = append(h.stores, etcdmem.Count(s, &h.tally))
-	}
-	t.Cleanup(h.end)
-
-	began := time.Now()
-	for i := range n {
-		h.start(fmt.Sprintf("node%04d", i))
-	}
-	w := h.running(1, n)
-	h.cost("to form generation 1", began, etcdmem.Tally{}, n, writesToForm)
-	if w.Members[0].Node == "" || len(w.Members) != n {
-		t.Fatalf("the world has %d members", len(w.Members))
-	}
-
-	// One is lost, and a spare takes its place.
-	h.start("spare")
-	h.until("the spare is there", func(s *rendezvous.Snapshot) error {
-		if s.Node("spare") == nil {
-			return fmt.Errorf("%d nodes", len(s.Nodes))
-		}
-		return nil
+		h.running(1)
 	})
-	before, lost := h.count(), w.Members[n/2].Node
-	began = time.Now()
-	h.kill(lost)
-	w = h.running(2, n)
-	h.cost("to form generation 2, after a loss", began, before, n, writesToChange)
-	if got := w.Members[n/2].Node; got != "spare" {
-		t.Errorf("rank %d was %s and is %s", n/2, lost, got)
+	h.start("spare")
+	until(t, "the spare is there", func() error {
+		r, err := h.look.Get(t.Context(), h.job.Name.Node("spare"), "")
+		if err == nil && r.One() == nil {
+			err = errors.New("it is not registered")
+		}
+		return err
+	})
+	const rank = 150
+	lost := h.world().Members[rank].Node
+	h.measure("generation 2, after a loss", writesToChange, func() {
+		h.kill(lost)
+		h.running(2)
+	})
+	if got := h.world().Members[rank].Node; got != "spare" {
+		t.Errorf("rank %d was %s and is %s", rank, lost, got)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, a := range h.agents {
-		if want := 2; a.name == "spare" || a.name == lost {
-			want = 1
-			if a.starts != want {
-				t.Errorf("%s started its workers %d times, want %d", a.name, a.starts, want)
-			}
-		} else if a.starts != want {
-			t.Errorf("%s started its workers %d times, want %d", a.name, a.starts, want)
+	for _, b := range h.beasts() {
+		if want := map[string]int{lost: 1, "spare": 1}[b.name]; b.starts != 2-want {
+			t.Errorf("%s started workers %d times", b.name, b.starts)
 		}
 	}
 }
@@ -89,112 +68,116 @@ func TestHerd(t *testing.T) {
 // herd is the agents, and the network between them.
 type herd struct {
 	t      *testing.T
-	name   keys.Job
-	limits rendezvous.Limits
+	n      int
+	job    rendezvous.Job
+	look   keys.Store // for the test itself: not counted
 	stores []keys.Store
-	tally  etcdmem.Tally
+	tally  *etcdmem.Tally // a new one for each measurement
 
-	mu     sync.Mutex // guards agents and all that is in them
-	agents map[string]*beast
-	all    sync.WaitGroup
+	mu  sync.Mutex // guards all, and what the beasts say it does
+	all []*beast
+	run sync.WaitGroup
 }
 
-// beast is one agent.
-type beast struct {
-	h      *herd
-	name   string
-	store  keys.Store
-	cancel context.CancelFunc
-
-	hello   agent.Hello
-	watched []membership.Ref
-	signals chan agent.Signal
-	starts  int
-	dead    bool
+func newHerd(t *testing.T, n int) *herd {
+	server := etcdtest.Start(t)
+	open := func() keys.Store {
+		s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: server.Endpoints()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	h := &herd{t: t, n: n, look: open(), tally: &etcdmem.Tally{}}
+	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
+		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
+	for range 8 { // a connection for each agent would measure connections
+		h.stores = append(h.stores, etcdmem.Count(open(), h.tally))
+	}
+	t.Cleanup(func() {
+		for _, b := range h.beasts() {
+			h.kill(b.name)
+		}
+		h.run.Wait()
+	})
+	return h
 }
 
-func (h *herd) address(name string) string { return name + ":1" }
+func (h *herd) beasts() []*beast {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
+}
 
+// start starts an agent on a machine of its own.
 func (h *herd) start(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &beast{h: h, name: name, cancel: cancel, signals: make(chan agent.Signal, 64)}
-	b.store = severed{h.stores[len(h.agents)%len(h.stores)], b}
-	h.agents[name] = b
-	c := agent.Config{
-		Job: rendezvous.Job{Name: h.name, Limits: h.limits, Slots: 1,
-			Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}},
-		Given: map[string]bool{"np": true}, Node: name, NodeGiven: true, Address: h.address(name), Host: name, Machine: name,
-		LeaseTTL: 10 * time.Second, StoreCutLimit: time.Minute, Times: rendezvous.DefaultTimes, LogDir: "log",
-	}
-	h.all.Go(func() {
-		agent.Run(ctx, c, agent.Deps{Store: b.store, Workers: b, Peers: b, Disk: (*disk)(b), Saves: none{}, Say: func(agent.Line) {}}, make(chan os.Signal))
-	})
+	b := newBeast(h, name, cancel)
+	store := severed{h.stores[len(h.all)%len(h.stores)], b.dead}
+	h.all = append(h.all, b)
+	c := agent.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
+		Address: name + ":1", Host: name, Machine: name, LeaseTTL: 10 * time.Second, StoreCutLimit: time.Minute,
+		Times: rendezvous.DefaultTimes, LogDir: "log"}
+	d := agent.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(agent.Line) {}}
+	h.run.Go(func() { agent.Run(ctx, c, d, nil) })
 }
 
 // kill ends an agent as SIGKILL does: nothing that it does reaches anybody.
 func (h *herd) kill(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	dead := h.agents[name]
-	dead.dead = true
-	dead.cancel()
-	for _, b := range h.agents {
-		b.notice()
+	for _, b := range h.all {
+		if b.name == name {
+			b.kill()
+		}
+	}
+	for _, b := range h.all {
+		network{b}.notice()
 	}
 }
 
-func (h *herd) end() {
-	h.mu.Lock()
-	for _, b := range h.agents {
-		b.dead = true
-		b.cancel()
+func (h *herd) world() *rendezvous.World {
+	h.t.Helper()
+	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
+	if err != nil || s.World == nil || len(s.World.Members) != h.n {
+		h.t.Fatalf("read the world: %v, %v", s.World, err)
 	}
-	h.mu.Unlock()
-	h.all.Wait()
+	return s.World
 }
 
-func (h *herd) until(what string, is func(*rendezvous.Snapshot) error) {
+// running waits until every member of generation g has started its workers.
+func (h *herd) running(g keys.Generation) {
 	h.t.Helper()
-	within(h.t, 2*time.Minute, what, func() error {
-		s, err := rendezvous.Read(h.t.Context(), h.stores[0], h.name)
-		if err == nil && s.Job == nil {
-			err = errors.New("there is no job")
-		}
-		if err != nil {
-			return err
-		}
-		return is(&s)
-	})
-}
-
-// running waits until generation g runs with n nodes, all of which have started their workers.
-func (h *herd) running(g keys.Generation, n int) (w *rendezvous.World) {
-	h.t.Helper()
-	within(h.t, 2*time.Minute, fmt.Sprintf("generation %d runs with %d nodes", g, n), func() error {
-		// The world alone, and not through the tally: to look costs nothing.
-		r, err := h.stores[0].Get(h.t.Context(), h.name.World(), "")
-		if err != nil || r.One() == nil {
-			return fmt.Errorf("no world: %w", err)
-		}
-		if w, err = rendezvous.DecodeWorld(r.One()); err != nil {
-			return err
-		}
+	within(h.t, 2*time.Minute, fmt.Sprintf("generation %d runs", g), func() error {
 		started := 0
-		h.mu.Lock()
-		for _, b := range h.agents {
-			started += b.starts
+		for _, b := range h.beasts() {
+			if b.started(g) {
+				started++
+			}
 		}
-		h.mu.Unlock()
-		if w.Generation != g || w.Phase != rendezvous.Running || w.Count != n {
-			return fmt.Errorf("generation %d of %d nodes is %s; %d starts", w.Generation, w.Count, w.Phase, started)
+		if started != h.n {
+			return fmt.Errorf("%d of %d nodes have started it", started, h.n)
 		}
 		return nil
 	})
-	h.until("the world is whole", func(s *rendezvous.Snapshot) error {
-		w = s.World
-		return nil
-	})
-	return w
+}
+
+// measure holds what f costs the store to what n nodes may.
+func (h *herd) measure(what string, writes int64, f func()) {
+	h.t.Helper()
+	began := time.Now()
+	w, s, r, q := h.tally.Writes.Load(), h.tally.Sent.Load(), h.tally.Received.Load(), h.tally.Requests()-h.tally.Renews.Load()
+	f()
+	took, n := time.Since(began), int64(h.n)
+	w, s, r, q = h.tally.Writes.Load()-w, h.tally.Sent.Load()-s, h.tally.Received.Load()-r, h.tally.Requests()-h.tally.Renews.Load()-q
+	h.t.Logf("%s in %s: of each node %.1f writes, %.1f requests without renewals, %.1f kB sent, %.1f kB received",
+		what, took.Round(time.Millisecond), float64(w)/float64(n), float64(q)/float64(n), float64(s)/float64(n)/1e3, float64(r)/float64(n)/1e3)
+	if w > writes*n {
+		h.t.Errorf("%s: %d writes, more than %d of each of %d nodes", what, w, writes, n)
+	}
+	if r > bytesOfOne*n*n {
+		h.t.Errorf("%s: %d bytes read, more than %d of each node by each", what, r, bytesOfOne)
+	}
 }

@@ -301,13 +301,6 @@ func (g *simGroup) end(x *WorkerExit) {
 	close(g.gone)
 }
 
-// exit ends the worker of itself.
-func (g *simGroup) exit(code int) {
-	g.a.s.mu.Lock()
-	defer g.a.s.mu.Unlock()
-	g.end(&WorkerExit{Code: code})
-}
-
 func (g *simGroup) later(d time.Duration, x *WorkerExit) {
 	time.AfterFunc(d, func() {
 		g.a.s.mu.Lock()
@@ -603,20 +596,4 @@ func (s *sim) finish() {
 	if len(s.wrong) > 0 {
 		s.t.Errorf("%s\n%s", strings.Join(s.wrong, "\n"), s.story())
 	}
-}
-
-func (s *sim) groupsOf(node string) []*simGroup {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []*simGroup
-	for _, a := range s.agents {
-		if a.node == node {
-			for _, g := range a.groups {
-				if !g.ended {
-					out = append(out, g)
-				}
-			}
-		}
-	}
-	return out
 }

@@ -57,7 +57,6 @@ type Store struct {
 	endpoints []string
 	tls       *tls.Config
 	auth      *auth
-	end       context.Context
 
 	at      atomic.Int64  // index of the endpoint that answered last
 	cluster atomic.Uint64 // as the last read saw it; 0: none yet

@@ -155,7 +155,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		var r reply
 		if receive(bytes.NewReader(b), &r) == nil {
-			r.answer(Hello{Job: "x"}, membership.Ref{})
+			_ = r.answer(Hello{Job: "x"}, membership.Ref{})
 		}
 	})
 }

@@ -53,15 +53,17 @@ type Keeper struct {
 	Store    *Store
 	Peers    Peers
 	Record   *Record
-	Self     string // this node
-	Replicas int    // copies wanted, with ours
-	Keep     int    // checkpoints kept
-	Report   func(Event)
+	Self     string      // this node
+	Replicas int         // copies wanted, with ours
+	Keep     int         // checkpoints kept
+	Report   func(Event) // must not block; called by several goroutines
 
 	mu     sync.Mutex
 	nodes  []membership.Node
 	moved  chan struct{} // closed when nodes change
 	resume []Hash        // what the newest world resumes from
+	told   []Number      // what held/ says, as of the registration toldAs
+	toldAs int64
 }
 
 // Nodes says who is registered now, this node among them.
@@ -99,6 +101,7 @@ const (
 	tidyPause  = 300 * time.Millisecond // after a change on this disk: its commit follows
 	tidyLater  = 5 * time.Second        // while something here waits for its commit
 	tidyFailed = 2 * time.Second
+	tidyEvery  = 30 * time.Second // others commit, and drop, what we only hold
 )
 
 // Run keeps this disk and held/ in step with the record, until ctx ends: what
@@ -121,6 +124,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 				timer.Reset(tidyFailed)
 			case k.Store.uncommitted():
 				timer.Reset(tidyLater)
+			default:
+				timer.Reset(tidyEvery)
 			}
 		}
 	}
@@ -136,10 +141,26 @@ func (k *Keeper) tidy(ctx context.Context) error {
 	if err := k.Store.Retain(seen, committed, k.pinned(head), time.Now()); err != nil {
 		return err
 	}
-	if _, ok := k.me(); !ok {
+	return k.tell(ctx)
+}
+
+// tell writes held/, if it says something else or belongs to an earlier registration.
+func (k *Keeper) tell(ctx context.Context) error {
+	me, ok := k.me()
+	have := k.Store.Numbers()
+	k.mu.Lock()
+	same := k.toldAs == me.Rev && slices.Equal(k.told, have)
+	k.mu.Unlock()
+	if !ok || same {
 		return nil
 	}
-	return k.Record.Hold(ctx, k.Self, k.Store.Numbers())
+	if err := k.Record.Hold(ctx, k.Self, have); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told, k.toldAs = have, me.Rev
+	return nil
 }
 
 // drop removes surplus records, as rank 0's agent does after a commit. The disks follow.

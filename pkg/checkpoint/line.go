@@ -23,6 +23,7 @@ type Line struct {
 	done    chan struct{}
 
 	newest Hash // manifest of the newest commit of this line
+	blind  bool // the directory could not be read
 }
 
 // Start begins to watch dir for the saves of the stamp's generation; call it
@@ -83,12 +84,10 @@ func (l *Line) step(ctx context.Context, look func(time.Time) (*Save, []Refusal,
 	for _, r := range refused {
 		l.refuse(r)
 	}
-	if err != nil {
-		if last {
-			return fmt.Errorf("look for saves: %w", err)
-		}
-		return nil // a directory that is being moved about; the next look says more
+	if err != nil && !l.blind { // said once, and tried again: it may be being moved about
+		l.refuse(Refusal{Reason: "bad-path", Err: fmt.Errorf("look for saves: %w", err)})
 	}
+	l.blind = err != nil
 	if save == nil {
 		return nil
 	}

@@ -170,7 +170,7 @@ func (s *Store) copyIn(ctx context.Context, save Save, m *Manifest, p *pins, roo
 					return fmt.Errorf("%s: %w", f.path, err)
 				}
 			}
-			if f.id.Mtime < save.Time.Add(-racy).UnixNano() {
+			if f.id.published() || f.id.Mtime < save.Time.Add(-racy).UnixNano() {
 				known[f.id] = m.Files[i].Chunks
 			}
 		}

@@ -64,7 +64,7 @@ func TestCommit(t *testing.T) {
 			t.Errorf("with an old head: %v", err)
 		}
 		// The same life under a new lease holds on; another life does not.
-		b = register(t, s, "b", "1")
+		register(t, s, "b", "1")
 		two, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{2}}, one, "a", both)
 		must(t, err)
 		register(t, s, "b", "2")

@@ -99,7 +99,9 @@ func (s *Store) expire(now time.Time) {
 
 func (s *Store) remove(h Hash) error {
 	m, err := s.readManifest(h)
-	if err != nil {
+	if errors.Is(err, ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+		m = &Manifest{} // its chunks stay counted until the store is opened again
+	} else if err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -107,7 +109,7 @@ func (s *Store) remove(h Hash) error {
 	if _, ok := s.held[h]; !ok {
 		return nil
 	}
-	if err := s.disk.Remove(path.Join(manifestDir, h.String())); err != nil {
+	if err := s.disk.discard(path.Join(manifestDir, h.String())); err != nil {
 		return err
 	}
 	delete(s.held, h)

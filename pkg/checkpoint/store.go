@@ -83,17 +83,23 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-func openStore(t tree) (*Store, error) {
-	s := &Store{
-		disk:     disk{tree: t, scratch: tempDir + "/"},
-		chunks:   map[Hash]*chunk{},
-		unsynced: map[Hash]file{},
-		renamed:  true, // a process that died may have left names unsynced
-		held:     map[Hash]place{},
-		offers:   map[Hash]*offer{},
-		known:    map[ident]Chunks{},
-		changed:  make(chan struct{}, 1),
+// Inspect opens the store in dir to look at it, beside the agent that has it open:
+// to list, Verify and Restore, no more.
+func Inspect(dir string) (*Store, error) {
+	t, err := openTree(dir)
+	if err != nil {
+		return nil, fmt.Errorf("inspect checkpoint store: %w", err)
 	}
+	s := newStore(t)
+	s.renamed = false
+	if err := s.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("inspect checkpoint store: %w", err), t.Close())
+	}
+	return s, nil
+}
+
+func openStore(t tree) (*Store, error) {
+	s := newStore(t)
 	if err := s.disk.removeAll(tempDir); err != nil {
 		return nil, err
 	}
@@ -105,13 +111,30 @@ func openStore(t tree) (*Store, error) {
 	if err := t.SyncDir("."); err != nil {
 		return nil, err
 	}
+	return s, s.load()
+}
+
+func newStore(t tree) *Store {
+	return &Store{
+		disk:     disk{tree: t, scratch: tempDir + "/"},
+		chunks:   map[Hash]*chunk{},
+		unsynced: map[Hash]file{},
+		renamed:  true, // a process that died may have left names unsynced
+		held:     map[Hash]place{},
+		offers:   map[Hash]*offer{},
+		known:    map[ident]Chunks{},
+		changed:  make(chan struct{}, 1),
+	}
+}
+
+func (s *Store) load() error {
 	if err := s.loadSeen(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.loadChunks(); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.loadManifests()
+	return s.loadManifests()
 }
 
 func (s *Store) loadSeen() error {
@@ -138,8 +161,8 @@ func (s *Store) loadChunks() error {
 	return err
 }
 
-// loadManifests takes up what is whole and removes what is not: a manifest
-// with damage in it is fetched again like any other.
+// loadManifests takes up what is whole. What is not, or lacks a chunk, is not
+// held: fetched again like any other it is written anew.
 func (s *Store) loadManifests() error {
 	list, err := s.disk.ReadDir(manifestDir)
 	if err != nil {
@@ -152,18 +175,26 @@ func (s *Store) loadManifests() error {
 		}
 		m, err := s.readManifest(h)
 		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrBadManifest) {
-			err = s.disk.Remove(path.Join(manifestDir, e.Name()))
-			if err != nil {
-				return err
-			}
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		s.add(h, m)
+		if s.whole(m) {
+			s.add(h, m)
+		}
 	}
 	return s.loadHeads()
+}
+
+// whole reports whether every chunk is on disk. mu is held, or nobody else is there yet.
+func (s *Store) whole(m *Manifest) bool {
+	for c := range m.chunks() {
+		if k := s.chunks[c]; k == nil || !k.present {
+			return false
+		}
+	}
+	return true
 }
 
 // Close closes the directory.
@@ -253,10 +284,8 @@ func (s *Store) publish(ctx context.Context, g keys.Generation, m *Manifest, raw
 	if g < s.seen {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.seen, ErrFenced)
 	}
-	for c := range m.chunks() {
-		if !s.chunk(c).present { // lost to somebody else's failed flush
-			return fmt.Errorf("chunk %v: %w", c, ErrNotHeld)
-		}
+	if !s.whole(m) {
+		return fmt.Errorf("a chunk was lost to another transfer's failed sync: %w", ErrDamaged)
 	}
 	if _, ok := s.held[h]; ok {
 		return nil

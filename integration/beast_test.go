@@ -1,0 +1,211 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// beast is one agent of a herd, and the part of its outside that is played.
+type beast struct {
+	h    *herd
+	name string
+	dead chan struct{}
+	kill func()
+
+	// guarded by herd.mu
+	hello   agent.Hello
+	watched []membership.Ref
+	told    map[membership.Incarnation]bool
+	signals chan agent.Signal
+	starts  int
+	newest  keys.Generation // that it started workers of
+}
+
+func newBeast(h *herd, name string, cancel context.CancelFunc) *beast {
+	b := &beast{h: h, name: name, dead: make(chan struct{}), signals: make(chan agent.Signal, 256), told: map[membership.Incarnation]bool{}}
+	b.kill = sync.OnceFunc(func() { close(b.dead); cancel() })
+	return b
+}
+
+func (b *beast) isDead() bool {
+	select {
+	case <-b.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *beast) started(g keys.Generation) bool {
+	b.h.mu.Lock()
+	defer b.h.mu.Unlock()
+	return b.newest == g
+}
+
+// severed is the store of an agent for as long as that lives.
+type severed struct {
+	keys.Store
+	dead <-chan struct{}
+}
+
+var errDead = errors.New("this agent is dead")
+
+func (s severed) err() error {
+	select {
+	case <-s.dead:
+		return errDead
+	default:
+		return nil
+	}
+}
+
+func (s severed) Get(ctx context.Context, key, end string) (keys.Read, error) {
+	if err := s.err(); err != nil {
+		return keys.Read{}, err
+	}
+	return s.Store.Get(ctx, key, end)
+}
+
+func (s severed) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
+	if err := s.err(); err != nil {
+		return keys.TxnResult{}, err
+	}
+	return s.Store.Txn(ctx, t)
+}
+
+func (s severed) Renew(ctx context.Context, l keys.Lease) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.Store.Renew(ctx, l)
+}
+
+func (s severed) Revoke(ctx context.Context, l keys.Lease) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.Store.Revoke(ctx, l)
+}
+
+// network is the other agents: a dead one refuses, at once.
+type network struct{ *beast }
+
+func (n network) Open([]byte, keys.Job, keys.UID) {}
+func (n network) Signals() <-chan agent.Signal    { return n.signals }
+
+func (n network) Tell(h agent.Hello) {
+	n.h.mu.Lock()
+	defer n.h.mu.Unlock()
+	n.hello = h
+}
+
+func (n network) Watch(refs []membership.Ref) {
+	n.h.mu.Lock()
+	defer n.h.mu.Unlock()
+	n.watched = refs
+	n.notice()
+}
+
+// notice tells of the watched who are dead. mu is held.
+func (n network) notice() {
+	for _, r := range n.watched {
+		if a := n.answer(r); a.Kind == membership.Refused && !n.told[r.Incarnation] {
+			n.told[r.Incarnation] = true
+			n.signals <- agent.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
+		}
+	}
+}
+
+// answer is what a dial brings. mu is held.
+func (n network) answer(to membership.Ref) membership.Answer {
+	if x := n.h.living(to.Node); x != nil {
+		return membership.Answer{Kind: membership.Same, Incarnation: to.Incarnation, Generation: x.hello.Generation}
+	}
+	return membership.Answer{Kind: membership.Refused}
+}
+
+func (n network) Probe(_ context.Context, to membership.Ref) membership.Answer {
+	n.h.mu.Lock()
+	defer n.h.mu.Unlock()
+	return n.answer(to)
+}
+
+func (n network) Holds(_ context.Context, watcher, about membership.Ref) bool {
+	n.h.mu.Lock()
+	defer n.h.mu.Unlock()
+	x := n.h.living(watcher.Node)
+	return x != nil && slices.ContainsFunc(x.hello.Suspects, about.Same)
+}
+
+// living is the agent of that name, nil if it is dead. mu is held.
+func (h *herd) living(name string) *beast {
+	for _, b := range h.all {
+		if b.name == name && !b.isDead() {
+			return b
+		}
+	}
+	return nil
+}
+
+// stable is the workers of an agent: they stand there until they are stopped.
+type stable struct{ *beast }
+
+func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
+func (s stable) Sweep(context.Context) error                 { return nil }
+
+func (s stable) Ports(n int) ([]int, error) {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = 20000 + i
+	}
+	return all, nil
+}
+
+func (s stable) Start(_ context.Context, st agent.Start) (agent.Group, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	s.starts++
+	s.newest = st.World.Generation
+	g := &idle{exits: make(chan agent.WorkerExit), done: make(chan struct{})}
+	g.end = sync.OnceFunc(func() { close(g.exits); close(g.done) })
+	return g, nil
+}
+
+type idle struct {
+	exits chan agent.WorkerExit
+	done  chan struct{}
+	end   func()
+}
+
+func (g *idle) Exits() <-chan agent.WorkerExit            { return g.exits }
+func (g *idle) Done() <-chan struct{}                     { return g.done }
+func (g *idle) Ask(string, time.Duration) error           { g.end(); return nil }
+func (g *idle) Stop(context.Context, time.Duration) error { g.end(); return nil }
+
+// disk keeps nothing: no agent comes back to a machine.
+type disk struct{ *beast }
+
+func (d disk) Lock(string) (func(), error)           { return func() {}, nil }
+func (d disk) HostID() string                        { return d.name }
+func (d disk) Seen(string) (keys.Generation, error)  { return 0, nil }
+func (d disk) SetSeen(string, keys.Generation) error { return nil }
+
+// nothing is saved.
+type nothing struct{}
+
+func (nothing) Nodes([]membership.Node, checkpoint.Head)           {}
+func (nothing) Open(rendezvous.World, bool)                        {}
+func (nothing) Close(context.Context, keys.Generation, bool) error { return nil }
+func (nothing) HandOver(context.Context)                           {}
+func (nothing) Prepare(context.Context, rendezvous.World) (agent.Resume, error) {
+	return agent.Resume{}, nil
+}

@@ -1,0 +1,252 @@
+package internal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/elasticd/elastic/"
+
+// may is which of our packages a package may import. It reads from the schema up to the commands, and
+// imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
+// by cli. Whoever needs a new line here moves the architecture; DESIGN.md says where to.
+var may = map[string][]string{
+	"internal/keys":    {},
+	"internal/history": {"internal/keys"},
+	"pkg/scaling":      {},
+	"pkg/membership":   {"internal/keys", "internal/history"},
+	"pkg/checkpoint":   {"internal/keys", "internal/history", "pkg/membership"},
+	"pkg/rendezvous":   {"internal/keys", "internal/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
+	"internal/agent":   {"internal/keys", "internal/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
+
+	// What the agent's interfaces are made of; none knows the agent, nor another of them.
+	"internal/peer":   {"internal/keys", "pkg/membership"},
+	"internal/worker": {},
+	"internal/launch": {"pkg/scaling"},
+	"internal/etcd":   {"internal/keys"},
+	"internal/local":  {},
+
+	"internal/node": {"internal/agent", "internal/etcd", "internal/history", "internal/keys", "internal/launch", "internal/local",
+		"internal/peer", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
+	"internal/cli": {"internal/agent", "internal/etcd", "internal/history", "internal/keys", "internal/launch", "internal/local",
+		"internal/node", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
+	"cmd/elastic": {"internal/cli", "internal/etcd", "internal/node", "internal/worker"},
+
+	"internal/coordinator": {"internal/history", "internal/keys", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
+	"cmd/elasticd":         {"internal/coordinator", "internal/local"},
+
+	// A program like any user's: it must work with what every worker is told.
+	"cmd/train": {},
+
+	"internal/keys/storetest": {"internal/keys"},
+	"internal/etcdmem":        {"internal/keys"},
+	"internal/etcdtest":       {"internal/coordinator"},
+}
+
+// only says who may import a foreign package, directly, and why nobody else.
+var only = []struct{ pkg, why, who string }{
+	{"github.com/urfave/cli/v2", "one package hides its traps", "cmd/elastic cmd/elasticd internal/cli"},
+	{"go.etcd.io/etcd/client/v3", "everybody else sees keys.Store: what a simulation shows holds on the real one",
+		"internal/etcd internal/coordinator internal/etcdtest"},
+	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server", "cmd/elasticd internal/coordinator internal/etcdtest"},
+	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it", "cmd/elasticd internal/etcd internal/coordinator internal/etcdtest"},
+	{"google.golang.org/grpc", "only who speaks to etcd knows its transport", "internal/etcd internal/coordinator internal/etcdtest"},
+	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys", "internal/coordinator cmd/elasticd"},
+	{"testing", "a package for tests is for tests", "internal/keys/storetest internal/etcdtest"},
+}
+
+// forTests are packages that no program links.
+var forTests = []string{"internal/keys/storetest", "internal/etcdmem", "internal/etcdtest"}
+
+// goPackage is what `go list` says of one.
+type goPackage struct {
+	ImportPath, Dir string
+	GoFiles         []string
+	Imports         []string
+	Deps            []string
+}
+
+func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+func list(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
+	cmd.Dir = ".."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestImports(t *testing.T) {
+	found := map[string]bool{}
+	for _, p := range list(t, "./...") {
+		name := p.name()
+		if len(p.GoFiles) == 0 {
+			continue // tests and nothing else
+		}
+		found[name] = true
+		allowed, known := may[name]
+		if !known {
+			t.Errorf("%s is new: say in this test which of our packages it may import", name)
+		}
+		for _, i := range p.Imports {
+			if ours, ok := strings.CutPrefix(i, module); ok {
+				if known && !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s: imports run one way, and it may import %q only", name, ours, allowed)
+				}
+				if slices.Contains(forTests, ours) && !slices.Contains(forTests, name) {
+					t.Errorf("%s imports %s, which is for tests", name, ours)
+				}
+			}
+			for _, o := range only {
+				if (i == o.pkg || strings.HasPrefix(i, o.pkg+"/") || strings.HasSuffix(o.pkg, "/") && strings.HasPrefix(i, o.pkg)) && !slices.Contains(strings.Fields(o.who), name) {
+					t.Errorf("%s imports %s: %s (%s may)", name, i, o.why, o.who)
+				}
+			}
+		}
+	}
+	for name := range may {
+		if !found[name] {
+			t.Errorf("%s is in this table and does not exist", name)
+		}
+	}
+}
+
+// The table itself runs one way: no package reaches itself through what it may import.
+func TestImportsHaveNoCycle(t *testing.T) {
+	var reach func(from string, path []string)
+	reach = func(from string, path []string) {
+		if slices.Contains(path, from) {
+			t.Fatalf("%s → %s", strings.Join(path, " → "), from)
+		}
+		for _, to := range may[from] {
+			if _, known := may[to]; !known {
+				t.Errorf("%s may import %s, which is not in the table", from, to)
+			}
+			reach(to, append(slices.Clone(path), from))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(may)) {
+		reach(name, nil)
+	}
+}
+
+// What the programs link, through whomever.
+func TestPrograms(t *testing.T) {
+	never := map[string]map[string]string{
+		"cmd/elastic": {
+			"go.etcd.io/etcd/server": "elastic is small and links no etcd server: that is elasticd",
+			"go.etcd.io/bbolt":       "elastic keeps no database",
+			"go.etcd.io/raft":        "elastic is no member of a cluster",
+		},
+		"cmd/train": {
+			"go.etcd.io/": "the example knows what every worker is told and nothing of etcd",
+			module:        "the example is a program like any user's",
+		},
+	}
+	for name, links := range never {
+		for _, p := range list(t, "./"+name) {
+			for prefix, why := range links {
+				if i := slices.IndexFunc(p.Deps, func(d string) bool { return strings.HasPrefix(d, prefix) }); i >= 0 {
+					t.Errorf("%s links %s: %s", name, p.Deps[i], why)
+				}
+			}
+		}
+	}
+}
+
+// pure are the files that decide: same facts, same decision. Their time is an argument, and they start nothing.
+var pure = []string{
+	"pkg/membership/judge.go", "pkg/membership/detect_observe.go",
+	"pkg/rendezvous/plan.go", "pkg/rendezvous/change.go", "pkg/rendezvous/ranks.go", "pkg/rendezvous/ledger.go", "pkg/rendezvous/marks.go",
+	"pkg/rendezvous/explain.go", "pkg/rendezvous/explain_why.go", "pkg/rendezvous/explain_nodes.go",
+	"internal/agent/machine.go", "internal/agent/fold.go", "internal/agent/keeper.go", "internal/agent/member.go",
+	"internal/agent/leave.go", "internal/agent/lines.go", "internal/agent/event.go",
+	"pkg/scaling/scaling.go", "pkg/scaling/json.go",
+}
+
+// banned are calls that have their place, or none.
+var banned = []struct {
+	calls  string
+	where  func(pkg, file string) bool // where it is banned
+	reason string
+}{
+	{"os.Exit log.Fatal log.Fatalf log.Fatalln", func(pkg, file string) bool {
+		return !strings.HasPrefix(pkg, "cmd/") || filepath.Base(file) != "main.go"
+	},
+		"only main ends the process: everybody else returns an error, and deferred work is done"},
+	{"time.Sleep", func(string, string) bool { return true },
+		"who waits takes a context and waits for a thing to happen"},
+	{"time.Now time.Since time.Until time.After time.AfterFunc time.NewTimer time.NewTicker rand.Text rand.N rand.IntN rand.Read os.Getenv",
+		func(pkg, file string) bool { return slices.Contains(pure, pkg+"/"+filepath.Base(file)) },
+		"this file decides: time and chance are arguments, so that every decision can be tested"},
+}
+
+func TestBannedCalls(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range list(t, "./...") {
+		for _, name := range p.GoFiles {
+			file := filepath.Join(p.Dir, name)
+			seen[p.name()+"/"+name] = true
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			isPure := slices.Contains(pure, p.name()+"/"+name)
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					if n.Name.Name == "init" && n.Recv == nil {
+						t.Errorf("%s: an init function: nothing happens before main says so", fset.Position(n.Pos()))
+					}
+				case *ast.GoStmt:
+					if isPure {
+						t.Errorf("%s: a goroutine in a file that decides", fset.Position(n.Pos()))
+					}
+				case *ast.SelectorExpr:
+					x, ok := n.X.(*ast.Ident)
+					if !ok {
+						return true
+					}
+					call := x.Name + "." + n.Sel.Name
+					for _, b := range banned {
+						if slices.Contains(strings.Fields(b.calls), call) && b.where(p.name(), file) {
+							t.Errorf("%s: %s: %s", fset.Position(n.Pos()), call, b.reason)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	for _, f := range pure {
+		if !seen[f] {
+			t.Errorf("%s is listed as deciding and does not exist", f)
+		}
+	}
+}
