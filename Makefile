@@ -39,6 +39,9 @@ soak: ## the same, long: COUNT sets how long
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent -run TestSchedules
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 
+bench: build ## how fast a job recovers, 20 trials each; TRIALS=n
+	$(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),20)
+
 spec: ## model-check the protocol (needs Java)
 	./spec/run --all
 

@@ -95,14 +95,13 @@ func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
 	}
 	dir := c.dirs["a"]
 	for i := range 2 {
-		hook := dir.hook
-		dir.hook = nil // the worker's own writes
+		hook := dir.set(nil, 1<<40) // the worker's own writes
 		must(t, dir.Mkdir(fmt.Sprint("tmp-", i), 0o755))
 		write(t, dir, fmt.Sprintf("tmp-%d/model.bin", i), bytesOf(uint64(i), 2000), 0o600)
 		write(t, dir, fmt.Sprintf("tmp-%d/same.bin", i), bytesOf(99, 1000), 0o600)
 		time.Sleep(time.Millisecond)
 		must(t, dir.Rename(fmt.Sprint("tmp-", i), fmt.Sprint("step-", i)))
-		dir.hook = hook
+		dir.set(hook, 1<<40)
 		collect(2 * time.Minute)
 	}
 	tidying, done := context.WithTimeout(ctx, time.Minute)

@@ -293,13 +293,13 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 		r := newReports()
 		k := c.keeper("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
-		c.disks["a"].space = 10
+		c.disks["a"].set(nil, 10)
 		renamed(t, c.dirs["a"], "model.pt", []byte("too large"))
 		if e := next[Refused](t, r); e.Reason != "no-space" {
 			t.Errorf("refused: %+v", e)
 		}
 		time.Sleep(time.Minute)
-		c.disks["a"].space = 1 << 40
+		c.disks["a"].set(nil, 1<<40)
 		renamed(t, c.dirs["a"], "model.pt", []byte("the next one"))
 		next[Committed](t, r)
 		l.Close(false)

@@ -29,6 +29,15 @@ type memDisk struct {
 	inode uint64
 }
 
+// set changes the state while others use it, and returns the hook that was there.
+func (d *memDisk) set(hook func(op, name string) error, space int64) func(op, name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.hook
+	d.hook, d.space = hook, space
+	return was
+}
+
 type memNode struct {
 	dir          bool
 	mode         fs.FileMode
