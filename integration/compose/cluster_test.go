@@ -25,8 +25,8 @@ type cluster struct {
 	t    *testing.T
 	name string
 	env  []string
-	// Through which container `elastic` is asked: one that no fault hits now.
-	via string
+	// Where `elastic` asks, and in which container it runs: one that no fault hits now.
+	servers, via string
 	// Of what was killed and removed, the last words.
 	buried []string
 }
@@ -34,7 +34,7 @@ type cluster struct {
 // settings are variables of docker-compose.yml.
 type settings map[string]string
 
-// up brings up two nodes and elasticd, which is three with docker-compose.ha.yml.
+// up brings up two nodes and elasticd; files are added to docker-compose.yml.
 func up(t *testing.T, s settings, files ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, name: project + strconv.FormatInt(time.Now().UnixNano(), 36)}
@@ -57,7 +57,19 @@ func up(t *testing.T, s settings, files ...string) *cluster {
 	t.Cleanup(c.down)
 	c.scale(2)
 	c.via = c.service("elasticd")[0]
+	c.servers = "elasticd:2379"
 	return c
+}
+
+// three brings up two nodes and three elasticd.
+func three(t *testing.T) (c *cluster, servers []string) {
+	t.Helper()
+	c = up(t, nil, "docker-compose.ha.yml")
+	c.servers = "elasticd:2379,elasticd2:2379,elasticd3:2379"
+	for _, name := range []string{"elasticd", "elasticd2", "elasticd3"} {
+		servers = append(servers, c.service(name)...)
+	}
+	return c, servers
 }
 
 // down removes every container, network and volume of the project.
@@ -171,11 +183,7 @@ func (c *cluster) kill(id string) {
 
 // elastic runs a command of ours in the container through which we ask.
 func (c *cluster) elastic(ctx context.Context, args ...string) (string, error) {
-	servers := "elasticd:2379"
-	if slices.ContainsFunc(c.env, func(s string) bool { return strings.Contains(s, "docker-compose.ha.yml") }) {
-		servers += ",elasticd2:2379,elasticd3:2379"
-	}
-	return output(ctx, nil, "docker", append([]string{"exec", "-e", "ELASTIC_SERVER=" + servers, c.via, "/usr/local/bin/elastic"}, args...)...)
+	return output(ctx, nil, "docker", append([]string{"exec", "-e", "ELASTIC_SERVER=" + c.servers, c.via, "/usr/local/bin/elastic"}, args...)...)
 }
 
 // must runs a command of ours that has to succeed.

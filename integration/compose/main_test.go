@@ -37,11 +37,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(dir)
-		// Nobody else's project or image, also not one that an earlier run left.
+		// Nobody else's projects and image, also not those that an earlier run left.
 		run := "elastic-test-" + strings.ToLower(rand.Text()[:10])
 		bin, image, project = filepath.Join(dir, "bin"), run+":run", run+"-"
-		clear, err := janitor(run)
+		clear, err := janitor(run, dir)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -70,14 +69,15 @@ func build(ctx context.Context, dir string) error {
 }
 
 // janitor starts a process that outlives this one, however it ends, and then
-// removes all that bears this run's name. clear has it do so now.
-func janitor(run string) (clear func(), err error) {
+// removes dir and all that bears this run's name. clear has it do so now.
+func janitor(run, dir string) (clear func(), err error) {
 	const script = `cat
 docker ps -aq --filter name=$0 | xargs -r docker rm -fv
 docker network ls -q --filter name=$0 | xargs -r docker network rm
 docker volume ls -q --filter name=$0 | xargs -r docker volume rm
-docker rmi -f $0:run`
-	cmd := exec.Command("sh", "-c", script, run)
+docker rmi -f $0:run
+rm -rf "$1"`
+	cmd := exec.Command("sh", "-c", script, run, dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	hold, err := cmd.StdinPipe()
 	if err != nil {

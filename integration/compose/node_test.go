@@ -58,7 +58,7 @@ func TestScale(t *testing.T) {
 			t.Errorf("ranks moved from %v to %v", first, now)
 		}
 		four := st.World
-		c.trains(2, st.step())
+		c.saved(2)
 		if got, want := c.must("scale", job, "--np=2"), "job x scaled to 2: generation 3 running\n"; got != want {
 			t.Errorf("scale said %q, want %q", got, want)
 		}

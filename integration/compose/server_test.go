@@ -78,11 +78,7 @@ func TestServerPaused(t *testing.T) {
 // Of three servers the leader stands still, then the next one is killed.
 func TestLeaderOfThree(t *testing.T) {
 	repeat(t, func(t *testing.T) {
-		c := up(t, nil, "docker-compose.ha.yml")
-		var servers []string
-		for _, name := range []string{"elasticd", "elasticd2", "elasticd3"} {
-			servers = append(servers, c.service(name)...)
-		}
+		c, servers := three(t)
 		without := func(id string) []string {
 			return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return s == id })
 		}

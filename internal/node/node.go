@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -21,6 +20,9 @@ import (
 // node that could not take part.
 func Run(ctx context.Context, o Options) agent.Result {
 	ctx, cancel := context.WithCancel(ctx)
+	teller := newTeller(o.Stderr)
+	defer teller.close()
+	say := teller.say
 	var effects sync.WaitGroup
 	defer effects.Wait()
 	defer cancel()
@@ -41,13 +43,6 @@ func Run(ctx context.Context, o Options) agent.Result {
 	store := o.Store
 	if o.Local != nil {
 		store = revive(ctx, &effects, o.Store, *o.Local)
-	}
-	say := func(l agent.Line) {
-		if l.Raw {
-			fmt.Fprintln(o.Stderr, l.Text)
-			return
-		}
-		fmt.Fprintln(o.Stderr, "elastic: "+l.Text)
 	}
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects,
 		notice: func(s string) { say(agent.Line{Text: s}) }}

@@ -108,13 +108,22 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	const rotate = 10 << 10
 	s := logged(t, 1, `j=0; while test $j -lt 10; do seq $((j*1000+1)) $((j*1000+1000)); j=$((j+1)); done`, LogOptions{Rotate: rotate})
-	runToEnd(t, s)
+	run := func() {
+		t.Helper()
+		g := begin(t, s)
+		if e := exitsOf(t, g)[0]; e.Code != 0 {
+			t.Fatalf("%+v", e)
+		}
+		<-g.Done()
+	}
+	run()
 	first := lastRotated(s.Logs.Path(0))
 	s.Logs.Close(deadline(t))
 	s.Logs = openLogs(t, LogOptions{Dir: s.Logs.Dir(), Rotate: rotate})
-	runToEnd(t, s)
+	run()
 	if first < 1 || lastRotated(s.Logs.Path(0)) <= first {
-		t.Fatalf("%d files, then %d", first, lastRotated(s.Logs.Path(0)))
+		info, _ := os.Stat(s.Logs.Path(0))
+		t.Fatalf("%d files, then %d, and %d bytes", first, lastRotated(s.Logs.Path(0)), info.Size())
 	}
 	var all strings.Builder
 	for n := 1; n <= lastRotated(s.Logs.Path(0)); n++ {

@@ -1,0 +1,67 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent"
+)
+
+// teller writes what the user is told. Telling never waits: a terminal that is stopped, or a pager that
+// nobody scrolls, must not stop the agent, whose heartbeats would stop with it.
+type teller struct {
+	lines chan string
+	stop  chan struct{} // closed by close: write what is queued, and end
+	done  chan struct{} // closed when that is done
+}
+
+// queued is how many lines wait for a slow terminal before new ones are dropped.
+const queued = 1000
+
+func newTeller(w io.Writer) *teller {
+	t := &teller{lines: make(chan string, queued), stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		for stop := t.stop; ; {
+			select {
+			case l := <-t.lines:
+				fmt.Fprintln(w, l)
+				continue
+			default:
+			}
+			if stop == nil {
+				return
+			}
+			select {
+			case l := <-t.lines:
+				fmt.Fprintln(w, l)
+			case <-stop:
+				stop = nil
+			}
+		}
+	}()
+	return t
+}
+
+func (t *teller) say(l agent.Line) {
+	text := l.Text
+	if !l.Raw {
+		text = "elastic: " + text
+	}
+	select {
+	case t.lines <- text:
+	default: // the events of the job have it
+	}
+}
+
+// close waits for the last lines, not for ever. What is told after it nobody reads.
+func (t *teller) close() {
+	close(t.stop)
+	limit := time.NewTimer(time.Second)
+	defer limit.Stop()
+	select {
+	case <-t.done:
+	case <-limit.C:
+	}
+}

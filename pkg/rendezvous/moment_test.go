@@ -1,0 +1,332 @@
+package rendezvous_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// moment is a scene with what one agent saw with its own eyes and clock: all that Plan is a function of.
+type moment struct {
+	*scene
+	ev membership.Evidence
+	m  rendezvous.Marks
+}
+
+// when is a moment at noon: the phase was entered just now, and a generation that runs or ran did so for a minute.
+func when(s *scene, facts ...func(*moment)) *moment {
+	x := &moment{scene: s, ev: membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{},
+		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, OnTime: noon.Add(-time.Hour)}}
+	x.m.Phase, x.m.Moved = noon, noon
+	if w := s.World; w != nil {
+		w.Rev = 20
+		s.Fence, s.Rev = w.Generation, 50
+		if w.Phase != rendezvous.Forming {
+			x.m.Ran = noon.Add(-time.Minute)
+		}
+	}
+	for _, f := range facts {
+		f(x)
+	}
+	return x
+}
+
+func (x *moment) refs() []membership.Ref {
+	if x.World == nil {
+		return nil
+	}
+	return slices.Concat(x.World.Members, x.World.Leavers)
+}
+
+func (x *moment) view() membership.View {
+	return membership.Judge(x.refs(), x.Nodes, x.Left, x.Suspects, x.ev, membership.DefaultLimits(3*time.Second, time.Minute), noon)
+}
+
+func (x *moment) plan() rendezvous.Step {
+	return rendezvous.Plan(&x.Snapshot, x.view(), x.m, rendezvous.DefaultTimes, noon)
+}
+
+type fact = func(*moment)
+
+func (x *moment) answer(node string, kind membership.AnswerKind) {
+	x.ev.Answers[ref(node).Incarnation] = membership.Answered{Answer: membership.Answer{Kind: kind}, At: noon}
+}
+
+// doubted: one watcher holds it silent. A suspect.
+func doubted(node string) fact {
+	return func(x *moment) {
+		by := "a"
+		if node == by {
+			by = "b"
+		}
+		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by, Incarnation: ref(node).Incarnation, Watcher: ref(by).Incarnation, Sign: membership.Silent})
+		x.ev.Holds[node] = map[string]time.Time{by: noon}
+		x.answer(node, membership.NoAnswer)
+		x.m.Doubt = noon
+	}
+}
+
+// crashed: its host refuses the dial; its lease has not run out yet.
+func crashed(node string) fact {
+	return func(x *moment) { doubted(node)(x); x.answer(node, membership.Refused); x.m.Doubt = time.Time{} }
+}
+
+// vanished: its lease ran out too.
+func vanished(node string) fact {
+	return func(x *moment) { cutOff(node, 0)(x); x.answer(node, membership.Refused) }
+}
+
+// cutOff: its lease ran out, and it answers: it is cut off from the store, since.
+func cutOff(node string, since time.Duration) fact {
+	return func(x *moment) {
+		x.gone(node)
+		x.ev.Absent[ref(node).Incarnation] = noon.Add(-since)
+		x.answer(node, membership.Same)
+	}
+}
+
+// its worker failed, and it cannot say so to the store.
+func failedThere(node string) fact {
+	return func(x *moment) {
+		a := x.ev.Answers[ref(node).Incarnation]
+		a.Failed = true
+		x.ev.Answers[ref(node).Incarnation] = a
+	}
+}
+
+func endedThere(node string) fact {
+	return func(x *moment) {
+		a := x.ev.Answers[ref(node).Incarnation]
+		a.Ended = true
+		x.ev.Answers[ref(node).Incarnation] = a
+	}
+}
+
+// wentAway: it stopped its workers, said so and left.
+func wentAway(node string) fact {
+	return func(x *moment) {
+		x.gone(node)
+		x.Left = append(x.Left, membership.Left{Node: node, Incarnation: ref(node).Incarnation})
+	}
+}
+
+// born again: the node is registered as another incarnation.
+func bornAgain(node string) fact {
+	return func(x *moment) {
+		x.gone(node)
+		x.here(node)
+		n := &x.Nodes[len(x.Nodes)-1]
+		n.Incarnation, n.Rev = membership.Incarnation("new-"+node), 30
+		slices.SortFunc(x.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
+	}
+}
+
+func leaving(nodes ...string) fact {
+	return func(x *moment) {
+		for _, n := range nodes {
+			x.World.Leavers = append(x.World.Leavers, ref(n))
+		}
+	}
+}
+
+func ready(nodes ...string) fact {
+	return func(x *moment) {
+		for i, n := range nodes {
+			x.Ready[n] = rendezvous.Ready{Incarnation: ref(n).Incarnation, Host: n, Ports: []int{100 + i, 200 + i}}
+		}
+	}
+}
+
+// ended: its workers ended of themselves with these codes; -1: that one still runs.
+func ended(node string, codes ...int) fact {
+	return func(x *moment) {
+		e := rendezvous.Exit{Incarnation: ref(node).Incarnation}
+		for _, c := range codes {
+			if c < 0 {
+				e.Codes = append(e.Codes, nil)
+			} else {
+				e.Codes = append(e.Codes, new(c))
+			}
+		}
+		x.Exits[node] = e
+	}
+}
+
+func savedBy(nodes ...string) fact {
+	return func(x *moment) {
+		for _, n := range nodes {
+			x.Exits[n] = saved(n)
+		}
+	}
+}
+
+// failure: a worker ended with code, and that long ago it was told.
+func failure(node string, code int, ago time.Duration) fact {
+	return func(x *moment) {
+		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation, Rank: x.World.Rank(ref(node)), Code: code}
+		x.m.Failed = noon.Add(-ago)
+	}
+}
+
+func asksFor(np int) fact {
+	return func(x *moment) { x.Wish.NP, x.Wish.Request, x.Wish.By, x.Wish.Rev = np, "r2", "scale", 40 }
+}
+
+func asksToGo(nodes ...string) fact {
+	return func(x *moment) { x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain", 40 }
+}
+
+func asksToStop(x *moment) {
+	x.Wish.Stop, x.Wish.Request, x.Wish.By, x.Wish.Rev = x.Job.Attempt, "r2", "stop", 40
+}
+
+func newAttempt(x *moment) {
+	x.Job.Attempt++
+	for i := range x.Nodes {
+		x.Nodes[i].Attempt = x.Job.Attempt
+	}
+}
+
+func holding(why rendezvous.Why, cause rendezvous.Cause) fact {
+	return func(x *moment) { x.hold(rendezvous.Hold{Why: why, Cause: cause}) }
+}
+
+func savingFor(cause rendezvous.Cause) fact {
+	return func(x *moment) { x.hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Cause: cause}) }
+}
+
+func commit(number checkpoint.Number, holders ...string) fact {
+	return func(x *moment) {
+		x.Head = checkpoint.Head{Number: number, Manifest: checkpoint.Hash{byte(number)}, Rev: 15}
+		for _, h := range holders {
+			x.Head.Holders = append(x.Head.Holders, ref(h))
+		}
+	}
+}
+
+func has(node string, numbers ...checkpoint.Number) fact {
+	return func(x *moment) { x.Held[node] = rendezvous.Held{Numbers: numbers, Rev: 16} }
+}
+
+// since: the world is in its phase for so long.
+func since(d time.Duration) fact { return func(x *moment) { x.m.Phase = noon.Add(-d) } }
+func ran(d time.Duration) fact   { return func(x *moment) { x.m.Ran = noon.Add(-d) } }
+func call(d time.Duration) fact  { return func(x *moment) { x.m.Call = noon.Add(-d) } }
+func doubtFor(d time.Duration) fact {
+	return func(x *moment) { x.m.Doubt = noon.Add(-d) }
+}
+
+func doing(node, what string) fact {
+	return func(x *moment) { x.Doing = append(x.Doing, rendezvous.Doing{Node: node, What: what}) }
+}
+
+func ledger(l rendezvous.Ledger) fact { return func(x *moment) { x.World.Ledger = l } }
+
+// restartsUsed of three.
+func restartsUsed(n int) fact { return ledger(rendezvous.Ledger{Used: n}) }
+
+func generation(g keys.Generation) fact {
+	return func(x *moment) { x.World.Generation, x.Fence = g, g }
+}
+
+func rule(change func(*rendezvous.Rules)) fact { return func(x *moment) { change(&x.Job.Rules) } }
+
+// told is a step in one line.
+func told(step rendezvous.Step) string {
+	var b strings.Builder
+	failure := func(f *rendezvous.Told) {
+		switch {
+		case f == nil:
+		case f.Collateral:
+			b.WriteString("; the failure is collateral")
+		case f.Spent:
+			b.WriteString("; the failure spent a restart")
+		default:
+			b.WriteString("; the failure spent nothing")
+		}
+	}
+	switch s := step.(type) {
+	case rendezvous.Nothing:
+		b.WriteString("nothing")
+		if s.Until.After(noon) {
+			fmt.Fprintf(&b, " for %s", s.Until.Sub(noon))
+		}
+	case rendezvous.Propose:
+		w := s.World
+		fmt.Fprintf(&b, "propose %d (%s):", w.Generation, w.Cause)
+		for _, m := range w.Members {
+			b.WriteString(" " + m.Node)
+			if strings.HasPrefix(string(m.Incarnation), "new-") {
+				b.WriteString("'")
+			}
+		}
+		if w.Resume != nil {
+			fmt.Fprintf(&b, " from %d", w.Resume.Number)
+		}
+		list := func(word string, names []string) {
+			if len(names) > 0 {
+				b.WriteString("; " + word + " " + strings.Join(names, " "))
+			}
+		}
+		list("leaving", nodesOf(w.Leavers))
+		list("evicts", nodesSeen(s.Evicted))
+		list("without", nodesSeen(s.Dropped))
+		list("lost", nodesSeen(s.Lost))
+		var q []string
+		for _, x := range w.Quarantine {
+			q = append(q, fmt.Sprintf("%s until %d", x.Node, x.Until))
+		}
+		list("quarantine", q)
+		failure(s.Failure)
+	case rendezvous.Enter:
+		b.WriteString("hold (" + string(s.Hold.Why) + ")")
+		if s.Hold.Planned {
+			b.WriteString(" planned, " + s.Hold.Reason)
+		}
+		if s.Hold.Backoff > 0 {
+			fmt.Fprintf(&b, " %s", time.Duration(s.Hold.Backoff))
+		}
+		if n := nodesSeen(s.Lost); len(n) > 0 {
+			b.WriteString("; lost " + strings.Join(n, " "))
+		}
+		failure(s.Failure)
+	case rendezvous.Run:
+		fmt.Fprintf(&b, "run, master %s:%d and %d", s.Master.Host, s.Master.Port, s.Master.Store)
+	case rendezvous.Finish:
+		b.WriteString("finishing: " + s.Node)
+	case rendezvous.End:
+		fmt.Fprintf(&b, "%s %d (%s)", s.Phase, s.Outcome.Code, s.Outcome.Source)
+		failure(s.Failure)
+	default:
+		fmt.Fprintf(&b, "%T", step)
+	}
+	return b.String()
+}
+
+func nodesOf(refs []membership.Ref) (names []string) {
+	for _, r := range refs {
+		names = append(names, r.Node)
+	}
+	return names
+}
+
+func nodesSeen(seen []membership.Seen) (names []string) {
+	for _, s := range seen {
+		names = append(names, s.Node)
+	}
+	return names
+}
+
+func quarantine(node string, until keys.Generation) fact {
+	return func(x *moment) {
+		x.World.Quarantine = append(x.World.Quarantine, rendezvous.Quarantine{Node: node, Until: until, Times: 1})
+	}
+}
+
+type incarnation = membership.Incarnation

@@ -1,0 +1,235 @@
+package rendezvous_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// Each row is a moment of a job and the one step that follows, phase by phase (PROTOCOL.md, section 6).
+func TestPlan(t *testing.T) {
+	const (
+		Forming, Running, Finishing = rendezvous.Forming, rendezvous.Running, rendezvous.Finishing
+		Failed, Done, Stopped       = rendezvous.Failed, rendezvous.Done, rendezvous.Stopped
+		Waiting                     = rendezvous.Waiting
+	)
+	lastCall := rule(func(r *rendezvous.Rules) { r.LastCall = rendezvous.Seconds(3 * time.Second) })
+	impossible := func(x *moment) { // one sample a step cannot be split over two workers
+		x.Job.Base = scaling.Base{Batch: 1, Nodes: 1, Slots: 1, Policy: scaling.FixedBatch}
+	}
+	for _, part := range []struct {
+		name string
+		rows []planned
+	}{
+		{"no world yet", []planned{
+			{"nobody is here", when(aJob(2)), "nothing"},
+			{"one of two is here", when(aJob(2).here("a")), "nothing"},
+			{"two of two are here", when(aJob(2).here("a", "b")), "propose 1 (first): a b"},
+			{"three of two are here: the third is a spare", when(aJob(2).here("a", "b", "c")), "propose 1 (first): a b"},
+			{"scaled before the first world", when(aJob(2).here("a", "b", "c"), asksFor(3)), "propose 1 (first): a b c"},
+			{"a node that is asked to go does not count", when(aJob(2).here("a", "b", "c"), asksToGo("a")), "propose 1 (first): b c"},
+			{"a node of an earlier attempt does not count", when(aJob(2).here("a", "b"), func(x *moment) { x.Nodes[0].Attempt = 0 }), "nothing"},
+			{"fewer than MIN", when(aRange(2, 4).here("a")), "nothing"},
+			{"between MIN and MAX: a last call", when(aRange(2, 4).here("a", "b"), lastCall, call(time.Second)), "nothing for 2s"},
+			{"the last call is over", when(aRange(2, 4).here("a", "b"), lastCall, call(3*time.Second)), "propose 1 (first): a b"},
+			{"MAX is here: at once", when(aRange(2, 4).here("a", "b", "c", "d"), lastCall, call(0)), "propose 1 (first): a b c d"},
+			{"a known target is never waited past", when(aRange(1, 4).here("a", "b"), lastCall, asksFor(2), call(0)), "propose 1 (first): a b"},
+			{"no batch plan for two", when(aJob(2).here("a", "b"), impossible), "nothing"},
+			{"the first generation follows what any node ever saw", when(aJob(2).here("a", "b"), func(x *moment) { x.Nodes[1].Seen = 7 }), "propose 8 (first): a b"},
+			{"it follows the fence", when(aJob(2).here("a", "b"), func(x *moment) { x.Fence = 3 }), "propose 4 (first): a b"},
+			{"there is a checkpoint: its holder is rank 0", when(aJob(2).here("a", "b"), commit(4, "b")), "propose 1 (first): b a from 4"},
+			{"no wish yet: the job is being made", when(aJob(2).here("a", "b"), func(x *moment) { x.Wish.Rev = 0 }), "nothing"},
+			{"no job", when(aJob(2), func(x *moment) { x.Job = nil }), "nothing"},
+			{"a stop", when(aJob(2).here("a"), asksToStop), "stopped 93 (operator)"},
+		}},
+		{"an attempt that ended", []planned{
+			{"done stays done", when(aJob(2).here("a", "b").world(Done, "a", "b")), "nothing"},
+			{"done stays done, also in a later attempt", when(aJob(2).here("a", "b").world(Done, "a", "b"), newAttempt), "nothing"},
+			{"failed, with enough nodes here", when(aJob(2).here("a", "b").world(Failed, "a", "b")), "nothing"},
+			{"stopped, with another wish", when(aJob(2).here("a", "b").world(Stopped, "a", "b"), asksFor(1)), "nothing"},
+			{"failed, a new attempt: next generation, full budget", when(aJob(2).here("a", "b").world(Failed, "a", "b"), generation(5), restartsUsed(3), newAttempt, commit(2, "a", "b")), "propose 6 (attempt): a b from 2"},
+			{"a new attempt of other nodes: the old members are shown to be unregistered", when(aJob(2).here("c", "d").world(Stopped, "a", "b"), newAttempt, wentAway("a"), wentAway("b")), "propose 2 (attempt): c d; without a b"},
+			{"a new attempt, an old member is still registered in the old one", when(aJob(2).here("c", "d").world(Stopped, "a", "b"), newAttempt, wentAway("b"), func(x *moment) { x.here("a"); x.Nodes[2].Attempt = 1 }), "propose 2 (attempt): c d; leaving a; without b"},
+			{"a new attempt, too few nodes", when(aJob(2).here("a").world(Failed, "a", "b"), newAttempt), "nothing"},
+			{"a stop of the new attempt, before its first world", when(aJob(2).here("a").world(Failed, "a", "b"), newAttempt, asksToStop), "stopped 93 (operator)"},
+			{"a stop of the attempt that has failed", when(aJob(2).here("a", "b").world(Failed, "a", "b"), asksToStop), "nothing"},
+			{"a stop of the earlier attempt stops nothing", when(aJob(2).here("a", "b").world(Stopped, "a", "b"), asksToStop, newAttempt), "propose 2 (attempt): a b"},
+		}},
+		{"forming", []planned{
+			{"nobody is ready", when(aJob(2).here("a", "b").world(Forming, "a", "b")), "nothing for 30s"},
+			{"one is ready", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a")), "nothing for 30s"},
+			{"all are ready", when(aJob(2).here("a", "b").world(Forming, "b", "a"), ready("b", "a")), "run, master b:100 and 200"},
+			{"the word of another life does not count", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a", "b"), func(x *moment) { x.Ready["b"] = rendezvous.Ready{Incarnation: "new-b"} }), "nothing for 30s"},
+			{"a leaver runs yet", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b")), "nothing for 30s"},
+			{"the leaver is ready", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a", "b"), leaving("b")), "run, master a:100 and 200"},
+			{"the leaver is not registered any more", when(aJob(1).here("a").world(Forming, "a"), ready("a"), leaving("b")), "run, master a:100 and 200"},
+			{"the leaver lives again", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), bornAgain("b")), "run, master a:100 and 200"},
+			{"the leaver is ready as another life only", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), func(x *moment) { x.Ready["b"] = rendezvous.Ready{Incarnation: "new-b"} }), "nothing for 30s"},
+			{"a leaver is dead, and its key is there: evicted", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), crashed("b")), "propose 2 (node-lost): a; evicts b"},
+			{"a member is lost, a spare is here", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), crashed("b")), "propose 2 (node-lost): a c; evicts b; lost b"},
+			{"a member is lost and there is nobody else", when(aJob(2).here("a", "b").world(Forming, "a", "b"), crashed("b")), "hold (nodes-missing); lost b"},
+			{"a member left", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), wentAway("b")), "propose 2 (node-lost): a c; without b"},
+			{"a member lives again", when(aJob(2).here("a", "b").world(Forming, "a", "b"), bornAgain("b")), "propose 2 (node-lost): a b'; without b; lost b"},
+			{"C8: a member is cut off: within the window it may come back", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), cutOff("b", 9*time.Second)), "nothing for 30s"},
+			{"C8: past the window it is dropped from a forming world", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), cutOff("b", 10*time.Second)), "propose 2 (node-lost): a c; without b; lost b"},
+			{"the wish changed: the next generation, without saving first", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), asksFor(3)), "propose 2 (scale): a b c"},
+			{"the wish changed beyond who is here", when(aJob(2).here("a", "b").world(Forming, "a", "b"), asksFor(3)), "hold (nodes-missing)"},
+			{"C11: np 3→1→2 carries the leavers on", when(aJob(1).here("a", "b", "c").world(Forming, "a"), leaving("b", "c"), asksFor(2)), "propose 2 (scale): a b; leaving c"},
+			{"a full barrier waits for no wish: the wish goes first", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a", "b"), asksFor(1)), "propose 2 (scale): a; leaving b"},
+			{"a spare more changes nothing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b")), "nothing for 30s"},
+			{"the barrier waited too long: without who is missing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(30*time.Second)), "propose 2 (node-lost): a c; leaving b; quarantine b until 3"},
+			{"it held up a barrier before: twice as long", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), generation(8), since(30*time.Second), func(x *moment) {
+				x.World.Quarantine = []rendezvous.Quarantine{{Node: "b", Until: 6, Times: 1}}
+			}), "propose 9 (node-lost): a c; leaving b; quarantine b until 11"},
+			{"the barrier waited too long, and bytes move", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(31*time.Second), doing("b", "fetching")), "nothing for 3s"},
+			{"bytes move for ten minutes", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(10*time.Minute), doing("b", "fetching")), "propose 2 (node-lost): a c; leaving b; quarantine b until 3"},
+			{"the barrier waited too long, and there is nobody else", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a"), since(30*time.Second)), "hold (nodes-missing)"},
+			{"a leaver held it up: it cannot be planned without", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), since(30*time.Second)), "hold (nodes-missing)"},
+			{"a stop: nothing is proposed", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), crashed("b"), asksToStop), "hold (draining) planned, stop"},
+		}},
+		{"running", []planned{
+			{"all is well", when(aJob(2).here("a", "b").world(Running, "a", "b")), "nothing"},
+			{"a spare is here", when(aJob(2).here("a", "b", "c").world(Running, "a", "b")), "nothing"},
+			{"a member is in doubt", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), doubted("b")), "nothing"},
+			{"a member is dead: the spare takes its rank", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("a")), "propose 2 (node-lost): c b; evicts a; lost a"},
+			{"a member is dead and its lease has run out", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), vanished("b")), "propose 2 (node-lost): a c; without b; lost b"},
+			{"a member is dead and there is nobody else", when(aJob(2).here("a", "b").world(Running, "a", "b"), crashed("b")), "hold (nodes-missing); lost b"},
+			{"a member of a range is dead: at once with who is left", when(aRange(1, 2).here("a", "b").world(Running, "a", "b"), crashed("b"), lastCall), "propose 2 (node-lost): a; evicts b; lost b"},
+			{"a member lives again: it takes its rank", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), bornAgain("a")), "propose 2 (node-lost): a' b; without a; lost a"},
+			{"C7: it lives again, and its old key is there", when(aJob(2).here("a", "b").world(Running, "a", "b"), crashed("b")), "hold (nodes-missing); lost b"},
+			{"rank 0 is dead: a holder goes to rank 0", when(aJob(3).here("a", "b", "c", "d").world(Running, "a", "b", "c"), crashed("a"), commit(9, "a", "c")), "propose 2 (node-lost): c b d from 9; evicts a; lost a"},
+			{"a member is cut off from the store: it goes on", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), cutOff("b", 59*time.Second)), "nothing"},
+			{"it is cut off for longer than the limit", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), cutOff("b", time.Minute)), "propose 2 (node-lost): a c; without b; lost b"},
+			{"C8: it is cut off, and its worker failed", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), cutOff("b", time.Second), failedThere("b")), "propose 2 (node-lost): a c; without b; lost b"},
+			{"another is dead while one is cut off: wait for it", when(aJob(3).here("a", "b", "c", "d", "e").world(Running, "a", "b", "c"), cutOff("b", time.Second), crashed("c")), "nothing for 500ms"},
+			{"past the window it is dropped with that change", when(aJob(3).here("a", "b", "c", "d", "e").world(Running, "a", "b", "c"), cutOff("b", 10*time.Second), crashed("c")), "propose 2 (node-lost): a d e; evicts c; without b; lost c b"},
+			{"scale up: the workers save first", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), asksFor(3)), "hold (saving) planned, scale"},
+			{"scale down", when(aJob(3).here("a", "b", "c").world(Running, "a", "b", "c"), asksFor(2)), "hold (saving) planned, scale"},
+			{"a wish of the same size is a wish: 3→1→3", when(aJob(3).here("a", "b", "c").world(Running, "a", "b", "c"), asksFor(3)), "hold (saving) planned, scale"},
+			{"drain of a member", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), asksToGo("b")), "hold (saving) planned, drain"},
+			{"a member that is asked to go since before this world", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), func(x *moment) { x.Wish.Drain = []string{"b"} }), "hold (saving) planned, drain"},
+			{"a newcomer has seen a later generation: the fence must rise above it", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), func(x *moment) { x.Nodes[2].Seen = 5 }), "hold (saving) planned, join"},
+			{"a newcomer to a range, below the target: a last call", when(aRange(1, 4).here("a", "b").world(Running, "a"), lastCall, call(time.Second)), "nothing for 2s"},
+			{"the last call is over", when(aRange(1, 4).here("a", "b").world(Running, "a"), lastCall, call(3*time.Second)), "hold (saving) planned, join"},
+			{"the newcomer meets the target: at once", when(aRange(1, 2).here("a", "b").world(Running, "a"), lastCall, call(0)), "hold (saving) planned, join"},
+			{"a newcomer above the target is a spare", when(aRange(1, 2).here("a", "b", "c").world(Running, "a", "b"), lastCall), "nothing"},
+			{"a newcomer, and no batch plan with it", when(aRange(1, 2).here("a", "b").world(Running, "a"), impossible), "nothing"},
+			{"a worker failed: 50 ms for a sign of a lost node", when(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 3, 0)), "nothing for 50ms"},
+			{"no sign came: the same nodes again", when(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 3, 50*time.Millisecond)), "propose 2 (worker-failed): a b; the failure spent a restart"},
+			{"a node is in doubt: the verdict is waited for", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), failure("b", 3, time.Second), doubted("a")), "nothing for 500ms"},
+			{"a node is absent: the verdict is waited for", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), failure("b", 3, time.Second), cutOff("a", 0)), "nothing for 500ms"},
+			{"no verdict came: the member is kept", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), failure("b", 3, 1500*time.Millisecond), doubted("a"), doubtFor(1500*time.Millisecond)), "propose 2 (worker-failed): a b; the failure spent a restart"},
+			{"the node was lost: the failure is its victim", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), failure("b", 3, 0), crashed("a")), "propose 2 (node-lost): c b; evicts a; lost a; the failure is collateral"},
+			{"one node alone: there is nobody to be lost", when(aJob(1).here("a").world(Running, "a"), failure("a", 3, 0)), "propose 2 (worker-failed): a; the failure spent a restart"},
+			{"a worker is through", when(aJob(2).here("a", "b").world(Running, "a", "b"), ended("b", 0)), "finishing: b"},
+			{"one of two workers of a node is through", when(aJob(1).here("a").world(Running, "a"), ended("a", -1, 0)), "finishing: a"},
+			{"a worker is through and another failed: nothing restarts until all are", when(aJob(2).here("a", "b").world(Running, "a", "b"), ended("a", 0), failure("b", 1, time.Second)), "finishing: a"},
+			{"a worker of another life is through", when(aJob(2).here("a", "b").world(Running, "a", "b"), ended("b", 0), func(x *moment) { x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Codes: []*int{new(0)}} }), "nothing"},
+			{"a stop: the workers save first", when(aJob(2).here("a", "b").world(Running, "a", "b"), asksToStop), "hold (draining) planned, stop"},
+			{"a stop goes before a lost node", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), asksToStop), "hold (draining) planned, stop"},
+			{"a stop goes before a failure", when(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 3, time.Second), restartsUsed(3), asksToStop), "hold (draining) planned, stop"},
+		}},
+		{"finishing", []planned{
+			{"the others go on", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0)), "nothing"},
+			{"all are through", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), ended("b", 0)), "done 0 (worker)"},
+			{"all are through, and gone since", when(aJob(2).world(Finishing, "a", "b"), ended("a", 0), ended("b", 0), vanished("a"), wentAway("b")), "done 0 (worker)"},
+			{"C14: one of two workers of a node is through", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), func(x *moment) { x.World.Slots = 2 }, ended("a", 0, 0), ended("b", 0, -1)), "nothing"},
+			{"C14: one node is gone without a word", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), crashed("b"), commit(3, "a")), "propose 2 (node-lost): a c from 3; evicts b; lost b"},
+			{"C14: a word of another life", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), bornAgain("b"), func(x *moment) { x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Codes: []*int{new(0)}} }), "propose 2 (node-lost): a b'; without b; lost b"},
+			{"a node is lost while another goes on", when(aJob(3).here("a", "b", "c", "d").world(Finishing, "a", "b", "c"), ended("a", 0), crashed("b")), "nothing"},
+			{"a worker failed while another goes on", when(aJob(3).here("a", "b", "c").world(Finishing, "a", "b", "c"), ended("a", 0), ended("b", 1), failure("b", 1, time.Minute)), "nothing"},
+			{"a worker failed and the others are through", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), ended("b", 1), failure("b", 1, time.Minute)), "propose 2 (worker-failed): a b; the failure spent a restart"},
+			{"one is cut off, and says that its workers ended: its word is waited for", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), cutOff("b", 9*time.Second), endedThere("b")), "nothing for 500ms"},
+			{"past the window it is dropped", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), cutOff("b", 10*time.Second), endedThere("b")), "propose 2 (node-lost): a c; without b; lost b"},
+			{"one is cut off and goes on", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), cutOff("b", time.Hour)), "nothing"},
+			{"another wish", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), asksFor(3)), "nothing"},
+			{"a newcomer", when(aRange(1, 4).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), call(time.Minute)), "nothing"},
+			{"the finish timeout has not passed", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), since(time.Minute), rule(func(r *rendezvous.Rules) { r.FinishTimeout = rendezvous.Seconds(2 * time.Minute) })), "nothing for 1m0s"},
+			{"the finish timeout has passed", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), since(2*time.Minute), rule(func(r *rendezvous.Rules) { r.FinishTimeout = rendezvous.Seconds(2 * time.Minute) })), "propose 2 (node-lost): a b"},
+			{"a stop: the workers save first", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), asksToStop), "hold (draining) planned, stop"},
+			{"a stop, and all are through: done", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), ended("b", 0), asksToStop), "done 0 (worker)"},
+		}},
+		{"waiting for a planned change", []planned{
+			{"nobody saved yet", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale)), "nothing for 32s"},
+			{"one saved", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a")), "nothing for 32s"},
+			{"all saved", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a", "b"), commit(2, "a", "b")), "propose 2 (scale): a b c from 2"},
+			{"a word of another life", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a"), func(x *moment) { x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Planned: true} }), "nothing for 32s"},
+			{"scale in: who is cut is a leaver", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b", "c"), asksFor(2), savingFor(rendezvous.Scale), savedBy("a", "b", "c")), "propose 2 (scale): a b; leaving c"},
+			{"scale in: the holder keeps its place", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), asksFor(1), savingFor(rendezvous.Scale), savedBy("a", "b"), commit(2, "b")), "propose 2 (scale): b from 2; leaving a"},
+			{"drain: who is asked to go is a leaver", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), asksToGo("a"), savingFor(rendezvous.Drain), savedBy("a", "b")), "propose 2 (drain): c b; leaving a"},
+			{"one saved and the other's worker ended of itself", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a"), ended("b", 1)), "propose 2 (scale): a b c"},
+			{"the grace has passed", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a"), since(32*time.Second)), "propose 2 (scale): a b c"},
+			{"the grace has passed, and rank 0 moves bytes", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("b"), since(time.Minute), doing("a", "saving")), "nothing"},
+			{"the grace has passed, and rank 1 moves bytes", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a"), since(time.Minute), doing("b", "saving")), "propose 2 (scale): a b c"},
+			{"a member is lost before it saved: the save is over", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), crashed("b")), "propose 2 (scale): a c; evicts b; lost b"},
+			{"C18: a member saved and was lost: the others go on saving", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("b"), crashed("b")), "nothing for 32s"},
+			{"C18: a member saved and left: the others go on saving", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Drain), wentAway("b")), "nothing for 32s"},
+			{"it left, and the others saved", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Drain), wentAway("b"), savedBy("a")), "propose 2 (drain): a c; without b"},
+			{"the wish was taken back: the Hold is a cause by itself", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a", "b")), "propose 2 (scale): a b"},
+			{"all saved, too few nodes", when(aJob(3).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a", "b")), "nothing"},
+			{"all ended with 0 meanwhile: done", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), ended("a", 0), ended("b", 0)), "done 0 (worker)"},
+			{"all were stopped with 0: not done", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), func(x *moment) {
+				for _, n := range []string{"a", "b"} {
+					x.Exits[n] = rendezvous.Exit{Incarnation: ref(n).Incarnation, Codes: []*int{new(0)}, Planned: true}
+				}
+			}), "propose 2 (scale): a b"},
+			{"a stop while saving", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a"), asksToStop), "nothing for 32s"},
+			{"a stop, all saved", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a", "b"), asksToStop), "stopped 93 (operator)"},
+			{"a stop, and a member is lost while saving", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), crashed("b"), asksToStop), "stopped 93 (operator)"},
+			{"a stop, and all ended with 0 meanwhile: done", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), ended("a", 0), ended("b", 0), asksToStop), "done 0 (worker)"},
+		}},
+		{"waiting for nodes or for a back-off", []planned{
+			{"too few", when(aJob(2).here("a").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), vanished("b"), func(x *moment) { x.World.Told = []incarnation{ref("b").Incarnation} }), "nothing"},
+			{"another node came", when(aJob(2).here("a", "c").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), vanished("b"), func(x *moment) { x.World.Told = []incarnation{ref("b").Incarnation} }), "propose 2 (node-lost): a c; without b"},
+			{"the lost one lives again", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), bornAgain("b"), func(x *moment) { x.World.Told = []incarnation{ref("b").Incarnation} }), "propose 2 (node-lost): a b'; without b"},
+			{"the lost one answers again: the Hold is a cause by itself", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost)), "propose 2 (node-lost): a b"},
+			{"one more is lost: it is told of", when(aJob(3).here("a", "b").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), vanished("c"), crashed("b"), func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }), "hold (nodes-missing); lost b"},
+			{"a member is in doubt: a verdict is waited for", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), doubted("b")), "nothing for 500ms"},
+			{"no verdict came: it is planned with", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), doubted("b"), doubtFor(1500*time.Millisecond)), "propose 2 (node-lost): a b"},
+			{"one that was found gone is in doubt for me: not before it answers", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), doubted("b"), doubtFor(time.Hour), func(x *moment) { x.World.Told = []incarnation{ref("b").Incarnation} }), "nothing"},
+			{"a member is cut off: it blocks for the window", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), cutOff("b", 9*time.Second)), "nothing for 500ms"},
+			{"past the window it is dropped", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), cutOff("b", 10*time.Second)), "propose 2 (node-lost): a c; without b; lost b"},
+			{"a member that np cuts does not block", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksFor(2), cutOff("c", time.Second)), "propose 2 (node-lost): a b; without c; lost c"},
+			{"a range above MIN: a last call", when(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("b"), call(time.Second)), "nothing for 2s"},
+			{"the last call is over", when(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("b"), call(3*time.Second)), "propose 2 (node-lost): a; without b"},
+			{"the back-off has not passed", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(time.Second), func(x *moment) {
+				x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.WorkerFailed})
+			}), "nothing for 1s"},
+			{"the back-off has passed", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(2*time.Second), func(x *moment) {
+				x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.WorkerFailed})
+			}), "propose 2 (worker-failed): a b"},
+			{"the back-off has passed, a node is lost", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(2*time.Second), crashed("b"), func(x *moment) {
+				x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.WorkerFailed})
+			}), "hold (nodes-missing); lost b"},
+			{"no batch plan for who is here: once it is said, nothing", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.PlanImpossible, rendezvous.Scale), impossible), "nothing"},
+			{"no batch plan for who is here", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.Scale), impossible), "hold (plan-impossible)"},
+			{"a stop: at once", when(aJob(2).here("a").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksToStop), "stopped 93 (operator)"},
+			{"a stop in the back-off: at once", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), asksToStop, func(x *moment) {
+				x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(30 * time.Second)})
+			}), "stopped 93 (operator)"},
+			{"all ended with 0 after the Hold was written: done", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), ended("a", 0), ended("b", 0)), "done 0 (worker)"},
+			{"all agents died and came back", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), bornAgain("a"), bornAgain("b")), "propose 2 (node-lost): a' b'; without a b; lost a b"},
+		}},
+		{"quarantine", []planned{
+			{"a node that is in it is no spare", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 2)), "hold (nodes-missing); lost b"},
+			{"it has passed", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 1)), "propose 2 (node-lost): a c; evicts b; lost b; quarantine c until 1"},
+			{"it is forgotten after a while", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), generation(4), quarantine("c", 1)), "propose 5 (node-lost): a c; evicts b; lost b"},
+		}},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			for _, c := range part.rows {
+				if got := told(c.moment.plan()); got != c.want {
+					t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+type planned struct {
+	name   string
+	moment *moment
+	want   string
+}
