@@ -3,8 +3,10 @@ package integration
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
@@ -18,7 +20,8 @@ import (
 type beast struct {
 	h    *herd
 	name string
-	dead chan struct{}
+	dead chan struct{} // closed when nothing that it does reaches anybody any more
+	quit chan os.Signal
 	kill func()
 
 	// guarded by herd.mu
@@ -30,9 +33,10 @@ type beast struct {
 	newest  keys.Generation // that it started workers of
 }
 
-func newBeast(h *herd, name string, cancel context.CancelFunc) *beast {
-	b := &beast{h: h, name: name, dead: make(chan struct{}), signals: make(chan agent.Signal, 256), told: map[membership.Incarnation]bool{}}
-	b.kill = sync.OnceFunc(func() { close(b.dead); cancel() })
+func newBeast(h *herd, name string) *beast {
+	b := &beast{h: h, name: name, dead: make(chan struct{}), quit: make(chan os.Signal, 1),
+		signals: make(chan agent.Signal, 256), told: map[membership.Incarnation]bool{}}
+	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- syscall.SIGQUIT })
 	return b
 }
 

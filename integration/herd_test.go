@@ -113,15 +113,14 @@ func (h *herd) beasts() []*beast {
 func (h *herd) start(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ctx, cancel := context.WithCancel(context.Background())
-	b := newBeast(h, name, cancel)
+	b := newBeast(h, name)
 	store := severed{h.stores[len(h.all)%len(h.stores)], b.dead}
 	h.all = append(h.all, b)
 	c := agent.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
 		Address: name + ":1", Host: name, Machine: name, LeaseTTL: 10 * time.Second, StoreCutLimit: time.Minute,
 		Times: rendezvous.DefaultTimes, LogDir: "log"}
 	d := agent.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(agent.Line) {}}
-	h.run.Go(func() { agent.Run(ctx, c, d, nil) })
+	h.run.Go(func() { agent.Run(context.Background(), c, d, b.quit) })
 }
 
 // kill ends an agent as SIGKILL does: nothing that it does reaches anybody.

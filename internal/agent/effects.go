@@ -238,6 +238,9 @@ func (l *loop) probe(ctx context.Context, a Probe) Event {
 	return p
 }
 
+// handOver is how long a node that goes may take to leave its checkpoint with another one.
+const handOver = 30 * time.Second
+
 func (l *loop) sayGoodbye(ctx context.Context, a Leave) error {
 	if a.Quick {
 		var cancel context.CancelFunc
@@ -258,7 +261,9 @@ func (l *loop) sayGoodbye(ctx context.Context, a Leave) error {
 		}
 	}
 	if !a.Quick {
-		l.Saves.HandOver(ctx)
+		limit, cancel := context.WithTimeout(ctx, handOver)
+		l.Saves.HandOver(limit)
+		cancel()
 	}
 	return l.registry.Leave(ctx, a.Me, a.Generation, a.Why)
 }

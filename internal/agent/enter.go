@@ -67,9 +67,6 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 		limit, cancel = context.WithTimeout(ctx, l.ConnectTimeout)
 		defer cancel()
 	}
-	if err := l.Workers.Sweep(ctx); err != nil {
-		return over(125, fmt.Errorf("end what an earlier agent left: %w", err))
-	}
 	var last error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		e, err := l.tryEnter(limit)
@@ -154,6 +151,10 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 
 // join registers this node, as a new incarnation on a lease of its own.
 func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces membership.Incarnation) (*Entered, error) {
+	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this one joins.
+	if err := l.Workers.Sweep(ctx); err != nil {
+		return nil, fmt.Errorf("end what an earlier agent left: %w", err)
+	}
 	seen, err := l.Disk.Seen(l.door.node)
 	if err != nil {
 		e := over(125, err)

@@ -105,10 +105,10 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 		return // buffered while this process stood still
 	}
 	m.reached(now)
-	if !m.in {
+	s := e.Snapshot
+	if m.job == nil {
 		return
 	}
-	s := e.Snapshot
 	m.foreign = s.Whole && (s.Job == nil || s.Job.UID != m.job.UID) || s.World != nil && s.World.UID != m.job.UID
 	if m.foreign {
 		m.unreachable(now)
@@ -129,6 +129,9 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	}
 	if s.Whole || !m.snap.Whole {
 		m.snap = s
+	}
+	if !m.in {
+		return // kept for when it has entered again
 	}
 	if s.Whole && s.Job.Attempt > m.me.Attempt {
 		m.drop(a) // its attempt ended without it
@@ -173,7 +176,7 @@ func (m *Machine) entered(e Entered, now time.Time) {
 	m.in, m.me, m.job, m.ttl = true, e.Node, &job, e.TTL
 	m.limits.TTL = e.TTL
 	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil
-	m.snap, m.exited, m.exitGen, m.exitRev = rendezvous.Snapshot{}, nil, 0, 0
+	m.exited, m.exitGen, m.exitRev = nil, 0, 0
 	m.forgetEvidence()
 	m.evidence.OnTime = now
 	m.reached(now)
@@ -223,7 +226,6 @@ func (m *Machine) drop(a *actions) {
 	}
 	a.do("", Forget{m.me.Lease})
 	m.in, m.lapsed, m.belonged = false, time.Time{}, false
-	m.snap = rendezvous.Snapshot{}
 }
 
 func (m *Machine) started(e Started) {

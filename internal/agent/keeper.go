@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -162,7 +164,7 @@ func (m *Machine) follow(now time.Time, a *actions) {
 	if m.world != nil {
 		n = max(n, m.world.Count)
 	}
-	if n > few && len(m.mine) == 0 && !m.among(deputies) {
+	if n > few && len(m.mine) == 0 && len(m.written) == 0 && !m.among(deputies) {
 		scope = rendezvous.Own
 		if now.After(m.peekAt) {
 			scope = rendezvous.All
@@ -261,12 +263,18 @@ func (m *Machine) detect(now time.Time, a *actions) {
 		if _, still := m.mine[inc]; still || !m.snap.Whole {
 			continue
 		}
+		gone := true
 		for _, s := range m.snap.Suspects {
 			if s.Incarnation == inc && s.By == m.me.Node {
+				gone = false
 				m.request(a, now, "clear/"+string(inc), Clear{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: hello.Generation})
 			}
 		}
+		if gone && m.busy["suspect/"+string(inc)] == 0 {
+			delete(m.written, inc)
+		}
 	}
+	slices.SortFunc(hello.Suspects, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
 	if !reflect.DeepEqual(hello, m.hello) {
 		m.hello = hello
 		a.do("", SayHello{hello})

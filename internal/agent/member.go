@@ -10,32 +10,32 @@ import (
 // soon is what workers get between SIGTERM and SIGKILL when nothing is to be saved.
 const soon = 250 * time.Millisecond
 
-// duty is what the workers must do now, by what is known.
-func (m *Machine) duty() (halt, string) {
+// duty is what the workers must do now, by what is known, why, and how long they may take.
+func (m *Machine) duty() (halt, string, time.Duration) {
 	c, w := m.crew, m.world
 	switch {
 	case m.over != nil || m.leave != nil && m.leave.Now:
-		return killed, ""
+		return killed, "", 0
 	case !m.in:
-		return ended, "" // another incarnation runs, or none: these are a dead end
+		return ended, "", soon // another incarnation runs, or none: these are a dead end
 	case w == nil || w.Generation < c.world.Generation:
-		return notHalted, ""
+		return notHalted, "", 0
 	case w.Generation > c.world.Generation:
-		return ended, ""
+		return ended, "", soon
 	}
 	switch w.Phase {
 	case rendezvous.Waiting:
 		if w.Hold.Planned {
-			return asked, w.Hold.Reason
+			return asked, w.Hold.Reason, w.Hold.Limit(m.job)
 		}
-		return ended, ""
+		return ended, "", soon
 	case rendezvous.Running, rendezvous.Finishing:
 		if m.leave != nil && !m.away.IsZero() {
-			return asked, "leave" // the Hold cannot be written: save all the same
+			return asked, "leave", time.Duration(m.job.Rules.Grace) // the Hold cannot be written: save all the same
 		}
-		return notHalted, ""
+		return notHalted, "", 0
 	}
-	return ended, ""
+	return ended, "", soon
 }
 
 // serve keeps or stops the workers. Nothing here needs the store: a node that is cut off from it and
@@ -45,13 +45,12 @@ func (m *Machine) serve(now time.Time, a *actions) {
 	if c == nil {
 		return
 	}
-	how, reason := m.duty()
+	how, reason, grace := m.duty()
 	if how > c.halt && c.group != nil && !c.dead {
 		c.halt = how
 		if c.haltedAt.IsZero() {
 			c.haltedAt = now
 		}
-		grace := map[halt]time.Duration{asked: time.Duration(m.job.Rules.Grace), ended: soon}[how]
 		a.do("", HaltWorkers{Group: c.group, Gen: c.world.Generation, How: how, Reason: reason, Grace: grace})
 	}
 	if c.dead && !c.closed {

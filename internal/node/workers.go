@@ -78,11 +78,8 @@ func (w *workers) checkpoints() string {
 	return filepath.Join(w.dir, "work")
 }
 
-// Sweep ends what an earlier agent left: of the name that this one holds, once it holds one.
+// Sweep ends what an earlier agent of this node left.
 func (w *workers) Sweep(ctx context.Context) error {
-	if w.dir == "" {
-		return nil
-	}
 	return worker.Sweep(ctx, worker.MarkFor(w.dir))
 }
 

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
-	"os"
 	"path/filepath"
 	"testing"
 )
@@ -12,11 +11,8 @@ import (
 // checkBytes runs check over a file of these bytes.
 func checkBytes(t *testing.T, name string, data []byte) wholeness {
 	t.Helper()
-	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
-	tree, err := openTree(dir)
-	must(t, err)
-	defer tree.Close()
+	tree := newMem()
+	write(t, tree, name, data, 0o600)
 	files, err := walk(tree, name, nil)
 	must(t, err)
 	got, err := check(tree, files[0])

@@ -326,7 +326,7 @@ func (p *planner) waiting() Step {
 	h := p.w.Hold
 	lost := p.untold()
 	if h.Planned && !p.through() && !p.unplanned() {
-		return Nothing{p.m.Phase.Add(time.Duration(p.s.Job.Rules.Grace) + p.t.Slack)}
+		return Nothing{p.m.Phase.Add(h.Limit(p.s.Job) + p.t.Slack)}
 	}
 	next := func() Step {
 		step := p.lastCall(func() Step { return p.propose(h.Cause, h.Text, Settled{Ledger: p.w.Ledger}) })
@@ -364,7 +364,7 @@ func (p *planner) through() bool {
 	if all {
 		return true
 	}
-	if p.now.Sub(p.m.Phase) < time.Duration(p.s.Job.Rules.Grace)+p.t.Slack {
+	if p.now.Sub(p.m.Phase) < p.w.Hold.Limit(p.s.Job)+p.t.Slack {
 		return false
 	}
 	return !slices.ContainsFunc(p.s.Doing, func(d Doing) bool {
@@ -405,11 +405,11 @@ func (p *planner) stop() Step {
 	}
 	switch {
 	case p.w.Phase != Waiting:
-		return Enter{Hold: Hold{Why: Draining, Text: "the job is asked to stop", Planned: true, Reason: "stop", Present: p.present()}, Ledger: p.w.Ledger}
+		return Enter{Hold: Hold{Why: Draining, Text: "the job is asked to stop", Planned: true, Reason: "stop", Grace: p.s.Wish.Grace, Present: p.present()}, Ledger: p.w.Ledger}
 	case !p.w.Hold.Planned || p.through() || p.unplanned():
 		return end()
 	}
-	return Nothing{p.m.Phase.Add(time.Duration(p.s.Job.Rules.Grace) + p.t.Slack)}
+	return Nothing{p.m.Phase.Add(p.w.Hold.Limit(p.s.Job) + p.t.Slack)}
 }
 
 // allZero reports whether every worker of every member ended of itself with 0.

@@ -72,11 +72,12 @@ type Job struct {
 
 // Wish is what the operator asked.
 type Wish struct {
-	NP      int       `json:"np"`      // the size that is wanted
-	Drain   []string  `json:"drain"`   // nodes that are to go
-	Stop    int       `json:"stop"`    // the attempt that it ends; 0: none
-	Request string    `json:"request"` // a wish is a cause by its id: 3→1→3 must restart those who stopped
-	By      string    `json:"by"`      // run, scale, drain, stop
+	NP      int       `json:"np"`              // the size that is wanted
+	Drain   []string  `json:"drain"`           // nodes that are to go
+	Stop    int       `json:"stop"`            // the attempt that it ends; 0: none
+	Grace   Seconds   `json:"grace,omitempty"` // of that stop; 0: the job's
+	Request string    `json:"request"`         // a wish is a cause by its id: 3→1→3 must restart those who stopped
+	By      string    `json:"by"`              // run, scale, drain, stop
 	Time    time.Time `json:"time"`
 	Rev     int64     `json:"-"`
 }
@@ -119,9 +120,18 @@ type Hold struct {
 	Text    string  `json:"text"`
 	Planned bool    `json:"planned"`           // the workers are asked to save first
 	Reason  string  `json:"reason,omitempty"`  // planned: scale, join, drain, stop, leave
+	Grace   Seconds `json:"grace,omitempty"`   // planned: for the save; 0: the job's
 	Backoff Seconds `json:"backoff,omitempty"` // why = backoff: how long
 	Present int     `json:"present"`
 	Cause   Cause   `json:"cause"` // of the World that will end it
+}
+
+// Limit is how long the workers of j may take to save in a planned Hold.
+func (h *Hold) Limit(j *Job) time.Duration {
+	if h.Grace > 0 {
+		return time.Duration(h.Grace)
+	}
+	return time.Duration(j.Rules.Grace)
 }
 
 // Cause is why a World was proposed.

@@ -271,7 +271,7 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 	if e.Hold.Planned {
 		events = append(events, history.Event{Kind: history.SaveAsked, Generation: w.Generation,
 			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
-			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": time.Duration(seen.Job.Rules.Grace).Seconds()}})
+			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
 	return r.turn(ctx, seen.World, w, guards, events...)
 }

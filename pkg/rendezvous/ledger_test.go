@@ -1,0 +1,183 @@
+package rendezvous_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// books is the ledger that a step carries on.
+func books(step rendezvous.Step) rendezvous.Ledger {
+	switch s := step.(type) {
+	case rendezvous.Propose:
+		return s.World.Ledger
+	case rendezvous.Enter:
+		return s.Ledger
+	case rendezvous.End:
+		return s.Ledger
+	}
+	return rendezvous.Ledger{}
+}
+
+// running is generation 2 of two nodes and a spare, a second old, with these books.
+func running(l rendezvous.Ledger, facts ...fact) *moment {
+	return when(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"),
+		append([]fact{generation(2), ledger(l), ran(time.Second)}, facts...)...)
+}
+
+// Each failure of its own waits longer than the one before, until there are no restarts left; then
+// the job ends with the code of the worker.
+func TestBackoff(t *testing.T) {
+	var l rendezvous.Ledger
+	for i, want := range []string{
+		"propose 3 (worker-failed): a b; the failure spent a restart",
+		"hold (backoff) 1s; the failure spent a restart",
+		"hold (backoff) 2s; the failure spent a restart",
+		"hold (backoff) 4s; the failure spent a restart",
+		"hold (backoff) 8s; the failure spent a restart",
+		"hold (backoff) 16s; the failure spent a restart",
+		"hold (backoff) 30s; the failure spent a restart",
+		"hold (backoff) 30s; the failure spent a restart",
+		"failed 7 (worker); the failure spent nothing",
+	} {
+		step := running(l, failure("b", 7, time.Second), rule(func(r *rendezvous.Rules) { r.MaxRestarts = 8 })).plan()
+		if got := told(step); got != want {
+			t.Fatalf("failure %d:\n got %s\nwant %s", i+1, got, want)
+		}
+		l = books(step)
+		if l.Used != min(i+1, 8) || l.Ran != i+1 || l.LastFailure == "" {
+			t.Fatalf("failure %d: books %+v", i+1, l)
+		}
+	}
+}
+
+func TestLedger(t *testing.T) {
+	three := rendezvous.Ledger{Used: 3}
+	const spent, nothing, collateral = "; the failure spent a restart", "; the failure spent nothing", "; the failure is collateral"
+	for _, c := range []struct {
+		name   string
+		moment *moment
+		want   string
+		books  rendezvous.Ledger
+	}{
+		{"no restarts are left", running(three, failure("b", 7, time.Second)), "failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
+		{"there never were any", running(rendezvous.Ledger{}, failure("b", 7, time.Second), rule(func(r *rendezvous.Rules) { r.MaxRestarts = 0 })), "failed 7 (worker)" + nothing, rendezvous.Ledger{Ran: 1}},
+		{"ten minutes of running give all back", running(three, failure("b", 7, time.Second), ran(10*time.Minute)), "propose 3 (worker-failed): a b" + spent, rendezvous.Ledger{Used: 1, Ran: 1, Charged: 2}},
+		{"a second less does not", running(three, failure("b", 7, time.Second), ran(10*time.Minute-time.Second)), "failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
+		{"a node was lost: its victim spends nothing", running(three, failure("b", 7, 0), crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a" + collateral, rendezvous.Ledger{Used: 3, Lost: 1, Ran: 1, Idle: 1}},
+		{"a node left: likewise", running(three, failure("b", 7, 0), wentAway("a")), "propose 3 (worker-failed): c b; without a" + spent, rendezvous.Ledger{}},
+		{"a lost node alone spends nothing", running(three, crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a", rendezvous.Ledger{Used: 3, Lost: 1, Ran: 1}},
+		{"a lost node that left is not counted as lost", running(three, wentAway("a")), "propose 3 (node-lost): c b; without a", rendezvous.Ledger{Used: 3, Ran: 1}},
+		{"101 asks for another generation", running(three, failure("b", 101, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},
+		{"102 as well", running(three, failure("b", 102, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},
+		{"103 does not", running(three, failure("b", 103, time.Second)), "failed 103 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
+		{"the fifth generation without progress is the last", running(rendezvous.Ledger{Idle: 4}, failure("b", 101, time.Second)), "failed 93 (elastic)" + nothing, rendezvous.Ledger{Idle: 5, Ran: 1}},
+		{"the fourth is not", running(rendezvous.Ledger{Idle: 3}, failure("b", 101, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Idle: 4, Ran: 1}},
+		{"so do victims of lost nodes", running(rendezvous.Ledger{Idle: 4}, failure("b", 7, 0), crashed("a")), "failed 93 (elastic)" + collateral, rendezvous.Ledger{Idle: 5, Ran: 1, Lost: 1}},
+		{"a commit is progress", running(rendezvous.Ledger{Idle: 4, Head: 1}, failure("b", 101, time.Second), commit(2, "a", "b")), "propose 3 (asked): a b from 2" + nothing, rendezvous.Ledger{Ran: 1, Head: 2}},
+		{"a commit of an earlier generation is not", running(rendezvous.Ledger{Idle: 4, Head: 2}, failure("b", 101, time.Second), commit(2, "a", "b")), "failed 93 (elastic)" + nothing, rendezvous.Ledger{Idle: 5, Ran: 1, Head: 2}},
+		{"a told step is progress", running(rendezvous.Ledger{Idle: 4}, failure("b", 101, time.Second), func(x *moment) { x.Progress = &rendezvous.Progress{Step: new(int64(12))} }), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Ran: 1}},
+		{"ten seconds of running are progress", running(rendezvous.Ledger{Idle: 4}, failure("b", 101, 0), ran(10*time.Second), func(x *moment) { x.m.Failed = noon.Add(-time.Second) }), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Ran: 1}},
+		{"a second less is not", running(rendezvous.Ledger{Idle: 4}, failure("b", 101, time.Second), ran(9*time.Second)), "failed 93 (elastic)" + nothing, rendezvous.Ledger{Idle: 5, Ran: 1}},
+		{"the failure was charged, and turns out to be the lost node's", when(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), generation(3), crashed("b"),
+			ledger(rendezvous.Ledger{Used: 2, Charged: 2})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 1, Lost: 1}},
+		{"a failure that was charged two generations ago does not", when(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), generation(3), crashed("b"),
+			ledger(rendezvous.Ledger{Used: 2, Charged: 1})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 2, Charged: 1, Lost: 1}},
+		{"a Hold closed the books: the next world takes them over as they are", when(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), generation(3), holding(rendezvous.NodesMissing, rendezvous.NodeLost),
+			ledger(rendezvous.Ledger{Used: 2, Ran: 2, Lost: 1}), failure("b", 7, time.Minute)), "propose 4 (node-lost): a b", rendezvous.Ledger{Used: 2, Ran: 2, Lost: 1}},
+		{"a loss in the Hold is counted", when(aJob(3).here("a", "b").world(rendezvous.Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), crashed("b"), vanished("c"),
+			func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }, ledger(rendezvous.Ledger{Lost: 1})), "hold (nodes-missing); lost b", rendezvous.Ledger{Lost: 2}},
+		{"a planned change spends nothing", running(three, asksFor(1)), "hold (saving) planned, scale", rendezvous.Ledger{Used: 3, Ran: 1}},
+		{"a new attempt has new books", when(aJob(2).here("a", "b").world(rendezvous.Failed, "a", "b"), ledger(rendezvous.Ledger{Used: 3, Lost: 2, Ran: 9}), newAttempt), "propose 2 (attempt): a b", rendezvous.Ledger{}},
+		{"all done", when(aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b"), ended("a", 0), ended("b", 0), ledger(rendezvous.Ledger{Used: 1, Ran: 3, Lost: 1})), "done 0 (worker)", rendezvous.Ledger{Used: 1, Ran: 4, Lost: 1}},
+	} {
+		step := c.moment.plan()
+		got := books(step)
+		got.LastFailure = ""
+		if told(step) != c.want || got != c.books {
+			t.Errorf("%s:\n got %s %+v\nwant %s %+v", c.name, told(step), got, c.want, c.books)
+		}
+	}
+}
+
+// The end of a failed job blames the worker: its code, or its signal.
+func TestOutcomeOfAFailure(t *testing.T) {
+	x := running(rendezvous.Ledger{Used: 3}, failure("b", 137, time.Second))
+	x.Failure.Signal, x.Failure.LocalRank = "SIGKILL", 0
+	end, ok := x.plan().(rendezvous.End)
+	if !ok {
+		t.Fatal("it does not end")
+	}
+	o := end.Outcome
+	if o.Code != 137 || o.Source != "worker" || *o.Node != "b" || *o.Rank != 1 || *o.LocalRank != 0 || o.ExitCode != nil || *o.Signal != "SIGKILL" || o.Why != rendezvous.RestartsUsed {
+		t.Errorf("%+v", o)
+	}
+	x.Failure.Signal, x.Failure.Code = "", 9
+	o = x.plan().(rendezvous.End).Outcome
+	if o.Code != 9 || *o.ExitCode != 9 || o.Signal != nil {
+		t.Errorf("%+v", o)
+	}
+	// 128+N stands for a signal only where one was seen: 101 by a signal asks for nothing.
+	if (rendezvous.Failure{Code: 101, Signal: "SIGKILL"}).Again() || !(rendezvous.Failure{Code: 101}).Again() {
+		t.Error("who asks for another generation exits with 101 of itself")
+	}
+}
+
+// Marks are what one agent saw and when; they begin anew with each generation.
+func TestMarks(t *testing.T) {
+	var m rendezvous.Marks
+	at := func(sec int) time.Time { return noon.Add(time.Duration(sec) * time.Second) }
+	see := func(sec int, x *moment) {
+		t.Helper()
+		m.Observe(&x.Snapshot, x.view(), at(sec))
+	}
+	check := func(what string, got time.Time, sec int) {
+		t.Helper()
+		want := at(sec)
+		if sec < 0 {
+			want = time.Time{}
+		}
+		if !got.Equal(want) {
+			t.Errorf("%s: %s, want %s", what, got.Sub(noon), want.Sub(noon))
+		}
+	}
+	see(0, when(aRange(2, 4).here("a")))
+	check("one is below MIN: no last call", m.Call, -1)
+	see(1, when(aRange(2, 4).here("a", "b")))
+	see(2, when(aRange(2, 4).here("a", "b", "c")))
+	check("the last call is restarted by nobody", m.Call, 1)
+	check("a node came: something moved", m.Moved, 2)
+	see(3, when(aRange(2, 4).here("a")))
+	check("below MIN again", m.Call, -1)
+	see(4, when(aRange(2, 4).here("a", "b", "c", "d")))
+	check("all are here: nobody is called", m.Call, -1)
+
+	forming := func(facts ...fact) *moment {
+		return when(aRange(2, 4).here("a", "b").world(rendezvous.Forming, "a", "b"), facts...)
+	}
+	see(10, forming())
+	see(11, forming())
+	check("the phase", m.Phase, 10)
+	see(12, when(aRange(2, 4).here("a", "b").world(rendezvous.Running, "a", "b")))
+	check("it runs", m.Ran, 12)
+	check("nobody more is here: no call while it runs", m.Call, -1)
+	see(13, when(aRange(2, 4).here("a", "b", "c").world(rendezvous.Running, "a", "b")))
+	check("one more is here", m.Call, 13)
+	see(14, when(aRange(2, 4).here("a", "b").world(rendezvous.Running, "a", "b"), doubted("b"), failure("a", 1, 0)))
+	see(15, when(aRange(2, 4).here("a", "b", "c").world(rendezvous.Running, "a", "b"), doubted("a"), failure("a", 1, 0)))
+	check("somebody has been in doubt since", m.Doubt, 14)
+	check("the failure was told", m.Failed, 14)
+	see(16, when(aRange(2, 4).here("a", "b").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost)))
+	check("nobody is in doubt", m.Doubt, -1)
+	check("it left running", m.Ended, 16)
+	check("and ran since", m.Ran, 12)
+	see(20, forming(generation(2), doubted("b")))
+	see(21, forming(generation(2), doubted("b")))
+	check("a new generation has not run", m.Ran, -1)
+	check("nor failed", m.Failed, -1)
+	check("nor ended", m.Ended, -1)
+	check("its phase is its own", m.Phase, 20)
+	see(22, forming(generation(3), doubted("b")))
+	check("a doubt outlives a generation", m.Doubt, 20)
+}

@@ -1,0 +1,87 @@
+package rendezvous
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+)
+
+// Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job has
+// not to train, nor to save. A world whose members are all gone trains no more.
+func Unrestorable(s *Snapshot) string {
+	w := s.World
+	switch {
+	case w == nil, w.Phase == Failed, w.Phase == Stopped:
+		return ""
+	case w.Phase == Done:
+		return "it is done: nothing starts from its checkpoints any more"
+	case w.Phase != Waiting && len(s.Nodes) > 0:
+		return fmt.Sprintf("generation %d is %s", w.Generation, w.Phase)
+	case w.Phase == Waiting && w.Hold.Planned && saving(s):
+		return fmt.Sprintf("the workers of generation %d are saving", w.Generation)
+	}
+	return ""
+}
+
+// saving reports whether a member that is here has not yet written that it saved and stopped.
+func saving(s *Snapshot) bool {
+	for _, m := range s.World.Members {
+		n, x := s.Node(m.Node), s.Exits[m.Node]
+		if n != nil && n.Same(m) && !(x.Incarnation == m.Incarnation && x.Ended()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Restore makes an earlier checkpoint the head again, under the number after the head's: what trains
+// next starts from it. It takes a generation of its own, in which nobody is: from here on no commit of
+// the generation before succeeds, however late it arrives, and would undo what was asked. A world whose
+// members are all gone is turned to waiting, so that who was only cut off from the store stops, too.
+func (r Requests) Restore(ctx context.Context, seen *Snapshot, to checkpoint.Head) (checkpoint.Head, error) {
+	from, was := to.Number, to.Rev
+	to.Number = seen.Head.Number + 1
+	var worldRev int64
+	var g keys.Generation
+	if seen.World != nil {
+		worldRev, g = seen.World.Rev, seen.World.Generation
+	}
+	holders := []string{}
+	for _, h := range to.Holders {
+		holders = append(holders, h.Node)
+	}
+	record := keys.Encode(to)
+	req := keys.Request{
+		If: []keys.Guard{
+			keys.Unchanged(r.Job.Job(), seen.Job.Rev),
+			keys.Unchanged(r.Job.World(), worldRev),
+			keys.Unchanged(r.Job.Head(), seen.Head.Rev),
+			keys.Unchanged(r.Job.Checkpoint(uint64(from)), was), // as long as its record is there its bytes are
+			keys.FenceIs(r.Job, seen.Job.UID, seen.Fence),
+		},
+		Then: []keys.Write{
+			history.Tell(r.Job, history.Event{Kind: history.Committed, Generation: to.Generation,
+				Text: fmt.Sprintf("checkpoint %d committed: the operator restored checkpoint %d (%s)", to.Number, from, describe(&to)),
+				Fields: history.Fields{"number": to.Number, "step": to.Step, "samples": to.Samples, "bytes": to.Bytes,
+					"holders": holders, "seconds": nil, "restored": from}}),
+			keys.Put(r.Job.Checkpoint(uint64(to.Number)), record),
+			keys.Put(r.Job.Head(), record),
+			keys.Put(r.Job.Fence(), []byte(keys.FenceValue(seen.Job.UID, seen.Fence+1))),
+		},
+	}
+	if w := seen.World; w != nil && !w.Phase.Ended() && w.Phase != Waiting {
+		held := *w
+		held.Phase, held.Time, held.Turn = Waiting, time.Now(), rand.Text()
+		held.Hold = &Hold{Why: NodesMissing, Cause: NodeLost, Text: fmt.Sprintf("no node of generation %d is registered; checkpoint %d was restored", g, from)}
+		req.If = append(req.If, keys.NoneBelow(r.Job.Nodes()))
+		req.Then = append(req.Then, keys.Put(r.Job.World(), held.record()))
+	}
+	rev, err := r.send(ctx, "restore checkpoint", req)
+	to.Rev = rev
+	return to, err
+}
