@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
@@ -34,9 +33,9 @@ type beast struct {
 }
 
 func newBeast(h *herd, name string) *beast {
-	b := &beast{h: h, name: name, dead: make(chan struct{}), quit: make(chan os.Signal, 1),
+	b := &beast{h: h, name: name, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
 		signals: make(chan agent.Signal, 256), told: map[membership.Incarnation]bool{}}
-	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- syscall.SIGQUIT })
+	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
 )
 
 // What one generation may cost for each of its nodes.
@@ -89,7 +90,7 @@ func newHerd(t *testing.T, n int) *herd {
 		return s
 	}
 	h := &herd{t: t, n: n, look: open(), tally: &etcdmem.Tally{}}
-	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
+	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	for range 8 { // a connection for each agent would measure connections
 		h.stores = append(h.stores, etcdmem.Count(open(), h.tally))

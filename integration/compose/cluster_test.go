@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,14 +93,16 @@ func (c *cluster) down() {
 
 // tell logs where the job stood, what happened, and what each container said.
 func (c *cluster) tell(ctx context.Context) {
-	for _, command := range []string{"status", "events"} {
-		out, err := c.elastic(ctx, command, job)
-		c.t.Logf("== elastic %s (%v)\n%s", command, err, tail(out))
-	}
+	_, _ = output(ctx, nil, "docker", "unpause", c.via) // if it is paused nobody can be asked
+	out, err := c.elastic(ctx, "status", job)
+	c.t.Logf("== elastic status (%v)\n%s", err, out)
+	out, err = c.elastic(ctx, "events", job, "-o", "json")
+	saves := regexp.MustCompile(`(?m)^.*"kind":"checkpoint_.*\n`) // hundreds
+	c.t.Logf("== elastic events (%v)\n%s", err, tail(saves.ReplaceAllString(out, "")))
 	for _, last := range c.buried {
 		c.t.Log(last)
 	}
-	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--filter", "label=com.docker.compose.project="+c.name)
+	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--no-trunc", "--filter", "label=com.docker.compose.project="+c.name)
 	if err != nil {
 		c.t.Log(err)
 	}
@@ -111,7 +114,7 @@ func (c *cluster) tell(ctx context.Context) {
 // words are what a container is and what it said.
 func (c *cluster) words(ctx context.Context, id string) string {
 	what, _ := output(ctx, nil, "docker", "inspect", "-f", "{{.Name}} {{.State.Status}}, exit status {{.State.ExitCode}}", id)
-	said, err := c.logs(ctx, id)
+	said, err := c.logs(ctx, id, "-t")
 	if err != nil {
 		said += err.Error()
 	}
@@ -119,8 +122,8 @@ func (c *cluster) words(ctx context.Context, id string) string {
 }
 
 // logs are stdout and stderr of a container.
-func (c *cluster) logs(ctx context.Context, id string) (string, error) {
-	return output(ctx, nil, "sh", "-c", `exec docker logs "$0" 2>&1`, id)
+func (c *cluster) logs(ctx context.Context, id string, flags ...string) (string, error) {
+	return output(ctx, nil, "sh", append([]string{"-c", `exec docker logs "$@" 2>&1`, "docker", id}, flags...)...)
 }
 
 func (c *cluster) compose(ctx context.Context, args ...string) (string, error) {
@@ -201,13 +204,19 @@ func (c *cluster) workers(ids ...string) []string {
 	c.t.Helper()
 	var all []string
 	for _, id := range ids {
-		for line := range strings.Lines(c.docker("top", id, "-eo", "pid,args")) {
+		for line := range strings.Lines(c.processes(id)) {
 			if f := strings.Fields(line); len(f) > 1 && f[1] == "/usr/local/bin/train" {
 				all = append(all, f[0])
 			}
 		}
 	}
 	return all
+}
+
+// processes are all of a container, with their numbers on this machine.
+func (c *cluster) processes(id string) string {
+	c.t.Helper()
+	return c.docker("top", id, "-eo", "pid,args")
 }
 
 // address is where this machine reaches a container.

@@ -25,7 +25,7 @@ func output(ctx context.Context, env []string, name string, args ...string) (str
 }
 
 func tail(s string) string {
-	const most = 6000
+	const most = 20_000
 	if len(s) > most {
 		return "…" + s[len(s)-most:]
 	}

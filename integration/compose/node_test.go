@@ -161,7 +161,11 @@ func (c *cluster) same(ids []string) func() error {
 	}
 	return func() error {
 		if now := c.workers(ids...); !slices.Equal(now, was) {
-			return fmt.Errorf("the workers were %s and are %s", strings.Join(was, ", "), strings.Join(now, ", "))
+			all := ""
+			for _, id := range ids {
+				all += "\n" + c.processes(id)
+			}
+			return fmt.Errorf("the workers were %s and are %s; all processes now:%s", strings.Join(was, ", "), strings.Join(now, ", "), all)
 		}
 		return nil
 	}

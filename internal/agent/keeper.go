@@ -139,7 +139,7 @@ func (m *Machine) keep(now time.Time, a *actions) {
 		}
 	}
 	take := Take{Seen: m.snap, Me: m.me, Step: step, Forming: now.Sub(m.marks.Phase)}
-	if !m.since.IsZero() {
+	if w := m.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = now.Sub(m.since)
 	}
 	m.request(a, now, "step", take)

@@ -97,7 +97,7 @@ func normalise(words []string, table []command) (typed, error) {
 	case r.line.help:
 		return r.line, nil
 	case r.cmd == nil && len(r.given) > 0:
-		return r.line, fail(Usage, "no command").cure("elastic run, scale, status, events, jobs, nodes, stop, rm or version; elastic --help")
+		return r.line, fail(Usage, "no command").cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
 	case r.cmd == nil:
 		r.line.help = true
 		return r.line, nil

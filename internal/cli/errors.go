@@ -37,6 +37,11 @@ const (
 	LogDir       Code = "E-LOG-DIR"
 	Timeout      Code = "E-TIMEOUT"
 	NoPlan       Code = "E-PLAN"
+	CkptLost     Code = "E-CKPT-LOST" // there was a commit, none of it can be read
+	CkptDir      Code = "E-CKPT-DIR"
+	CkptBad      Code = "E-CKPT-BAD"
+	CkptNone     Code = "E-CKPT-NONE"
+	CkptUsed     Code = "E-CKPT-USED" // something starts from it
 )
 
 // status is what the process ends with.
@@ -46,9 +51,11 @@ func (c Code) status() int {
 		return 2
 	case ServerAuth:
 		return 4
+	case CkptLost:
+		return 93
 	case Timeout:
 		return 124
-	case LocalOwner, LocalStart, Address, Ports, StateDir, LogDir:
+	case LocalOwner, LocalStart, Address, Ports, StateDir, LogDir, CkptDir:
 		return 125
 	case ProgramMode:
 		return 126

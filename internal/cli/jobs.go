@@ -17,6 +17,7 @@ func jobsAction(ctx context.Context, c *call) error {
 		return err
 	}
 	defer s.Close()
+	s.tellKind(ctx)
 	snaps, err := readJobs(ctx, s)
 	if err != nil {
 		return err

@@ -2,13 +2,19 @@ package cli
 
 import (
 	"context"
+	"errors"
 
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 func rmCommand() command {
-	return command{name: "rm", args: "JOB", most: 1, usage: "forget a job that has no nodes", action: rmAction, flags: []flag{
+	return command{name: "rm", args: "JOB", most: 1, usage: "forget a job that has no nodes, and what it left on this machine", action: rmAction, flags: []flag{
 		{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"}}, // never taken from the environment
+		{name: "keep-checkpoints", kind: boolean, usage: "those on this machine stay"},
 	}}
 }
 
@@ -45,9 +51,58 @@ func rmAction(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		if c.out.json {
-			return c.out.object(map[string]any{"job": name, "removed": true})
-		}
-		return c.out.line("job %s removed", name)
+		return c.removed(snap.Job)
 	}
+}
+
+// removed says that a job is forgotten, after what it left here is, too.
+func (c *call) removed(j *rendezvous.Job) error {
+	nodes, bytes, err := c.clear(j.Name, j.UID)
+	if err != nil {
+		return fail(Failed, "job %s is removed, but not all that it left here: %v", j.Name, err).of(err)
+	}
+	if c.out.json {
+		return c.out.object(map[string]any{"job": j.Name, "removed": true, "nodes": nodes, "bytes": bytes})
+	}
+	if len(nodes) > 0 {
+		c.out.say("what it left on this machine, too: %s of %s", size(bytes), some(nodes))
+	}
+	return c.out.line("job %s removed", j.Name)
+}
+
+// clear removes what the nodes of this host keep of a job. Where an agent still lives that the server no
+// longer knows, its own stays.
+func (c *call) clear(name keys.Job, uid keys.UID) (nodes []string, bytes int64, err error) {
+	nodes = []string{}
+	kept, err := c.kept(name, uid)
+	if err != nil {
+		return nodes, 0, err
+	}
+	for _, k := range kept {
+		n, err := k.Remove(name, !c.context.Bool("keep-checkpoints"))
+		if errors.Is(err, agent.ErrLocked) {
+			c.out.say("node %s of it still runs here: what it keeps stays", k.Node)
+			continue
+		}
+		if err != nil {
+			return nodes, bytes, err
+		}
+		nodes, bytes = append(nodes, k.Node), bytes+n
+	}
+	return nodes, bytes, nil
+}
+
+// kept is what the nodes of this host keep of one job, and not of another one of its name.
+func (c *call) kept(name keys.Job, uid keys.UID) (mine []node.Kept, err error) {
+	state, err := local.State(c.setting("state-dir").text, c.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	all, err := node.KeptOf(state, name)
+	for _, k := range all {
+		if k.UID == uid {
+			mine = append(mine, k)
+		}
+	}
+	return mine, err
 }

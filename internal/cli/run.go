@@ -85,6 +85,8 @@ func runAction(ctx context.Context, c *call) error {
 		return nil
 	case r.Err == nil && r.Status == Timeout.status() && o.WaitTimeout > 0:
 		return c.waited(ctx, s, &o)
+	case r.Err == nil && r.Status == CkptLost.status():
+		return c.never(ctx, s, &o)
 	case r.Err == nil:
 		return exit{r.Status}
 	}
@@ -110,6 +112,18 @@ func (c *call) waited(ctx context.Context, s *server, o *node.Options) error {
 	return e.because("%s", rendezvous.Explain(&snap, c.out.now()).Why)
 }
 
+// never tells a job that has lost its checkpoints from others that are not to be started again.
+func (c *call) never(ctx context.Context, s *server, o *node.Options) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
+	if err != nil || snap.Job == nil || !ended(&snap) || snap.World.Outcome == nil || snap.World.Outcome.Why != rendezvous.CheckpointLost {
+		return exit{CkptLost.status()}
+	}
+	return fail(CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).because("%s", snap.World.Outcome.Message).
+		cure("bring back a node that has one, and run again; or from scratch: elastic rm %s", o.Job.Name)
+}
+
 func (c *call) userName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -125,6 +139,8 @@ func place(err error, o *node.Options) Code {
 	}
 	logs, _ := filepath.Abs(o.LogDir)
 	switch {
+	case o.CheckpointDir != "" && strings.HasPrefix(bad.Path, o.CheckpointDir):
+		return CkptDir
 	case strings.HasPrefix(bad.Path, o.StateDir):
 		return StateDir
 	case strings.HasPrefix(bad.Path, logs):

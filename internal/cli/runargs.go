@@ -253,9 +253,14 @@ func (c *call) dirs(o *node.Options) error {
 		if d.text == "" {
 			return d.refuse("an empty path")
 		}
-		o.CheckpointDir, err = filepath.Abs(d.text)
+		if o.CheckpointDir, err = filepath.Abs(d.text); err == nil {
+			err = writable(o.CheckpointDir)
+		}
+		if err != nil {
+			return fail(CkptDir, "checkpoint directory: %v", err).of(err).cure("--checkpoint-dir=DIR, on a disk with room")
+		}
 	}
-	return err
+	return nil
 }
 
 // writable makes dir and tries a byte in it: a full disk shows no sooner.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -67,6 +68,18 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 	}
 	s.at.Reachable = true
 	return s, nil
+}
+
+// tellKind finds out whether a server that was given is an elasticd. Who may not read it sees an etcd.
+func (s *server) tellKind(ctx context.Context) {
+	if s.at.Kind != "etcd" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if r, err := s.Get(ctx, keys.Elasticd, ""); err == nil && r.One() != nil {
+		s.at.Kind = "elasticd"
+	}
 }
 
 // localServer is the one of this user and machine.

@@ -22,6 +22,7 @@ func statusAction(ctx context.Context, c *call) error {
 		return err
 	}
 	defer s.Close()
+	s.tellKind(ctx)
 	snap, err := c.job(ctx, s, true)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 func stopCommand() command {
 	return command{name: "stop", args: "[JOB]", most: 1, usage: "have a job save and end", action: stopAction, flags: []flag{
 		jobFlag(),
+		{name: "grace", arg: "TIME", usage: "for the workers to save (what the job has)"},
 		{name: "timeout", arg: "TIME", usage: "how long to follow; none"},
 		{name: "detach", kind: boolean, usage: "do not follow until it has ended"},
 	}}
@@ -18,6 +19,10 @@ func stopCommand() command {
 
 func stopAction(ctx context.Context, c *call) error {
 	limit, err := c.setting("timeout").duration(0, true)
+	if err != nil {
+		return err
+	}
+	grace, err := c.stopGrace()
 	if err != nil {
 		return err
 	}
@@ -37,10 +42,13 @@ func stopAction(ctx context.Context, c *call) error {
 			return endedError(&snap)
 		}
 		if snap.Wish.Stop == snap.Job.Attempt {
+			if grace != 0 && grace != snap.Wish.Grace {
+				c.out.say("job %s was asked to stop before: --grace is not used", name)
+			}
 			break
 		}
 		wish := snap.Wish
-		wish.Stop, wish.By = snap.Job.Attempt, "stop"
+		wish.Stop, wish.Grace, wish.By = snap.Job.Attempt, grace, "stop"
 		_, err := requests.Ask(ctx, &snap, wish)
 		if err != nil && !rendezvous.Moved(err) {
 			return err
@@ -60,6 +68,16 @@ func stopAction(ctx context.Context, c *call) error {
 		return c.stopped(&snap, fmt.Sprintf("job %s was asked to stop", name))
 	}
 	return c.followStop(ctx, s, &snap, limit)
+}
+
+// stopGrace is the grace of this stop; 0 if the job's holds. None at all is as short as a record can say.
+func (c *call) stopGrace() (rendezvous.Seconds, error) {
+	s := c.setting("grace")
+	d, err := s.duration(0, true)
+	if s.given {
+		d = max(d, time.Millisecond)
+	}
+	return rendezvous.Seconds(d), err
 }
 
 // alone is how long nobody must be registered before a stop that was taken note of is ended from here:

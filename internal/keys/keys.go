@@ -16,6 +16,9 @@ import (
 // in "/", so that job "a" never sees the keys of job "ab".
 const Root = "/elastic/v1/"
 
+// Elasticd tells an elasticd from a plain etcd; its value is the version.
+const Elasticd = "/elastic/elasticd"
+
 // name is the pattern of job and node names. Keys are built from names that
 // match it only, which is why no key needs escaping.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

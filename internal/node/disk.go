@@ -66,21 +66,45 @@ func (d *disk) hostID() (string, error) {
 // Lock takes the lock of a node; it ends with the process, however that ends.
 func (d *disk) Lock(node string) (func(), error) {
 	dir := d.jobDir(node)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock of node %s: %w", node, err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, agent.ErrLocked
+	for {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
 		}
-		return nil, fmt.Errorf("lock node %s: %w", node, err)
+		unlock, err := lockDir(dir)
+		switch {
+		case err == nil || errors.Is(err, agent.ErrLocked):
+			return unlock, err
+		case !errors.Is(err, fs.ErrNotExist): // else it was removed right now, with its job
+			return nil, fmt.Errorf("lock node %s: %w", node, err)
+		}
 	}
-	return func() { f.Close() }, nil
+}
+
+// lockDir takes the lock in dir: agent.ErrLocked. A lock whose file was removed since it was opened locks nothing.
+func lockDir(dir string) (func(), error) {
+	path := filepath.Join(dir, lockFile)
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = agent.ErrLocked
+		}
+		var mine, there fs.FileInfo
+		if err == nil {
+			mine, err = f.Stat()
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		if there, err = os.Stat(path); err == nil && os.SameFile(mine, there) {
+			return func() { f.Close() }, nil
+		}
+		f.Close()
+	}
 }
 
 // Seen is the highest generation that the node ever saw; 0 if it saw none.

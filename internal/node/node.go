@@ -22,7 +22,8 @@ func Run(ctx context.Context, o Options) agent.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	teller := newTeller(o.Stderr)
 	defer teller.close()
-	say := teller.say
+	told := &notices{say: teller.say}
+	defer told.flush()
 	var effects sync.WaitGroup
 	defer effects.Wait()
 	defer cancel()
@@ -44,8 +45,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 	if o.Local != nil {
 		store = revive(ctx, &effects, o.Store, *o.Local)
 	}
-	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects,
-		notice: func(s string) { say(agent.Line{Text: s}) }}
+	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice}
 	defer workers.close()
 	peers := newPeers(ctx, &effects, server)
 	workers.saves = &saves{w: workers, peers: peers}
@@ -56,7 +56,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 		Times: rendezvous.DefaultTimes, LogDir: o.LogDir, Hint: hint(o),
 	}
 	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
-		Saves: workers.saves, Say: say}, o.Signals)
+		Saves: workers.saves, Say: told.agent}, o.Signals)
 }
 
 // hint says how more nodes come.

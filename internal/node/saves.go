@@ -45,7 +45,7 @@ type capturing struct {
 
 // open opens the store, once the node has its name and the job its id.
 func (s *saves) open(node string, job rendezvous.Job) error {
-	store, err := checkpoint.Open(filepath.Join(s.w.dir, "store"))
+	store, err := checkpoint.Open(filepath.Join(s.w.dir, storeDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,10 +39,16 @@ type workers struct {
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	w.node, w.job, w.dir = node, job, w.disk.jobDir(node)
+	aside, err := w.disk.adopt(node, job)
+	if err != nil {
+		return "", err
+	}
+	if aside != "" {
+		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name, aside))
+	}
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
 		return "", err
 	}
-	var err error
 	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Console: w.o.Stdout,
 		Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice})
 	if err != nil {
@@ -75,7 +82,7 @@ func (w *workers) checkpoints() string {
 	if w.o.CheckpointDir != "" {
 		return w.o.CheckpointDir
 	}
-	return filepath.Join(w.dir, "work")
+	return filepath.Join(w.dir, workDir)
 }
 
 // Sweep ends what an earlier agent of this node left.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -122,8 +124,8 @@ func TestRotation(t *testing.T) {
 	s.Logs = openLogs(t, LogOptions{Dir: s.Logs.Dir(), Rotate: rotate})
 	run()
 	if first < 1 || lastRotated(s.Logs.Path(0)) <= first {
-		info, _ := os.Stat(s.Logs.Path(0))
-		t.Fatalf("%d files, then %d, and %d bytes", first, lastRotated(s.Logs.Path(0)), info.Size())
+		out, _ := exec.Command("ls", "-la", "--full-time", s.Logs.Dir()).CombinedOutput()
+		t.Fatalf("%d files, then %d, and %s %v", first, lastRotated(s.Logs.Path(0)), out, time.Now())
 	}
 	var all strings.Builder
 	for n := 1; n <= lastRotated(s.Logs.Path(0)); n++ {

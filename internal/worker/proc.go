@@ -2,7 +2,9 @@ package worker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -128,11 +130,12 @@ func below(all []process, root func(process) bool) []process {
 
 // environ returns what name is in the environment that p was started with; ""
 // if it is not there or not for us to read. It cannot be told (sure is false)
-// in the middle of exec, where the kernel shows an empty one.
+// in the middle of exec, where the kernel shows an empty one, and in the middle
+// of exit, where it shows none while files and ports are still held.
 func (p process) environ(name string) (value string, sure bool) {
 	for {
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-		if err != nil {
+		if err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
 			return "", true
 		}
 		for entry := range bytes.SplitSeq(env, []byte{0}) {

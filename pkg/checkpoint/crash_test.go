@@ -97,8 +97,8 @@ func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
 	for i := range 2 {
 		hook := dir.set(nil, 1<<40) // the worker's own writes
 		must(t, dir.Mkdir(fmt.Sprint("tmp-", i), 0o755))
-		write(t, dir, fmt.Sprintf("tmp-%d/model.bin", i), bytesOf(uint64(i), 2000), 0o600)
-		write(t, dir, fmt.Sprintf("tmp-%d/same.bin", i), bytesOf(99, 1000), 0o600)
+		fileIn(t, dir, fmt.Sprintf("tmp-%d/model.bin", i), bytesOf(uint64(i), 2000), 0o600)
+		fileIn(t, dir, fmt.Sprintf("tmp-%d/same.bin", i), bytesOf(99, 1000), 0o600)
 		time.Sleep(time.Millisecond)
 		must(t, dir.Rename(fmt.Sprint("tmp-", i), fmt.Sprint("step-", i)))
 		dir.set(hook, 1<<40)
@@ -203,9 +203,9 @@ func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 // Every i-th operation of a Fetch and Restore fails: the next one mends it.
 func TestEveryFaultOfPrepare(t *testing.T) {
 	from := newMem()
-	write(t, from, "step-1/model.bin", bytesOf(1, 3000), 0o600)
-	write(t, from, "step-1/sub/optimizer.bin", bytesOf(2, 3000), 0o640)
-	write(t, from, "latest", []byte("step-1"), 0o600)
+	fileIn(t, from, "step-1/model.bin", bytesOf(1, 3000), 0o600)
+	fileIn(t, from, "step-1/sub/optimizer.bin", bytesOf(2, 3000), 0o640)
+	fileIn(t, from, "latest", []byte("step-1"), 0o600)
 	for at := int64(1); ; at++ {
 		met := false
 		synctest.Test(t, func(t *testing.T) {
@@ -217,8 +217,8 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 
 			f := &fault{at: at, kind: "crash"}
 			to := newMem()
-			write(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
-			write(t, to, "latest", []byte("step-0"), 0o600)
+			fileIn(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
+			fileIn(t, to, "latest", []byte("step-0"), 0o600)
 			must(t, to.SyncDir("."))
 			hook := func(op, name string) error { return f.step("a") }
 			c.disks["b"].hook, to.hook = hook, hook

@@ -239,8 +239,11 @@ func (k *Keeper) fetch(ctx context.Context, g keys.Generation, n Number, h Hash)
 }
 
 // Spread makes sure that n nodes besides this one hold the checkpoint, or as
-// many as there are: after a commit with a single copy, and before this node leaves.
+// many as there are: after a commit with a single copy, and before this node
+// leaves. It acts in g, or in the newest generation that this node has seen:
+// the checkpoint may be older.
 func (k *Keeper) Spread(ctx context.Context, g keys.Generation, h Hash, n int) error {
+	g = max(g, k.Store.Seen())
 	var failed []string
 	held := 0
 	for {

@@ -22,8 +22,8 @@ type Line struct {
 	closing chan bool // last, once
 	done    chan struct{}
 
-	newest Hash // manifest of the newest commit of this line
-	blind  bool // the directory could not be read
+	sent  map[Hash]bool // manifests that this line tried to commit
+	blind bool          // the directory could not be read
 }
 
 // Start begins to watch dir for the saves of the stamp's generation; call it
@@ -41,7 +41,7 @@ func (k *Keeper) Start(ctx context.Context, dir string, stamp Stamp, writers Wri
 }
 
 func (k *Keeper) start(ctx context.Context, c *Capture) *Line {
-	l := &Line{k: k, capture: c, stamp: c.stamp, closing: make(chan bool, 1), done: make(chan struct{})}
+	l := &Line{k: k, capture: c, stamp: c.stamp, closing: make(chan bool, 1), done: make(chan struct{}), sent: map[Hash]bool{}}
 	go func() {
 		defer close(l.done)
 		err := errors.Join(l.run(ctx), c.Close())
@@ -153,7 +153,6 @@ const (
 func (l *Line) carry(ctx context.Context, save *Save, m *Manifest, h Hash) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
-		l.newest = h
 		_ = l.k.Store.takeInventory(save.seen) // if not, more is set aside than need be, of what is useless
 		l.k.Report(Committed{head, time.Since(save.Time), m.Entry})
 		// What cannot be removed now is removed after the next commit.
@@ -293,12 +292,11 @@ func (l *Line) commit(ctx context.Context, m *Manifest, h Hash, holders []member
 	for {
 		seen, _, err := l.k.Record.Read(ctx)
 		switch {
-		case err == nil && seen.Manifest == h:
-			return seen, nil // an answer that did not arrive was a yes
-		case err == nil && seen.Generation == m.Generation && seen.Manifest != l.newest:
-			// Somebody commits as this generation who makes newer captures; ours must not undo them.
+		case err == nil && seen.Generation == m.Generation && !l.sent[seen.Manifest]:
+			// Somebody else commits as this generation: ours must not undo it.
 			return Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation, ErrFenced)
 		case err == nil:
+			l.sent[h] = true
 			var made Head
 			if made, err = l.k.Record.Commit(ctx, head, seen, l.k.Self, holders); err == nil {
 				return made, nil

@@ -23,17 +23,18 @@ func (r reports) add(e Event) {
 	}
 }
 
-// next waits for one of type E, and fails at any other but those of pass.
+// next waits for the next report, which must be an E.
 func next[E Event](t *testing.T, r reports) E {
 	t.Helper()
-	e, ok := (<-r.c).(E)
+	got := <-r.c
+	e, ok := got.(E)
 	if !ok {
-		t.Fatalf("reported %#v", e)
+		t.Fatalf("reported %#v", got)
 	}
 	return e
 }
 
-// lineOf starts a line on the node's directory.
+// line starts a line on the node's directory.
 func (c *cluster) line(t *testing.T, k *Keeper, stamp Stamp, w Writers, resume *Manifest) *Line {
 	t.Helper()
 	capture, err := watch(c.dirs[k.Self], stamp, w, resume)
@@ -44,7 +45,7 @@ func (c *cluster) line(t *testing.T, k *Keeper, stamp Stamp, w Writers, resume *
 // renamed saves a file the way that careful programs do.
 func renamed(t testing.TB, dir *memTree, name string, data []byte) {
 	t.Helper()
-	write(t, dir, name+".tmp", data, 0o600)
+	fileIn(t, dir, name+".tmp", data, 0o600)
 	time.Sleep(time.Millisecond) // the fake clock of the bubble
 	must(t, dir.Rename(name+".tmp", name))
 }
@@ -56,7 +57,7 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		k := c.keeper("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		must(t, c.dirs["a"].Mkdir("step-120.tmp", 0o755))
-		write(t, c.dirs["a"], "step-120.tmp/model.pt", zipOf(t, map[string]string{"w": "weights"}), 0o644)
+		fileIn(t, c.dirs["a"], "step-120.tmp/model.pt", zipOf(t, map[string]string{"w": "weights"}), 0o644)
 		time.Sleep(time.Second)
 		must(t, c.dirs["a"].Rename("step-120.tmp", "step-120"))
 		done := next[Committed](t, r)
@@ -124,7 +125,10 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 		c.peers.stores["b"] = storeOn(t, c.disks["b"])
 		c.join(t, "b", "1")
 		k.Nodes(c.nodes)
-		must(t, k.Spread(t.Context(), 1, h.Manifest, 1))
+		// Both have gone on to generation 3 since; the checkpoint is still of 1.
+		must(t, k.Store.See(3))
+		must(t, c.peers.stores["b"].See(3))
+		must(t, k.Spread(t.Context(), h.Generation, h.Manifest, 1))
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
 		l.Close(false)
 		next[Closed](t, r)
@@ -229,6 +233,23 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
+// Two lines of one generation cannot be; if they were, the second would undo nothing.
+func TestNobodyElseCommitsAsThisGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		_, err := recordOn(c.etcd.Client("x")).Commit(t.Context(), Head{Generation: 1, Manifest: Hash{1}}, Head{}, "x", nil)
+		must(t, err)
+		c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		if e := next[Refused](t, r); e.Reason != "fenced" {
+			t.Errorf("refused: %+v", e)
+		}
+		next[Closed](t, r)
+	})
+}
+
 func TestKeepsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
@@ -271,7 +292,7 @@ func TestLastSave(t *testing.T) {
 				k := cl.keeper("a", cl.etcd.Client("a"), r.add)
 				state := Alive
 				l := cl.line(t, k, stampOf(1), func() Writing { return state }, nil)
-				write(t, cl.dirs["a"], "model.pt", zipOf(t, map[string]string{"w": "in place"}), 0o600)
+				fileIn(t, cl.dirs["a"], "model.pt", zipOf(t, map[string]string{"w": "in place"}), 0o600)
 				state = c.end
 				l.Close(true)
 				if c.want {

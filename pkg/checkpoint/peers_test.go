@@ -155,7 +155,7 @@ func TestReplicateAndFetch(t *testing.T) {
 func TestReplicateResumes(t *testing.T) {
 	f := newFarm(t, "a", "b", "c")
 	from := newMem()
-	write(t, from, "model.bin", bytesOf(1, 5*ChunkSize), 0o600)
+	fileIn(t, from, "model.bin", bytesOf(1, 5*ChunkSize), 0o600)
 	_, h := put(t, f.stores["a"], from, 1, 1)
 	var puts atomic.Int64
 	var dead atomic.Bool
@@ -199,7 +199,7 @@ func must1(t testing.TB, ok bool) {
 func TestFetchPassesOverDamage(t *testing.T) {
 	f := newFarm(t, "a", "b", "c")
 	from := newMem()
-	write(t, from, "model.bin", bytesOf(1, 6*ChunkSize), 0o600)
+	fileIn(t, from, "model.bin", bytesOf(1, 6*ChunkSize), 0o600)
 	m, h := put(t, f.stores["a"], from, 1, 1)
 	_, err := f.copier(t, "a").Replicate(t.Context(), 1, h, []membership.Node{f.node("b")}, nil)
 	must(t, err)
@@ -223,7 +223,7 @@ func TestFetchPassesOverDamage(t *testing.T) {
 func TestReplicateFindsItsOwnDamage(t *testing.T) {
 	f := newFarm(t, "a", "b")
 	from := newMem()
-	write(t, from, "model.bin", bytesOf(1, 2*ChunkSize), 0o600)
+	fileIn(t, from, "model.bin", bytesOf(1, 2*ChunkSize), 0o600)
 	m, h := put(t, f.stores["a"], from, 1, 1)
 	flip(t, f.stores["a"], m.Files[0].Chunks[1])
 	_, err := f.copier(t, "a").Replicate(t.Context(), 1, h, []membership.Node{f.node("b")}, nil)
@@ -238,7 +238,7 @@ func TestReplicateFindsItsOwnDamage(t *testing.T) {
 func TestTransferIsCancelled(t *testing.T) {
 	f := newFarm(t, "a", "b")
 	from := newMem()
-	write(t, from, "model.bin", bytesOf(1, 2*ChunkSize), 0o600)
+	fileIn(t, from, "model.bin", bytesOf(1, 2*ChunkSize), 0o600)
 	_, h := put(t, f.stores["a"], from, 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	f.wrap["b"] = func(next http.Handler) http.Handler {
@@ -260,7 +260,7 @@ func TestTransferIsCancelled(t *testing.T) {
 func TestHandlerRefuses(t *testing.T) {
 	f := newFarm(t, "a")
 	from := newMem()
-	write(t, from, "model.bin", bytesOf(1, 1000), 0o600)
+	fileIn(t, from, "model.bin", bytesOf(1, 1000), 0o600)
 	m, h := put(t, f.stores["a"], from, 1, 1)
 	url := f.servers["a"].URL
 	for _, c := range []struct {

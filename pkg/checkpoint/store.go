@@ -83,23 +83,17 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Inspect opens the store in dir to look at it, beside the agent that has it open:
-// to list, Verify and Restore, no more.
-func Inspect(dir string) (*Store, error) {
-	t, err := openTree(dir)
-	if err != nil {
-		return nil, fmt.Errorf("inspect checkpoint store: %w", err)
-	}
-	s := newStore(t)
-	s.renamed = false
-	if err := s.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("inspect checkpoint store: %w", err), t.Close())
-	}
-	return s, nil
-}
-
 func openStore(t tree) (*Store, error) {
-	s := newStore(t)
+	s := &Store{
+		disk:     disk{tree: t, scratch: tempDir + "/"},
+		chunks:   map[Hash]*chunk{},
+		unsynced: map[Hash]file{},
+		renamed:  true, // a process that died may have left names unsynced
+		held:     map[Hash]place{},
+		offers:   map[Hash]*offer{},
+		known:    map[ident]Chunks{},
+		changed:  make(chan struct{}, 1),
+	}
 	if err := s.disk.removeAll(tempDir); err != nil {
 		return nil, err
 	}
@@ -111,30 +105,13 @@ func openStore(t tree) (*Store, error) {
 	if err := t.SyncDir("."); err != nil {
 		return nil, err
 	}
-	return s, s.load()
-}
-
-func newStore(t tree) *Store {
-	return &Store{
-		disk:     disk{tree: t, scratch: tempDir + "/"},
-		chunks:   map[Hash]*chunk{},
-		unsynced: map[Hash]file{},
-		renamed:  true, // a process that died may have left names unsynced
-		held:     map[Hash]place{},
-		offers:   map[Hash]*offer{},
-		known:    map[ident]Chunks{},
-		changed:  make(chan struct{}, 1),
-	}
-}
-
-func (s *Store) load() error {
 	if err := s.loadSeen(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.loadChunks(); err != nil {
-		return err
+		return nil, err
 	}
-	return s.loadManifests()
+	return s, s.loadManifests()
 }
 
 func (s *Store) loadSeen() error {

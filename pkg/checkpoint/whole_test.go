@@ -12,7 +12,7 @@ import (
 func checkBytes(t *testing.T, name string, data []byte) wholeness {
 	t.Helper()
 	tree := newMem()
-	write(t, tree, name, data, 0o600)
+	fileIn(t, tree, name, data, 0o600)
 	files, err := walk(tree, name, nil)
 	must(t, err)
 	got, err := check(tree, files[0])

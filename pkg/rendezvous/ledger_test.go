@@ -66,7 +66,6 @@ func TestLedger(t *testing.T) {
 		{"ten minutes of running give all back", running(three, failure("b", 7, time.Second), ran(10*time.Minute)), "propose 3 (worker-failed): a b" + spent, rendezvous.Ledger{Used: 1, Ran: 1, Charged: 2}},
 		{"a second less does not", running(three, failure("b", 7, time.Second), ran(10*time.Minute-time.Second)), "failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"a node was lost: its victim spends nothing", running(three, failure("b", 7, 0), crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a" + collateral, rendezvous.Ledger{Used: 3, Lost: 1, Ran: 1, Idle: 1}},
-		{"a node left: likewise", running(three, failure("b", 7, 0), wentAway("a")), "propose 3 (worker-failed): c b; without a" + spent, rendezvous.Ledger{}},
 		{"a lost node alone spends nothing", running(three, crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a", rendezvous.Ledger{Used: 3, Lost: 1, Ran: 1}},
 		{"a lost node that left is not counted as lost", running(three, wentAway("a")), "propose 3 (node-lost): c b; without a", rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"101 asks for another generation", running(three, failure("b", 101, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+func ckptCommand() command {
+	return command{name: "ckpt", args: "ls | show [N] | verify [N] | get [N] DIR | rm N | restore N", most: 4,
+		usage: "the checkpoints of a job: list, look at, check, fetch, remove, go back", action: ckptAction, flags: []flag{
+			jobFlag(),
+			{name: "number", arg: "N", usage: "the checkpoint; the newest"},
+		}}
+}
+
+// saves is one `elastic ckpt` on its way.
+type saves struct {
+	*call
+	s      *server
+	snap   rendezvous.Snapshot
+	number checkpoint.Number // 0: none was named
+	dir    string            // of get
+}
+
+// verb is one of the things that can be done with checkpoints.
+type verb struct {
+	name   string
+	number bool // one must be named
+	action func(*saves, context.Context) error
+}
+
+func verbs() []verb {
+	return []verb{{"ls", false, (*saves).list}, {"show", false, (*saves).show}, {"verify", false, (*saves).verify},
+		{"get", false, (*saves).get}, {"rm", true, (*saves).remove}, {"restore", true, (*saves).restore}}
+}
+
+func ckptAction(ctx context.Context, c *call) error {
+	k := &saves{call: c}
+	v, err := k.words()
+	if err != nil {
+		return err
+	}
+	if k.s, err = c.server(ctx, ask, 0); err != nil {
+		return err
+	}
+	defer k.s.Close()
+	if k.snap, err = c.job(ctx, k.s, !v.number); err != nil {
+		return err
+	}
+	return v.action(k, ctx)
+}
+
+// words takes what was typed apart: VERB [JOB] [N] [DIR]. A lone number is a checkpoint and never a job.
+func (k *saves) words() (verb, error) {
+	v, err := takeVerb(k.args)
+	if err != nil {
+		return v, err
+	}
+	k.command.name = "ckpt " + v.name // for what is told of it
+	words, number := k.args[1:], k.setting("number")
+	if v.name == "get" {
+		if len(words) == 0 || len(words) == 1 && digits(words[0]) && !number.given {
+			return v, fail(Usage, "where to?").cure("elastic ckpt get N DIR")
+		}
+		k.dir, words = words[len(words)-1], words[:len(words)-1]
+	}
+	if n := len(words); n > 0 && digits(words[n-1]) {
+		if number.given {
+			return v, fail(Usage, "the checkpoint is given twice: %s and %s", number, words[n-1])
+		}
+		number = setting{"number", words[n-1], "--number", true}
+		words = words[:n-1]
+	}
+	switch {
+	case len(words) > 1:
+		return v, fail(Usage, "elastic %s does not take %q", k.command.name, words[1]).cure("elastic ckpt %s", k.command.args)
+	case v.name == "ls" && number.given:
+		return v, fail(Usage, "%s: ls lists all", number).cure("elastic ckpt show %s", number.text)
+	case v.number && !number.given:
+		return v, fail(Usage, "which checkpoint?").cure("elastic %s N; elastic ckpt ls has the numbers", k.command.name)
+	}
+	k.args = words
+	n, err := number.number(0, 1)
+	k.number = checkpoint.Number(n)
+	return v, err
+}
+
+func takeVerb(words []string) (verb, error) {
+	usage := fail(Usage, "what about the checkpoints?").cure("elastic ckpt %s", ckptCommand().args)
+	if len(words) == 0 {
+		return verb{}, usage
+	}
+	var names []string
+	for _, v := range verbs() {
+		if v.name == words[0] {
+			return v, nil
+		}
+		names = append(names, v.name)
+	}
+	usage.Message = fmt.Sprintf("elastic ckpt does not know %q", words[0])
+	if near := nearest(words[0], names); near != "" {
+		usage.cure("did you mean elastic ckpt %s?", near)
+	}
+	return verb{}, usage
+}
+
+// wanted is the record of the checkpoint that is meant: the one that was named, else the newest.
+func (k *saves) wanted() (checkpoint.Head, error) {
+	n, job := k.number, k.snap.Job.Name
+	if n == 0 {
+		n = k.snap.Head.Number
+	}
+	var all []string
+	for _, h := range k.snap.History {
+		if h.Number == n {
+			return h, nil
+		}
+		all = append(all, fmt.Sprint(h.Number))
+	}
+	if len(all) == 0 {
+		return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint", job)
+	}
+	return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint %d", job, n).because("there are %s", strings.Join(all, ", ")).
+		detail("numbers", all)
+}
+
+// having is who has a checkpoint: by its own word, else by the record, which is newer than that word.
+func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string) {
+	names := map[string]bool{}
+	for _, r := range h.Holders {
+		names[r.Node] = true
+	}
+	for name, said := range k.snap.Held {
+		if has := slices.Contains(said.Numbers, h.Number); has || said.Rev > h.Rev {
+			names[name] = has
+		}
+	}
+	for name, has := range names {
+		switch n := k.snap.Node(name); {
+		case has && n != nil:
+			here = append(here, n.Ref)
+		case has:
+			away = append(away, name)
+		}
+	}
+	slices.SortFunc(here, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
+	slices.Sort(away)
+	return here, away
+}
+
+// shelf is the checkpoints of a node of this machine.
+type shelf struct {
+	node string
+	*checkpoint.Shelf
+}
+
+// here opens what nodes of this machine keep of the job.
+func (k *saves) here() (all []shelf, done func(), err error) {
+	done = func() {
+		for _, s := range all {
+			s.Close()
+		}
+	}
+	kept, err := k.kept(k.snap.Job.Name, k.snap.Job.UID)
+	for _, n := range kept {
+		s, bad := n.Shelf()
+		if bad != nil {
+			continue // it never had any, or is being removed
+		}
+		all = append(all, shelf{n.Node, s})
+	}
+	return all, done, err
+}
+
+// sources are from where a checkpoint can be had: this machine, then the holders that are registered.
+func (k *saves) sources(h checkpoint.Head) (from []checkpoint.Source, done func(), err error) {
+	shelves, closeAll, err := k.here()
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	for _, s := range shelves {
+		from = append(from, s)
+	}
+	peers, hangUp, err := node.Reach(k.snap.Secret, k.snap.Job.Name, k.snap.Job.UID)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	there, _ := k.having(h)
+	for _, r := range there {
+		from = append(from, &checkpoint.Distant{Peers: peers, Node: r})
+	}
+	return from, func() { hangUp(); closeAll() }, nil
+}
+
+// worldSize is that of a generation, as far as the events of the job still tell of it.
+func (k *saves) worldSize(g keys.Generation) *int {
+	for _, e := range k.snap.Events {
+		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g && e.Kind == history.WorldProposed {
+			n := int(size)
+			return &n
+		}
+	}
+	return nil
+}
+
+// unreadable is what became of a checkpoint that could not be read from anywhere.
+func (k *saves) unreadable(h checkpoint.Head, err error) *Error {
+	here, away := k.having(h)
+	e := fail(CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).of(err).because("%v", err)
+	if len(here) == 0 && len(away) > 0 {
+		e.because("nothing of it is on this machine, and those who have it are not registered: %s", some(away)).
+			cure("on a machine that has it: elastic %s; or start a node there", k.command.name)
+	}
+	return e.detail("holders", refNames(here)).detail("away", append([]string{}, away...))
+}
+
+func refNames(refs []membership.Ref) []string {
+	names := []string{}
+	for _, r := range refs {
+		names = append(names, r.Node)
+	}
+	return names
+}

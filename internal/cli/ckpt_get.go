@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+)
+
+// get puts the files of a checkpoint into an empty directory, verified.
+func (k *saves) get(ctx context.Context) error {
+	h, err := k.wanted()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(k.dir)
+	if err != nil {
+		return fail(CkptDir, "%s: %v", k.dir, err).of(err)
+	}
+	from, done, err := k.sources(h)
+	if err != nil {
+		return err
+	}
+	defer done()
+	m, err := checkpoint.FindManifest(ctx, h.Manifest, from)
+	if err != nil {
+		return k.reading(h, err)
+	}
+	err = checkpoint.Export(ctx, m, from, dir)
+	var bad *fs.PathError
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(err, checkpoint.ErrNotEmpty):
+		return fail(CkptDir, "%s is not empty", k.dir).of(err).because("nothing that is there is touched").cure("a new directory, or an empty one")
+	case errors.Is(err, checkpoint.ErrNoSpace):
+		return fail(CkptDir, "%s: %v", k.dir, err).of(err).cure("a directory on a disk with %s of room", size(h.Bytes))
+	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, checkpoint.ErrNotHeld):
+		return k.reading(h, err)
+	case errors.As(err, &bad):
+		return fail(CkptDir, "%s: %v", k.dir, err).of(err).cure("a directory that can be written")
+	default:
+		return err
+	}
+	if k.out.json {
+		return k.out.object(map[string]any{"job": k.snap.Job.Name, "number": h.Number, "dir": dir,
+			"entry": m.Entry, "files": len(m.Files), "bytes": m.Bytes()})
+	}
+	if k.out.quiet {
+		return k.out.line("%s", filepath.Join(dir, filepath.FromSlash(m.Entry)))
+	}
+	return k.out.line("checkpoint %d of job %s is in %s: %s, %s", h.Number, k.snap.Job.Name, k.dir,
+		plural(len(m.Files), "file", "files"), size(m.Bytes()))
+}

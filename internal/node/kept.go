@@ -1,0 +1,180 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// What a node keeps of a job, in its own directory below the state directory of its host. The job's id
+// is in uidFile: a job that was removed and made again is another one.
+const (
+	lockFile = "lock"
+	uidFile  = "uid"
+	storeDir = "store"
+	workDir  = "work"
+)
+
+// adopt makes the directory of a node that holds its lock the job's. What belongs to another job of the
+// same name, its checkpoints and its generation too, is moved aside, and aside says where to; but a job
+// that was made again because its server was lost goes on with what it had.
+func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) {
+	dir := d.jobDir(node)
+	was, err := uidOf(dir)
+	if err != nil || was == job.UID {
+		return "", err
+	}
+	if was != "" && was != job.Succeeds {
+		if aside, err = setAside(dir, was); err != nil {
+			return "", fmt.Errorf("move what is left of an earlier job %s: %w", d.job, err)
+		}
+	}
+	path := filepath.Join(dir, uidFile)
+	return aside, publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
+}
+
+// uidOf is the id of the job that a directory belongs to, "" before any.
+func uidOf(dir string) (keys.UID, error) {
+	b, err := os.ReadFile(filepath.Join(dir, uidFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return keys.UID(strings.TrimSpace(string(b))), err
+}
+
+// setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id goes
+// last, so that who was interrupted goes on with it.
+func setAside(dir string, was keys.UID) (string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	names := []string{}
+	for _, e := range list {
+		if e.Name() != lockFile && e.Name() != uidFile {
+			names = append(names, e.Name())
+		}
+	}
+	names = append(names, uidFile)
+	to := dir + "~" + string(was)
+	for k := 2; anyIn(to, names); k++ {
+		to = fmt.Sprintf("%s~%s-%d", dir, was, k)
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
+			return "", err
+		}
+	}
+	if err := syncDir(to); err != nil {
+		return "", err
+	}
+	return to, syncDir(dir)
+}
+
+func anyIn(dir string, names []string) bool {
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Kept is what one node of this host keeps of a job.
+type Kept struct {
+	Node string
+	UID  keys.UID // "": it was never in the job
+	dir  string
+}
+
+// KeptOf lists what the nodes of this host keep of the jobs of that name, by node; state is <state>/<host>.
+func KeptOf(state string, job keys.Job) ([]Kept, error) {
+	nodes, err := os.ReadDir(filepath.Join(state, "nodes"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the nodes of this host: %w", err)
+	}
+	var all []Kept
+	for _, n := range nodes {
+		k := Kept{Node: n.Name(), dir: (&disk{dir: state, job: job}).jobDir(n.Name())}
+		if _, err := os.Stat(k.dir); err != nil {
+			continue
+		}
+		if k.UID, err = uidOf(k.dir); err != nil {
+			return nil, fmt.Errorf("read the job of node %s: %w", k.Node, err)
+		}
+		all = append(all, k)
+	}
+	return all, nil
+}
+
+// Shelf opens its checkpoints for reading: fs.ErrNotExist where there are none.
+func (k Kept) Shelf() (*checkpoint.Shelf, error) {
+	return checkpoint.OpenShelf(filepath.Join(k.dir, storeDir))
+}
+
+// Remove removes it, or all but its checkpoints, and returns how many bytes it had: agent.ErrLocked
+// while its agent lives.
+func (k Kept) Remove(job keys.Job, checkpoints bool) (int64, error) {
+	unlock, err := lockDir(k.dir)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	if now, err := uidOf(k.dir); err != nil || now != k.UID {
+		return 0, err // another job's since it was listed
+	}
+	list, err := os.ReadDir(k.dir)
+	if err != nil {
+		return 0, err
+	}
+	var bytes int64
+	for _, e := range list {
+		keep := !checkpoints && (e.Name() == storeDir || e.Name() == workDir || e.Name() == uidFile)
+		if e.Name() == lockFile || keep {
+			continue
+		}
+		path := filepath.Join(k.dir, e.Name())
+		bytes += sizeOf(path)
+		if err := os.RemoveAll(path); err != nil {
+			return bytes, fmt.Errorf("remove what node %s keeps of job %s: %w", k.Node, job, err)
+		}
+	}
+	if checkpoints {
+		return bytes, os.RemoveAll(k.dir) // with the lock, which is held
+	}
+	return bytes, nil
+}
+
+// sizeOf is for people: what cannot be read counts nothing.
+func sizeOf(path string) (bytes int64) {
+	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() {
+			bytes += fi.Size()
+		}
+		return nil
+	})
+	return bytes
+}
+
+// Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
+func Reach(secret []byte, job keys.Job, uid keys.UID) (checkpoint.Peers, func(), error) {
+	c, err := peer.Dial(secret, peer.Self{Hello: func() peer.Hello { return peer.Hello{Job: job, UID: uid} }})
+	if err != nil {
+		return nil, nil, fmt.Errorf("prove to belong to job %s: %w", job, err)
+	}
+	return &checkpoint.HTTP{To: c.To}, c.Close, nil
+}

@@ -1,0 +1,502 @@
+package rendezvous_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// TestMain makes a law be tried on more moments than rapid's hundred, unless the command line says otherwise.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "500"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// anyMoment draws a moment of any phase, of up to nine nodes; much of it never happens.
+func anyMoment(t *rapid.T) *moment {
+	yes := func(name string, of10 int) bool { return rapid.IntRange(0, 9).Draw(t, name) < of10 }
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
+	pick := func(name string, from []string, most int) []string {
+		return rapid.Permutation(from).Draw(t, name)[:rapid.IntRange(0, min(most, len(from))).Draw(t, name+" count")]
+	}
+	np := rapid.IntRange(1, 5).Draw(t, "np")
+	s := aJob(np)
+	if yes("range", 5) {
+		lo := rapid.IntRange(1, np).Draw(t, "min")
+		s = aRange(lo, rapid.IntRange(np, 6).Draw(t, "max"))
+		s.Wish.NP = np
+	}
+	s.Job.Rules.LastCall = rendezvous.Seconds(3 * time.Second)
+	here := pick("here", names, len(names))
+	slices.Sort(here)
+	s.here(here...)
+	if yes("no world", 1) {
+		x := when(s)
+		if yes("call", 5) {
+			call(rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second}).Draw(t, "call since"))(x)
+		}
+		if yes("commit", 5) {
+			commit(3, pick("holders", names, 2)...)(x)
+		}
+		return x
+	}
+	phase := rapid.SampledFrom([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Running, rendezvous.Finishing,
+		rendezvous.Waiting, rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}).Draw(t, "phase")
+	members := rapid.Permutation(names).Draw(t, "members")[:rapid.IntRange(1, 4).Draw(t, "size")]
+	s.world(phase, members...)
+	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(members, n) })
+	x := when(s, leaving(pick("leavers", others, 2)...))
+	old := nodesOf(x.refs())
+	generation(keys.Generation(rapid.IntRange(1, 3).Draw(t, "generation")))(x)
+	since(rapid.SampledFrom([]time.Duration{0, time.Second, 31 * time.Second, time.Hour}).Draw(t, "since"))(x)
+	if phase == rendezvous.Waiting {
+		switch rapid.IntRange(0, 2).Draw(t, "hold") {
+		case 0:
+			savingFor(rendezvous.Scale)(x)
+		case 1:
+			holding(rendezvous.NodesMissing, rendezvous.NodeLost)(x)
+		default:
+			x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.WorkerFailed})
+		}
+	}
+	for _, n := range old {
+		there := x.Node(n) != nil
+		switch k := rapid.IntRange(0, 13).Draw(t, "fate of "+n); {
+		case k < 6 && there, k < 2:
+		case k < 6: // not here, and nobody knows more
+			cutOff(n, 0)(x)
+			delete(x.ev.Answers, ref(n).Incarnation)
+		case k == 6 && there:
+			doubted(n)(x)
+		case k == 7 && there:
+			crashed(n)(x)
+		case k == 8:
+			vanished(n)(x)
+		case k == 9:
+			cutOff(n, rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}).Draw(t, "cut since"))(x)
+		case k == 10:
+			wentAway(n)(x)
+		case k == 11:
+			bornAgain(n)(x)
+		}
+		if yes("ready "+n, 6) {
+			ready(n)(x)
+		}
+		switch rapid.IntRange(0, 5).Draw(t, "exit of "+n) {
+		case 0:
+			savedBy(n)(x)
+		case 1:
+			ended(n, rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "code"))(x)
+		case 2:
+			ended(n, 0)(x)
+		}
+	}
+	if yes("failure", 2) {
+		failure(members[0], rapid.SampledFrom([]int{1, 101}).Draw(t, "code"), rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "told"))(x)
+		restartsUsed(rapid.IntRange(0, 3).Draw(t, "used"))(x)
+	}
+	if yes("commit", 5) {
+		commit(3, pick("holders", names, 3)...)(x)
+		for _, n := range pick("say what they hold", names, 3) {
+			has(n, rapid.SampledFrom([]checkpoint.Number{2, 3}).Draw(t, "number of "+n))(x)
+		}
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "wish") {
+	case 0:
+		asksFor(rapid.IntRange(x.Job.Limits.Min, max(x.Job.Limits.Min, x.Job.Limits.Max)).Draw(t, "asked np"))(x)
+	case 1:
+		asksToGo(pick("asked to go", names, 2)...)(x)
+	case 2:
+		if yes("stop", 5) {
+			asksToStop(x)
+		}
+	}
+	if yes("another attempt", 1) {
+		newAttempt(x)
+	}
+	if yes("quarantine", 2) {
+		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+keys.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
+	}
+	if yes("some were told of", 2) {
+		x.World.Told = []incarnation{ref(members[0]).Incarnation}
+	}
+	if yes("seen", 1) && len(x.Nodes) > 0 {
+		x.Nodes[0].Seen = x.World.Generation + 1
+	}
+	return x
+}
+
+func check(t *testing.T, law func(t *rapid.T, x *moment, step rendezvous.Step)) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		x := anyMoment(t)
+		step := x.plan()
+		t.Logf("%s", told(step))
+		law(t, x, step)
+	})
+}
+
+// registered reports whether the store holds that very life.
+func (x *moment) registered(r membership.Ref) bool {
+	n := x.Node(r.Node)
+	return n != nil && n.Incarnation == r.Incarnation
+}
+
+func TestPlanIsPure(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		before, _ := json.Marshal(x.Snapshot)
+		again := x.plan()
+		after, _ := json.Marshal(x.Snapshot)
+		if string(before) != string(after) {
+			t.Fatalf("it changed what it was given:\n%s\n%s", before, after)
+		}
+		if a, b := fmt.Sprintf("%+v", step), fmt.Sprintf("%+v", again); told(step) != told(again) || len(a) != len(b) {
+			t.Fatalf("the same moment, another step:\n%s\n%s", a, b)
+		}
+	})
+}
+
+// G1: who is in a world and at which rank.
+func TestWorldsAreSound(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		p, ok := step.(rendezvous.Propose)
+		if !ok {
+			return
+		}
+		w := p.World
+		if w.Count != len(w.Members) || w.Phase != rendezvous.Forming || w.Attempt != x.Job.Attempt || w.UID != x.Job.UID {
+			t.Fatalf("%+v", w)
+		}
+		if n := w.Count; n < max(1, x.Job.Limits.Min) && !x.Job.Limits.Exact || n > x.Wish.NP || x.Job.Limits.Exact && n != x.Wish.NP {
+			t.Fatalf("%d nodes, np is %d, limits %s", n, x.Wish.NP, x.Job.Limits)
+		}
+		view := x.view()
+		names := map[string]bool{}
+		for _, m := range w.Members {
+			n := x.Node(m.Node)
+			seen := view.Find(m)
+			switch {
+			case names[m.Node]:
+				t.Fatalf("%s has two ranks", m.Node)
+			case n == nil || n.Incarnation != m.Incarnation:
+				t.Fatalf("%s is not registered as that life", m.Node)
+			case n.Attempt != x.Job.Attempt:
+				t.Fatalf("%s is of attempt %d", m.Node, n.Attempt)
+			case seen != nil && seen.State == membership.Gone:
+				t.Fatalf("%s is gone (%s)", m.Node, seen.Reason)
+			case slices.Contains(x.Wish.Drain, m.Node):
+				t.Fatalf("%s is asked to go", m.Node)
+			}
+			names[m.Node] = true
+		}
+		top := x.Fence
+		for _, n := range x.Nodes {
+			top = max(top, n.Seen)
+		}
+		if w.Generation != top+1 {
+			t.Fatalf("generation %d, the largest that anybody saw is %d", w.Generation, top)
+		}
+		if x.Head.Number > 0 && (w.Resume == nil || w.Resume.Number != x.Head.Number || w.Resume.Manifest != x.Head.Manifest) || x.Head.Number == 0 && w.Resume != nil {
+			t.Fatalf("it resumes from %+v, the newest is %d", w.Resume, x.Head.Number)
+		}
+	})
+}
+
+// I4, C4, C11: everybody of before is a member, or stops before the new workers start, or is shown to be unregistered.
+func TestNobodyOfBeforeIsForgotten(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		p, ok := step.(rendezvous.Propose)
+		if !ok || x.World == nil {
+			return
+		}
+		has := func(seen []membership.Seen, r membership.Ref) *membership.Seen {
+			if i := slices.IndexFunc(seen, func(s membership.Seen) bool { return s.Same(r) }); i >= 0 {
+				return &seen[i]
+			}
+			return nil
+		}
+		for _, o := range x.refs() {
+			places := 0
+			if p.World.Rank(o) >= 0 {
+				places++
+			}
+			if p.World.Leaver(o) {
+				places++
+			}
+			if s := has(p.Evicted, o); s != nil {
+				places++
+				if seen := x.view().Find(o); seen.State != membership.Gone || !x.registered(o) || s.Rev != x.Node(o.Node).Rev {
+					t.Fatalf("%s is evicted: %+v", o.Node, s)
+				}
+			}
+			if s := has(p.Dropped, o); s != nil {
+				places++
+				rev := int64(0)
+				if n := x.Node(o.Node); n != nil {
+					rev = n.Rev
+				}
+				if x.registered(o) || s.Rev != rev {
+					t.Fatalf("%s is said to be unregistered at %d: %+v", o.Node, rev, s)
+				}
+			}
+			if places != 1 {
+				t.Fatalf("%s of before has %d places in the next generation", o.Node, places)
+			}
+		}
+		if n := len(p.World.Leavers) + len(p.Evicted) + len(p.Dropped); n > len(x.refs()) {
+			t.Fatalf("%d leave, of %d that were there", n, len(x.refs()))
+		}
+	})
+}
+
+// Survivors keep their rank, but for one exchange that brings a holder to rank 0; nobody new takes the
+// place of a survivor, but that holder.
+func TestLeastMovement(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		p, ok := step.(rendezvous.Propose)
+		if !ok || x.World == nil {
+			return
+		}
+		w := p.World
+		moved := 0
+		for rank, o := range x.World.Members {
+			if now := w.Rank(o); rank < w.Count && now >= 0 && now != rank {
+				moved++
+			}
+		}
+		if moved > 2 {
+			t.Fatalf("%d survivors changed their rank", moved)
+		}
+		if moved > 0 && !holds(x, w.Members[0].Node) {
+			t.Fatalf("%d survivors changed their rank, and rank 0 has no checkpoint", moved)
+		}
+		survivors, out, allowed := 0, 0, 0
+		for rank, o := range x.World.Members {
+			if may(x, o) && !heldUp(x, w, o.Node) {
+				if survivors++; w.Rank(o) < 0 {
+					out++
+				}
+			}
+			if rank < w.Count && slices.ContainsFunc(w.Members, func(m membership.Ref) bool { return m.Node == o.Node && !m.Same(o) }) {
+				allowed++ // a member that lives again has its rank, before survivors of ranks that are no more
+			}
+		}
+		if x.World.Rank(w.Members[0]) < 0 && holds(x, w.Members[0].Node) {
+			allowed++
+		}
+		if out > max(0, survivors-w.Count)+allowed {
+			t.Fatalf("%d of %d survivors are out of a world of %d", out, survivors, w.Count)
+		}
+	})
+}
+
+// may reports whether a next world may have that life: the rule, written down once more.
+func may(x *moment, r membership.Ref) bool {
+	n := x.Node(r.Node)
+	if n == nil || n.Incarnation != r.Incarnation || n.Attempt != x.Job.Attempt || slices.Contains(x.Wish.Drain, r.Node) {
+		return false
+	}
+	if w := x.World; w != nil {
+		for _, q := range w.Quarantine {
+			if q.Node == r.Node && q.Until > w.Generation {
+				return false
+			}
+		}
+		if seen := x.view().Find(r); seen != nil && (seen.State == membership.Gone ||
+			seen.State == membership.Suspect && slices.Contains(w.Told, r.Incarnation)) {
+			return false
+		}
+	}
+	return true
+}
+
+// heldUp reports whether w is planned without node because it held up the barrier.
+func heldUp(x *moment, w rendezvous.World, node string) bool {
+	return x.World != nil && slices.ContainsFunc(w.Quarantine, func(q rendezvous.Quarantine) bool {
+		return q.Node == node && q.Until > x.World.Generation
+	})
+}
+
+// holds reports whether node has the newest commit, by its own word if that is newer than the commit, or says so.
+func holds(x *moment, node string) bool {
+	if x.Head.Number == 0 {
+		return true
+	}
+	word, said := x.Held[node]
+	if said && slices.Contains(word.Numbers, x.Head.Number) {
+		return true
+	}
+	return !(said && word.Rev > x.Head.Rev) && x.Head.HeldBy(node)
+}
+
+func TestRankZeroGoesToAHolder(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		p, ok := step.(rendezvous.Propose)
+		if !ok || holds(x, p.World.Members[0].Node) {
+			return
+		}
+		for _, n := range x.Nodes {
+			if holds(x, n.Node) && may(x, n.Ref) && !heldUp(x, p.World, n.Node) {
+				t.Fatalf("rank 0 is %s, and %s has the newest checkpoint", p.World.Members[0].Node, n.Node)
+			}
+		}
+	})
+}
+
+// C7: a step that was taken is not taken again: on the world that it made, with the same evidence, the same wish
+// and nothing else, no other world follows.
+func TestStepsEnd(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		for i := range 6 {
+			switch s := step.(type) {
+			case rendezvous.Propose:
+				for _, e := range s.Evicted {
+					x.Nodes = slices.DeleteFunc(x.Nodes, func(n membership.Node) bool { return n.Node == e.Node })
+					x.ev.Absent[e.Incarnation] = noon
+				}
+				w := s.World
+				x.World, x.Fence = &w, w.Generation
+				x.Ready, x.Exits, x.Failure, x.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, nil, nil
+				x.Suspects = slices.DeleteFunc(x.Suspects, func(s membership.Suspicion) bool {
+					return w.Rank(membership.Ref{Node: s.Node, Incarnation: s.Incarnation}) < 0
+				})
+				x.m = rendezvous.Marks{Phase: noon, Doubt: x.m.Doubt}
+			case rendezvous.Enter:
+				x.World.Phase, x.World.Hold, x.World.Ledger = rendezvous.Waiting, &s.Hold, s.Ledger
+				for _, l := range s.Lost {
+					x.World.Told = append(x.World.Told, l.Incarnation)
+				}
+				x.m.Phase = noon
+			case rendezvous.Run:
+				x.World.Phase, x.World.Master, x.m.Phase, x.m.Ran = rendezvous.Running, &s.Master, noon, noon
+			case rendezvous.Finish:
+				x.World.Phase, x.m.Phase = rendezvous.Finishing, noon
+			case rendezvous.End:
+				x.World = &rendezvous.World{Phase: s.Phase, Attempt: x.Job.Attempt}
+				x.m.Phase = noon
+			case rendezvous.Nothing:
+				return
+			}
+			was := step
+			step = x.plan()
+			t.Logf("then %s", told(step))
+			if p, ok := step.(rendezvous.Propose); ok {
+				if q, ok := was.(rendezvous.Propose); ok && p.World.Generation == q.World.Generation+1 &&
+					slices.EqualFunc(p.World.Members, q.World.Members, membership.Ref.Same) {
+					t.Fatal("the same world once more")
+				}
+			}
+			if i == 5 {
+				if _, idle := step.(rendezvous.Nothing); !idle {
+					t.Fatal("nothing happens, and the steps do not end")
+				}
+			}
+		}
+	})
+}
+
+// G8, I7, C14: only a word of every member that all its workers ended with 0 makes a job done; an end is an end.
+func TestEnds(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		w := x.World
+		all := w != nil && len(w.Members) > 0
+		if w != nil {
+			for _, m := range w.Members {
+				e, ok := x.Exits[m.Node]
+				all = all && ok && e.Incarnation == m.Incarnation && e.Zero() && len(e.Codes) == w.Slots
+			}
+			if w.Phase.Ended() && (w.Attempt == x.Job.Attempt || w.Phase == rendezvous.Done) {
+				if _, idle := step.(rendezvous.Nothing); !idle {
+					t.Fatalf("the attempt is over (%s), and: %s", w.Phase, told(step))
+				}
+				return
+			}
+		}
+		end, ends := step.(rendezvous.End)
+		switch {
+		case ends && end.Phase == rendezvous.Done && !(all && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && w.Attempt == x.Job.Attempt):
+			t.Fatalf("done out of %s", w.Phase)
+		case ends && end.Phase == rendezvous.Failed && end.Outcome.Code == 0:
+			t.Fatal("failed with 0")
+		case all && w.Attempt == x.Job.Attempt && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && !(ends && end.Phase == rendezvous.Done):
+			t.Fatalf("every worker ended with 0, and: %s", told(step))
+		}
+	})
+}
+
+// A stop of this attempt goes before everything but done.
+func TestStopGoesFirst(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		if x.Wish.Stop != x.Job.Attempt {
+			if end, ok := step.(rendezvous.End); ok && end.Phase == rendezvous.Stopped {
+				t.Fatal("nobody asked to stop this attempt")
+			}
+			return
+		}
+		switch s := step.(type) {
+		case rendezvous.Nothing:
+		case rendezvous.Enter:
+			if !s.Hold.Planned || s.Hold.Reason != "stop" || x.World.Phase == rendezvous.Waiting {
+				t.Fatalf("%s", told(step))
+			}
+		case rendezvous.End:
+			if s.Phase == rendezvous.Failed {
+				t.Fatalf("%s", told(step))
+			}
+		default:
+			t.Fatalf("the job is asked to stop, and: %s", told(step))
+		}
+	})
+}
+
+// The barrier is full before a world runs, and workers are saved before a planned change goes on.
+func TestNothingRunsBeforeTheBarrier(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		switch step.(type) {
+		case rendezvous.Run:
+			for _, m := range x.World.Members {
+				if x.Ready[m.Node].Incarnation != m.Incarnation {
+					t.Fatalf("%s is not ready", m.Node)
+				}
+			}
+			for _, l := range x.World.Leavers {
+				if x.registered(l) && x.Ready[l.Node].Incarnation != l.Incarnation {
+					t.Fatalf("leaver %s has not stopped", l.Node)
+				}
+			}
+		case rendezvous.Propose:
+			w := x.World
+			if w == nil || w.Phase != rendezvous.Waiting || w.Attempt != x.Job.Attempt || !w.Hold.Planned || x.m.Phase.Add(32*time.Second).Before(noon) {
+				return
+			}
+			lost := false
+			view := x.view()
+			for _, m := range w.Members {
+				e, told := x.Exits[m.Node]
+				told = told && e.Incarnation == m.Incarnation && e.Ended()
+				seen := view.Find(m)
+				lost = lost || seen.State == membership.Gone && seen.Reason != "left" && !told
+			}
+			for _, m := range w.Members {
+				e, told := x.Exits[m.Node]
+				told = told && e.Incarnation == m.Incarnation && e.Ended()
+				if view.Find(m).State != membership.Gone && !told && !lost {
+					t.Fatalf("%s has not saved", m.Node)
+				}
+			}
+		}
+	})
+}
