@@ -43,7 +43,7 @@ bench: build ## how fast a job recovers, 20 trials each; TRIALS=n
 	$(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),20)
 
 spec: ## model-check the protocol (needs Java)
-	./spec/run --all
+	./spec/fetch.sh && ./spec/run --all
 
 clean: ## remove what was built
 	rm -rf $(BIN)

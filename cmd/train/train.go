@@ -194,7 +194,7 @@ func (t *trainer) end(ctx context.Context) error {
 			return errPeers
 		}
 	}
-	return errAsked
+	return fmt.Errorf("%w after step %d", errAsked, t.Step)
 }
 
 func (t *trainer) save() error {

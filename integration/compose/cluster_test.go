@@ -28,6 +28,8 @@ type cluster struct {
 	env  []string
 	// Where `elastic` asks, and in which container it runs: one that no fault hits now.
 	servers, via string
+	// Containers by the node in them; compose takes seconds to list them.
+	known map[string]string
 	// Of what was killed and removed, the last words.
 	buried []string
 }
@@ -38,7 +40,7 @@ type settings map[string]string
 // up brings up two nodes and elasticd; files are added to docker-compose.yml.
 func up(t *testing.T, s settings, files ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, name: project + strconv.FormatInt(time.Now().UnixNano(), 36)}
+	c := &cluster{t: t, name: project + strconv.FormatInt(time.Now().UnixNano(), 36), known: map[string]string{}}
 	var paths []string
 	for _, f := range append([]string{"docker-compose.yml"}, files...) {
 		path, err := filepath.Abs(filepath.Join("..", "..", f))
@@ -168,12 +170,15 @@ func node(id string) string { return id[:12] }
 // container is the one of a node.
 func (c *cluster) container(name string) string {
 	c.t.Helper()
-	ids := c.service("node")
-	i := slices.IndexFunc(ids, func(id string) bool { return node(id) == name })
-	if i < 0 {
-		c.t.Fatalf("no container of node %s: %v", name, ids)
+	if c.known[name] == "" {
+		for _, id := range c.service("node") {
+			c.known[node(id)] = id
+		}
 	}
-	return ids[i]
+	if c.known[name] == "" {
+		c.t.Fatalf("no container of node %s: %v", name, c.known)
+	}
+	return c.known[name]
 }
 
 // kill is the loss of a machine: nothing of the container is asked, and nothing of it comes back.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const steps = 1000 // about half a minute
+const steps = 800 // about twenty seconds
 
 // A machine is lost, first that of rank 0, then another one, and all of its
 // disk with it. Each time the survivor waits, a new machine comes, and the

@@ -169,14 +169,25 @@ func (l *loop) startWorkers(ctx context.Context, s Start) Event {
 		}
 		return Started{Generation: g, Err: err, Code: code}
 	}
+	c := &counted{Group: group, ended: make(chan struct{})}
 	l.effects.Go(func() {
+		left := s.World.Slots
 		for x := range group.Exits() {
 			l.send(ctx, Exited{g, x})
+			if left--; left == 0 {
+				close(c.ended)
+			}
 		}
 		<-group.Done()
 		l.send(ctx, Halted{Generation: g})
 	})
-	return Started{Generation: g, Group: group}
+	return Started{Generation: g, Group: c}
+}
+
+// counted is a group that knows when the last of its workers ended, what they started or not.
+type counted struct {
+	Group
+	ended chan struct{}
 }
 
 // haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
@@ -195,6 +206,7 @@ func (l *loop) haltWorkers(ctx context.Context, a HaltWorkers) {
 				select {
 				case <-a.Group.Done():
 					return
+				case <-a.Group.(*counted).ended: // what they left behind has nothing to save
 				case <-ctx.Done():
 					return
 				case <-time.After(a.Grace):

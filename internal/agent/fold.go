@@ -75,6 +75,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		m.signaled(e.Signal, now, a)
 	case Wrote:
 		m.answered(e.Slot, 1, e.Err, now)
+		m.again[e.Slot] = now.Add(rest) // the snapshot shows it in a moment: not once more until then
 	case Left:
 		m.answered("leave", 1, e.Err, now)
 		if e.Err == nil || rendezvous.Moved(e.Err) || m.leave != nil && m.leave.Now {

@@ -54,8 +54,10 @@ func (m *Machine) serve(now time.Time, a *actions) {
 		a.do("", HaltWorkers{Group: c.group, Gen: c.world.Generation, How: how, Reason: reason, Grace: grace})
 	}
 	if c.dead && !c.closed {
-		// What was left complete still counts, unless the workers were cut short.
-		m.requestFor(a, now, "close", c.world.Generation, CloseSaves{Generation: c.world.Generation, Last: c.halt <= asked})
+		// What was left complete still counts, unless the workers were cut short. In a world that is done
+		// none was, even if the end came before this agent knew that nothing is left of them.
+		done := m.world != nil && m.world.Generation == c.world.Generation && m.world.Phase == rendezvous.Done
+		m.requestFor(a, now, "close", c.world.Generation, CloseSaves{Generation: c.world.Generation, Last: c.halt <= asked || done})
 	}
 	if c.dead && c.closed {
 		m.floor = max(m.floor, c.world.Generation)

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -173,8 +175,11 @@ func (k *saves) here() (all []shelf, done func(), err error) {
 	kept, err := k.kept(k.snap.Job.Name, k.snap.Job.UID)
 	for _, n := range kept {
 		s, bad := n.Shelf()
-		if bad != nil {
+		if errors.Is(bad, fs.ErrNotExist) {
 			continue // it never had any, or is being removed
+		}
+		if bad != nil {
+			return all, done, bad
 		}
 		all = append(all, shelf{n.Node, s})
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,9 +26,11 @@ import (
 	"github.com/elasticd/elastic/internal/cli"
 	"github.com/elasticd/elastic/internal/etcd"
 	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -82,7 +85,8 @@ func show(_ context.Context, o node.Options) agent.Result {
 //	http                     a server that is no etcd, at $HTTP, port $PORT; nobody listens at $CLOSED
 //	job NAME NP NODE…        a job, played by a cast that follows the protocol without workers
 //	leave NAME NODE          a node of it goes, without a word
-//	keys FILE                everything that is in etcd
+//	keys FILE                everything that is in etcd, but what nodes say in their own time of what they hold
+//	saved NAME N             waits until checkpoint N of the job is committed
 //	status N COMMAND…        exec, which must end with status N
 //	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
 //	begin NAME RE CMD…       starts a command, and goes on when a line of its stderr matches RE
@@ -98,7 +102,7 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			s := &stage{t: t, jobs: map[string]*cast{}, running: map[string]*running{}}
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"etcd": s.etcd, "http": s.http, "job": s.job, "leave": s.leave, "keys": s.keys, "status": s.status,
+				"etcd": s.etcd, "http": s.http, "job": s.job, "leave": s.leave, "keys": s.keys, "saved": s.saved, "status": s.status,
 				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
 			}})
 		})
@@ -196,9 +200,38 @@ func (s *stage) keys(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	var b strings.Builder
 	for _, kv := range r.Kvs {
+		if strings.Contains(string(kv.Key), "/held/") {
+			continue
+		}
 		fmt.Fprintf(&b, "%s %d\n", kv.Key, kv.ModRevision)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
+}
+
+func (s *stage) saved(ts *testscript.TestScript, _ bool, args []string) {
+	key := keys.Job(args[0]).Head()
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	committed := func(value []byte) bool {
+		h, err := checkpoint.DecodeHead(&keys.Entry{Key: key, Value: value})
+		ts.Check(err)
+		return int(h.Number) >= want
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	r, err := s.client.Get(ctx, key)
+	ts.Check(err)
+	if len(r.Kvs) > 0 && committed(r.Kvs[0].Value) {
+		return
+	}
+	for w := range s.client.Watch(ctx, key, clientv3.WithRev(r.Header.Revision+1)) {
+		ts.Check(w.Err())
+		for _, e := range w.Events {
+			if committed(e.Kv.Value) {
+				return
+			}
+		}
+	}
 }
 
 func (s *stage) job(ts *testscript.TestScript, _ bool, args []string) {

@@ -49,13 +49,15 @@ func (d *doing) moving(what string, done, total int64) {
 func (d *doing) unreadable(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.now.What == "unreadable" && d.now.Done == number {
+	again := d.now.What == "unreadable" && d.now.Done == number
+	if again && time.Since(d.wrote) < told {
 		return false
 	}
+	// Told again now and then: it says that everybody who is here *now* was asked.
 	d.wrote = time.Now()
 	d.now = rendezvous.Doing{What: "unreadable", Done: number, Time: d.wrote}
 	d.tell()
-	return true
+	return !again
 }
 
 // nothing moves any more.

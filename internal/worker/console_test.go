@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestStreamsKeepTheirOrder(t *testing.T) {
@@ -113,6 +115,48 @@ func TestBlockedConsole(t *testing.T) {
 	}
 	if len(got)+missing != size+1+len("after\n") || !bytes.HasSuffix(got, []byte("after\n")) {
 		t.Errorf("%d shown, %d missing, of %d", len(got), missing, size+1)
+	}
+}
+
+// slow takes its time for each piece.
+type slow struct {
+	each time.Duration
+	n    int
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	time.Sleep(s.each)
+	s.n += len(p)
+	return len(p), nil
+}
+
+// A console that keeps up on the whole loses nothing in a burst that is longer
+// than the queue; one that does not costs the worker no more than its patience.
+func TestSlowConsole(t *testing.T) {
+	t.Parallel()
+	const pieces = 2 * consoleQueue / chunk
+	for each, whole := range map[time.Duration]bool{
+		consolePatience / pieces: true,
+		consolePatience / 10:     false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var w words
+			to := &slow{each: each}
+			c := newConsole(to, w.notice)
+			began := time.Now()
+			for range pieces {
+				c.show(make([]byte, chunk))
+			}
+			if took := time.Since(began); took > consolePatience {
+				t.Errorf("%v for each: the worker was held for %v", each, took)
+			}
+			if err := c.close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if (to.n == pieces*chunk) != whole || (len(w.all()) == 0) != whole {
+				t.Errorf("%v for each: %d of %d bytes, %q", each, to.n, pieces*chunk, w.all())
+			}
+		})
 	}
 }
 

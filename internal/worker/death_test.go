@@ -160,6 +160,9 @@ wait`)
 		if err := g.Stop(deadline(t), time.Hour); err != nil {
 			t.Error(err)
 		}
+		if left := leftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
+			t.Errorf("cgroups are left: %v", left)
+		}
 	})
 }
 

@@ -236,7 +236,9 @@ func TestStopTakesEverything(t *testing.T) {
 
 func TestStopIsGentleFirst(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, patient(`echo bye; exit 7`))
+	s := shell(t, 1, `setsid sh -c "trap 'echo left; exit' TERM; echo away; sleep 1000 & wait" &
+while ! grep -q away log/workerlog.0; do sleep 0.01; done
+`+patient(`until grep -q left log/workerlog.0; do sleep 0.01; done; echo bye; exit 7`))
 	g := begin(t, s)
 	said(t, s.Logs, 0, "up")
 	if err := g.Stop(deadline(t), time.Hour); err != nil { // the grace ends with the workers

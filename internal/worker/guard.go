@@ -104,11 +104,12 @@ func receive(in *gob.Decoder) <-chan order {
 // it was killed.
 func (g *guardian) drain() {
 	for _, s := range g.spec.Streams {
-		syscall.SetNonblock(s.Read, true)
 		drainPipe(s.Read, s.Log)
 	}
 }
 
+// drainPipe ends when the pipe is empty: it is the agent's too, who made it
+// non-blocking.
 func drainPipe(fd int, path string) {
 	var log *os.File
 	buf := make([]byte, chunk)

@@ -182,11 +182,12 @@ func (l *logFile) gap(size int64) string {
 	return line
 }
 
-// turn rotates a file that is large enough, at the end of a line; a line that
-// is as long again is cut. Rotated files keep their number: 1 is the oldest.
+// turn rotates a file that is large enough, where a line ends; text that does
+// not end one for as long again is cut. Rotated files keep their number: 1 is
+// the oldest.
 func (l *logFile) turn(lineEnd bool) {
 	size, err := l.ready()
-	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate) {
+	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate+4*chunk) {
 		return
 	}
 	if err := os.Rename(l.path, l.rotated(l.next)); err != nil {

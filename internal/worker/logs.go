@@ -156,6 +156,7 @@ func (l *Logs) Close(ctx context.Context) error {
 	for _, f := range l.files {
 		f.close()
 	}
+	syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN) // a process that is just being forked has it open too
 	l.lock.Close()
 	return err
 }

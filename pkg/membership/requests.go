@@ -109,12 +109,15 @@ func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g keys
 
 // Clear takes the suspicion of by about node back.
 func (r Registry) Clear(ctx context.Context, node, by string, rev int64, g keys.Generation) error {
-	_, err := r.Store.Txn(ctx, keys.Txn{
+	res, err := r.Store.Txn(ctx, keys.Txn{
 		If: []keys.Guard{keys.Unchanged(r.Job.Suspect(node, by), rev)},
 		Then: []keys.Write{keys.Delete(r.Job.Suspect(node, by)),
 			history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: node, Generation: g,
 				Text: node + " answers again", Fields: history.Fields{"by": by, "sign": Silent}})},
 	})
+	if err == nil && !res.OK {
+		err = keys.ErrMoved
+	}
 	return wrap("clear suspicion", err)
 }
 

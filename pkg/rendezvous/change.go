@@ -179,7 +179,7 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 		switch {
 		case seen == nil || len(step.Evicted)+len(step.Dropped) >= maxDropped:
 			w.Leavers = append(w.Leavers, o)
-		case seen.State == membership.Gone && seen.Mine:
+		case (seen.State == membership.Gone || slices.Contains(p.evict, o.Node)) && seen.Mine:
 			step.Evicted = append(step.Evicted, *seen)
 		case !seen.Mine:
 			step.Dropped = append(step.Dropped, *seen)

@@ -111,6 +111,7 @@ type planner struct {
 	now time.Time
 
 	newHead, older *checkpoint.Head
+	evict          []string // nodes that are dropped although nobody found them gone
 }
 
 // after is Nothing before d has passed since from, and then next.
@@ -224,6 +225,9 @@ func (p *planner) without(missing []string) Step {
 	s.World = &w
 	q := *p
 	q.s, q.w = &s, &w
+	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot would
+	// hold up the next barrier just as it did this one.
+	q.evict = missing
 	return q.change(NodeLost, "the barrier waited too long for "+strings.Join(missing, ", "), false)
 }
 

@@ -20,11 +20,26 @@ func (p *planner) unreadable(missing []string) (bad, settled bool) {
 			bad = true
 		}
 	}
-	settled = bad
-	for _, h := range p.s.Head.Holders {
-		settled = settled && p.s.Node(h.Node) != nil
+	return bad, bad && p.asked(missing)
+}
+
+// asked reports whether one of the missing nodes said so after every holder had registered: then it has
+// asked them all, and each of them answered that it has not all of it.
+func (p *planner) asked(missing []string) bool {
+	for _, d := range p.s.Doing {
+		if d.What != "unreadable" || d.Done != int64(p.w.Resume.Number) || !slices.Contains(missing, d.Node) {
+			continue
+		}
+		all := true
+		for _, h := range p.s.Head.Holders {
+			n := p.s.Node(h.Node)
+			all = all && n != nil && n.Rev < d.Rev
+		}
+		if all {
+			return true
+		}
 	}
-	return bad, settled
+	return false
 }
 
 // fallBack makes the newest older checkpoint the head, under a new number: numbers are the order. With

@@ -21,7 +21,7 @@ func unreadable(holders ...string) (*Snapshot, membership.View) {
 		Head:    checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5},
 		World: &World{UID: "u", Generation: 4, Attempt: 1, Phase: Forming, Count: 2, Slots: 1, Request: "r",
 			Members: []membership.Ref{ref("a"), ref("b")}, Resume: &Resume{Number: 2, Manifest: checkpoint.Hash{2}}, Rev: 8},
-		Doing: []Doing{{Node: "a", What: "unreadable", Done: 2}},
+		Doing: []Doing{{Node: "a", What: "unreadable", Done: 2, Rev: 9}},
 	}
 	for _, n := range []string{"a", "b"} {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: 1, Rev: 2})
@@ -50,6 +50,15 @@ func TestAnUnreadableHeadYieldsToTheOneBefore(t *testing.T) {
 
 func TestNobodyFallsBackWhileAHolderMayComeBack(t *testing.T) {
 	s, v := unreadable("a", "away")
+	if step, ok := plan(s, v).(Nothing); !ok {
+		t.Fatalf("got %+v", step)
+	}
+}
+
+func TestNobodyFallsBackBeforeALateHolderWasAsked(t *testing.T) {
+	s, v := unreadable("a", "b")
+	s.Nodes[1].Rev = 12 // it came back after a had asked
+	v = membership.Judge(s.World.Members, s.Nodes, nil, nil, membership.Evidence{}, membership.Limits{}, time.Time{})
 	if step, ok := plan(s, v).(Nothing); !ok {
 		t.Fatalf("got %+v", step)
 	}

@@ -1,0 +1,290 @@
+package rendezvous_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// crowd registers n nodes, many in one transaction.
+func (w *town) crowd(n int) *town {
+	w.t.Helper()
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%05d", i)
+	}
+	for some := range slices.Chunk(names, 100) {
+		var t keys.Txn
+		for _, name := range some {
+			m := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "-1"), Address: name + ":1"}, Attempt: 1, Slots: 1}
+			w.nodes[name] = m
+			t.Then = append(t.Then, keys.Put(w.Job.Node(name), keys.Encode(m)))
+		}
+		_, err := w.Store.Txn(w.t.Context(), t)
+		w.must(err)
+	}
+	for _, m := range w.see().Nodes {
+		w.nodes[m.Node] = m
+	}
+	w.nodes["a"] = w.nodes["n00000"]
+	return w
+}
+
+// step is what Plan says of what is in the store, where dead nodes refuse every dial.
+func (w *town) step(s *rendezvous.Snapshot, marks *rendezvous.Marks, dead map[string]bool) rendezvous.Step {
+	ev := membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{}, Holds: map[string]map[string]time.Time{},
+		Absent: map[membership.Incarnation]time.Time{}, OnTime: noon.Add(-time.Hour)}
+	var refs []membership.Ref
+	if s.World != nil {
+		refs = slices.Concat(s.World.Members, s.World.Leavers)
+	}
+	for _, r := range refs {
+		if dead[r.Node] {
+			ev.Answers[r.Incarnation] = membership.Answered{Answer: membership.Answer{Kind: membership.Refused}, At: noon}
+		}
+		if s.Node(r.Node) == nil {
+			ev.Absent[r.Incarnation] = noon
+		}
+	}
+	v := membership.Judge(refs, s.Nodes, s.Left, s.Suspects, ev, membership.DefaultLimits(3*time.Second, time.Minute), noon)
+	marks.Observe(s, v, noon)
+	return rendezvous.Plan(s, v, *marks, rendezvous.DefaultTimes, noon)
+}
+
+func TestWorldsOfManyNodes(t *testing.T) {
+	for _, n := range []int{100, 101, 5000, 10_000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			tally := &etcdmem.Tally{}
+			c := etcdmem.New()
+			w := newTown(t, etcdmem.Count(c.Client("test"), tally), "x").create(n).crowd(n)
+			var marks rendezvous.Marks
+			s := w.see()
+			p, ok := w.step(s, &marks, nil).(rendezvous.Propose)
+			if !ok || p.World.Count != n {
+				t.Fatalf("%d nodes are here, and: %s", n, told(w.step(s, &marks, nil)))
+			}
+			proposed, err := w.Propose(t.Context(), s, w.me(), p)
+			w.must(err)
+
+			s = w.see()
+			whole := func(who string, got *rendezvous.World) {
+				t.Helper()
+				if got == nil || !slices.Equal(got.Members, p.World.Members) || got.Proposal != proposed.Proposal {
+					t.Errorf("%s sees another world", who)
+				}
+			}
+			whole("who reads it", s.World)
+			whole("an ordinary member", rendezvous.ReadOwn(t.Context(), w.Store, w.Job, "n00007").World)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			follow := rendezvous.Follow(ctx, w.Store, w.Job, "n00007", rendezvous.Own)
+			whole("who follows", (<-follow).World)
+			before := w.entries()
+			for k, e := range before {
+				if len(e.Value) > 1_000_000 {
+					t.Errorf("%s has %d bytes: etcd takes 1.5 MB", k, len(e.Value))
+				}
+			}
+			chunks := 0
+			if n > 100 {
+				chunks = (n + 4999) / 5000
+			}
+			if got := len(keysBelow(before, w.Job.AllPlans())); got != chunks || s.World.Chunks != chunks {
+				t.Errorf("%d parts (the world says %d), want %d", got, s.World.Chunks, chunks)
+			}
+			if size := len(before[w.Job.World()].Value); n > 100 && size > 2000 {
+				t.Errorf("the world record has %d bytes: everybody is sent it with every phase", size)
+			}
+
+			// A new phase is a small record, not all of it again.
+			sent := tally.Sent.Load()
+			_, err = w.Run(t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0, 0)
+			w.must(err)
+			if sent = tally.Sent.Load() - sent; n > 100 && sent > 3000 {
+				t.Errorf("to turn the world to running %d bytes were sent", sent)
+			}
+			for seen := range follow {
+				if w := seen.World; w.Phase == rendezvous.Running {
+					whole("who follows it to running", w)
+					break
+				}
+			}
+		})
+	}
+}
+
+func keysBelow(entries map[string]keys.Entry, prefix string) (below []string) {
+	for k := range entries {
+		if strings.HasPrefix(k, prefix) {
+			below = append(below, k)
+		}
+	}
+	return below
+}
+
+// 250 of 300 nodes die at once: etcd takes 128 comparisons in a transaction, so that it takes three generations to be
+// rid of them, and none of them is forgotten on the way.
+func TestManyAreLostAtOnce(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x")
+	j := *aRange(1, 300).Job
+	j.Name = w.Job
+	w.must(w.Create(t.Context(), j))
+	w.crowd(300)
+	dead := map[string]bool{}
+	for i := range 250 {
+		dead[fmt.Sprintf("n%05d", i+50)] = true
+	}
+	var marks rendezvous.Marks
+	alive := map[string]bool{}
+	var story []string
+	for range 20 {
+		s := w.see()
+		refs := map[membership.Ref]bool{}
+		if s.World != nil {
+			for _, r := range slices.Concat(s.World.Members, s.World.Leavers) {
+				refs[r] = true
+			}
+		}
+		suspected := s.Suspects == nil && s.World != nil && s.World.Phase == rendezvous.Running
+		if suspected { // one watcher each, as the ring would have it: the writes of a proposal have room for some
+			for some := range slices.Chunk(slices.Collect(maps.Keys(dead)), 100) {
+				var txn keys.Txn
+				for _, n := range some {
+					txn.Then = append(txn.Then, keys.Put(w.Job.Suspect(n, "n00000"), keys.Encode(membership.Suspicion{
+						Incarnation: w.nodes[n].Incarnation, Watcher: w.me().Incarnation, Sign: membership.ConnectionClosed})))
+				}
+				_, err := w.Store.Txn(t.Context(), txn)
+				w.must(err)
+			}
+			s = w.see()
+		}
+		step := w.step(s, &marks, dead)
+		story = append(story, fmt.Sprintf("%T", step))
+		switch step := step.(type) {
+		case rendezvous.Propose:
+			if g := 5 + len(step.Evicted) + len(step.Dropped); g > keys.MaxOps {
+				t.Fatalf("%d comparisons", g)
+			}
+			places := map[membership.Ref]bool{}
+			for _, r := range slices.Concat(step.World.Members, step.World.Leavers) {
+				places[r] = true
+			}
+			for _, x := range slices.Concat(step.Evicted, step.Dropped) {
+				places[x.Ref] = true
+			}
+			for r := range refs {
+				if !places[r] {
+					t.Fatalf("%s is forgotten", r.Node)
+				}
+			}
+			_, err := w.Propose(t.Context(), s, w.me(), step)
+			w.must(err)
+			s = w.see()
+			for _, m := range s.World.Members {
+				if !dead[m.Node] || s.World.Generation == 1 {
+					w.must(w.Ready(t.Context(), s.World, w.nodes[m.Node], rendezvous.Ready{}))
+				}
+				alive[m.Node] = !dead[m.Node]
+			}
+		case rendezvous.Run:
+			_, err := w.Run(t.Context(), s, step, 0, 0)
+			w.must(err)
+		case rendezvous.Nothing:
+			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 || len(s.Nodes) != 50 {
+				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase, s.World.Count, len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
+			}
+			if s.World.Generation > 4 {
+				t.Errorf("it took %d generations", s.World.Generation)
+			}
+			return
+		default:
+			t.Fatalf("%s", told(step))
+		}
+	}
+	t.Fatalf("no end:\n%s", strings.Join(story, "\n"))
+}
+
+// A proposal takes along what is over: records of generations before the last one, words about who is in no world any more.
+func TestProposeCleansUp(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
+	fill := func() { // everything that a generation leaves behind
+		s := w.see()
+		for _, m := range s.World.Members {
+			w.must(w.Ready(t.Context(), s.World, w.nodes[m.Node], rendezvous.Ready{}))
+			w.exit(m.Node)
+		}
+		w.put(w.Job.Failure(s.World.Generation), keys.Encode(rendezvous.Failure{Code: 1}))
+		w.put(w.Job.Plan(s.World.Proposal, 0), []byte("part"))
+		w.put(w.Job.Progress(), keys.Encode(rendezvous.Progress{}))
+	}
+	w.propose("a", "b")
+	fill()
+	w.must(w.reg.Suspect(t.Context(), membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation}, w.me(), 1))
+	w.must(w.reg.Leave(t.Context(), w.nodes["b"], 1, membership.Terminated))
+	w.propose("a", "c") // b was a member of the last one: that it left must still be known
+	if _, ok := w.entries()[w.Job.Left("b")]; !ok {
+		t.Error("generation 2: that b left is forgotten, and it may be a member of generation 1 yet")
+	}
+	if _, ok := w.entries()[w.Job.Suspect("b", "a")]; ok {
+		t.Error("generation 2: a suspicion of b is kept, and it is in no world")
+	}
+	fill()
+	w.propose("a", "d")
+	fill()
+	got := w.entries()
+	for key, want := range map[string]bool{
+		w.Job.Ready(1, "a"): false, w.Job.Ready(2, "a"): false, w.Job.Ready(3, "a"): true,
+		w.Job.Exit(1, "a"): false, w.Job.Exit(2, "a"): true, w.Job.Exit(3, "a"): true,
+		w.Job.Failure(1): false, w.Job.Failure(2): true, w.Job.Failure(3): true,
+		w.Job.Left("b"): false, w.Job.Node("b"): false, w.Job.Node("c"): true,
+	} {
+		if _, ok := got[key]; ok != want {
+			t.Errorf("generation 3: %s is there: %v, want %v", key, ok, want)
+		}
+	}
+	if n := len(keysBelow(got, w.Job.AllPlans())); n != 2 {
+		t.Errorf("generation 3: parts of %d proposals, want the last two", n)
+	}
+	w.propose("a", "c")
+	if _, ok := w.entries()[w.Job.Progress()]; ok {
+		t.Error("generation 4: the progress of the one before is shown as its own")
+	}
+	if v := string(w.entries()[w.Job.Fence()].Value); v != "u/4" {
+		t.Errorf("the fence is %s", v)
+	}
+}
+
+// What a keeper cannot write does not keep it from writing the rest: lists that are too long for a process's environment
+// are left out, and there are none where a port is missing.
+func TestEndpoints(t *testing.T) {
+	for _, c := range []struct {
+		host string
+		want int
+	}{{"10.0.0.1", 300}, {strings.Repeat("x", 200), 0}} {
+		w := newTown(t, etcdmem.New().Client("test"), "x").create(300).crowd(300)
+		s := w.see()
+		var marks rendezvous.Marks
+		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
+		w.must(err)
+		world := w.see().World
+		for i, m := range world.Members {
+			w.must(w.Ready(t.Context(), world, w.nodes[m.Node], rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
+		}
+		_, err = w.Run(t.Context(), w.see(), rendezvous.Run{}, 0, 0)
+		w.must(err)
+		list, err := w.Endpoints(t.Context(), world)
+		w.must(err)
+		if len(list) != c.want || c.want > 0 && list[7] != c.host+":1007" {
+			t.Errorf("%d endpoints, want %d: %.3q", len(list), c.want, list)
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package rendezvous_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// guarded is a request that was made of what its sender saw, and something that happens before it arrives: the
+// guard of that name must refuse it. Without the happening it passes.
+type guarded struct {
+	request, guard string
+	stage          func(w *town)
+	send           func(w *town) func() error // sees, and returns what is sent
+	meanwhile      func(w *town)
+}
+
+func stageCreated(w *town)  { w.create(2) }
+func stageJoined(w *town)   { w.create(2).join("a", "b", "c") }
+func stageForming(w *town)  { w.create(2).join("a", "b", "c").propose("a", "b") }
+func stageRunning(w *town)  { w.create(2).join("a", "b", "c").run("a", "b") }
+func stageWaiting(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").hold() }
+func stageStopped(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").stop() }
+func stageCutOff(w *town)   { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
+func stageLeftOver(w *town) { w.create(2) }
+
+func touches(key func(keys.Job) string) func(w *town) {
+	return func(w *town) { w.touch(key(w.Job)) }
+}
+
+// proposes sends the next generation of a and c: b is shown to be what it was seen as.
+func proposes(change func(w *town, p *rendezvous.Propose)) func(w *town) func() error {
+	return func(w *town) func() error {
+		s, me := w.see(), w.me()
+		p := w.next(s, "a", "c")
+		if change != nil {
+			change(w, &p)
+		}
+		return func() error { _, err := w.Propose(w.t.Context(), s, me, p); return err }
+	}
+}
+
+func evictsB(w *town, p *rendezvous.Propose) {
+	p.Evicted = []membership.Seen{seen(w.nodes["b"], w.nodes["b"].Rev)}
+}
+func dropsAbsentB(w *town, p *rendezvous.Propose) {
+	p.Dropped = []membership.Seen{seen(w.nodes["b"], 0)}
+}
+func dropsB(w *town, p *rendezvous.Propose) {
+	p.Dropped = []membership.Seen{seen(w.nodes["b"], w.see().Node("b").Rev)}
+}
+
+func waits(lost func(w *town) []membership.Seen) func(w *town) func() error {
+	return func(w *town) func() error {
+		s, me := w.see(), w.me()
+		e := rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}}
+		if lost != nil {
+			e.Lost = lost(w)
+		}
+		return func() error { _, err := w.Enter(w.t.Context(), s, me, e); return err }
+	}
+}
+
+func ends(phase rendezvous.Phase) func(w *town) func() error {
+	return func(w *town) func() error {
+		s := w.see()
+		return func() error {
+			_, err := w.End(w.t.Context(), s, rendezvous.End{Phase: phase, Outcome: rendezvous.Outcome{Code: 93}})
+			return err
+		}
+	}
+}
+
+func asks(w *town) func() error {
+	s := w.see()
+	return func() error {
+		wish := s.Wish
+		wish.NP, wish.By = 3, "scale"
+		_, err := w.Ask(w.t.Context(), s, wish)
+		return err
+	}
+}
+
+func removes(w *town) func() error {
+	j := w.see().Job
+	return func() error { return w.Remove(w.t.Context(), j) }
+}
+
+func reopens(w *town) func() error {
+	s := w.see()
+	return func() error { return w.Reopen(w.t.Context(), s, *aJob(3).Job) }
+}
+
+func readies(w *town) func() error {
+	world, me := w.see().World, w.me()
+	return func() error { return w.Ready(w.t.Context(), world, me, rendezvous.Ready{}) }
+}
+
+func runs(w *town) func() error {
+	s := w.see()
+	return func() error {
+		_, err := w.Run(w.t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "a"}}, 0, 0)
+		return err
+	}
+}
+
+func finishes(w *town) func() error {
+	s := w.see()
+	return func() error { _, err := w.Finish(w.t.Context(), s, rendezvous.Finish{Node: "b"}); return err }
+}
+
+func exits(w *town) func() error {
+	world, b := w.see().World, w.nodes["b"]
+	return func() error {
+		_, err := w.Exit(w.t.Context(), world, "b", 0, rendezvous.Exit{Incarnation: b.Incarnation, Codes: []*int{new(0)}})
+		return err
+	}
+}
+
+func fails(w *town) func() error {
+	world, b := w.see().World, w.nodes["b"]
+	return func() error {
+		return w.Fail(w.t.Context(), world, rendezvous.Failure{Node: "b", Incarnation: b.Incarnation, Code: 1, Time: noon})
+	}
+}
+
+func joins(w *town) func() error {
+	n, rev := w.life("d"), w.see().Job.Rev
+	return func() error { _, err := w.reg.Join(w.t.Context(), n, rev, 0, ""); return err }
+}
+
+func leaves(w *town) func() error {
+	b := w.nodes["b"]
+	return func() error { return w.reg.Leave(w.t.Context(), b, 1, membership.Terminated) }
+}
+
+func takesOver(w *town) func() error {
+	b := w.nodes["b"]
+	return func() error { return w.reg.TakeOver(w.t.Context(), b) }
+}
+
+// reregisters: b froze on the way.
+func reregisters(w *town) func() error {
+	n, world := w.nodes["b"], w.see().World
+	n.Lease = w.life("b").Lease
+	return func() error { _, err := w.reg.Reregister(w.t.Context(), n, world.Rev); return err }
+}
+
+func suspects(w *town) func() error {
+	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation, Sign: membership.Silent}
+	me := w.me()
+	return func() error { return w.reg.Suspect(w.t.Context(), x, me, 1) }
+}
+
+// anotherWorld: somebody else was faster. Only the world record moves, so that the other guards hold.
+func anotherWorld(w *town) { w.touch(w.Job.World()) }
+
+// laterFence: a later generation was proposed.
+func laterFence(w *town) {
+	w.put(w.Job.Fence(), []byte(keys.FenceValue(w.see().Job.UID, 2)))
+}
+
+var guards = []guarded{
+	{"create", "no job", func(*town) {}, func(w *town) func() error {
+		j := *aJob(2).Job
+		return func() error { return w.Create(w.t.Context(), j) }
+	}, func(w *town) { w.create(3) }},
+
+	{"reopen", "job as seen", stageStopped, reopens, touches(keys.Job.Job)},
+	{"reopen", "wish as seen", stageStopped, reopens, touches(keys.Job.Wish)},
+	{"reopen", "that very world", stageStopped, reopens, anotherWorld},
+
+	{"remove", "no node is registered", stageLeftOver, removes, func(w *town) { w.join("z") }},
+	{"remove", "job as seen", stageLeftOver, removes, touches(keys.Job.Job)},
+
+	{"join", "job as seen", stageCreated, joins, touches(keys.Job.Job)},
+	{"join", "nobody has the name", stageCreated, joins, func(w *town) { w.join("d") }},
+	{"leave", "own registration", stageRunning, leaves, func(w *town) { w.again("b") }},
+	{"take over", "the registration that was seen", stageRunning, takesOver, func(w *town) { w.again("b") }},
+	{"register again", "nobody has the name", stageCutOff, reregisters, func(w *town) { w.join("b") }},
+	{"register again", "C3: the world that lists it", stageCutOff, reregisters, anotherWorld},
+	{"suspect", "own registration", stageRunning, suspects, func(w *town) { w.again("a") }},
+
+	{"propose", "world as seen", stageRunning, proposes(nil), anotherWorld},
+	{"propose", "no world yet", stageJoined, proposes(nil), func(w *town) { w.propose("a", "b") }},
+	{"propose", "job as seen", stageRunning, proposes(nil), touches(keys.Job.Job)},
+	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *town) { w.commit() }},
+	{"propose", "own registration", stageRunning, proposes(nil), func(w *town) { w.again("a") }},
+	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *town) { w.again("b") }},
+	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB), func(w *town) { w.reregister("b") }},
+	{"propose", "C4: the other life of it as seen", func(w *town) { stageCutOff(w); w.again("b") }, proposes(dropsB), func(w *town) { w.again("b") }},
+	{"propose", "C15: no exit since", stageRunning, proposes(nil), func(w *town) { w.exit("b") }},
+
+	{"hold", "world as seen", stageRunning, waits(nil), anotherWorld},
+	{"hold", "own registration", stageRunning, waits(nil), func(w *town) { w.again("a") }},
+	{"hold", "C5: the lost one as seen", stageRunning, waits(func(w *town) []membership.Seen {
+		return []membership.Seen{seen(w.nodes["b"], w.nodes["b"].Rev)}
+	}), func(w *town) { w.again("b") }},
+	{"hold", "C4: the absent one is absent", stageCutOff, waits(func(w *town) []membership.Seen {
+		return []membership.Seen{seen(w.nodes["b"], 0)}
+	}), func(w *town) { w.reregister("b") }},
+
+	{"run", "world as seen", stageForming, runs, anotherWorld},
+	{"finish", "world as seen", stageRunning, finishes, anotherWorld},
+	{"done", "world as seen", stageRunning, ends(rendezvous.Done), anotherWorld},
+	{"fail", "world as seen", stageRunning, ends(rendezvous.Failed), anotherWorld},
+	{"stop", "world as seen", stageWaiting, ends(rendezvous.Stopped), anotherWorld},
+	{"stop", "no world yet", stageJoined, ends(rendezvous.Stopped), func(w *town) { w.propose("a", "b") }},
+	{"stop", "C15: no exit since", stageWaiting, ends(rendezvous.Stopped), func(w *town) { w.exit("b") }},
+
+	{"ready", "C9: no later generation is proposed", stageForming, readies, laterFence},
+	{"ready", "own registration", stageForming, readies, func(w *town) { w.again("a") }},
+	{"exit", "no later generation is proposed", stageRunning, exits, laterFence},
+	{"exit", "the record that was seen", stageRunning, exits, func(w *town) { w.exitWith("b", 1) }},
+	{"failure", "C16: the world runs on", stageRunning, fails, func(w *town) { w.hold() }},
+	{"failure", "none was told", stageRunning, fails, func(w *town) {
+		w.must(w.Fail(w.t.Context(), w.see().World, rendezvous.Failure{Node: "a", Code: 2}))
+	}},
+
+	{"ask", "wish as seen", stageRunning, asks, touches(keys.Job.Wish)},
+	{"ask", "world as seen", stageRunning, asks, anotherWorld},
+}
+
+// TestGuards: each guard that PROTOCOL.md gives a request, on the etcd in memory and on a real one. A request that is
+// refused changes nothing.
+func TestGuards(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		testGuards(t, func() keys.Store { return etcdmem.New().Client("test") })
+	})
+	t.Run("etcd", func(t *testing.T) {
+		s, err := etcd.Open(context.Background(), etcd.Config{Endpoints: etcdtest.Start(t).Endpoints()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		testGuards(t, func() keys.Store { return s })
+	})
+}
+
+func testGuards(t *testing.T, store func() keys.Store) {
+	for i, g := range guards {
+		t.Run(strings.ReplaceAll(g.request+": "+g.guard, " ", "-"), func(t *testing.T) {
+			calm := newTown(t, store(), keys.Job(fmt.Sprintf("calm%d", i)))
+			g.stage(calm)
+			if err := g.send(calm)(); err != nil {
+				t.Fatalf("nothing happens meanwhile: %v", err)
+			}
+
+			w := newTown(t, store(), keys.Job(fmt.Sprintf("x%d", i)))
+			g.stage(w)
+			send := g.send(w)
+			g.meanwhile(w)
+			before := w.entries()
+			if err := send(); !errors.Is(err, keys.ErrMoved) {
+				t.Errorf("%v, want ErrMoved", err)
+			}
+			for _, k := range changed(before, w.entries()) {
+				if strings.HasPrefix(k, w.Job.AllPlans()) {
+					continue // written before, for those who will be told of it: nobody's yet
+				}
+				t.Errorf("refused, and it changed %s", k)
+			}
+		})
+	}
+}
+
+// TestUnknownResults: whatever becomes of a request on its way, its sender learns what came of it, and it is applied
+// once, also when its first sending arrives long after.
+func TestUnknownResults(t *testing.T) {
+	fates := map[string]etcdmem.Fate{
+		"lost":              {Lost: true},
+		"applied, mute":     {Mute: true},
+		"applied late":      {Delay: 5 * time.Second},
+		"late and mute":     {Delay: 5 * time.Second, Mute: true},
+		"held for a minute": {Held: true},
+	}
+	// These two may be said twice: the same of the same life, which nobody acts on a second time.
+	again := map[string]bool{"ready": true, "suspect": true}
+	done := map[string]bool{}
+	for _, g := range guards {
+		if done[g.request] {
+			continue
+		}
+		done[g.request] = true
+		for name, fate := range fates {
+			if (g.request == "remove" || g.request == "take over") && fate.Mute {
+				continue // they prove nothing: their caller reads again
+			}
+			t.Run(strings.ReplaceAll(g.request+" "+name, " ", "-"), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := etcdmem.New()
+					w := newTown(t, c.Client("sees"), "x")
+					g.stage(w)
+					cl := c.Client("sends")
+					first := true
+					cl.Fates(func(op etcdmem.Op) etcdmem.Fate {
+						if op.Kind != etcdmem.Txn || !first {
+							return etcdmem.Fate{}
+						}
+						first = false
+						return fate
+					})
+					send := g.send(w.through(cl))
+					before, rev := w.entries(), c.Rev()
+					err := send()
+					if g.request == "remove" || g.request == "take over" {
+						if err == nil {
+							t.Error("no answer came, and it is said to be done")
+						}
+						cl.Release()
+						return
+					}
+					if err != nil {
+						t.Fatalf("it was said: %v", err)
+					}
+					after := w.entries()
+					if len(changed(before, after)) == 0 {
+						t.Fatal("it is said to be done, and nothing changed")
+					}
+					if n := c.Rev() - rev; n != 1 && g.request != "run" && !again[g.request] {
+						t.Errorf("it was applied as %d changes", n)
+					}
+					cl.Release()
+					time.Sleep(time.Minute) // in the bubble: all that is late has arrived
+					late := w.entries()
+					for _, k := range changed(after, late) {
+						if again[g.request] && (strings.Contains(k, "/events/") || string(after[k].Value) == string(late[k].Value)) {
+							continue
+						}
+						t.Errorf("its first sending arrived late, and changed %s", k)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Two keepers that take the same step at the same moment: one of them did it.
+func TestTwinSteps(t *testing.T) {
+	for name, g := range map[string]guarded{
+		"propose": {stage: stageRunning, send: proposes(nil)}, "hold": {stage: stageRunning, send: waits(nil)},
+		"run": {stage: stageForming, send: runs}, "finish": {stage: stageRunning, send: finishes},
+		"done": {stage: stageRunning, send: ends(rendezvous.Done)}, "stop": {stage: stageWaiting, send: ends(rendezvous.Stopped)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTown(t, etcdmem.New().Client("test"), "x")
+			g.stage(w)
+			one, two := g.send(w), g.send(w)
+			if err := one(); err != nil {
+				t.Fatal(err)
+			}
+			before := w.entries()
+			if err := two(); !errors.Is(err, keys.ErrMoved) {
+				t.Errorf("the second: %v", err)
+			}
+			for _, k := range changed(before, w.entries()) {
+				if !strings.Contains(k, "/plan/") {
+					t.Errorf("it changed %s", k)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package rendezvous_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// town is one job in a store, and the requests on it.
+type town struct {
+	t *testing.T
+	rendezvous.Requests
+	reg   membership.Registry
+	nodes map[string]membership.Node // as registered last
+	lives int
+}
+
+func newTown(t *testing.T, s keys.Store, job keys.Job) *town {
+	return &town{t: t, Requests: rendezvous.Requests{Store: s, Job: job}, reg: membership.Registry{Store: s, Job: job},
+		nodes: map[string]membership.Node{}}
+}
+
+func (w *town) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// through is town with requests that go through another store.
+func (w *town) through(s keys.Store) *town {
+	c := *w
+	c.Store, c.reg.Store = s, s
+	return &c
+}
+
+func (w *town) create(np int) *town {
+	w.t.Helper()
+	j := *aJob(np).Job
+	j.Name = w.Job
+	w.must(w.Create(w.t.Context(), j))
+	return w
+}
+
+func (w *town) see() *rendezvous.Snapshot {
+	w.t.Helper()
+	s, err := rendezvous.Read(w.t.Context(), w.Store, w.Job)
+	w.must(err)
+	return &s
+}
+
+// life is a registration that node would make now.
+func (w *town) life(node string) membership.Node {
+	w.lives++
+	lease, _, err := w.reg.Grant(w.t.Context(), time.Hour)
+	w.must(err)
+	return membership.Node{Ref: membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node, w.lives)), Address: node + ":1"},
+		Attempt: 1, Host: node, Machine: node, Slots: 1, Lease: lease}
+}
+
+func (w *town) join(nodes ...string) *town {
+	w.t.Helper()
+	for _, name := range nodes {
+		n := w.life(name)
+		rev, err := w.reg.Join(w.t.Context(), n, w.see().Job.Rev, 0, "")
+		w.must(err)
+		n.Rev = rev
+		w.nodes[name] = n
+	}
+	return w
+}
+
+// expire ends the lease of a node.
+func (w *town) expire(node string) *town {
+	w.t.Helper()
+	w.must(w.Store.Revoke(w.t.Context(), w.nodes[node].Lease))
+	return w
+}
+
+// again: the node joins once more, as another life.
+func (w *town) again(node string) {
+	w.t.Helper()
+	if n := w.see().Node(node); n != nil {
+		w.must(w.reg.TakeOver(w.t.Context(), *n))
+	}
+	w.join(node)
+}
+
+// reregister: the same life on a new lease.
+func (w *town) reregister(node string) {
+	w.t.Helper()
+	n := w.nodes[node]
+	n.Lease = w.life(node).Lease
+	rev, err := w.reg.Reregister(w.t.Context(), n, w.see().World.Rev)
+	w.must(err)
+	n.Rev = rev
+	w.nodes[node] = n
+}
+
+func (w *town) me() membership.Node { return w.nodes["a"] }
+
+// next is a proposal of these members, as a planner would make it who saw s.
+func (w *town) next(s *rendezvous.Snapshot, members ...string) rendezvous.Propose {
+	world := rendezvous.World{UID: s.Job.UID, Generation: s.Fence + 1, Attempt: 1, Phase: rendezvous.Forming, Count: len(members), Slots: 1, NP: s.Wish.NP}
+	for _, m := range members {
+		world.Members = append(world.Members, w.nodes[m].Ref)
+	}
+	return rendezvous.Propose{World: world}
+}
+
+func seen(n membership.Node, rev int64) membership.Seen { return membership.Seen{Ref: n.Ref, Rev: rev} }
+
+func (w *town) propose(members ...string) *town {
+	w.t.Helper()
+	s := w.see()
+	_, err := w.Propose(w.t.Context(), s, w.me(), w.next(s, members...))
+	w.must(err)
+	return w
+}
+
+// run takes generation 1 of these members from the proposal to running.
+func (w *town) run(members ...string) *town {
+	w.t.Helper()
+	w.propose(members...)
+	for _, m := range members {
+		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m], rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
+	}
+	_, err := w.Run(w.t.Context(), w.see(), rendezvous.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0, 0)
+	w.must(err)
+	return w
+}
+
+func (w *town) hold() *town {
+	w.t.Helper()
+	_, err := w.Enter(w.t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}})
+	w.must(err)
+	return w
+}
+
+func (w *town) stop() *town {
+	w.t.Helper()
+	_, err := w.End(w.t.Context(), w.see(), rendezvous.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Code: 93}})
+	w.must(err)
+	return w
+}
+
+// exit: a worker of node ended with 0.
+func (w *town) exit(node string) { w.exitWith(node, 0) }
+
+func (w *town) exitWith(node string, code int) {
+	w.t.Helper()
+	_, err := w.Exit(w.t.Context(), w.see().World, node, 0, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation, Codes: []*int{&code}})
+	w.must(err)
+}
+
+// commit: rank 0 commits, with the fence of the generation that wrote the bytes.
+func (w *town) commit() {
+	w.t.Helper()
+	s := w.see()
+	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Event: func(h checkpoint.Head) keys.Write {
+		return history.Tell(w.Job, history.Event{Kind: history.Committed, Generation: h.Generation})
+	}}
+	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}}, s.Head, "a", []membership.Node{w.me()})
+	w.must(err)
+}
+
+// touch writes what lies at key once more: it is the same, and was written since.
+func (w *town) touch(key string) {
+	w.t.Helper()
+	r, err := w.Store.Get(w.t.Context(), key, "")
+	w.must(err)
+	e := r.One()
+	if e == nil {
+		w.t.Fatalf("nothing is at %s", key)
+	}
+	w.put(key, e.Value)
+}
+
+func (w *town) put(key string, value []byte) {
+	w.t.Helper()
+	_, err := w.Store.Txn(w.t.Context(), keys.Txn{Then: []keys.Write{keys.Put(key, value)}})
+	w.must(err)
+}
+
+// entries is all that the job is, by key.
+func (w *town) entries() map[string]keys.Entry {
+	w.t.Helper()
+	r, err := w.Store.Get(context.WithoutCancel(w.t.Context()), w.Job.Prefix(), keys.End(w.Job.Prefix()))
+	w.must(err)
+	m := map[string]keys.Entry{}
+	for _, e := range r.Entries {
+		m[e.Key] = e
+	}
+	return m
+}
+
+// changed are the keys that differ.
+func changed(before, after map[string]keys.Entry) []string {
+	var out []string
+	for k, e := range after {
+		if old, ok := before[k]; !ok || !cmp.Equal(old, e) {
+			out = append(out, k)
+		}
+	}
+	for k := range before {
+		if _, ok := after[k]; !ok {
+			out = append(out, k+" (deleted)")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
