@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/etcd"
 	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
@@ -33,7 +34,7 @@ const (
 // real etcd. What is played is the workers, the disks and the network between
 // agents.
 func TestHerd(t *testing.T) {
-	n := 30
+	n := 300
 	if soak(t) > 1 {
 		n = 1000
 	}
@@ -52,7 +53,7 @@ func TestHerd(t *testing.T) {
 		}
 		return err
 	})
-	const rank = 15
+	const rank = 150
 	lost := h.world().Members[rank].Node
 	h.measure("generation 2, after a loss", writesToChange, func() {
 		h.kill(lost)
@@ -84,8 +85,10 @@ type herd struct {
 
 func newHerd(t *testing.T, n int) *herd {
 	server := etcdtest.Start(t)
+	ctx, cancel := context.WithCancel(context.Background()) // the stores are needed longer than t.Context is
+	t.Cleanup(cancel)
 	open := func() keys.Store {
-		s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: server.Endpoints()})
+		s, err := etcd.Open(ctx, etcd.Config{Endpoints: server.Endpoints()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,6 +101,9 @@ func newHerd(t *testing.T, n int) *herd {
 		h.stores = append(h.stores, etcdmem.Count(open(), h.tally))
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			h.tell()
+		}
 		for _, b := range h.beasts() {
 			h.kill(b.name)
 		}
@@ -137,6 +143,21 @@ func (h *herd) kill(name string) {
 	}
 	for _, b := range h.all {
 		network{b}.notice()
+	}
+}
+
+// tell logs what happened, but that every node joined.
+func (h *herd) tell() {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	all, _, err := history.Read(ctx, h.look, h.job.Name, 0)
+	if err != nil {
+		h.t.Logf("== events: %v", err)
+	}
+	for _, e := range all {
+		if e.Kind != history.NodeJoined {
+			h.t.Logf("%s g%d %s %s: %s", e.Time.Format("15:04:05.000"), e.Generation, e.Kind, e.Node, e.Text)
+		}
 	}
 }
 

@@ -151,14 +151,14 @@ func TestRotation(t *testing.T) {
 
 func TestRotationKeeps(t *testing.T) {
 	t.Parallel()
-	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; echo > part$j; read x < go$j; j=$((j+1)); done`, LogOptions{Rotate: 4 << 10, Keep: 2})
+	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; read x < go$j; j=$((j+1)); done`, LogOptions{Rotate: 4 << 10, Keep: 2})
 	var gates []func()
 	for j := range 10 {
 		gates = append(gates, gate(t, s, fmt.Sprintf("go%d", j)))
 	}
 	g := begin(t, s)
 	for j, open := range gates {
-		eventually(t, "part is written", func() bool { _, err := os.Stat(fmt.Sprintf("%s/part%d", s.Dir, j)); return err == nil })
+		eventually(t, "part is rotated", func() bool { return lastRotated(s.Logs.Path(0)) > j })
 		open()
 	}
 	<-g.Done()

@@ -219,7 +219,9 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 			to := newMem()
 			fileIn(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
 			fileIn(t, to, "latest", []byte("step-0"), 0o600)
-			must(t, to.SyncDir("."))
+			for _, d := range []string{".", "step-1"} {
+				must(t, to.SyncDir(d))
+			}
 			hook := func(op, name string) error { return f.step("a") }
 			c.disks["b"].hook, to.hook = hook, hook
 			kb := c.keeper("b", c.etcd.Client("b"), func(Event) {})
@@ -232,6 +234,18 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 
 			for _, kept := range []bool{false, true} {
 				after := to.crash(names(kept))
+				if !met {
+					if d := cmp.Diff(contents(t, from), contents(t, after)); d != "" {
+						t.Errorf("done, and then lost: %s", d)
+					}
+				}
+				// Whoever does not go on with it finds the directory as it was, or as it is to be.
+				given := to.crash(names(kept))
+				must(t, c.peers.stores["a"].clean(&disk{tree: given, scratch: own}))
+				got, want := contents(t, given), contents(t, from)
+				if got["step-1/model.bin"] != want["step-1/model.bin"] && !strings.HasSuffix(got["step-1/model.bin"], " torn") || strings.Contains(fmt.Sprint(got), own) {
+					t.Errorf("operation %d: given up: %.200q", at, got)
+				}
 				for name, got := range contents(t, after) {
 					if name == "latest" && !strings.HasSuffix(got, "step-0") && !strings.HasSuffix(got, "step-1") {
 						t.Errorf("operation %d: torn file %s: %q", at, name, got)

@@ -20,11 +20,18 @@ type direct struct {
 	mu     sync.Mutex
 	stores map[string]*Store
 	hook   func(op, node string) error
+	frozen string // a node that takes requests and does not answer
 }
 
-func (d *direct) to(op, node string) (*Store, error) {
+func (d *direct) to(ctx context.Context, op, node string) (*Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if node == d.frozen {
+		d.mu.Unlock()
+		<-ctx.Done()
+		d.mu.Lock()
+		return nil, ctx.Err()
+	}
 	if d.hook != nil {
 		if err := d.hook(op, node); err != nil {
 			return nil, err
@@ -38,7 +45,7 @@ func (d *direct) to(op, node string) (*Store, error) {
 }
 
 func (d *direct) Manifest(ctx context.Context, from membership.Ref, h Hash) ([]byte, error) {
-	s, err := d.to("manifest", from.Node)
+	s, err := d.to(ctx, "manifest", from.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +56,7 @@ func (d *direct) Manifest(ctx context.Context, from membership.Ref, h Hash) ([]b
 }
 
 func (d *direct) Chunk(ctx context.Context, from membership.Ref, h Hash, dst []byte) error {
-	s, err := d.to("chunk", from.Node)
+	s, err := d.to(ctx, "chunk", from.Node)
 	if err != nil {
 		return err
 	}
@@ -63,7 +70,7 @@ func (d *direct) Chunk(ctx context.Context, from membership.Ref, h Hash, dst []b
 }
 
 func (d *direct) Offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) ([]Hash, error) {
-	s, err := d.to("offer", to.Node)
+	s, err := d.to(ctx, "offer", to.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +78,7 @@ func (d *direct) Offer(ctx context.Context, to membership.Ref, g keys.Generation
 }
 
 func (d *direct) WriteChunk(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
-	s, err := d.to("write", to.Node)
+	s, err := d.to(ctx, "write", to.Node)
 	if err != nil {
 		return err
 	}

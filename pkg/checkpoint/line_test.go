@@ -164,6 +164,30 @@ func TestOtherTargets(t *testing.T) {
 	})
 }
 
+// A target that froze is let go when it is evicted, not before and not later.
+func TestFrozenTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b", "c")
+		c.peers.frozen = "b"
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		time.Sleep(20 * time.Second)
+		if len(r.c) > 0 {
+			t.Fatalf("reported %#v", <-r.c)
+		}
+		c.gone(t, "b")
+		evicted := time.Now()
+		k.Nodes(c.nodes)
+		if h := next[Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
+			t.Errorf("holders %v after %v", h.Holders, time.Since(evicted))
+		}
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
 // A holder that crashed between its acknowledgement and the commit does not count.
 func TestHolderGoneBeforeCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -344,8 +368,23 @@ func TestPrepareMends(t *testing.T) {
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 
+		// The holders of the record are gone; who got a copy later says so in held/.
+		c.disks["c"] = newMem()
+		c.peers.stores["c"] = storeOn(t, c.disks["c"])
+		c.join(t, "c", "1")
+		k.Nodes(c.nodes)
+		must(t, k.Spread(t.Context(), 2, h, 2))
+		must(t, k.Record.Hold(t.Context(), "c", []Number{head.Number}))
+		c.gone(t, "a")
+		c.gone(t, "b")
+		c.peers.stores["d"] = storeOn(t, newMem())
+		kd := c.keeper("d", c.etcd.Client("d"), func(Event) {})
+		_, _, err = kd.prepareTree(t.Context(), 2, head.Number, h, newMem())
+		must(t, err)
+
 		flip(t, s, m.Files[len(m.Files)-1].Chunks[0])
 		delete(c.peers.stores, "b")
+		delete(c.peers.stores, "c")
 		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, newMem()); !errors.Is(err, ErrNotHeld) {
 			t.Errorf("nobody has it: %v", err)
 		}

@@ -76,8 +76,10 @@ func OpenShelf(dir string) (*Shelf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
-	return &Shelf{disk: disk{tree: t}, read: map[Hash]bool{}}, nil
+	return newShelf(t), nil
 }
+
+func newShelf(t tree) *Shelf { return &Shelf{disk: disk{tree: t}, read: map[Hash]bool{}} }
 
 func (s *Shelf) Close() error { return s.disk.Close() }
 

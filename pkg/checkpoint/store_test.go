@@ -354,6 +354,9 @@ func TestOlderGenerationsAreRefused(t *testing.T) {
 		model(t, from)
 		s := storeOn(t, disk)
 		m, h := put(t, s, from, 3, 1)
+		if s.Seen() != 3 {
+			t.Errorf("seen after a save of 3: %d", s.Seen())
+		}
 		must(t, s.See(5))
 		s = storeOn(t, disk)
 		if s.Seen() != 5 {
