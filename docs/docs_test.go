@@ -115,7 +115,6 @@ func names(doc, word string) bool {
 func TestWordsOfTheReference(t *testing.T) {
 	ref := read(t, "docs/REFERENCE.md")
 	for _, c := range []struct{ folder, typ, what string }{
-		{"internal/history", "Kind", "event kind"},
 		{"pkg/rendezvous", "Why", "why_code"},
 		{"pkg/rendezvous", "Cause", "cause"},
 		{"pkg/rendezvous", "State", "state of a job"},
@@ -133,6 +132,28 @@ func TestWordsOfTheReference(t *testing.T) {
 				t.Errorf("%s %q of %s is not in REFERENCE.md", c.what, v, c.folder)
 			}
 		}
+	}
+}
+
+// Each kind of event has a row; its fields are not checked.
+func TestEvents(t *testing.T) {
+	_, ref, _ := strings.Cut(read(t, "docs/REFERENCE.md"), "\n## Events\n")
+	ref, _, _ = strings.Cut(ref, "\n## ")
+	kinds := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(ref, -1) {
+		for _, k := range strings.Split(row[1], ", ") {
+			kinds[strings.Trim(k, "`")] = true
+		}
+	}
+	code := constants(t, "internal/history", "Kind")
+	for _, k := range code {
+		if !kinds[k] {
+			t.Errorf("event %s has no row in REFERENCE.md", k)
+		}
+		delete(kinds, k)
+	}
+	for k := range kinds {
+		t.Errorf("there is no event %s", k)
 	}
 }
 

@@ -84,7 +84,7 @@ type Group interface {
 	Exits() <-chan WorkerExit
 	// Ask asks the workers to save and end: drain file, then SIGTERM.
 	Ask(reason string, grace time.Duration) error
-	// Stop ends them: SIGTERM, grace, SIGKILL. nil only when nothing of the group is left, which
+	// Stop ends them: SIGTERM unless they were asked, grace, SIGKILL; at once when the last worker has ended. nil only when nothing of the group is left, which
 	// is what Ready rests on.
 	Stop(ctx context.Context, grace time.Duration) error
 	Done() <-chan struct{}

@@ -169,25 +169,14 @@ func (l *loop) startWorkers(ctx context.Context, s Start) Event {
 		}
 		return Started{Generation: g, Err: err, Code: code}
 	}
-	c := &counted{Group: group, ended: make(chan struct{})}
 	l.effects.Go(func() {
-		left := s.World.Slots
 		for x := range group.Exits() {
 			l.send(ctx, Exited{g, x})
-			if left--; left == 0 {
-				close(c.ended)
-			}
 		}
 		<-group.Done()
 		l.send(ctx, Halted{Generation: g})
 	})
-	return Started{Generation: g, Group: c}
-}
-
-// counted is a group that knows when the last of its workers ended, what they started or not.
-type counted struct {
-	Group
-	ended chan struct{}
+	return Started{Generation: g, Group: group}
 }
 
 // haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
@@ -202,17 +191,8 @@ func (l *loop) haltWorkers(ctx context.Context, a HaltWorkers) {
 	l.effects.Go(func() {
 		defer cancel()
 		if a.How == asked {
-			if err := a.Group.Ask(a.Reason, a.Grace); err == nil {
-				select {
-				case <-a.Group.Done():
-					return
-				case <-a.Group.(*counted).ended: // what they left behind has nothing to save
-				case <-ctx.Done():
-					return
-				case <-time.After(a.Grace):
-				}
-			}
-			a.Grace = soon
+			// Who could not be asked gets the same time; Stop does not ask a second time.
+			_ = a.Group.Ask(a.Reason, a.Grace)
 		}
 		_ = a.Group.Stop(ctx, a.Grace) // returns early only when overtaken
 	})

@@ -315,7 +315,11 @@ func (g *simGroup) Ask(string, time.Duration) error {
 }
 
 func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
-	g.later(g.a.s.between(1, 200), &WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
+	after := g.a.s.between(1, 200)
+	if grace > soon {
+		after = time.Second // they were asked, and save first
+	}
+	g.later(after, &WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
 	select {
 	case <-g.gone:
 		return nil

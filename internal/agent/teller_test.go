@@ -25,7 +25,7 @@ import (
 //	WATCHER suspects|clears NODE     likewise
 //	scaled N · asked to stop · asked to go NODE       the wish
 //	committed N by NODE…             the head
-//	proposed G: NODE… [leaving NODE…] · holds WHY [CAUSE] · runs · finishing · done · failed · stopped       another keeper's step
+//	proposed G: NODE… [leaving NODE…] · holds WHY TEXT… · holds saving REASON TEXT… · runs · finishing · done · failed · stopped       another keeper's step
 //	ok SLOT · moved SLOT · lost SLOT   the end of a request of a: applied, overtaken, no answer
 //	unseen                           what the lines before say has happened, and a has not heard of it
 //	keep NAME · late NAME            the snapshot as it is; it comes now, late
@@ -324,7 +324,7 @@ func (w *teller) shows(f []string) error {
 	case "holds":
 		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes), Text: strings.Join(f[2:], " "), Cause: rendezvous.NodeLost}
 		if h.Why == rendezvous.Saving {
-			h.Planned, h.Reason, h.Cause = true, f[2], rendezvous.Scale
+			h.Planned, h.Reason, h.Text, h.Cause = true, f[2], strings.Join(f[3:], " "), rendezvous.Scale
 		}
 		phase(rendezvous.Waiting)
 		world.Hold = &h

@@ -150,9 +150,13 @@ func (k Kept) Remove(job keys.Job, checkpoints bool) (int64, error) {
 			return bytes, fmt.Errorf("remove what node %s keeps of job %s: %w", k.Node, job, err)
 		}
 	}
-	if checkpoints {
-		return bytes, os.RemoveAll(k.dir) // with the lock, which is held
+	if !checkpoints {
+		return bytes, nil
 	}
+	if err := os.Remove(filepath.Join(k.dir, lockFile)); err != nil {
+		return bytes, fmt.Errorf("remove the lock of node %s: %w", k.Node, err)
+	}
+	_ = os.Remove(k.dir) // not empty: an agent of another job is in it already, with a lock of its own
 	return bytes, nil
 }
 

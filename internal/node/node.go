@@ -6,9 +6,11 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
@@ -19,6 +21,11 @@ import (
 // Run takes part in the job until it ends or this node leaves it. The second result is the error of a
 // node that could not take part.
 func Run(ctx context.Context, o Options) agent.Result {
+	// `elastic run … | head`: a reader that goes is no reason to end the job. A handler, unlike ignoring,
+	// is not inherited by workers.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	defer signal.Stop(pipe)
 	ctx, cancel := context.WithCancel(ctx)
 	teller := newTeller(o.Stderr)
 	defer teller.close()

@@ -42,6 +42,9 @@ func TestExport(t *testing.T) {
 				t.Errorf("%s: over what is there: %v", name, err)
 			}
 		}
+		if _, err := FindManifest(t.Context(), h, []Source{liar{}}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("from one who sends other bytes: %v", err)
+		}
 		if _, err := FindManifest(t.Context(), Hash{1}, []Source{newShelf(kept)}); !errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) {
 			t.Errorf("what nobody has: %v", err)
 		}
@@ -69,12 +72,21 @@ func TestExportTakesNothingDamaged(t *testing.T) {
 	if left := contents(t, to); len(left) > 0 {
 		t.Errorf("left behind: %v", slices.Collect(maps.Keys(left)))
 	}
+	if err := exportOf(t, m, newMem(), liar{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("from one who sends other bytes: %v", err)
+	}
 	to = newMem()
 	to.set(nil, 100)
 	if err := exportOf(t, m, to, newShelf(two)); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("without room: %v", err)
 	}
 }
+
+// liar has everything, and all of it is something else.
+type liar struct{}
+
+func (liar) Manifest(context.Context, Hash) ([]byte, error)    { return []byte("{}"), nil }
+func (liar) Chunk(_ context.Context, _ Hash, dst []byte) error { clear(dst); dst[0] = 1; return nil }
 
 // Whatever operation is the last one, a file that has its name has its bytes, and who finds no name can begin again.
 func TestEveryFaultOfExport(t *testing.T) {

@@ -79,14 +79,14 @@ func TestPlan(t *testing.T) {
 			{"C11: np 3→1→2 carries the leavers on", when(aJob(1).here("a", "b", "c").world(Forming, "a"), leaving("b", "c"), asksFor(2)), "propose 2 (scale): a b; leaving c"},
 			{"a full barrier waits for no wish: the wish goes first", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a", "b"), asksFor(1)), "propose 2 (scale): a; leaving b"},
 			{"a spare more changes nothing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b")), "nothing for 30s"},
-			{"the barrier waited too long: without who is missing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(30*time.Second)), "propose 2 (node-lost): a c; leaving b; quarantine b until 3"},
+			{"the barrier waited too long: without who is missing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(30*time.Second)), "propose 2 (node-lost): a c; evicts b; quarantine b until 3"},
 			{"it held up a barrier before: twice as long", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), generation(8), since(30*time.Second), func(x *moment) {
 				x.World.Quarantine = []rendezvous.Quarantine{{Node: "b", Until: 6, Times: 1}}
-			}), "propose 9 (node-lost): a c; leaving b; quarantine b until 11"},
+			}), "propose 9 (node-lost): a c; evicts b; quarantine b until 11"},
 			{"the barrier waited too long, and bytes move", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(31*time.Second), doing("b", "fetching")), "nothing for 3s"},
-			{"bytes move for ten minutes", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(10*time.Minute), doing("b", "fetching")), "propose 2 (node-lost): a c; leaving b; quarantine b until 3"},
+			{"bytes move for ten minutes", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(10*time.Minute), doing("b", "fetching")), "propose 2 (node-lost): a c; evicts b; quarantine b until 3"},
 			{"the barrier waited too long, and there is nobody else", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a"), since(30*time.Second)), "hold (nodes-missing)"},
-			{"a leaver held it up: it cannot be planned without", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), since(30*time.Second)), "hold (nodes-missing)"},
+			{"a leaver held it up: it is evicted, its workers are a dead end", when(aJob(1).here("a", "b").world(Forming, "a"), ready("a"), leaving("b"), since(30*time.Second)), "propose 2 (node-lost): a; evicts b; quarantine b until 3"},
 			{"a stop: nothing is proposed", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), crashed("b"), asksToStop), "hold (draining) planned, stop"},
 		}},
 		{"running", []planned{

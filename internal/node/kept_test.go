@@ -1,0 +1,219 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// life is an agent of node a that held its lock, and left something of the job of that id.
+func life(t *testing.T, d *disk, uid, succeeds keys.UID, what string) (aside string) {
+	t.Helper()
+	unlock, err := d.Lock("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if aside, err = d.adopt("a", rendezvous.Job{UID: uid, Succeeds: succeeds}); err != nil {
+		t.Fatal(err)
+	}
+	dir := d.jobDir("a")
+	for _, name := range []string{"store/manifests/" + what, "work/" + what, "run/1/0/progress.jsonl"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("1234567890"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return aside
+}
+
+// files lists what lies below a directory.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			rel, _ := filepath.Rel(dir, path)
+			all = append(all, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func newTestDisk(t *testing.T) *disk {
+	t.Helper()
+	d, err := newDisk(t.TempDir(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestAdopt(t *testing.T) {
+	d := newTestDisk(t)
+	dir := d.jobDir("a")
+	all := []string{"lock", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"}
+
+	if aside := life(t, d, "u1", "", "one"); aside != "" {
+		t.Errorf("a first job moved %s aside", aside)
+	}
+	if err := d.SetSeen("a", 7); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []keys.UID{"", "u0"} { // the same job; another attempt of it, or another agent
+		if aside := life(t, d, "u1", again, "one"); aside != "" || !slices.Equal(files(t, dir), slices.Insert(slices.Clone(all), 0, "generation")) {
+			t.Errorf("the same job moved %q aside and has %v", aside, files(t, dir))
+		}
+	}
+	// Made again because its server was lost: it goes on with what it had.
+	if aside := life(t, d, "u2", "u1", "one"); aside != "" || len(files(t, dir)) != 6 {
+		t.Errorf("its successor moved %q aside and has %v", aside, files(t, dir))
+	}
+	// Made again after it was removed: it has nothing, not even a generation.
+	aside := life(t, d, "u3", "", "two")
+	if want := dir + "~u2"; aside != want {
+		t.Fatalf("another job moved what was there to %q, want %q", aside, want)
+	}
+	if diff := cmp.Diff([]string{"generation", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"}, files(t, aside)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"lock", "run/1/0/progress.jsonl", "store/manifests/two", "uid", "work/two"}, files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if g, err := d.Seen("a"); g != 0 || err != nil {
+		t.Errorf("another job has seen generation %d, %v", g, err)
+	}
+	// And once more in the same directory, after an old backup of the server came back.
+	life(t, d, "u2", "", "three")
+	if aside := life(t, d, "u4", "", "four"); aside != dir+"~u2-2" || len(files(t, dir+"~u2")) != 5 {
+		t.Errorf("moved to %q; %v is left of the first", aside, files(t, dir+"~u2"))
+	}
+	if strings.HasPrefix(filepath.Base(aside), "x~") && keys.ValidName(filepath.Base(aside)) {
+		t.Errorf("%s could be the directory of a job", aside)
+	}
+}
+
+// Wherever it is interrupted, the next agent makes the move complete.
+func TestAdoptInterrupted(t *testing.T) {
+	d := newTestDisk(t)
+	life(t, d, "u1", "", "one")
+	dir := d.jobDir("a")
+	if err := os.MkdirAll(dir+"~u1", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, storeDir), filepath.Join(dir+"~u1", storeDir)); err != nil {
+		t.Fatal(err)
+	}
+	if aside := life(t, d, "u2", "", "two"); aside != dir+"~u1" {
+		t.Errorf("moved to %s", aside)
+	}
+	if got := files(t, dir+"~u1"); !slices.Contains(got, "store/manifests/one") || !slices.Contains(got, "work/one") {
+		t.Errorf("%v lies aside", got)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	d := newTestDisk(t)
+	life(t, d, "u1", "", "one")
+	kept := func() Kept {
+		t.Helper()
+		all, err := KeptOf(d.dir, "x")
+		if err != nil || len(all) != 1 || all[0].Node != "a" || all[0].UID != "u1" {
+			t.Fatalf("kept: %+v, %v", all, err)
+		}
+		return all[0]
+	}
+	k := kept()
+	unlock, err := d.Lock("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Remove("x", true); !errors.Is(err, agent.ErrLocked) {
+		t.Errorf("while its agent lives: %v", err)
+	}
+	unlock()
+	if n, err := k.Remove("x", false); n != 10 || err != nil {
+		t.Errorf("but the checkpoints: %d bytes, %v", n, err)
+	}
+	if diff := cmp.Diff([]string{"lock", "store/manifests/one", "uid", "work/one"}, files(t, d.jobDir("a"))); diff != "" {
+		t.Error(diff)
+	}
+	k = kept()
+	if n, err := k.Remove("x", true); n != 23 || err != nil {
+		t.Errorf("all: %d bytes, %v", n, err)
+	}
+	if _, err := os.Stat(d.jobDir("a")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
+	}
+	if all, err := KeptOf(d.dir, "x"); len(all) != 0 || err != nil {
+		t.Errorf("still kept: %v, %v", all, err)
+	}
+	// A job of that name began meanwhile: what is listed is not what is there.
+	life(t, d, "u2", "", "two")
+	if n, err := k.Remove("x", true); n != 0 || err != nil || len(files(t, d.jobDir("a"))) != 5 {
+		t.Errorf("another job's: %d bytes, %v", n, err)
+	}
+}
+
+// Who holds the lock holds the one that is there, however often the directory is removed meanwhile.
+func TestLockOutlivesRemoval(t *testing.T) {
+	d := newTestDisk(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 3000 {
+				unlock, err := d.Lock("a")
+				if errors.Is(err, agent.ErrLocked) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := os.Stat(filepath.Join(d.jobDir("a"), lockFile)); err != nil {
+					t.Errorf("locked, but: %v", err)
+				}
+				unlock()
+			}
+		})
+		wg.Go(func() {
+			for range 3000 {
+				if _, err := (Kept{Node: "a", dir: d.jobDir("a")}).Remove("x", true); err != nil && !errors.Is(err, agent.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestNoticesWaitForTheFirstLine(t *testing.T) {
+	var said []string
+	n := &notices{say: func(l agent.Line) { said = append(said, l.Text) }}
+	n.notice("one")
+	n.notice("two")
+	n.agent(agent.Line{Text: "job x"})
+	n.notice("three")
+	n.agent(agent.Line{Text: "done"})
+	n.flush()
+	if want := []string{"job x", "one", "two", "three", "done"}; !slices.Equal(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
