@@ -16,7 +16,7 @@ help: ## this list
 build: ## static binaries elastic, elasticd and train in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/ ./cmd/...
 
-demo: build ## two nodes here, one killed before your eyes, then three: two minutes
+demo: build ## two nodes here, one killed before your eyes, then three: a minute
 	./demo/demo.sh
 
 test: check unit integration ## everything that must pass: about ten minutes on two cores

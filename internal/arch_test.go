@@ -20,7 +20,7 @@ const module = "github.com/elasticd/elastic/"
 
 // may is which of our packages a package may import. It reads from the schema up to the commands, and
 // imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
-// by cli. Whoever needs a new line here moves the architecture; DESIGN.md says where to.
+// by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md says where to.
 var may = map[string][]string{
 	"internal/keys":    {},
 	"internal/history": {"internal/keys"},

@@ -34,6 +34,10 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Readied:
 		m.answered("ready", e.Generation, e.Err, now)
+		var unable interface{ ExitCode() int }
+		if errors.As(e.Err, &unable) && m.leave == nil {
+			m.leave = &Leaving{Reason: membership.Terminated, Status: unable.ExitCode(), Err: e.Err}
+		}
 		if e.Err == nil {
 			m.ready, m.ports, m.resume = max(m.ready, e.Generation), e.Ports, e.Resume
 			m.floor = max(m.floor, e.Generation-1) // never again one that it reported beyond
@@ -105,16 +109,17 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	if m.stale && !e.Asked {
 		return // buffered while this process stood still
 	}
-	m.reached(now)
 	s := e.Snapshot
 	if m.job == nil {
 		return
 	}
-	m.foreign = s.Whole && (s.Job == nil || s.Job.UID != m.job.UID) || s.World != nil && s.World.UID != m.job.UID
+	m.foreign = s.Whole && (s.Job == nil || s.Job.UID != m.job.UID) ||
+		s.World != nil && s.World.UID != m.job.UID || s.World == nil && m.world != nil
 	if m.foreign {
-		m.unreachable(now)
+		m.unreachable(now) // it answers, but not for this job
 		return
 	}
+	m.reached(now)
 	m.stale = false
 	if s.World != nil {
 		m.accept(s.World)
@@ -214,6 +219,9 @@ func (m *Machine) unreachable(now time.Time) {
 }
 
 func (m *Machine) reached(now time.Time) {
+	if m.foreign {
+		return
+	}
 	if !m.away.IsZero() && now.Sub(m.away) > grudge {
 		m.evidence.Void = now.Add(m.limits.Window)
 	}

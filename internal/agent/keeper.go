@@ -295,7 +295,7 @@ func (m *Machine) predecessors() []membership.Ref {
 	var refs []membership.Ref
 	for _, back := range []int{1, 2} {
 		r := w.Members[((at-back)%n+n)%n]
-		if !r.Same(m.me.Ref) && (len(refs) == 0 || !refs[0].Same(r)) {
+		if r.Node != m.me.Node && (len(refs) == 0 || !refs[0].Same(r)) {
 			refs = append(refs, r)
 		}
 	}

@@ -24,7 +24,7 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 	}
 	if !m.in {
 		if m.crew == nil && m.busy["enter"] == 0 {
-			m.over = &Result{Status: m.leave.Status}
+			m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
 			m.finish(now, a)
 		}
 		return

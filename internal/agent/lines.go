@@ -59,7 +59,7 @@ func (m *Machine) tell(now time.Time, a *actions) {
 		}
 		if m.in && !member && !w.Leaver(m.me.Ref) && !m.belonged && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming) && !l.spare {
 			l.spare = true
-			m.say(a, "standing by as a spare: np=%d is met", w.NP)
+			m.say(a, "standing by as a spare")
 		}
 		if member {
 			l.spare = false
@@ -81,7 +81,11 @@ func (m *Machine) tellAway(now time.Time, a *actions) {
 	switch {
 	case m.in && !m.away.IsZero() && !l.away && now.Sub(m.away) > 2*time.Second:
 		l.away = true
-		m.say(a, "the server does not answer; workers go on")
+		if m.foreign {
+			m.say(a, "the server does not hold this job any more; workers go on, and nothing is saved")
+		} else {
+			m.say(a, "the server does not answer; workers go on")
+		}
 	case l.away && m.away.IsZero():
 		l.away = false
 		m.say(a, "the server answers again")

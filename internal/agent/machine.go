@@ -98,7 +98,8 @@ const (
 type Leaving struct {
 	Reason membership.Reason
 	Status int
-	Now    bool // a second signal: nothing is waited for
+	Now    bool  // a second signal: nothing is waited for
+	Err    error // what it cannot do here
 }
 
 // Result is how the agent ended.

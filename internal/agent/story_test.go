@@ -17,7 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into the stories; 
 //
 //	do   what it does: a request, a word to its workers, to its peers
 //	say  what its user reads
-//	am   the state that it is in, in the words of PROTOCOL.md, section 5
+//	am   the state that it is in, in the words of docs/PROTOCOL.md, section 5
 //
 // The lines before "----" are told in teller_test.go.
 func TestStories(t *testing.T) {

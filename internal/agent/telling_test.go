@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// state is where a is, in the words of PROTOCOL.md, section 5.
+// state is where a is, in the words of docs/PROTOCOL.md, section 5.
 func (w *teller) state() string {
 	m := w.m
 	_, member := m.member()

@@ -204,7 +204,7 @@ func planRow(st rendezvous.Status) string {
 		}
 	}
 	if st.Plan.LR > 0 {
-		parts = append(parts, "rate "+strconv.FormatFloat(st.Plan.LR, 'g', -1, 64))
+		parts = append(parts, "rate "+strconv.FormatFloat(st.Plan.LR, 'g', 6, 64))
 	}
 	return strings.Join(append(parts, string(st.Plan.Policy)), ", ")
 }

@@ -1,7 +1,7 @@
 // Package keys is the etcd schema of a job: the name of every key, the
 // envelope of every record, and the guards that requests compare.
 //
-// It holds no logic and no client. Whoever owns a key (PROTOCOL.md, section 1,
+// It holds no logic and no client. Whoever owns a key (docs/PROTOCOL.md, section 1,
 // "written by") builds the requests on it out of these pieces.
 package keys
 

@@ -67,7 +67,7 @@ func (d *disk) hostID() (string, error) {
 func (d *disk) Lock(node string) (func(), error) {
 	dir := d.jobDir(node)
 	for {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // there, and gone before it was looked at
 			return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
 		}
 		unlock, err := lockDir(dir)

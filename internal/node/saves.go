@@ -35,6 +35,7 @@ type saves struct {
 	lines  map[keys.Generation]*capturing
 	resume *checkpoint.Manifest // what the newest Prepare put back
 	spread context.CancelFunc
+	alone  bool // the newest commit has no second copy, and the user was told so
 }
 
 // capturing is the captures of one generation.
@@ -110,8 +111,11 @@ func (s *saves) report(e checkpoint.Event) {
 		s.w.doing.nothing()
 		s.mu.Lock()
 		s.head = e.Head
+		alone := e.Head.Copies < 2 && s.keeper.Replicas > 1
+		first := alone && !s.alone
+		s.alone = alone
 		s.mu.Unlock()
-		if e.Head.Copies < 2 && s.keeper.Replicas > 1 {
+		if first {
 			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, atStep(e.Head.Step)))
 		}
 	case checkpoint.Refused:

@@ -91,7 +91,11 @@ func (w *workers) Sweep(ctx context.Context) error {
 }
 
 func (w *workers) Ports(n int) ([]int, error) {
-	return launch.Ports(n, w.o.PortsLo, w.o.PortsHi, w.o.Host)
+	ports, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, w.o.Host)
+	if errors.Is(err, launch.ErrPorts) && w.o.PortsHi > 0 {
+		return nil, refused{err, 125} // those that were given do not suffice: others cannot come free
+	}
+	return ports, err
 }
 
 // refused is a start that failed, with the exit status that it stands for.

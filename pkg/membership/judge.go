@@ -72,7 +72,7 @@ type Evidence struct {
 	Isolated bool                            // no peer at all answers: the judge may be the one who is cut off
 }
 
-// Limits are the times of the verdicts (PROTOCOL.md, section 4).
+// Limits are the times of the verdicts (docs/PROTOCOL.md, section 4).
 type Limits struct {
 	Window time.Duration // in which an absent node may register again
 	Fresh  time.Duration // for how long an answer counts
@@ -80,7 +80,7 @@ type Limits struct {
 	Cut    time.Duration // after which a member that is cut from the store alone is dropped
 }
 
-// DefaultLimits are those of PROTOCOL.md.
+// DefaultLimits are those of docs/PROTOCOL.md.
 func DefaultLimits(ttl, cut time.Duration) Limits {
 	return Limits{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, Cut: cut}
 }

@@ -106,7 +106,7 @@ func late(x *trial)     { x.ev.OnTime = time.Time{} }
 func isolated(x *trial) { x.ev.Isolated = true }
 func void(x *trial)     { x.ev.Void = judgeNow.Add(sec) }
 
-// TestJudge is the table of PROTOCOL.md, section 4, row by row.
+// TestJudge is the table of docs/PROTOCOL.md, section 4, row by row.
 func TestJudge(t *testing.T) {
 	tell := func(s *Seen, asked bool) string {
 		text := s.State.String()

@@ -229,6 +229,9 @@ func (p *planner) untold() []membership.Seen {
 	var out []membership.Seen
 	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
 		if m.State == membership.Gone && m.Reason != "left" && !slices.Contains(p.w.Told, m.Incarnation) {
+			if !p.m.Sign.IsZero() {
+				m.After = p.now.Sub(p.m.Sign)
+			}
 			out = append(out, m)
 		}
 	}

@@ -22,6 +22,7 @@ type Marks struct {
 	Failed time.Time // its failure was recorded
 	Call   time.Time // the last call began: enough nodes, fewer than wished, restarted by nobody
 	Doubt  time.Time // a member was suspected, and some member has been ever since
+	Sign   time.Time // a member was not known to be alive, and some member has not been ever since
 	Moved  time.Time // the world record, or the number of nodes, changed last
 }
 
@@ -34,7 +35,7 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 		g, phase, rev = s.World.Generation, s.World.Phase, s.World.Rev
 	}
 	if g != m.generation {
-		*m = Marks{generation: g, nodes: m.nodes, Doubt: m.Doubt}
+		*m = Marks{generation: g, nodes: m.nodes, Doubt: m.Doubt, Sign: m.Sign}
 	}
 	if phase != m.phase {
 		switch {
@@ -52,6 +53,12 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 		m.rev, m.nodes, m.Moved = rev, len(s.Nodes), now
 	}
 	doubt := slices.ContainsFunc(v.Members, func(x membership.Seen) bool { return x.State == membership.Suspect })
+	switch all := !slices.ContainsFunc(v.Members, func(x membership.Seen) bool { return x.State != membership.Alive }); {
+	case all:
+		m.Sign = time.Time{}
+	case m.Sign.IsZero():
+		m.Sign = now
+	}
 	switch {
 	case !doubt:
 		m.Doubt = time.Time{}

@@ -70,7 +70,7 @@ type Times struct {
 	Slack   time.Duration // that a planned stop may take beyond the grace
 }
 
-// DefaultTimes are those of PROTOCOL.md.
+// DefaultTimes are those of docs/PROTOCOL.md.
 var DefaultTimes = Times{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Slack: 2 * time.Second}
 
 // Plan is the next step of a job. It is pure: same snapshot, same view, same marks, same step.

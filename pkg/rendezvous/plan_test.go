@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// Each row is a moment of a job and the one step that follows, phase by phase (PROTOCOL.md, section 6).
+// Each row is a moment of a job and the one step that follows, phase by phase (docs/PROTOCOL.md, section 6).
 func TestPlan(t *testing.T) {
 	const (
 		Forming, Running, Finishing = rendezvous.Forming, rendezvous.Running, rendezvous.Finishing

@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Requests makes the transactions of one job (PROTOCOL.md, section 2). Each is harmless when it
+// Requests makes the transactions of one job (docs/PROTOCOL.md, section 2). Each is harmless when it
 // is applied late, also after its sender crashed, froze or came back as somebody else. Each
 // returns keys.ErrMoved when a guard no longer holds: it was not applied and never will be.
 type Requests struct {

@@ -1,0 +1,168 @@
+package plants_test
+
+// Where plants grow.
+const (
+	agent      = "internal/agent"
+	checkpoint = "pkg/checkpoint"
+	etcd       = "internal/etcd"
+	etcdmem    = "internal/etcdmem"
+	keysPkg    = "internal/keys"
+	membership = "pkg/membership"
+	rendezvous = "pkg/rendezvous"
+	scaling    = "pkg/scaling"
+	workerPkg  = "internal/worker"
+
+	requests = rendezvous + "/requests.go"
+	registry = membership + "/requests.go"
+	plan     = rendezvous + "/plan.go"
+	change   = rendezvous + "/change.go"
+	ranks    = rendezvous + "/ranks.go"
+	ledger   = rendezvous + "/ledger.go"
+	judge    = membership + "/judge.go"
+)
+
+// plants begins with those that a change must not get past; [Cn] are the counterexamples of docs/PROTOCOL.md.
+var plants = []plant{
+	{"C2: a commit without the fence", checkpoint + "/record.go",
+		`guards := []keys.Guard{keys.FenceIs(r.Job, r.UID, h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+	for`, `guards := []keys.Guard{keys.Unchanged(r.Job.Head(), seen.Rev)}
+	for`, checkpoint, "TestCommit"},
+	{"C1: a commit between plan and propose is lost", requests,
+		`keys.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
+	{"C17: a suspicion counts though its watcher was not asked", judge,
+		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, membership, "TestJudge"},
+	{"C9: a late event brings an old world back", agent + "/fold.go",
+		`w.Generation < m.world.Generation || `, ``, agent, "TestStories"},
+
+	// Guards of requests.
+	{"create over a job that is there", requests, `If: []keys.Guard{keys.Absent(r.Job.Job())},`, ``, rendezvous, "TestGuards/memory"},
+	{"reopen of another end", requests, `			keys.Unchanged(r.Job.World(), seen.World.Rev),
+		},
+		Then: []keys.Write{
+			keys.Put(r.Job.Job(), keys.Encode(j)),`, `		},
+		Then: []keys.Write{
+			keys.Put(r.Job.Job(), keys.Encode(j)),`, rendezvous, "TestGuards/memory"},
+	{"remove of a job with nodes", requests, `keys.NoneBelow(r.Job.Nodes()), `, ``, rendezvous, "TestGuards/memory"},
+	{"two wishes at once", requests, `keys.Unchanged(r.Job.Wish(), seen.Wish.Rev), keys.Unchanged(r.Job.World(), worldRev)}`, `keys.Unchanged(r.Job.World(), worldRev)}`, rendezvous, "TestGuards/memory"},
+	{"two worlds of one generation", requests, `	guards := []keys.Guard{
+		keys.Unchanged(r.Job.World(), worldRev),`, `	guards := []keys.Guard{`, rendezvous, "TestGuards/memory"},
+	{"a proposer that is registered no more", requests, `would be lost
+		keys.Unchanged(r.Job.Node(me.Node), me.Rev),`, `would be lost`, rendezvous, "TestGuards/memory"},
+	{"C5: evict whoever has the name", requests, `guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+		writes`, `writes`, rendezvous, "TestGuards/memory"},
+	{"C4: drop the absent without a look", requests, `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
+	{"C15: propose over the last exit", requests, `guards = append(guards, keys.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
+	{"C15: stop over the last exit", requests, `if e.Phase == Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
+	{"two turns of one world", requests, `If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, guards...),`, `If:   guards,`, rendezvous, "TestGuards/memory"},
+	{"two keepers both believe that they did it", requests, `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
+	{"ready for a generation that is over", requests, `[]keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]keys.Guard{keys.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
+	{"C16: a victim of the stop is a failure", requests, `keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))`, `keys.Absent(r.Job.Failure(w.Generation))`, rendezvous, "TestGuards/memory"},
+	{"the last failure is the cause", requests, `keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))`, `keys.Unchanged(r.Job.World(), w.Rev)`, rendezvous, "TestGuards/memory"},
+	{"C3: register again beside the next generation", registry, `keys.Absent(r.Job.Node(n.Node)), keys.Unchanged(r.Job.World(), worldRev)`, `keys.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},
+	{"join over a node that is there", registry, `keys.Unchanged(r.Job.Job(), jobRev), keys.Absent(r.Job.Node(n.Node))`, `keys.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
+	{"leave takes the next life along", registry, `If: []keys.Guard{keys.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
+	{"take over from whoever has the name", registry, `If:   []keys.Guard{keys.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},
+	{"C19: a commit over a newer one", checkpoint + "/record.go", `keys.FenceIs(r.Job, r.UID, h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+	for`, `keys.FenceIs(r.Job, r.UID, h.Generation)}
+	for`, checkpoint, "TestCommit"},
+	{"a holder that is gone counts", checkpoint + "/record.go", `if n.Node != self {
+			guards`, `if false {
+			guards`, checkpoint, "TestCommit"},
+	{"an exit of the same revision passes", keysPkg + "/store.go", `Rev: rev + 1}`, `Rev: rev + 2}`, rendezvous, "TestGuards/memory"},
+	{"an unknown result is taken for a refusal", keysPkg + "/request.go", `bytes.Equal(res.Else.Value, proof.Value)`, `false`, rendezvous, "TestUnknownResults"},
+	{"an unknown result is taken for done", keysPkg + "/request.go", `		case Refused(err):
+			return 0, err`, `		case err != nil:
+			return 0, nil`, rendezvous, "TestUnknownResults"},
+	{"members beyond the first part are lost", rendezvous + "/snapshot.go", `w.Members = append(w.Members, part...)`, `w.Members = part`, rendezvous, "TestWorldsOfManyNodes"},
+	{"all members are in every phase", requests, `if w.Chunks > 0 {
+		w.Members = nil`, `if false {
+		w.Members = nil`, rendezvous, "TestWorldsOfManyNodes"},
+	{"a proposal forgets who left last", requests, `keys.DeleteRange(r.Job.AllExits(), keys.Before(r.Job.AllExits(), w.Generation-1)),`, `keys.DeleteRange(r.Job.AllExits(), keys.Before(r.Job.AllExits(), w.Generation)),`, rendezvous, "TestProposeCleansUp"},
+
+	// Who is alive.
+	{"who answers is gone", judge, `case answered && a.Kind == Same && present:`, `case false:`, membership, "TestJudge"},
+	{"one witness of silence is enough", judge, `len(silentBy) >= 2`, `len(silentBy) >= 1`, membership, "TestJudge"},
+	{"the isolated one drops everybody", judge, `case len(silentBy) >= 2 && !ev.Isolated:`, `case len(silentBy) >= 2:`, membership, "TestJudge"},
+	{"an expired lease is a death", judge, `onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, membership, "TestJudge"},
+	{"silence counts while the store was away", judge, `if !quiet || void {`, `if !quiet {`, membership, "TestJudge"},
+	{"C7: another life keeps the old one alive", judge, `if present && !s.Mine {`, `if false {`, membership, "TestJudge"},
+	{"who left comes back with a late registration", judge, `if x.Node == m.Node && x.Incarnation == m.Incarnation {`, `if x.Node == m.Node && x.Incarnation == m.Incarnation && !present {`, membership, "TestJudge"},
+	{"a suspicion of a dead watcher counts", judge, `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, membership, "TestJudge"},
+	{"an old answer counts", judge, `return ok && now.Sub(a.At) < l.Fresh`, `return ok`, membership, "TestJudge"},
+	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
+
+	// The plan.
+	{"C11: the barrier does not wait for leavers", plan, `for _, l := range p.w.Leavers {
+		r, ok`, `for _, l := range p.w.Leavers[:0] {
+		r, ok`, rendezvous, "TestPlan"},
+	{"C11: leavers of leavers are forgotten", change, `append(slices.Clone(old), oldLeavers...)`, `append(slices.Clone(old), oldLeavers[:0]...)`, rendezvous, "TestPlan"},
+	{"the barrier takes the word of another life", plan, `if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := p.s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
+	{"C14: done by the word of another life", plan, `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
+	{"who was stopped with 0 is through", rendezvous + "/rendezvous.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
+	{"C18: who saved and left ends the save", plan, `seen.State != membership.Gone || seen.Reason == "left" {`, `seen.State != membership.Gone {`, rendezvous, "TestPlan"},
+	{"C7: the same world again", change, `slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&`, `false &&`, rendezvous, "TestStepsEnd"},
+	{"gone as a cause, alive in the plan", ranks, `(seen.State == membership.Gone ||`, `(false ||`, rendezvous, "TestWorldsAreSound"},
+	{"a failure goes before a stop", plan, `case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`, rendezvous, "TestPlan"},
+	{"finishing restarts what a loss took", plan, `		if seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended {
+			continue
+		}
+		through = false`, `		if seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended {
+			return p.change(NodeLost, p.whoWasLost(p.lost()), false)
+		}
+		through = false`, rendezvous, "TestPlan"},
+	{"rank 0 goes to whoever", ranks, `	first(ranks, pool, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
+	{"ranks by name, whoever had them", ranks, `if i := find(o.Same); i >= 0 {
+				take(i, rank)`, `if i := find(o.Same); i >= 0 {
+				take(0, rank)`, rendezvous, "TestLeastMovement"},
+	{"a generation below what a node has seen", change, `w.Generation = max(w.Generation, x.Seen)`, `_ = x`, rendezvous, "TestPlan"},
+	{"the last call is never over", plan, `return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
+	{"the last call begins anew with everybody", rendezvous + "/marks.go", `case m.Call.IsZero():`, `default:`, rendezvous, "TestMarks"},
+	{"victims spend the budget", ledger, `s.Collateral = lost > 0`, `s.Collateral = false`, rendezvous, "TestLedger"},
+	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
+	{"the budget is never full again", ledger, `l.Used = 0
+	}`, `}`, rendezvous, "TestLedger"},
+	{"no end without progress", ledger, `if l.Idle >= maxIdle {`, `if false {`, rendezvous, "TestLedger"},
+	{"the back-off is always the same", ledger, `time.Second<<min(used-2, 10)`, `time.Second`, rendezvous, "TestBackoff"},
+	{"one restart more than was said", ledger, `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
+
+	// The agent.
+	{"a start on an old read", agent + "/member.go", `if now.Sub(m.asOf) > fresh {`, `if false {`, agent, "TestStories"},
+	{"ready beside older workers", agent + "/member.go", `m.ready >= w.Generation || !m.idle() ||`, `m.ready >= w.Generation ||`, agent, "TestStories"},
+	{"buffered events after a gap are believed", agent + "/fold.go", `if m.stale && !e.Asked {`, `if false {`, agent, "TestStories"},
+	{"a lost lease stops the workers", agent + "/fold.go", `	case errors.Is(e.Err, keys.ErrLeaseLost):
+		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, keys.ErrLeaseLost):
+		m.in = false`, agent, "TestStories"},
+	{"the store is away: enough to be dropped", agent + "/fold.go", `	default:
+		m.evidence.OnTime = time.Time{}
+		m.unreachable(now)`, `	default:
+		m.in = false`, agent, "TestStories"},
+	{"C12: finishing before everybody has started", agent + "/member.go", `m.ready != w.Generation || w.Generation <= m.floor ||
+		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {`, `m.ready != w.Generation || w.Generation <= m.floor ||
+		w.Phase != rendezvous.Running {`, agent, "TestStories"},
+	{"a member just goes", agent + "/leave.go", `case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`, agent, "TestStories"},
+	{"a leaver goes before the barrier", agent + "/leave.go", `if m.ready < m.world.Generation {
+			return
+		}`, ``, agent, "TestStories"},
+	{"a planned stop does not let the workers save", agent + "/member.go", `return asked, w.Hold.Reason`, `return ended, ""`, agent, "TestStories"},
+
+	// The store, the disk, the processes.
+	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
+	{"a watch that ended is not listed again", rendezvous + "/follow.go", `		if c.Err != nil {
+			return
+		}
+		if moved`, `		if moved`, rendezvous, "TestFollowMissesNothing"},
+	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
+	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, `if err != nil {
+		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, etcd, "TestLeaseOverAPausedMember"},
+	{"the directory is not synced", checkpoint + "/disk.go", `return d.syncDir(dir)
+}`, `return nil
+}`, checkpoint, "TestEveryFault"},
+	{"chunks are not synced", checkpoint + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, checkpoint, "TestEveryFault"},
+	{"a failed sync is tried again", checkpoint + "/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, checkpoint, "TestSyncFailureIsFinal"},
+	{"an older generation may still store", checkpoint + "/receive.go", `OLDER`, ``, checkpoint, "TestOlderGenerationsAreRefused"},
+	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
+	{"the rate is multiplied onto the last", scaling + "/scaling.go", `return ratio
+	}`, `return 1
+	}`, scaling, "TestFor"},
+}

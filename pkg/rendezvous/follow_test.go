@@ -1,0 +1,253 @@
+package rendezvous_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// reader is who follows a job, and what it was told.
+type reader struct {
+	t    *testing.T
+	w    *town // writes, past every fault
+	c    *etcdmem.Cluster
+	cl   *etcdmem.Client // through which it is followed
+	seen <-chan rendezvous.Seen
+	last rendezvous.Seen
+	end  context.CancelFunc
+}
+
+// between makes something happen before a watch is opened.
+type between struct {
+	keys.Store
+	list func()
+}
+
+func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan keys.Change {
+	b.list()
+	return b.Store.Watch(ctx, key, end, from)
+}
+
+func follow(t *testing.T, scope rendezvous.Scope, listed func(w *town)) *reader {
+	c := etcdmem.New()
+	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newTown(t, c.Client("writer"), "x").create(2).join("a", "b").run("a", "b")}
+	var s keys.Store = r.cl
+	if listed != nil {
+		s = between{r.cl, func() { listed(r.w) }}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.end = cancel
+	r.seen = rendezvous.Follow(ctx, s, "x", "b", scope)
+	return r
+}
+
+// until reads what is told until it is what the store shows, and says how long that took.
+func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Seen) bool) time.Duration {
+	r.t.Helper()
+	begun := time.Now()
+	late := time.After(limit)
+	for {
+		select {
+		case s, open := <-r.seen:
+			if !open {
+				r.t.Fatalf("%s: nothing is told any more", what)
+			}
+			if s.Err == nil && s.Cluster == r.last.Cluster && s.Rev < r.last.Rev {
+				r.t.Fatalf("%s: revision %d after %d", what, s.Rev, r.last.Rev)
+			}
+			if s.Err == nil {
+				r.last = s
+			}
+			if ok(s) {
+				return time.Since(begun)
+			}
+		case <-late:
+			r.t.Fatalf("%s: not told in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev, r.c.Rev(), r.last.Err)
+		}
+	}
+}
+
+func nodesAre(names ...string) func(rendezvous.Seen) bool {
+	return func(s rendezvous.Seen) bool {
+		var have []string
+		for _, n := range s.Nodes {
+			have = append(have, n.Node)
+		}
+		return s.Err == nil && fmt.Sprint(have) == fmt.Sprint(names)
+	}
+}
+
+func TestFollowMissesNothing(t *testing.T) {
+	in := func(name string, f func(t *testing.T)) { t.Run(name, func(t *testing.T) { synctest.Test(t, f) }) }
+	at := func(t *testing.T, took, want time.Duration) {
+		t.Helper()
+		if took > want {
+			t.Errorf("it took %s, and it was there to be seen", took)
+		}
+	}
+	in("a-change-is-told-at-once", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("a", "b"))
+		if r.last.Begun.IsZero() || !r.last.Whole {
+			t.Errorf("a list says when it was begun: %v, and is whole", r.last.Begun)
+		}
+		time.Sleep(time.Second)
+		r.w.join("c")
+		at(t, r.until("c", time.Minute, nodesAre("a", "b", "c")), 0)
+		if !r.last.Begun.IsZero() {
+			t.Error("what a watch told is no read of now")
+		}
+		r.w.expire("a")
+		at(t, r.until("a is gone", time.Minute, nodesAre("b", "c")), 0)
+	})
+	in("between-list-and-watch", func(t *testing.T) {
+		first := true
+		r := follow(t, rendezvous.All, func(w *town) {
+			if first {
+				first = false
+				w.join("c")
+			}
+		})
+		defer r.end()
+		at(t, r.until("c", time.Minute, nodesAre("a", "b", "c")), 0)
+	})
+	in("compacted", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("a", "b"))
+		synctest.Wait()
+		r.cl.Deaf(true)
+		r.w.expire("b")
+		r.w.join("c")
+		r.c.Compact(r.c.Rev())
+		r.cl.Deaf(false)
+		at(t, r.until("b is gone, c is there", time.Minute, nodesAre("a", "c")), time.Second)
+	})
+	in("deaf", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("a", "b"))
+		r.cl.Deaf(true)
+		r.w.join("c")
+		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
+	})
+	in("away", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("a", "b"))
+		r.c.Down()
+		r.until("an error", time.Minute, func(s rendezvous.Seen) bool { return s.Err != nil })
+		r.c.Up()
+		r.w.join("c")
+		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
+	})
+	in("another-cluster", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("a", "b"))
+		r.c.Wipe()
+		at(t, r.until("no job", time.Hour, func(s rendezvous.Seen) bool { return s.Err == nil && s.Job == nil }), 31*time.Second)
+	})
+	in("slow-reader", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		time.Sleep(time.Second)
+		for i := range 100 {
+			r.w.put(r.w.Job.Progress(), keys.Encode(rendezvous.Progress{Step: new(int64(i))}))
+			synctest.Wait()
+		}
+		told := 0
+		r.until("the last of a hundred", time.Minute, func(s rendezvous.Seen) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
+		if told > 2 {
+			t.Errorf("it was told %d times: the latest wins", told)
+		}
+		if r.last.Begun.IsZero() {
+			t.Error("the read that was replaced before it was taken is part of what replaced it")
+		}
+	})
+	in("own", func(t *testing.T) {
+		r := follow(t, rendezvous.Own, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("b"))
+		if r.last.Whole || r.last.World == nil || r.last.World.Generation != 1 {
+			t.Errorf("%+v", r.last.Snapshot)
+		}
+		r.w.join("c")
+		r.w.hold()
+		at(t, r.until("the world waits", time.Minute, func(s rendezvous.Seen) bool { return s.World.Phase == rendezvous.Waiting }), 0)
+		r.w.expire("b")
+		at(t, r.until("it lost its registration", time.Minute, nodesAre()), 0)
+	})
+	in("ends", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		r.end()
+		for range r.seen {
+		}
+	})
+}
+
+// Whatever happens on the way, half a minute after it is over the reader has been told what the store shows.
+func TestFollowOverFaults(t *testing.T) {
+	for seed := range uint64(50) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 3))
+				r := follow(t, rendezvous.Scope(rng.IntN(2)), nil)
+				defer r.end()
+				for range 40 {
+					switch rng.IntN(9) {
+					case 0:
+						r.cl.Deaf(rng.IntN(2) == 0)
+					case 1:
+						r.cl.Cut(rng.IntN(2) == 0)
+					case 2:
+						r.c.Compact(r.c.Rev() - rng.Int64N(5))
+					case 3:
+						r.c.Down()
+						r.c.Up()
+					case 4:
+						r.cl.Fates(etcdmem.Random(rng, 0.3, 0.3, 2*time.Second))
+					case 5:
+						time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
+					default:
+						node := string(rune('a' + rng.IntN(4)))
+						n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1}
+						write := keys.Put("/elastic/v1/x/nodes/"+node, keys.Encode(n))
+						if rng.IntN(3) == 0 {
+							write = keys.Delete(write.Key)
+						}
+						if _, err := r.w.Store.Txn(t.Context(), keys.Txn{Then: []keys.Write{write}}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				r.cl.Deaf(false)
+				r.cl.Cut(false)
+				r.cl.Fates(nil)
+				want := r.w.see()
+				r.until("all that there is", 40*time.Second, func(s rendezvous.Seen) bool {
+					if s.Err != nil {
+						return false
+					}
+					nodes := want.Nodes
+					if !s.Whole {
+						nodes = nil
+						if n := want.Node("b"); n != nil {
+							nodes = append(nodes, *n)
+						}
+					}
+					return fmt.Sprint(s.Nodes) == fmt.Sprint(nodes) && s.World.Rev == want.World.Rev
+				})
+			})
+		})
+	}
+}
