@@ -30,7 +30,8 @@ vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) ./...
 
 unit: ## every package, with the race detector
-	$(GO) test $(RACE) -timeout 15m $(PACKAGES)
+	./spec/fetch.sh
+	$(GO) test $(RACE) -p 1 -timeout 20m $(PACKAGES)
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) test -count=1 -timeout 25m ./integration/...

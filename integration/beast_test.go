@@ -54,6 +54,13 @@ func (b *beast) started(g keys.Generation) bool {
 	return b.newest == g
 }
 
+// times is how often it started workers.
+func (b *beast) times() int {
+	b.h.mu.Lock()
+	defer b.h.mu.Unlock()
+	return b.starts
+}
+
 // severed is the store of an agent for as long as that lives.
 type severed struct {
 	keys.Store

@@ -83,6 +83,9 @@ func TestEnvironment(t *testing.T) {
 		"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
 		"CUDA_VISIBLE_DEVICES": "3", "MINE": "a b\nc",
 	})
+	if seen["PADDLE_TRAINER_ID"] == "5" || strings.Contains(seen["PADDLE_TRAINER_ENDPOINTS"], "elsewhere") {
+		t.Errorf("inherited: PADDLE_TRAINER_ID=%s, PADDLE_TRAINER_ENDPOINTS=%s", seen["PADDLE_TRAINER_ID"], seen["PADDLE_TRAINER_ENDPOINTS"])
+	}
 	other := p.environ(2, "a", 0)
 	for _, same := range []string{"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "ELASTIC_LR", "TORCHELASTIC_RESTART_COUNT"} {
 		if seen[same] != other[same] {

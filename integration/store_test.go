@@ -92,12 +92,14 @@ func (p *place) daemons(n int) []*daemon {
 	return all
 }
 
-// undisturbed runs two nodes, has fault happen, and holds that neither a
+// undisturbed runs two nodes at a server of that kind, has fault happen, and holds that neither a
 // worker nor the generation noticed.
-func (p *place) undisturbed(fault func(agents []*proc)) {
+func (p *place) undisturbed(kind string, fault func(agents []*proc)) {
 	p.t.Helper()
 	agents := []*proc{p.run("--np=2", "--job-id=x", "--node=a", "sh", "-c", sit), p.run("--np=2", "--job-id=x", "--node=b", "sh", "-c", sit)}
-	p.running("x", 1, 2)
+	if st := p.running("x", 1, 2); st.Server.Kind != kind || !st.Server.Reachable || len(st.Server.Endpoints) == 0 {
+		p.t.Errorf("the server is %+v, want one of kind %s", st.Server, kind)
+	}
 	workers := []int{pidIn(p.t, p.path("worker.a")), pidIn(p.t, p.path("worker.b"))}
 	same := func() error {
 		for i, pid := range workers {
@@ -144,7 +146,7 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 				d.start()
 				p.at = client
 			}
-			p.undisturbed(func(agents []*proc) {
+			p.undisturbed(name, func(agents []*proc) {
 				// Frozen for longer than a lease: it wakes up and revokes them all.
 				d.signal(syscall.SIGSTOP)
 				for _, a := range agents {
@@ -183,7 +185,7 @@ func TestLeaderOfThreePaused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	all := p.daemons(3)
-	p.undisturbed(func([]*proc) {
+	p.undisturbed("elasticd", func([]*proc) {
 		leader := all[p.leads(all)]
 		leader.signal(syscall.SIGSTOP)
 		time.Sleep(10 * time.Second)
@@ -226,7 +228,7 @@ func (p *place) leads(all []*daemon) (at int) {
 func TestLocalServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.undisturbed(func([]*proc) {
+	p.undisturbed("local", func([]*proc) {
 		was := p.localServer()
 		was.signal(syscall.SIGKILL)
 		until(t, "another local server", func() error {

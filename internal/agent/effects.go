@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -28,6 +29,9 @@ func (l *loop) do(ctx context.Context, a Action) {
 	case Take:
 		l.effect(ctx, func(ctx context.Context) Event {
 			w, err := l.take(ctx, a)
+			if _, ran := a.Step.(rendezvous.Run); ran && err == nil {
+				l.trim(ctx)
+			}
 			return Stepped{w, err}
 		})
 	case GetReady:
@@ -66,6 +70,15 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.Say(a.Line)
 	case Wake:
 		l.wake.Reset(max(0, time.Until(a.At)))
+	}
+}
+
+// trim keeps the events of the job bounded; once a generation is often enough. What it fails to remove
+// is removed after the next one.
+func (l *loop) trim(ctx context.Context) {
+	prefix := l.Job.Name.Events()
+	if r, err := l.Store.Get(ctx, prefix, keys.End(prefix)); err == nil {
+		_ = history.Trim(ctx, l.Store, l.Job.Name, r.Entries)
 	}
 }
 

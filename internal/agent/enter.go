@@ -232,6 +232,7 @@ func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.In
 			if !l.NodeGiven {
 				continue
 			}
+			l.door.opened = true
 			l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
 				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})

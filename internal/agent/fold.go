@@ -39,7 +39,9 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 			m.leave = &Leaving{Reason: membership.Terminated, Status: unable.ExitCode(), Err: e.Err}
 		}
 		if e.Err == nil {
-			m.ready, m.ports, m.resume = max(m.ready, e.Generation), e.Ports, e.Resume
+			if e.Generation >= m.ready { // an older one that was overtaken says nothing of this one
+				m.ready, m.ports, m.resume = e.Generation, e.Ports, e.Resume
+			}
 			m.floor = max(m.floor, e.Generation-1) // never again one that it reported beyond
 		}
 	case Started:
@@ -117,6 +119,7 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 		s.World != nil && s.World.UID != m.job.UID || s.World == nil && m.world != nil
 	if m.foreign {
 		m.unreachable(now) // it answers, but not for this job
+		m.again["read"] = now.Add(time.Second)
 		return
 	}
 	m.reached(now)
@@ -243,7 +246,11 @@ func (m *Machine) started(e Started) {
 		return
 	}
 	if e.Err != nil {
-		c.dead, c.closed = true, true
+		c.dead = true
+		for i := range c.codes {
+			code := e.Code
+			c.codes[i] = &code
+		}
 		c.failed = &WorkerExit{Code: e.Code, Message: e.Err.Error()}
 		return
 	}

@@ -23,7 +23,7 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 		return
 	}
 	if !m.in {
-		if m.crew == nil && m.busy["enter"] == 0 {
+		if m.crew == nil && (m.busy["enter"] == 0 || m.leave.Now || m.job == nil) {
 			m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
 			m.finish(now, a)
 		}

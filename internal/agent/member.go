@@ -172,7 +172,7 @@ func (m *Machine) barrier(now time.Time, a *actions) {
 func (m *Machine) start(now time.Time, a *actions) {
 	w := m.world
 	rank, member := m.member()
-	if !member || m.crew != nil || m.leave != nil || m.ready != w.Generation || w.Generation <= m.floor ||
+	if !member || m.crew != nil || m.leave != nil || !m.lapsed.IsZero() || m.ready != w.Generation || w.Generation <= m.floor ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
 		return
 	}

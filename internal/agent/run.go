@@ -49,8 +49,8 @@ func newLoop(c Config, d Deps) *loop {
 
 func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 	ctx, cancel := context.WithCancel(ctx)
+	defer l.door.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
-	defer l.door.close()
 	defer cancel()
 	tick := time.NewTicker(Tick)
 	defer tick.Stop()

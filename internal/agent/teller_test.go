@@ -38,23 +38,22 @@ import (
 //	after D                          time passes, with a tick every quarter of a second
 //	stands still D                   a does not run; then it goes on
 type teller struct {
-	m      *Machine
-	now    time.Time
-	lives  map[string]int
-	s      rendezvous.Snapshot
-	job    rendezvous.Job
-	rev    int64
-	gone   bool // it has quit
-	moved  bool // a has not been told of the store yet
-	kept   map[string]rendezvous.Snapshot
-	wait   map[string]Action // by slot
-	read   time.Time         // when Read was asked
-	said   strings.Builder
-	ticked time.Time
+	m     *Machine
+	now   time.Time
+	lives map[string]int
+	s     rendezvous.Snapshot
+	job   rendezvous.Job
+	rev   int64
+	gone  bool // it has quit
+	moved bool // a has not been told of the store yet
+	kept  map[string]rendezvous.Snapshot
+	wait  map[string]Action // by slot
+	read  time.Time         // when Read was asked
+	said  strings.Builder
 }
 
 func newTeller() *teller {
-	w := &teller{now: begin, ticked: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]Action{}, rev: 1}
+	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]Action{}, rev: 1}
 	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{}}
 	return w
 }

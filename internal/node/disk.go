@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent"
@@ -20,6 +21,8 @@ type disk struct {
 	dir  string
 	job  keys.Job
 	host string
+
+	mu sync.Mutex // one SetSeen at a time: an older one must not end last
 }
 
 func newDisk(dir string, job keys.Job) (*disk, error) {
@@ -125,6 +128,8 @@ func (d *disk) Seen(node string) (keys.Generation, error) {
 
 // SetSeen raises it, durably. It never falls.
 func (d *disk) SetSeen(node string, g keys.Generation) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	old, err := d.Seen(node)
 	if err != nil || g <= old {
 		return err

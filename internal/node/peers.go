@@ -37,6 +37,9 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hello.Job, p.hello.UID = job, uid
+	if p.client != nil {
+		return
+	}
 	self := peer.Self{Hello: p.self, Holds: p.holds, Heard: p.heard}
 	client, err := peer.Dial(secret, self)
 	if err != nil {

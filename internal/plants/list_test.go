@@ -5,7 +5,6 @@ const (
 	agent      = "internal/agent"
 	checkpoint = "pkg/checkpoint"
 	etcd       = "internal/etcd"
-	etcdmem    = "internal/etcdmem"
 	keysPkg    = "internal/keys"
 	membership = "pkg/membership"
 	rendezvous = "pkg/rendezvous"
@@ -147,20 +146,19 @@ var plants = []plant{
 
 	// The store, the disk, the processes.
 	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
-	{"a watch that ended is not listed again", rendezvous + "/follow.go", `		if c.Err != nil {
-			return
-		}
-		if moved`, `		if moved`, rendezvous, "TestFollowMissesNothing"},
 	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, `if err != nil {
-		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, etcd, "TestLeaseOverAPausedMember"},
+		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, etcd, "TestPausedMember"},
 	{"the directory is not synced", checkpoint + "/disk.go", `return d.syncDir(dir)
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},
 	{"chunks are not synced", checkpoint + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, checkpoint, "TestEveryFault"},
 	{"a failed sync is tried again", checkpoint + "/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, checkpoint, "TestSyncFailureIsFinal"},
-	{"an older generation may still store", checkpoint + "/receive.go", `OLDER`, ``, checkpoint, "TestOlderGenerationsAreRefused"},
+	{"a generation that was fenced meanwhile may still store", checkpoint + "/store.go", `	if g < s.seen {
+		return fmt.Errorf("generation %d, %d was seen: %w", g, s.seen, ErrFenced)
+	}
+	if !s.whole(m) {`, `	if !s.whole(m) {`, checkpoint, "TestFencedWhilePutting"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
 	{"the rate is multiplied onto the last", scaling + "/scaling.go", `return ratio
 	}`, `return 1

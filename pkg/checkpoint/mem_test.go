@@ -334,6 +334,9 @@ func (f *memFile) ReadAt(p []byte, at int64) (int, error) {
 		return 0, err
 	}
 	defer unlock()
+	if at < 0 {
+		return 0, &fs.PathError{Op: "readat", Path: f.name, Err: errors.New("negative offset")}
+	}
 	if at >= int64(len(f.n.data)) {
 		return 0, io.EOF
 	}

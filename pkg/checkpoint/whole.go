@@ -50,6 +50,7 @@ func check(t tree, f source) (wholeness, error) {
 }
 
 func checkZip(in io.ReaderAt, size int64) (wholeness, error) {
+	in = io.NewSectionReader(in, 0, size) // an offset outside of it is damage, not an error of the disk
 	z, err := zip.NewReader(in, size)
 	if err != nil {
 		return verdict(err)

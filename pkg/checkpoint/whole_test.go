@@ -94,6 +94,10 @@ func TestCheckDamage(t *testing.T) {
 	if got := checkBytes(t, "model.pdparams", p); got != torn {
 		t.Errorf("pickle that ends in zeros: %v", got)
 	}
+	outside := "PK\x03\x04PK\x01\x02000000000000000000000000\x01\x00\x00\x00\x00\x0000000000 \x00\x00\x000PK\x05\x06000000\x01\x00/\x00\x00\x000000\x00\x00"
+	if got := checkBytes(t, "model.pt", []byte(outside)); got != torn {
+		t.Errorf("zip that points before its own beginning: %v", got)
+	}
 	if got := checkBytes(t, "weights.raw", []byte("anything at all")); got != opaque {
 		t.Errorf("unknown format: %v", got)
 	}

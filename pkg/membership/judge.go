@@ -191,6 +191,10 @@ func judge(m Ref, byName map[string]Node, left []Left, suspects []Suspicion, ev 
 	case onTime:
 		// The store is the second witness: my renewals were on time all along, its were not.
 		return gone("lease-expired", "silent, lease expired", "etcd")
+	case absent && !ev.OnTime.IsZero() && now.Sub(absentSince) >= l.Window && now.Sub(ev.OnTime) >= l.Window:
+		// I faltered when its key went, and may be the one who is cut off; but the store has renewed mine
+		// for a whole window since, and never saw it.
+		return gone("lease-expired", "silent, lease expired", "etcd")
 	case len(silentBy) >= 2 && !ev.Isolated:
 		return gone("silent", "silent", silentBy...)
 	case absent && now.Sub(absentSince) >= l.Window && !ev.Isolated:

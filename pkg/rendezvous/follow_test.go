@@ -215,7 +215,7 @@ func TestFollowOverFaults(t *testing.T) {
 						r.c.Down()
 						r.c.Up()
 					case 4:
-						r.cl.Fates(etcdmem.Random(rng, 0.3, 0.3, 2*time.Second))
+						r.cl.Fates(etcdmem.Random(rand.New(rand.NewPCG(seed, rng.Uint64())), 0.3, 0.3, 2*time.Second))
 					case 5:
 						time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
 					default:

@@ -213,7 +213,8 @@ func TestPlan(t *testing.T) {
 			{"all agents died and came back", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), bornAgain("a"), bornAgain("b")), "propose 2 (node-lost): a' b'; without a b; lost a b"},
 		}},
 		{"quarantine", []planned{
-			{"a node that is in it is no spare", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 2)), "hold (nodes-missing); lost b"},
+			{"a node that is in it is no spare, as long as there are enough others", when(aJob(2).here("a", "b", "c", "d").world(Running, "a", "b"), crashed("b"), quarantine("c", 2)), "propose 2 (node-lost): a d; evicts b; lost b; quarantine c until 2"},
+			{"without it there would be no world: it gets another chance", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 2)), "propose 2 (node-lost): a c; evicts b; lost b; quarantine c until 2"},
 			{"it has passed", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), quarantine("c", 1)), "propose 2 (node-lost): a c; evicts b; lost b; quarantine c until 1"},
 			{"it is forgotten after a while", when(aJob(2).here("a", "b", "c").world(Running, "a", "b"), crashed("b"), generation(4), quarantine("c", 1)), "propose 5 (node-lost): a c; evicts b; lost b"},
 		}},

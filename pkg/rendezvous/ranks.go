@@ -19,9 +19,17 @@ func (s *Snapshot) target() int { return s.Wish.NP }
 // candidates are the nodes that a next World may have: registered in this attempt, not gone, not
 // asked to go, not in quarantine. In the order of their names.
 func candidates(s *Snapshot, v membership.View) []membership.Node {
+	c := fit(s, v, quarantined)
+	if len(c) < s.least() { // better one that was late before than no World: no generation could pass to free it
+		c = fit(s, v, func(*World, string) bool { return false })
+	}
+	return c
+}
+
+func fit(s *Snapshot, v membership.View, out func(*World, string) bool) []membership.Node {
 	var c []membership.Node
 	for _, n := range s.Nodes {
-		if n.Attempt != s.Job.Attempt || slices.Contains(s.Wish.Drain, n.Node) || quarantined(s.World, n.Node) {
+		if n.Attempt != s.Job.Attempt || slices.Contains(s.Wish.Drain, n.Node) || out(s.World, n.Node) {
 			continue
 		}
 		if seen := v.Find(n.Ref); seen != nil && (seen.State == membership.Gone ||

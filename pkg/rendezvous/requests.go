@@ -145,7 +145,7 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
 		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
 	}
-	room := keys.MaxOps - len(writes) - 2
+	room := keys.MaxOps - len(writes) - 3
 	for _, x := range seen.Suspects {
 		if room > 0 && index(w.Members, membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) < 0 {
 			writes = append(writes, keys.Delete(r.Job.Suspect(x.Node, x.By)))
