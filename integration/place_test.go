@@ -128,7 +128,6 @@ func tail(s string) string {
 // proc is a process that this test started.
 type proc struct {
 	cmd      *exec.Cmd
-	name     string
 	out, err string // files
 	done     chan struct{}
 }
@@ -183,8 +182,6 @@ func content(file string) string {
 	}
 	return string(b)
 }
-
-func (x *proc) pid() int { return x.cmd.Process.Pid }
 
 // kill sends a signal. An error says that the process has ended.
 func (x *proc) kill(s syscall.Signal) error { return x.cmd.Process.Signal(s) }

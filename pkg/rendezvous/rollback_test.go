@@ -56,9 +56,9 @@ func TestNobodyFallsBackWhileAHolderMayComeBack(t *testing.T) {
 }
 
 func TestNobodyFallsBackBeforeALateHolderWasAsked(t *testing.T) {
-	s, v := unreadable("a", "b")
+	s, _ := unreadable("a", "b")
 	s.Nodes[1].Rev = 12 // it came back after a had asked
-	v = membership.Judge(s.World.Members, s.Nodes, nil, nil, membership.Evidence{}, membership.Limits{}, time.Time{})
+	v := membership.Judge(s.World.Members, s.Nodes, nil, nil, membership.Evidence{}, membership.Limits{}, time.Time{})
 	if step, ok := plan(s, v).(Nothing); !ok {
 		t.Fatalf("got %+v", step)
 	}
