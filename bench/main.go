@@ -26,11 +26,8 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := work(); err != nil {
-			fmt.Fprintln(os.Stderr, "bench worker:", err)
-			os.Exit(1)
-		}
-		return
+		fmt.Fprintln(os.Stderr, "bench worker:", work())
+		os.Exit(1)
 	}
 	bin := flag.String("bin", "bin", "directory of elastic and elasticd")
 	trials := flag.Int("trials", 20, "trials of each scenario")
@@ -322,7 +319,7 @@ func joined(b *bed) (time.Duration, error) {
 	return last.Sub(at), err
 }
 
-// work is what the workers do: note their start, wait, and crash once when told to.
+// work is what the workers do: note their start, wait, and crash once when told to. It returns only with an error.
 func work() error {
 	dir := os.Getenv("BENCH_DIR")
 	f, err := os.OpenFile(filepath.Join(dir, "starts", os.Getenv("ELASTIC_NODE")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

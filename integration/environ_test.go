@@ -43,7 +43,7 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	// What is left of another launcher must not reach a worker, the rest must.
-	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1", "TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_RUN_ID=other",
+	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1", "TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
 		"PADDLE_TRAINER_ID=5", "PADDLE_TRAINER_ENDPOINTS=elsewhere:1", "CUDA_VISIBLE_DEVICES=3", "MINE=a b\nc")
 	args := []string{"--nproc-per-node=2", "--job-id=x", "sh", "-c", dump}
 	p.run(append([]string{"--np=1", "--batch-size=256", "--lr=0.1", "--node=a"}, args...)...)
@@ -83,6 +83,9 @@ func TestEnvironment(t *testing.T) {
 		"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
 		"CUDA_VISIBLE_DEVICES": "3", "MINE": "a b\nc",
 	})
+	if v, ok := seen["TORCHELASTIC_OF_OLD"]; ok {
+		t.Errorf("inherited: TORCHELASTIC_OF_OLD=%s", v)
+	}
 	if seen["PADDLE_TRAINER_ID"] == "5" || strings.Contains(seen["PADDLE_TRAINER_ENDPOINTS"], "elsewhere") {
 		t.Errorf("inherited: PADDLE_TRAINER_ID=%s, PADDLE_TRAINER_ENDPOINTS=%s", seen["PADDLE_TRAINER_ID"], seen["PADDLE_TRAINER_ENDPOINTS"])
 	}

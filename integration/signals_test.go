@@ -42,7 +42,7 @@ func TestSignals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			x := p.run("--job-id=x", "--node=a", "sh", "-c", c.program)
+			x := p.run("--job-id=x", "--node=a", "--grace=1h", "sh", "-c", c.program)
 			p.running("x", 1, 1)
 			worker := pidIn(t, p.path("worker.a"))
 			for i, s := range c.signals {

@@ -214,11 +214,11 @@ func (w *teller) during(from time.Time) {
 	old := w.said.String()
 	w.said.Reset()
 	w.tell(Ticked{})
-	new := w.said.String()
+	done := w.said.String()
 	w.said.Reset()
 	w.said.WriteString(old)
-	if new != "" {
-		fmt.Fprintf(&w.said, "after %s:\n%s", w.now.Sub(from), new)
+	for line := range strings.Lines(done) {
+		fmt.Fprintf(&w.said, "%s  (after %s)\n", strings.TrimRight(line, "\n"), w.now.Sub(from))
 	}
 }
 
