@@ -58,7 +58,7 @@ func soak(t testing.TB) int {
 	return n
 }
 
-// short is d in `make test`, and long where COUNT asks for more.
+// endure is d in `make test`, and long where COUNT asks for more.
 func endure(t testing.TB, d, long time.Duration) time.Duration {
 	if soak(t) > 1 {
 		return long

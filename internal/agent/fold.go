@@ -136,6 +136,9 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	if s.Rev > m.snap.Rev {
 		delete(m.again, "step")
 	}
+	if s.Whole {
+		m.nodes = len(s.Nodes)
+	}
 	if s.Whole || !m.snap.Whole {
 		m.snap = s
 	}

@@ -160,7 +160,7 @@ func (m *Machine) follow(now time.Time, a *actions) {
 		return
 	}
 	scope := rendezvous.All
-	n := len(m.snap.Nodes)
+	n := m.nodes
 	if m.world != nil {
 		n = max(n, m.world.Count)
 	}

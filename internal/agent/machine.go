@@ -46,6 +46,7 @@ type Machine struct {
 	hello    Hello
 
 	following *rendezvous.Scope
+	nodes     int       // registered, when everything was last looked at
 	peekAt    time.Time // when an ordinary node next looks at everything
 
 	step   string // what the keeper would do, and since when

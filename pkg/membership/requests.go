@@ -40,7 +40,6 @@ func (r Registry) Join(ctx context.Context, n Node, jobRev int64, g keys.Generat
 		If: []keys.Guard{keys.Unchanged(r.Job.Job(), jobRev), keys.Absent(r.Job.Node(n.Node))},
 		Then: []keys.Write{
 			keys.PutLeased(r.Job.Node(n.Node), keys.Encode(n), n.Lease),
-			keys.Delete(r.Job.Left(n.Node)),
 			history.Tell(r.Job, ev),
 		},
 	})

@@ -179,7 +179,9 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 		switch {
 		case seen == nil || len(step.Evicted)+len(step.Dropped) >= maxDropped:
 			w.Leavers = append(w.Leavers, o)
-		case (seen.State == membership.Gone || slices.Contains(p.evict, o.Node)) && seen.Mine:
+		case (seen.State == membership.Gone || slices.Contains(p.evict, o.Node) ||
+			seen.State == membership.Suspect && slices.Contains(p.w.Told, o.Incarnation)) && seen.Mine:
+			// Also who was told lost and does not answer: as a leaver it would hold the barrier up.
 			step.Evicted = append(step.Evicted, *seen)
 		case !seen.Mine:
 			step.Dropped = append(step.Dropped, *seen)
