@@ -38,6 +38,7 @@ integration: build ## the binaries, real processes and containers (needs docker 
 
 soak: ## the same, long: COUNT sets how long
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent -run TestSchedules
+	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 
 bench: build ## how fast a job recovers, 20 trials each; TRIALS=n
