@@ -22,7 +22,7 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.followScope(ctx, l.door.node, a.Scope)
 	case Read:
 		l.effect(ctx, func(ctx context.Context) Event {
-			return Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.door.node), Asked: true}
+			return Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.door.node, &l.roster), Asked: true}
 		})
 	case Register:
 		l.effect(ctx, func(ctx context.Context) Event { return l.register(ctx, a) })

@@ -32,6 +32,7 @@ type loop struct {
 
 	effects sync.WaitGroup
 	follow  context.CancelFunc
+	roster  rendezvous.Roster
 	renew   map[keys.Lease]context.CancelFunc
 	halts   map[keys.Generation]context.CancelFunc
 	door    door
@@ -163,7 +164,7 @@ func (l *loop) followScope(ctx context.Context, node string, scope rendezvous.Sc
 	}
 	ctx, l.follow = context.WithCancel(ctx)
 	l.effects.Go(func() {
-		for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, node, scope) {
+		for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, node, scope, &l.roster) {
 			l.send(ctx, Saw{Seen: s})
 		}
 	})

@@ -77,7 +77,7 @@ func (c *cast) play(ctx context.Context) {
 	var s rendezvous.Snapshot
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
-	seen := rendezvous.Follow(ctx, c.st, c.req.Job, "", rendezvous.All)
+	seen := rendezvous.Follow(ctx, c.st, c.req.Job, "", rendezvous.All, nil)
 	for {
 		select {
 		case next, ok := <-seen:

@@ -29,8 +29,8 @@ type Seen struct {
 // Follow tells of every change in scope until ctx ends, as snapshots; latest wins: a slow reader misses
 // states in between, never the last one. It lists, watches from there, and lists again on any
 // error and every 10 to 30 seconds, because a watch may go deaf without an error.
-func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope Scope) <-chan Seen {
-	f := follower{st: st, job: job, scope: scope, out: make(chan Seen, 1)}
+func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope Scope, known *Roster) <-chan Seen {
+	f := follower{known: known, st: st, job: job, scope: scope, out: make(chan Seen, 1)}
 	switch scope {
 	case All:
 		f.ranges = []span{{job.Prefix(), keys.End(job.Prefix())}}
@@ -42,8 +42,8 @@ func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope
 }
 
 // ReadOwn reads what scope Own follows.
-func ReadOwn(ctx context.Context, st keys.Store, job keys.Job, node string) Seen {
-	f := follower{st: st, job: job, scope: Own, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
+func ReadOwn(ctx context.Context, st keys.Store, job keys.Job, node string, known *Roster) Seen {
+	f := follower{known: known, st: st, job: job, scope: Own, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
 	begun := time.Now()
 	if err := f.list(ctx); err != nil {
 		return Seen{Err: err}
@@ -54,6 +54,7 @@ func ReadOwn(ctx context.Context, st keys.Store, job keys.Job, node string) Seen
 type span struct{ from, end string }
 
 type follower struct {
+	known  *Roster
 	st     keys.Store
 	job    keys.Job
 	scope  Scope
@@ -196,12 +197,12 @@ func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
 		s, err := Decode(f.job, r)
 		return Seen{Snapshot: s, Begun: begun, Err: err}
 	}
-	s, err := decodeOwn(ctx, f.st, f.job, r)
+	s, err := decodeOwn(ctx, f.st, f.job, r, f.known)
 	return Seen{Snapshot: s, Begun: begun, Err: err}
 }
 
 // decodeOwn makes a partial snapshot; the members of a large world are read from plan/.
-func decodeOwn(ctx context.Context, st keys.Store, job keys.Job, r keys.Read) (Snapshot, error) {
+func decodeOwn(ctx context.Context, st keys.Store, job keys.Job, r keys.Read, known *Roster) (Snapshot, error) {
 	partial := Snapshot{Rev: r.Rev, Cluster: r.Cluster}
 	for i := range r.Entries {
 		e := &r.Entries[i]
@@ -212,7 +213,7 @@ func decodeOwn(ctx context.Context, st keys.Store, job keys.Job, r keys.Read) (S
 		if err != nil {
 			return partial, err
 		}
-		if err := Members(ctx, st, job, w); err != nil {
+		if err := known.fill(ctx, st, job, w); err != nil {
 			return partial, err
 		}
 		partial.World = w

@@ -45,7 +45,7 @@ func follow(t *testing.T, scope rendezvous.Scope, listed func(w *town)) *reader 
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.end = cancel
-	r.seen = rendezvous.Follow(ctx, s, "x", "b", scope)
+	r.seen = rendezvous.Follow(ctx, s, "x", "b", scope, nil)
 	return r
 }
 

@@ -83,10 +83,10 @@ func TestWorldsOfManyNodes(t *testing.T) {
 				}
 			}
 			whole("who reads it", s.World)
-			whole("an ordinary member", rendezvous.ReadOwn(t.Context(), w.Store, w.Job, "n00007").World)
+			whole("an ordinary member", rendezvous.ReadOwn(t.Context(), w.Store, w.Job, "n00007", nil).World)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			follow := rendezvous.Follow(ctx, w.Store, w.Job, "n00007", rendezvous.Own)
+			follow := rendezvous.Follow(ctx, w.Store, w.Job, "n00007", rendezvous.Own, new(rendezvous.Roster))
 			whole("who follows", (<-follow).World)
 			before := w.entries()
 			for k, e := range before {
