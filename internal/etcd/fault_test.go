@@ -351,7 +351,7 @@ func TestWipedServer(t *testing.T) {
 func TestManyAgents(t *testing.T) {
 	server := etcdtest.Start(t)
 	s := open(t, etcd.Config{Endpoints: server.Endpoints()})
-	const agents = 40
+	const agents = 100
 	var wg sync.WaitGroup
 	for a := range agents {
 		wg.Go(func() {
