@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -164,8 +165,8 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 		events = append(events, p.Failure.event(old))
 	}
 	if h := p.NewHead; h != nil {
-		guards = append(guards, keys.Unchanged(r.Job.Checkpoint(uint64(p.Older.Number)), p.Older.Rev)) // its bytes are kept
-		writes = append(writes, keys.Put(r.Job.Head(), keys.Encode(*h)), keys.Put(r.Job.Checkpoint(uint64(h.Number)), keys.Encode(*h)))
+		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
+		guards, writes = append(guards, kept...), append(writes, head...)
 		events = append(events, history.Event{Kind: history.Bad, Generation: old,
 			Text:   fmt.Sprintf("checkpoint %d cannot be read on any of its holders: %s is used instead, as checkpoint %d", seen.Head.Number, describe(h), h.Number),
 			Fields: history.Fields{"number": seen.Head.Number, "path": nil, "used_instead": h.Number}})
