@@ -185,7 +185,7 @@ func TestPrograms(t *testing.T) {
 // pure are the files that decide: same facts, same decision. Their time is an argument, and they start nothing.
 var pure = []string{
 	"pkg/membership/judge.go", "pkg/membership/detect_observe.go",
-	"pkg/rendezvous/plan.go", "pkg/rendezvous/change.go", "pkg/rendezvous/ranks.go", "pkg/rendezvous/ledger.go", "pkg/rendezvous/marks.go",
+	"pkg/rendezvous/plan.go", "pkg/rendezvous/ends.go", "pkg/rendezvous/change.go", "pkg/rendezvous/ranks.go", "pkg/rendezvous/ledger.go", "pkg/rendezvous/marks.go",
 	"pkg/rendezvous/explain.go", "pkg/rendezvous/explain_why.go", "pkg/rendezvous/explain_nodes.go",
 	"internal/agent/machine.go", "internal/agent/fold.go", "internal/agent/keeper.go", "internal/agent/member.go",
 	"internal/agent/leave.go", "internal/agent/lines.go", "internal/agent/event.go",

@@ -14,6 +14,7 @@ const (
 	requests = rendezvous + "/requests.go"
 	registry = membership + "/requests.go"
 	plan     = rendezvous + "/plan.go"
+	ends     = rendezvous + "/ends.go"
 	change   = rendezvous + "/change.go"
 	ranks    = rendezvous + "/ranks.go"
 	ledger   = rendezvous + "/ledger.go"
@@ -99,7 +100,7 @@ var plants = []plant{
 		r, ok`, rendezvous, "TestPlan"},
 	{"C11: leavers of leavers are forgotten", change, `append(slices.Clone(old), oldLeavers...)`, `append(slices.Clone(old), oldLeavers[:0]...)`, rendezvous, "TestPlan"},
 	{"the barrier takes the word of another life", plan, `if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := p.s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
-	{"C14: done by the word of another life", plan, `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
+	{"C14: done by the word of another life", ends, `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
 	{"who was stopped with 0 is through", rendezvous + "/rendezvous.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
 	{"C18: who saved and left ends the save", plan, `seen.State != membership.Gone || seen.Reason == "left" {`, `seen.State != membership.Gone {`, rendezvous, "TestPlan"},
 	{"C7: a wish is a cause for ever", change, `Request: p.s.Wish.Request, WishRev`, `Request: "", WishRev`, rendezvous, "TestStepsEnd"},

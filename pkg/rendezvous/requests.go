@@ -213,26 +213,6 @@ func (w *World) number() any {
 	return w.Resume.Number
 }
 
-// Seat is a node's place in a world.
-type Seat struct {
-	NodeRank int    `json:"node_rank"`
-	Node     string `json:"node"`
-	Ranks    []int  `json:"ranks"`
-}
-
-// Layout is the world as people and scripts see it, by node rank.
-func (w *World) Layout() []Seat {
-	seats := []Seat{}
-	for i, m := range w.Members {
-		s := Seat{NodeRank: i, Node: m.Node}
-		for k := range w.Slots {
-			s.Ranks = append(s.Ranks, i*w.Slots+k)
-		}
-		seats = append(seats, s)
-	}
-	return seats
-}
-
 // turn writes a new phase over the world that was seen.
 func (r Requests) turn(ctx context.Context, seen *World, to World, guards []keys.Guard, events ...history.Event) (World, error) {
 	var rev int64
@@ -407,30 +387,3 @@ func (r Requests) Fail(ctx context.Context, w *World, f Failure) error {
 
 // Moved reports whether err says that the request was overtaken.
 func Moved(err error) bool { return errors.Is(err, keys.ErrMoved) }
-
-func (t Told) event(g keys.Generation) history.Event {
-	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
-		"collateral": t.Collateral, "spent": t.Spent, "message": t.Message}
-	if t.Signal != "" {
-		f["exit_code"], f["signal"] = nil, t.Signal
-	}
-	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
-}
-
-func lostEvents(g keys.Generation, lost []membership.Seen) []history.Event {
-	var events []history.Event
-	for _, x := range lost {
-		reason, why := x.Reason, x.Why
-		if reason == "" {
-			reason, why = "lease-expired", "lease expired"
-		}
-		by := x.By
-		if by == nil {
-			by = []string{}
-		}
-		events = append(events, history.Event{Kind: history.NodeLost, Generation: g, Node: x.Node,
-			Text:   fmt.Sprintf("%s was lost (%s)", x.Node, why),
-			Fields: history.Fields{"reason": reason, "confirmed_by": by, "after_ms": x.After.Milliseconds()}})
-	}
-	return events
-}
