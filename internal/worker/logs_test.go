@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -189,9 +190,20 @@ func TestRotationWithoutLines(t *testing.T) {
 	}
 }
 
-// A full disk, by the limit of this process on the size of files. Not
-// parallel: the limit holds for all of it.
+// A full disk, by a limit on the size of files. The limit holds for a whole
+// process and for each file it writes, those of package testing too: so the
+// test is a process of its own.
 func TestFullDisk(t *testing.T) {
+	const alone = "ELASTIC_TEST_FULL_DISK"
+	if os.Getenv(alone) == "" {
+		t.Parallel()
+		child := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.timeout=2m")
+		child.Env = append(os.Environ(), alone+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	var w words
 	var console bytes.Buffer
 	s := logged(t, 1, `seq 1 100000; echo > written; read x < fifo; seq 100001 100010; echo end`,
