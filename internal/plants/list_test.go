@@ -113,7 +113,7 @@ var plants = []plant{
 			return p.change(NodeLost, p.whoWasLost(p.lost()), false)
 		}
 		through = false`, rendezvous, "TestPlan"},
-	{"rank 0 goes to whoever", ranks, `	first(ranks, pool, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
+	{"rank 0 goes to whoever", ranks, `	first(ranks, old, pool, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
 	{"ranks by name, whoever had them", ranks, `if i := find(o.Same); i >= 0 {
 				take(i, rank)`, `if i := find(o.Same); i >= 0 {
 				take(0, rank)`, rendezvous, "TestLeastMovement"},

@@ -93,7 +93,7 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 		}
 		take(max(i, 0), rank)
 	}
-	first(ranks, pool, holds)
+	first(ranks, old, pool, holds)
 	out := make([]membership.Ref, n)
 	for i, r := range ranks {
 		out[i] = *r
@@ -101,27 +101,41 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 	return out
 }
 
-// first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one
-// that was left over, in the place of the highest rank.
-func first(ranks []*membership.Ref, pool []membership.Node, holds func(string) bool) {
-	if holds(ranks[0].Node) {
-		return
-	}
-	for i, r := range ranks {
-		if holds(r.Node) {
-			ranks[0], ranks[i] = ranks[i], ranks[0]
+// first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one that
+// was left over. That one takes the place of a newcomer, at rank 0 or else the highest: a survivor
+// stays in the world as long as anybody else can make room.
+func first(ranks []*membership.Ref, old []membership.Ref, pool []membership.Node, holds func(string) bool) {
+	holder := func(r membership.Ref) bool { return holds(r.Node) }
+	at := slices.IndexFunc(ranks, func(r *membership.Ref) bool { return holder(*r) })
+	if at < 0 {
+		r := leftOver(old, pool, holder)
+		if r == nil {
 			return
 		}
+		at = len(ranks) - 1
+		for rank := range ranks {
+			if index(old, *ranks[rank]) < 0 {
+				at = rank
+			}
+			if at == 0 {
+				break
+			}
+		}
+		ranks[at] = r
 	}
+	ranks[0], ranks[at] = ranks[at], ranks[0]
+}
+
+// leftOver is who of the pool holds the newest checkpoint: a survivor of a rank that is no more before
+// the others.
+func leftOver(old []membership.Ref, pool []membership.Node, holder func(membership.Ref) bool) *membership.Ref {
+	var found *membership.Ref
 	for _, c := range pool {
-		if holds(c.Node) {
-			last := len(ranks) - 1
-			r := c.Ref
-			ranks[last] = &r
-			ranks[0], ranks[last] = ranks[last], ranks[0]
-			return
+		if r := c.Ref; holder(r) && (found == nil || index(old, *found) < 0 && index(old, r) >= 0) {
+			found = &r
 		}
 	}
+	return found
 }
 
 // holds says whether a node has the head on its disk, as far as is known: by its own word, else
