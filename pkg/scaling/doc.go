@@ -22,7 +22,8 @@
 // takes the same average per worker, rounded down to whole samples over the
 // whole world: 4 workers take floor(256*4/3) = 341 as 86, 85, 85, 85. So no
 // worker ever takes more than the largest, or less than the smallest, of the
-// base world. The rate follows the worlds, not the rounding.
+// base world. The rate follows the worlds, not the rounding, and has twelve
+// digits.
 //
 // Under fixed-batch a step is GradAccum micro-batches of BatchSizes[r] samples
 // on rank r, so that

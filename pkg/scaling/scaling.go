@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // ErrPlan is wrapped by all errors of this package: there is no plan for this
@@ -97,7 +98,7 @@ func For(b Base, world int) (*Plan, error) {
 	if p.Policy == "" {
 		p.Policy = Linear
 	}
-	if p.LR = b.LR * p.LRScale; math.IsInf(p.LR, 0) || (p.LR == 0) != (b.LR == 0) {
+	if p.LR = rate(b.LR, p.LRScale); math.IsInf(p.LR, 0) || (p.LR == 0) != (b.LR == 0) {
 		return nil, planError("learning rate %v times %v is not a number that a rate can be", b.LR, p.LRScale)
 	}
 	if b.Batch == 0 {
@@ -115,6 +116,19 @@ func For(b Base, world int) (*Plan, error) {
 	}
 	p.BatchSizes = split(p.GlobalBatch/p.GradAccum, world)
 	return p, nil
+}
+
+// rate is lr times scale, to twelve digits: what a binary fraction adds behind them (0.1 * 1.5 is
+// 0.15000000000000002) means nothing and is shown to people. The rate of the base is as it was given.
+func rate(lr, scale float64) float64 {
+	if scale == 1 {
+		return lr
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(lr*scale, 'g', 12, 64), 64)
+	if err != nil {
+		return math.Inf(1) // rounded beyond the largest there is
+	}
+	return rounded
 }
 
 // LossWeight is the factor on the mean loss of a rank that makes the plain

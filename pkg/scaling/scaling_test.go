@@ -242,6 +242,36 @@ func TestLossWeightsMakeTheMeanExact(t *testing.T) {
 	}
 }
 
+// People read the rate: twelve digits of it, and of the base all that were given.
+func TestRateIsReadable(t *testing.T) {
+	for _, c := range []struct {
+		lr         float64
+		base, at   int
+		policy     scaling.Policy
+		want       float64
+		calculated float64 // what the plain product would be
+	}{
+		{.1, 2, 3, scaling.Linear, .15, .1 * 1.5},
+		{.1, 1, 3, scaling.Linear, .3, .1 * 3.},
+		{.1, 3, 4, scaling.Linear, .133333333333, .1 * (4. / 3)},
+		{.01, 1, 2, scaling.Sqrt, .0141421356237, .01 * math.Sqrt2},
+		{.1234567890123456, 2, 2, scaling.Linear, .1234567890123456, .1234567890123456},
+		{.1234567890123456, 2, 4, scaling.FixedBatch, .1234567890123456, .1234567890123456},
+		{6e-5, 8, 7, scaling.Linear, 5.25e-5, 6e-5 * .875},
+	} {
+		p, err := scaling.For(base(c.policy, 0, c.lr, c.base, 1), c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.LR != c.want {
+			t.Errorf("%v of %d nodes, at %d: %v, want %v", c.lr, c.base, c.at, p.LR, c.want)
+		}
+		if off := math.Abs(p.LR-c.calculated) / c.calculated; off > 1e-11 {
+			t.Errorf("%v of %d nodes, at %d: %v is off by %v of it", c.lr, c.base, c.at, p.LR, off)
+		}
+	}
+}
+
 func TestJSON(t *testing.T) {
 	for want, b := range map[string]scaling.Base{
 		`{"scaling":"linear","global_batch_size":256,"batch_sizes":[128,128],"grad_accum_steps":1,"lr":0.1,"lr_scale":1,"warmup_samples":0}`: base("", 256, .1, 2, 1),
