@@ -97,9 +97,14 @@ func (m *Machine) tellMissing(a *actions) {
 	if !m.in || !m.snap.Whole || !m.current() || m.leave != nil {
 		return
 	}
-	if w := m.world; w != nil && w.Attempt == m.me.Attempt && w.Phase != rendezvous.Waiting {
-		l.missing = ""
-		return
+	if w := m.world; w != nil && w.Attempt == m.me.Attempt {
+		if w.Phase != rendezvous.Waiting {
+			l.missing = ""
+			return
+		}
+		if m.belonged && l.waiting < w.Rev {
+			return // first what happened, then whom it takes
+		}
 	}
 	present, wished, missing := rendezvous.Shortage(&m.snap, m.view)
 	if missing == 0 {

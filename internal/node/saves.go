@@ -79,11 +79,15 @@ func (s *saves) to(r membership.Ref) http.RoundTripper {
 
 func committed(h checkpoint.Head) history.Event {
 	var holders []string
+	copies := "copies"
+	if h.Copies == 1 {
+		copies = "copy"
+	}
 	for _, r := range h.Holders {
 		holders = append(holders, r.Node)
 	}
 	return history.Event{Kind: history.Committed, Generation: h.Generation,
-		Text: fmt.Sprintf("checkpoint %d committed%s: %d copies", h.Number, atStep(h.Step), h.Copies),
+		Text: fmt.Sprintf("checkpoint %d committed%s: %d %s", h.Number, atStep(h.Step), h.Copies, copies),
 		Fields: history.Fields{"number": h.Number, "step": h.Step, "samples": h.Samples, "bytes": h.Bytes,
 			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
 }

@@ -31,7 +31,7 @@ func (r Registry) Grant(ctx context.Context, ttl time.Duration) (keys.Lease, tim
 // record; replaces is the incarnation whose place it takes, or "".
 func (r Registry) Join(ctx context.Context, n Node, jobRev int64, g keys.Generation, replaces Incarnation) (int64, error) {
 	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: g,
-		Text:   fmt.Sprintf("%s joined with %d workers at %s", n.Node, n.Slots, n.Address),
+		Text:   fmt.Sprintf("%s joined with %s at %s", n.Node, workers(n.Slots), n.Address),
 		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots, "replaces": nil}}
 	if replaces != "" {
 		ev.Fields["replaces"] = replaces.Short()
@@ -44,6 +44,13 @@ func (r Registry) Join(ctx context.Context, n Node, jobRev int64, g keys.Generat
 		},
 	})
 	return rev, wrap("join", err)
+}
+
+func workers(n int) string {
+	if n == 1 {
+		return "1 worker"
+	}
+	return fmt.Sprintf("%d workers", n)
 }
 
 // Reregister puts the registration of a member back whose lease ran out: the same incarnation on a

@@ -172,7 +172,7 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 			Fields: history.Fields{"number": seen.Head.Number, "path": nil, "used_instead": h.Number}})
 	}
 	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
-		Text: fmt.Sprintf("generation %d proposed by %s: %d nodes, world size %d", w.Generation, me.Node, w.Count, w.Size()),
+		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node, counted(w.Count, "node"), w.Size()),
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
 			"checkpoint": w.number(), "by": me.Node}})
 	writes = append(writes, history.Tell(r.Job, events...))
@@ -333,7 +333,7 @@ func (r Requests) Finish(ctx context.Context, seen *Snapshot, step Finish) (Worl
 		}
 	}
 	return r.turn(ctx, seen.World, w, nil, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
-		Text: fmt.Sprintf("rank %d is through, %d workers go on", rank, left), Fields: history.Fields{"rank": rank, "left": left}})
+		Text: fmt.Sprintf("rank %d is through, and %s to go", rank, counted(left, "worker")), Fields: history.Fields{"rank": rank, "left": left}})
 }
 
 // End closes the attempt.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -370,5 +371,35 @@ func TestTwinSteps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What events say to people is said in their language: one is one, and two are two.
+func TestTextsOfEvents(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b").run("a")
+	w.exit("a")
+	_, err := w.Finish(t.Context(), w.see(), rendezvous.Finish{Node: "a"})
+	w.must(err)
+	n := w.life("c")
+	n.Slots = 4
+	_, err = w.reg.Join(t.Context(), n, w.see().Job.Rev, 1, "")
+	w.must(err)
+	w.propose("a", "b")
+	var got []string
+	for _, e := range w.see().Events {
+		got = append(got, e.Text)
+	}
+	want := []string{
+		"job created",
+		"a joined with 1 worker at a:1",
+		"b joined with 1 worker at b:1",
+		"generation 1 proposed by a: 1 node, world size 1",
+		"generation 1 running: world size 1",
+		"rank 0 is through, and 0 workers to go",
+		"c joined with 4 workers at c:1",
+		"generation 2 proposed by a: 2 nodes, world size 2",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

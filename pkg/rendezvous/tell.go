@@ -28,6 +28,13 @@ func (w *World) Layout() []Seat {
 	return seats
 }
 
+func counted(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
 func (t Told) event(g keys.Generation) history.Event {
 	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
 		"collateral": t.Collateral, "spent": t.Spent, "message": t.Message}
