@@ -185,7 +185,7 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 			step.Evicted = append(step.Evicted, *seen)
 		case !seen.Mine:
 			step.Dropped = append(step.Dropped, *seen)
-			if seen.State == membership.Absent && index(old, o) >= 0 {
+			if seen.State == membership.Absent && p.tells(*seen) && index(old, o) >= 0 {
 				step.Lost = append(step.Lost, *seen)
 			}
 		default:
@@ -225,12 +225,12 @@ func (p *planner) lost() []membership.Seen {
 
 // untold are the members that are lost and that no event told of yet: the Hold that did names them.
 func (p *planner) untold() []membership.Seen {
-	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() {
+	if p.w == nil {
 		return nil
 	}
 	var out []membership.Seen
 	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
-		if m.State == membership.Gone && m.Reason != "left" && !slices.Contains(p.w.Told, m.Incarnation) {
+		if m.State == membership.Gone && p.tells(m) {
 			if !p.m.Sign.IsZero() {
 				m.After = p.now.Sub(p.m.Sign)
 			}
@@ -238,6 +238,11 @@ func (p *planner) untold() []membership.Seen {
 		}
 	}
 	return out
+}
+
+// tells reports whether the loss of m is news: of this attempt, of one that did not say good-bye, and told by nobody yet.
+func (p *planner) tells(m membership.Seen) bool {
+	return p.w.Attempt == p.s.Job.Attempt && !p.w.Phase.Ended() && m.Reason != "left" && !slices.Contains(p.w.Told, m.Incarnation)
 }
 
 func (p *planner) whoWasLost(lost []membership.Seen) string {
