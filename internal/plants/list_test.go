@@ -120,7 +120,7 @@ var plants = []plant{
 	{"a generation below what a node has seen", change, `w.Generation = max(w.Generation, x.Seen)`, `_ = x`, rendezvous, "TestPlan"},
 	{"the last call is never over", plan, `return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
 	{"the last call begins anew with everybody", rendezvous + "/marks.go", `case m.Call.IsZero():`, `default:`, rendezvous, "TestMarks"},
-	{"victims spend the budget", ledger, `s.Collateral = lost > 0`, `s.Collateral = false`, rendezvous, "TestLedger"},
+	{"victims spend the budget", ledger, `s.Collateral = lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
 	{"the budget is never full again", ledger, `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},

@@ -29,21 +29,17 @@ func (p *planner) books() Settled {
 		f = nil
 	}
 	told := p.s.Progress != nil && p.s.Progress.Step != nil
-	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, countLost(p.lost()), p.m.ran(p.now), told)
+	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, explains(p.lost()), p.m.ran(p.now), told)
 }
 
-func countLost(lost []membership.Seen) int {
-	n := 0
-	for _, l := range lost {
-		if l.Reason != "left" {
-			n++
-		}
-	}
-	return n
+// explains reports whether one of them was lost, and did not say good-bye: the failure of another worker is its victim then.
+func explains(lost []membership.Seen) bool {
+	return slices.ContainsFunc(lost, func(l membership.Seen) bool { return l.Reason != "left" })
 }
 
-func (p *planner) lose(l Ledger, lost []membership.Seen) Ledger {
-	l.Lost += countLost(lost)
+// lose counts those who are told lost, in the books that go with their events: nobody is counted twice, or told and not counted.
+func (l Ledger) lose(told []membership.Seen) Ledger {
+	l.Lost += len(told)
 	return l
 }
 
@@ -62,11 +58,13 @@ func (p *planner) change(c Cause, text string, failure bool) Step {
 	}
 	switch {
 	case b.Fail != nil:
-		return End{Phase: Failed, Outcome: *b.Fail, Ledger: b.Ledger, Failure: told}
+		lost := p.untold()
+		return End{Phase: Failed, Outcome: *b.Fail, Ledger: b.Ledger.lose(lost), Lost: lost, Failure: told}
 	case b.Backoff > 0:
+		lost := p.untold()
 		return Enter{Hold: Hold{Why: BackingOff, Backoff: Seconds(b.Backoff), Present: p.present(), Cause: c,
 			Text: fmt.Sprintf("%s; restart %d of %d in %s", text, b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)},
-			Ledger: b.Ledger, Lost: p.untold(), Failure: told}
+			Ledger: b.Ledger.lose(lost), Lost: lost, Failure: told}
 	}
 	step := p.propose(c, text, b)
 	switch step := step.(type) {
@@ -92,7 +90,8 @@ func (p *planner) enter(c Cause, text string, b Settled) Enter {
 			h.Why, h.Text = PlanImpossible, err.Error()
 		}
 	}
-	return Enter{Hold: h, Lost: p.untold(), Ledger: b.Ledger}
+	lost := p.untold()
+	return Enter{Hold: h, Lost: lost, Ledger: b.Ledger.lose(lost)}
 }
 
 // size is the number of nodes that a World would have now.
@@ -192,6 +191,7 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 			w.Leavers = append(w.Leavers, o)
 		}
 	}
+	w.Ledger = w.Ledger.lose(step.Lost)
 	step.World = w
 	if p.w != nil && p.w.Phase == Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
 		len(step.Evicted) == 0 && p.newHead == nil {

@@ -8,11 +8,11 @@ import (
 func (p *planner) stop() Step {
 	outcome := Outcome{Code: exitNever, Source: "operator", Message: "the operator asked for it"}
 	end := func() Step {
-		led := Ledger{}
-		if p.w != nil {
-			led = p.w.Ledger
+		led, lost := Ledger{}, p.untold()
+		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
+			led = p.w.Ledger.lose(lost)
 		}
-		return End{Phase: Stopped, Outcome: outcome, Ledger: led}
+		return End{Phase: Stopped, Outcome: outcome, Ledger: led, Lost: lost}
 	}
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
 		return end()
@@ -40,8 +40,8 @@ func (p *planner) allZero() bool {
 }
 
 func (p *planner) done() Step {
-	led := settle(p.w, p.s.Job.Rules, p.s.Head.Number, nil, len(p.lost()), p.m.ran(p.now), true).Ledger
-	return End{Phase: Done, Outcome: Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: led}
+	led, lost := settle(p.w, p.s.Job.Rules, p.s.Head.Number, nil, false, p.m.ran(p.now), true).Ledger, p.untold()
+	return End{Phase: Done, Outcome: Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: led.lose(lost), Lost: lost}
 }
 
 // fits reports whether there is a batch plan for the nodes at hand.

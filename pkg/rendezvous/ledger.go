@@ -13,7 +13,7 @@ import (
 type Ledger struct {
 	Used        int               `json:"used"`         // causes that spent budget since the last refill
 	Idle        int               `json:"idle"`         // generations in a row that spent none and brought no progress
-	Lost        int               `json:"lost"`         // nodes lost in this attempt
+	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
 	Ran         int               `json:"ran"`          // generations that ran in this attempt
 	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
 	Charged     keys.Generation   `json:"charged"`      // the generation whose failure was charged last
@@ -37,12 +37,12 @@ type Settled struct {
 	Spent      bool     // the failure spent a restart
 }
 
-// settle closes the books of the generation of w: f is its failure, lost how many of its nodes were
-// lost, ran how long it ran (0: it never did), progress whether it committed or told any.
-func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost int, ran time.Duration, progress bool) Settled {
+// settle closes the books of the generation of w: f is its failure, lost whether nodes were lost that
+// explain it, ran how long it ran (0: it never did), progress whether it committed or told any. Who was lost is counted
+// where it is told.
+func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost bool, ran time.Duration, progress bool) Settled {
 	s := Settled{Ledger: w.Ledger}
 	l := &s.Ledger
-	l.Lost += lost
 	if ran > 0 {
 		l.Ran++
 	}
@@ -51,7 +51,7 @@ func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost int,
 	}
 	moved := progress || ran >= healthy || head > l.Head
 	l.Head = head
-	if w.Phase == Forming && lost > 0 && l.Charged+1 == w.Generation && l.Used > 0 {
+	if w.Phase == Forming && lost && l.Charged+1 == w.Generation && l.Used > 0 {
 		l.Used-- // the failure that was charged turns out to be the loss's
 		l.Charged = 0
 	}
@@ -62,7 +62,7 @@ func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost int,
 		return s
 	}
 	l.LastFailure = f.String()
-	s.Collateral = lost > 0
+	s.Collateral = lost
 	if s.Collateral || f.Again() {
 		if l.Idle++; moved {
 			l.Idle = 0

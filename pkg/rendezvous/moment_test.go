@@ -302,6 +302,9 @@ func told(step rendezvous.Step) string {
 		b.WriteString("finishing: " + s.Node)
 	case rendezvous.End:
 		fmt.Fprintf(&b, "%s %d (%s)", s.Phase, s.Outcome.Code, s.Outcome.Source)
+		if n := nodesSeen(s.Lost); len(n) > 0 {
+			b.WriteString("; lost " + strings.Join(n, " "))
+		}
 		failure(s.Failure)
 	default:
 		fmt.Fprintf(&b, "%T", step)

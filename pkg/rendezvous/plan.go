@@ -44,6 +44,7 @@ type (
 		Phase   Phase
 		Outcome Outcome
 		Ledger  Ledger
+		Lost    []membership.Seen
 		Failure *Told
 	}
 )
@@ -335,7 +336,7 @@ func (p *planner) waiting() Step {
 		step := p.lastCall(func() Step { return p.propose(h.Cause, h.Text, Settled{Ledger: p.w.Ledger}) })
 		_, idle := step.(Nothing)
 		if idle && len(lost) > 0 {
-			return p.enter(NodeLost, p.whoWasLost(lost), Settled{Ledger: p.lose(p.w.Ledger, lost)})
+			return p.enter(NodeLost, p.whoWasLost(lost), Settled{Ledger: p.w.Ledger})
 		}
 		return step
 	}

@@ -139,7 +139,7 @@ func TestPlan(t *testing.T) {
 		{"finishing", []planned{
 			{"the others go on", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0)), "nothing"},
 			{"all are through", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), ended("b", 0)), "done 0 (worker)"},
-			{"all are through, and gone since", when(aJob(2).world(Finishing, "a", "b"), ended("a", 0), ended("b", 0), vanished("a"), wentAway("b")), "done 0 (worker)"},
+			{"all are through, and gone since", when(aJob(2).world(Finishing, "a", "b"), ended("a", 0), ended("b", 0), vanished("a"), wentAway("b")), "done 0 (worker); lost a"},
 			{"C14: one of two workers of a node is through", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), func(x *moment) { x.World.Slots = 2 }, ended("a", 0, 0), ended("b", 0, -1)), "nothing"},
 			{"C14: one node is gone without a word", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), crashed("b"), commit(3, "a")), "propose 2 (node-lost): a c from 3; evicts b; lost b"},
 			{"C14: a word of another life", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), bornAgain("b"), func(x *moment) { x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Codes: []*int{new(0)}} }), "propose 2 (node-lost): a b'; without b; lost b"},
@@ -182,7 +182,7 @@ func TestPlan(t *testing.T) {
 			}), "propose 2 (scale): a b"},
 			{"a stop while saving", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a"), asksToStop), "nothing for 32s"},
 			{"a stop, all saved", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), savedBy("a", "b"), asksToStop), "stopped 93 (operator)"},
-			{"a stop, and a member is lost while saving", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), crashed("b"), asksToStop), "stopped 93 (operator)"},
+			{"a stop, and a member is lost while saving", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), crashed("b"), asksToStop), "stopped 93 (operator); lost b"},
 			{"a stop, and all ended with 0 meanwhile: done", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), savingFor(rendezvous.Scale), ended("a", 0), ended("b", 0), asksToStop), "done 0 (worker)"},
 		}},
 		{"waiting for nodes or for a back-off", []planned{

@@ -133,6 +133,7 @@ func anyMoment(t *rapid.T) *moment {
 	if yes("quarantine", 2) {
 		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+keys.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
 	}
+	x.World.Ledger.Lost = rapid.IntRange(0, 2).Draw(t, "lost before")
 	if yes("some were told of", 2) {
 		x.World.Told = []incarnation{ref(members[0]).Incarnation}
 	}
@@ -443,6 +444,46 @@ func TestEnds(t *testing.T) {
 			t.Fatal("failed with 0")
 		case all && w.Attempt == x.Job.Attempt && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && !(ends && end.Phase == rendezvous.Done):
 			t.Fatalf("every worker ended with 0, and: %s", told(step))
+		}
+	})
+}
+
+// "N nodes lost" is what events say: whoever is told lost is counted, nobody else is, and nobody is told twice.
+func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		var lost []membership.Seen
+		switch s := step.(type) {
+		case rendezvous.Propose:
+			lost = s.Lost
+		case rendezvous.Enter:
+			lost = s.Lost
+		case rendezvous.End:
+			lost = s.Lost
+		default:
+			return
+		}
+		before := 0
+		if x.World != nil && x.World.Attempt == x.Job.Attempt {
+			before = x.World.Ledger.Lost
+		}
+		if got := books(step).Lost; got != before+len(lost) {
+			t.Fatalf("%d were told lost in all, and the books say %d", before+len(lost), got)
+		}
+		seen := map[incarnation]bool{}
+		for _, l := range lost {
+			if seen[l.Incarnation] || slices.Contains(x.World.Told, l.Incarnation) {
+				t.Fatalf("%s is told lost twice", l.Node)
+			}
+			seen[l.Incarnation] = true
+		}
+		if _, planned := step.(rendezvous.Enter); planned {
+			return
+		}
+		for _, m := range x.view().Members {
+			if x.World.Attempt == x.Job.Attempt && m.State == membership.Gone && m.Reason != "left" && x.World.Rank(m.Ref) >= 0 &&
+				!slices.Contains(x.World.Told, m.Incarnation) && !seen[m.Incarnation] {
+				t.Fatalf("the generation is over, %s was lost (%s), and nobody says so", m.Node, m.Reason)
+			}
 		}
 	})
 }

@@ -347,7 +347,7 @@ func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error)
 	if e.Phase == Stopped && seen.World != nil {
 		guards = append(guards, keys.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
 	}
-	var events []history.Event
+	events := lostEvents(w.Generation, e.Lost)
 	if e.Failure != nil {
 		events = append(events, e.Failure.event(w.Generation))
 	}

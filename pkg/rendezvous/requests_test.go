@@ -385,6 +385,9 @@ func TestTextsOfEvents(t *testing.T) {
 	_, err = w.reg.Join(t.Context(), n, w.see().Job.Rev, 1, "")
 	w.must(err)
 	w.propose("a", "b")
+	_, err = w.End(t.Context(), w.see(), rendezvous.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Message: "enough"},
+		Lost: []membership.Seen{{Ref: w.nodes["b"].Ref, Reason: "agent-gone", Why: "agent gone"}}})
+	w.must(err)
 	var got []string
 	for _, e := range w.see().Events {
 		got = append(got, e.Text)
@@ -398,6 +401,8 @@ func TestTextsOfEvents(t *testing.T) {
 		"rank 0 is through, and 0 workers to go",
 		"c joined with 4 workers at c:1",
 		"generation 2 proposed by a: 2 nodes, world size 2",
+		"b was lost (agent gone)",
+		"job stopped: enough",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -59,7 +59,8 @@ func (p *planner) fallBack() Step {
 		}
 	}
 	if older == nil {
-		return End{Phase: Failed, Ledger: p.w.Ledger, Outcome: Outcome{Code: exitNever, Source: "elastic", Why: CheckpointLost,
+		lost := p.untold()
+		return End{Phase: Failed, Ledger: p.w.Ledger.lose(lost), Lost: lost, Outcome: Outcome{Code: exitNever, Source: "elastic", Why: CheckpointLost,
 			Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
 	}
 	head := *older
