@@ -121,6 +121,16 @@ var plants = []plant{
 	{"the last call is never over", plan, `return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
 	{"the last call begins anew with everybody", rendezvous + "/marks.go", `case m.Call.IsZero():`, `default:`, rendezvous, "TestMarks"},
 	{"victims spend the budget", ledger, `s.Collateral = lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
+	{"a loss in the back-off gives nothing back", change, `b.Pardoned = len(p.broke()) > 0 && b.Ledger.pardon(p.w)`, ``, rendezvous, "TestLedger"},
+	{"who leaves in a hurry harms nobody", change, `		default:
+			broke = append(broke, m)
+		}
+	}
+	return broke`, `		}
+	}
+	return broke`, rendezvous, "TestLedger"},
+	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
+	{"a holder throws a survivor out", ranks, `if index(old, *ranks[rank]) < 0 {`, `if false {`, rendezvous, "TestLeastMovement"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
 	{"the budget is never full again", ledger, `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},

@@ -22,19 +22,39 @@ func (p *planner) planned(c Cause, text string) Step {
 // books closes the books of the present generation, once: a Hold that did it carries the result.
 func (p *planner) books() Settled {
 	if p.w.Phase == Waiting {
-		return Settled{Ledger: p.w.Ledger}
+		b := Settled{Ledger: p.w.Ledger}
+		b.Pardoned = len(p.broke()) > 0 && b.Ledger.pardon(p.w)
+		return b
 	}
 	f := p.s.Failure
 	if p.w.Phase == Forming {
 		f = nil
 	}
 	told := p.s.Progress != nil && p.s.Progress.Step != nil
-	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, explains(p.lost()), p.m.ran(p.now), told)
+	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, len(p.broke()) > 0, p.m.ran(p.now), told)
 }
 
-// explains reports whether one of them was lost, and did not say good-bye: the failure of another worker is its victim then.
-func explains(lost []membership.Seen) bool {
-	return slices.ContainsFunc(lost, func(l membership.Seen) bool { return l.Reason != "left" })
+// broke are the members whose end explains the failure of another worker: they are lost, or left without waiting
+// for the others to save.
+func (p *planner) broke() []membership.Seen {
+	var broke []membership.Seen
+	for _, m := range p.lost() {
+		switch f, x := p.s.Failure, p.s.Exits[m.Node]; {
+		case slices.Contains(p.w.Told, m.Incarnation):
+			// It had its effect on the books already.
+		case m.Reason != "left":
+			broke = append(broke, m)
+		case p.w.Rank(m.Ref) < 0, x.Incarnation == m.Incarnation && x.Zero():
+			// It was no member, or through.
+		case f != nil && f.Node == m.Node && f.Incarnation == m.Incarnation:
+			// Its own worker failed before it left.
+		case p.w.Phase == Waiting && !p.now.Before(p.m.Failed.Add(p.t.Verdict)):
+			// The others were stopped already.
+		default:
+			broke = append(broke, m)
+		}
+	}
+	return broke
 }
 
 // lose counts those who are told lost, in the books that go with their events: nobody is counted twice, or told and not counted.
@@ -53,7 +73,7 @@ func (p *planner) change(c Cause, text string, failure bool) Step {
 			c = Asked
 		}
 		if b.Collateral {
-			c, text = NodeLost, p.whoWasLost(p.lost())
+			c, text = NodeLost, p.whoWasLost(p.broke())
 		}
 	}
 	switch {

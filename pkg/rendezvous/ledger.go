@@ -35,6 +35,7 @@ type Settled struct {
 	Fail       *Outcome // the attempt is over
 	Collateral bool     // the failure was caused by something else
 	Spent      bool     // the failure spent a restart
+	Pardoned   bool     // a failure that was charged gave its restart back
 }
 
 // settle closes the books of the generation of w: f is its failure, lost whether nodes were lost that
@@ -51,10 +52,7 @@ func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost bool
 	}
 	moved := progress || ran >= healthy || head > l.Head
 	l.Head = head
-	if w.Phase == Forming && lost && l.Charged+1 == w.Generation && l.Used > 0 {
-		l.Used-- // the failure that was charged turns out to be the loss's
-		l.Charged = 0
-	}
+	s.Pardoned = lost && l.pardon(w)
 	if f == nil {
 		if moved {
 			l.Idle = 0
@@ -83,6 +81,17 @@ func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost bool
 	l.Charged = w.Generation
 	s.Backoff = backoff(l.Used)
 	return s
+}
+
+// pardon gives back the restart that a failure was charged, which turns out to be the victim of a loss: a
+// failure of w, that waits since, or of the generation before it while w has not run.
+func (l *Ledger) pardon(w *World) bool {
+	if l.Used == 0 || l.Charged != w.Generation && (l.Charged+1 != w.Generation || w.Master != nil) {
+		return false
+	}
+	l.Used--
+	l.Charged = 0
+	return true
 }
 
 // backoff is 0, 1, 2, 4, … 30 s for the first, second, … cause.

@@ -26,6 +26,16 @@ func running(l rendezvous.Ledger, facts ...fact) *moment {
 		append([]fact{generation(2), ledger(l), ran(time.Second)}, facts...)...)
 }
 
+// backingOff is generation 2 of a and b, which failed and is charged: one of three seconds of its back-off are left.
+func backingOff(used int, facts ...fact) *moment {
+	x := when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), generation(2), since(2*time.Second), ledger(rendezvous.Ledger{Used: used, Charged: 2}))
+	x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(3 * time.Second), Cause: rendezvous.WorkerFailed})
+	for _, f := range facts {
+		f(x)
+	}
+	return x
+}
+
 // Each failure of its own waits longer than the one before, until there are no restarts left; then
 // the job ends with the code of the worker.
 func TestBackoff(t *testing.T) {
@@ -67,6 +77,23 @@ func TestLedger(t *testing.T) {
 		{"a second less does not", running(three, failure("b", 7, time.Second), ran(10*time.Minute-time.Second)), "failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"a node was lost: its victim spends nothing", running(three, failure("b", 7, 0), crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a" + collateral, rendezvous.Ledger{Used: 3, Lost: 1, Ran: 1, Idle: 1}},
 		{"a lost node alone spends nothing", running(three, crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a", rendezvous.Ledger{Used: 3, Lost: 1, Ran: 1}},
+		{"a node left in a hurry: the failure of the other is its victim", running(three, failure("b", 7, 0), wentAway("a")), "propose 3 (node-lost): c b; without a" + collateral, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},
+		{"it left after its own worker had failed", running(rendezvous.Ledger{}, failure("b", 7, 0), wentAway("b")), "propose 3 (worker-failed): a c; without b" + spent, rendezvous.Ledger{Used: 1, Ran: 1, Charged: 2}},
+		{"it left after it was through", when(aJob(2).here("b").world(rendezvous.Finishing, "a", "b"), generation(2), ran(time.Second), ended("a", 0), wentAway("a"), ended("b", 7), failure("b", 7, time.Second), asksFor(1)),
+			"propose 3 (worker-failed): b; without a" + spent, rendezvous.Ledger{Used: 1, Ran: 1, Charged: 2}},
+		{"the failure was charged, and then a node says that it left in a hurry", when(aJob(2).here("b", "c").world(rendezvous.Forming, "a", "b"), generation(3), wentAway("a"),
+			ledger(rendezvous.Ledger{Used: 2, Charged: 2})), "propose 4 (node-lost): c b; without a", rendezvous.Ledger{Used: 1}},
+		{"the same in the back-off: nothing to back off from", backingOff(3, wentAway("a"), failure("b", 7, time.Second)), "propose 3 (node-lost): c b; without a", rendezvous.Ledger{Used: 2}},
+		{"it leaves in the back-off when all have stopped long since", backingOff(3, wentAway("a"), failure("b", 7, 2*time.Second)), "nothing for 1s", rendezvous.Ledger{}},
+		{"a node is lost in the back-off: the failure was its victim, and there is a spare", backingOff(3, crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a", rendezvous.Ledger{Used: 2, Lost: 1}},
+		{"a node is lost in the back-off, and there is nobody else", backingOff(3, crashed("a"), func(x *moment) { x.gone("c") }), "hold (nodes-missing); lost a", rendezvous.Ledger{Used: 2, Lost: 1}},
+		{"a node is lost in the back-off, another is in doubt: the back-off is over all the same", backingOff(3, crashed("a"), doubted("b")), "hold (nodes-missing); lost a", rendezvous.Ledger{Used: 2, Lost: 1}},
+		{"a failure was charged, and nodes were missing: a loss in that Hold gives it back", when(aJob(3).here("a", "b").world(rendezvous.Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.WorkerFailed), generation(2), crashed("b"), vanished("c"),
+			func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }, ledger(rendezvous.Ledger{Used: 1, Charged: 2, Lost: 1})), "hold (nodes-missing); lost b", rendezvous.Ledger{Lost: 2}},
+		{"the failure of the generation before is charged, and this one held before it ran", when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), generation(3), crashed("b"),
+			ledger(rendezvous.Ledger{Used: 2, Charged: 2})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 1, Lost: 1}},
+		{"this one ran: the failure before it stays charged", when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), generation(3), crashed("b"),
+			ledger(rendezvous.Ledger{Used: 2, Charged: 2}), func(x *moment) { x.World.Master = &rendezvous.Master{} }), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 2, Charged: 2, Lost: 1}},
 		{"a lost node that left is not counted as lost", running(three, wentAway("a")), "propose 3 (node-lost): c b; without a", rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"101 asks for another generation", running(three, failure("b", 101, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},
 		{"102 as well", running(three, failure("b", 102, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},

@@ -328,27 +328,29 @@ func (p *planner) waiting() Step {
 		return p.done()
 	}
 	h := p.w.Hold
-	lost := p.untold()
 	if h.Planned && !p.through() && !p.unplanned() {
 		return Nothing{p.m.Phase.Add(h.Limit(p.s.Job) + p.t.Slack)}
 	}
-	next := func() Step {
-		step := p.lastCall(func() Step { return p.propose(h.Cause, h.Text, Settled{Ledger: p.w.Ledger}) })
-		_, idle := step.(Nothing)
-		if idle && len(lost) > 0 {
-			return p.enter(NodeLost, p.whoWasLost(lost), Settled{Ledger: p.w.Ledger})
+	b, cause, text := p.books(), h.Cause, h.Text
+	if b.Pardoned { // it was no failure of its own: nothing to back off from
+		cause, text = NodeLost, p.whoWasLost(p.broke())
+	}
+	if until := p.m.Phase.Add(time.Duration(h.Backoff)); h.Why == BackingOff && !b.Pardoned && p.now.Before(until) {
+		return Nothing{until}
+	}
+	propose := func() Step { return p.propose(cause, text, b) }
+	var step Step
+	if h.Why == BackingOff && len(candidates(p.s, p.v)) >= p.s.least() {
+		step = propose()
+	} else {
+		step = p.lastCall(propose)
+	}
+	if lost := p.untold(); len(lost) > 0 || b.Pardoned {
+		if _, idle := step.(Nothing); idle {
+			return p.enter(NodeLost, p.whoWasLost(p.broke()), b)
 		}
-		return step
 	}
-	if h.Why == BackingOff {
-		return p.after(p.m.Phase, time.Duration(h.Backoff), func() Step {
-			if len(candidates(p.s, p.v)) >= p.s.least() {
-				return p.propose(h.Cause, h.Text, Settled{Ledger: p.w.Ledger})
-			}
-			return next()
-		})
-	}
-	return next()
+	return step
 }
 
 // through reports whether a planned Hold is: every member wrote that it saved and stopped, or that
