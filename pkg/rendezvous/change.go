@@ -19,9 +19,10 @@ func (p *planner) planned(c Cause, text string) Step {
 	return Enter{Hold: Hold{Why: Saving, Text: text, Planned: true, Reason: reason, Present: p.present(), Cause: c}, Ledger: p.books().Ledger}
 }
 
-// books closes the books of the present generation, once: a Hold that did it carries the result.
+// books closes the books of the present generation, once: a Hold that did it carries the result. One that a
+// member wrote who leaves, or that asks to stop, did not.
 func (p *planner) books() Settled {
-	if p.w.Phase == Waiting {
+	if p.w.Ledger.Closed == p.w.Generation {
 		b := Settled{Ledger: p.w.Ledger}
 		b.Pardoned = len(p.broke()) > 0 && b.Ledger.pardon(p.w)
 		return b

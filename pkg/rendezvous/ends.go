@@ -40,8 +40,8 @@ func (p *planner) allZero() bool {
 }
 
 func (p *planner) done() Step {
-	led, lost := settle(p.w, p.s.Job.Rules, p.s.Head.Number, nil, false, p.m.ran(p.now), true).Ledger, p.untold()
-	return End{Phase: Done, Outcome: Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: led.lose(lost), Lost: lost}
+	lost := p.untold()
+	return End{Phase: Done, Outcome: Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: p.books().Ledger.lose(lost), Lost: lost}
 }
 
 // fits reports whether there is a batch plan for the nodes at hand.

@@ -17,6 +17,7 @@ type Ledger struct {
 	Ran         int               `json:"ran"`          // generations that ran in this attempt
 	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
 	Charged     keys.Generation   `json:"charged"`      // the generation whose failure was charged last
+	Closed      keys.Generation   `json:"closed"`       // the generation that is in these books
 	LastFailure string            `json:"last_failure"` // for people
 }
 
@@ -44,6 +45,7 @@ type Settled struct {
 func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost bool, ran time.Duration, progress bool) Settled {
 	s := Settled{Ledger: w.Ledger}
 	l := &s.Ledger
+	l.Closed = w.Generation
 	if ran > 0 {
 		l.Ran++
 	}

@@ -30,11 +30,15 @@ func running(l rendezvous.Ledger, facts ...fact) *moment {
 func backingOff(used int, facts ...fact) *moment {
 	x := when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), generation(2), since(2*time.Second), ledger(rendezvous.Ledger{Used: used, Charged: 2}))
 	x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(3 * time.Second), Cause: rendezvous.WorkerFailed})
+	closed(x)
 	for _, f := range facts {
 		f(x)
 	}
 	return x
 }
+
+// closed: the Hold took the generation into its books.
+func closed(x *moment) { x.World.Ledger.Closed = x.World.Generation }
 
 // Each failure of its own waits longer than the one before, until there are no restarts left; then
 // the job ends with the code of the worker.
@@ -56,6 +60,10 @@ func TestBackoff(t *testing.T) {
 			t.Fatalf("failure %d:\n got %s\nwant %s", i+1, got, want)
 		}
 		l = books(step)
+		if l.Closed != 2 {
+			t.Fatalf("failure %d: the books of generation 2 are open", i+1)
+		}
+		l.Closed = 0 // the next failure is of another generation
 		if l.Used != min(i+1, 8) || l.Ran != i+1 || l.LastFailure == "" {
 			t.Fatalf("failure %d: books %+v", i+1, l)
 		}
@@ -89,11 +97,11 @@ func TestLedger(t *testing.T) {
 		{"a node is lost in the back-off, and there is nobody else", backingOff(3, crashed("a"), func(x *moment) { x.gone("c") }), "hold (nodes-missing); lost a", rendezvous.Ledger{Used: 2, Lost: 1}},
 		{"a node is lost in the back-off, another is in doubt: the back-off is over all the same", backingOff(3, crashed("a"), doubted("b")), "hold (nodes-missing); lost a", rendezvous.Ledger{Used: 2, Lost: 1}},
 		{"a failure was charged, and nodes were missing: a loss in that Hold gives it back", when(aJob(3).here("a", "b").world(rendezvous.Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.WorkerFailed), generation(2), crashed("b"), vanished("c"),
-			func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }, ledger(rendezvous.Ledger{Used: 1, Charged: 2, Lost: 1})), "hold (nodes-missing); lost b", rendezvous.Ledger{Lost: 2}},
+			func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }, ledger(rendezvous.Ledger{Used: 1, Charged: 2, Lost: 1}), closed), "hold (nodes-missing); lost b", rendezvous.Ledger{Lost: 2}},
 		{"the failure of the generation before is charged, and this one held before it ran", when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), generation(3), crashed("b"),
-			ledger(rendezvous.Ledger{Used: 2, Charged: 2})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 1, Lost: 1}},
+			ledger(rendezvous.Ledger{Used: 2, Charged: 2}), closed), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 1, Lost: 1}},
 		{"this one ran: the failure before it stays charged", when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), generation(3), crashed("b"),
-			ledger(rendezvous.Ledger{Used: 2, Charged: 2}), func(x *moment) { x.World.Master = &rendezvous.Master{} }), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 2, Charged: 2, Lost: 1}},
+			ledger(rendezvous.Ledger{Used: 2, Charged: 2}), closed, func(x *moment) { x.World.Master = &rendezvous.Master{} }), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 2, Charged: 2, Lost: 1}},
 		{"a lost node that left is not counted as lost", running(three, wentAway("a")), "propose 3 (node-lost): c b; without a", rendezvous.Ledger{Used: 3, Ran: 1}},
 		{"101 asks for another generation", running(three, failure("b", 101, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},
 		{"102 as well", running(three, failure("b", 102, time.Second)), "propose 3 (asked): a b" + nothing, rendezvous.Ledger{Used: 3, Ran: 1, Idle: 1}},
@@ -110,12 +118,22 @@ func TestLedger(t *testing.T) {
 			ledger(rendezvous.Ledger{Used: 2, Charged: 2})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 1, Lost: 1}},
 		{"a failure that was charged two generations ago does not", when(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), generation(3), crashed("b"),
 			ledger(rendezvous.Ledger{Used: 2, Charged: 1})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 2, Charged: 1, Lost: 1}},
+		{"a member asked all to save because it leaves: the next world closes the books", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),
+			ledger(rendezvous.Ledger{Idle: 2, Ran: 1})), "propose 2 (drain): c b; without a", rendezvous.Ledger{Ran: 2}},
+		{"a failure was told just before: it is not forgotten", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),
+			failure("b", 7, time.Minute), ledger(rendezvous.Ledger{Ran: 1})), "propose 2 (worker-failed): c b; without a" + spent, rendezvous.Ledger{Used: 1, Charged: 1, Ran: 2}},
+		{"a failure was told just before, and it was one too many", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),
+			failure("b", 7, time.Minute), ledger(rendezvous.Ledger{Used: 3, Ran: 1})), "failed 7 (worker)" + nothing, rendezvous.Ledger{Used: 3, Ran: 2}},
+		{"all ended with 0 while they were asked to save: the generation ran once", when(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Scale), ended("a", 0), ended("b", 0),
+			ledger(rendezvous.Ledger{Ran: 3, Closed: 1})), "done 0 (worker)", rendezvous.Ledger{Ran: 3}},
+		{"all ended with 0 while they were asked to stop: it is counted", when(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), asksToStop, savingFor(rendezvous.Scale), ended("a", 0), ended("b", 0),
+			ledger(rendezvous.Ledger{Ran: 3})), "done 0 (worker)", rendezvous.Ledger{Ran: 4}},
 		{"a Hold closed the books: the next world takes them over as they are", when(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), generation(3), holding(rendezvous.NodesMissing, rendezvous.NodeLost),
-			ledger(rendezvous.Ledger{Used: 2, Ran: 2, Lost: 1}), failure("b", 7, time.Minute)), "propose 4 (node-lost): a b", rendezvous.Ledger{Used: 2, Ran: 2, Lost: 1}},
+			ledger(rendezvous.Ledger{Used: 2, Ran: 2, Lost: 1}), closed, failure("b", 7, time.Minute)), "propose 4 (node-lost): a b", rendezvous.Ledger{Used: 2, Ran: 2, Lost: 1}},
 		{"a loss in the Hold is counted", when(aJob(3).here("a", "b").world(rendezvous.Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), crashed("b"), vanished("c"),
-			func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }, ledger(rendezvous.Ledger{Lost: 1})), "hold (nodes-missing); lost b", rendezvous.Ledger{Lost: 2}},
+			func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }, ledger(rendezvous.Ledger{Lost: 1}), closed), "hold (nodes-missing); lost b", rendezvous.Ledger{Lost: 2}},
 		{"a loss in the Hold is counted, also when another node is at hand", when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), crashed("b"),
-			ledger(rendezvous.Ledger{Lost: 1})), "propose 2 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Lost: 2}},
+			ledger(rendezvous.Ledger{Lost: 1}), closed), "propose 2 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Lost: 2}},
 		{"who is dropped with the change of another is counted", when(aJob(3).here("a", "b", "c", "d", "e").world(rendezvous.Running, "a", "b", "c"), generation(2), ran(time.Second), cutOff("b", 10*time.Second), crashed("c")),
 			"propose 3 (node-lost): a d e; evicts c; without b; lost c b", rendezvous.Ledger{Lost: 2, Ran: 1}},
 		{"who left after its workers were through was not lost", when(aJob(2).here("a").world(rendezvous.Finishing, "a", "b"), ended("a", 0), ended("b", 0), wentAway("b")), "done 0 (worker)", rendezvous.Ledger{Ran: 1}},
@@ -129,7 +147,7 @@ func TestLedger(t *testing.T) {
 	} {
 		step := c.moment.plan()
 		got := books(step)
-		got.LastFailure = ""
+		got.LastFailure, got.Closed = "", 0
 		if told(step) != c.want || got != c.books {
 			t.Errorf("%s:\n got %s %+v\nwant %s %+v", c.name, told(step), got, c.want, c.books)
 		}

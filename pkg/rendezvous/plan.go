@@ -331,6 +331,9 @@ func (p *planner) waiting() Step {
 	if h.Planned && !p.through() && !p.unplanned() {
 		return Nothing{p.m.Phase.Add(h.Limit(p.s.Job) + p.t.Slack)}
 	}
+	if f := p.s.Failure; f != nil && p.w.Ledger.Closed != p.w.Generation {
+		return p.change(WorkerFailed, f.String(), true) // it was told just before a member asked all to save
+	}
 	b, cause, text := p.books(), h.Cause, h.Text
 	if b.Pardoned { // it was no failure of its own: nothing to back off from
 		cause, text = NodeLost, p.whoWasLost(p.broke())
