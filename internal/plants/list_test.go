@@ -129,6 +129,7 @@ var plants = []plant{
 	return broke`, `		}
 	}
 	return broke`, rendezvous, "TestLedger"},
+	{"a Hold frees who is in quarantine", change, `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
 	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", ranks, `if index(old, *ranks[rank]) < 0 {`, `if false {`, rendezvous, "TestLeastMovement"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},

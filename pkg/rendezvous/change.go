@@ -112,7 +112,7 @@ func (p *planner) enter(c Cause, text string, b Settled) Enter {
 		}
 	}
 	lost := p.untold()
-	return Enter{Hold: h, Lost: lost, Ledger: b.Ledger.lose(lost)}
+	return Enter{Hold: h, Lost: lost, Ledger: b.Ledger.lose(lost), Quarantine: p.w.Quarantine}
 }
 
 // size is the number of nodes that a World would have now.
@@ -190,26 +190,37 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 			w.Resume.Holders = append(w.Resume.Holders, r.Node)
 		}
 	}
-	step := Propose{Lost: p.untold(), NewHead: p.newHead, Older: p.older}
+	step := Propose{NewHead: p.newHead, Older: p.older}
 	for _, o := range append(slices.Clone(old), oldLeavers...) {
 		if index(w.Members, o) >= 0 || index(w.Leavers, o) >= 0 {
 			continue
 		}
 		seen := p.v.Find(o)
+		late := slices.Contains(p.evict, o.Node)
 		switch {
 		case seen == nil || len(step.Evicted)+len(step.Dropped) >= maxDropped:
 			w.Leavers = append(w.Leavers, o)
-		case (seen.State == membership.Gone || slices.Contains(p.evict, o.Node) ||
-			seen.State == membership.Suspect && slices.Contains(p.w.Told, o.Incarnation)) && seen.Mine:
+			continue
+		case (seen.State == membership.Gone || late || seen.State == membership.Suspect && slices.Contains(p.w.Told, o.Incarnation)) && seen.Mine:
 			// Also who was told lost and does not answer: as a leaver it would hold the barrier up.
 			step.Evicted = append(step.Evicted, *seen)
 		case !seen.Mine:
 			step.Dropped = append(step.Dropped, *seen)
-			if seen.State == membership.Absent && p.tells(*seen) && index(old, o) >= 0 {
-				step.Lost = append(step.Lost, *seen)
-			}
 		default:
 			w.Leavers = append(w.Leavers, o)
+			continue
+		}
+		if p.tells(*seen) && (index(old, o) >= 0 || seen.Mine || p.vanished(*seen)) {
+			news := p.news(*seen)
+			if late && seen.State == membership.Alive {
+				news.Reason, news.Why = "not-ready", "not ready in time"
+			}
+			step.Lost = append(step.Lost, news)
+		}
+	}
+	for _, l := range w.Leavers {
+		if p.w != nil && slices.Contains(p.w.Told, l.Incarnation) {
+			w.Told = append(w.Told, l.Incarnation)
 		}
 	}
 	w.Ledger = w.Ledger.lose(step.Lost)
@@ -244,21 +255,33 @@ func (p *planner) lost() []membership.Seen {
 	return lost
 }
 
-// untold are the members that are lost and that no event told of yet: the Hold that did names them.
+// untold are the members that are lost and that no event told of yet: the Hold that did names them. Not more
+// than one request can name; the next one names the others.
 func (p *planner) untold() []membership.Seen {
 	if p.w == nil {
 		return nil
 	}
 	var out []membership.Seen
 	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
-		if m.State == membership.Gone && p.tells(m) {
-			if !p.m.Sign.IsZero() {
-				m.After = p.now.Sub(p.m.Sign)
-			}
-			out = append(out, m)
+		if m.State == membership.Gone && p.tells(m) && len(out) < maxDropped {
+			out = append(out, p.news(m))
 		}
 	}
 	return out
+}
+
+// news is m as it is told.
+func (p *planner) news(m membership.Seen) membership.Seen {
+	if !p.m.Sign.IsZero() {
+		m.After = p.now.Sub(p.m.Sign)
+	}
+	return m
+}
+
+// vanished reports whether a leaver went without a word: it neither left nor came back, as whomever.
+func (p *planner) vanished(m membership.Seen) bool {
+	return m.State == membership.Gone && p.s.Node(m.Node) == nil &&
+		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
 }
 
 // tells reports whether the loss of m is news: of this attempt, of one that did not say good-bye, and told by nobody yet.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -204,6 +205,20 @@ func TestManyAreLostAtOnce(t *testing.T) {
 			}
 			if s.World.Generation > 4 {
 				t.Errorf("it took %d generations", s.World.Generation)
+			}
+			told := map[string]int{}
+			for _, e := range s.Events {
+				if e.Kind == history.NodeLost {
+					told[e.Node]++
+				}
+			}
+			for n := range dead {
+				if told[n] != 1 {
+					t.Errorf("that %s was lost is told %d times", n, told[n])
+				}
+			}
+			if len(told) != len(dead) || s.World.Ledger.Lost != len(dead) {
+				t.Errorf("%d are told lost, the books say %d, and it were %d", len(told), s.World.Ledger.Lost, len(dead))
 			}
 			return
 		default:

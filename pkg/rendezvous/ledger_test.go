@@ -135,7 +135,7 @@ func TestLedger(t *testing.T) {
 		{"a loss in the Hold is counted, also when another node is at hand", when(aJob(2).here("a", "b", "c").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), crashed("b"),
 			ledger(rendezvous.Ledger{Lost: 1}), closed), "propose 2 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Lost: 2}},
 		{"who is dropped with the change of another is counted", when(aJob(3).here("a", "b", "c", "d", "e").world(rendezvous.Running, "a", "b", "c"), generation(2), ran(time.Second), cutOff("b", 10*time.Second), crashed("c")),
-			"propose 3 (node-lost): a d e; evicts c; without b; lost c b", rendezvous.Ledger{Lost: 2, Ran: 1}},
+			"propose 3 (node-lost): a d e; evicts c; without b; lost b c", rendezvous.Ledger{Lost: 2, Ran: 1}},
 		{"who left after its workers were through was not lost", when(aJob(2).here("a").world(rendezvous.Finishing, "a", "b"), ended("a", 0), ended("b", 0), wentAway("b")), "done 0 (worker)", rendezvous.Ledger{Ran: 1}},
 		{"a stop tells of the lost one, too", when(aJob(2).here("a", "b").world(rendezvous.Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), crashed("b"), asksToStop),
 			"stopped 93 (operator); lost b", rendezvous.Ledger{Lost: 1}},

@@ -240,6 +240,18 @@ func rule(change func(*rendezvous.Rules)) fact { return func(x *moment) { change
 // told is a step in one line.
 func told(step rendezvous.Step) string {
 	var b strings.Builder
+	list := func(word string, names []string) {
+		if len(names) > 0 {
+			b.WriteString("; " + word + " " + strings.Join(names, " "))
+		}
+	}
+	quarantine := func(qs []rendezvous.Quarantine) {
+		var names []string
+		for _, x := range qs {
+			names = append(names, fmt.Sprintf("%s until %d", x.Node, x.Until))
+		}
+		list("quarantine", names)
+	}
 	failure := func(f *rendezvous.Told) {
 		switch {
 		case f == nil:
@@ -269,20 +281,11 @@ func told(step rendezvous.Step) string {
 		if w.Resume != nil {
 			fmt.Fprintf(&b, " from %d", w.Resume.Number)
 		}
-		list := func(word string, names []string) {
-			if len(names) > 0 {
-				b.WriteString("; " + word + " " + strings.Join(names, " "))
-			}
-		}
 		list("leaving", nodesOf(w.Leavers))
 		list("evicts", nodesSeen(s.Evicted))
 		list("without", nodesSeen(s.Dropped))
 		list("lost", nodesSeen(s.Lost))
-		var q []string
-		for _, x := range w.Quarantine {
-			q = append(q, fmt.Sprintf("%s until %d", x.Node, x.Until))
-		}
-		list("quarantine", q)
+		quarantine(w.Quarantine)
 		failure(s.Failure)
 	case rendezvous.Enter:
 		b.WriteString("hold (" + string(s.Hold.Why) + ")")
@@ -292,9 +295,8 @@ func told(step rendezvous.Step) string {
 		if s.Hold.Backoff > 0 {
 			fmt.Fprintf(&b, " %s", time.Duration(s.Hold.Backoff))
 		}
-		if n := nodesSeen(s.Lost); len(n) > 0 {
-			b.WriteString("; lost " + strings.Join(n, " "))
-		}
+		list("lost", nodesSeen(s.Lost))
+		quarantine(s.Quarantine)
 		failure(s.Failure)
 	case rendezvous.Run:
 		fmt.Fprintf(&b, "run, master %s:%d and %d", s.Master.Host, s.Master.Port, s.Master.Store)
@@ -302,9 +304,7 @@ func told(step rendezvous.Step) string {
 		b.WriteString("finishing: " + s.Node)
 	case rendezvous.End:
 		fmt.Fprintf(&b, "%s %d (%s)", s.Phase, s.Outcome.Code, s.Outcome.Source)
-		if n := nodesSeen(s.Lost); len(n) > 0 {
-			b.WriteString("; lost " + strings.Join(n, " "))
-		}
+		list("lost", nodesSeen(s.Lost))
 		failure(s.Failure)
 	default:
 		fmt.Fprintf(&b, "%T", step)

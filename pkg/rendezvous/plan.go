@@ -23,17 +23,18 @@ type (
 		World   World
 		Evicted []membership.Seen // gone, and still registered: their keys are deleted
 		Dropped []membership.Seen // members or leavers before, nothing now: shown to be unregistered
-		Lost    []membership.Seen // whose loss nobody told of yet
+		Lost    []membership.Seen // of these two, whose loss nobody told of yet
 		Failure *Told
 		NewHead *checkpoint.Head // the newest commit is unreadable: this becomes the head
 		Older   *checkpoint.Head // and it is this older one, under a new number
 	}
 	// Enter writes a Hold: the survivors wait.
 	Enter struct {
-		Hold    Hold
-		Lost    []membership.Seen
-		Ledger  Ledger
-		Failure *Told
+		Hold       Hold
+		Lost       []membership.Seen
+		Ledger     Ledger
+		Failure    *Told
+		Quarantine []Quarantine // nil: as it is
 	}
 	// Run turns a forming world into a running one: the barrier is full.
 	Run struct{ Master Master }

@@ -234,8 +234,11 @@ func (r Requests) turn(ctx context.Context, seen *World, to World, guards []keys
 func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node, e Enter) (World, error) {
 	w := *seen.World
 	w.Phase, w.Hold, w.Ledger = Waiting, &e.Hold, e.Ledger
+	if e.Quarantine != nil {
+		w.Quarantine = e.Quarantine
+	}
 	guards := []keys.Guard{keys.Unchanged(r.Job.Node(me.Node), me.Rev)}
-	for _, x := range e.Lost[:min(len(e.Lost), maxDropped)] {
+	for _, x := range e.Lost {
 		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
 		w.Told = append(w.Told, x.Incarnation)
 	}

@@ -408,3 +408,15 @@ func TestTextsOfEvents(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A Hold keeps who is in quarantine, unless it brings another list: the agent that leaves knows of none.
+func TestHoldKeepsQuarantine(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
+	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
+	_, err := w.Enter(t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Quarantine: late})
+	w.must(err)
+	w.hold()
+	if got := w.see().World.Quarantine; !slices.Equal(got, late) {
+		t.Errorf("in quarantine: %v, want %v", got, late)
+	}
+}
