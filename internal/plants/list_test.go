@@ -89,7 +89,7 @@ var plants = []plant{
 	{"an expired lease is a death", judge, `onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, membership, "TestJudge"},
 	{"silence counts while the store was away", judge, `if !quiet || void {`, `if !quiet {`, membership, "TestJudge"},
 	{"C7: another life keeps the old one alive", judge, `if present && !s.Mine {`, `if false {`, membership, "TestJudge"},
-	{"who left comes back with a late registration", judge, `if x.Node == m.Node && x.Incarnation == m.Incarnation {`, `if x.Node == m.Node && x.Incarnation == m.Incarnation && !present {`, membership, "TestJudge"},
+	{"who left comes back with a late registration", judge, `x != nil && x.Incarnation == m.Incarnation {`, `x != nil && x.Incarnation == m.Incarnation && !present {`, membership, "TestJudge"},
 	{"a suspicion of a dead watcher counts", judge, `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, membership, "TestJudge"},
 	{"an old answer counts", judge, `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, membership, "TestJudge"},
 	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
@@ -98,7 +98,7 @@ var plants = []plant{
 	{"C11: the barrier does not wait for leavers", plan, `for _, l := range p.w.Leavers {
 		r, ok`, `for _, l := range p.w.Leavers[:0] {
 		r, ok`, rendezvous, "TestPlan"},
-	{"C11: leavers of leavers are forgotten", change, `append(slices.Clone(old), oldLeavers...)`, `append(slices.Clone(old), oldLeavers[:0]...)`, rendezvous, "TestPlan"},
+	{"C11: leavers of leavers are forgotten", change, `slices.Concat(old, oldLeavers)`, `slices.Concat(old, oldLeavers[:0])`, rendezvous, "TestPlan"},
 	{"the barrier takes the word of another life", plan, `if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := p.s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
 	{"C14: done by the word of another life", ends, `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
 	{"who was stopped with 0 is through", rendezvous + "/rendezvous.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
@@ -113,10 +113,17 @@ var plants = []plant{
 			return p.change(NodeLost, p.whoWasLost(p.lost()), false)
 		}
 		through = false`, rendezvous, "TestPlan"},
-	{"rank 0 goes to whoever", ranks, `	first(ranks, old, pool, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
-	{"ranks by name, whoever had them", ranks, `if i := find(o.Same); i >= 0 {
-				take(i, rank)`, `if i := find(o.Same); i >= 0 {
-				take(0, rank)`, rendezvous, "TestLeastMovement"},
+	{"rank 0 goes to whoever", ranks, `	first(ranks, livesOf(old), others, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
+	{"ranks by name, whoever had them", ranks, `		if r := pool[o.Node]; r != nil {
+			take(r, rank)
+		}
+	}`, `		for i := range from {
+			if r := pool[from[i].Node]; r != nil && pool[o.Node] != nil {
+				take(r, rank)
+				break
+			}
+		}
+	}`, rendezvous, "TestLeastMovement"},
 	{"a generation below what a node has seen", change, `w.Generation = max(w.Generation, x.Seen)`, `_ = x`, rendezvous, "TestPlan"},
 	{"the last call is never over", plan, `return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
 	{"the last call begins anew with everybody", rendezvous + "/marks.go", `case m.Call.IsZero():`, `default:`, rendezvous, "TestMarks"},
@@ -131,7 +138,7 @@ var plants = []plant{
 	return broke`, rendezvous, "TestLedger"},
 	{"a Hold frees who is in quarantine", change, `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
 	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
-	{"a holder throws a survivor out", ranks, `if index(old, *ranks[rank]) < 0 {`, `if false {`, rendezvous, "TestLeastMovement"},
+	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestLeastMovement"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
 	{"the budget is never full again", ledger, `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},

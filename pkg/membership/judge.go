@@ -37,20 +37,20 @@ type Seen struct {
 	Removed bool          // by its own will (left) or replaced by its own next life
 }
 
-// View is the members of a world, each judged, and the other live nodes, at one revision.
+// View is the members of a world, each judged, and the other live nodes, at one revision. Judge makes it.
 type View struct {
 	Rev     int64
 	Members []Seen // in the order that was given: rank order, then leavers
 	Others  []Node // registered, and not one of these incarnations
 	Ask     []Ref  // whom the judge must dial before it can say more
+
+	at map[Incarnation]int // place among the members
 }
 
 // Find returns the member r, or nil.
 func (v View) Find(r Ref) *Seen {
-	for i := range v.Members {
-		if v.Members[i].Same(r) {
-			return &v.Members[i]
-		}
+	if i, ok := v.at[r.Incarnation]; ok && v.Members[i].Same(r) {
+		return &v.Members[i]
 	}
 	return nil
 }
@@ -89,26 +89,38 @@ func DefaultLimits(ttl, cut time.Duration) Limits {
 // verdict makes a cause and keeps a node out of a plan. One that differed between the two
 // would propose the same world for ever.
 func Judge(members []Ref, nodes []Node, left []Left, suspects []Suspicion, ev Evidence, l Limits, now time.Time) View {
-	v := View{}
-	byName := map[string]Node{}
-	for _, n := range nodes {
-		byName[n.Node] = n
+	v := View{Members: make([]Seen, 0, len(members)), at: make(map[Incarnation]int, len(members))}
+	f := facts{nodes: make(map[string]*Node, len(nodes)), left: map[string]*Left{}, accused: map[string][]*Suspicion{}}
+	for i := range nodes {
+		f.nodes[nodes[i].Node] = &nodes[i]
 	}
-	taken := map[Incarnation]bool{}
-	for _, m := range members {
-		taken[m.Incarnation] = true
-		s := judge(m, byName, left, suspects, ev, l, now)
+	for i := range left {
+		f.left[left[i].Node] = &left[i]
+	}
+	for i := range suspects {
+		f.accused[suspects[i].Node] = append(f.accused[suspects[i].Node], &suspects[i])
+	}
+	for i, m := range members {
+		v.at[m.Incarnation] = i
+		s := judge(m, f, ev, l, now)
 		if (s.State == Suspect || s.State == Absent) && (s.unheard || !fresh(ev, m, l, now)) {
 			v.Ask = append(v.Ask, m)
 		}
 		v.Members = append(v.Members, s)
 	}
 	for _, n := range nodes {
-		if !taken[n.Incarnation] {
+		if _, taken := v.at[n.Incarnation]; !taken {
 			v.Others = append(v.Others, n)
 		}
 	}
 	return v
+}
+
+// facts are what the store says, by the node that it is about.
+type facts struct {
+	nodes   map[string]*Node
+	left    map[string]*Left
+	accused map[string][]*Suspicion
 }
 
 func fresh(ev Evidence, m Ref, l Limits, now time.Time) bool {
@@ -116,19 +128,20 @@ func fresh(ev Evidence, m Ref, l Limits, now time.Time) bool {
 	return ok && now.Sub(a.At) < l.Fresh
 }
 
-func judge(m Ref, byName map[string]Node, left []Left, suspects []Suspicion, ev Evidence, l Limits, now time.Time) Seen {
-	n, present := byName[m.Node]
-	s := Seen{Ref: m, Rev: n.Rev, Mine: present && n.Incarnation == m.Incarnation}
+func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
+	s := Seen{Ref: m}
+	n, present := f.nodes[m.Node]
+	if present {
+		s.Rev, s.Mine = n.Rev, n.Incarnation == m.Incarnation
+	}
 	gone := func(reason, why string, by ...string) Seen {
 		s.State, s.Reason, s.Why, s.By = Gone, reason, why, by
 		return s
 	}
-	for _, x := range left {
-		// Also when its key is there again: a registration that was sent before it left may arrive late.
-		if x.Node == m.Node && x.Incarnation == m.Incarnation {
-			s.Removed = true
-			return gone("left", "left")
-		}
+	// Also when its key is there again: a registration that was sent before it left may arrive late.
+	if x := f.left[m.Node]; x != nil && x.Incarnation == m.Incarnation {
+		s.Removed = true
+		return gone("left", "left")
 	}
 	if present && !s.Mine {
 		s.Removed = true
@@ -142,11 +155,11 @@ func judge(m Ref, byName map[string]Node, left []Left, suspects []Suspicion, ev 
 	}
 	var accused bool
 	var silentBy []string
-	for _, x := range suspects {
-		if x.Node != m.Node || x.Incarnation != m.Incarnation {
+	for _, x := range f.accused[m.Node] {
+		if x.Incarnation != m.Incarnation {
 			continue
 		}
-		if w, ok := byName[x.By]; !ok || w.Incarnation != x.Watcher {
+		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
 			continue // its watcher is no more: nobody can say that it still holds
 		}
 		accused = true

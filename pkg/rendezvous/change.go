@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -191,17 +190,22 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 		}
 	}
 	step := Propose{NewHead: p.newHead, Older: p.older}
-	for _, o := range append(slices.Clone(old), oldLeavers...) {
-		if index(w.Members, o) >= 0 || index(w.Leavers, o) >= 0 {
+	var told map[membership.Incarnation]bool
+	if p.w != nil {
+		told = setOf(p.w.Told)
+	}
+	placed, late := livesOf(w.Members), setOf(p.evict)
+	for i, o := range slices.Concat(old, oldLeavers) {
+		if placed.has(o) {
 			continue
 		}
+		placed.add(o)
 		seen := p.v.Find(o)
-		late := slices.Contains(p.evict, o.Node)
 		switch {
 		case seen == nil || len(step.Evicted)+len(step.Dropped) >= maxDropped:
 			w.Leavers = append(w.Leavers, o)
 			continue
-		case (seen.State == membership.Gone || late || seen.State == membership.Suspect && slices.Contains(p.w.Told, o.Incarnation)) && seen.Mine:
+		case (seen.State == membership.Gone || late[o.Node] || seen.State == membership.Suspect && told[o.Incarnation]) && seen.Mine:
 			// Also who was told lost and does not answer: as a leaver it would hold the barrier up.
 			step.Evicted = append(step.Evicted, *seen)
 		case !seen.Mine:
@@ -210,16 +214,16 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 			w.Leavers = append(w.Leavers, o)
 			continue
 		}
-		if p.tells(*seen) && (index(old, o) >= 0 || seen.Mine || p.vanished(*seen)) {
+		if p.tells(*seen) && (i < len(old) || seen.Mine || p.vanished(*seen)) {
 			news := p.news(*seen)
-			if late && seen.State == membership.Alive {
+			if late[o.Node] && seen.State == membership.Alive {
 				news.Reason, news.Why = "not-ready", "not ready in time"
 			}
 			step.Lost = append(step.Lost, news)
 		}
 	}
 	for _, l := range w.Leavers {
-		if p.w != nil && slices.Contains(p.w.Told, l.Incarnation) {
+		if told[l.Incarnation] {
 			w.Told = append(w.Told, l.Incarnation)
 		}
 	}
@@ -298,7 +302,7 @@ func (p *planner) whoWasLost(lost []membership.Seen) string {
 			parts = append(parts, fmt.Sprintf("%s was lost (%s)", m.Node, m.Why))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return join(parts)
 }
 
 func (p *planner) wishCause() Cause {
@@ -314,5 +318,6 @@ func (p *planner) wishText() string {
 
 // drained reports whether a member is asked to go.
 func (p *planner) drained() bool {
-	return slices.ContainsFunc(p.w.Members, func(m membership.Ref) bool { return slices.Contains(p.s.Wish.Drain, m.Node) })
+	drained := setOf(p.s.Wish.Drain)
+	return len(drained) > 0 && slices.ContainsFunc(p.w.Members, func(m membership.Ref) bool { return drained[m.Node] })
 }

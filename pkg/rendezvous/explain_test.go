@@ -3,6 +3,7 @@ package rendezvous_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ func (s *scene) here(nodes ...string) *scene {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: s.Job.Attempt, Slots: 1, Since: noon, Rev: 5})
 		s.told(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(), "address": "127.0.0.1:41201", "workers": 1})
 	}
+	slices.SortFunc(s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
 	return s
 }
 

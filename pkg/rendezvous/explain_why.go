@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/history"
@@ -121,8 +120,9 @@ func (x *explainer) starting() verdict {
 	if len(missing) > 0 {
 		v.text = fmt.Sprintf("generation %d starts when %s ready", x.w.Generation, areReady(missing))
 	}
+	late := setOf(missing)
 	for _, d := range x.s.Doing {
-		if d.What == "fetching" && slices.Contains(missing, d.Node) {
+		if d.What == "fetching" && late[d.Node] {
 			v.code = WhyFetching
 			v.text += fmt.Sprintf("; %s fetches a checkpoint (%s)", d.Node, share(d))
 		}

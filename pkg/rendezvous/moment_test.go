@@ -121,9 +121,8 @@ func bornAgain(node string) fact {
 	return func(x *moment) {
 		x.gone(node)
 		x.here(node)
-		n := &x.Nodes[len(x.Nodes)-1]
+		n := x.Node(node)
 		n.Incarnation, n.Rev = membership.Incarnation("new-"+node), 30
-		slices.SortFunc(x.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
 	}
 }
 

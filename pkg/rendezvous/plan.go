@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -170,8 +169,9 @@ func (p *planner) forming() Step {
 		return p.fallBack()
 	}
 	return p.after(p.m.Phase, p.t.Barrier, func() Step {
+		late := setOf(missing)
 		for _, d := range p.s.Doing {
-			if slices.Contains(missing, d.Node) && d.What == "fetching" && p.now.Sub(p.m.Phase) < 20*p.t.Barrier {
+			if late[d.Node] && d.What == "fetching" && p.now.Sub(p.m.Phase) < 20*p.t.Barrier {
 				return Nothing{p.now.Add(p.t.Barrier / 10)}
 			}
 		}
@@ -211,16 +211,16 @@ func (p *planner) leaverGone() bool {
 // without plans around the nodes that hold the barrier up.
 func (p *planner) without(missing []string) Step {
 	w := *p.w
-	for _, node := range missing {
-		times := 1
-		w.Quarantine = slices.DeleteFunc(slices.Clone(w.Quarantine), func(q Quarantine) bool {
-			if q.Node == node {
-				times = min(2*q.Times, 16)
-			}
-			return q.Node == node
-		})
-		// Not a candidate now, nor for as many generations as it held up barriers.
-		w.Quarantine = append(w.Quarantine, Quarantine{Node: node, Times: times, Until: w.Generation + 1 + keys.Generation(times)})
+	late, times := setOf(missing), map[string]int{}
+	w.Quarantine = slices.DeleteFunc(slices.Clone(w.Quarantine), func(q Quarantine) bool {
+		if late[q.Node] {
+			times[q.Node] = min(2*q.Times, 16)
+		}
+		return late[q.Node]
+	})
+	for _, node := range missing { // not a candidate now, nor for as many generations as it held up barriers
+		n := max(1, times[node])
+		w.Quarantine = append(w.Quarantine, Quarantine{Node: node, Times: n, Until: w.Generation + 1 + keys.Generation(n)})
 	}
 	s := *p.s
 	s.World = &w
@@ -229,7 +229,7 @@ func (p *planner) without(missing []string) Step {
 	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot would
 	// hold up the next barrier just as it did this one.
 	q.evict = missing
-	return q.change(NodeLost, "the barrier waited too long for "+strings.Join(missing, ", "), false)
+	return q.change(NodeLost, "the barrier waited too long for "+join(missing), false)
 }
 
 // running: the only place where training happens.
@@ -249,7 +249,7 @@ func (p *planner) running() Step {
 	case p.s.Wish.Request != p.w.Request:
 		return p.planned(p.wishCause(), p.wishText())
 	case p.drained():
-		return p.planned(Drain, "asked to go: "+strings.Join(p.s.Wish.Drain, ", "))
+		return p.planned(Drain, "asked to go: "+join(p.s.Wish.Drain))
 	}
 	for _, n := range p.s.Nodes {
 		if n.Seen > p.s.Fence {

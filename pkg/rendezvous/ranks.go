@@ -19,21 +19,26 @@ func (s *Snapshot) target() int { return s.Wish.NP }
 // candidates are the nodes that a next World may have: registered in this attempt, not gone, not
 // asked to go, not in quarantine. In the order of their names.
 func candidates(s *Snapshot, v membership.View) []membership.Node {
-	c := fit(s, v, quarantined)
+	c := fit(s, v, quarantined(s.World))
 	if len(c) < s.least() { // better one that was late before than no World: no generation could pass to free it
-		c = fit(s, v, func(*World, string) bool { return false })
+		c = fit(s, v, nil)
 	}
 	return c
 }
 
-func fit(s *Snapshot, v membership.View, out func(*World, string) bool) []membership.Node {
-	var c []membership.Node
+func fit(s *Snapshot, v membership.View, out map[string]bool) []membership.Node {
+	drained := setOf(s.Wish.Drain)
+	var told map[membership.Incarnation]bool
+	if s.World != nil {
+		told = setOf(s.World.Told)
+	}
+	c := make([]membership.Node, 0, len(s.Nodes))
 	for _, n := range s.Nodes {
-		if n.Attempt != s.Job.Attempt || slices.Contains(s.Wish.Drain, n.Node) || out(s.World, n.Node) {
+		if n.Attempt != s.Job.Attempt || drained[n.Node] || out[n.Node] {
 			continue
 		}
 		if seen := v.Find(n.Ref); seen != nil && (seen.State == membership.Gone ||
-			seen.State == membership.Suspect && slices.Contains(s.World.Told, n.Incarnation)) {
+			seen.State == membership.Suspect && told[n.Incarnation]) {
 			continue // also who was found gone by another, as long as it does not answer
 		}
 		c = append(c, n)
@@ -41,59 +46,57 @@ func fit(s *Snapshot, v membership.View, out func(*World, string) bool) []member
 	return c
 }
 
-func quarantined(w *World, node string) bool {
+// quarantined are the nodes that no plan has before another generation.
+func quarantined(w *World) map[string]bool {
 	if w == nil {
-		return false
+		return nil
 	}
+	out := map[string]bool{}
 	for _, q := range w.Quarantine {
-		if q.Node == node && q.Until > w.Generation {
-			return true
+		if q.Until > w.Generation {
+			out[q.Node] = true
 		}
 	}
-	return false
+	return out
 }
 
-// arrange picks n of the candidates and ranks them: survivors keep their rank where it still
-// exists, a node that comes back or a spare takes the place of one that is lost, and rank 0
+// arrange picks n of the candidates, who come in the order of their names, and ranks them: survivors keep their rank where
+// it still exists, a node that comes back or a spare takes the place of one that is lost, and rank 0
 // goes to a node that holds the newest checkpoint.
 func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
-	pool := slices.Clone(from)
-	take := func(i, rank int) {
-		r := pool[i].Ref
-		ranks[rank] = &r
-		pool = slices.Delete(pool, i, i+1)
+	pool := make(map[string]*membership.Ref, len(from)) // who has no rank yet
+	for i := range from {
+		pool[from[i].Node] = &from[i].Ref
 	}
-	find := func(match func(membership.Ref) bool) int {
-		return slices.IndexFunc(pool, func(c membership.Node) bool { return match(c.Ref) })
+	take := func(r *membership.Ref, rank int) {
+		ranks[rank] = r
+		delete(pool, r.Node)
 	}
-	for rank, o := range old { // the same life, then a new life of the same node
-		if rank < n {
-			if i := find(o.Same); i >= 0 {
-				take(i, rank)
-			}
+	for rank, o := range old[:min(n, len(old))] { // the same life, else a new life of the same node
+		if r := pool[o.Node]; r != nil {
+			take(r, rank)
 		}
 	}
-	for rank, o := range old {
-		if rank < n && ranks[rank] == nil {
-			if i := find(func(r membership.Ref) bool { return r.Node == o.Node && index(old, r) < 0 }); i >= 0 {
-				take(i, rank)
-			}
+	var others []*membership.Ref // survivors of ranks that are no more, in their order, then anybody
+	survivors := map[membership.Incarnation]bool{}
+	for _, o := range old[min(n, len(old)):] {
+		if r := pool[o.Node]; r != nil && r.Same(o) {
+			others, survivors[o.Incarnation] = append(others, r), true
 		}
 	}
-	for rank := range ranks { // survivors of ranks that are no more, in their order, then anybody
-		if ranks[rank] != nil {
-			continue
+	for i := range from {
+		if r := pool[from[i].Node]; r != nil && !survivors[r.Incarnation] {
+			others = append(others, r)
 		}
-		i := -1
-		for _, o := range old[min(n, len(old)):] {
-			if i = find(o.Same); i >= 0 {
-				break
-			}
-		}
-		take(max(i, 0), rank)
 	}
-	first(ranks, old, pool, holds)
+	for rank := range ranks {
+		if ranks[rank] == nil {
+			take(others[0], rank)
+			others = others[1:]
+		}
+	}
+	first(ranks, livesOf(old), others, holds)
 	out := make([]membership.Ref, n)
 	for i, r := range ranks {
 		out[i] = *r
@@ -102,40 +105,28 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 }
 
 // first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one that
-// was left over. That one takes the place of a newcomer, at rank 0 or else the highest: a survivor
-// stays in the world as long as anybody else can make room.
-func first(ranks []*membership.Ref, old []membership.Ref, pool []membership.Node, holds func(string) bool) {
-	holder := func(r membership.Ref) bool { return holds(r.Node) }
-	at := slices.IndexFunc(ranks, func(r *membership.Ref) bool { return holder(*r) })
+// was left over, a survivor before the others. That one takes the place of a newcomer, at rank 0 or else the highest:
+// a survivor stays in the world as long as anybody else can make room.
+func first(ranks []*membership.Ref, old lives, others []*membership.Ref, holds func(string) bool) {
+	holder := func(r *membership.Ref) bool { return holds(r.Node) }
+	at := slices.IndexFunc(ranks, holder)
 	if at < 0 {
-		r := leftOver(old, pool, holder)
-		if r == nil {
+		i := slices.IndexFunc(others, holder)
+		if i < 0 {
 			return
 		}
 		at = len(ranks) - 1
 		for rank := range ranks {
-			if index(old, *ranks[rank]) < 0 {
+			if !old.has(*ranks[rank]) {
 				at = rank
 			}
 			if at == 0 {
 				break
 			}
 		}
-		ranks[at] = r
+		ranks[at] = others[i]
 	}
 	ranks[0], ranks[at] = ranks[at], ranks[0]
-}
-
-// leftOver is who of the pool holds the newest checkpoint: a survivor of a rank that is no more before
-// the others.
-func leftOver(old []membership.Ref, pool []membership.Node, holder func(membership.Ref) bool) *membership.Ref {
-	var found *membership.Ref
-	for _, c := range pool {
-		if r := c.Ref; holder(r) && (found == nil || index(old, *found) < 0 && index(old, r) >= 0) {
-			found = &r
-		}
-	}
-	return found
 }
 
 // holds says whether a node has the head on its disk, as far as is known: by its own word, else

@@ -147,15 +147,18 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
 	}
 	room := keys.MaxOps - len(writes) - 3
+	members, before := livesOf(w.Members), lives{}
+	if seen.World != nil {
+		before = livesOf(slices.Concat(seen.World.Members, seen.World.Leavers))
+	}
 	for _, x := range seen.Suspects {
-		if room > 0 && index(w.Members, membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) < 0 {
+		if room > 0 && !members.has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, keys.Delete(r.Job.Suspect(x.Node, x.By)))
 			room--
 		}
 	}
 	for _, x := range seen.Left {
-		if room > 0 && seen.World != nil && index(append(slices.Clone(seen.World.Members), seen.World.Leavers...),
-			membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) < 0 {
+		if room > 0 && seen.World != nil && !before.has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, keys.Delete(r.Job.Left(x.Node)))
 			room--
 		}

@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 )
@@ -15,31 +14,25 @@ func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	if r == nil || p.s.Head.Number != r.Number {
 		return false, false
 	}
+	late := setOf(missing)
 	for _, d := range p.s.Doing {
-		if d.What == "unreadable" && d.Done == int64(r.Number) && slices.Contains(missing, d.Node) {
+		if d.What == "unreadable" && d.Done == int64(r.Number) && late[d.Node] {
 			bad = true
+			settled = settled || p.asked(d)
 		}
 	}
-	return bad, bad && p.asked(missing)
+	return bad, settled
 }
 
-// asked reports whether one of the missing nodes said so after every holder had registered: then it has
-// asked them all, and each of them answered that it has not all of it.
-func (p *planner) asked(missing []string) bool {
-	for _, d := range p.s.Doing {
-		if d.What != "unreadable" || d.Done != int64(p.w.Resume.Number) || !slices.Contains(missing, d.Node) {
-			continue
-		}
-		all := true
-		for _, h := range p.s.Head.Holders {
-			n := p.s.Node(h.Node)
-			all = all && n != nil && n.Rev < d.Rev
-		}
-		if all {
-			return true
+// asked reports whether d was said after every holder had registered: then the node has asked them all, and each of
+// them answered that it has not all of it.
+func (p *planner) asked(d Doing) bool {
+	for _, h := range p.s.Head.Holders {
+		if n := p.s.Node(h.Node); n == nil || n.Rev >= d.Rev {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // fallBack makes the newest older checkpoint the head, under a new number: numbers are the order. With

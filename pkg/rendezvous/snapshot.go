@@ -3,7 +3,8 @@ package rendezvous
 import (
 	"context"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 
 	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
@@ -22,7 +23,7 @@ type Snapshot struct {
 	Wish     Wish
 	Fence    keys.Generation
 	World    *World
-	Nodes    []membership.Node // by name
+	Nodes    []membership.Node // in the order of their names
 	Left     []membership.Left
 	Suspects []membership.Suspicion
 	Ready    map[string]Ready // of the world's generation, by node
@@ -44,12 +45,11 @@ type Held struct {
 
 // Node returns the registration of that name, or nil.
 func (s *Snapshot) Node(name string) *membership.Node {
-	for i := range s.Nodes {
-		if s.Nodes[i].Node == name {
-			return &s.Nodes[i]
-		}
+	i, ok := slices.BinarySearchFunc(s.Nodes, name, func(n membership.Node, name string) int { return strings.Compare(n.Node, name) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &s.Nodes[i]
 }
 
 // Read reads the whole job at one revision. A job that does not exist has Job == nil.
@@ -109,7 +109,7 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 	if s.Nodes, s.Left, s.Suspects, err = membership.Decode(job, r.Entries); err != nil {
 		return s, err
 	}
-	sort.Slice(s.Nodes, func(i, k int) bool { return s.Nodes[i].Node < s.Nodes[k].Node })
+	slices.SortFunc(s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
 	if e := at[job.World()]; e != nil {
 		if s.World, err = DecodeWorld(e); err != nil {
 			return s, err

@@ -1,0 +1,84 @@
+package rendezvous_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// many is a job of n nodes and a spare for each hundred of them.
+func many(n int) (*scene, []string) {
+	names := make([]string, n+n/100)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%05d", i)
+	}
+	return aJob(n).here(names...), names[:n]
+}
+
+// refuses: somebody who is here accuses it, and its host refuses the dial.
+func refuses(node string) fact {
+	return func(x *moment) {
+		by := ref("n00001")
+		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by.Node, Incarnation: ref(node).Incarnation, Watcher: by.Incarnation, Sign: membership.ConnectionClosed})
+		x.answer(node, membership.Refused)
+	}
+}
+
+// BenchmarkPlan is what a keeper computes when anything changes: who is alive, since when, and what follows.
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		for _, c := range []struct {
+			name   string
+			moment func() *moment
+		}{
+			{"first", func() *moment { s, _ := many(n); return when(s, commit(3, "n00001")) }},
+			{"calm", func() *moment { s, names := many(n); return when(s.world(rendezvous.Running, names...)) }},
+			{"lost", func() *moment {
+				s, names := many(n)
+				return when(s.world(rendezvous.Running, names...), refuses("n00000"), refuses("n00050"), commit(3, "n00001"))
+			}},
+			{"barrier", func() *moment {
+				s, names := many(n)
+				x := when(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
+				for _, name := range names[n/2:] {
+					doing(name, "fetching")(x)
+				}
+				return x
+			}},
+			{"late", func() *moment {
+				s, names := many(n)
+				return when(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
+			}},
+			{"power", func() *moment { // half of a range loses its power
+				s, names := many(n)
+				s.Job.Limits = rendezvous.Limits{Min: 1, Max: n}
+				x := when(s.world(rendezvous.Running, names...))
+				for _, name := range names[n/2:] {
+					refuses(name)(x)
+				}
+				return x
+			}},
+			{"again", func() *moment { // all agents of a job that waited are back
+				s, names := many(n)
+				x := when(s.world(rendezvous.Waiting, names...), holding(rendezvous.NodesMissing, rendezvous.NodeLost))
+				for i := range x.Nodes {
+					x.Nodes[i].Incarnation = membership.Incarnation("new-" + x.Nodes[i].Node)
+				}
+				return x
+			}},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
+				x := c.moment()
+				b.ReportAllocs()
+				for b.Loop() {
+					v := x.view()
+					x.m.Observe(&x.Snapshot, v, noon)
+					rendezvous.Plan(&x.Snapshot, v, x.m, rendezvous.DefaultTimes, noon)
+				}
+			})
+		}
+	}
+}
