@@ -114,7 +114,7 @@ var fieldsOf = map[string][]string{
 	"wish_changed":   {"np", "previous_np", "by"},
 	"wait_entered":   {"why_code", "present", "np"},
 	"world_proposed": {"cause", "world_size", "world", "plan", "checkpoint", "by"},
-	"world_running":  {"world_size", "idle_ms"},
+	"world_running":  {"world_size", "idle_ms", "waterfall"},
 	"worker_failed":  {"rank", "local_rank", "exit_code", "signal", "collateral", "spent", "message"},
 	"backoff":        {"seconds", "restarts_used", "restarts_max"},
 	"save_asked":     {"reason", "grace_seconds"},
@@ -122,6 +122,8 @@ var fieldsOf = map[string][]string{
 	"job_done":       {"exit"},
 	"job_failed":     {"exit"},
 	"job_stopped":    {"exit"},
+
+	"workers_started": {"waterfall"},
 }
 
 // checkEvents holds every event to its fields, and returns them by kind.

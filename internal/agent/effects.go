@@ -66,6 +66,11 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.hello = a.Hello
 	case Leave:
 		l.effect(ctx, func(ctx context.Context) Event { return Left{l.sayGoodbye(ctx, a)} })
+	case Recall:
+		l.effect(ctx, func(ctx context.Context) Event {
+			_ = l.requests.Started(ctx, &a.World, a.Fall) // overtaken: there is a newer story
+			return nil
+		})
 	case Say:
 		l.Say(a.Line)
 	case Wake:
@@ -131,7 +136,7 @@ func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
 	case rendezvous.Enter:
 		return l.requests.Enter(ctx, &a.Seen, a.Me, step)
 	case rendezvous.Run:
-		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Forming)
+		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Fall)
 	case rendezvous.Finish:
 		return l.requests.Finish(ctx, &a.Seen, step)
 	case rendezvous.End:
@@ -157,11 +162,19 @@ func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 			return fail(err)
 		}
 	}
-	err := l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: l.Host, Ports: r.Ports, StopMS: a.StopMS})
+	err := l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: l.Host, Ports: r.Ports, StopMS: a.StopMS, AfterMS: since(a.Idle)})
 	if err != nil {
 		return fail(err)
 	}
 	return r
+}
+
+// since is how long ago t was, by the clock of this process; nil for never.
+func since(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	return new(time.Since(t).Milliseconds())
 }
 
 func (l *loop) startWorkers(ctx context.Context, s Start) Event {

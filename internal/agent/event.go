@@ -138,11 +138,11 @@ type (
 	}
 	// Take makes a step of the plan true.
 	Take struct {
-		Seen    rendezvous.Snapshot
-		Me      membership.Node
-		Step    rendezvous.Step
-		Idle    time.Duration
-		Forming time.Duration
+		Seen rendezvous.Snapshot
+		Me   membership.Node
+		Step rendezvous.Step
+		Idle time.Duration
+		Fall rendezvous.Waterfall // Run: where the time went
 	}
 	// GetReady prepares this node for a generation and reports Ready.
 	GetReady struct {
@@ -150,6 +150,7 @@ type (
 		Me     membership.Node
 		Member bool
 		StopMS int64
+		Idle   time.Time // nothing of its workers was left; zero: it had none
 	}
 	// StartWorkers starts the workers of a generation.
 	StartWorkers struct{ Start }
@@ -208,6 +209,11 @@ type (
 	}
 	// Say tells the user.
 	Say struct{ Line }
+	// Recall tells where the time of a start went.
+	Recall struct {
+		World rendezvous.World
+		Fall  rendezvous.Waterfall
+	}
 	// Wake asks for a tick at that time.
 	Wake struct{ At time.Time }
 	// Quit ends the agent.
@@ -233,6 +239,7 @@ func (Clear) action()         {}
 func (SayHello) action()      {}
 func (Leave) action()         {}
 func (Say) action()           {}
+func (Recall) action()        {}
 func (Wake) action()          {}
 func (Quit) action()          {}
 

@@ -29,6 +29,9 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Stepped:
 		m.answered("step", 1, e.Err, now)
+		if e.Err == nil && e.World.Phase == rendezvous.Running {
+			m.turning.ran = e.World.Generation
+		}
 		if e.Err == nil {
 			m.accept(&e.World)
 		}
@@ -46,14 +49,15 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Started:
 		m.answered("start", e.Generation, nil, now)
-		m.started(e)
+		m.started(e, now)
 	case Exited:
 		m.exit(e)
 	case Halted:
 		if c := m.crew; c != nil && c.world.Generation == e.Generation {
 			c.dead, m.since = true, now
+			m.idleAt, m.stopMS = now, 0
 			if !c.haltedAt.IsZero() {
-				c.stopMS, m.since = now.Sub(c.haltedAt).Milliseconds(), c.haltedAt
+				m.stopMS, m.since = now.Sub(c.haltedAt).Milliseconds(), c.haltedAt
 			}
 		}
 	case Closed:
@@ -243,7 +247,7 @@ func (m *Machine) drop(a *actions) {
 	m.in, m.lapsed, m.belonged = false, time.Time{}, false
 }
 
-func (m *Machine) started(e Started) {
+func (m *Machine) started(e Started, now time.Time) {
 	c := m.crew
 	if c == nil || c.world.Generation != e.Generation {
 		return
@@ -257,7 +261,7 @@ func (m *Machine) started(e Started) {
 		c.failed = &WorkerExit{Code: e.Code, Message: e.Err.Error()}
 		return
 	}
-	c.group = e.Group
+	c.group, c.began = e.Group, now
 }
 
 func (m *Machine) exit(e Exited) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -121,6 +122,7 @@ func (m *Machine) keep(now time.Time, a *actions) {
 	turn := m.turn()
 	m.ask(now, a, turn)
 	step := rendezvous.Plan(&m.snap, m.view, m.marks, m.cfg.Times, now)
+	m.fall.Observe(&m.snap, m.view, m.sign(), step, now)
 	if wait, ok := step.(rendezvous.Nothing); ok {
 		if wait.Until.After(now) {
 			a.wake(wait.Until)
@@ -138,11 +140,48 @@ func (m *Machine) keep(now time.Time, a *actions) {
 			return
 		}
 	}
-	take := Take{Seen: m.snap, Me: m.me, Step: step, Forming: now.Sub(m.marks.Phase)}
+	take := Take{Seen: m.snap, Me: m.me, Step: step, Fall: m.fall.Waterfall(m.me.Node)}
 	if w := m.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = now.Sub(m.since)
 	}
-	m.request(a, now, "step", take)
+	if _, run := step.(rendezvous.Run); m.request(a, now, "step", take) && run {
+		m.turning = turning{sign: m.fall.Sign(), fall: take.Fall}
+	}
+}
+
+// turning is a world that this agent turns running, and where the time up to it went.
+type turning struct {
+	ran  keys.Generation // it did
+	sign time.Time
+	fall rendezvous.Waterfall
+}
+
+// sign is what this agent saw itself of a change that the store may not show yet.
+func (m *Machine) sign() string {
+	if c := m.crew; c != nil && c.failed != nil && c.halt == notHalted {
+		return rendezvous.SignFailure
+	}
+	var sign membership.Sign
+	for _, s := range m.mine {
+		if sign == "" || s.Sign < sign {
+			sign = s.Sign
+		}
+	}
+	return string(sign)
+}
+
+// recall tells where the time went, once workers run here that this agent turned the world running for.
+func (m *Machine) recall(a *actions) {
+	c, t := m.crew, m.turning
+	if t.ran == 0 || c == nil || c.group == nil || c.world.Generation != t.ran {
+		return
+	}
+	m.turning = turning{}
+	if t.sign.IsZero() {
+		return
+	}
+	t.fall.Started = new(c.began.Sub(t.sign).Milliseconds())
+	a.do("", Recall{World: c.world, Fall: t.fall})
 }
 
 // current reports whether the snapshot shows the newest known world: a plan on an older one is moot.

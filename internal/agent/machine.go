@@ -38,6 +38,8 @@ type Machine struct {
 	limits   membership.Limits
 	view     membership.View
 	marks    rendezvous.Marks
+	fall     rendezvous.Fall
+	turning  turning
 	crowd    bool
 	mine     map[membership.Incarnation]Signal // whom this agent suspects
 	written  map[membership.Incarnation]bool   // and what it wrote of it
@@ -61,6 +63,8 @@ type Machine struct {
 	exitRev int64 // ModRevision of its exit record of exitGen
 	exitGen keys.Generation
 	exited  *rendezvous.Exit // what that record says
+	stopMS  int64            // how long the newest stop of workers here took
+	idleAt  time.Time        // and when nothing of them was left; zero: there were none
 
 	leave *Leaving
 	over  *Result
@@ -82,8 +86,8 @@ type crew struct {
 	halt     halt
 	dead     bool // nothing of it is left
 	closed   bool // nor of its captures
-	stopMS   int64
 	haltedAt time.Time
+	began    time.Time
 }
 
 type halt int
@@ -165,6 +169,7 @@ func (m *Machine) act(now time.Time, a *actions) {
 	m.barrier(now, a) // ready
 	m.start(now, a)
 	m.keep(now, a) // plan and propose
+	m.recall(a)
 	m.detect(now, a)
 	m.leaving(now, a)
 	m.ending(now, a)

@@ -161,11 +161,7 @@ func (m *Machine) barrier(now time.Time, a *actions) {
 	if !member && !w.Leaver(m.me.Ref) {
 		return
 	}
-	var took int64
-	if m.crew != nil {
-		took = m.crew.stopMS
-	}
-	m.requestFor(a, now, "ready", w.Generation, GetReady{World: *w, Me: m.me, Member: member, StopMS: took})
+	m.requestFor(a, now, "ready", w.Generation, GetReady{World: *w, Me: m.me, Member: member, StopMS: m.stopMS, Idle: m.idleAt})
 }
 
 // start starts the workers of a running world, once, on a read of it that is at most a second old.
@@ -183,5 +179,6 @@ func (m *Machine) start(now time.Time, a *actions) {
 	m.crew = &crew{world: *w, codes: make([]*int, w.Slots)}
 	m.floor = max(m.floor, w.Generation)
 	m.exited = nil
+	m.stopMS, m.idleAt = 0, time.Time{}
 	m.requestFor(a, now, "start", w.Generation, StartWorkers{Start{World: *w, Rank: rank, Node: m.me.Node, Ports: m.ports, Resume: m.resume}})
 }

@@ -21,7 +21,7 @@ import (
 //
 //	job NP [restarts N] [grace D]    the job that a comes to
 //	enters                           the end of Enter: a is registered, as a1, then a2, …
-//	NODE joins|rejoins|expires|leaves|ready|saved|exits CODE|fails CODE     the store shows that of another node
+//	NODE joins|rejoins|expires|leaves|ready [stopped D ago]|saved|exits CODE|fails CODE     the store shows that of another node
 //	WATCHER suspects|clears NODE     likewise
 //	scaled N · asked to stop · asked to go NODE       the wish
 //	committed N by NODE…             the head
@@ -354,7 +354,15 @@ func (w *teller) shows(f []string) error {
 		w.remove(node)
 		w.s.Left = append(w.s.Left, membership.Left{Node: node, Incarnation: w.ref(node).Incarnation, Reason: membership.Terminated})
 	case "ready":
-		w.s.Ready[node] = rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Host: node, Ports: []int{1, 2}, Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Host: node, Ports: []int{1, 2}, Rev: w.rev}
+		if len(f) > 3 {
+			d, err := time.ParseDuration(f[3])
+			if err != nil {
+				return err
+			}
+			r.AfterMS = new(d.Milliseconds())
+		}
+		w.s.Ready[node] = r
 	case "saved":
 		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{nil}, Planned: true, Rev: w.rev}
 	case "exits":
@@ -434,7 +442,11 @@ func (w *teller) ends(slot string, err error) error {
 			return nil
 		}
 		w.s = w.copy()
-		w.s.Ready["a"] = rendezvous.Ready{Incarnation: w.m.me.Incarnation, Host: "a", Ports: []int{1, 2}, Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.m.me.Incarnation, Host: "a", Ports: []int{1, 2}, Rev: w.rev}
+		if !a.Idle.IsZero() {
+			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
+		}
+		w.s.Ready["a"] = r
 		w.tell(Readied{Generation: g, Ports: []int{1, 2, 3}})
 		w.moved = true
 	case StartWorkers:

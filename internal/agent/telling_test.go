@@ -111,6 +111,8 @@ func (w *teller) does(a Action) {
 		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
 	case ReportFailure:
 		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failure.Code)
+	case Recall:
+		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Fall)
 	case Probe:
 		by := ""
 		for _, r := range a.Watchers {

@@ -122,8 +122,13 @@ func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step rendezvous.
 		_, err := c.req.Enter(ctx, s, me, step)
 		return err
 	case rendezvous.Run:
-		_, err := c.req.Run(ctx, s, step, 0, 0)
-		return err
+		fall := rendezvous.Waterfall{By: me.Node, Sign: rendezvous.SignNodes, Decided: new(int64(1)), Proposed: new(int64(7)), Barrier: new(int64(31)), Last: "lab1-2"}
+		w, err := c.req.Run(ctx, s, step, 0, fall)
+		if err != nil {
+			return err
+		}
+		fall.Started = new(int64(60))
+		return c.req.Started(ctx, &w, fall)
 	case rendezvous.End:
 		_, err := c.req.End(ctx, s, step)
 		return err

@@ -142,7 +142,14 @@ func statusRows(st rendezvous.Status, p *printer) [][2]string {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
 	return [][2]string{{"np", np}, {"generation", generation}, {"progress", progress(st.Progress)}, {"doing", doing(st.Doing)},
-		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"restarts", restarts}, {"server", servers}}
+		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"waterfall", waterfall(st.Waterfall)}, {"restarts", restarts}, {"server", servers}}
+}
+
+func waterfall(f *rendezvous.Waterfall) string {
+	if f == nil {
+		return ""
+	}
+	return f.String()
 }
 
 func progress(g *rendezvous.ProgressStatus) string {

@@ -30,6 +30,7 @@ const (
 	WaitEntered   Kind = "wait_entered"
 	WorldProposed Kind = "world_proposed"
 	WorldRunning  Kind = "world_running"
+	Started       Kind = "workers_started"
 	WorkerFailed  Kind = "worker_failed"
 	Backoff       Kind = "backoff"
 	SaveAsked     Kind = "save_asked"

@@ -29,6 +29,7 @@ type Status struct {
 	World      []Seat            `json:"world"`
 	Checkpoint *CheckpointStatus `json:"checkpoint"`
 	Plan       *scaling.Plan     `json:"plan"`
+	Waterfall  *Waterfall        `json:"waterfall"` // of the newest World; null until it runs
 	Progress   *ProgressStatus   `json:"progress"`
 	Doing      []DoingStatus     `json:"doing"`
 	Restarts   RestartStatus     `json:"restarts"`
@@ -142,6 +143,7 @@ func Explain(s *Snapshot, now time.Time) Status {
 	}
 	st.Nodes = x.nodes(st.State)
 	st.Checkpoint = x.checkpoint()
+	st.Waterfall = x.waterfall()
 	if p := s.Progress; p != nil {
 		st.Progress = &ProgressStatus{p.Step, p.Loss, p.Samples, p.SamplesPerSecond, Moment{p.Time}}
 	}

@@ -108,7 +108,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 
 			// A new phase is a small record, not all of it again.
 			sent := tally.Sent.Load()
-			_, err = w.Run(t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0, 0)
+			_, err = w.Run(t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0, rendezvous.Waterfall{})
 			w.must(err)
 			if sent = tally.Sent.Load() - sent; n > 100 && sent > 3000 {
 				t.Errorf("to turn the world to running %d bytes were sent", sent)
@@ -197,7 +197,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 				alive[m.Node] = !dead[m.Node]
 			}
 		case rendezvous.Run:
-			_, err := w.Run(t.Context(), s, step, 0, 0)
+			_, err := w.Run(t.Context(), s, step, 0, rendezvous.Waterfall{})
 			w.must(err)
 		case rendezvous.Nothing:
 			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 || len(s.Nodes) != 50 {
@@ -294,7 +294,7 @@ func TestEndpoints(t *testing.T) {
 		for i, m := range world.Members {
 			w.must(w.Ready(t.Context(), world, w.nodes[m.Node], rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
 		}
-		_, err = w.Run(t.Context(), w.see(), rendezvous.Run{}, 0, 0)
+		_, err = w.Run(t.Context(), w.see(), rendezvous.Run{}, 0, rendezvous.Waterfall{})
 		w.must(err)
 		list, err := w.Endpoints(t.Context(), world)
 		w.must(err)

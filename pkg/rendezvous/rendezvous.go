@@ -247,6 +247,7 @@ type Ready struct {
 	Host        string                 `json:"host,omitempty"`
 	Ports       []int                  `json:"ports,omitempty"` // rank 0: master and store first; then one a worker
 	StopMS      int64                  `json:"stop_ms"`
+	AfterMS     *int64                 `json:"after_ms,omitempty"` // since nothing of its workers was left; null: it had none
 	Rev         int64                  `json:"-"`
 }
 

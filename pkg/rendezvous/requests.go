@@ -264,7 +264,7 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 }
 
 // Run starts a generation whose barrier is full.
-func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.Duration, forming time.Duration) (World, error) {
+func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.Duration, f Waterfall) (World, error) {
 	w := *seen.World
 	w.Phase, w.Master = Running, &step.Master
 	if err := r.putEndpoints(ctx, seen); err != nil {
@@ -272,7 +272,7 @@ func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.D
 	}
 	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
 		Text:   fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
-		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": forming.Milliseconds(), "stopped_ms": slowestStop(seen)}}
+		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.forming(), "stopped_ms": slowestStop(seen), "waterfall": f}}
 	if idle > 0 {
 		ev.Fields["idle_ms"] = idle.Milliseconds()
 	}

@@ -111,7 +111,7 @@ func readies(w *town) func() error {
 func runs(w *town) func() error {
 	s := w.see()
 	return func() error {
-		_, err := w.Run(w.t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "a"}}, 0, 0)
+		_, err := w.Run(w.t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "a"}}, 0, rendezvous.Waterfall{})
 		return err
 	}
 }

@@ -135,7 +135,7 @@ func (w *town) run(members ...string) *town {
 	for _, m := range members {
 		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m], rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
 	}
-	_, err := w.Run(w.t.Context(), w.see(), rendezvous.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0, 0)
+	_, err := w.Run(w.t.Context(), w.see(), rendezvous.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0, rendezvous.Waterfall{})
 	w.must(err)
 	return w
 }

@@ -1,0 +1,46 @@
+package rendezvous_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// A start is told of while its generation is the newest, and status shows the newest World's and no other's.
+func TestWaterfallOfTheNewestWorld(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b")
+	w.propose("a", "b")
+	shown := func() *rendezvous.Waterfall { return rendezvous.Explain(w.see(), time.Now()).Waterfall }
+	if f := shown(); f != nil {
+		t.Errorf("a world that forms has a waterfall: %s", f)
+	}
+	fall := rendezvous.Waterfall{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)), Barrier: new(int64(50)), Last: "b"}
+	first, err := w.Run(t.Context(), w.see(), rendezvous.Run{Master: rendezvous.Master{Host: "a"}}, 0, fall)
+	w.must(err)
+	if diff := cmp.Diff(&fall, shown()); diff != "" {
+		t.Errorf("running: %s", diff)
+	}
+	for _, e := range w.see().Events {
+		if e.Kind == history.WorldRunning && e.Fields["barrier_ms"] != 41.0 {
+			t.Errorf("the barrier took %v ms", e.Fields["barrier_ms"])
+		}
+	}
+	fall.Started = new(int64(80))
+	w.must(w.Started(t.Context(), &first, fall))
+	if diff := cmp.Diff(&fall, shown()); diff != "" {
+		t.Errorf("started: %s", diff)
+	}
+
+	w.propose("a", "b")
+	if err := w.Started(t.Context(), &first, fall); !rendezvous.Moved(err) {
+		t.Errorf("a start of generation 1 told under generation 2: %v", err)
+	}
+	if f := shown(); f != nil {
+		t.Errorf("generation 2 has the waterfall of generation 1: %s", f)
+	}
+}
