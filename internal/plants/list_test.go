@@ -54,7 +54,7 @@ var plants = []plant{
 	{"C4: drop the absent without a look", requests, `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
 	{"C15: propose over the last exit", requests, `guards = append(guards, keys.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
 	{"C15: stop over the last exit", requests, `if e.Phase == Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
-	{"two turns of one world", requests, `If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, guards...),`, `If:   guards,`, rendezvous, "TestGuards/memory"},
+	{"two turns of one world", requests, `If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
 	{"two keepers both believe that they did it", requests, `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
 	{"ready for a generation that is over", requests, `[]keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]keys.Guard{keys.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
 	{"C16: a victim of the stop is a failure", requests, `keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))`, `keys.Absent(r.Job.Failure(w.Generation))`, rendezvous, "TestGuards/memory"},

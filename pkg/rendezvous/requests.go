@@ -216,8 +216,8 @@ func (w *World) number() any {
 	return w.Resume.Number
 }
 
-// turn writes a new phase over the world that was seen.
-func (r Requests) turn(ctx context.Context, seen *World, to World, guards []keys.Guard, events ...history.Event) (World, error) {
+// turn writes a new phase over the world that was seen, and what goes with it.
+func (r Requests) turn(ctx context.Context, seen *World, to World, with keys.Request, events ...history.Event) (World, error) {
 	var rev int64
 	if seen != nil {
 		rev = seen.Rev
@@ -226,8 +226,8 @@ func (r Requests) turn(ctx context.Context, seen *World, to World, guards []keys
 	// The proof needs a value that nobody else writes: two keepers may turn the same world the same way.
 	to.Turn = rand.Text()
 	rev, err := r.send(ctx, "turn the world to "+string(to.Phase), keys.Request{
-		If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, guards...),
-		Then: []keys.Write{keys.Put(r.Job.World(), to.record()), history.Tell(r.Job, events...)},
+		If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, with.If...),
+		Then: append([]keys.Write{keys.Put(r.Job.World(), to.record()), history.Tell(r.Job, events...)}, with.Then...),
 	})
 	to.Rev = rev
 	return to, err
@@ -260,23 +260,20 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
 			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
-	return r.turn(ctx, seen.World, w, guards, events...)
+	return r.turn(ctx, seen.World, w, keys.Request{If: guards}, events...)
 }
 
 // Run starts a generation whose barrier is full.
 func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.Duration, f Waterfall) (World, error) {
 	w := *seen.World
 	w.Phase, w.Master = Running, &step.Master
-	if err := r.putEndpoints(ctx, seen); err != nil {
-		return World{}, err
-	}
 	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
 		Text:   fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
 		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.forming(), "stopped_ms": slowestStop(seen), "waterfall": f}}
 	if idle > 0 {
 		ev.Fields["idle_ms"] = idle.Milliseconds()
 	}
-	return r.turn(ctx, seen.World, w, nil, ev)
+	return r.turn(ctx, seen.World, w, keys.Request{Then: r.putEndpoints(seen)}, ev)
 }
 
 func slowestStop(s *Snapshot) int64 {
@@ -290,8 +287,9 @@ func slowestStop(s *Snapshot) int64 {
 // longestList is the size above which lists of endpoints are left out: a process's environment is bounded.
 const longestList = 48_000
 
-// putEndpoints writes host:port of each worker, in rank order, before the world runs.
-func (r Requests) putEndpoints(ctx context.Context, s *Snapshot) error {
+// putEndpoints writes host:port of each worker, in rank order, with the phase: one way to the store, not two.
+// It goes with that proposal, so that nobody reads it who sees another.
+func (r Requests) putEndpoints(s *Snapshot) []keys.Write {
 	var list []string
 	size := 0
 	for _, m := range s.World.Members {
@@ -308,8 +306,7 @@ func (r Requests) putEndpoints(ctx context.Context, s *Snapshot) error {
 	if size > longestList {
 		return nil
 	}
-	_, err := r.send(ctx, "write endpoints", keys.Request{Then: []keys.Write{keys.Put(r.Job.Endpoints(s.World.Proposal), keys.Encode(list))}})
-	return err
+	return []keys.Write{keys.Put(r.Job.Endpoints(s.World.Proposal), keys.Encode(list))}
 }
 
 // Endpoints reads what putEndpoints wrote; none if the list was too long.
@@ -338,7 +335,7 @@ func (r Requests) Finish(ctx context.Context, seen *Snapshot, step Finish) (Worl
 			left++
 		}
 	}
-	return r.turn(ctx, seen.World, w, nil, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
+	return r.turn(ctx, seen.World, w, keys.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
 		Text: fmt.Sprintf("rank %d is through, and %s to go", rank, counted(left, "worker")), Fields: history.Fields{"rank": rank, "left": left}})
 }
 
@@ -360,7 +357,7 @@ func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error)
 	kind := map[Phase]history.Kind{Done: history.JobDone, Failed: history.JobFailed, Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: history.Fields{"exit": e.Outcome}})
-	return r.turn(ctx, seen.World, w, guards, events...)
+	return r.turn(ctx, seen.World, w, keys.Request{If: guards}, events...)
 }
 
 // Ready reports that node me has stopped every older worker and has what generation w needs.
