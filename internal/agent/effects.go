@@ -162,6 +162,7 @@ func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 			return fail(err)
 		}
 	}
+	r.Begun = time.Now()
 	err := l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: l.Host, Ports: r.Ports, StopMS: a.StopMS, AfterMS: since(a.Idle)})
 	if err != nil {
 		return fail(err)

@@ -48,6 +48,7 @@ type (
 		Generation keys.Generation
 		Ports      []int
 		Resume     Resume
+		Begun      time.Time // when Ready was sent: its guard, the fence, is a read of the world
 		Err        error
 	}
 	// Started is the end of StartWorkers.

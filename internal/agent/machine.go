@@ -28,7 +28,7 @@ type Machine struct {
 	// What it knows. world is the newest World, which never goes back.
 	snap    rendezvous.Snapshot
 	world   *rendezvous.World
-	asOf    time.Time // the newest read that world is the result of was begun then
+	asOf    time.Time // the newest read that world is the result of was begun then; a Ready is one
 	stale   bool      // this process stood still: nothing is believed before a new read
 	foreign bool      // the store holds another job of that name, or none: trouble, not an end
 	away    time.Time // the store does not answer since

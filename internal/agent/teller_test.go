@@ -27,6 +27,7 @@ import (
 //	committed N by NODE…             the head
 //	proposed G: NODE… [leaving NODE…] · holds WHY TEXT… · holds saving REASON TEXT… · runs · finishing · done · failed · stopped       another keeper's step
 //	ok SLOT · moved SLOT · lost SLOT   the end of a request of a: applied, overtaken, no answer
+//	ok ready at once                 applied as soon as it was asked; else it was sent long ago
 //	unseen                           what the lines before say has happened, and a has not heard of it
 //	keep NAME · late NAME            the snapshot as it is; it comes now, late
 //	worker CODE · workers gone       a's own workers
@@ -46,6 +47,7 @@ type teller struct {
 	rev   int64
 	gone  bool // it has quit
 	moved bool // a has not been told of the store yet
+	quick bool // the request that ends was answered in no time
 	kept  map[string]rendezvous.Snapshot
 	wait  map[string]Action // by slot
 	read  time.Time         // when Read was asked
@@ -94,6 +96,7 @@ func (w *teller) line(text string) error {
 	case "enters":
 		return w.ends("enter", nil)
 	case "ok":
+		w.quick = arg(2) == "at"
 		return w.ends(arg(1), nil)
 	case "moved":
 		return w.ends(arg(1), keys.ErrMoved)
@@ -447,7 +450,11 @@ func (w *teller) ends(slot string, err error) error {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
 		w.s.Ready["a"] = r
-		w.tell(Readied{Generation: g, Ports: []int{1, 2, 3}})
+		e := Readied{Generation: g, Ports: []int{1, 2, 3}}
+		if w.quick {
+			e.Begun = w.now
+		}
+		w.tell(e)
 		w.moved = true
 	case StartWorkers:
 		w.tell(Started{Generation: a.World.Generation, Group: crowd{}})
