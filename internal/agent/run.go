@@ -37,7 +37,8 @@ type loop struct {
 	halts   map[keys.Generation]context.CancelFunc
 	door    door
 
-	gate func() // a test stops the process here
+	gate  func()        // a test stops the process here
+	phase time.Duration // a test lets agents tick at different times
 }
 
 func newLoop(c Config, d Deps) *loop {
@@ -53,7 +54,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 	defer l.door.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
-	tick := time.NewTicker(Tick)
+	tick := time.NewTimer(UntilTick(time.Now().Add(-l.phase)))
 	defer tick.Stop()
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
@@ -65,6 +66,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		select {
 		case e = <-l.events:
 		case <-tick.C:
+			tick.Reset(UntilTick(time.Now().Add(-l.phase)))
 			e = Ticked{}
 		case <-l.wake.C:
 			e = Ticked{}
@@ -105,6 +107,11 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		}
 	}
 }
+
+// UntilTick is how long it is to the next tick, which is a multiple of Tick by the wall clock: what a process
+// does four times a second it does in one moment, the one in which the beats of others come. Else each
+// of them wakes a process that has nothing else to do.
+func UntilTick(now time.Time) time.Duration { return now.Truncate(Tick).Add(Tick).Sub(now) }
 
 // stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
 func stacks() string {

@@ -115,6 +115,7 @@ func (s *sim) start(name string) *simAgent {
 		s.tracef("%s says: %s", a.label(), l.Text)
 	}})
 	a.loop.gate = a.gate
+	a.loop.phase = time.Duration(len(s.agents)*83%250) * time.Millisecond // no two act in one moment for ever
 	s.agents = append(s.agents, a)
 	s.tracef("%s starts", name)
 	go func() {

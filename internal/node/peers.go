@@ -49,7 +49,13 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 	if err := p.server.Serve(secret, self); err != nil {
 		return
 	}
-	p.effects.Go(func() { p.watcher.Run(p.ctx) })
+	p.effects.Go(func() {
+		select {
+		case <-time.After(agent.UntilTick(time.Now())): // its clock beats with the agent's
+		case <-p.ctx.Done():
+		}
+		p.watcher.Run(p.ctx)
+	})
 	p.effects.Go(func() {
 		for s := range p.watcher.Signals() {
 			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Generation: s.Answer.Generation})
