@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,42 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				last.thaw()
 				s.until("generation 2 runs", 5*time.Second, s.running(2, n))
+				s.finish()
+			})
+		})
+	}
+}
+
+// A node that saves, or hands over, for ever: the second signal ends it.
+func TestSecondSignalWaitsForNoSave(t *testing.T) {
+	for name, stick := range map[string]func(a *simAgent){
+		"close":     func(a *simAgent) { a.stuck.close = true },
+		"hand over": func(a *simAgent) { a.stuck.handOver = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "2", 1)
+				a := s.start("a")
+				s.start("b")
+				s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+				stick(a)
+				a.signals <- syscall.SIGTERM
+				time.Sleep(5 * time.Second)
+				select {
+				case <-a.done:
+					t.Error("the first signal did not wait for the save")
+				default:
+				}
+				a.signals <- syscall.SIGTERM
+				time.Sleep(2 * time.Second)
+				select {
+				case <-a.done:
+					if a.result.Status != 143 {
+						t.Errorf("it ended with %d, want 143", a.result.Status)
+					}
+				default:
+					t.Errorf("the second signal is not honoured\n%s", s.story())
+				}
 				s.finish()
 			})
 		})

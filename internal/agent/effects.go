@@ -41,7 +41,7 @@ func (l *loop) do(ctx context.Context, a Action) {
 	case HaltWorkers:
 		l.haltWorkers(ctx, a)
 	case CloseSaves:
-		l.effect(ctx, func(ctx context.Context) Event {
+		l.sole(ctx, "close", func(ctx context.Context) Event {
 			return Closed{a.Generation, l.Saves.Close(ctx, a.Generation, a.Last)}
 		})
 	case ReportExit:
@@ -65,7 +65,7 @@ func (l *loop) do(ctx context.Context, a Action) {
 	case SayHello:
 		l.hello = a.Hello
 	case Leave:
-		l.effect(ctx, func(ctx context.Context) Event { return Left{l.sayGoodbye(ctx, a)} })
+		l.sole(ctx, "leave", func(ctx context.Context) Event { return Left{Quick: a.Quick, Err: l.sayGoodbye(ctx, a)} })
 	case Recall:
 		l.effect(ctx, func(ctx context.Context) Event {
 			_ = l.requests.Started(ctx, &a.World, a.Fall) // overtaken: there is a newer story

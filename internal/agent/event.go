@@ -95,7 +95,10 @@ type (
 		Err  error
 	}
 	// Left is the end of Leave.
-	Left struct{ Err error }
+	Left struct {
+		Quick bool // the Leave that was not to take longer than a second
+		Err   error
+	}
 	// Asked is the user's or the supervisor's wish that this node goes.
 	Asked struct{ Leaving }
 	// Ticked: time passes.
@@ -163,7 +166,8 @@ type (
 		Reason string
 		Grace  time.Duration
 	}
-	// CloseSaves ends the captures up to a generation.
+	// CloseSaves ends the captures up to a generation. One that is not to take what was left complete overtakes
+	// one that is.
 	CloseSaves struct {
 		Generation keys.Generation
 		Last       bool
@@ -200,7 +204,7 @@ type (
 	}
 	// SayHello is what this agent answers from now on.
 	SayHello struct{ Hello }
-	// Leave ends the registration, with a word.
+	// Leave ends the registration, with a word. A quick one overtakes one that is not.
 	Leave struct {
 		Me         membership.Node
 		Generation keys.Generation

@@ -90,8 +90,8 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		m.answered(e.Slot, 1, e.Err, now)
 		m.again[e.Slot] = now.Add(rest) // the snapshot shows it in a moment: not once more until then
 	case Left:
-		m.answered("leave", 1, e.Err, now)
-		if e.Err == nil || rendezvous.Moved(e.Err) || m.leave != nil && m.leave.Now {
+		m.answered("leave", pace(e.Quick), e.Err, now)
+		if e.Err == nil || rendezvous.Moved(e.Err) || e.Quick {
 			m.drop(a)
 		}
 	case Asked:

@@ -50,7 +50,24 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 		m.leaving(now, a)
 		return
 	}
-	m.request(a, now, "leave", Leave{Me: m.me, Generation: m.generation(), Why: m.leave.Reason, Stop: m.lastOne(), Quick: m.leave.Now})
+	m.requestFor(a, now, "leave", pace(m.leave.Now), Leave{Me: m.me, Generation: m.generation(), Why: m.leave.Reason, Stop: m.lastOne(), Quick: m.leave.Now})
+}
+
+// pace orders the requests to leave: a quick one replaces one that takes its time.
+func pace(quick bool) keys.Generation {
+	if quick {
+		return 2
+	}
+	return 1
+}
+
+// pressed reports whether this node goes and does not wait, for what it began at since: it was told so twice, or
+// the store, without which nothing can be saved, is away for longer than it has patience.
+func (m *Machine) pressed(since, now time.Time) bool {
+	if m.leave == nil || m.leave.Now {
+		return m.leave != nil
+	}
+	return !m.away.IsZero() && now.Sub(m.away) > patience && now.Sub(since) > patience
 }
 
 // goodbye is the planned Hold of a member that goes.

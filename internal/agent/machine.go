@@ -86,6 +86,8 @@ type crew struct {
 	halt     halt
 	dead     bool // nothing of it is left
 	closed   bool // nor of its captures
+	closing  time.Time
+	last     bool // what they left complete is being saved
 	haltedAt time.Time
 	began    time.Time
 }

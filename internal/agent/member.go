@@ -57,7 +57,13 @@ func (m *Machine) serve(now time.Time, a *actions) {
 		// What was left complete still counts, unless the workers were cut short. In a world that is done
 		// none was, even if the end came before this agent knew that nothing is left of them.
 		done := m.world != nil && m.world.Generation == c.world.Generation && m.world.Phase == rendezvous.Done
-		m.requestFor(a, now, "close", c.world.Generation, CloseSaves{Generation: c.world.Generation, Last: c.halt <= asked || done})
+		saves := CloseSaves{Generation: c.world.Generation, Last: (c.halt <= asked || done) && (m.leave == nil || !m.leave.Now)}
+		if m.requestFor(a, now, "close", c.world.Generation, saves) {
+			c.closing, c.last = now, saves.Last
+		} else if c.last && m.pressed(c.closing, now) {
+			c.last, saves.Last = false, false
+			a.do("close", saves)
+		}
 	}
 	if c.dead && c.closed {
 		m.floor = max(m.floor, c.world.Generation)

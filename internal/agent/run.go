@@ -35,6 +35,7 @@ type loop struct {
 	roster  rendezvous.Roster
 	renew   map[keys.Lease]context.CancelFunc
 	halts   map[keys.Generation]context.CancelFunc
+	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
 	door    door
 
 	gate  func()        // a test stops the process here
@@ -46,7 +47,7 @@ func newLoop(c Config, d Deps) *loop {
 		requests: rendezvous.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan Event, 64),
-		renew:    map[keys.Lease]context.CancelFunc{}, halts: map[keys.Generation]context.CancelFunc{}}
+		renew:    map[keys.Lease]context.CancelFunc{}, halts: map[keys.Generation]context.CancelFunc{}, under: map[string]context.CancelFunc{}}
 }
 
 func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
@@ -147,6 +148,19 @@ func (l *loop) effect(ctx context.Context, f func(ctx context.Context) Event) {
 		if e := f(ctx); e != nil {
 			l.send(ctx, e)
 		}
+	})
+}
+
+// sole is effect for what a newer one of its kind overtakes: the older is cut short.
+func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context) Event) {
+	if cancel := l.under[kind]; cancel != nil {
+		cancel()
+	}
+	own, cancel := context.WithCancel(ctx)
+	l.under[kind] = cancel
+	l.effect(ctx, func(context.Context) Event {
+		defer cancel()
+		return f(own)
 	})
 }
 

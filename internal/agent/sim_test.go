@@ -69,6 +69,8 @@ type simAgent struct {
 	cut     bool // from its peers
 	groups  []*simGroup
 	address string
+
+	stuck struct{ close, handOver bool } // set before it matters: what of its saves has no end
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
@@ -109,7 +111,7 @@ func (s *sim) start(name string) *simAgent {
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: name, Address: a.address, Host: name, Machine: name, LeaseTTL: 3 * time.Second,
 		StoreCutLimit: 60 * time.Second, Times: rendezvous.DefaultTimes, LogDir: "log", Given: map[string]bool{}}
-	a.loop = newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{}, Say: func(l Line) {
+	a.loop = newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l Line) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tracef("%s says: %s", a.label(), l.Text)
@@ -485,14 +487,26 @@ func (d *simDisk) SetSeen(node string, g keys.Generation) error {
 	return nil
 }
 
-type simSaves struct{}
+type simSaves struct{ a *simAgent }
 
 func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
-func (simSaves) HandOver(context.Context)                 {}
 
 func (simSaves) Open(rendezvous.World, bool)                               {}
-func (simSaves) Close(context.Context, keys.Generation, bool) error        { return nil }
 func (simSaves) Prepare(context.Context, rendezvous.World) (Resume, error) { return Resume{}, nil }
+
+func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }
+
+func (s simSaves) Close(ctx context.Context, _ keys.Generation, last bool) error {
+	s.wait(ctx, last && s.a.stuck.close)
+	return nil
+}
+
+// wait is until somebody has enough of it.
+func (s simSaves) wait(ctx context.Context, stuck bool) {
+	if stuck {
+		<-ctx.Done()
+	}
+}
 
 // --- what the test sees
 

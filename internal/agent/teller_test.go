@@ -501,7 +501,7 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Left = append(w.s.Left, membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
 			w.moved = true
 		}
-		w.tell(Left{err})
+		w.tell(Left{Quick: a.Quick, Err: err})
 	}
 	if w.moved {
 		w.see(w.copy(), false)

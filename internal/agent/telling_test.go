@@ -142,7 +142,11 @@ func (w *teller) does(a Action) {
 		}
 		do("", "%s", text)
 	case Leave:
-		do("leave", "leave (%s)", a.Why)
+		at := ""
+		if a.Quick {
+			at = ", at once"
+		}
+		do("leave", "leave (%s)%s", a.Why, at)
 	case Say:
 		fmt.Fprintf(&w.said, "say  %s\n", a.Text)
 	case Wake: // the ticks of a story come soon enough

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -42,6 +43,7 @@ type saves struct {
 type capturing struct {
 	*checkpoint.Line
 	cancel context.CancelFunc
+	asked  bool // to close
 }
 
 // open opens the store, once the node has its name and the job its id.
@@ -218,25 +220,33 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines[w.Generation] = &capturing{l, cancel}
+	s.lines[w.Generation] = &capturing{Line: l, cancel: cancel}
 	s.protect()
 }
 
 // Close ends the captures up to g. With last it takes first what the workers left complete, and
-// waits until that is committed or refused for good.
+// waits until that is committed or refused for good, or until it is called without.
 func (s *saves) Close(ctx context.Context, g keys.Generation, last bool) error {
 	s.mu.Lock()
 	var closing []*capturing
 	for of, l := range s.lines {
-		if of <= g {
-			closing = append(closing, l)
-			delete(s.lines, of)
+		if of > g {
+			continue
 		}
+		if !l.asked {
+			l.asked = true
+			l.Line.Close(last)
+		}
+		closing = append(closing, l)
 	}
 	s.mu.Unlock()
 	defer s.w.doing.nothing()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		maps.DeleteFunc(s.lines, func(of keys.Generation, _ *capturing) bool { return of <= g })
+	}()
 	for _, l := range closing {
-		l.Line.Close(last)
 		limit := time.NewTimer(hurry)
 		if last {
 			limit.Stop() // the grace of the Hold, and the fence, are its limits
