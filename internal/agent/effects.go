@@ -16,6 +16,8 @@ func (l *loop) do(ctx context.Context, a Action) {
 	switch a := a.(type) {
 	case Enter:
 		l.effect(ctx, func(ctx context.Context) Event { return l.enter(ctx, a.Again) })
+	case Renew:
+		l.keepLease(ctx, a.Lease, a.TTL)
 	case Forget:
 		l.forget(ctx, a.Lease)
 	case Follow:
@@ -65,7 +67,9 @@ func (l *loop) do(ctx context.Context, a Action) {
 	case SayHello:
 		l.hello = a.Hello
 	case Leave:
-		l.sole(ctx, "leave", func(ctx context.Context) Event { return Left{Quick: a.Quick, Err: l.sayGoodbye(ctx, a)} })
+		l.sole(ctx, "leave", func(ctx context.Context) Event {
+			return Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
+		})
 	case Recall:
 		l.effect(ctx, func(ctx context.Context) Event {
 			_ = l.requests.Started(ctx, &a.World, a.Fall) // overtaken: there is a newer story
@@ -107,17 +111,18 @@ func (l *loop) forget(ctx context.Context, lease keys.Lease) {
 func (l *loop) revoke(ctx context.Context, lease keys.Lease) { _ = l.Store.Revoke(ctx, lease) }
 
 func (l *loop) register(ctx context.Context, a Register) Event {
+	as := a.Node.Incarnation
 	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
 	if err != nil {
-		return Registered{Err: err}
+		return Registered{As: as, Err: err}
 	}
 	a.Node.Lease = lease
 	rev, err := l.registry.Reregister(ctx, a.Node, a.WorldRev)
 	if err != nil {
 		l.revoke(ctx, lease)
-		return Registered{Err: err}
+		return Registered{As: as, Err: err}
 	}
-	return Registered{Lease: lease, Rev: rev, TTL: ttl}
+	return Registered{As: as, Lease: lease, Rev: rev, TTL: ttl}
 }
 
 // take makes a step true.

@@ -8,7 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Event is something that this agent learned.
+// Event is something that this agent learned. One that ends what was asked for an incarnation says for which: what
+// comes late says nothing of the next.
 type Event interface{ event() }
 
 type (
@@ -33,6 +34,7 @@ type (
 	}
 	// Registered is the end of Register.
 	Registered struct {
+		As    membership.Incarnation
 		Lease keys.Lease
 		Rev   int64
 		TTL   time.Duration
@@ -96,6 +98,7 @@ type (
 	}
 	// Left is the end of Leave.
 	Left struct {
+		As    membership.Incarnation
 		Quick bool // the Leave that was not to take longer than a second
 		Err   error
 	}
@@ -129,6 +132,11 @@ type Action interface{ action() }
 type (
 	// Enter joins the job as a new incarnation: after every worker of an earlier life is gone.
 	Enter struct{ Again bool }
+	// Renew keeps a lease, until Forget or until it is lost.
+	Renew struct {
+		Lease keys.Lease
+		TTL   time.Duration
+	}
 	// Forget ends the registration from here: no more renewals, the lease is given back.
 	Forget struct{ Lease keys.Lease }
 	// Follow sets what is followed.
@@ -226,6 +234,7 @@ type (
 )
 
 func (Enter) action()         {}
+func (Renew) action()         {}
 func (Forget) action()        {}
 func (Follow) action()        {}
 func (Read) action()          {}

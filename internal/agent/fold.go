@@ -15,13 +15,20 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 	case Saw:
 		m.saw(e, now, a)
 	case Entered:
-		m.entered(e, now)
+		m.entered(e, now, a)
 	case Renewed:
 		m.renewed(e, now)
 	case Registered:
+		if !m.is(e.As) {
+			if e.Err == nil {
+				a.do("", Forget{e.Lease}) // nobody lives on it
+			}
+			return
+		}
 		m.answered("register", 1, e.Err, now)
 		switch {
 		case e.Err == nil:
+			a.do("", Renew{e.Lease, e.TTL})
 			m.me.Rev, m.me.Lease, m.ttl, m.lapsed = e.Rev, e.Lease, e.TTL, time.Time{}
 			m.evidence.OnTime = now
 		case rendezvous.Moved(e.Err):
@@ -90,6 +97,9 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		m.answered(e.Slot, 1, e.Err, now)
 		m.again[e.Slot] = now.Add(rest) // the snapshot shows it in a moment: not once more until then
 	case Left:
+		if !m.is(e.As) {
+			return
+		}
 		m.answered("leave", pace(e.Quick), e.Err, now)
 		if e.Err == nil || rendezvous.Moved(e.Err) || e.Quick {
 			m.drop(a)
@@ -184,7 +194,10 @@ func (m *Machine) accept(w *rendezvous.World) {
 	}
 }
 
-func (m *Machine) entered(e Entered, now time.Time) {
+// is reports whether this node is registered as inc now.
+func (m *Machine) is(inc membership.Incarnation) bool { return m.in && m.me.Incarnation == inc }
+
+func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 	m.answered("enter", 1, nil, now)
 	m.lines.entered = append(m.lines.entered, e.Lines...)
 	if e.Over != nil {
@@ -193,6 +206,7 @@ func (m *Machine) entered(e Entered, now time.Time) {
 	}
 	job := e.Job
 	m.in, m.me, m.job, m.ttl = true, e.Node, &job, e.TTL
+	a.do("", Renew{e.Node.Lease, e.TTL})
 	m.limits.TTL = e.TTL
 	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil
 	m.exited, m.exitGen, m.exitRev = nil, 0, 0
@@ -247,6 +261,10 @@ func (m *Machine) drop(a *actions) {
 		return
 	}
 	a.do("", Forget{m.me.Lease})
+	for _, slot := range []string{"register", "leave"} { // what was asked for it, its answer is not heard any more
+		delete(m.busy, slot)
+		delete(m.again, slot)
+	}
 	m.in, m.lapsed, m.belonged = false, time.Time{}, false
 }
 

@@ -89,9 +89,6 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		switch e := e.(type) {
 		case Entered:
 			l.met = true
-			l.keepLease(ctx, e.Node.Lease, e.TTL)
-		case Registered:
-			l.keepLease(ctx, e.Lease, e.TTL)
 		case Saw:
 			if e.Err == nil && l.met {
 				l.Saves.Nodes(e.Nodes, e.Head)

@@ -422,12 +422,12 @@ func (w *teller) ends(slot string, err error) error {
 		w.see(w.copy(), true)
 	case Register:
 		if err != nil {
-			w.tell(Registered{Err: err})
+			w.tell(Registered{As: a.Node.Incarnation, Err: err})
 			return nil
 		}
 		w.s = w.copy()
 		n := w.register("a")
-		w.tell(Registered{Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
+		w.tell(Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
 		w.moved = true
 	case Take:
 		if err != nil {
@@ -501,7 +501,7 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Left = append(w.s.Left, membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
 			w.moved = true
 		}
-		w.tell(Left{Quick: a.Quick, Err: err})
+		w.tell(Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
 	}
 	if w.moved {
 		w.see(w.copy(), false)

@@ -149,6 +149,7 @@ func (w *teller) does(a Action) {
 		do("leave", "leave (%s)%s", a.Why, at)
 	case Say:
 		fmt.Fprintf(&w.said, "say  %s\n", a.Text)
+	case Renew: // it does, for as long as it is registered
 	case Wake: // the ticks of a story come soon enough
 	case Quit:
 		w.gone = true
