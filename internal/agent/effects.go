@@ -37,7 +37,7 @@ func (l *loop) do(ctx context.Context, a Action) {
 			return Stepped{w, err}
 		})
 	case GetReady:
-		l.effect(ctx, func(ctx context.Context) Event { return l.getReady(ctx, a) })
+		l.sole(ctx, "ready", func(ctx context.Context) Event { return l.getReady(ctx, a) })
 	case StartWorkers:
 		l.effect(ctx, func(ctx context.Context) Event { return l.startWorkers(ctx, a.Start) })
 	case HaltWorkers:
@@ -93,12 +93,11 @@ func (l *loop) trim(ctx context.Context) {
 
 // forget stops renewing a lease and gives it back, if the store answers in a second.
 func (l *loop) forget(ctx context.Context, lease keys.Lease) {
-	if cancel := l.renew[lease]; cancel != nil {
-		cancel()
-		delete(l.renew, lease)
-	}
 	if lease == 0 {
 		return
+	}
+	if lease == l.lease {
+		l.renew()
 	}
 	l.effects.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -214,19 +213,14 @@ func (l *loop) startWorkers(ctx context.Context, s Start) Event {
 // haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
 // is told by the group itself.
 func (l *loop) haltWorkers(ctx context.Context, a HaltWorkers) {
-	if cancel := l.halts[a.Gen]; cancel != nil {
-		cancel()
-	}
 	// Not bound to the agent's end: nothing of the job outlives it.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l.halts[a.Gen] = cancel
-	l.effects.Go(func() {
-		defer cancel()
+	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) Event {
 		if a.How == asked {
 			// Who could not be asked gets the same time; Stop does not ask a second time.
 			_ = a.Group.Ask(a.Reason, a.Grace)
 		}
 		_ = a.Group.Stop(ctx, a.Grace) // returns early only when overtaken
+		return nil
 	})
 }
 

@@ -156,7 +156,7 @@ type (
 		Idle time.Duration
 		Fall rendezvous.Waterfall // Run: where the time went
 	}
-	// GetReady prepares this node for a generation and reports Ready.
+	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an older one.
 	GetReady struct {
 		World  rendezvous.World
 		Me     membership.Node

@@ -156,6 +156,9 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	if s.Whole {
 		m.nodes = len(s.Nodes)
 	}
+	if m.following != nil && *m.following == rendezvous.Own {
+		s.Whole = false // it was under way when it was the last: nothing that comes makes it newer
+	}
 	if s.Whole || !m.snap.Whole {
 		m.snap = s
 	}

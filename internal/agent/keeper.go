@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,12 +25,10 @@ func (m *Machine) judge(now time.Time) {
 		m.view = membership.View{}
 		return
 	}
-	for inc := range m.evidence.Absent {
-		if n := m.registered(inc); n {
-			delete(m.evidence.Absent, inc)
-		}
-	}
 	refs := m.refs()
+	maps.DeleteFunc(m.evidence.Absent, func(inc membership.Incarnation, _ time.Time) bool {
+		return m.registered(inc) || !slices.ContainsFunc(refs, func(r membership.Ref) bool { return r.Incarnation == inc })
+	})
 	for _, r := range refs {
 		if n := m.snap.Node(r.Node); n == nil || n.Incarnation != r.Incarnation {
 			if _, ok := m.evidence.Absent[r.Incarnation]; !ok {

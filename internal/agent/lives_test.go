@@ -1,11 +1,16 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // told is a teller to whom the lines of a story were told.
@@ -42,5 +47,81 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	}
 	if slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(Renew); return ok }) {
 		t.Error("the lease of the first life is renewed")
+	}
+}
+
+// An agent whose context ends hears how its workers end, and so ends itself.
+func TestTheEndOfItsContextEndsAnAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // an answer that is dropped is dropped by chance
+			s := newSim(t, "1", 1)
+			a := s.start("a")
+			s.until("generation 1 runs", 5*time.Second, s.running(1, 1))
+			a.stop()
+			time.Sleep(5 * time.Second)
+			select {
+			case <-a.done:
+			default:
+				t.Fatalf("it goes on\n%s", s.story())
+			}
+			if a.result.Status != 143 || !a.groups[0].ended {
+				t.Errorf("it ended with %d; its workers ended: %v", a.result.Status, a.groups[0].ended)
+			}
+			s.finish()
+		}
+	})
+}
+
+// What prepared a generation that was overtaken is not waited for: it may fetch for hours.
+func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoop(Config{}, Deps{})
+		ctx, cancel := context.WithCancel(t.Context())
+		l.sole(ctx, "ready", func(ctx context.Context) Event { <-ctx.Done(); return Readied{Generation: 1, Err: ctx.Err()} })
+		l.sole(ctx, "ready", func(context.Context) Event { return Readied{Generation: 2} })
+		synctest.Wait()
+		for range 2 {
+			select {
+			case <-l.events:
+			default:
+				t.Error("one of them is still under way")
+			}
+		}
+		cancel()
+		l.effects.Wait()
+	})
+}
+
+// Who follows its own keys only has no whole picture, also when the last one comes late.
+func TestALateWholeSnapshotIsNotKept(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	own := rendezvous.Own
+	w.m.following, w.m.snap.Whole = &own, false
+	w.m.nodes, w.m.world.Count, w.m.peekAt = 100, 100, w.now.Add(time.Hour)
+	w.m.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.world.Members...)
+	w.rev++
+	w.see(w.copy(), false)
+	if w.m.snap.Whole {
+		t.Error("it plans by a picture that nothing makes newer")
+	}
+}
+
+// What is known of those who are gone is forgotten with them.
+func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	for life := 2; life < 30; life++ {
+		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s", fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",
+			fmt.Sprintf("proposed %d: a b", 2*life+1), "after 1s"} {
+			if err := w.line(l); err != nil {
+				t.Fatalf("%s: %v", l, err)
+			}
+		}
+	}
+	m := w.m
+	for what, n := range map[string]int{"absent": len(m.evidence.Absent), "answers": len(m.evidence.Answers), "again": len(m.again),
+		"probed": len(m.probed), "suspected": len(m.mine), "written": len(m.written)} {
+		if n > 5 {
+			t.Errorf("%s: %d after 30 lives of b", what, n)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"hash/fnv"
+	"maps"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -147,6 +148,7 @@ func (m *Machine) Decide(e Event, now time.Time) []Action {
 		m.forgetEvidence()
 	}
 	m.ticked = now
+	maps.DeleteFunc(m.again, func(_ string, at time.Time) bool { return !now.Before(at) })
 	var a actions
 	m.fold(e, now, &a)
 	m.act(now, &a)

@@ -33,8 +33,8 @@ type loop struct {
 	effects sync.WaitGroup
 	follow  context.CancelFunc
 	roster  rendezvous.Roster
-	renew   map[keys.Lease]context.CancelFunc
-	halts   map[keys.Generation]context.CancelFunc
+	lease   keys.Lease                    // that is renewed
+	renew   context.CancelFunc            // ends that
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
 	door    door
 
@@ -47,11 +47,13 @@ func newLoop(c Config, d Deps) *loop {
 		requests: rendezvous.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan Event, 64),
-		renew:    map[keys.Lease]context.CancelFunc{}, halts: map[keys.Generation]context.CancelFunc{}, under: map[string]context.CancelFunc{}}
+		under:    map[string]context.CancelFunc{}}
 }
 
 func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
-	ctx, cancel := context.WithCancel(ctx)
+	done := ctx.Done()
+	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.door.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
@@ -60,7 +62,6 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
 	m := NewMachine(l.Config, time.Now())
-	done := ctx.Done()
 	heard := map[os.Signal]bool{}
 	for {
 		var e Event
@@ -166,8 +167,11 @@ func (l *loop) keepLease(ctx context.Context, lease keys.Lease, ttl time.Duratio
 	if lease == 0 {
 		return
 	}
+	if l.renew != nil {
+		l.renew() // of a lease that was lost
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	l.renew[lease] = cancel
+	l.lease, l.renew = lease, cancel
 	l.effects.Go(func() {
 		membership.Keep(ctx, l.Store, lease, ttl, func(sent time.Time, err error) {
 			l.send(ctx, Renewed{lease, sent, err})

@@ -56,6 +56,7 @@ type simAgent struct {
 	loop    *loop
 	signals chan os.Signal
 	done    chan struct{}
+	stop    context.CancelFunc // ends the context that it runs in
 	result  Result
 
 	// guarded by sim.mu
@@ -119,10 +120,12 @@ func (s *sim) start(name string) *simAgent {
 	a.loop.gate = a.gate
 	a.loop.phase = time.Duration(len(s.agents)*83%250) * time.Millisecond // no two act in one moment for ever
 	s.agents = append(s.agents, a)
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
 	s.tracef("%s starts", name)
 	go func() {
 		defer close(a.done)
-		r := a.loop.run(context.Background(), a.signals)
+		r := a.loop.run(ctx, a.signals)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		a.result = r
