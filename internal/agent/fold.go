@@ -92,7 +92,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 		m.evidence.Holds[e.About.Node] = holds
 	case Signaled:
-		m.signaled(e.Signal, now, a)
+		m.signaled(e.Signal, now)
 	case Wrote:
 		m.answered(e.Slot, 1, e.Err, now)
 		m.again[e.Slot] = now.Add(rest) // the snapshot shows it in a moment: not once more until then
@@ -118,6 +118,7 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 		m.answered("read", 1, e.Err, now)
 	}
 	if e.Err != nil {
+		m.alone = m.alone || e.Asked && m.told > 0
 		if errors.Is(e.Err, keys.ErrNewerFormat) {
 			m.over = &Result{Status: 1, Err: e.Err} // who cannot read it writes nothing
 		} else {
@@ -135,6 +136,7 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	m.foreign = s.Whole && (s.Job == nil || s.Job.UID != m.job.UID) ||
 		s.World != nil && s.World.UID != m.job.UID || s.World == nil && m.world != nil
 	if m.foreign {
+		m.alone = m.alone || e.Asked && m.told > 0
 		m.unreachable(now) // it answers, but not for this job
 		m.again["read"] = now.Add(time.Second)
 		return
@@ -212,6 +214,7 @@ func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 	a.do("", Renew{e.Node.Lease, e.TTL})
 	m.limits.TTL = e.TTL
 	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil
+	m.told, m.alone = 0, false
 	m.exited, m.exitGen, m.exitRev = nil, 0, 0
 	m.forgetEvidence()
 	m.evidence.OnTime = now
@@ -304,9 +307,9 @@ func (m *Machine) exit(e Exited) {
 	}
 }
 
-func (m *Machine) signaled(s Signal, now time.Time, a *actions) {
-	if m.world != nil && s.Generation > m.world.Generation && m.in {
-		m.request(a, now, "read", Read{})
+func (m *Machine) signaled(s Signal, now time.Time) {
+	if s.Generation > max(m.told, m.generation()) && m.in {
+		m.told, m.toldAt = s.Generation, now
 	}
 	if s.About.Node == "" {
 		return

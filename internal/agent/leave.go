@@ -133,10 +133,21 @@ func (m *Machine) enter(now time.Time, a *actions) {
 		m.depart(now, a)
 		return
 	}
+	if m.stoppedAlone() {
+		m.drop(a)
+	}
 	if m.in || m.crew != nil || m.leave != nil || m.over != nil {
 		return
 	}
 	m.request(a, now, "enter", Enter{Again: m.job != nil})
+}
+
+// stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and the store, now
+// that it answers, has none. A new incarnation is what the others go on with.
+func (m *Machine) stoppedAlone() bool {
+	c, w := m.crew, m.world
+	return m.in && c != nil && c.halt == ended && m.idle() && m.told == 0 && m.away.IsZero() && m.leave == nil &&
+		w.Generation == c.world.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
 }
 
 // depart: the newest world is without this incarnation. A leaver first passes the barrier; then it

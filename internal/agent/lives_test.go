@@ -125,3 +125,26 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 		}
 	}
 }
+
+// A node that the store does not reach, but a peer does, ends the workers of a generation that was replaced.
+func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "3", 1)
+		s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		c.client.Cut(true)
+		s.scale(2) // c goes, and cannot read so
+		s.until("the others have a generation without it", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
+		time.Sleep(3 * time.Second)
+		s.mu.Lock()
+		if !c.groups[0].ended {
+			s.wrongf("c was told of generation 2, and runs generation 1")
+		}
+		s.mu.Unlock()
+		c.client.Cut(false)
+		s.until("generation 2 runs", 30*time.Second, s.running(2, 2))
+		s.finish()
+	})
+}

@@ -29,9 +29,12 @@ type Machine struct {
 	// What it knows. world is the newest World, which never goes back.
 	snap    rendezvous.Snapshot
 	world   *rendezvous.World
-	asOf    time.Time // the newest read that world is the result of was begun then; a Ready is one
-	stale   bool      // this process stood still: nothing is believed before a new read
-	foreign bool      // the store holds another job of that name, or none: trouble, not an end
+	asOf    time.Time       // the newest read that world is the result of was begun then; a Ready is one
+	stale   bool            // this process stood still: nothing is believed before a new read
+	foreign bool            // the store holds another job of that name, or none: trouble, not an end
+	told    keys.Generation // larger than that of world: a peer says so, and no read since has said what became of it
+	toldAt  time.Time
+	alone   bool      // a read that was to say so had no answer
 	away    time.Time // the store does not answer since
 	ticked  time.Time
 
@@ -162,6 +165,7 @@ func (m *Machine) act(now time.Time, a *actions) {
 		return
 	}
 	m.judge(now)
+	m.hear(now, a)  // a newer generation
 	m.serve(now, a) // workers: keep or stop
 	if m.stale && m.in {
 		m.request(a, now, "read", Read{})

@@ -18,6 +18,8 @@ func (m *Machine) duty() (halt, string, time.Duration) {
 		return killed, "", 0
 	case !m.in:
 		return ended, "", soon // another incarnation runs, or none: these are a dead end
+	case m.told > c.world.Generation && m.alone:
+		return ended, "", soon // a newer generation is there, and the store, which would say whether with this node, is not
 	case w == nil || w.Generation < c.world.Generation:
 		return notHalted, "", 0
 	case w.Generation > c.world.Generation:
@@ -71,6 +73,19 @@ func (m *Machine) serve(now time.Time, a *actions) {
 			m.crew = nil
 		}
 	}
+}
+
+// hear asks the store at once what a peer tells of. A read that was begun since is the answer, also when it
+// shows nothing newer: the store may have been put back.
+func (m *Machine) hear(now time.Time, a *actions) {
+	if m.told == 0 || !m.in {
+		return
+	}
+	if m.told <= m.generation() || !m.asOf.Before(m.toldAt) {
+		m.told, m.alone = 0, false
+		return
+	}
+	m.request(a, now, "read", Read{})
 }
 
 // idle reports whether no worker, and no capture, of any generation is left here.

@@ -449,6 +449,9 @@ func (a *simAgent) detect() {
 				out = append(out, Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
 			}
 		}
+		if g := a.told(); g > a.hello.Generation {
+			out = append(out, Signal{Generation: g})
+		}
 		a.s.mu.Unlock()
 		for _, x := range out {
 			select {
@@ -458,6 +461,19 @@ func (a *simAgent) detect() {
 			}
 		}
 	}
+}
+
+// told is the largest generation that those tell of whom it watches, or who watch it. mu is held.
+func (a *simAgent) told() (g keys.Generation) {
+	for _, b := range a.s.agents {
+		watch := func(x, y *simAgent) bool {
+			return slices.ContainsFunc(x.watch, func(r membership.Ref) bool { return r.Address == y.address })
+		}
+		if !a.cut && !b.cut && b.frozen == nil && !b.isDead() && (watch(a, b) || watch(b, a)) {
+			g = max(g, b.hello.Generation)
+		}
+	}
+	return g
 }
 
 // --- Disk, Saves

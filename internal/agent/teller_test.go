@@ -32,6 +32,7 @@ import (
 //	keep NAME · late NAME            the snapshot as it is; it comes now, late
 //	worker CODE · workers gone       a's own workers
 //	heard NODE silent|closed|again   what the watch over other nodes saw
+//	told G                           a peer knows generation G
 //	dialled NODE no-answer|refused|same|other [holds NODE…]
 //	renewed · renewal lost|unanswered   the lease of a
 //	store away                       the follower has no answer
@@ -82,7 +83,7 @@ func (w *teller) line(text string) error {
 	}
 	switch f[0] {
 	case "unseen", "keep", "late", "job":
-	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "dialled", "renewed", "renewal", "store", "SIGTERM", "SIGINT", "after", "stands":
+	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "told", "dialled", "renewed", "renewal", "store", "SIGTERM", "SIGINT", "after", "stands":
 		if w.moved && f[0] != "stands" {
 			w.see(w.copy(), false)
 		}
@@ -123,6 +124,10 @@ func (w *teller) line(text string) error {
 		return err
 	case "workers":
 		w.tell(Halted{Generation: w.m.crew.world.Generation})
+	case "told":
+		g, err := strconv.Atoi(arg(1))
+		w.tell(Signaled{Signal{Generation: keys.Generation(g)}})
+		return err
 	case "heard":
 		sign := map[string]membership.Sign{"silent": membership.Silent, "closed": membership.ConnectionClosed}[arg(2)]
 		kind := map[string]membership.AnswerKind{"closed": membership.Refused, "again": membership.Same}[arg(2)]

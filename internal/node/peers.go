@@ -21,16 +21,18 @@ type peers struct {
 	effects *sync.WaitGroup
 	server  *peer.Server
 	signals chan agent.Signal
+	news    chan struct{} // holds one value when larger is set
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
 	hello   peer.Hello
 	told    time.Time
 	client  *peer.Client
 	watcher *membership.Watcher
+	larger  keys.Generation // than the agent's own: it has not been told yet
 }
 
 func newPeers(ctx context.Context, effects *sync.WaitGroup, s *peer.Server) *peers {
-	return &peers{ctx: ctx, effects: effects, server: s, signals: make(chan agent.Signal)}
+	return &peers{ctx: ctx, effects: effects, server: s, signals: make(chan agent.Signal), news: make(chan struct{}, 1)}
 }
 
 func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
@@ -56,6 +58,7 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 		}
 		p.watcher.Run(p.ctx)
 	})
+	p.effects.Go(p.passOn)
 	p.effects.Go(func() {
 		for s := range p.watcher.Signals() {
 			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Generation: s.Answer.Generation})
@@ -70,11 +73,30 @@ func (p *peers) tell(s agent.Signal) {
 	}
 }
 
-// heard comes from connections, several times a second: the agent reads the store once, whoever says it.
+// heard comes from connections, which must not wait, and say it once: the agent is told when it listens, of the largest.
 func (p *peers) heard(g keys.Generation) {
+	p.mu.Lock()
+	p.larger = max(p.larger, g)
+	p.mu.Unlock()
 	select {
-	case p.signals <- agent.Signal{Generation: g}:
-	default:
+	case p.news <- struct{}{}:
+	default: // who passes it on has not begun yet
+	}
+}
+
+// passOn tells the agent what was heard.
+func (p *peers) passOn() {
+	for {
+		select {
+		case <-p.news:
+		case <-p.ctx.Done():
+			return
+		}
+		p.mu.Lock()
+		g := p.larger
+		p.larger = 0
+		p.mu.Unlock()
+		p.tell(agent.Signal{Generation: g})
 	}
 }
 
