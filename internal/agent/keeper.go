@@ -297,25 +297,34 @@ func (m *Machine) detect(now time.Time, a *actions) {
 			}
 		}
 	}
-	for inc := range m.written {
-		if _, still := m.mine[inc]; still || !m.snap.Whole {
-			continue
-		}
-		gone := true
-		for _, s := range m.snap.Suspects {
-			if s.Incarnation == inc && s.By == m.me.Node {
-				gone = false
-				m.request(a, now, "clear/"+string(inc), Clear{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: hello.Generation})
-			}
-		}
-		if gone && m.busy["suspect/"+string(inc)] == 0 {
-			delete(m.written, inc)
-		}
-	}
+	m.clear(now, a)
 	slices.SortFunc(hello.Suspects, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
 	if !reflect.DeepEqual(hello, m.hello) {
 		m.hello = hello
 		a.do("", SayHello{hello})
+	}
+}
+
+// clear takes back what the store says that this incarnation suspects, and it does not: the node answers again, or
+// this process stood still and what it had seen is void.
+func (m *Machine) clear(now time.Time, a *actions) {
+	if !m.snap.Whole || !m.current() {
+		return
+	}
+	there := map[membership.Incarnation]bool{}
+	for _, s := range m.snap.Suspects {
+		if s.By != m.me.Node || s.Watcher != m.me.Incarnation {
+			continue
+		}
+		there[s.Incarnation] = true
+		if _, still := m.mine[s.Incarnation]; !still {
+			m.request(a, now, "clear/"+string(s.Incarnation), Clear{About: s.Incarnation, Node: s.Node, By: s.By, Rev: s.Rev, Generation: m.generation()})
+		}
+	}
+	for inc := range m.written {
+		if _, still := m.mine[inc]; !still && !there[inc] && m.busy["suspect/"+string(inc)] == 0 {
+			delete(m.written, inc)
+		}
 	}
 }
 
