@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// kind is one of the ways in which something goes wrong.
+type kind struct {
+	name  string
+	nodes int  // how many it hits; 0: it hits the server
+	more  bool // or up to two more at once
+	calm  bool // it must be without consequence: no node is lost, no worker restarted
+	// strike makes it happen to nodes; undo puts it right.
+	strike func(l *lab, nodes []string) (undo func())
+}
+
+var everyKind = []kind{
+	{name: "kill agent", nodes: 1, more: true, strike: kill((*lab).agent)},
+	{name: "kill agent and worker", nodes: 1, more: true, strike: kill((*lab).agent, (*lab).workers)},
+	{name: "kill machine", nodes: 1, more: true, strike: kill((*lab).on)},
+	{name: "freeze agent", nodes: 1, more: true, strike: freeze((*lab).agent)},
+	{name: "freeze worker", nodes: 1, more: true, calm: true, strike: freeze((*lab).workers)},
+	{name: "freeze machine", nodes: 1, more: true, strike: freeze((*lab).on)},
+	{name: "cut between", nodes: 2, strike: pair(true)},
+	{name: "cut one way between", nodes: 2, strike: pair(false)},
+	{name: "cut from its peers", nodes: 1, strike: sever((*lab).peers, both)},
+	{name: "cut off", nodes: 1, more: true, strike: sever((*lab).everybody, both)},
+	{name: "cut from the server", nodes: 1, more: true, calm: true, strike: sever(theServer, both)},
+	{name: "cut on the way to the server", nodes: 1, calm: true, strike: sever(theServer, there)},
+	{name: "cut on the way from the server", nodes: 1, calm: true, strike: sever(theServer, back)},
+	{name: "freeze server", calm: true, strike: func(l *lab, _ []string) func() {
+		l.server.signal(syscall.SIGSTOP)
+		return func() { l.server.signal(syscall.SIGCONT) }
+	}},
+	{name: "kill server", calm: true, strike: func(l *lab, _ []string) func() {
+		l.server.end()
+		return l.server.start
+	}},
+}
+
+// kill ends all of these processes of each node; undo starts its agent again.
+func kill(whom ...func(*lab, string) []process) func(*lab, []string) func() {
+	return func(l *lab, nodes []string) func() {
+		l.signal(syscall.SIGKILL, nodes, whom...)
+		return func() {
+			for _, name := range nodes {
+				l.again(name)
+			}
+		}
+	}
+}
+
+func freeze(whom ...func(*lab, string) []process) func(*lab, []string) func() {
+	return func(l *lab, nodes []string) func() {
+		frozen := l.signal(syscall.SIGSTOP, nodes, whom...)
+		return func() {
+			for _, x := range frozen {
+				x.signal(syscall.SIGCONT)
+			}
+		}
+	}
+}
+
+func (l *lab) signal(s syscall.Signal, nodes []string, whom ...func(*lab, string) []process) (all []process) {
+	for _, name := range nodes {
+		for _, w := range whom {
+			all = append(all, w(l, name)...)
+		}
+	}
+	for _, x := range all {
+		x.signal(s)
+	}
+	return all
+}
+
+// The ways that a cut can close: from a node to the others, and back.
+type way int
+
+const (
+	there way = 1 << iota
+	back
+	both = there | back
+)
+
+func theServer(*lab, []string) []string { return []string{"server"} }
+
+// peers are the nodes but these.
+func (l *lab) peers(nodes []string) []string {
+	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(nodes, n) })
+}
+
+func (l *lab) everybody(nodes []string) []string { return append(l.peers(nodes), "server") }
+
+func sever(from func(*lab, []string) []string, w way) func(*lab, []string) func() {
+	return func(l *lab, nodes []string) func() {
+		others := from(l, nodes)
+		each := func(do func(from, to string)) {
+			for _, name := range nodes {
+				for _, o := range others {
+					if w&there != 0 {
+						do(name, o)
+					}
+					if w&back != 0 {
+						do(o, name)
+					}
+				}
+			}
+		}
+		each(l.cut)
+		return func() { each(l.heal) }
+	}
+}
+
+func pair(twoWay bool) func(*lab, []string) func() {
+	w := there
+	if twoWay {
+		w = both
+	}
+	return func(l *lab, nodes []string) func() {
+		return sever(func(*lab, []string) []string { return nodes[1:] }, w)(l, nodes[:1])
+	}
+}
+
+// fault is what goes wrong once in a round, and is put right again.
+type fault struct {
+	kind
+	hits      []string
+	at, lasts time.Duration
+}
+
+func (f fault) String() string {
+	return fmt.Sprintf("%s %s after %s for %s", f.name, strings.Join(f.hits, " "), f.at, f.lasts)
+}
+
+// draw is one round: one or two faults, that hit different nodes.
+func draw(r *rand.Rand, names []string) []fault {
+	names = slices.Clone(names)
+	r.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
+	var all []fault
+	for range 1 + r.IntN(2) {
+		k := everyKind[r.IntN(len(everyKind))]
+		n := k.nodes
+		if k.more && r.IntN(4) == 0 {
+			n += 1 + r.IntN(2)
+		}
+		if n > len(names) || n == 0 && slices.ContainsFunc(all, func(f fault) bool { return f.nodes == 0 }) {
+			continue // nobody is left, or the server is hit already
+		}
+		all = append(all, fault{k, names[:n:n], time.Duration(r.IntN(2000)) * time.Millisecond, time.Duration(200+r.IntN(8000)) * time.Millisecond})
+		names = names[n:]
+	}
+	return all
+}
+
+// suffer has the faults of a round happen, each at its time, and be put right.
+func (l *lab) suffer(all []fault) {
+	l.t.Helper()
+	type moment struct {
+		at time.Duration
+		do func()
+	}
+	var moments []moment
+	for _, f := range all {
+		var undo func()
+		moments = append(moments, moment{f.at, func() { undo = f.strike(l, f.hits) }}, moment{f.at + f.lasts, func() { undo() }})
+	}
+	slices.SortFunc(moments, func(a, b moment) int { return int(a.at - b.at) })
+	began := time.Now()
+	for _, m := range moments {
+		time.Sleep(time.Until(began.Add(m.at)))
+		m.do()
+	}
+}

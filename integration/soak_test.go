@@ -1,0 +1,216 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// perLab is for how many rounds a job lives: then it has to finish, and prove what it trained on.
+const perLab = 25
+
+// Five nodes train, and whatever can be taken from them is: agents, workers and
+// machines are killed and frozen, the network is cut one way and both ways, the
+// server stands still and dies; one or two of these in a round, COUNT rounds.
+// SEED begins with that seed: the same faults at the same times.
+func TestRandomFaults(t *testing.T) {
+	seed, rounds := uint64(1), 4
+	if n := soak(t); n > 1 {
+		seed, rounds = rand.Uint64N(1_000_000), n
+	}
+	if v := os.Getenv("SEED"); v != "" {
+		var err error
+		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
+			t.Fatalf("SEED=%s: %v", v, err)
+		}
+	}
+	var total figures
+	for ; rounds > 0; rounds -= perLab {
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { total.add(storm(t, seed, min(rounds, perLab))) })
+		if !ok {
+			break
+		}
+		seed++
+	}
+	t.Log(total)
+}
+
+// figures are what a soak has to tell.
+type figures struct {
+	rounds, generations, lost, failures int
+	back                                []time.Duration // from the end of the faults until it trained again
+}
+
+func (f *figures) add(o figures) {
+	f.rounds, f.generations, f.lost, f.failures = f.rounds+o.rounds, f.generations+o.generations, f.lost+o.lost, f.failures+o.failures
+	f.back = append(f.back, o.back...)
+}
+
+func (f figures) String() string {
+	slices.Sort(f.back)
+	at := func(q float64) time.Duration {
+		if len(f.back) == 0 {
+			return 0
+		}
+		return f.back[int(q*float64(len(f.back)-1))].Round(10 * time.Millisecond)
+	}
+	return fmt.Sprintf("%d rounds, %d generations, %d nodes lost, %d restarts spent; trained again after p50 %s, p99 %s, max %s",
+		f.rounds, f.generations, f.lost, f.failures, at(0.5), at(0.99), at(1))
+}
+
+// storm is one job under rounds of faults, which seed decides.
+func storm(t *testing.T, seed uint64, rounds int) (f figures) {
+	r := rand.New(rand.NewPCG(seed, 11))
+	np, size := "4", 4 // and a spare
+	if r.IntN(2) == 0 {
+		np, size = "3:5", 5
+	}
+	l := newLab(t, "a", "b", "c", "d", "e")
+	w := newLaw(t, l.server.client, "x", func(node string, g keys.Generation) []process {
+		return slices.DeleteFunc(l.workers(node), func(x process) bool { return generation(x) >= g })
+	})
+	flags := []string{"--np=" + np, "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "--max-restarts=1000", "train", "--step-sleep=20ms", "--save-every=300ms"}
+	l.all(append(flags, "--steps=1000000")...)
+	l.trains(w, size, 0)
+	t.Logf("np=%s", np)
+	for i := range rounds {
+		all := draw(r, l.names)
+		before := l.crew()
+		from := w.mark(t)
+		l.suffer(all)
+		healed, rev := time.Now(), w.mark(t)
+		l.trains(w, size, rev)
+		took := time.Since(healed)
+		w.mark(t)
+		worlds, lost := w.since(from, history.WorldProposed), w.since(from, history.NodeLost)
+		spent := slices.DeleteFunc(w.since(from, history.WorkerFailed), func(e history.Event) bool { return e.Fields["spent"] != true })
+		t.Logf("round %d: %v: %d generations, %d lost, %d spent, trains again after %s", i+1, all, len(worlds), len(lost), len(spent), took.Round(time.Millisecond))
+		l.judge(w, all, before, worlds, lost)
+		w.holds(t)
+		if t.Failed() {
+			t.Fatalf("in round %d of seed %d", i+1, seed)
+		}
+		f.add(figures{1, len(worlds), len(lost), len(spent), []time.Duration{took}})
+	}
+	l.proves(w, flags)
+	w.holds(t)
+	return f
+}
+
+// judge holds what came of a round to what may come of its faults.
+func (l *lab) judge(w *law, all []fault, before []process, worlds, lost []history.Event) {
+	l.t.Helper()
+	hit := map[string]bool{}
+	calm := true
+	for _, f := range all {
+		for _, name := range f.hits {
+			hit[name] = hit[name] || !f.calm
+		}
+		calm = calm && f.calm
+	}
+	for _, e := range lost {
+		if !hit[e.Node] {
+			l.t.Errorf("G5: healthy %s was evicted: %s", e.Node, e.Text)
+		}
+	}
+	if now := l.crew(); calm && (len(worlds) > 0 || !slices.Equal(now, before)) {
+		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v", worlds, before, now)
+	}
+	// An end to it: each fault is a cause when it comes and one when it goes, and either may be followed by
+	// a plan that somebody no longer fits.
+	if most := 4 * (len(all) + 1); len(worlds) > most {
+		l.t.Errorf("%d generations, at most %d", len(worlds), most)
+	}
+	for name, x := range l.agents {
+		if status, ended := x.ended(); ended {
+			l.t.Errorf("the agent of %s ended with %d", name, status)
+		}
+	}
+}
+
+// trains waits until a world of n nodes runs, everybody is registered and nobody doubted, and a
+// checkpoint was committed by it after that revision; and holds that nothing else is left running.
+func (l *lab) trains(w *law, n int, after int64) {
+	l.t.Helper()
+	w.reaches(l.t, limit, fmt.Sprintf("%d nodes train", n), func() error {
+		x := w.world
+		switch {
+		case x == nil || x.Phase != rendezvous.Running || x.Count != n || len(w.nodes) != len(l.names):
+			return fmt.Errorf("%+v; %d nodes are registered", x, len(w.nodes))
+		case len(w.doubt) > 0:
+			return fmt.Errorf("in doubt: %v", w.doubt)
+		case w.head.Generation != x.Generation || w.head.Rev <= after:
+			return fmt.Errorf("generation %d runs, the newest checkpoint is %+v", x.Generation, w.head)
+		}
+		return nil
+	})
+	var g keys.Generation
+	member := map[string]bool{}
+	w.look(func() {
+		g = w.world.Generation
+		for _, m := range w.world.Members {
+			member[m.Node] = true
+		}
+	})
+	until(l.t, "each member has the worker of its generation, and nobody else has any", func() error {
+		for _, name := range l.names {
+			have := l.workers(name)
+			if member[name] && (len(have) != 1 || generation(have[0]) != g) || !member[name] && len(have) > 0 {
+				return fmt.Errorf("%s, member of generation %d: %v, has %v", name, g, member[name], have)
+			}
+		}
+		return nil
+	})
+}
+
+// crew are the workers of all machines.
+func (l *lab) crew() (all []process) {
+	for _, name := range l.names {
+		all = append(all, l.workers(name)...)
+	}
+	return all
+}
+
+// proves stops the job, has a new attempt finish it, and reads that every sample was taken once an epoch,
+// and that each generation went on from the checkpoint that its world names.
+func (l *lab) proves(w *law, flags []string) {
+	l.t.Helper()
+	l.must("stop", "x")
+	for _, name := range l.names {
+		l.ends(l.agents[name], 93)
+	}
+	w.mark(l.t)
+	var step int64
+	w.look(func() { step = *w.head.Step })
+	l.all(append(flags, fmt.Sprintf("--steps=%d", step+20))...)
+	for _, name := range l.names {
+		l.ends(l.agents[name], 0)
+	}
+	said := ""
+	for _, x := range l.place.all {
+		said += x.stdout()
+	}
+	if !regexp.MustCompile(fmt.Sprintf(`(?m)^done: %d steps, .*every sample once an epoch`, step+20)).MatchString(said) {
+		l.t.Errorf("no proof of the samples: %s", tail(said))
+	}
+	resumes := map[keys.Generation]int64{}
+	w.mark(l.t)
+	w.look(func() { resumes = w.resumes })
+	for _, m := range resumed.FindAllStringSubmatch(said, -1) {
+		g, _ := keys.ParseGeneration(m[1])
+		if want := strconv.FormatInt(resumes[g], 10); m[2] != want {
+			l.t.Errorf("G3: generation %d went on from step %s; its world says %s", g, m[2], want)
+		}
+	}
+	l.t.Log(strings.TrimSpace(lastLine(said)))
+}
