@@ -149,6 +149,10 @@ func (n network) Probe(_ context.Context, to membership.Ref) membership.Answer {
 	return n.answer(to)
 }
 
+func (n network) Reach(context.Context, membership.Ref, string) (membership.AnswerKind, error) {
+	return membership.Same, nil
+}
+
 func (n network) Holds(_ context.Context, watcher, about membership.Ref) bool {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()

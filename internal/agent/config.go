@@ -107,6 +107,8 @@ type Peers interface {
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
 	Holds(ctx context.Context, watcher, about membership.Ref) bool
+	// Reach asks by to dial address, which is this agent's, and returns what that brought. An error: by did not answer.
+	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
 	// Watch sets the nodes whose heartbeats are watched; what is seen comes out of Signals.
 	Watch(refs []membership.Ref)
 	Signals() <-chan Signal
@@ -132,6 +134,7 @@ type Signal struct {
 	Sign       membership.Sign // "" : it answers again
 	Answer     membership.Answer
 	Silent     time.Duration
+	Never      bool            // it never answered
 	Generation keys.Generation // the largest that any peer told of
 }
 

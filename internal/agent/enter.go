@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ type door struct {
 	ended  int64 // the ended world that was there when this agent came
 	first  bool  // the first read is done
 	opened bool  // Peers knows the job
+	warned bool  // it was said that nobody reaches this node
 }
 
 func (d *door) close() {
@@ -146,7 +148,53 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 		l.door.opened = true
 		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	}
+	if by := l.unreached(ctx, &s); by != "" {
+		return nil, fmt.Errorf("%s cannot reach this node at %s", by, l.Address)
+	}
 	return l.join(ctx, &s, replaces)
+}
+
+// unreached names the nodes that were asked to dial this one and could not: one that was refused or met a
+// stranger, or two that met silence, as for the verdict on a member. It is "" once one of them could.
+// Whoever comes back asks: it was dropped, and if that was because its address leads nowhere, every world
+// that it joins would find it silent and drop it again.
+func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) string {
+	if l.door.uid == "" {
+		return ""
+	}
+	var by []string
+	need := 2
+	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.door.node })
+	for _, n := range others[:min(len(others), asksMost)] {
+		kind, err := l.Peers.Reach(ctx, n.Ref, l.Address)
+		if err != nil {
+			continue
+		}
+		switch kind {
+		case membership.Same:
+			return ""
+		case membership.Refused, membership.Stranger:
+			need = 1
+		}
+		by = append(by, n.Node)
+	}
+	if len(by) < need {
+		return ""
+	}
+	who := strings.Join(by, ", ")
+	if !l.door.warned {
+		l.door.warned = true
+		l.Say(Line{Text: outOfReach(who, l.Address) + "; not joining before they do"})
+	}
+	return who
+}
+
+// asksMost is how many nodes are asked at most.
+const asksMost = 3
+
+// outOfReach says that by cannot reach this node at its address, and what to do.
+func outOfReach(by, address string) string {
+	return fmt.Sprintf("this node cannot be reached at %s by %s: --host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)
 }
 
 // join registers this node, as a new incarnation on a lease of its own.

@@ -291,7 +291,7 @@ func (m *Machine) detect(now time.Time, a *actions) {
 		hello.Suspects = append(hello.Suspects, s.About)
 		if !m.written[inc] && m.lapsed.IsZero() {
 			if m.request(a, now, "suspect/"+string(inc), Suspect{Suspicion: membership.Suspicion{Node: s.About.Node, By: m.me.Node,
-				Incarnation: inc, Watcher: m.me.Incarnation, Sign: s.Sign, SilentMS: s.Silent.Milliseconds()},
+				Incarnation: inc, Watcher: m.me.Incarnation, Sign: s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never},
 				Me: m.me, Generation: m.world.Generation}) {
 				m.written[inc] = true
 			}

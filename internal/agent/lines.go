@@ -14,6 +14,7 @@ type lines struct {
 	entered []string
 	missing string
 	hinted  bool
+	reach   bool
 	forming keys.Generation
 	running keys.Generation
 	waiting int64
@@ -66,6 +67,7 @@ func (m *Machine) tell(now time.Time, a *actions) {
 		}
 	}
 	m.tellMissing(a)
+	m.tellReach(a)
 	if m.leave != nil && !l.leaving && m.leave.Status == 130 && m.job != nil {
 		l.leaving = true
 		if m.job.Made {
@@ -121,6 +123,20 @@ func (m *Machine) tellMissing(a *actions) {
 		s += ". " + m.cfg.Hint
 	}
 	m.say(a, "%s", s)
+}
+
+// tellReach says which node never had an answer from this one at the address that it announced.
+func (m *Machine) tellReach(a *actions) {
+	if !m.in || m.lines.reach {
+		return
+	}
+	for _, s := range m.snap.Suspects {
+		if s.Never && s.Incarnation == m.me.Incarnation && s.Node == m.me.Node {
+			m.lines.reach = true
+			m.say(a, "%s", outOfReach(s.By, m.me.Address))
+			return
+		}
+	}
 }
 
 func (m *Machine) tellEnd(a *actions) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -397,6 +398,15 @@ func (p *simPeers) Probe(ctx context.Context, ref membership.Ref) membership.Ans
 	case <-ctx.Done():
 	}
 	return a
+}
+
+func (p *simPeers) Reach(_ context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.answer(by).Kind != membership.Same {
+		return 0, errors.New("no answer")
+	}
+	return membership.Same, nil // a cut of it is one of both ways, and by would not have answered
 }
 
 func (p *simPeers) Holds(_ context.Context, w, about membership.Ref) bool {

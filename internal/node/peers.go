@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 	p.effects.Go(p.passOn)
 	p.effects.Go(func() {
 		for s := range p.watcher.Signals() {
-			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Generation: s.Answer.Generation})
+			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never, Generation: s.Answer.Generation})
 		}
 	})
 }
@@ -143,6 +144,14 @@ func (p *peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
 	}
 	holds, err := c.Ask(ctx, watcher, about)
 	return err == nil && holds
+}
+
+func (p *peers) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+	c, _ := p.opened()
+	if c == nil {
+		return 0, errors.New("the job's secret is not known")
+	}
+	return c.Reach(ctx, by, address)
 }
 
 func (p *peers) Watch(refs []membership.Ref) {

@@ -60,6 +60,19 @@ func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds 
 	return a.Holds, nil
 }
 
+// Reach asks by to dial address, which is this agent's own, and returns what that brought. The error says
+// why by did not answer.
+func (c *Client) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+	t, a := c.open(ctx, by, request{Want: wantReach, About: membership.Ref{Address: address}})
+	if t != nil {
+		t.Close()
+	}
+	if a.Kind != membership.Same {
+		return 0, fmt.Errorf("ask %s to dial %s: %s", by.Node, address, a.Kind)
+	}
+	return a.Reach, nil
+}
+
 // Follow keeps one stream of beats to to; see membership.Link.
 func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer)) membership.Answer {
 	t, a := c.open(ctx, to, request{Want: wantBeats})
@@ -117,8 +130,11 @@ func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.
 // way: neither counts before a second dial brought the same.
 func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
 	limit := c.limit
-	if q.Want == wantBeats {
+	switch q.Want {
+	case wantBeats:
 		limit = lineLimit
+	case wantReach:
+		limit += reachLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -59,6 +59,7 @@ const (
 	joinLimit  = 3 * time.Second        // of a TCP connection alone: the kernel asks again after 1 s, then ever more rarely
 	dialLimit  = 500 * time.Millisecond // of a probe, from the dial to the hello
 	lineLimit  = 10 * time.Second       // of the dial of a stream or for chunks
+	reachLimit = time.Second            // of a dial that another node asked for
 	idleLimit  = 10 * time.Second       // between two beats of a watcher that lives
 	userLimit  = 2 * time.Second        // TCP_USER_TIMEOUT of a stream of beats
 	stallLimit = 30 * time.Second       // for the next bytes of a chunk
@@ -72,6 +73,7 @@ const (
 	wantHello want = "hello"
 	wantHolds want = "holds"
 	wantBeats want = "beats"
+	wantReach want = "reach"
 )
 
 type request struct {
@@ -82,12 +84,13 @@ type request struct {
 
 type reply struct {
 	Hello
-	Holds bool `json:"holds,omitempty"`
+	Holds bool                  `json:"holds,omitempty"`
+	Reach membership.AnswerKind `json:"reach,omitempty"`
 }
 
 // answer sorts a reply that came from whom to names.
 func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
-	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended, Holds: r.Holds}
+	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended, Holds: r.Holds, Reach: r.Reach}
 	switch {
 	case r.Job != me.Job || r.UID != me.UID:
 		return membership.Answer{Kind: membership.Stranger}

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/membership"
 )
 
 // Server is an agent's one listener.
@@ -21,6 +23,7 @@ type Server struct {
 	mux  *http.ServeMux
 	http *http.Server
 	hand *handoff // connections of HTTP, on their way to http
+	dial *tls.Config
 
 	serving sync.Once
 	stop    chan struct{}  // closed by Close
@@ -55,6 +58,7 @@ func (s *Server) Serve(secret []byte, self Self) error {
 		err = nil
 		s.http = newHTTP(s.mux, self, s.gate.limits.prove)
 		s.work.Go(func() { s.http.Serve(s.hand) })
+		s.dial = id.config(streamProto)
 		s.work.Go(func() { s.accept(id.config(streamProto, chunkProto), self) })
 	})
 	return err
@@ -129,6 +133,9 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 	if q.Want == wantHolds && self.Holds != nil {
 		r.Holds = self.Holds(q.About)
 	}
+	if q.Want == wantReach {
+		r.Reach = s.reach(q.About.Address)
+	}
 	if err := send(t, r); err != nil || q.Want != wantBeats {
 		return
 	}
@@ -160,4 +167,20 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 			return
 		}
 	}
+}
+
+// reach dials address for another agent, whose own it is: Same says that an agent of this job listens
+// there, whoever it is. Only an address is dialled, never a name.
+func (s *Server) reach(address string) membership.AnswerKind {
+	if _, err := netip.ParseAddrPort(address); err != nil {
+		return membership.NoAnswer
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reachLimit)
+	defer cancel()
+	c, err := (&tls.Dialer{Config: s.dial}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return max(refusal(membership.Ref{Address: address}, err), strangeness(err))
+	}
+	c.Close()
+	return membership.Same
 }

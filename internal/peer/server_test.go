@@ -286,6 +286,33 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// Who is asked to dial an address says what that brought. An agent of the job counts, also one that is
+// nobody yet; what is no address, a name too, is never dialled.
+func TestReach(t *testing.T) {
+	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
+	me := newAgent("a", "a1").serve(t, secret, defaultLimits())
+	me.change(func(h *Hello) { h.Stalled = true })
+	stranger := newAgent("a", "a1").serve(t, []byte("another secret than that one"), defaultLimits())
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	c := me.client(t, secret)
+	_, port, _ := net.SplitHostPort(me.srv.Addr())
+	for address, want := range map[string]membership.AnswerKind{me.srv.Addr(): membership.Same, stranger.srv.Addr(): membership.Stranger,
+		nobody.Addr().String(): membership.Refused, "localhost:" + port: membership.NoAnswer, "": membership.NoAnswer} {
+		if got, err := c.Reach(t.Context(), b.ref(), address); got != want || err != nil {
+			t.Errorf("%q: %v, %v; want %v", address, got, err, want)
+		}
+	}
+	was := b.ref()
+	b.change(func(h *Hello) { h.Incarnation = "b2" })
+	if kind, err := c.Reach(t.Context(), was, me.srv.Addr()); err == nil || kind == membership.Same {
+		t.Errorf("another life answers for it: %v, %v", kind, err)
+	}
+}
+
 func TestGenerationsAreHeardOnBothEnds(t *testing.T) {
 	a, b := newAgent("a", "a1"), newAgent("b", "b1").serve(t, secret, defaultLimits())
 	c := a.client(t, secret)

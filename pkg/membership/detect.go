@@ -39,6 +39,7 @@ type Signal struct {
 	Sign   Sign          // ConnectionClosed, Silent, or "": it answers again
 	Answer Answer        // of the dial: Refused, Other or Stranger; NoAnswer when it is Silent
 	Silent time.Duration // since the last answer, or since counting began
+	Never  bool          // it never answered
 }
 
 // Cleared reports whether the signal takes the one before it back.

@@ -42,6 +42,7 @@ type watched struct {
 	broke  time.Time // when a line that was up broke last
 	next   time.Time // down: no dial before
 	last   time.Time // last answer, or when counting began (anew)
+	heard  bool      // it has answered
 	missed bool      // a dial that began at last or later has no answer
 	sign   Sign      // what is held against it
 	void   bool      // the sign is from before a stall: held no more, not taken back yet
@@ -58,7 +59,7 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 	case stalled:
 		n.last, n.missed, n.void = now, false, n.sign != ""
 	case answered:
-		n.phase, n.last, n.missed = up, now, false
+		n.phase, n.last, n.heard, n.missed = up, now, true, false
 		if n.sign != "" {
 			n.sign, n.void = "", false
 			o.signals = append(o.signals, Signal{Ref: n.ref, Answer: e.answer})
@@ -116,5 +117,5 @@ func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
 		return nil
 	}
 	n.sign, n.void = s, false
-	return []Signal{{Ref: n.ref, Sign: s, Answer: a, Silent: now.Sub(n.last)}}
+	return []Signal{{Ref: n.ref, Sign: s, Answer: a, Silent: now.Sub(n.last), Never: !n.heard}}
 }

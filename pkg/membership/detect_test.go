@@ -110,7 +110,7 @@ func TestObserve(t *testing.T) {
 			{1250, on(ticked), ""}, {2001, on(ticked), "dial"},
 		},
 		"silent, then killed": {
-			{0, on(begun), "dial"}, {500, on(ticked), ""}, {1000, on(ticked), "silent no answer 1000"},
+			{0, on(begun), "dial"}, {500, on(ticked), ""}, {1000, on(ticked), "never heard, no answer 1000"},
 			{1501, ends(Refused), "connection-closed refused 1501"},
 		},
 		"killed, then its host is off": {
@@ -124,11 +124,11 @@ func TestObserve(t *testing.T) {
 		},
 		"I stalled while dialling": {
 			{0, on(begun), "dial"}, {5000, on(stalled), ""}, {5250, on(ticked), ""}, {5500, on(ticked), ""}, {5750, on(ticked), ""},
-			{6001, on(ticked), "silent no answer 1001"},
+			{6001, on(ticked), "never heard, no answer 1001"},
 		},
 		"I stalled between two dials": {
 			{0, on(begun), "dial"}, {100, ends(NoAnswer), ""}, {5000, on(stalled), ""}, {6100, on(ticked), "dial"},
-			{6250, on(ticked), ""}, {6500, on(ticked), "silent no answer 1500"},
+			{6250, on(ticked), ""}, {6500, on(ticked), "never heard, no answer 1500"},
 		},
 		"my own ticks come late": { // 400 ms of these 1.25 s I did not run
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {251, on(answered), ""},
@@ -140,8 +140,8 @@ func TestObserve(t *testing.T) {
 			{1400, on(ticked), "beat"}, {1600, on(ticked), "dial"},
 		},
 		"what I held before my stall I count anew": {
-			{0, on(begun), "dial"}, {1000, on(ticked), "silent no answer 1000"}, {3000, ends(NoAnswer), ""}, {4000, on(ticked), "dial"},
-			{9000, on(stalled), "void"}, {9250, on(ticked), "void"}, {9750, on(ticked), "void"}, {10000, on(ticked), "silent no answer 1000"},
+			{0, on(begun), "dial"}, {1000, on(ticked), "never heard, no answer 1000"}, {3000, ends(NoAnswer), ""}, {4000, on(ticked), "dial"},
+			{9000, on(stalled), "void"}, {9250, on(ticked), "void"}, {9750, on(ticked), "void"}, {10000, on(ticked), "never heard, no answer 1000"},
 		},
 		"what I held before my stall was wrong": {
 			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {5000, on(stalled), "void"},
@@ -174,7 +174,11 @@ func tell(o orders, n *watched) string {
 			words = append(words, "cleared")
 			continue
 		}
-		words = append(words, fmt.Sprintf("%s %s %d", s.Sign, s.Answer.Kind, s.Silent.Milliseconds()))
+		sign := string(s.Sign)
+		if s.Never && s.Sign == Silent {
+			sign = "never heard,"
+		}
+		words = append(words, fmt.Sprintf("%s %s %d", sign, s.Answer.Kind, s.Silent.Milliseconds()))
 	}
 	if n.void {
 		words = append(words, "void")

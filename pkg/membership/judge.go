@@ -153,7 +153,7 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 	if answered {
 		a = ev.Answers[m.Incarnation].Answer
 	}
-	var accused bool
+	accused, never := false, true
 	var silentBy []string
 	for _, x := range f.accused[m.Node] {
 		if x.Incarnation != m.Incarnation {
@@ -162,7 +162,7 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
 			continue // its watcher is no more: nobody can say that it still holds
 		}
-		accused = true
+		accused, never = true, never && x.Never
 		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
 			silentBy = append(silentBy, x.By)
 		} else {
@@ -181,8 +181,12 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 	case answered && a.Kind == Refused:
 		return gone("agent-gone", "agent gone", silentBy...)
 	}
+	silent := "silent"
+	if accused && never {
+		silent = "never reached at " + m.Address
+	}
 	if present {
-		s.State, s.Why = Suspect, "silent"
+		s.State, s.Why = Suspect, silent
 	} else {
 		s.State, s.Why, s.Since = Absent, "lease expired", absentSince
 	}
@@ -209,9 +213,9 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 		// for a whole window since, and never saw it.
 		return gone("lease-expired", "silent, lease expired", "etcd")
 	case len(silentBy) >= 2 && !ev.Isolated:
-		return gone("silent", "silent", silentBy...)
+		return gone("silent", silent, silentBy...)
 	case absent && now.Sub(absentSince) >= l.Window && !ev.Isolated:
-		return gone("silent", "silent", silentBy...)
+		return gone("silent", silent, silentBy...)
 	}
 	return s
 }

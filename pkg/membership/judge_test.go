@@ -324,3 +324,16 @@ func TestJudgeNeverDropsWhoAnswers(t *testing.T) {
 		}
 	})
 }
+
+// Who never answered any of those who accuse it is told of by its address; once it answered one of them it is silent.
+func TestNeverReached(t *testing.T) {
+	for want, never := range map[string][]bool{"never reached at " + member("c").Address: {true, true}, "silent": {true, false}} {
+		x := given(accuses("a", 0), accuses("b", 0), dialled(NoAnswer, 0))
+		for i := range x.suspects {
+			x.suspects[i].Never = never[i]
+		}
+		if got := x.verdict().Find(member("c")); got.State != Gone || got.Reason != "silent" || got.Why != want {
+			t.Errorf("%v: %s, %s, %q; want gone, silent, %q", never, got.State, got.Reason, got.Why, want)
+		}
+	}
+}

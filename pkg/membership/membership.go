@@ -9,6 +9,7 @@ package membership
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -89,8 +90,17 @@ type Suspicion struct {
 	Incarnation Incarnation `json:"incarnation"`
 	Watcher     Incarnation `json:"watcher"`
 	Sign        Sign        `json:"sign"`
-	SilentMS    int64       `json:"silent_ms"` // since the last answer, by the watcher's clock
+	SilentMS    int64       `json:"silent_ms"`       // since the last answer, by the watcher's clock
+	Never       bool        `json:"never,omitempty"` // it never answered that watcher: its address may be one that leads nowhere
 	Rev         int64       `json:"-"`
+}
+
+// What is the sign in words.
+func (s Suspicion) What() string {
+	if s.Never {
+		return "never reached"
+	}
+	return strings.ReplaceAll(string(s.Sign), "-", " ")
 }
 
 // Answer is what a dial of a node brought.
@@ -101,6 +111,7 @@ type Answer struct {
 	Failed      bool            // its worker ended with a failure that it could not report
 	Ended       bool            // its workers ended
 	Holds       bool            // it still holds the suspicion that it was asked about
+	Reach       AnswerKind      // what its dial of the address brought that it was asked about
 }
 
 // AnswerKind sorts answers by what they prove.

@@ -136,7 +136,7 @@ func (x *explainer) suspectedBy(n *membership.Node) string {
 	var by []string
 	for _, s := range x.s.Suspects {
 		if s.Node == n.Node && s.Incarnation == n.Incarnation {
-			by = append(by, strings.ReplaceAll(string(s.Sign), "-", " ")+", says "+s.By)
+			by = append(by, s.What()+", says "+s.By)
 		}
 	}
 	return strings.Join(by, "; ")

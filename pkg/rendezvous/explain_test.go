@@ -128,6 +128,9 @@ func TestExplain(t *testing.T) {
 		"suspected": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
 			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation, Watcher: ref("a").Incarnation, Sign: membership.Silent}}
 		}), "running running: generation 1 runs: world size 2; in doubt: b (silent) | a running, b suspect (silent, says a) |"},
+		"never reached": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
+			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation, Watcher: ref("a").Incarnation, Sign: membership.Silent, Never: true}}
+		}), "running running: generation 1 runs: world size 2; in doubt: b (never reached at 127.0.0.1:41201) | a running, b suspect (never reached, says a) |"},
 		"registration lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b"),
 			"running running: generation 1 runs: world size 2; in doubt: b (lease expired) | a running, b suspect (lease expired) |"},
 		"all registrations lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("a").gone("b"),

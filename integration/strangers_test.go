@@ -1,0 +1,100 @@
+package integration
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+)
+
+// hide has nobody reach a machine that reaches everybody, as behind a router that translates addresses: who
+// dials it meets silence, or a refusal.
+func (l *lab) hide(name string, how ...string) (show func()) {
+	l.t.Helper()
+	rule := func(do string) {
+		l.t.Helper()
+		out, err := exec.Command("ip", append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p", "tcp", "--syn", "-j"}, how...)...).CombinedOutput()
+		if err != nil {
+			l.t.Fatalf("iptables: %v: %s", err, out)
+		}
+	}
+	rule("-A")
+	return func() { l.t.Helper(); rule("-D") }
+}
+
+// hidden are what who dials a hidden machine meets, and what is said of its loss.
+var hidden = map[string]struct {
+	how  []string
+	lost string
+}{
+	"silence": {[]string{"DROP"}, "never reached at "},
+	"refusal": {[]string{"REJECT", "--reject-with", "tcp-reset"}, "agent gone"},
+}
+
+// A node that announces an address which leads nowhere is told of by name, with what to do about it. It
+// costs the others one generation, not one after the other, and comes in when its address is right.
+func TestNobodyReachesIt(t *testing.T) {
+	for name, x := range hidden {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, "a", "b", "c")
+			w := l.law("x")
+			show := l.hide("c", x.how...)
+			l.all("--np=2:3", "--job-id=x", "sh", "-c", sit)
+			c := l.agents["c"]
+			l.says(c, "this node cannot be reached at "+l.addr["c"]+":")
+			l.says(c, "--host=ADDRESS of this machine that other nodes reach")
+			l.says(c, "not joining before they do")
+			l.running("x", 2, 2)
+			lost := kinds(l.events("x"), "node_lost")
+			if len(lost) != 1 || *lost[0].Node != "c" || !strings.Contains(lost[0].Text, "("+x.lost) {
+				t.Errorf("the events say of its loss: %+v", lost)
+			}
+			rev := w.mark(t)
+			endures(t, endure(t, 3*time.Second, 30*time.Second), "it stays out", func() error {
+				if more := w.since(rev, history.NodeJoined, history.WorldProposed); len(more) > 0 {
+					return fmt.Errorf("%v", more)
+				}
+				return nil
+			})
+			show()
+			l.running("x", 3, 3)
+			w.holds(t)
+		})
+	}
+}
+
+// Of two nodes there is no second witness of silence: the job runs, and its status says it. A refusal needs
+// none: then the job waits.
+func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
+	for name, x := range hidden {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, "a", "c")
+			show := l.hide("c", x.how...)
+			l.all("--np=2", "--job-id=x", "sh", "-c", sit)
+			l.says(l.agents["c"], "this node cannot be reached at "+l.addr["c"]+":")
+			l.reaches("x", "c in doubt, or lost, by name", func(s status) error {
+				for _, n := range s.Nodes {
+					switch {
+					case n.Node != "c":
+					case name == "silence" && n.Why != nil && *n.Why == "never reached, says a" && s.State == "running" && s.Generation == 1,
+						name == "refusal" && n.State == "lost" && s.State == "waiting":
+						return nil
+					}
+				}
+				return fmt.Errorf("not so: %+v", s.Nodes)
+			})
+			show()
+			l.reaches("x", "both run", func(s status) error {
+				if s.State != "running" || s.node("c") != "running" || s.Generation > 2 {
+					return fmt.Errorf("not yet")
+				}
+				return nil
+			})
+		})
+	}
+}
