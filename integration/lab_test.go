@@ -146,6 +146,14 @@ func generation(x process) keys.Generation {
 	return g
 }
 
+// law follows a job of this lab.
+func (l *lab) law(job string) *law {
+	l.t.Helper()
+	return newLaw(l.t, l.server.client, job, func(node string, g keys.Generation) []process {
+		return slices.DeleteFunc(l.workers(node), func(x process) bool { return generation(x) >= g })
+	})
+}
+
 // variable is the value of one in the environment of a process, "" if it has none.
 func variable(pid int, name string) string {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))

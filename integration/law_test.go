@@ -223,6 +223,12 @@ func (l *law) look(f func()) {
 	f()
 }
 
+// zero is the node of rank 0.
+func (l *law) zero() (name string) {
+	l.look(func() { name = l.world.Members[0].Node })
+	return name
+}
+
 // mark is the newest revision of the store, which the law then knows.
 func (l *law) mark(t testing.TB) int64 {
 	t.Helper()

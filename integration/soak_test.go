@@ -76,9 +76,7 @@ func storm(t *testing.T, seed uint64, rounds int) (f figures) {
 		np, size = "3:5", 5
 	}
 	l := newLab(t, "a", "b", "c", "d", "e")
-	w := newLaw(t, l.server.client, "x", func(node string, g keys.Generation) []process {
-		return slices.DeleteFunc(l.workers(node), func(x process) bool { return generation(x) >= g })
-	})
+	w := l.law("x")
 	flags := []string{"--np=" + np, "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "--max-restarts=1000", "train", "--step-sleep=20ms", "--save-every=300ms"}
 	l.all(append(flags, "--steps=1000000")...)
 	l.trains(w, size, 0)
@@ -95,7 +93,7 @@ func storm(t *testing.T, seed uint64, rounds int) (f figures) {
 		worlds, lost := w.since(from, history.WorldProposed), w.since(from, history.NodeLost)
 		spent := slices.DeleteFunc(w.since(from, history.WorkerFailed), func(e history.Event) bool { return e.Fields["spent"] != true })
 		t.Logf("round %d: %v: %d generations, %d lost, %d spent, trains again after %s", i+1, all, len(worlds), len(lost), len(spent), took.Round(time.Millisecond))
-		l.judge(w, all, before, worlds, lost)
+		l.judge(all, before, worlds, lost)
 		w.holds(t)
 		if t.Failed() {
 			t.Fatalf("in round %d of seed %d", i+1, seed)
@@ -108,7 +106,7 @@ func storm(t *testing.T, seed uint64, rounds int) (f figures) {
 }
 
 // judge holds what came of a round to what may come of its faults.
-func (l *lab) judge(w *law, all []fault, before []process, worlds, lost []history.Event) {
+func (l *lab) judge(all []fault, before []process, worlds, lost []history.Event) {
 	l.t.Helper()
 	hit := map[string]bool{}
 	calm := true
@@ -173,9 +171,12 @@ func (l *lab) trains(w *law, n int, after int64) {
 	})
 }
 
-// crew are the workers of all machines.
-func (l *lab) crew() (all []process) {
-	for _, name := range l.names {
+// crew are the workers of these machines, of all without a name.
+func (l *lab) crew(names ...string) (all []process) {
+	if names == nil {
+		names = l.names
+	}
+	for _, name := range names {
 		all = append(all, l.workers(name)...)
 	}
 	return all

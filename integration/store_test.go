@@ -92,33 +92,43 @@ func (p *place) daemons(n int) []*daemon {
 	return all
 }
 
-// undisturbed runs two nodes at a server of that kind, has fault happen, and holds that neither a
+// undisturbed runs n nodes at a server of that kind, has fault happen, and holds that neither a
 // worker nor the generation noticed.
-func (p *place) undisturbed(kind string, fault func(agents []*proc)) {
+func (p *place) undisturbed(kind string, n int, fault func(agents []*proc)) {
 	p.t.Helper()
-	agents := []*proc{p.run("--np=2", "--job-id=x", "--node=a", "sh", "-c", sit), p.run("--np=2", "--job-id=x", "--node=b", "sh", "-c", sit)}
-	if st := p.running("x", 1, 2); st.Server.Kind != kind || !st.Server.Reachable || len(st.Server.Endpoints) == 0 {
+	var agents []*proc
+	var names []string
+	for i := range n {
+		names = append(names, string(rune('a'+i)))
+		agents = append(agents, p.run(fmt.Sprint("--np=", n), "--job-id=x", "--node="+names[i], "sh", "-c", sit))
+	}
+	if st := p.running("x", 1, n); st.Server.Kind != kind || !st.Server.Reachable || len(st.Server.Endpoints) == 0 {
 		p.t.Errorf("the server is %+v, want one of kind %s", st.Server, kind)
 	}
-	workers := []int{pidIn(p.t, p.path("worker.a")), pidIn(p.t, p.path("worker.b"))}
+	var workers []int
+	for _, name := range names {
+		workers = append(workers, pidIn(p.t, p.path("worker."+name)))
+	}
 	same := func() error {
 		for i, pid := range workers {
 			if _, gone := agents[i].ended(); gone || !alive(pid) {
-				return fmt.Errorf("the worker or the agent of %s has ended", []string{"a", "b"}[i])
+				return fmt.Errorf("the worker or the agent of %s has ended", names[i])
 			}
 		}
 		return nil
 	}
 	fault(agents)
 	p.reaches("x", "as before", func(s status) error {
-		if s.State != "running" || s.Generation != 1 || s.node("a") != "running" || s.node("b") != "running" {
-			return fmt.Errorf("not yet")
+		for _, name := range names {
+			if s.State != "running" || s.Generation != 1 || s.node(name) != "running" {
+				return fmt.Errorf("not yet")
+			}
 		}
 		return same()
 	})
 	// What comes late must not come at all: longer than a lease and the time to register again.
 	endures(p.t, endure(p.t, 5*time.Second, 20*time.Second), "the workers go on", same)
-	p.oneStart(2, 1)
+	p.oneStart(n, 1)
 	if lost := kinds(p.events("x"), "node_lost"); len(lost) > 0 {
 		p.t.Errorf("lost by the server's fault: %v", lost)
 	}
@@ -146,7 +156,7 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 				d.start()
 				p.at = client
 			}
-			p.undisturbed(name, func(agents []*proc) {
+			p.undisturbed(name, 2, func(agents []*proc) {
 				// Frozen for longer than a lease: it wakes up and revokes them all.
 				d.signal(syscall.SIGSTOP)
 				for _, a := range agents {
@@ -185,19 +195,8 @@ func TestLeaderOfThreePaused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	all := p.daemons(3)
-	p.undisturbed("elasticd", func([]*proc) {
-		leader := all[p.leads(all)]
-		leader.signal(syscall.SIGSTOP)
-		time.Sleep(10 * time.Second)
-		others := append([]*daemon(nil), all...)
-		for i, d := range others {
-			if d == leader {
-				others = append(others[:i], others[i+1:]...)
-				break
-			}
-		}
-		p.leads(others) // another one leads: it was an election
-		leader.signal(syscall.SIGCONT)
+	p.undisturbed("elasticd", 2, func([]*proc) {
+		p.pauseLeader(all, 10*time.Second)
 	})
 }
 
@@ -228,7 +227,7 @@ func (p *place) leads(all []*daemon) (at int) {
 func TestLocalServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.undisturbed("local", func([]*proc) {
+	p.undisturbed("local", 2, func([]*proc) {
 		was := p.localServer()
 		was.signal(syscall.SIGKILL)
 		until(t, "another local server", func() error {

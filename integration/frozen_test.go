@@ -1,0 +1,84 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+)
+
+// cluster is a lab whose nodes train, three of them and a spare, under the law.
+func cluster(t *testing.T) (*lab, *law) {
+	t.Helper()
+	l := newLab(t, "a", "b", "c", "d")
+	w := l.law("x")
+	l.all("--np=3", "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "train",
+		"--step-sleep=20ms", "--save-every=300ms", "--steps=1000000")
+	l.trains(w, 3, 0)
+	return l, w
+}
+
+// A machine stands still for a minute: the spare has its place in seconds, and
+// when it goes on it finds that out before it does anything else. So it is when
+// the agent alone stands still; its worker, which is nobody's any more, ends then.
+func TestFrozenMachineIsReplaced(t *testing.T) {
+	for name, whom := range map[string]func(*lab, string) []process{"agent and worker": (*lab).on, "agent": (*lab).agent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, w := cluster(t)
+			zero, from := w.zero(), w.mark(t)
+			thaw := freeze(whom)(l, []string{zero})
+			stopped := time.Now()
+			w.reaches(t, limit, "the next generation commits", func() error {
+				if w.head.Generation < 2 {
+					return fmt.Errorf("the newest is of generation %d", w.head.Generation)
+				}
+				return nil
+			})
+			for _, e := range w.since(from, history.NodeLost, history.WorldProposed, history.WorldRunning) {
+				t.Logf("%s %s after %s", e.Kind, e.Node, e.Time.Sub(stopped).Round(time.Millisecond))
+			}
+			time.Sleep(endure(t, 4*time.Second, time.Minute))
+			rev := w.mark(t)
+			others := l.crew(l.peers([]string{zero})...)
+			thaw()
+			until(t, "its worker ends", func() error {
+				if left := l.workers(zero); len(left) > 0 {
+					return fmt.Errorf("%v", left)
+				}
+				return nil
+			})
+			l.trains(w, 3, rev)
+			w.mark(t)
+			if now := l.crew(); !slices.Equal(now, others) {
+				t.Errorf("the workers were %v and are %v", others, now)
+			}
+			if g := w.since(rev, history.WorldProposed); len(g) > 0 {
+				t.Errorf("it disturbed the others: %v", g)
+			}
+			w.holds(t)
+		})
+	}
+}
+
+// A worker that stands still stops the training, and its agent answers for it: that is no loss of a node.
+func TestFrozenWorkerIsNoLoss(t *testing.T) {
+	t.Parallel()
+	l, w := cluster(t)
+	zero, from := w.zero(), w.mark(t)
+	was := l.crew()
+	thaw := freeze((*lab).workers)(l, []string{zero})
+	time.Sleep(endure(t, 5*time.Second, time.Minute))
+	rev := w.mark(t)
+	thaw()
+	l.trains(w, 3, rev)
+	if now := l.crew(); !slices.Equal(now, was) {
+		t.Errorf("the workers were %v and are %v", was, now)
+	}
+	if e := w.since(from, history.NodeSuspected, history.NodeLost, history.WaitEntered, history.WorldProposed); len(e) > 0 {
+		t.Errorf("it was taken for a loss: %v", e)
+	}
+	w.holds(t)
+}

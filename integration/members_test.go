@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Three elasticd, ten nodes. Whatever becomes of the servers, one after the
+// other and all at once, no worker restarts and no generation is made.
+func TestThreeServersOfTenNodes(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	all := p.daemons(3)
+	p.undisturbed("elasticd", 10, func(agents []*proc) {
+		p.pauseLeader(all, endure(t, 6*time.Second, time.Minute))
+
+		follower := all[(p.leads(all)+1)%3]
+		follower.end()
+		time.Sleep(endure(t, 4*time.Second, 20*time.Second))
+		follower.start()
+		p.says(follower.x, "elasticd: ready: ")
+
+		back := make([]int, len(agents)) // how often each has said it
+		for i, a := range agents {
+			back[i] = strings.Count(a.stderr(), "the server answers again")
+		}
+		for _, d := range all {
+			d.end()
+		}
+		time.Sleep(endure(t, 4*time.Second, 2*time.Minute))
+		for _, d := range all {
+			d.start()
+		}
+		for i, a := range agents {
+			until(t, a.String()+" has the servers back", func() error {
+				if strings.Count(a.stderr(), "the server answers again") == back[i] {
+					return fmt.Errorf("it said last: %s", lastLine(a.stderr()))
+				}
+				return nil
+			})
+		}
+		// The loss of their data is another story: data directories gone, the same addresses.
+	})
+}
+
+// pauseLeader stops the leader of these for d, in which another one is elected.
+func (p *place) pauseLeader(all []*daemon, d time.Duration) {
+	p.t.Helper()
+	leader := all[p.leads(all)]
+	leader.signal(syscall.SIGSTOP)
+	time.Sleep(d)
+	p.leads(slices.DeleteFunc(slices.Clone(all), func(o *daemon) bool { return o == leader }))
+	leader.signal(syscall.SIGCONT)
+}
