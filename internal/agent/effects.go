@@ -143,6 +143,8 @@ func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
 		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Fall)
 	case rendezvous.Finish:
 		return l.requests.Finish(ctx, &a.Seen, step)
+	case rendezvous.Tell:
+		return rendezvous.World{}, l.requests.Tell(ctx, &a.Seen, a.Me, step)
 	case rendezvous.End:
 		return l.requests.End(ctx, &a.Seen, step)
 	}

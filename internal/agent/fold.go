@@ -36,10 +36,14 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Stepped:
 		m.answered("step", 1, e.Err, now)
-		if e.Err == nil && e.World.Phase == rendezvous.Running {
-			m.turning.ran = e.World.Generation
-		}
-		if e.Err == nil {
+		switch {
+		case e.Err != nil:
+		case e.World.Phase == "": // Tell leaves the world as it is, and the snapshot shows it in a moment
+			m.again["step"] = now.Add(rest)
+		default:
+			if e.World.Phase == rendezvous.Running {
+				m.turning.ran = e.World.Generation
+			}
 			m.accept(&e.World)
 		}
 	case Readied:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,8 @@ type teller struct {
 
 func newTeller() *teller {
 	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]Action{}, rev: 1}
-	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{}}
+	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
+		Missed: map[membership.Incarnation]bool{}}
 	return w
 }
 
@@ -441,7 +443,11 @@ func (w *teller) ends(slot string, err error) error {
 		}
 		w.s = w.copy()
 		w.apply(a.Step)
-		w.tell(Stepped{World: *w.s.World})
+		done := Stepped{World: *w.s.World}
+		if _, told := a.Step.(rendezvous.Tell); told {
+			done = Stepped{}
+		}
+		w.tell(done)
 		w.moved = true
 	case GetReady:
 		g := a.World.Generation
@@ -528,6 +534,12 @@ func (w *teller) apply(step rendezvous.Step) {
 		for _, x := range p.Lost {
 			w.s.World.Told = append(w.s.World.Told, x.Incarnation)
 		}
+	case rendezvous.Tell:
+		w.s.Missed = maps.Clone(w.s.Missed)
+		for _, x := range p.Lost {
+			w.s.Missed[x.Incarnation] = true
+		}
+		return
 	case rendezvous.Run:
 		w.s.World.Phase, w.s.World.Master = rendezvous.Running, &p.Master
 	case rendezvous.Finish:

@@ -220,6 +220,8 @@ func step(s rendezvous.Step) string {
 			return fmt.Sprintf("hold (%s), for %s", s.Hold.Why, time.Duration(s.Hold.Backoff))
 		}
 		return fmt.Sprintf("hold (%s)", s.Hold.Why) + lives("; lost", lost(s.Lost))
+	case rendezvous.Tell:
+		return lives("tell: lost", lost(s.Lost))
 	case rendezvous.Run:
 		return "run, master on " + s.Master.Host
 	case rendezvous.Finish:

@@ -137,6 +137,9 @@ var plants = []plant{
 	}
 	return broke`, rendezvous, "TestLedger"},
 	{"a Hold frees who is in quarantine", change, `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
+	{"who left is missed", rendezvous + "/marks.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
+	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(missed))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
+	{"a spare is told lost by each keeper", requests, `keys.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
 	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestLeastMovement"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},

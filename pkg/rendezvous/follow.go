@@ -110,8 +110,10 @@ func (f *follower) list(ctx context.Context) error {
 	return nil
 }
 
-// skip: events are many, and nothing is decided by them.
-func (f *follower) skip(key string) bool { return strings.HasPrefix(key, f.job.Events()) }
+// skip: events are many, and nothing is decided by them, but that what was told is not told again.
+func (f *follower) skip(key string) bool {
+	return strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(missed))
+}
 
 // watch applies changes until one of the watches ends or it is time to list again.
 func (f *follower) watch(ctx context.Context) {

@@ -16,6 +16,10 @@ type Marks struct {
 	rev        int64
 	nodes      int
 
+	observed time.Time         // the last time
+	others   []membership.Node // who was registered then and is no member, in the order of names
+	missing  []missing         // who was, and is not any more
+
 	Phase  time.Time // the world entered its phase
 	Ran    time.Time // its generation began to run; zero: it never did
 	Ended  time.Time // and left running
@@ -26,6 +30,15 @@ type Marks struct {
 	Moved  time.Time // the world record, or the number of nodes, changed last
 }
 
+// missing is a node that was no member, and whose registration ended without a word.
+type missing struct {
+	membership.Ref
+	since time.Time
+}
+
+// gap is how long nothing may be observed: after more, who is not there may have said good-bye meanwhile.
+const gap = 3 * time.Second
+
 // Observe notes what s shows for the first time.
 func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 	var g keys.Generation
@@ -35,7 +48,7 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 		g, phase, rev = s.World.Generation, s.World.Phase, s.World.Rev
 	}
 	if g != m.generation {
-		*m = Marks{generation: g, nodes: m.nodes, Doubt: m.Doubt, Sign: m.Sign}
+		*m = Marks{generation: g, nodes: m.nodes, observed: m.observed, others: m.others, missing: m.missing, Doubt: m.Doubt, Sign: m.Sign}
 	}
 	if phase != m.phase {
 		switch {
@@ -65,6 +78,7 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 	case m.Doubt.IsZero():
 		m.Doubt = now
 	}
+	m.miss(s, v, now)
 	if s.Job == nil {
 		return
 	}
@@ -79,6 +93,28 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 	case m.Call.IsZero():
 		m.Call = now
 	}
+}
+
+// miss notes who of those who are no members is not registered any more. Who left, who is back as another life and who
+// was told lost is not missed; who became a member is judged.
+func (m *Marks) miss(s *Snapshot, v membership.View, now time.Time) {
+	if now.Sub(m.observed) > gap {
+		m.others, m.missing = nil, nil
+	}
+	i := 0
+	for _, o := range m.others {
+		for i < len(s.Nodes) && s.Nodes[i].Node < o.Node {
+			i++
+		}
+		if i == len(s.Nodes) || s.Nodes[i].Node != o.Node {
+			m.missing = append(m.missing, missing{o.Ref, now})
+		}
+	}
+	m.missing = slices.DeleteFunc(m.missing, func(x missing) bool {
+		return s.Node(x.Node) != nil || s.Missed[x.Incarnation] || v.Find(x.Ref) != nil ||
+			slices.ContainsFunc(s.Left, func(l membership.Left) bool { return l.Node == x.Node && l.Incarnation == x.Incarnation })
+	})
+	m.others, m.observed = v.Others, now
 }
 
 // ran is how long the generation ran.

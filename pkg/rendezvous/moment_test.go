@@ -297,6 +297,9 @@ func told(step rendezvous.Step) string {
 		list("lost", nodesSeen(s.Lost))
 		quarantine(s.Quarantine)
 		failure(s.Failure)
+	case rendezvous.Tell:
+		b.WriteString("tell")
+		list("lost", nodesSeen(s.Lost))
 	case rendezvous.Run:
 		fmt.Fprintf(&b, "run, master %s:%d and %d", s.Master.Host, s.Master.Port, s.Master.Store)
 	case rendezvous.Finish:

@@ -39,6 +39,8 @@ type (
 	Run struct{ Master Master }
 	// Finish notes that a worker is through.
 	Finish struct{ Node string }
+	// Tell says of nodes that were no members that they are lost. It is no cause of anything.
+	Tell struct{ Lost []membership.Seen }
 	// End closes the attempt: done, failed or stopped.
 	End struct {
 		Phase   Phase
@@ -54,6 +56,7 @@ func (Propose) step() {}
 func (Enter) step()   {}
 func (Run) step()     {}
 func (Finish) step()  {}
+func (Tell) step()    {}
 func (End) step()     {}
 
 // Told is a failure as it is told: judged.
@@ -68,10 +71,11 @@ type Times struct {
 	Verdict time.Duration // that a failure waits for an open suspicion
 	Nearby  time.Duration // within which a suspicion that opens belongs to the failure
 	Slack   time.Duration // that a planned stop may take beyond the grace
+	Missing time.Duration // in which a node that is no member may be back after its registration ended
 }
 
 // DefaultTimes are those of docs/PROTOCOL.md.
-var DefaultTimes = Times{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Slack: 2 * time.Second}
+var DefaultTimes = Times{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Slack: 2 * time.Second, Missing: 5 * time.Second}
 
 // Plan is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
 func Plan(s *Snapshot, v membership.View, m Marks, t Times, now time.Time) Step {
@@ -79,12 +83,19 @@ func Plan(s *Snapshot, v membership.View, m Marks, t Times, now time.Time) Step 
 		return Nothing{}
 	}
 	p := planner{s: s, w: s.World, v: v, m: m, t: t, now: now}
-	w := s.World
+	if w := s.World; w != nil && (w.Phase == Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
+		return Nothing{}
+	}
+	step := p.next()
+	if wait, idle := step.(Nothing); idle {
+		return p.tell(wait)
+	}
+	return step
+}
+
+func (p *planner) next() Step {
+	s, w := p.s, p.w
 	switch {
-	case w != nil && w.Phase == Done:
-		return Nothing{}
-	case w != nil && w.Attempt == s.Job.Attempt && w.Phase.Ended():
-		return Nothing{}
 	case s.Wish.Stop == s.Job.Attempt:
 		return p.stop()
 	case w == nil || w.Attempt != s.Job.Attempt:
@@ -112,6 +123,25 @@ type planner struct {
 
 	newHead, older *checkpoint.Head
 	evict          []string // nodes that are dropped although nobody found them gone
+}
+
+// tell says who else is lost while there is nothing to be done: nobody waits for a node that is no member, and a spare that
+// is not there when it is needed should have been missed before.
+func (p *planner) tell(wait Nothing) Step {
+	var t Tell
+	for _, x := range p.m.missing {
+		until := x.since.Add(p.t.Missing)
+		if !p.now.Before(until) {
+			t.Lost = append(t.Lost, membership.Seen{Ref: x.Ref, Reason: "lease-expired", Why: "lease expired", After: p.now.Sub(x.since), By: []string{"etcd"}})
+		} else if wait.Until.IsZero() || until.Before(wait.Until) {
+			wait.Until = until
+		}
+	}
+	if len(t.Lost) > 0 {
+		t.Lost = t.Lost[:min(len(t.Lost), maxTold)]
+		return t
+	}
+	return wait
 }
 
 // after is Nothing before d has passed since from, and then next.

@@ -34,6 +34,7 @@ func stageRunning(w *town)  { w.create(2).join("a", "b", "c").run("a", "b") }
 func stageWaiting(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").hold() }
 func stageStopped(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").stop() }
 func stageCutOff(w *town)   { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
+func stageMissing(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
 func stageLeftOver(w *town) { w.create(2) }
 
 func touches(key func(keys.Job) string) func(w *town) {
@@ -70,6 +71,13 @@ func waits(lost func(w *town) []membership.Seen) func(w *town) func() error {
 			e.Lost = lost(w)
 		}
 		return func() error { _, err := w.Enter(w.t.Context(), s, me, e); return err }
+	}
+}
+
+func tells(w *town) func() error {
+	s, me, c := w.see(), w.me(), w.nodes["c"]
+	return func() error {
+		return w.Tell(w.t.Context(), s, me, rendezvous.Tell{Lost: []membership.Seen{{Ref: c.Ref, Reason: "lease-expired", Why: "lease expired"}}})
 	}
 }
 
@@ -211,6 +219,14 @@ var guards = []guarded{
 	{"hold", "C4: the absent one is absent", stageCutOff, waits(func(w *town) []membership.Seen {
 		return []membership.Seen{seen(w.nodes["b"], 0)}
 	}), func(w *town) { w.reregister("b") }},
+
+	{"tell", "nobody told it", stageMissing, tells, func(w *town) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
+	{"tell", "it is not back", stageMissing, tells, func(w *town) { w.join("c") }},
+	{"tell", "it did not leave since", stageMissing, tells, func(w *town) {
+		w.put(w.Job.Left("c"), keys.Encode(membership.Left{Incarnation: w.nodes["c"].Incarnation}))
+	}},
+	{"tell", "world as seen", stageMissing, tells, anotherWorld},
+	{"tell", "own registration", stageMissing, tells, func(w *town) { w.again("a") }},
 
 	{"run", "world as seen", stageForming, runs, anotherWorld},
 	{"finish", "world as seen", stageRunning, finishes, anotherWorld},

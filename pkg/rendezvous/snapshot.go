@@ -26,9 +26,10 @@ type Snapshot struct {
 	Nodes    []membership.Node // in the order of their names
 	Left     []membership.Left
 	Suspects []membership.Suspicion
-	Ready    map[string]Ready // of the world's generation, by node
-	Exits    map[string]Exit  // likewise
-	Failure  *Failure         // likewise
+	Missed   map[membership.Incarnation]bool // who was no member, and was told lost
+	Ready    map[string]Ready                // of the world's generation, by node
+	Exits    map[string]Exit                 // likewise
+	Failure  *Failure                        // likewise
 	Head     checkpoint.Head
 	History  []checkpoint.Head // ckpt/n, oldest first
 	Held     map[string]Held
@@ -67,10 +68,14 @@ func Read(ctx context.Context, st keys.Store, job keys.Job) (Snapshot, error) {
 // written by a newer Elastic.
 func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
-		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{}}
+		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
+		Missed: map[membership.Incarnation]bool{}}
 	at := map[string]*keys.Entry{}
 	for i := range r.Entries {
 		at[r.Entries[i].Key] = &r.Entries[i]
+		if inc, ok := strings.CutPrefix(r.Entries[i].Key, job.Event(missed)); ok {
+			s.Missed[membership.Incarnation(inc)] = true
+		}
 	}
 	var err error
 	if e := at[job.Job()]; e != nil {

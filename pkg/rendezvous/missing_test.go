@@ -1,0 +1,114 @@
+package rendezvous_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// A spare that is killed is no cause of anything. That it is lost is told all the same, unless it left, or is back.
+func TestMissingNodesAreTold(t *testing.T) {
+	with := func(nodes ...string) *moment {
+		return when(aJob(2).here(nodes...).world(rendezvous.Running, "a", "b"))
+	}
+	gone := func(facts ...fact) *moment {
+		x := with("a", "b")
+		for _, f := range facts {
+			f(x)
+		}
+		return x
+	}
+	for _, c := range []struct {
+		name   string
+		before *moment
+		after  *moment
+		quiet  time.Duration // nothing is observed for so long
+		want   []string      // at once, after 4 s, after 5 s, after 60 s
+	}{
+		{"a spare", with("a", "b", "c"), gone(), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
+		{"it was told", with("a", "b", "c"), gone(func(x *moment) { x.Missed = map[incarnation]bool{ref("c").Incarnation: true} }), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"it left", with("a", "b", "c"), gone(wentAway("c")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"it is back as another life", with("a", "b", "c"), gone(bornAgain("c")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"it became a member: that is judged", with("a", "b", "c"), when(aJob(2).here("a").world(rendezvous.Forming, "a", "c"), generation(2), vanished("c")), 0,
+			[]string{"hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c"}},
+		{"another generation began since", with("a", "b", "c"), gone(generation(2)), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
+		{"two of them, and one is told already", with("a", "b", "c", "d", "e"), gone(func(x *moment) { x.Missed = map[incarnation]bool{ref("d").Incarnation: true} }), 0,
+			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c e", "tell; lost c e"}},
+		{"before the first world", when(aJob(3).here("a", "b")), when(aJob(3).here("b")), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost a", "tell; lost a"}},
+		{"there is something to do", when(aJob(2).here("a", "c")), when(aJob(2).here("a", "b")), 0,
+			[]string{"propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b"}},
+		{"the attempt is over", with("a", "b", "c"), when(aJob(2).here("a", "b").world(rendezvous.Done, "a", "b")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"nobody looked for a while: it may have left", with("a", "b", "c"), gone(), 4 * time.Second, []string{"nothing", "nothing", "nothing", "nothing"}},
+	} {
+		var m rendezvous.Marks
+		look := func(x *moment, at time.Time) string {
+			v := x.view()
+			m.Observe(&x.Snapshot, v, at)
+			step := rendezvous.Plan(&x.Snapshot, v, m, rendezvous.DefaultTimes, at)
+			if wait, idle := step.(rendezvous.Nothing); idle && !wait.Until.IsZero() {
+				step = rendezvous.Nothing{Until: wait.Until.Add(-at.Sub(noon))} // told counts from noon
+			}
+			return told(step)
+		}
+		look(c.before, noon)
+		var got []string
+		at := noon.Add(c.quiet)
+		for after := time.Duration(0); after <= time.Minute; after += time.Second {
+			s := look(c.after, at.Add(after))
+			if slices.Contains([]time.Duration{0, 4 * time.Second, 5 * time.Second, time.Minute}, after) {
+				got = append(got, s)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n got %q\nwant %q", c.name, got, c.want)
+		}
+	}
+}
+
+// Those who follow the job see that it was told, so that none of them tells it again.
+func TestWhoWasToldIsSeen(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x")
+	stageMissing(w)
+	follow := rendezvous.Follow(t.Context(), w.Store, w.Job, "b", rendezvous.All, nil)
+	if s := <-follow; len(s.Missed) > 0 || len(s.Events) > 0 {
+		t.Fatalf("before: told %v, %d events", s.Missed, len(s.Events))
+	}
+	w.must(tells(w)())
+	for s := range follow {
+		if s.Missed[w.nodes["c"].Incarnation] {
+			break
+		}
+	}
+	s := w.see()
+	var told []history.Event
+	for _, e := range s.Events {
+		if e.Kind == history.NodeLost {
+			told = append(told, e)
+		}
+	}
+	if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 || told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
+		t.Errorf("%+v, told %v", told, s.Missed)
+	}
+	if nodes := rendezvous.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" || nodes[len(nodes)-1].State != rendezvous.NodeIsLost {
+		t.Errorf("status lists %+v", nodes)
+	}
+}
+
+// Who leaves is known to have left, until everybody had time to see it: a proposal does not take its word away at once.
+func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
+	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))
+	w.propose("a", "b")
+	if len(w.see().Left) != 1 {
+		t.Error("generation 2: that c left is forgotten")
+	}
+	w.propose("a", "b")
+	if len(w.see().Left) != 0 {
+		t.Error("generation 3: that c left is kept for ever")
+	}
+}
