@@ -1,8 +1,10 @@
 package rendezvous_test
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/internal/etcdmem"
@@ -72,31 +74,33 @@ func TestMissingNodesAreTold(t *testing.T) {
 
 // Those who follow the job see that it was told, so that none of them tells it again.
 func TestWhoWasToldIsSeen(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x")
-	stageMissing(w)
-	follow := rendezvous.Follow(t.Context(), w.Store, w.Job, "b", rendezvous.All, nil)
-	if s := <-follow; len(s.Missed) > 0 || len(s.Events) > 0 {
-		t.Fatalf("before: told %v, %d events", s.Missed, len(s.Events))
-	}
-	w.must(tells(w)())
-	for s := range follow {
-		if s.Missed[w.nodes["c"].Incarnation] {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, etcdmem.New().Client("test"), "x")
+		stageMissing(w)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		follow := rendezvous.Follow(ctx, w.Store, w.Job, "b", rendezvous.All, nil)
+		if s := <-follow; len(s.Missed) > 0 || len(s.Events) > 0 {
+			t.Fatalf("before: told %v, %d events", s.Missed, len(s.Events))
 		}
-	}
-	s := w.see()
-	var told []history.Event
-	for _, e := range s.Events {
-		if e.Kind == history.NodeLost {
-			told = append(told, e)
+		w.must(tells(w)())
+		if s, ok := <-follow; !ok || !s.Missed[w.nodes["c"].Incarnation] {
+			t.Fatal("who follows is not told")
 		}
-	}
-	if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 || told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
-		t.Errorf("%+v, told %v", told, s.Missed)
-	}
-	if nodes := rendezvous.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" || nodes[len(nodes)-1].State != rendezvous.NodeIsLost {
-		t.Errorf("status lists %+v", nodes)
-	}
+		s := w.see()
+		var told []history.Event
+		for _, e := range s.Events {
+			if e.Kind == history.NodeLost {
+				told = append(told, e)
+			}
+		}
+		if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 || told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
+			t.Errorf("%+v, told %v", told, s.Missed)
+		}
+		if nodes := rendezvous.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" || nodes[len(nodes)-1].State != rendezvous.NodeIsLost {
+			t.Errorf("status lists %+v", nodes)
+		}
+	})
 }
 
 // Who leaves is known to have left, until everybody had time to see it: a proposal does not take its word away at once.
