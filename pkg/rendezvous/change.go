@@ -12,6 +12,9 @@ import (
 // as a leaver, which needs no guard.
 const maxDropped = 100
 
+// mostEvents of losses go with one Propose; history has room for a thousand.
+const mostEvents = 900
+
 // planned asks the workers to save first.
 func (p *planner) planned(c Cause, text string) Step {
 	reason := map[Cause]string{Scale: "scale", Drain: "drain", NodeJoined: "join"}[c]
@@ -201,25 +204,30 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 		}
 		placed.add(o)
 		seen := p.v.Find(o)
-		switch {
-		case seen == nil || len(step.Evicted)+len(step.Dropped) >= maxDropped:
-			w.Leavers = append(w.Leavers, o)
-			continue
-		case (seen.State == membership.Gone || late[o.Node] || seen.State == membership.Suspect && told[o.Incarnation]) && seen.Mine:
-			// Also who was told lost and does not answer: as a leaver it would hold the barrier up.
-			step.Evicted = append(step.Evicted, *seen)
-		case !seen.Mine:
-			step.Dropped = append(step.Dropped, *seen)
-		default:
+		if seen == nil {
 			w.Leavers = append(w.Leavers, o)
 			continue
 		}
-		if p.tells(*seen) && (i < len(old) || seen.Mine || p.vanished(*seen)) {
+		lost := seen.State == membership.Gone
+		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
+		case room && seen.Mine && (lost || late[o.Node] || seen.State == membership.Suspect && told[o.Incarnation]):
+			// Also who was told lost and does not answer: as a leaver it would hold the barrier up.
+			step.Evicted, lost = append(step.Evicted, *seen), true
+		case room && !seen.Mine:
+			step.Dropped, lost = append(step.Dropped, *seen), lost || i < len(old)
+		default:
+			w.Leavers = append(w.Leavers, o)
+		}
+		if lost && p.tells(*seen) && len(step.Lost) < mostEvents {
 			news := p.news(*seen)
 			if late[o.Node] && seen.State == membership.Alive {
 				news.Reason, news.Why = "not-ready", "not ready in time"
 			}
 			step.Lost = append(step.Lost, news)
+			if told == nil {
+				told = map[membership.Incarnation]bool{}
+			}
+			told[o.Incarnation] = true
 		}
 	}
 	for _, l := range w.Leavers {
@@ -259,19 +267,26 @@ func (p *planner) lost() []membership.Seen {
 	return lost
 }
 
-// untold are the members that are lost and that no event told of yet: the Hold that did names them. Not more
-// than one request can name; the next one names the others.
+// untold are the members and leavers that are lost and that no event told of yet: the Hold that did names them. Not more
+// than a Hold can guard; the next one names the others.
 func (p *planner) untold() []membership.Seen {
-	if p.w == nil {
-		return nil
-	}
 	var out []membership.Seen
-	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
+	for _, m := range p.v.Members {
 		if m.State == membership.Gone && p.tells(m) && len(out) < maxDropped {
 			out = append(out, p.news(m))
 		}
 	}
 	return out
+}
+
+// tells reports whether the loss of m is news: in this attempt, told by nobody yet, and not of one that said good-bye. A leaver
+// said it if it left since, or is back: its word is that of its name only, and a later life may have written over it.
+func (p *planner) tells(m membership.Seen) bool {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" || slices.Contains(p.w.Told, m.Incarnation) {
+		return false
+	}
+	return m.Mine || !p.w.Leaver(m.Ref) || p.s.Node(m.Node) == nil &&
+		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
 }
 
 // news is m as it is told.
@@ -280,17 +295,6 @@ func (p *planner) news(m membership.Seen) membership.Seen {
 		m.After = p.now.Sub(p.m.Sign)
 	}
 	return m
-}
-
-// vanished reports whether a leaver went without a word: it neither left nor came back, as whomever.
-func (p *planner) vanished(m membership.Seen) bool {
-	return m.State == membership.Gone && p.s.Node(m.Node) == nil &&
-		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
-}
-
-// tells reports whether the loss of m is news: of this attempt, of one that did not say good-bye, and told by nobody yet.
-func (p *planner) tells(m membership.Seen) bool {
-	return p.w.Attempt == p.s.Job.Attempt && !p.w.Phase.Ended() && m.Reason != "left" && !slices.Contains(p.w.Told, m.Incarnation)
 }
 
 func (p *planner) whoWasLost(lost []membership.Seen) string {

@@ -92,6 +92,8 @@ func TestLedger(t *testing.T) {
 		{"the failure was charged, and then a node says that it left in a hurry", when(aJob(2).here("b", "c").world(rendezvous.Forming, "a", "b"), generation(3), wentAway("a"),
 			ledger(rendezvous.Ledger{Used: 2, Charged: 2})), "propose 4 (node-lost): c b; without a", rendezvous.Ledger{Used: 1}},
 		{"the same in the back-off: nothing to back off from", backingOff(3, wentAway("a"), failure("b", 7, time.Second)), "propose 3 (node-lost): c b; without a", rendezvous.Ledger{Used: 2}},
+		{"the same when it was given back already: once", when(aJob(2).here("b").world(rendezvous.Waiting, "a", "b"), generation(2), holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("a"), failure("b", 7, time.Second),
+			ledger(rendezvous.Ledger{Used: 2}), closed), "nothing", rendezvous.Ledger{}},
 		{"it leaves in the back-off when all have stopped long since", backingOff(3, wentAway("a"), failure("b", 7, 2*time.Second)), "nothing for 1s", rendezvous.Ledger{}},
 		{"a node is lost in the back-off: the failure was its victim, and there is a spare", backingOff(3, crashed("a")), "propose 3 (node-lost): c b; evicts a; lost a", rendezvous.Ledger{Used: 2, Lost: 1}},
 		{"a node is lost in the back-off, and there is nobody else", backingOff(3, crashed("a"), func(x *moment) { x.gone("c") }), "hold (nodes-missing); lost a", rendezvous.Ledger{Used: 2, Lost: 1}},

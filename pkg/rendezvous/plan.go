@@ -379,12 +379,17 @@ func (p *planner) waiting() Step {
 	} else {
 		step = p.lastCall(propose)
 	}
-	if lost := p.untold(); len(lost) > 0 || b.Pardoned {
-		if _, idle := step.(Nothing); idle {
-			return p.enter(NodeLost, p.whoWasLost(p.broke()), b)
-		}
+	if _, idle := step.(Nothing); !idle {
+		return step
 	}
-	return step
+	lost := p.untold()
+	if b.Pardoned {
+		lost = p.broke()
+	}
+	if len(lost) == 0 {
+		return step
+	}
+	return p.enter(NodeLost, p.whoWasLost(lost), b)
 }
 
 // through reports whether a planned Hold is: every member wrote that it saved and stopped, or that

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
@@ -192,6 +193,10 @@ func TestPlan(t *testing.T) {
 			{"the lost one lives again", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), bornAgain("b"), func(x *moment) { x.World.Told = []incarnation{ref("b").Incarnation} }), "propose 2 (node-lost): a b'; without b"},
 			{"the lost one answers again: the Hold is a cause by itself", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost)), "propose 2 (node-lost): a b"},
 			{"one more is lost: it is told of", when(aJob(3).here("a", "b").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), vanished("c"), crashed("b"), func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }), "hold (nodes-missing); lost b"},
+			{"a leaver is lost without a word: it is told", when(aJob(2).here("a").world(Waiting, "a", "b"), leaving("c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("b"), vanished("c")), "hold (nodes-missing); lost c"},
+			{"a leaver left, came back and left again: it was not lost", when(aJob(2).here("a").world(Waiting, "a", "b"), leaving("c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("b"), vanished("c"), func(x *moment) {
+				x.Left = append(x.Left, membership.Left{Node: "c", Incarnation: "later"})
+			}), "nothing"},
 			{"a member is in doubt: a verdict is waited for", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), doubted("b")), "nothing for 500ms"},
 			{"no verdict came: it is planned with", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), doubted("b"), doubtFor(1500*time.Millisecond)), "propose 2 (node-lost): a b"},
 			{"one that was found gone is in doubt for me: not before it answers", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), doubted("b"), doubtFor(time.Hour), func(x *moment) { x.World.Told = []incarnation{ref("b").Incarnation} }), "nothing"},

@@ -488,6 +488,19 @@ func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 	})
 }
 
+// Whoever asked a job without nodes to stop ends it, whatever lies in the store.
+func TestStopAloneEndsWhateverThereIs(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, _ rendezvous.Step) {
+		if x.World != nil && x.World.Phase.Ended() && (x.World.Attempt == x.Job.Attempt || x.World.Phase == rendezvous.Done) {
+			return
+		}
+		x.Nodes, x.Wish.Stop = nil, x.Job.Attempt
+		if end := rendezvous.StopAlone(&x.Snapshot, noon); end.Phase != rendezvous.Stopped && end.Phase != rendezvous.Done {
+			t.Fatalf("%s", told(end))
+		}
+	})
+}
+
 // A stop of this attempt goes before everything but done.
 func TestStopGoesFirst(t *testing.T) {
 	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
