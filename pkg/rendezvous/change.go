@@ -129,18 +129,25 @@ func (p *planner) blocked() string {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
 		return ""
 	}
+	here := map[string]membership.Incarnation{}
+	for _, n := range candidates(p.s, p.v) {
+		here[n.Node] = n.Incarnation
+	}
+	out, late := setOf(p.s.Wish.Drain), quarantined(p.w)
+	places := p.s.target() // that are left for those behind: who finds none is cut by the wish
 	for rank, m := range p.w.Members {
 		seen := p.v.Find(m)
-		switch {
-		case seen == nil:
-			continue
-		case seen.State == membership.Suspect && !slices.Contains(p.w.Told, m.Incarnation) && p.now.Before(p.m.Doubt.Add(p.t.Verdict)):
-		case seen.State == membership.Absent && !seen.Waited && !seen.Failed:
-		default:
-			continue
+		if seen == nil || places == 0 {
+			break
 		}
-		if rank < p.s.target() && !slices.Contains(p.s.Wish.Drain, m.Node) {
+		goesOn := here[m.Node] == m.Incarnation
+		doubted := goesOn && seen.State == membership.Suspect && p.now.Before(p.m.Doubt.Add(p.t.Verdict))
+		away := seen.State == membership.Absent && !seen.Waited && !seen.Failed && !out[m.Node] && !late[m.Node]
+		switch {
+		case doubted || away:
 			return m.Node
+		case goesOn, here[m.Node] != "" && rank < p.s.target():
+			places-- // it goes on, or its next life has its rank
 		}
 	}
 	return ""

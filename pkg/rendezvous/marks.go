@@ -84,7 +84,7 @@ func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
 	}
 	have := len(candidates(s, v))
 	enough := have >= s.least()
-	if phase == Running {
+	if phase == Running || phase == Forming {
 		enough = have > s.World.Count
 	}
 	switch {

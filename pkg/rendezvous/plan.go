@@ -163,14 +163,10 @@ func (p *planner) first() Step {
 
 // lastCall waits for enough nodes; between enough and the target a short time for those on their way.
 func (p *planner) lastCall(next func() Step) Step {
-	have := len(candidates(p.s, p.v))
-	switch {
-	case have < p.s.least():
+	if len(candidates(p.s, p.v)) < p.s.least() {
 		return Nothing{}
-	case have >= p.s.target() || p.m.Call.IsZero():
-		return next()
 	}
-	return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)
+	return p.atTarget(next)
 }
 
 // forming: the barrier. Nothing but a full barrier turns it to running; anything that comes before
@@ -197,6 +193,9 @@ func (p *planner) forming() Step {
 			return Nothing{p.now.Add(p.t.Barrier / 10)} // who holds it may come back: nobody falls back before
 		}
 		return p.fallBack()
+	}
+	if p.grows() { // better now than in a planned change a moment later: nothing has started
+		return p.atTarget(func() Step { return p.change(NodeJoined, "more nodes are here", false) })
 	}
 	return p.after(p.m.Phase, p.t.Barrier, func() Step {
 		late := setOf(missing)
@@ -286,14 +285,23 @@ func (p *planner) running() Step {
 			return p.planned(NodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node, n.Seen))
 		}
 	}
-	if have := len(candidates(p.s, p.v)); have > p.w.Count && p.w.Count < p.s.target() && p.fits() {
-		join := func() Step { return p.planned(NodeJoined, "more nodes are here") }
-		if have >= p.s.target() || p.m.Call.IsZero() {
-			return join()
-		}
-		return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), join)
+	if p.grows() {
+		return p.atTarget(func() Step { return p.planned(NodeJoined, "more nodes are here") })
 	}
 	return Nothing{}
+}
+
+// grows reports whether the next World would have more nodes than this one.
+func (p *planner) grows() bool {
+	return p.w.Count < p.s.target() && len(candidates(p.s, p.v)) > p.w.Count && p.fits()
+}
+
+// atTarget is next at once when the target is met, else after the last call.
+func (p *planner) atTarget(next func() Step) Step {
+	if len(candidates(p.s, p.v)) >= p.s.target() || p.m.Call.IsZero() {
+		return next()
+	}
+	return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)
 }
 
 func anyZero(x Exit) bool {
@@ -341,7 +349,11 @@ func (p *planner) finishing() Step {
 		if p.s.Failure != nil {
 			return p.change(WorkerFailed, p.s.Failure.String(), true)
 		}
-		return p.change(NodeLost, p.whoWasLost(p.lost()), false)
+		text := p.whoWasLost(p.lost())
+		if text == "" {
+			text = "the finish timeout has passed"
+		}
+		return p.change(NodeLost, text, false)
 	}
 	if through {
 		return again()

@@ -80,6 +80,11 @@ func TestPlan(t *testing.T) {
 			{"the wish changed beyond who is here", when(aJob(2).here("a", "b").world(Forming, "a", "b"), asksFor(3)), "hold (nodes-missing)"},
 			{"C11: np 3→1→2 carries the leavers on", when(aJob(1).here("a", "b", "c").world(Forming, "a"), leaving("b", "c"), asksFor(2)), "propose 2 (scale): a b; leaving c"},
 			{"a full barrier waits for no wish: the wish goes first", when(aJob(2).here("a", "b").world(Forming, "a", "b"), ready("a", "b"), asksFor(1)), "propose 2 (scale): a; leaving b"},
+			{"a range below its target, and one more came: a last call", when(aRange(1, 4).here("a", "b").world(Forming, "a"), lastCall, call(time.Second)), "nothing for 2s"},
+			{"a range below its target, the last call is over", when(aRange(1, 4).here("a", "b").world(Forming, "a"), lastCall, call(3*time.Second)), "propose 2 (node-joined): a b"},
+			{"a range meets its target: at once, nobody has started", when(aRange(1, 2).here("a", "b").world(Forming, "a"), lastCall, call(0)), "propose 2 (node-joined): a b"},
+			{"a range below its target, and the barrier is full: it runs", when(aRange(1, 4).here("a", "b").world(Forming, "a"), ready("a"), lastCall, call(time.Second)), "run, master a:100 and 200"},
+			{"a range below its target, and no batch plan with the newcomer", when(aRange(1, 2).here("a", "b").world(Forming, "a"), impossible), "nothing for 30s"},
 			{"a spare more changes nothing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b")), "nothing for 30s"},
 			{"the barrier waited too long: without who is missing", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), since(30*time.Second)), "propose 2 (node-lost): a c; evicts b; lost b; quarantine b until 3"},
 			{"it held up a barrier before: twice as long", when(aJob(2).here("a", "b", "c").world(Forming, "a", "b"), ready("a"), generation(8), since(30*time.Second), func(x *moment) {
@@ -204,6 +209,9 @@ func TestPlan(t *testing.T) {
 			{"past the window it is dropped", when(aJob(2).here("a", "b", "c").world(Waiting, "a", "b"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), cutOff("b", 10*time.Second)), "propose 2 (node-lost): a c; without b; lost b"},
 			{"a member that was told lost is dropped: it is told once", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksFor(2), cutOff("c", time.Second), func(x *moment) { x.World.Told = []incarnation{ref("c").Incarnation} }), "propose 2 (node-lost): a b; without c"},
 			{"a member that np cuts does not block", when(aJob(3).here("a", "b", "c").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksFor(2), cutOff("c", time.Second)), "propose 2 (node-lost): a b; without c; lost c"},
+			{"np cuts by who is left, not by rank: with one lost, the highest is needed, and blocks", when(aJob(3).here("b", "d").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksFor(2), wentAway("a"), cutOff("c", time.Second)), "nothing for 500ms"},
+			{"one lives again, and has its rank: the highest is cut", when(aJob(3).here("a", "b").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksFor(2), bornAgain("a"), cutOff("c", time.Second)), "propose 2 (node-lost): a' b; without a c; lost a c"},
+			{"with one asked to go, too", when(aJob(3).here("a", "b", "d").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.NodeLost), asksFor(2), func(x *moment) { x.Wish.Drain = []string{"a"} }, cutOff("c", time.Second)), "nothing for 500ms"},
 			{"a range above MIN: a last call", when(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("b"), call(time.Second)), "nothing for 2s"},
 			{"the last call is over", when(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.NodesMissing, rendezvous.NodeLost), wentAway("b"), call(3*time.Second)), "propose 2 (node-lost): a; without b"},
 			{"the back-off has not passed", when(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(time.Second), func(x *moment) {

@@ -314,6 +314,29 @@ func TestLeastMovement(t *testing.T) {
 	})
 }
 
+// I6: who may come back in a moment is left out for np only, never for a newcomer.
+func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		p, ok := step.(rendezvous.Propose)
+		if !ok || x.World == nil || x.World.Attempt != x.Job.Attempt {
+			return
+		}
+		newcomer := slices.IndexFunc(p.World.Members, func(m membership.Ref) bool {
+			return !slices.ContainsFunc(x.World.Members, func(o membership.Ref) bool { return o.Node == m.Node })
+		})
+		if newcomer < 0 || newcomer == 0 && holds(x, p.World.Members[0].Node) {
+			return
+		}
+		view := x.view()
+		for _, o := range x.World.Members {
+			if s := view.Find(o); s.State == membership.Absent && !s.Waited && !s.Failed && !slices.Contains(x.Wish.Drain, o.Node) &&
+				!heldUp(x, p.World, o.Node) {
+				t.Fatalf("%s may register again, and %s has its place", o.Node, p.World.Members[newcomer].Node)
+			}
+		}
+	})
+}
+
 // may reports whether a next world may have that life: the rule, written down once more.
 func may(x *moment, r membership.Ref) bool {
 	n := x.Node(r.Node)
