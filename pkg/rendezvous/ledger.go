@@ -46,7 +46,7 @@ func settle(w *World, rules Rules, head checkpoint.Number, f *Failure, lost bool
 	s := Settled{Ledger: w.Ledger}
 	l := &s.Ledger
 	l.Closed = w.Generation
-	if ran > 0 {
+	if ran > 0 || w.Master != nil { // who came since did not see it run
 		l.Ran++
 	}
 	if ran >= refill {

@@ -122,6 +122,8 @@ func TestLedger(t *testing.T) {
 			ledger(rendezvous.Ledger{Used: 2, Charged: 1})), "propose 4 (node-lost): a c; evicts b; lost b", rendezvous.Ledger{Used: 2, Charged: 1, Lost: 1}},
 		{"a member asked all to save because it leaves: the next world closes the books", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),
 			ledger(rendezvous.Ledger{Idle: 2, Ran: 1})), "propose 2 (drain): c b; without a", rendezvous.Ledger{Ran: 2}},
+		{"and counts it as one that ran, also if the keeper came since", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),
+			func(x *moment) { x.m.Ran, x.World.Master = time.Time{}, &rendezvous.Master{} }), "propose 2 (drain): c b; without a", rendezvous.Ledger{Ran: 1}},
 		{"a failure was told just before: it is not forgotten", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),
 			failure("b", 7, time.Minute), ledger(rendezvous.Ledger{Ran: 1})), "propose 2 (worker-failed): c b; without a" + spent, rendezvous.Ledger{Used: 1, Charged: 1, Ran: 2}},
 		{"a failure was told just before, and it was one too many", when(aJob(2).here("b", "c").world(rendezvous.Waiting, "a", "b"), savingFor(rendezvous.Drain), savedBy("b"), wentAway("a"),

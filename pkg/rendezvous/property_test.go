@@ -133,6 +133,13 @@ func anyMoment(t *rapid.T) *moment {
 	if yes("quarantine", 2) {
 		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+keys.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
 	}
+	if yes("the books are closed", 5) {
+		closed(x)
+	}
+	if yes("a failure was charged", 3) {
+		x.World.Ledger.Used = rapid.IntRange(1, 3).Draw(t, "charged used")
+		x.World.Ledger.Charged = x.World.Generation - keys.Generation(rapid.IntRange(0, 1).Draw(t, "charged"))
+	}
 	x.World.Ledger.Lost = rapid.IntRange(0, 2).Draw(t, "lost before")
 	if yes("some were told of", 2) {
 		x.World.Told = []incarnation{ref(members[0]).Incarnation}
@@ -507,6 +514,38 @@ func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 				!slices.Contains(x.World.Told, m.Incarnation) && !seen[m.Incarnation] {
 				t.Fatalf("the generation is over, %s was lost (%s), and nobody says so", m.Node, m.Reason)
 			}
+		}
+	})
+}
+
+// A generation is in the books once: a restart is charged for its failure, if any, and given back at most once.
+func TestBooksAreClosedOnce(t *testing.T) {
+	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+		if x.World == nil || x.World.Attempt != x.Job.Attempt {
+			return
+		}
+		before, after := x.World.Ledger, books(step)
+		switch s := step.(type) {
+		case rendezvous.Propose:
+		case rendezvous.Enter:
+			if s.Hold.Reason == "stop" {
+				return
+			}
+		default:
+			return
+		}
+		w := *x.World
+		if after.Closed != w.Generation {
+			t.Fatalf("the books of generation %d are open: %+v", w.Generation, after)
+		}
+		if before.Closed == w.Generation && after.Ran != before.Ran || after.Ran > before.Ran+1 {
+			t.Fatalf("it ran %d times, and then %d", before.Ran, after.Ran)
+		}
+		if after.Used > before.Used+1 || after.Used > before.Used && (x.Failure == nil || before.Closed == w.Generation || after.Charged != w.Generation) {
+			t.Fatalf("charged without a failure: %+v, then %+v", before, after)
+		}
+		if after.Used == before.Used-1 && after.Charged != 0 {
+			t.Fatalf("given back, and still charged: %+v, then %+v", before, after)
 		}
 	})
 }
