@@ -109,6 +109,7 @@ func (s severed) Revoke(ctx context.Context, l keys.Lease) error {
 // network is the other agents: a dead one refuses, at once.
 type network struct{ *beast }
 
+func (n network) Here() string                    { return n.name + ":1" }
 func (n network) Open([]byte, keys.Job, keys.UID) {}
 func (n network) Signals() <-chan agent.Signal    { return n.signals }
 
@@ -176,7 +177,7 @@ type stable struct{ *beast }
 func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
 func (s stable) Sweep(context.Context) error                 { return nil }
 
-func (s stable) Ports(n int) ([]int, error) {
+func (s stable) Ports(n int, _ string) ([]int, error) {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = 20000 + i

@@ -25,8 +25,6 @@ type Config struct {
 
 	Node      string // name that is wanted
 	NodeGiven bool   // by --node: no other will do
-	Address   string // host:port of the listener, that other nodes dial
-	Host      string // of the address
 	Machine   string // boot id
 
 	LeaseTTL       time.Duration
@@ -57,9 +55,9 @@ type Workers interface {
 	// Start starts one worker for each slot. Exits come as they happen, one for each, until done
 	// is closed because nothing of the group is left.
 	Start(ctx context.Context, s Start) (Group, error)
-	// Ports finds free ports on host for the workers of one generation: two for the master and
+	// Ports finds free ports on host, which is this one's, for the workers of one generation: two for the master and
 	// one for each slot, outside the range that the kernel hands out.
-	Ports(n int) ([]int, error)
+	Ports(n int, host string) ([]int, error)
 }
 
 // Start is what a generation's workers are told.
@@ -101,6 +99,8 @@ type WorkerExit struct {
 
 // Peers is the other agents.
 type Peers interface {
+	// Here is the address that others dial this agent at: of now, because a machine may get another one.
+	Here() string
 	// Open lets it prove that it belongs to the job, and answer those who prove the same.
 	Open(secret []byte, job keys.Job, uid keys.UID)
 	// Probe dials a node once, with a deadline of its own.

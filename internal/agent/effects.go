@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/elasticd/elastic/internal/history"
@@ -26,6 +27,8 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.effect(ctx, func(ctx context.Context) Event {
 			return Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.door.node, &l.roster), Asked: true}
 		})
+	case Locate:
+		l.effect(ctx, func(context.Context) Event { return Located{l.Peers.Here()} })
 	case Register:
 		l.effect(ctx, func(ctx context.Context) Event { return l.register(ctx, a) })
 	case Take:
@@ -159,17 +162,20 @@ func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 		return fail(err)
 	}
 	r := Readied{Generation: a.World.Generation}
+	host, _, err := net.SplitHostPort(a.Me.Address)
+	if err != nil {
+		return fail(fmt.Errorf("own address: %w", err))
+	}
 	if a.Member {
-		var err error
 		if r.Resume, err = l.Saves.Prepare(ctx, a.World); err != nil {
 			return fail(err)
 		}
-		if r.Ports, err = l.Workers.Ports(2 + a.World.Slots); err != nil {
+		if r.Ports, err = l.Workers.Ports(2+a.World.Slots, host); err != nil {
 			return fail(err)
 		}
 	}
 	r.Begun = time.Now()
-	err := l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: l.Host, Ports: r.Ports, StopMS: a.StopMS, AfterMS: since(a.Idle)})
+	err = l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: host, Ports: r.Ports, StopMS: a.StopMS, AfterMS: since(a.Idle)})
 	if err != nil {
 		return fail(err)
 	}

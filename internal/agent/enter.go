@@ -149,7 +149,7 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	}
 	if by := l.unreached(ctx, &s); by != "" {
-		return nil, fmt.Errorf("%s cannot reach this node at %s", by, l.Address)
+		return nil, fmt.Errorf("%s cannot reach this node at %s", by, l.Peers.Here())
 	}
 	return l.join(ctx, &s, replaces)
 }
@@ -166,7 +166,7 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) string {
 	need := 2
 	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.door.node })
 	for _, n := range others[:min(len(others), asksMost)] {
-		kind, err := l.Peers.Reach(ctx, n.Ref, l.Address)
+		kind, err := l.Peers.Reach(ctx, n.Ref, l.Peers.Here())
 		if err != nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) string {
 	who := strings.Join(by, ", ")
 	if !l.door.warned {
 		l.door.warned = true
-		l.Say(Line{Text: outOfReach(who, l.Address) + "; not joining before they do"})
+		l.Say(Line{Text: outOfReach(who, l.Peers.Here()) + "; not joining before they do"})
 	}
 	return who
 }
@@ -213,7 +213,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		return nil, err
 	}
 	n := membership.Node{
-		Ref:     membership.Ref{Node: l.door.node, Incarnation: membership.NewIncarnation(), Address: l.Address},
+		Ref:     membership.Ref{Node: l.door.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
 		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, Seen: seen, Since: time.Now(), Lease: lease}
 	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, s.Fence, replaces); err != nil {
 		l.revoke(ctx, lease)

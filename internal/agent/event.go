@@ -40,6 +40,8 @@ type (
 		TTL   time.Duration
 		Err   error
 	}
+	// Located is the end of Locate.
+	Located struct{ Address string }
 	// Stepped is the end of Take.
 	Stepped struct {
 		World rendezvous.World
@@ -112,6 +114,7 @@ func (Saw) event()        {}
 func (Entered) event()    {}
 func (Renewed) event()    {}
 func (Registered) event() {}
+func (Located) event()    {}
 func (Stepped) event()    {}
 func (Readied) event()    {}
 func (Started) event()    {}
@@ -148,6 +151,8 @@ type (
 		Node     membership.Node
 		WorldRev int64
 	}
+	// Locate asks where this node is.
+	Locate struct{}
 	// Take makes a step of the plan true.
 	Take struct {
 		Seen rendezvous.Snapshot
@@ -239,6 +244,7 @@ func (Forget) action()        {}
 func (Follow) action()        {}
 func (Read) action()          {}
 func (Register) action()      {}
+func (Locate) action()        {}
 func (Take) action()          {}
 func (GetReady) action()      {}
 func (StartWorkers) action()  {}

@@ -34,6 +34,11 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		case rendezvous.Moved(e.Err):
 			m.lapsed = now // read again what the world says now
 		}
+	case Located:
+		m.answered("locate", 1, nil, now)
+		if m.astray = false; m.in && e.Address != m.me.Address {
+			m.drop(a) // nobody reaches it where its registration says, which is for good: it joins anew
+		}
 	case Stepped:
 		m.answered("step", 1, e.Err, now)
 		switch {
@@ -218,7 +223,7 @@ func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 	a.do("", Renew{e.Node.Lease, e.TTL})
 	m.limits.TTL = e.TTL
 	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil
-	m.told, m.alone = 0, false
+	m.told, m.alone, m.astray = 0, false, false
 	m.exited, m.exitGen, m.exitRev = nil, 0, 0
 	m.forgetEvidence()
 	m.evidence.OnTime = now
@@ -259,6 +264,7 @@ func (m *Machine) reached(now time.Time) {
 	if m.foreign {
 		return
 	}
+	m.astray = m.astray || !m.away.IsZero()
 	if !m.away.IsZero() && now.Sub(m.away) > grudge {
 		m.evidence.Void = now.Add(m.limits.Window)
 	}

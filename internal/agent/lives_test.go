@@ -148,3 +148,33 @@ func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
 		s.finish()
 	})
 }
+
+// A machine that leaves its network and comes back with another address joins again with that one, whether
+// its loss was told or not.
+func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
+	for _, away := range []time.Duration{2 * time.Second, 6 * time.Second, 40 * time.Second} {
+		t.Run(away.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "3", 1)
+				s.start("a")
+				s.start("b")
+				c := s.start("c")
+				s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+				c.client.Cut(true)
+				s.mu.Lock()
+				s.empty[c.address] = true
+				c.cut, c.address = true, "c-moved:1"
+				s.mu.Unlock()
+				time.Sleep(away)
+				s.mu.Lock()
+				c.cut = false
+				s.mu.Unlock()
+				c.client.Cut(false)
+				s.until("a world runs with its new address", 30*time.Second, func(x rendezvous.Snapshot) bool {
+					return s.running(0, 3)(x) && slices.ContainsFunc(x.World.Members, func(r membership.Ref) bool { return r.Address == "c-moved:1" })
+				})
+				s.finish()
+			})
+		})
+	}
+}

@@ -36,6 +36,7 @@ type Machine struct {
 	toldAt  time.Time
 	alone   bool      // a read that was to say so had no answer
 	away    time.Time // the store does not answer since
+	astray  bool      // it did not: this node may have another address since
 	ticked  time.Time
 
 	evidence membership.Evidence
@@ -172,6 +173,7 @@ func (m *Machine) act(now time.Time, a *actions) {
 		m.leaving(now, a)
 		return
 	}
+	m.locate(now, a)
 	m.register(now, a)
 	m.report(now, a)  // exits and failures
 	m.barrier(now, a) // ready

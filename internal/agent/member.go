@@ -91,6 +91,13 @@ func (m *Machine) hear(now time.Time, a *actions) {
 // idle reports whether no worker, and no capture, of any generation is left here.
 func (m *Machine) idle() bool { return m.crew == nil || m.crew.dead && m.crew.closed }
 
+// locate finds out whether this node is still where others dial it, when it was cut off.
+func (m *Machine) locate(now time.Time, a *actions) {
+	if m.in && m.astray && m.away.IsZero() {
+		m.request(a, now, "locate", Locate{})
+	}
+}
+
 // register puts a lost registration back: only if the newest world lists this incarnation as member.
 // Else it is dropped: a node that is no member enters anew.
 func (m *Machine) register(now time.Time, a *actions) {
@@ -104,6 +111,9 @@ func (m *Machine) register(now time.Time, a *actions) {
 	if _, member := m.member(); !member || m.world.Phase.Ended() {
 		m.drop(a)
 		return
+	}
+	if m.astray {
+		return // its registration would say where it is
 	}
 	n := m.me
 	n.Rev, n.Lease = 0, 0

@@ -35,6 +35,7 @@ type sim struct {
 	rng    *rand.Rand
 	hosts  map[string]*simHost
 	agents []*simAgent
+	empty  map[string]bool // addresses that no machine has any more
 	trace  []string
 	wrong  []string
 	began  time.Time
@@ -76,7 +77,7 @@ type simAgent struct {
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
-	s := &sim{t: t, etcd: etcdmem.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, began: time.Now()}
+	s := &sim{t: t, etcd: etcdmem.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
 	l := rendezvous.Limits{Exact: true}
 	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
 		l.Exact = false
@@ -111,7 +112,7 @@ func (s *sim) start(name string) *simAgent {
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
-	a.cfg = Config{Job: s.job, Node: name, Address: a.address, Host: name, Machine: name, LeaseTTL: 3 * time.Second,
+	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
 		StoreCutLimit: 60 * time.Second, Times: rendezvous.DefaultTimes, LogDir: "log", Given: map[string]bool{}}
 	a.loop = newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l Line) {
 		s.mu.Lock()
@@ -236,8 +237,8 @@ func (a *simAgent) Open(node string, _ rendezvous.Job) (string, error) {
 	a.node = node
 	return "log", nil
 }
-func (a *simAgent) Sweep(context.Context) error { return nil }
-func (a *simAgent) Ports(n int) ([]int, error)  { return make([]int, n), nil }
+func (a *simAgent) Sweep(context.Context) error          { return nil }
+func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n), nil }
 
 type simGroup struct {
 	a     *simAgent
@@ -347,7 +348,12 @@ func (s *sim) between(lo, hi int) time.Duration {
 type simPeers simAgent
 
 func (p *simPeers) Open([]byte, keys.Job, keys.UID) {}
-func (p *simPeers) Signals() <-chan Signal          { return p.noted }
+func (p *simPeers) Here() string {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.address
+}
+func (p *simPeers) Signals() <-chan Signal { return p.noted }
 
 func (p *simPeers) Tell(h Hello) {
 	p.s.mu.Lock()
@@ -381,6 +387,9 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 			return membership.Answer{}
 		}
 		return membership.Answer{Kind: membership.Other, Incarnation: b.hello.Incarnation}
+	}
+	if p.s.empty[ref.Address] {
+		return membership.Answer{}
 	}
 	return membership.Answer{Kind: membership.Refused}
 }

@@ -192,7 +192,7 @@ func (w *teller) begins(f []string) error {
 	}
 	w.s.Job = &w.job
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
-	w.m = NewMachine(Config{Job: w.job, Node: "a", Address: "a:1", Host: "a", LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
+	w.m = NewMachine(Config{Job: w.job, Node: "a", LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
 		LogDir: "log", Times: rendezvous.DefaultTimes}, w.now)
 	w.tell(Ticked{})
 	return nil
@@ -427,6 +427,8 @@ func (w *teller) ends(slot string, err error) error {
 			return nil
 		}
 		w.see(w.copy(), true)
+	case Locate:
+		w.tell(Located{w.m.me.Address})
 	case Register:
 		if err != nil {
 			w.tell(Registered{As: a.Node.Incarnation, Err: err})

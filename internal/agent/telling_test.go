@@ -80,6 +80,8 @@ func (w *teller) does(a Action) {
 	case Read:
 		w.read = w.now
 		do("read", "read the world")
+	case Locate:
+		do("locate", "find out where it is")
 	case Register:
 		do("register", "register again, as %s", a.Node.Incarnation)
 	case Take:

@@ -29,7 +29,7 @@ func (c *call) address(o *node.Options) error {
 	return nil
 }
 
-// towards is the address of the interface that reaches the server.
+// towards is the address of the interface that reaches the server, "" if none does.
 func towards(endpoints []string) string {
 	for _, e := range endpoints {
 		if _, rest, ok := strings.Cut(e, "://"); ok {
@@ -45,7 +45,7 @@ func towards(endpoints []string) string {
 			return host
 		}
 	}
-	return "127.0.0.1"
+	return ""
 }
 
 var errNotOurs = errors.New("no address of this machine")

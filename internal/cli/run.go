@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,8 @@ func runAction(ctx context.Context, c *call) error {
 	defer s.Close()
 	o.Store, o.Endpoints, o.Local = s.Store, s.at.Endpoints, s.local
 	if o.Host == "" {
-		o.Host = towards(s.at.Endpoints)
+		o.Reaches = func() string { return towards(s.at.Endpoints) }
+		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
 	}
 	stderr := &words{out: c.Stderr, quiet: c.out.quiet}
 	if s.started.PID != 0 {

@@ -54,11 +54,11 @@ func Run(ctx context.Context, o Options) agent.Result {
 	}
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice}
 	defer workers.close()
-	peers := newPeers(ctx, &effects, server)
+	peers := newPeers(ctx, &effects, &place{server: server, host: o.Host, port: o.Port, now: o.Reaches})
 	workers.saves = &saves{w: workers, peers: peers}
 	c := agent.Config{
 		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
-		Address: server.Addr(), Host: o.Host, Machine: bootID(),
+		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Times: rendezvous.DefaultTimes, LogDir: o.LogDir, Hint: hint(o),
 	}

@@ -26,7 +26,10 @@ type Options struct {
 	Node      string // --node, else POD_NAME, else the host name without domain
 	NodeGiven bool   // by --node: no other will do
 	Host      string // the address that other nodes dial: 127.0.0.1 with the local server
-	Port      int    // of the agent's listener; 0: any
+	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was found so, and
+	// may change. nil: it was given.
+	Reaches func() string
+	Port    int // of the agent's listener; 0: any
 
 	// The worker.
 	Program string   // absolute path

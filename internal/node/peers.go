@@ -18,6 +18,7 @@ const stalled = 1500 * time.Millisecond
 
 // peers are the other agents of the job.
 type peers struct {
+	place   *place
 	ctx     context.Context
 	effects *sync.WaitGroup
 	server  *peer.Server
@@ -32,9 +33,11 @@ type peers struct {
 	larger  keys.Generation // than the agent's own: it has not been told yet
 }
 
-func newPeers(ctx context.Context, effects *sync.WaitGroup, s *peer.Server) *peers {
-	return &peers{ctx: ctx, effects: effects, server: s, signals: make(chan agent.Signal), news: make(chan struct{}, 1)}
+func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
+	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan agent.Signal), news: make(chan struct{}, 1)}
 }
+
+func (p *peers) Here() string { return p.place.Here() }
 
 func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 	p.mu.Lock()

@@ -15,7 +15,7 @@ func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var effects sync.WaitGroup
-		p := newPeers(ctx, &effects, nil)
+		p := newPeers(ctx, &effects, &place{})
 		effects.Go(p.passOn)
 		for _, g := range []keys.Generation{2, 4, 3} {
 			p.heard(g)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -90,8 +91,8 @@ func (w *workers) Sweep(ctx context.Context) error {
 	return worker.Sweep(ctx, worker.MarkFor(w.dir))
 }
 
-func (w *workers) Ports(n int) ([]int, error) {
-	ports, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, w.o.Host)
+func (w *workers) Ports(n int, host string) ([]int, error) {
+	ports, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, host)
 	if errors.Is(err, launch.ErrPorts) && w.o.PortsHi > 0 {
 		return nil, refused{err, 125} // those that were given do not suffice: others cannot come free
 	}
@@ -120,8 +121,12 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 	if world.Master != nil {
 		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store
 	}
+	host, _, err := net.SplitHostPort(world.Members[s.Rank].Address)
+	if err != nil {
+		return nil, refused{err, 125}
+	}
 	for _, p := range s.Ports[min(2, len(s.Ports)):] {
-		in.Own = append(in.Own, w.o.Host+":"+strconv.Itoa(p))
+		in.Own = append(in.Own, net.JoinHostPort(host, strconv.Itoa(p)))
 	}
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}

@@ -18,7 +18,6 @@ import (
 
 // Server is an agent's one listener.
 type Server struct {
-	ln   net.Listener
 	gate *gate
 	mux  *http.ServeMux
 	http *http.Server
@@ -28,6 +27,11 @@ type Server struct {
 	serving sync.Once
 	stop    chan struct{}  // closed by Close
 	work    sync.WaitGroup // every goroutine of the server
+
+	mu     sync.Mutex // guards what follows
+	ln     net.Listener
+	closed bool
+	greet  func(*conn) // nil until Serve
 }
 
 // Listen binds addr at once, so that the port is known before the secret is. Until Serve who
@@ -45,7 +49,31 @@ func listen(addr string, l limits) (*Server, error) {
 }
 
 // Addr is host:port of the listener.
-func (s *Server) Addr() string { return s.ln.Addr().String() }
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ln.Addr().String()
+}
+
+// Move listens on addr in place of where it listened. Who is connected stays so.
+func (s *Server) Move(addr string) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for peers: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		ln.Close()
+		return net.ErrClosed
+	}
+	s.ln.Close()
+	s.ln = ln
+	if s.greet != nil {
+		s.work.Go(func() { s.accept(ln, s.greet) })
+	}
+	return nil
+}
 
 // Serve begins to answer for self to who knows secret, and returns. It serves once.
 func (s *Server) Serve(secret []byte, self Self) error {
@@ -59,7 +87,12 @@ func (s *Server) Serve(secret []byte, self Self) error {
 		s.http = newHTTP(s.mux, self, s.gate.limits.prove)
 		s.work.Go(func() { s.http.Serve(s.hand) })
 		s.dial = id.config(streamProto)
-		s.work.Go(func() { s.accept(id.config(streamProto, chunkProto), self) })
+		config := id.config(streamProto, chunkProto)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ln, greet := s.ln, func(c *conn) { s.welcome(c, config, self) }
+		s.greet = greet
+		s.work.Go(func() { s.accept(ln, greet) })
 	})
 	return err
 }
@@ -67,7 +100,10 @@ func (s *Server) Serve(secret []byte, self Self) error {
 // Close ends the listener and every connection. Requests under way may end until ctx does.
 func (s *Server) Close(ctx context.Context) error {
 	s.serving.Do(func() {}) // from now on it cannot begin
+	s.mu.Lock()
+	s.closed = true
 	err := s.ln.Close()
+	s.mu.Unlock()
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
@@ -82,9 +118,9 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-func (s *Server) accept(config *tls.Config, self Self) {
+func (s *Server) accept(ln net.Listener, greet func(*conn)) {
 	for {
-		raw, err := s.ln.Accept()
+		raw, err := ln.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -97,7 +133,7 @@ func (s *Server) accept(config *tls.Config, self Self) {
 			continue
 		}
 		if c := s.gate.admit(raw); c != nil {
-			s.work.Go(func() { s.welcome(c, config, self) })
+			s.work.Go(func() { greet(c) })
 		}
 	}
 }
