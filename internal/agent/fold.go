@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -70,7 +71,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		m.answered("start", e.Generation, nil, now)
 		m.started(e, now)
 	case Exited:
-		m.exit(e)
+		m.exit(e, now)
 	case Halted:
 		if c := m.crew; c != nil && c.world.Generation == e.Generation {
 			c.dead, m.since = true, now
@@ -301,7 +302,7 @@ func (m *Machine) started(e Started, now time.Time) {
 	c.group, c.began = e.Group, now
 }
 
-func (m *Machine) exit(e Exited) {
+func (m *Machine) exit(e Exited, now time.Time) {
 	c := m.crew
 	if c == nil || c.world.Generation != e.Generation || e.LocalRank >= len(c.codes) {
 		return
@@ -314,6 +315,9 @@ func (m *Machine) exit(e Exited) {
 	if code != 0 && c.failed == nil && c.halt == notHalted {
 		x := e.WorkerExit
 		c.failed = &x
+	}
+	if !slices.ContainsFunc(c.codes, func(code *int) bool { return code == nil || *code != 0 }) {
+		c.through = now
 	}
 }
 

@@ -89,8 +89,9 @@ type crew struct {
 	failed   *WorkerExit
 	failRev  int64 // the world under which its failure was reported
 	halt     halt
-	dead     bool // nothing of it is left
-	closed   bool // nor of its captures
+	through  time.Time // every worker ended with 0
+	dead     bool      // nothing of it is left
+	closed   bool      // nor of its captures
 	closing  time.Time
 	last     bool // what they left complete is being saved
 	haltedAt time.Time

@@ -55,7 +55,7 @@ func (m *Machine) serve(now time.Time, a *actions) {
 		}
 		a.do("", HaltWorkers{Group: c.group, Gen: c.world.Generation, How: how, Reason: reason, Grace: grace})
 	}
-	if c.dead && !c.closed {
+	if !c.closed && (c.dead || m.lingers(now, a)) {
 		// What was left complete still counts, unless the workers were cut short. In a world that is done
 		// none was, even if the end came before this agent knew that nothing is left of them.
 		done := m.world != nil && m.world.Generation == c.world.Generation && m.world.Phase == rendezvous.Done
@@ -162,10 +162,25 @@ func (m *Machine) exitRecord() *rendezvous.Exit {
 	if saved && c.dead && c.closed && !all {
 		x.Planned = true
 	}
-	if !any && !x.Planned {
-		return nil
+	if !any && !x.Planned || x.Zero() && w.Rank(m.me.Ref) == 0 && !c.closed {
+		return nil // the job is done with the last of these records, and the others, who copy what rank 0 saves, leave
 	}
 	return x
+}
+
+// linger is how long what the workers of rank 0 left running may go on before what they saved is taken as it is.
+const linger = 5 * time.Second
+
+// lingers reports whether the workers here, those of rank 0, are all through, and something that they started is not:
+// nobody knows for how long, and the job is not done before the last save is.
+func (m *Machine) lingers(now time.Time, a *actions) bool {
+	c := m.crew
+	if c.through.IsZero() || c.world.Rank(m.me.Ref) != 0 {
+		return false
+	}
+	at := c.through.Add(linger)
+	a.wake(at)
+	return !now.Before(at)
 }
 
 func (m *Machine) lastExit() *rendezvous.Exit {
