@@ -35,7 +35,7 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.effect(ctx, func(ctx context.Context) Event {
 			w, err := l.take(ctx, a)
 			if _, ran := a.Step.(rendezvous.Run); ran && err == nil {
-				l.effects.Go(func() { l.trim(ctx) }) // nobody waits for it
+				l.effects.Go(func() { l.trim(ctx); l.clean(ctx, &a.Seen) }) // nobody waits for it
 			}
 			return Stepped{w, err}
 		})

@@ -167,6 +167,7 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	}
 	if s.Whole {
 		m.nodes = len(s.Nodes)
+		m.note(s.Doing, now)
 	}
 	if m.following != nil && *m.following == rendezvous.Own {
 		s.Whole = false // it was under way when it was the last: nothing that comes makes it newer

@@ -120,7 +120,9 @@ func (m *Machine) keep(now time.Time, a *actions) {
 	}
 	turn := m.turn()
 	m.ask(now, a, turn)
-	step := rendezvous.Plan(&m.snap, m.view, m.marks, m.cfg.Times, now)
+	seen := m.snap
+	seen.Doing = m.moving(now)
+	step := rendezvous.Plan(&seen, m.view, m.marks, m.cfg.Times, now)
 	m.fall.Observe(&m.snap, m.view, m.sign(), step, now)
 	if wait, ok := step.(rendezvous.Nothing); ok {
 		if wait.Until.After(now) {
@@ -181,6 +183,32 @@ func (m *Machine) recall(a *actions) {
 	}
 	t.fall.Started = new(c.began.Sub(t.sign).Milliseconds())
 	a.do("", Recall{World: c.world, Fall: t.fall})
+}
+
+// still is how long bytes may stand still that others wait for: a transfer is given up before.
+const still = 30 * time.Second
+
+// note remembers when each node last said what it does.
+func (m *Machine) note(said []rendezvous.Doing, now time.Time) {
+	was := m.doing
+	m.doing = map[string]sighting{}
+	for _, d := range said {
+		if x, ok := was[d.Node]; ok && x.rev == d.Rev {
+			m.doing[d.Node] = x
+		} else {
+			m.doing[d.Node] = sighting{d.Rev, now}
+		}
+	}
+}
+
+// moving is what nodes do, without what one of them said long ago and nobody took back: it may be gone.
+func (m *Machine) moving(now time.Time) (moving []rendezvous.Doing) {
+	for _, d := range m.snap.Doing {
+		if d.What == "unreadable" || now.Sub(m.doing[d.Node].at) < still {
+			moving = append(moving, d)
+		}
+	}
+	return moving
 }
 
 // current reports whether the snapshot shows the newest known world: a plan on an older one is moot.

@@ -56,7 +56,8 @@ type Machine struct {
 	nodes     int       // registered, when everything was last looked at
 	peekAt    time.Time // when an ordinary node next looks at everything
 
-	step   string // what the keeper would do, and since when
+	doing  map[string]sighting // what nodes said last that they do
+	step   string              // what the keeper would do, and since when
 	stepAt time.Time
 
 	// Its workers.
@@ -79,6 +80,12 @@ type Machine struct {
 	again map[string]time.Time // not before: a request that failed
 
 	lines lines
+}
+
+// sighting is a record of the store, and when it was seen to change.
+type sighting struct {
+	rev int64
+	at  time.Time
 }
 
 // crew is the workers of one generation on this node.

@@ -26,6 +26,7 @@ type doing struct {
 
 func newDoing(ctx context.Context, effects *sync.WaitGroup, store keys.Store, key string) *doing {
 	d := &doing{ctx: ctx, store: store, key: key, news: make(chan struct{}, 1)}
+	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
 	effects.Go(d.run)
 	return d
 }
@@ -92,7 +93,14 @@ func (d *doing) run() {
 		if now.What != "" {
 			w = keys.Put(d.key, keys.Encode(now))
 		}
-		_, _ = d.store.Txn(d.ctx, keys.Txn{Then: []keys.Write{w}}) // for people: the next one makes a lost one good
+		if _, err := d.store.Txn(d.ctx, keys.Txn{Then: []keys.Write{w}}); err != nil {
+			// Others wait for what it says: what became of it since is said until that is answered.
+			select {
+			case <-d.ctx.Done():
+			case <-time.After(time.Second):
+				d.tell()
+			}
+		}
 	}
 }
 

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// That nothing moves any more is said until the store has heard it: others wait for who says that something does.
+func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := etcdmem.New()
+		said := func() string {
+			r, err := store.Client("reader").Get(t.Context(), "doing", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := r.One(); e != nil {
+				return string(e.Value)
+			}
+			return ""
+		}
+		own := store.Client("own")
+		if _, err := own.Txn(t.Context(), keys.Txn{Then: []keys.Write{keys.Put("doing", []byte("saving"))}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var effects sync.WaitGroup
+		d := newDoing(ctx, &effects, own, "doing")
+		time.Sleep(time.Second)
+		if got := said(); got != "" {
+			t.Errorf("of its last life it says %q", got)
+		}
+		d.moving("saving", 1, 10)
+		time.Sleep(2 * time.Second)
+		d.moving("saving", 2, 10)
+		time.Sleep(time.Second)
+		if got := said(); got == "" {
+			t.Error("bytes move, and it says nothing")
+		}
+		own.Cut(true)
+		d.nothing()
+		time.Sleep(5 * time.Second)
+		own.Cut(false)
+		time.Sleep(5 * time.Second)
+		if got := said(); got != "" {
+			t.Errorf("nothing moves, and it says %q", got)
+		}
+		cancel()
+		effects.Wait()
+	})
+}
