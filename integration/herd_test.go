@@ -134,7 +134,7 @@ func (h *herd) start(name string) {
 	h.all = append(h.all, b)
 	c := agent.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
 		Machine: name, LeaseTTL: 30 * time.Second, StoreCutLimit: time.Minute,
-		Times: rendezvous.DefaultTimes, LogDir: "log"}
+		Times: rendezvous.DefaultTimes}
 	d := agent.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(agent.Line) {}}
 	h.run.Go(func() { agent.Run(context.Background(), c, d, b.quit) })
 }

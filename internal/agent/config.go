@@ -31,7 +31,6 @@ type Config struct {
 	ConnectTimeout time.Duration // for the first contact; 0: none
 	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none
-	LogDir         string        // as shown to the user
 	Hint           string        // how to bring more nodes, shown once while some are missing
 	Times          rendezvous.Times
 }

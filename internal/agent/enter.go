@@ -28,6 +28,20 @@ func (e *NameTaken) Error() string {
 	return fmt.Sprintf("node %s is already here: %s", e.Node, e.Where)
 }
 
+// NotWithin: the server answers, and still this node could not take part within the connect timeout.
+type NotWithin struct {
+	Limit time.Duration
+	Err   error // what was in the way
+}
+
+func (e *NotWithin) Error() string { return fmt.Sprintf("not in the job after %s: %v", e.Limit, e.Err) }
+func (e *NotWithin) Unwrap() error { return e.Err }
+
+// inTheWay is what keeps a node out that the server has nothing to do with. It may pass, and is waited for.
+type inTheWay struct{ error }
+
+func (e inTheWay) Unwrap() error { return e.error }
+
 // Differs: settings that were given are not the job's.
 type Differs struct{ Settings []Setting }
 
@@ -75,10 +89,11 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 		if e != nil {
 			return *e
 		}
-		if err != nil && !rendezvous.Moved(err) {
+		switch {
+		case err == nil || rendezvous.Moved(err):
+			last = inTheWay{errors.New("others changed the job again and again")}
+		case errors.As(err, new(inTheWay)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
 			last = err
-		} else {
-			last = nil
 		}
 		if keys.Refused(err) || errors.Is(err, keys.ErrNewerFormat) {
 			return over(1, err)
@@ -87,6 +102,9 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 		case <-limit.Done():
 			if ctx.Err() != nil {
 				return nil
+			}
+			if way := (inTheWay{}); errors.As(last, &way) {
+				return over(124, &NotWithin{l.ConnectTimeout, way.error})
 			}
 			return over(124, fmt.Errorf("%w: %w", ErrNoStore, last))
 		case <-time.After(wait):
@@ -111,14 +129,14 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 	}
 	if s.Job == nil {
 		if l.door.uid != "" {
-			return nil, fmt.Errorf("job %s is no longer in the store", l.Job.Name) // trouble: waited for
+			return nil, inTheWay{fmt.Errorf("job %s is no longer in the store", l.Job.Name)} // trouble: waited for
 		}
 		j := l.Job
 		j.UID, j.Attempt, j.Time = keys.UID(rand.Text()), 1, time.Now()
 		return nil, l.requests.Create(ctx, j)
 	}
 	if l.door.uid != "" && s.Job.UID != l.door.uid {
-		return nil, fmt.Errorf("the store holds another job %s", l.Job.Name)
+		return nil, inTheWay{fmt.Errorf("the store holds another job %s", l.Job.Name)}
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
 		switch {
@@ -201,7 +219,7 @@ func outOfReach(by, address string) string {
 func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces membership.Incarnation) (*Entered, error) {
 	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this one joins.
 	if err := l.Workers.Sweep(ctx); err != nil {
-		return nil, fmt.Errorf("end what an earlier agent left: %w", err)
+		return nil, inTheWay{fmt.Errorf("end what an earlier agent left: %w", err)}
 	}
 	seen, err := l.Disk.Seen(l.door.node)
 	if err != nil {
@@ -219,7 +237,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		l.revoke(ctx, lease)
 		return nil, err
 	}
-	e := &Entered{Node: n, Job: *s.Job, TTL: ttl}
+	e := &Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.door.logs, "/")}
 	if l.door.uid == "" {
 		e.Lines = l.greeting(s)
 	}
@@ -253,7 +271,7 @@ func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.In
 		if n := s.Node(l.door.node); n != nil && n.Host == l.Disk.HostID() {
 			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
 		} else if n != nil {
-			return "", nil, fmt.Errorf("node %s is registered from another host", l.door.node)
+			return "", nil, inTheWay{fmt.Errorf("node %s is registered from another host", l.door.node)}
 		}
 		return "", nil, nil
 	}
@@ -286,7 +304,7 @@ func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.In
 				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
-			return "", nil, fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address) // until its lease ends
+			return "", nil, inTheWay{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)} // until its lease ends
 		}
 		logs, err := l.Workers.Open(name, *s.Job)
 		if err != nil {

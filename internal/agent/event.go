@@ -23,6 +23,7 @@ type (
 		Node  membership.Node
 		Job   rendezvous.Job
 		TTL   time.Duration
+		Logs  string // where those of its workers are, as shown to the user
 		Lines []string
 		Over  *Result // it cannot, or need not, take part
 	}

@@ -222,6 +222,7 @@ func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 	}
 	job := e.Job
 	m.in, m.me, m.job, m.ttl = true, e.Node, &job, e.TTL
+	m.logs = e.Logs
 	a.do("", Renew{e.Node.Lease, e.TTL})
 	m.limits.TTL = e.TTL
 	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil

@@ -158,7 +158,11 @@ func (m *Machine) tellEnd(a *actions) {
 			if o.Signal != nil {
 				how = "ended by " + *o.Signal
 			}
-			m.say(a, "  rank %d, node %s, local rank %d, generation %d: %s; log %s/workerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, how, m.cfg.LogDir, *o.LocalRank)
+			log := m.logs + "/"
+			if *o.Node != m.me.Node {
+				log = "on node " + *o.Node + ": " // where it has its logs only that node knows
+			}
+			m.say(a, "  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, how, log, *o.LocalRank)
 		}
 		m.say(a, "job %s failed: %s; exit code %d", m.job.Name, o.Message, o.Code)
 	}

@@ -22,6 +22,7 @@ type Machine struct {
 	in       bool
 	me       membership.Node
 	job      *rendezvous.Job
+	logs     string
 	ttl      time.Duration
 	lapsed   time.Time // its lease is gone since, and it is not known to have been dropped
 	belonged bool      // a world listed this incarnation

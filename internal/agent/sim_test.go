@@ -73,6 +73,7 @@ type simAgent struct {
 	groups  []*simGroup
 	address string
 
+	sweep error                          // what is left of an earlier agent does not end
 	stuck struct{ close, handOver bool } // set before it matters: what of its saves has no end
 }
 
@@ -102,6 +103,13 @@ func (s *sim) wrongf(format string, args ...any) {
 
 // start starts an agent on a host of that name.
 func (s *sim) start(name string) *simAgent {
+	a := s.makeAgent(name)
+	s.run(a)
+	return a
+}
+
+// makeAgent makes an agent that does not run yet.
+func (s *sim) makeAgent(name string) *simAgent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.hosts[name]
@@ -113,7 +121,14 @@ func (s *sim) start(name string) *simAgent {
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
-		StoreCutLimit: 60 * time.Second, Times: rendezvous.DefaultTimes, LogDir: "log", Given: map[string]bool{}}
+		StoreCutLimit: 60 * time.Second, Times: rendezvous.DefaultTimes, Given: map[string]bool{}}
+	return a
+}
+
+// run begins what makeAgent made.
+func (s *sim) run(a *simAgent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	a.loop = newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l Line) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -124,7 +139,7 @@ func (s *sim) start(name string) *simAgent {
 	s.agents = append(s.agents, a)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	s.tracef("%s starts", name)
+	s.tracef("%s starts", a.name)
 	go func() {
 		defer close(a.done)
 		r := a.loop.run(ctx, a.signals)
@@ -135,7 +150,6 @@ func (s *sim) start(name string) *simAgent {
 		a.release()
 	}()
 	go a.detect()
-	return a
 }
 
 func (a *simAgent) label() string {
@@ -237,7 +251,7 @@ func (a *simAgent) Open(node string, _ rendezvous.Job) (string, error) {
 	a.node = node
 	return "log", nil
 }
-func (a *simAgent) Sweep(context.Context) error          { return nil }
+func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
 func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n), nil }
 
 type simGroup struct {

@@ -193,7 +193,7 @@ func (w *teller) begins(f []string) error {
 	w.s.Job = &w.job
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
 	w.m = NewMachine(Config{Job: w.job, Node: "a", LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
-		LogDir: "log", Times: rendezvous.DefaultTimes}, w.now)
+		Times: rendezvous.DefaultTimes}, w.now)
 	w.tell(Ticked{})
 	return nil
 }
@@ -419,7 +419,7 @@ func (w *teller) ends(slot string, err error) error {
 		w.lives["a"]++
 		w.s = w.copy()
 		n := w.register("a")
-		w.tell(Entered{Node: n, Job: w.job, TTL: 3 * time.Second})
+		w.tell(Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a"})
 		w.moved = true
 	case Read:
 		if err != nil {

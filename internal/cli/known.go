@@ -38,6 +38,10 @@ func Known(err error) *Error {
 		return fail(NodeName, "node name %s is taken", e.Node).of(err).because("%s", e.Where).
 			cure("another --node, or none: a free name is found").detail("node", e.Node)
 	}
+	if e, ok := errors.AsType[*agent.NotWithin](err); ok {
+		return fail(Timeout, "this node did not get into the job within %s", e.Limit).of(err).because("%v", e.Err).
+			cure("run it again when that has passed, or with a longer --connect-timeout")
+	}
 	for _, row := range []struct {
 		is   error
 		make func() *Error

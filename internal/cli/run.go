@@ -27,6 +27,7 @@ func runCommand() command {
 		{name: "host", arg: "ADDRESS", usage: "of this machine, that other nodes reach", same: []string{"local-addr"}, env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "POD_IP"}},
 		{name: "node", arg: "NAME", usage: "name of this node (host name)"},
 		{name: "log-dir", arg: "DIR", usage: "output of the workers (log)", env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
+		{name: "log-keep", arg: "N", usage: "rotated files of each worker that stay (all)"},
 		{name: "state-dir", arg: "DIR", usage: "what this machine keeps (~/.local/state/elastic)", env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
 		{name: "checkpoint-dir", arg: "DIR", usage: "where the workers save"},
 		{name: "replicas", arg: "N", usage: "copies of a checkpoint (2)"},
@@ -82,6 +83,7 @@ func runAction(ctx context.Context, c *call) error {
 	}
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
 	r := c.Run(ctx, o)
+	stderr.close()
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil

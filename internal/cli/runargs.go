@@ -246,6 +246,9 @@ func (c *call) dirs(o *node.Options) error {
 	if l := c.setting("log-dir"); l.given {
 		o.LogDir = l.text
 	}
+	if o.LogKeep, err = c.setting("log-keep").number(0, 1); err != nil {
+		return err
+	}
 	if err := writable(o.LogDir); err != nil {
 		return fail(LogDir, "log directory: %v", err).of(err).cure("--log-dir=DIR")
 	}

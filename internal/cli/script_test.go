@@ -68,11 +68,11 @@ func show(_ context.Context, o node.Options) agent.Result {
 		Args                 []string
 		LogDir, Checkpoints  string
 		TTL, Wait, Cut, Conn string
-		Port, Lo, Hi         int
+		Port, Lo, Hi, Kept   int
 		Shown                []int
 	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact, o.Job.Made, o.NodeGiven,
 		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
-		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi,
+		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
 		[]int{int(worker.Shown(o.Console, o.Tee, o.Redirects)(0)), int(worker.Shown(o.Console, o.Tee, o.Redirects)(1))}})
 	return agent.Result{}
 }

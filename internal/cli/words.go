@@ -16,6 +16,16 @@ type words struct {
 	after string // guarded by mu; "" once it was told
 }
 
+// close tells what was to come after a first line that never came.
+func (w *words) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.after != "" && !w.quiet {
+		_, _ = io.WriteString(w.out, w.after)
+		w.after = ""
+	}
+}
+
 func (w *words) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -23,7 +33,7 @@ func (w *words) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	n, err := w.out.Write(p)
-	if err == nil && w.after != "" {
+	if err == nil && w.after != "" && !w.quiet {
 		_, err = io.WriteString(w.out, w.after)
 		w.after = ""
 	}

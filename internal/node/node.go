@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -50,7 +51,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 	}
 	store := o.Store
 	if o.Local != nil {
-		store = revive(ctx, &effects, o.Store, *o.Local)
+		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
 	}
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice}
 	defer workers.close()
@@ -60,7 +61,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
-		Times: rendezvous.DefaultTimes, LogDir: o.LogDir, Hint: hint(o),
+		Times: rendezvous.DefaultTimes, Hint: hint(o),
 	}
 	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)

@@ -40,6 +40,7 @@ type Options struct {
 	PortsHi int
 
 	LogDir        string // as given; not absolute
+	LogKeep       int    // rotated files kept of each worker; 0: all
 	StateDir      string // <state>/<host>, absolute, writable
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
 

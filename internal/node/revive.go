@@ -5,36 +5,72 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/etcd"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 )
 
 // reviver is the store of the local server. When that does not answer, it is started again: on its
-// data, by whichever agent misses it first.
+// data, by whichever agent misses it first, and found where that one has it.
 type reviver struct {
-	keys.Store
 	missed chan struct{} // holds one value when the server was missed
+	ensure func(context.Context) (local.Endpoint, error)
+	open   func(context.Context, local.Endpoint) (keys.Store, error)
+
+	mu    sync.Mutex // guards what follows
+	store keys.Store
+	at    local.Endpoint
 }
 
-func revive(ctx context.Context, effects *sync.WaitGroup, s keys.Store, r local.Runtime) *reviver {
-	v := &reviver{Store: s, missed: make(chan struct{}, 1)}
-	effects.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-v.missed:
-			}
-			// An error is made good by the next request that misses the server.
-			_, _, _ = local.Ensure(ctx, r)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(500 * time.Millisecond):
-			}
-		}
-	})
+// revive begins to care for the local server of r, whose store s is at at.
+func revive(ctx context.Context, effects *sync.WaitGroup, s keys.Store, at local.Endpoint, r local.Runtime) *reviver {
+	v := &reviver{store: s, at: at, missed: make(chan struct{}, 1),
+		ensure: func(ctx context.Context) (local.Endpoint, error) {
+			at, _, err := local.Ensure(ctx, r)
+			return at, err
+		},
+		open: func(ctx context.Context, at local.Endpoint) (keys.Store, error) {
+			return etcd.Open(ctx, etcd.Config{Endpoints: []string{string(at)}})
+		}}
+	effects.Go(func() { v.run(ctx) })
 	return v
+}
+
+func (v *reviver) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.missed:
+		}
+		// An error is made good by the next request that misses the server.
+		if at, err := v.ensure(ctx); err == nil {
+			v.move(ctx, at)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// move goes on at another place. Who watches what was at the old one lists again in a while, here.
+func (v *reviver) move(ctx context.Context, at local.Endpoint) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if at == v.at {
+		return
+	}
+	if s, err := v.open(ctx, at); err == nil {
+		v.store, v.at = s, at
+	}
+}
+
+func (v *reviver) current() keys.Store {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.store
 }
 
 func (v *reviver) miss(err error) error {
@@ -48,10 +84,24 @@ func (v *reviver) miss(err error) error {
 }
 
 func (v *reviver) Get(ctx context.Context, key, end string) (keys.Read, error) {
-	r, err := v.Store.Get(ctx, key, end)
+	r, err := v.current().Get(ctx, key, end)
 	return r, v.miss(err)
 }
 
 func (v *reviver) Renew(ctx context.Context, l keys.Lease) error {
-	return v.miss(v.Store.Renew(ctx, l))
+	return v.miss(v.current().Renew(ctx, l))
 }
+
+func (v *reviver) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
+	return v.current().Txn(ctx, t)
+}
+
+func (v *reviver) Watch(ctx context.Context, key, end string, from int64) <-chan keys.Change {
+	return v.current().Watch(ctx, key, end, from)
+}
+
+func (v *reviver) Grant(ctx context.Context, ttl time.Duration) (keys.Lease, time.Duration, error) {
+	return v.current().Grant(ctx, ttl)
+}
+
+func (v *reviver) Revoke(ctx context.Context, l keys.Lease) error { return v.current().Revoke(ctx, l) }

@@ -50,7 +50,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
 		return "", err
 	}
-	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Console: w.o.Stdout,
+	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Keep: w.o.LogKeep, Console: w.o.Stdout,
 		Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice})
 	if err != nil {
 		return "", err

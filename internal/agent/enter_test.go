@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// What kept a node out is what it says: the server only if it was that.
+func TestWhatKeptItOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(s *sim)
+		cut    bool
+		sweep  error
+		want   string
+		server bool
+	}{
+		"the server":                   {cut: true, server: true},
+		"what an earlier agent left":   {sweep: errors.New("process 7 does not end"), want: "not in the job after 5s: end what an earlier agent left: process 7 does not end"},
+		"its name, which nobody holds": {before: registered, want: "not in the job after 5s: node a is registered at elsewhere:1 and does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "1", 1)
+				if c.before != nil {
+					c.before(s)
+				}
+				a := s.makeAgent("a")
+				a.cfg.ConnectTimeout, a.cfg.NodeGiven = 5*time.Second, true
+				a.sweep = c.sweep
+				a.client.Cut(c.cut)
+				s.run(a)
+				<-a.done
+				if a.result.Status != 124 {
+					t.Fatalf("it ended with %+v\n%s", a.result, s.story())
+				}
+				if got := errors.Is(a.result.Err, ErrNoStore); got != c.server {
+					t.Errorf("that it was the server: %v; it says %q", got, a.result.Err)
+				}
+				if c.want != "" && a.result.Err.Error() != c.want {
+					t.Errorf("it says %q, want %q", a.result.Err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// registered makes a registration of node a on another host that nobody answers for.
+func registered(s *sim) {
+	x := s.start("x")
+	s.until("x is here", 5*time.Second, s.running(1, 1))
+	snap := s.snapshot()
+	n := *snap.Node("x")
+	x.kill()
+	n.Node, n.Host, n.Incarnation, n.Address = "a", "elsewhere", "a0", "elsewhere:1"
+	s.empty[n.Address] = true
+	if _, err := s.etcd.Client("elsewhere").Txn(context.Background(), keys.Txn{Then: []keys.Write{keys.Put(s.job.Name.Node("a"), keys.Encode(n))}}); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// That the local server was started is told after the first line of a run, or alone if there is none.
+func TestWhatComesAfterTheFirstLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines []string
+		quiet bool
+		want  string
+	}{
+		"two lines":  {[]string{"elastic: job x\n", "elastic: more\n"}, false, "elastic: job x\nelastic: started\nelastic: more\n"},
+		"no line":    {nil, false, "elastic: started\n"},
+		"quiet":      {[]string{"elastic: job x\n"}, true, ""},
+		"quiet, raw": {[]string{"ABORT!!!\n"}, true, "ABORT!!!\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			w := &words{out: &b, quiet: c.quiet, after: "elastic: started\n"}
+			for _, l := range c.lines {
+				if _, err := w.Write([]byte(l)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.close()
+			if got := b.String(); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/internal/local"
+)
+
+// The local server that is missed is found where whoever started it again has it.
+func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		servers := etcdmem.New()
+		was, is := servers.Client("was"), servers.Client("is")
+		asked := 0
+		v := &reviver{store: was, at: "unix:///was", missed: make(chan struct{}, 1),
+			ensure: func(context.Context) (local.Endpoint, error) { asked++; return "unix:///is", nil },
+			open: func(_ context.Context, at local.Endpoint) (keys.Store, error) {
+				if at != "unix:///is" {
+					t.Errorf("it is looked for at %s", at)
+				}
+				return is, nil
+			}}
+		done := make(chan struct{})
+		go func() { defer close(done); v.run(ctx) }()
+		if _, err := v.Get(ctx, "k", ""); err != nil {
+			t.Fatal(err)
+		}
+		was.Cut(true)
+		if _, err := v.Get(ctx, "k", ""); err == nil {
+			t.Fatal("a server that is away answers")
+		}
+		time.Sleep(time.Second)
+		if _, err := v.Txn(ctx, keys.Txn{Then: []keys.Write{keys.Put("k", []byte("v"))}}); err != nil {
+			t.Errorf("it is not asked where it is: %v", err)
+		}
+		if asked != 1 {
+			t.Errorf("it was started %d times", asked)
+		}
+		cancel()
+		<-done
+	})
+}
