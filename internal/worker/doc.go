@@ -21,7 +21,11 @@
 //
 // An agent that starts calls Sweep first: it takes what an earlier agent of
 // the same state directory left, should both that agent and its guardian have
-// been killed.
+// been killed. Until then a process that a worker forked and that outlives it
+// goes on, for nobody is left who could end it: a death signal reaches only the
+// guardian's own children, and a cgroup is killed by somebody. Only a PID
+// namespace would take everything with its first process, and that needs
+// rights which most users do not have.
 //
 // A signal never goes to a pid that could have been given away: the guardian
 // is the parent and reaps in the same goroutine, and everyone else compares
