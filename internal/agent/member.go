@@ -179,8 +179,11 @@ func (m *Machine) lingers(now time.Time, a *actions) bool {
 		return false
 	}
 	at := c.through.Add(linger)
-	a.wake(at)
-	return !now.Before(at)
+	if now.Before(at) {
+		a.wake(at)
+		return false
+	}
+	return true
 }
 
 func (m *Machine) lastExit() *rendezvous.Exit {

@@ -153,6 +153,9 @@ func (w *teller) does(a Action) {
 		fmt.Fprintf(&w.said, "say  %s\n", a.Text)
 	case Renew: // it does, for as long as it is registered
 	case Wake: // the ticks of a story come soon enough
+		if !a.At.After(w.now) {
+			do("", "spin: a tick now, and again")
+		}
 	case Quit:
 		w.gone = true
 		do("", "quit with %d", a.Status)
