@@ -41,8 +41,8 @@ soak: ## the same, long: COUNT sets how long
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 
-bench: build ## how fast a job recovers, 20 trials each; TRIALS=n
-	$(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),20)
+bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour
+	TORCHRUN="$(TORCHRUN)" $(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
 
 spec: ## model-check the protocol (needs Java)
 	./spec/fetch.sh && ./spec/run --all

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// bed is a job of its own: directories, server, agents.
+type bed struct {
+	bin, dir string
+	env      []string
+	server   string // "": the local one
+	agents   map[string]*exec.Cmd
+	frozen   []int
+	net      *network
+	program  []string // the worker
+}
+
+func newBed(bin string, cut bool) (*bed, error) {
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("/tmp", "eb")
+	if err != nil {
+		return nil, err
+	}
+	b := &bed{bin: bin, dir: dir, agents: map[string]*exec.Cmd{}, program: []string{self, "worker"}}
+	for _, d := range []string{"run", "state", "starts"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir+"/run", "XDG_STATE_HOME="+dir+"/state", "BENCH_DIR="+dir, "ELASTICD_IDLE=1s")
+	if cut {
+		if b.net, err = newNetwork(b); err != nil {
+			b.remove()
+			return nil, err
+		}
+		b.server = b.net.server
+	}
+	return b, nil
+}
+
+func (b *bed) remove() {
+	for _, pid := range b.frozen {
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+	for node, c := range b.agents {
+		for _, pid := range b.processes(node) { // torchrun's workers outlive it
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		c.Wait()
+	}
+	if b.net != nil {
+		b.net.remove()
+	}
+	var hint struct{ PID int }
+	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err == nil && json.Unmarshal(raw, &hint) == nil && hint.PID > 1 {
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", hint.PID)); exe == filepath.Join(b.bin, "elasticd") {
+			syscall.Kill(hint.PID, syscall.SIGTERM)
+		}
+	}
+	os.RemoveAll(b.dir)
+}
+
+// agent starts a node.
+func (b *bed) agent(node, np string) error {
+	args := []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node, "--console=none", "--last-call=100ms"}
+	if b.server != "" {
+		args = append(args, "--server="+b.server)
+	}
+	return b.start(node, b.net.inside(node, append(args, b.program...)), b.env)
+}
+
+// start starts the agent of a node, whichever it is.
+func (b *bed) start(node string, args, env []string) error {
+	home := filepath.Join(b.dir, node)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	c := exec.Command(args[0], args[1:]...)
+	c.Dir, c.Env = home, env
+	out, err := os.OpenFile(filepath.Join(home, "err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	c.Stdout, c.Stderr = out, out
+	b.agents[node] = c
+	return c.Start()
+}
+
+// processes are the agent of a node and all that descends from it.
+func (b *bed) processes(node string) []int {
+	children := map[int][]int{}
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(raw), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 {
+			pid, _ := strconv.Atoi(strings.Split(f, "/")[2])
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all := []int{b.agents[node].Process.Pid}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// kill ends the agent of a node and, with all, everything that descends from it, at once.
+func (b *bed) kill(node string, all bool) {
+	pids := []int{b.agents[node].Process.Pid}
+	if all {
+		pids = b.processes(node)
+	}
+	for _, pid := range pids {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	b.agents[node].Wait()
+	delete(b.agents, node)
+}
+
+// freeze stops the agent of a node and, with all, everything that descends from it.
+func (b *bed) freeze(node string, all bool) {
+	pids := []int{b.agents[node].Process.Pid}
+	if all {
+		pids = b.processes(node)
+	}
+	for _, pid := range pids {
+		b.frozen = append(b.frozen, pid)
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+}
+
+// note is what a worker wrote down: that it started, or made its first step.
+type note struct {
+	what, who string
+	at        time.Time
+}
+
+// notes are those of one kind, by the name of the file of who wrote them.
+func (b *bed) notes() []note {
+	var all []note
+	files, _ := filepath.Glob(filepath.Join(b.dir, "starts", "*"))
+	for _, f := range files {
+		h, err := os.Open(f)
+		if err != nil {
+			continue
+		}
+		for s := bufio.NewScanner(h); s.Scan(); {
+			what, ns, ok := strings.Cut(s.Text(), " ")
+			if n, err := strconv.ParseInt(ns, 10, 64); ok && err == nil {
+				all = append(all, note{what, filepath.Base(f), time.Unix(0, n)})
+			}
+		}
+		h.Close()
+	}
+	return all
+}
+
+// running waits until n workers of one generation after g have started: which, and when the last did.
+func (b *bed) running(g, n int) (int, time.Time, error) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		byGen := map[int][]note{}
+		for _, s := range b.notes() {
+			if gen, err := strconv.Atoi(s.what); err == nil && gen > g {
+				byGen[gen] = append(byGen[gen], s)
+			}
+		}
+		for gen, s := range byGen {
+			if len(s) == n {
+				last := slices.MaxFunc(s, func(a, b note) int { return a.at.Compare(b.at) })
+				return gen, last.at, nil
+			}
+		}
+	}
+	events, _ := b.elastic("events", "b")
+	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s", g, n, events)
+}
+
+// elastic runs a command to its end.
+func (b *bed) elastic(args ...string) (string, error) {
+	if b.server != "" {
+		args = append(args, "--server="+b.server)
+	}
+	line := b.net.inside("", append([]string{filepath.Join(b.bin, "elastic")}, args...))
+	c := exec.Command(line[0], line[1:]...)
+	c.Env = b.env
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// event is one of the job, as `elastic events -o json` prints it.
+type event struct {
+	Kind       string
+	Generation int
+	Node       string
+	Time       time.Time
+	Waterfall  *struct {
+		Decided  *int64 `json:"decided_ms"`
+		Proposed *int64 `json:"proposed_ms"`
+		Stopped  *int64 `json:"stopped_ms"`
+		Barrier  *int64 `json:"barrier_ms"`
+		Started  *int64 `json:"started_ms"`
+	}
+}
+
+// event waits for the first event that is wanted.
+func (b *bed) event(what string, want func(event) bool) (event, error) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		out, err := b.elastic("events", "b", "-o", "json")
+		if err != nil {
+			continue
+		}
+		for l := range strings.Lines(out) {
+			var e event
+			if json.Unmarshal([]byte(l), &e) == nil && want(e) {
+				return e, nil
+			}
+		}
+	}
+	return event{}, fmt.Errorf("no event %s within a minute", what)
+}
+
+// after waits for the first event of a kind after a moment.
+func (b *bed) after(kind string, at time.Time) (event, error) {
+	return b.event(kind, func(e event) bool { return e.Kind == kind && !e.Time.Before(at.Truncate(time.Millisecond)) })
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// scenario measures one trial on a bed of its own.
+type scenario struct {
+	name  string
+	cut   bool // nodes in network namespaces
+	rows  []row
+	trial func(*bed) (result, error)
+}
+
+// row is one thing that a trial measures; goal is what p99 is to be.
+type row struct {
+	what string
+	goal time.Duration
+}
+
+func (r row) goals() string {
+	if r.goal == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("p99 <= %.4gs", r.goal.Seconds())
+}
+
+// result is one trial: what its rows took, and where it went.
+type result struct {
+	took []time.Duration
+	fall *waterfall
+}
+
+var (
+	second  = time.Second
+	started = row{"  … and the survivors' new workers started", 0}
+)
+
+var scenarios = []scenario{
+	{name: "agent killed", trial: lose(func(b *bed) error { b.kill("c", false); return nil }),
+		rows: []row{{"agent killed, its workers with it -> decided", 0}, {"  … -> survivors' new workers started", second}}},
+	{name: "agent and workers killed", trial: lose(func(b *bed) error { b.kill("c", true); return nil }),
+		rows: []row{{"agent and workers killed at once -> decided", 0}, {"  … -> survivors' new workers started", second}}},
+	{name: "node frozen", trial: lose(func(b *bed) error { b.freeze("c", true); return nil }),
+		rows: []row{{"node silent (SIGSTOP of agent and workers) -> decided", 3 * second}, started}},
+	{name: "agent frozen", trial: lose(func(b *bed) error { b.freeze("c", false); return nil }),
+		rows: []row{{"agent silent (SIGSTOP), its workers go on -> decided", 3 * second}, started}},
+	{name: "network cut", cut: true, trial: lose(func(b *bed) error { return b.net.cut("c") }),
+		rows: []row{{"node cut off from server and nodes -> decided", 3 * second}, started}},
+	{name: "worker crash", trial: crashed, rows: []row{{"worker crash -> all workers started again", 300 * time.Millisecond}}},
+	{name: "last needed node", trial: joined,
+		rows: []row{{"last needed node: `elastic run` executed -> all workers started", 0}, {"  registered (node_joined) -> all workers started", 200 * time.Millisecond}}},
+	{name: "scale", trial: scaled,
+		rows: []row{{"scale typed -> survivors in Wait", 100 * time.Millisecond}, {"scale 2 to 3 typed, a spare is there -> all workers started", 0}}},
+}
+
+// three starts three nodes and waits until want of them train.
+func (b *bed) three(np string, want int) (int, error) {
+	for _, n := range []string{"a", "b", "c"} {
+		if err := b.agent(n, np); err != nil {
+			return 0, err
+		}
+	}
+	g, _, err := b.running(0, want)
+	return g, err
+}
+
+// start tells of the start of generation g, for what happened at `at` and was over at `last`.
+func (b *bed) fall(g int, at, last time.Time) (*waterfall, error) {
+	e, err := b.event("workers_started", func(e event) bool { return e.Kind == "workers_started" && e.Generation == g })
+	return e.went(at, last), err
+}
+
+// lose takes node c of three away.
+func lose(how func(*bed) error) func(*bed) (result, error) {
+	return func(b *bed) (result, error) {
+		g, err := b.three("2:3", 3)
+		if err != nil {
+			return result{}, err
+		}
+		at := time.Now()
+		if err := how(b); err != nil {
+			return result{}, err
+		}
+		g, last, err := b.running(g, 2)
+		if err != nil {
+			return result{}, err
+		}
+		lost, err := b.after("node_lost", at)
+		if err != nil {
+			return result{}, err
+		}
+		fall, err := b.fall(g, at, last)
+		return result{[]time.Duration{lost.Time.Sub(at), last.Sub(at)}, fall}, err
+	}
+}
+
+func crashed(b *bed) (result, error) {
+	g, err := b.three("3", 3)
+	if err != nil {
+		return result{}, err
+	}
+	if err := b.crash(); err != nil {
+		return result{}, err
+	}
+	g, last, err := b.running(g, 3)
+	if err != nil {
+		return result{}, err
+	}
+	at, err := b.crashed()
+	if err != nil {
+		return result{}, err
+	}
+	fall, err := b.fall(g, at, last)
+	return result{[]time.Duration{last.Sub(at)}, fall}, err
+}
+
+// crash tells the worker of rank 1 to crash.
+func (b *bed) crash() error { return os.WriteFile(filepath.Join(b.dir, "crash"), nil, 0o600) }
+
+// crashed is when it did.
+func (b *bed) crashed() (time.Time, error) {
+	raw, err := os.ReadFile(filepath.Join(b.dir, "crashed"))
+	ns, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+	if err == nil && ns == 0 {
+		err = errors.New("no worker crashed")
+	}
+	return time.Unix(0, ns), err
+}
+
+func joined(b *bed) (result, error) {
+	for _, n := range []string{"a", "b"} {
+		if err := b.agent(n, "3"); err != nil {
+			return result{}, err
+		}
+		if _, err := b.event("node_joined", func(e event) bool { return e.Kind == "node_joined" && e.Node == n }); err != nil {
+			return result{}, err
+		}
+	}
+	executed := time.Now()
+	if err := b.agent("c", "3"); err != nil {
+		return result{}, err
+	}
+	g, last, err := b.running(0, 3)
+	if err != nil {
+		return result{}, err
+	}
+	here, err := b.after("node_joined", executed)
+	if err != nil {
+		return result{}, err
+	}
+	fall, err := b.fall(g, executed, last)
+	return result{[]time.Duration{last.Sub(executed), last.Sub(here.Time)}, fall}, err
+}
+
+func scaled(b *bed) (result, error) {
+	for _, n := range []string{"a", "b"} {
+		if err := b.agent(n, "2"); err != nil {
+			return result{}, err
+		}
+	}
+	g, _, err := b.running(0, 2)
+	if err != nil {
+		return result{}, err
+	}
+	if err := b.agent("c", "2"); err != nil {
+		return result{}, err
+	}
+	if _, err := b.event("node_joined", func(e event) bool { return e.Kind == "node_joined" && e.Node == "c" }); err != nil {
+		return result{}, err
+	}
+	at := time.Now()
+	if out, err := b.elastic("scale", "b", "--np=3", "--detach"); err != nil {
+		return result{}, fmt.Errorf("%w: %s", err, out)
+	}
+	g, last, err := b.running(g, 3)
+	if err != nil {
+		return result{}, err
+	}
+	wait, err := b.after("wait_entered", at)
+	if err != nil {
+		return result{}, err
+	}
+	fall, err := b.fall(g, at, last)
+	return result{[]time.Duration{wait.Time.Sub(at), last.Sub(at)}, fall}, err
+}
+
+// work is what the workers do: note their start, wait, and crash once when told to. It returns only with an error.
+func work() error {
+	dir := os.Getenv("BENCH_DIR")
+	f, err := os.OpenFile(filepath.Join(dir, "starts", os.Getenv("ELASTIC_NODE")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(f, "%s %d\n", os.Getenv("ELASTIC_GENERATION"), time.Now().UnixNano()); err != nil {
+		return err
+	}
+	for {
+		if os.Getenv("ELASTIC_RANK") == "1" && os.Remove(filepath.Join(dir, "crash")) == nil {
+			if err := os.WriteFile(filepath.Join(dir, "crashed"), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600); err != nil {
+				return err
+			}
+			os.Exit(3)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
