@@ -20,7 +20,11 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		fmt.Fprintln(os.Stderr, "bench worker:", work())
+		err := work()
+		fmt.Fprintln(os.Stderr, "bench worker:", err)
+		if errors.Is(err, errCrash) {
+			os.Exit(3)
+		}
 		os.Exit(1)
 	}
 	var o options

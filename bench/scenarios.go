@@ -191,6 +191,9 @@ func scaled(b *bed) (result, error) {
 	return result{[]time.Duration{wait.Time.Sub(at), last.Sub(at)}, fall}, err
 }
 
+// errCrash is the end of a worker that was told to crash: exit code 3.
+var errCrash = errors.New("crashed, as it was told to")
+
 // work is what the workers do: note their start, wait, and crash once when told to. It returns only with an error.
 func work() error {
 	dir := os.Getenv("BENCH_DIR")
@@ -206,7 +209,7 @@ func work() error {
 			if err := os.WriteFile(filepath.Join(dir, "crashed"), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600); err != nil {
 				return err
 			}
-			os.Exit(3)
+			return errCrash
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
