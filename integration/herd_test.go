@@ -78,10 +78,11 @@ func TestHerd(t *testing.T) {
 
 // herd is the agents, and the network between them.
 type herd struct {
-	t      *testing.T
+	t      testing.TB
 	n      int
 	job    rendezvous.Job
-	look   keys.Store // for the test itself: not counted
+	ttl    time.Duration // of the leases
+	look   keys.Store    // for the test itself: not counted
 	stores []keys.Store
 	tally  *etcdmem.Tally // a new one for each measurement
 
@@ -90,18 +91,20 @@ type herd struct {
 	run sync.WaitGroup
 }
 
-func newHerd(t *testing.T, n int) *herd {
-	server := etcdtest.Start(t)
+func newHerd(t *testing.T, n int) *herd { return herdOn(t, n, etcdtest.Start(t).Endpoints()) }
+
+// herdOn is a herd on a server that is there.
+func herdOn(t testing.TB, n int, endpoints []string) *herd {
 	ctx, cancel := context.WithCancel(context.Background()) // the stores are needed longer than t.Context is
 	t.Cleanup(cancel)
 	open := func() keys.Store {
-		s, err := etcd.Open(ctx, etcd.Config{Endpoints: server.Endpoints()})
+		s, err := etcd.Open(ctx, etcd.Config{Endpoints: endpoints})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	h := &herd{t: t, n: n, look: open(), tally: &etcdmem.Tally{}}
+	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &etcdmem.Tally{}}
 	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	for range 8 { // a connection for each agent would measure connections
@@ -133,7 +136,7 @@ func (h *herd) start(name string) {
 	store := severed{h.stores[len(h.all)%len(h.stores)], b.dead}
 	h.all = append(h.all, b)
 	c := agent.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
-		Machine: name, LeaseTTL: 30 * time.Second, StoreCutLimit: time.Minute,
+		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
 		Times: rendezvous.DefaultTimes}
 	d := agent.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(agent.Line) {}}
 	h.run.Go(func() { agent.Run(context.Background(), c, d, b.quit) })

@@ -1,0 +1,304 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// BenchmarkLoad is a herd on the real elasticd, with the leases of `elastic run`: what it takes to come up, to lose one and many, to
+// scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES is how many, 1000 by default. All
+// agents share one process and its CPUs with elasticd, so the times are those of this machine and no cluster's.
+func BenchmarkLoad(b *testing.B) {
+	n := 1000
+	if v, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
+		n = v
+	}
+	for range b.N {
+		load(b, n)
+	}
+}
+
+func load(b *testing.B, n int) {
+	server := startElasticd(b)
+	h := herdOn(b, n, []string{server.client})
+	h.ttl = 3 * time.Second
+	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
+	p := newPulse(h, server)
+	defer p.stop()
+
+	p.during(fmt.Sprintf("%d agents come at once -> all workers started", n), "", func() {
+		for i := range n {
+			h.start(fmt.Sprintf("node%04d", i))
+		}
+		h.settles(0, n)
+	})
+	p.rest(20 * time.Second)
+	p.during("1 lost -> all others' workers started", "rendezvous <= 1 s for 1,000", func() {
+		g := h.newest()
+		h.kill(h.member(n / 2))
+		h.settles(g, n - 1)
+	})
+	tenth := n / 10
+	p.during(fmt.Sprintf("%d lost at once -> all others' workers started", tenth), "", func() {
+		g := h.newest()
+		for _, name := range h.members(n/4, tenth) {
+			h.kill(name)
+		}
+		h.settles(g, n - 1 - tenth)
+	})
+	p.during(fmt.Sprintf("scaled to %d -> their workers started", n/2), "", func() {
+		g := h.newest()
+		s, err := rendezvous.Read(b.Context(), h.look, h.job.Name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := s.Wish
+		w.NP, w.By = n/2, "scale"
+		if _, err := (rendezvous.Requests{Store: h.look, Job: h.job.Name}).Ask(b.Context(), &s, w); err != nil {
+			b.Fatal(err)
+		}
+		h.settles(g, n / 2)
+	})
+	before := h.newest()
+	p.during("elasticd restarted -> it answers, and has renewed a lease of each", "", func() {
+		server.restart()
+		h.answers()
+	})
+	p.rest(10 * time.Second)
+	if g := h.newest(); g != before {
+		b.Errorf("generation %d runs after the restart of elasticd, %d before", g, before)
+	}
+}
+
+// settles waits until n living agents have started the workers of one generation, the newest, which is after g.
+func (h *herd) settles(g keys.Generation, n int) {
+	h.t.Helper()
+	within(h.t, 5*time.Minute, fmt.Sprintf("%d agents train", n), func() error {
+		newest, count := h.newest(), 0
+		h.mu.Lock()
+		for _, b := range h.all {
+			if b.newest == newest && !b.isDead() {
+				count++
+			}
+		}
+		h.mu.Unlock()
+		if newest <= g || count != n {
+			return fmt.Errorf("%d have started workers of generation %d", count, newest)
+		}
+		return nil
+	})
+}
+
+func (h *herd) newest() (g keys.Generation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.all {
+		g = max(g, b.newest)
+	}
+	return g
+}
+
+func (h *herd) member(rank int) string { return h.members(rank, 1)[0] }
+
+func (h *herd) members(from, n int) (names []string) {
+	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, m := range s.World.Members[from : from+n] {
+		names = append(names, m.Node)
+	}
+	return names
+}
+
+// answers waits until the store answers and every living agent's registration is there.
+func (h *herd) answers() {
+	h.t.Helper()
+	within(h.t, 2*time.Minute, "elasticd answers", func() error {
+		ctx, cancel := context.WithTimeout(h.t.Context(), time.Second)
+		defer cancel()
+		r, err := h.look.Get(ctx, h.job.Name.Fence(), "")
+		if err == nil && r.One() == nil {
+			err = errors.New("there is no fence")
+		}
+		return err
+	})
+}
+
+// single is one elasticd.
+type single struct {
+	b      *testing.B
+	client string
+	args   []string
+	cmd    *exec.Cmd
+}
+
+func startElasticd(b *testing.B) *single {
+	port := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	d := &single{b: b, client: "http://" + port()}
+	peer, health := "http://"+port(), port()
+	d.args = []string{"--name=s", "--data-dir=" + filepath.Join(b.TempDir(), "data"), "--listen-client-urls=" + d.client, "--advertise-client-urls=" + d.client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=s=" + peer, "--http=" + health}
+	d.start()
+	b.Cleanup(func() {
+		_ = d.cmd.Process.Signal(syscall.SIGTERM) // an error: it has ended
+		_ = d.cmd.Wait()
+	})
+	until(b, "elasticd is ready", func() error {
+		r, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", r.Status, text)
+		}
+		return nil
+	})
+	return d
+}
+
+func (d *single) start() {
+	d.cmd = exec.Command(filepath.Join(bin, "elasticd"), d.args...)
+	if err := d.cmd.Start(); err != nil {
+		d.b.Fatal(err)
+	}
+}
+
+func (d *single) restart() {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	_ = d.cmd.Wait()
+	d.start()
+}
+
+// cost is CPU time and resident memory of a process.
+func cost(pid int) (cpu time.Duration, rss int64) {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	if f := strings.Fields(rest); len(f) > 21 {
+		user, _ := strconv.ParseInt(f[11], 10, 64)
+		system, _ := strconv.ParseInt(f[12], 10, 64)
+		pages, _ := strconv.ParseInt(f[21], 10, 64)
+		cpu, rss = time.Duration(user+system)*10*time.Millisecond, pages*int64(os.Getpagesize())
+	}
+	return cpu, rss
+}
+
+// pulse measures what a phase takes: time, CPU of elasticd and of the herd, writes and renewals.
+type pulse struct {
+	h      *herd
+	server *single
+	end    chan struct{}
+	done   sync.WaitGroup
+
+	mu   sync.Mutex
+	peak int64 // writes in the busiest second of the phase
+}
+
+func newPulse(h *herd, d *single) *pulse {
+	p := &pulse{h: h, server: d, end: make(chan struct{})}
+	p.done.Go(func() {
+		beat := time.NewTicker(100 * time.Millisecond)
+		defer beat.Stop()
+		var last []int64
+		for {
+			select {
+			case <-p.end:
+				return
+			case <-beat.C:
+			}
+			last = append(last, h.tally.Writes.Load())
+			if len(last) > 10 {
+				p.mu.Lock()
+				p.peak = max(p.peak, last[10]-last[0])
+				p.mu.Unlock()
+				last = last[1:]
+			}
+		}
+	})
+	return p
+}
+
+func (p *pulse) stop() { close(p.end); p.done.Wait() }
+
+func (p *pulse) measure(f func()) (took, elasticd, agents time.Duration, writes, peak int64) {
+	p.mu.Lock()
+	p.peak = 0
+	p.mu.Unlock()
+	theirs, _ := cost(p.server.cmd.Process.Pid)
+	pid := p.server.cmd.Process.Pid
+	own, _ := cost(os.Getpid())
+	writes = p.h.tally.Writes.Load()
+	began := time.Now()
+	f()
+	took = time.Since(began)
+	after, _ := cost(p.server.cmd.Process.Pid)
+	if pid != p.server.cmd.Process.Pid {
+		theirs = 0
+	}
+	now, _ := cost(os.Getpid())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return took, after - theirs, now - own, p.h.tally.Writes.Load() - writes, max(p.peak, 0)
+}
+
+// during prints one phase.
+func (p *pulse) during(what, goal string, f func()) {
+	took, theirs, own, writes, peak := p.measure(f)
+	_, rss := cost(p.server.cmd.Process.Pid)
+	p.h.t.Logf("%-62s %7.3fs; CPU elasticd %.2fs, all agents %.2fs; %d writes, %d in the busiest second; elasticd %d MB%s", what, took.Seconds(),
+		theirs.Seconds(), own.Seconds(), writes, peak, rss>>20, goalOf(goal))
+	all, _, err := history.Read(p.h.t.Context(), p.h.look, p.h.job.Name, 0)
+	for i := len(all) - 1; err == nil && i >= 0; i-- {
+		if all[i].Kind == history.Started {
+			p.h.t.Logf("    generation %d, %s", all[i].Generation, all[i].Text)
+			break
+		}
+	}
+}
+
+func goalOf(goal string) string {
+	if goal == "" {
+		return ""
+	}
+	return " (goal: " + goal + ")"
+}
+
+// rest prints what it costs when nothing happens.
+func (p *pulse) rest(d time.Duration) {
+	took, theirs, own, writes, _ := p.measure(func() { <-time.After(d) })
+	_, rss := cost(p.server.cmd.Process.Pid)
+	share := theirs.Seconds() / took.Seconds()
+	mark := func(missed bool) string {
+		if missed {
+			return ": missed"
+		}
+		return ""
+	}
+	p.h.t.Logf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% of a core, without its process and heartbeats; %.1f writes a second",
+		share, mark(share > 0.5), rss>>20, mark(rss>>20 > 300), 100*own.Seconds()/took.Seconds()/float64(len(p.h.beasts())), float64(writes)/took.Seconds())
+}
