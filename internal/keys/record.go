@@ -27,6 +27,20 @@ func Encode[T any](v T) []byte {
 
 // Decode reads a record. ErrNewerFormat if a newer version wrote it.
 func Decode[T any](e *Entry) (T, error) {
+	if e.Memo == nil {
+		return decode[T](e)
+	}
+	if v, ok := e.Memo.value.(T); ok {
+		return v, nil
+	}
+	v, err := decode[T](e)
+	if err == nil {
+		e.Memo.value = v
+	}
+	return v, err
+}
+
+func decode[T any](e *Entry) (T, error) {
 	var v T
 	var env envelope
 	if err := json.Unmarshal(e.Value, &env); err != nil {

@@ -52,7 +52,12 @@ type Entry struct {
 	Rev   int64 // ModRevision
 	Made  int64 // CreateRevision
 	Lease Lease
+	Memo  *Memo // nil: it is decoded anew each time
 }
+
+// Memo is what an entry decodes to, for who reads the same one again and again. Its owner is one goroutine; who
+// reads through it shares the value, and changes nothing in it.
+type Memo struct{ value any }
 
 // Read is what was found at revision Rev of the cluster Cluster. A revision
 // says nothing about one of another cluster.

@@ -234,23 +234,24 @@ func Crowd(v View, n int) bool {
 
 // Decode reads the entries of a job's prefix that this package owns.
 func Decode(job keys.Job, entries []keys.Entry) (nodes []Node, left []Left, suspects []Suspicion, err error) {
+	registered, gone, doubted := job.Nodes(), job.AllLeft(), job.AllSuspects()
 	for i := range entries {
 		e := &entries[i]
-		if p := keys.Rest(job.Nodes(), e.Key); len(p) == 1 {
+		if p := keys.Rest(registered, e.Key); len(p) == 1 {
 			n, err := keys.Decode[Node](e)
 			if err != nil {
 				return nil, nil, nil, err
 			}
 			n.Rev, n.Lease = e.Rev, e.Lease
 			nodes = append(nodes, n)
-		} else if p := keys.Rest(job.AllLeft(), e.Key); len(p) == 1 {
+		} else if p := keys.Rest(gone, e.Key); len(p) == 1 {
 			l, err := keys.Decode[Left](e)
 			if err != nil {
 				return nil, nil, nil, err
 			}
 			l.Node, l.Rev = p[0], e.Rev
 			left = append(left, l)
-		} else if p := keys.Rest(job.AllSuspects(), e.Key); len(p) == 2 {
+		} else if p := keys.Rest(doubted, e.Key); len(p) == 2 {
 			x, err := keys.Decode[Suspicion](e)
 			if err != nil {
 				return nil, nil, nil, err

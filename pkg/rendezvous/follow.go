@@ -91,6 +91,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // list reads every range anew. With several ranges the revision is the oldest of the reads.
 func (f *follower) list(ctx context.Context) error {
+	before := f.entries
 	f.entries, f.rev = map[string]keys.Entry{}, 0
 	for _, r := range f.ranges {
 		res, err := f.st.Get(ctx, r.from, r.end)
@@ -98,9 +99,15 @@ func (f *follower) list(ctx context.Context) error {
 			return err
 		}
 		for _, e := range res.Entries {
-			if !f.skip(e.Key) {
-				f.entries[e.Key] = e
+			if f.skip(e.Key) {
+				continue
 			}
+			if old, ok := before[e.Key]; ok && old.Rev == e.Rev {
+				e.Memo = old.Memo
+			} else {
+				e.Memo = f.memo(e.Key)
+			}
+			f.entries[e.Key] = e
 		}
 		if f.rev == 0 || res.Rev < f.rev {
 			f.rev = res.Rev
@@ -113,6 +120,17 @@ func (f *follower) list(ctx context.Context) error {
 // skip: events are many, and nothing is decided by them, but that what was told is not told again.
 func (f *follower) skip(key string) bool {
 	return strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(missed))
+}
+
+// memo remembers what a record says of which there is one for each node: with each change of one of them all are in
+// the next snapshot. Nothing of these is ever changed by who has a snapshot.
+func (f *follower) memo(key string) *keys.Memo {
+	for _, prefix := range []string{f.job.Nodes(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects(), f.job.AllPlans()} {
+		if strings.HasPrefix(key, prefix) {
+			return new(keys.Memo)
+		}
+	}
+	return nil
 }
 
 // watch applies changes until one of the watches ends or it is time to list again.
@@ -183,6 +201,7 @@ func (f *follower) apply(c keys.Change) bool {
 		if e.Deleted {
 			delete(f.entries, e.Key)
 		} else {
+			e.Memo = f.memo(e.Key)
 			f.entries[e.Key] = e.Entry
 		}
 	}

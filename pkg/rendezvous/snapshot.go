@@ -70,10 +70,14 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
-	at := map[string]*keys.Entry{}
+	at := map[string]*keys.Entry{} // of these there is one each; of others one for each node
+	for _, key := range []string{job.Job(), job.Secret(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
+		at[key] = nil
+	}
 	for i := range r.Entries {
-		at[r.Entries[i].Key] = &r.Entries[i]
-		if inc, ok := strings.CutPrefix(r.Entries[i].Key, job.Event(missed)); ok {
+		if _, single := at[r.Entries[i].Key]; single {
+			at[r.Entries[i].Key] = &r.Entries[i]
+		} else if inc, ok := strings.CutPrefix(r.Entries[i].Key, job.Event(missed)); ok {
 			s.Missed[membership.Incarnation(inc)] = true
 		}
 	}
@@ -128,20 +132,21 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 
 // decodeGeneration reads what lies under generations, holders and doings.
 func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
+	checkpoints, held, doing := job.Checkpoints(), job.AllHeld(), job.AllDoing()
 	for i := range entries {
 		e := &entries[i]
-		if p := keys.Rest(job.Checkpoints(), e.Key); len(p) == 1 {
+		if p := keys.Rest(checkpoints, e.Key); len(p) == 1 {
 			h, err := keys.Decode[checkpoint.Head](e)
 			if err != nil {
 				return err
 			}
 			h.Rev = e.Rev
 			s.History = append(s.History, h)
-		} else if p := keys.Rest(job.AllHeld(), e.Key); len(p) == 1 {
+		} else if p := keys.Rest(held, e.Key); len(p) == 1 {
 			if h, err := keys.Decode[[]checkpoint.Number](e); err == nil {
 				s.Held[p[0]] = Held{h, e.Rev}
 			}
-		} else if p := keys.Rest(job.AllDoing(), e.Key); len(p) == 1 {
+		} else if p := keys.Rest(doing, e.Key); len(p) == 1 {
 			if d, err := keys.Decode[Doing](e); err == nil {
 				d.Node, d.Rev = p[0], e.Rev
 				s.Doing = append(s.Doing, d)
@@ -152,23 +157,24 @@ func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
 		return nil
 	}
 	g := s.World.Generation
+	readies, exits, failure := job.Readies(g), job.Exits(g), job.Failure(g)
 	for i := range entries {
 		e := &entries[i]
-		if p := keys.Rest(job.Readies(g), e.Key); len(p) == 1 {
+		if p := keys.Rest(readies, e.Key); len(p) == 1 {
 			r, err := keys.Decode[Ready](e)
 			if err != nil {
 				return err
 			}
 			r.Rev = e.Rev
 			s.Ready[p[0]] = r
-		} else if p := keys.Rest(job.Exits(g), e.Key); len(p) == 1 {
+		} else if p := keys.Rest(exits, e.Key); len(p) == 1 {
 			x, err := keys.Decode[Exit](e)
 			if err != nil {
 				return err
 			}
 			x.Rev = e.Rev
 			s.Exits[p[0]] = x
-		} else if e.Key == job.Failure(g) {
+		} else if e.Key == failure {
 			f, err := keys.Decode[Failure](e)
 			if err != nil {
 				return err
@@ -196,9 +202,9 @@ func (w *World) fill(job keys.Job, entries []keys.Entry) error {
 		return nil
 	}
 	for k := range w.Chunks {
-		found := false
+		found, key := false, job.Plan(w.Proposal, k)
 		for i := range entries {
-			if entries[i].Key == job.Plan(w.Proposal, k) {
+			if entries[i].Key == key {
 				found = true
 				part, err := keys.Decode[[]membership.Ref](&entries[i])
 				if err != nil {

@@ -1,0 +1,30 @@
+package keys_test
+
+import (
+	"testing"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// A memo is of one entry, and of one kind of record; what could not be read is not remembered.
+func TestMemo(t *testing.T) {
+	e := keys.Entry{Key: "k", Value: []byte("no record"), Memo: new(keys.Memo)}
+	if _, err := keys.Decode[int](&e); err == nil {
+		t.Fatal("no record was read as one")
+	}
+	e.Value = keys.Encode(7)
+	if n, err := keys.Decode[int](&e); n != 7 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	e.Value = keys.Encode("seven")
+	if n, err := keys.Decode[int](&e); n != 7 || err != nil {
+		t.Errorf("it was decoded once more: %d, %v", n, err)
+	}
+	if s, err := keys.Decode[string](&e); s != "seven" || err != nil {
+		t.Errorf("a record of another kind: %q, %v", s, err)
+	}
+	e = keys.Entry{Key: "k", Value: keys.Encode(8)}
+	if n, err := keys.Decode[int](&e); n != 8 || err != nil {
+		t.Errorf("without a memo: %d, %v", n, err)
+	}
+}
