@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"strings"
@@ -102,7 +103,7 @@ func (f *follower) list(ctx context.Context) error {
 			if f.skip(e.Key) {
 				continue
 			}
-			if old, ok := before[e.Key]; ok && old.Rev == e.Rev {
+			if old, ok := before[e.Key]; ok && old.Rev == e.Rev && bytes.Equal(old.Value, e.Value) { // revisions of another cluster mean nothing here
 				e.Memo = old.Memo
 			} else {
 				e.Memo = f.memo(e.Key)

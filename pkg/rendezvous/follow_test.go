@@ -157,6 +157,20 @@ func TestFollowMissesNothing(t *testing.T) {
 		r.c.Wipe()
 		at(t, r.until("no job", time.Hour, func(s rendezvous.Seen) bool { return s.Err == nil && s.Job == nil }), 31*time.Second)
 	})
+	in("another-cluster-at-the-same-revisions", func(t *testing.T) {
+		r := follow(t, rendezvous.All, nil)
+		defer r.end()
+		r.until("the list", time.Second, nodesAre("a", "b"))
+		other := etcdmem.New()
+		w := newTown(t, other.Client("writer"), "x").create(2)
+		w.lives = 10
+		w.join("a", "b").run("a", "b")
+		if was, is := r.last.Nodes[0], w.nodes["a"]; was.Rev != is.Rev || was.Incarnation == is.Incarnation {
+			t.Fatalf("%s at revision %d, %s at %d", was.Incarnation, was.Rev, is.Incarnation, is.Rev)
+		}
+		r.c.Restore(other.Backup())
+		r.until("its nodes", time.Hour, func(s rendezvous.Seen) bool { return s.Err == nil && s.Nodes[0].Incarnation == w.nodes["a"].Incarnation })
+	})
 	in("slow-reader", func(t *testing.T) {
 		r := follow(t, rendezvous.All, nil)
 		defer r.end()
