@@ -116,7 +116,12 @@ func over(status int, err error) Entered { return Entered{Over: &Result{Status: 
 
 // tryEnter goes once from a read of the job to a registration. Nothing, or keys.ErrMoved: once more.
 func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
-	s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
+	// Without its events: of a large job they are many, and nothing is decided by them.
+	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), keys.End(l.Job.Name.Prefix()))
+	if err != nil {
+		return nil, err
+	}
+	s, err := rendezvous.Decode(l.Job.Name, r)
 	if err != nil {
 		return nil, err
 	}
