@@ -169,7 +169,9 @@ func TestFollowMissesNothing(t *testing.T) {
 			t.Fatalf("%s at revision %d, %s at %d", was.Incarnation, was.Rev, is.Incarnation, is.Rev)
 		}
 		r.c.Restore(other.Backup())
-		r.until("its nodes", time.Hour, func(s rendezvous.Seen) bool { return s.Err == nil && s.Nodes[0].Incarnation == w.nodes["a"].Incarnation })
+		r.until("its nodes", time.Hour, func(s rendezvous.Seen) bool {
+			return s.Err == nil && s.Nodes[0].Incarnation == w.nodes["a"].Incarnation
+		})
 	})
 	in("slow-reader", func(t *testing.T) {
 		r := follow(t, rendezvous.All, nil)
