@@ -8,7 +8,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit integration soak bench spec image clean
+.PHONY: help build demo test check vuln unit integration soak bench bench-load spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,6 +43,10 @@ soak: ## the same, long: COUNT sets how long
 
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour
 	TORCHRUN="$(TORCHRUN)" $(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
+
+bench-load: ## a thousand agents of one process on one elasticd, and plans for 10,000 nodes: NODES=n; five minutes
+	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench Load -benchtime 1x -timeout 20m
+	$(GO) test ./pkg/rendezvous -run '^$$' -bench Plan
 
 spec: ## model-check the protocol (needs Java)
 	./spec/fetch.sh && ./spec/run --all

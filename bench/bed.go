@@ -68,13 +68,22 @@ func (b *bed) remove() {
 	if b.net != nil {
 		b.net.remove()
 	}
-	var hint struct{ PID int }
-	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err == nil && json.Unmarshal(raw, &hint) == nil && hint.PID > 1 {
-		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", hint.PID)); exe == filepath.Join(b.bin, "elasticd") {
-			syscall.Kill(hint.PID, syscall.SIGTERM)
-		}
+	if pid := b.localServer(); pid > 0 {
+		syscall.Kill(pid, syscall.SIGTERM)
 	}
 	os.RemoveAll(b.dir)
+}
+
+// localServer is the process of the local server, 0 if there is none.
+func (b *bed) localServer() int {
+	var hint struct{ PID int }
+	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err != nil || json.Unmarshal(raw, &hint) != nil || hint.PID <= 1 {
+		return 0
+	}
+	if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", hint.PID)); exe != filepath.Join(b.bin, "elasticd") {
+		return 0
+	}
+	return hint.PID
 }
 
 // agent starts a node.

@@ -51,6 +51,11 @@ func (o options) run() error {
 		if err := o.recovery(); err != nil {
 			return err
 		}
+		if strings.Contains("at rest", o.only) {
+			if err := o.rest(); err != nil {
+				return err
+			}
+		}
 	}
 	if o.peer > 0 {
 		return o.compare()

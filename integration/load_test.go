@@ -270,12 +270,12 @@ func (p *pulse) measure(f func()) (took, elasticd, agents time.Duration, writes,
 func (p *pulse) during(what, goal string, f func()) {
 	took, theirs, own, writes, peak := p.measure(f)
 	_, rss := cost(p.server.cmd.Process.Pid)
-	p.h.t.Logf("%-62s %7.3fs; CPU elasticd %.2fs, all agents %.2fs; %d writes, %d in the busiest second; elasticd %d MB%s", what, took.Seconds(),
+	fmt.Printf("%-62s %7.3fs; CPU elasticd %.2fs, all agents %.2fs; %d writes, %d in the busiest second; elasticd %d MB%s\n", what, took.Seconds(),
 		theirs.Seconds(), own.Seconds(), writes, peak, rss>>20, goalOf(goal))
 	all, _, err := history.Read(p.h.t.Context(), p.h.look, p.h.job.Name, 0)
 	for i := len(all) - 1; err == nil && i >= 0; i-- {
 		if all[i].Kind == history.Started {
-			p.h.t.Logf("    generation %d, %s", all[i].Generation, all[i].Text)
+			fmt.Printf("    generation %d, %s\n", all[i].Generation, all[i].Text)
 			break
 		}
 	}
@@ -299,6 +299,6 @@ func (p *pulse) rest(d time.Duration) {
 		}
 		return ""
 	}
-	p.h.t.Logf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% of a core, without its process and heartbeats; %.1f writes a second",
+	fmt.Printf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% of a core, without its process and heartbeats; %.1f writes a second\n",
 		share, mark(share > 0.5), rss>>20, mark(rss>>20 > 300), 100*own.Seconds()/took.Seconds()/float64(len(p.h.beasts())), float64(writes)/took.Seconds())
 }
