@@ -65,7 +65,7 @@ func (l *loop) do(ctx context.Context, a Action) {
 		})
 	case Clear:
 		l.effect(ctx, func(ctx context.Context) Event {
-			return Wrote{"clear/" + string(a.About), l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation)}
+			return Wrote{"clear/" + string(a.About), l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
 		})
 	case SayHello:
 		l.hello = a.Hello

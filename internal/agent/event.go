@@ -215,6 +215,7 @@ type (
 		Node, By   string
 		Rev        int64
 		Generation keys.Generation
+		Answers    bool // it answers again; else nothing is told
 	}
 	// SayHello is what this agent answers from now on.
 	SayHello struct{ Hello }

@@ -313,7 +313,6 @@ func (m *Machine) detect(now time.Time, a *actions) {
 	for inc, s := range m.mine {
 		if m.world == nil || m.world.Rank(s.About) < 0 {
 			delete(m.mine, inc)
-			delete(m.written, inc)
 			continue
 		}
 		hello.Suspects = append(hello.Suspects, s.About)
@@ -333,26 +332,24 @@ func (m *Machine) detect(now time.Time, a *actions) {
 	}
 }
 
-// clear takes back what the store says that this incarnation suspects, and it does not: the node answers again, or
-// this process stood still and what it had seen is void.
+// clear takes back what this life of this node wrote and does not hold: the node answers again, or was dropped
+// before the record came, or this process stood still and forgot. What is shown decides, not what is remembered.
 func (m *Machine) clear(now time.Time, a *actions) {
-	if !m.snap.Whole || !m.current() {
-		return
-	}
-	there := map[membership.Incarnation]bool{}
-	for _, s := range m.snap.Suspects {
-		if s.By != m.me.Node || s.Watcher != m.me.Incarnation {
-			continue
-		}
-		there[s.Incarnation] = true
-		if _, still := m.mine[s.Incarnation]; !still {
-			m.request(a, now, "clear/"+string(s.Incarnation), Clear{About: s.Incarnation, Node: s.Node, By: s.By, Rev: s.Rev, Generation: m.generation()})
-		}
-	}
 	for inc := range m.written {
-		if _, still := m.mine[inc]; !still && !there[inc] && m.busy["suspect/"+string(inc)] == 0 {
+		if _, held := m.mine[inc]; !held && m.busy["suspect/"+string(inc)] == 0 {
 			delete(m.written, inc)
 		}
+	}
+	if !m.snap.Whole || m.world == nil || m.snap.Rev < m.world.Rev {
+		return // what the newest Propose took is not shown yet
+	}
+	for _, s := range m.snap.Suspects {
+		inc := s.Incarnation
+		if _, held := m.mine[inc]; held || m.written[inc] || s.By != m.me.Node || s.Watcher != m.me.Incarnation {
+			continue
+		}
+		answers := m.evidence.Answers[inc].Kind == membership.Same
+		m.request(a, now, "clear/"+string(inc), Clear{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: m.world.Generation, Answers: answers})
 	}
 }
 

@@ -117,6 +117,9 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 		w := x.World
 		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running && w.Request == x.Wish.Request && s.running(0, w.Count)(x))
 	})
+	s.until("every suspicion is taken back", 30*time.Second, func(x rendezvous.Snapshot) bool {
+		return len(x.Suspects) == 0 || x.World.Phase.Ended()
+	})
 	if tell {
 		t.Log("\n" + s.story())
 	}

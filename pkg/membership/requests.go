@@ -113,14 +113,14 @@ func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g keys
 	return wrap("suspect", err)
 }
 
-// Clear takes the suspicion of by about node back.
-func (r Registry) Clear(ctx context.Context, node, by string, rev int64, g keys.Generation) error {
-	res, err := r.Store.Txn(ctx, keys.Txn{
-		If: []keys.Guard{keys.Unchanged(r.Job.Suspect(node, by), rev)},
-		Then: []keys.Write{keys.Delete(r.Job.Suspect(node, by)),
-			history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: node, Generation: g,
-				Text: node + " answers again", Fields: history.Fields{"by": by, "sign": Silent}})},
-	})
+// Clear takes the suspicion of by about node back. That it answers again, if so, is told.
+func (r Registry) Clear(ctx context.Context, node, by string, rev int64, g keys.Generation, answers bool) error {
+	t := keys.Txn{If: []keys.Guard{keys.Unchanged(r.Job.Suspect(node, by), rev)}, Then: []keys.Write{keys.Delete(r.Job.Suspect(node, by))}}
+	if answers {
+		t.Then = append(t.Then, history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: node, Generation: g,
+			Text: node + " answers again", Fields: history.Fields{"by": by, "sign": Silent}}))
+	}
+	res, err := r.Store.Txn(ctx, t)
 	if err == nil && !res.OK {
 		err = keys.ErrMoved
 	}
