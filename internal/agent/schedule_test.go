@@ -15,7 +15,7 @@ import (
 )
 
 // TestSchedules runs random schedules of joins, crashes, freezes, scaling, failing workers and late or
-// lost answers against the real agent code. After each, G1, G4 and G8 are checked on all that
+// lost answers against the real agent code, on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
 // happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how
 // many; SEED runs one and prints its story.
 func TestSchedules(t *testing.T) {
@@ -38,6 +38,7 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	np := []string{"2", "3", "2:3", "1:3", "4"}[r.IntN(5)]
 	s := newSim(t, np, seed)
+	s.ahead = map[string]time.Duration{"b": time.Hour, "c": -time.Hour, "d": 24 * time.Hour}
 	failing := r.IntN(3) == 0
 	s.program = func(g *simGroup) {
 		if failing && s.rng.IntN(6) == 0 {

@@ -29,7 +29,8 @@ type sim struct {
 	t       *testing.T
 	etcd    *etcdmem.Cluster
 	job     rendezvous.Job
-	program func(s *simGroup) // what a worker does
+	program func(s *simGroup)        // what a worker does
+	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 
 	mu     sync.Mutex
 	rng    *rand.Rand
@@ -129,7 +130,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 func (s *sim) run(a *simAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.loop = newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l Line) {
+	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l Line) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tracef("%s says: %s", a.label(), l.Text)

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+// skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of a
+// simulation has the same clock, so the times in what it writes are moved by that, and those in what it
+// reads the other way: to itself it is right, and an hour away from everybody else.
+type skewed struct {
+	keys.Store
+	ahead time.Duration
+}
+
+var stamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
+
+// moved is a value with every time in it moved by d.
+func moved(v []byte, d time.Duration) []byte {
+	if v == nil {
+		return nil
+	}
+	return stamp.ReplaceAllFunc(v, func(old []byte) []byte {
+		at, err := time.Parse(time.RFC3339Nano, string(old[1:len(old)-1]))
+		if err != nil || at.IsZero() {
+			return old
+		}
+		return []byte(at.Add(d).Format(`"` + time.RFC3339Nano + `"`))
+	})
+}
+
+func (s skewed) Get(ctx context.Context, key, end string) (keys.Read, error) {
+	r, err := s.Store.Get(ctx, key, end)
+	for i := range r.Entries {
+		r.Entries[i].Value = moved(r.Entries[i].Value, -s.ahead)
+	}
+	return r, err
+}
+
+func (s skewed) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
+	then := make([]keys.Write, len(t.Then))
+	for i, w := range t.Then {
+		w.Value = moved(w.Value, s.ahead)
+		then[i] = w
+	}
+	t.Then = then
+	r, err := s.Store.Txn(ctx, t)
+	if r.Else != nil {
+		own := *r.Else
+		own.Value = moved(own.Value, -s.ahead)
+		r.Else = &own
+	}
+	return r, err
+}
+
+func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan keys.Change {
+	out := make(chan keys.Change)
+	go func() {
+		defer close(out)
+		for c := range s.Store.Watch(ctx, key, end, from) {
+			events := make([]keys.Event, len(c.Events))
+			for i, e := range c.Events {
+				e.Value = moved(e.Value, -s.ahead)
+				events[i] = e
+			}
+			c.Events = events
+			select {
+			case out <- c:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return out
+}
