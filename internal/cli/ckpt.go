@@ -51,11 +51,13 @@ func ckptAction(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if k.s, err = c.server(ctx, ask, 0); err != nil {
+	s, name, err := c.jobServer(ctx)
+	if err != nil {
 		return err
 	}
-	defer k.s.Close()
-	if k.snap, err = c.job(ctx, k.s, !v.number); err != nil {
+	defer s.Close()
+	k.s = s
+	if k.snap, err = c.job(ctx, s, name, !v.number); err != nil {
 		return err
 	}
 	return v.action(k, ctx)
@@ -121,17 +123,18 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 	if n == 0 {
 		n = k.snap.Head.Number
 	}
-	var all []string
+	all := []checkpoint.Number{}
+	var shown []string
 	for _, h := range k.snap.History {
 		if h.Number == n {
 			return h, nil
 		}
-		all = append(all, fmt.Sprint(h.Number))
+		all, shown = append(all, h.Number), append(shown, fmt.Sprint(h.Number))
 	}
 	if len(all) == 0 {
 		return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint", job)
 	}
-	return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint %d", job, n).because("there are %s", strings.Join(all, ", ")).
+	return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint %d", job, n).because("there are %s", some(shown)).
 		detail("numbers", all)
 }
 

@@ -24,12 +24,12 @@ func eventsAction(ctx context.Context, c *call) error {
 			return r.refuse("not the rev of an event")
 		}
 	}
-	s, err := c.server(ctx, ask, 0)
+	s, name, err := c.jobServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, true)
+	snap, err := c.job(ctx, s, name, true)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func everywhere() []flag {
 		{name: "quiet", short: "q", kind: boolean, usage: "no words; names only"},
 		{name: "no-color", kind: boolean, usage: "no colours (also NO_COLOR)"},
 		{name: "help", short: "h", kind: boolean, usage: "say this"},
-		{name: "state-dir", arg: "DIR", usage: "what this machine keeps", env: []string{"ELASTIC_STATE_DIR"}, hidden: true},
+		{name: "state-dir", arg: "DIR", usage: "what this machine keeps", env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}, hidden: true},
 	}
 }
 

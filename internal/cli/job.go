@@ -11,13 +11,19 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// job reads the job that is meant: the one that is named, else the only one that lives. With orNewest
-// the newest, if none lives.
-func (c *call) job(ctx context.Context, s *server, orNewest bool) (rendezvous.Snapshot, error) {
+// jobServer finds the server of a command about one job, once the name of the job, if it has one, can be one.
+func (c *call) jobServer(ctx context.Context) (*server, keys.Job, error) {
 	name, err := c.jobName()
 	if err != nil {
-		return rendezvous.Snapshot{}, err
+		return nil, "", err
 	}
+	s, err := c.server(ctx, ask, 0)
+	return s, name, err
+}
+
+// job reads the job that is meant: the one that is named, else the only one that lives. With orNewest
+// the newest, if none lives.
+func (c *call) job(ctx context.Context, s *server, name keys.Job, orNewest bool) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return readJob(ctx, s, name)
 	}

@@ -12,12 +12,12 @@ func nodesCommand() command {
 }
 
 func nodesAction(ctx context.Context, c *call) error {
-	s, err := c.server(ctx, ask, 0)
+	s, name, err := c.jobServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, true)
+	snap, err := c.job(ctx, s, name, true)
 	if err != nil {
 		return err
 	}

@@ -36,16 +36,16 @@ func scaleAction(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.server(ctx, ask, 0)
+	s, name, err := c.jobServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, false)
+	snap, err := c.job(ctx, s, name, false)
 	if err != nil {
 		return err
 	}
-	name := snap.Job.Name
+	name = snap.Job.Name
 	for {
 		if ended(&snap) {
 			return endedError(&snap)
@@ -62,7 +62,8 @@ func scaleAction(ctx context.Context, c *call) error {
 		}
 		if np == snap.Wish.NP {
 			if holds(&snap, snap.Wish) {
-				return c.scaled(&snap, np, fmt.Sprintf("job %s is at np=%d already: generation %d running", name, np, snap.World.Generation))
+				c.out.say("job %s is at np=%d already", name, np)
+				return c.scaled(&snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
 			}
 			return c.followScale(ctx, s, &snap, snap.Wish, limit)
 		}
@@ -104,11 +105,11 @@ func (c *call) takeSize() (wanted, error) {
 		w.setting = setting{name: "np", text: a, origin: "--np", given: true}
 		w.delta = a[0] == '+' || a[0] == '-'
 	}
-	if !w.given {
-		return w, fail(Usage, "which size?").cure("elastic scale --np=N, elastic scale N, elastic scale +1")
-	}
 	if len(rest) > 1 {
 		return w, fail(NPRange, "--np=%s: np is a number of nodes", rest[1]).cure("elastic scale %s --np=N", rest[0])
+	}
+	if !w.given {
+		return w, fail(Usage, "which size?").cure("elastic scale --np=N, elastic scale N, elastic scale +1")
 	}
 	c.args = rest
 	var err error

@@ -17,13 +17,13 @@ func statusCommand() command {
 }
 
 func statusAction(ctx context.Context, c *call) error {
-	s, err := c.server(ctx, ask, 0)
+	s, name, err := c.jobServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	s.tellKind(ctx)
-	snap, err := c.job(ctx, s, true)
+	snap, err := c.job(ctx, s, name, true)
 	if err != nil {
 		return err
 	}

@@ -26,16 +26,16 @@ func stopAction(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.server(ctx, ask, 0)
+	s, name, err := c.jobServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, false)
+	snap, err := c.job(ctx, s, name, false)
 	if err != nil {
 		return err
 	}
-	name := snap.Job.Name
+	name = snap.Job.Name
 	requests := rendezvous.Requests{Store: s, Job: name}
 	for asked := false; !asked; {
 		if ended(&snap) {
