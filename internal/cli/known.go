@@ -104,6 +104,9 @@ func fromDiffers(d *agent.Differs) *Error {
 	first := d.Settings[0]
 	e := fail(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).of(d).
 		because("what the job is was settled by its first node").cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // it was made without, and 0 is no value of either
+		e.cure("leave the flag out")
+	}
 	if len(d.Settings) > 1 {
 		e.because("what the job is was settled by its first node; %v", d)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -113,6 +114,7 @@ func (c *call) waited(ctx context.Context, s *server, o *node.Options) error {
 	if ended(&snap) {
 		return exit{e.Status}
 	}
+	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt}) // this one: the rest was missing beside it
 	return e.because("%s", rendezvous.Explain(&snap, c.out.now()).Why)
 }
 
