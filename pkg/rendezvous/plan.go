@@ -308,6 +308,15 @@ func anyZero(x Exit) bool {
 	return slices.ContainsFunc(x.Codes, func(c *int) bool { return c != nil && *c == 0 })
 }
 
+func anyFailed(x Exit) bool {
+	return slices.ContainsFunc(x.Codes, func(c *int) bool { return c != nil && *c != 0 })
+}
+
+// registered reports whether a member is registered, and not found gone.
+func registered(m *membership.Seen) bool {
+	return m != nil && (m.State == membership.Alive || m.State == membership.Suspect)
+}
+
 // failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
 // loss of that node that made it fail: the verdict is waited for, not long.
 func (p *planner) failure(f *Failure) Step {
@@ -336,14 +345,15 @@ func (p *planner) finishing() Step {
 	through := true
 	for _, m := range p.w.Members {
 		x, ok := p.s.Exits[m.Node]
-		if ok && x.Incarnation == m.Incarnation && x.Ended() {
-			continue
-		}
 		seen := p.v.Find(m)
-		if seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended {
-			continue
+		switch {
+		case ok && x.Incarnation == m.Incarnation && x.Ended():
+			// Its failure is a record of its own, and may come after this one: without it nothing would be spent.
+			through = through && (p.s.Failure != nil || !anyFailed(x) || !registered(seen))
+		case seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended:
+		default:
+			through = false
 		}
-		through = false
 	}
 	again := func() Step {
 		if p.s.Failure != nil {

@@ -153,6 +153,8 @@ func TestPlan(t *testing.T) {
 			{"a node is lost while another goes on", when(aJob(3).here("a", "b", "c", "d").world(Finishing, "a", "b", "c"), ended("a", 0), crashed("b")), "nothing"},
 			{"a worker failed while another goes on", when(aJob(3).here("a", "b", "c").world(Finishing, "a", "b", "c"), ended("a", 0), ended("b", 1), failure("b", 1, time.Minute)), "nothing"},
 			{"a worker failed and the others are through", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), ended("b", 1), failure("b", 1, time.Minute)), "propose 2 (worker-failed): a b; the failure spent a restart"},
+			{"a worker failed, and the record of it is on its way", when(aJob(2).here("a", "b").world(Finishing, "a", "b"), ended("a", 0), ended("b", 1)), "nothing"},
+			{"a worker failed, and its node is gone before it could say more", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), ended("b", 1), crashed("b")), "propose 2 (node-lost): a c; evicts b; lost b"},
 			{"one is cut off, and says that its workers ended: its word is waited for", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), cutOff("b", 9*time.Second), endedThere("b")), "nothing for 500ms"},
 			{"past the window it is dropped", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), cutOff("b", 10*time.Second), endedThere("b")), "propose 2 (node-lost): a c; without b; lost b"},
 			{"one is cut off and goes on", when(aJob(2).here("a", "b", "c").world(Finishing, "a", "b"), ended("a", 0), cutOff("b", time.Hour)), "nothing"},
