@@ -149,6 +149,7 @@ func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
 	case rendezvous.Tell:
 		return rendezvous.World{}, l.requests.Tell(ctx, &a.Seen, a.Me, step)
 	case rendezvous.End:
+		step.By = a.Me.Node
 		return l.requests.End(ctx, &a.Seen, step)
 	}
 	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)

@@ -316,7 +316,9 @@ func (m *Machine) detect(now time.Time, a *actions) {
 			continue
 		}
 		hello.Suspects = append(hello.Suspects, s.About)
-		if !m.written[inc] && m.lapsed.IsZero() {
+		seen := m.view.Find(s.About)
+		removed := seen != nil && seen.Removed // it left, or is replaced: that its connection closed is no news
+		if !m.written[inc] && m.lapsed.IsZero() && !removed {
 			if m.request(a, now, "suspect/"+string(inc), Suspect{Suspicion: membership.Suspicion{Node: s.About.Node, By: m.me.Node,
 				Incarnation: inc, Watcher: m.me.Incarnation, Sign: s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never},
 				Me: m.me, Generation: m.world.Generation}) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -98,8 +99,8 @@ func (m *Machine) locate(now time.Time, a *actions) {
 	}
 }
 
-// register puts a lost registration back: only if the newest world lists this incarnation as member.
-// Else it is dropped: a node that is no member enters anew.
+// register puts a lost registration back: only if the newest world lists this incarnation as member, and
+// nobody told that it was lost. Else it is dropped: it enters anew, and what is told of it stays true.
 func (m *Machine) register(now time.Time, a *actions) {
 	if !m.in || m.lapsed.IsZero() {
 		return
@@ -108,7 +109,7 @@ func (m *Machine) register(now time.Time, a *actions) {
 		m.request(a, now, "read", Read{})
 		return
 	}
-	if _, member := m.member(); !member || m.world.Phase.Ended() {
+	if _, member := m.member(); !member || m.world.Phase.Ended() || slices.Contains(m.world.Told, m.me.Incarnation) {
 		m.drop(a)
 		return
 	}

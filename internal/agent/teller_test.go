@@ -337,6 +337,11 @@ func (w *teller) shows(f []string) error {
 		}
 		phase(rendezvous.Waiting)
 		world.Hold = &h
+		for _, m := range world.Members {
+			if h.Why == rendezvous.NodesMissing && w.s.Node(m.Node) == nil {
+				world.Told = append(world.Told, m.Incarnation) // its loss is why it holds
+			}
+		}
 		return nil
 	case "runs":
 		phase(rendezvous.Running)

@@ -47,6 +47,7 @@ type (
 		Outcome Outcome
 		Ledger  Ledger
 		Lost    []membership.Seen
+		By      string // the node that takes the step, and so says who was lost
 		Failure *Told
 	}
 )

@@ -164,7 +164,7 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 			room--
 		}
 	}
-	events := lostEvents(old, p.Lost)
+	events := lostEvents(old, me.Node, p.Lost)
 	if p.Failure != nil {
 		events = append(events, p.Failure.event(old))
 	}
@@ -246,7 +246,7 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
 		w.Told = append(w.Told, x.Incarnation)
 	}
-	events := lostEvents(w.Generation, e.Lost)
+	events := lostEvents(w.Generation, me.Node, e.Lost)
 	if e.Failure != nil {
 		events = append(events, e.Failure.event(w.Generation))
 	}
@@ -359,7 +359,7 @@ func (r Requests) Tell(ctx context.Context, seen *Snapshot, me membership.Node, 
 		left[l.Node] = l.Rev
 	}
 	req := keys.Request{If: []keys.Guard{keys.Unchanged(r.Job.World(), worldRev), keys.Unchanged(r.Job.Node(me.Node), me.Rev)}}
-	for i, event := range lostEvents(g, step.Lost) {
+	for i, event := range lostEvents(g, me.Node, step.Lost) {
 		x := step.Lost[i]
 		key := r.Job.Event(missed + string(x.Incarnation))
 		req.If = append(req.If, keys.Absent(key), keys.Absent(r.Job.Node(x.Node)), keys.Unchanged(r.Job.Left(x.Node), left[x.Node]))
@@ -382,7 +382,7 @@ func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error)
 	if e.Phase == Stopped && seen.World != nil {
 		guards = append(guards, keys.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
 	}
-	events := lostEvents(w.Generation, e.Lost)
+	events := lostEvents(w.Generation, e.By, e.Lost)
 	if e.Failure != nil {
 		events = append(events, e.Failure.event(w.Generation))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/etcd"
 	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -434,5 +435,30 @@ func TestHoldKeepsQuarantine(t *testing.T) {
 	w.hold()
 	if got := w.see().World.Quarantine; !slices.Equal(got, late) {
 		t.Errorf("in quarantine: %v, want %v", got, late)
+	}
+}
+
+// TestWhoConfirmed: a loss is always somebody's word. Where no watcher's was needed it is that of who decided.
+func TestWhoConfirmed(t *testing.T) {
+	for name, c := range map[string]struct{ by, want []string }{
+		"an own dial":  {nil, []string{"a"}},
+		"two watchers": {[]string{"b", "c"}, []string{"b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b").run("a", "b")
+			lost := seen(w.nodes["b"], w.nodes["b"].Rev)
+			lost.By = c.by
+			_, err := w.Enter(t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Lost: []membership.Seen{lost}})
+			w.must(err)
+			events, _, err := history.Read(t.Context(), w.Store, "x", 0)
+			w.must(err)
+			i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.NodeLost })
+			if i < 0 {
+				t.Fatal("nobody was told of it")
+			}
+			if got := fmt.Sprint(events[i].Fields["confirmed_by"]); got != fmt.Sprint(c.want) {
+				t.Errorf("confirmed by %s, want %s", got, c.want)
+			}
+		})
 	}
 }

@@ -44,7 +44,7 @@ func (t Told) event(g keys.Generation) history.Event {
 	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
 }
 
-func lostEvents(g keys.Generation, lost []membership.Seen) []history.Event {
+func lostEvents(g keys.Generation, judge string, lost []membership.Seen) []history.Event {
 	var events []history.Event
 	for _, x := range lost {
 		reason, why := x.Reason, x.Why
@@ -52,8 +52,8 @@ func lostEvents(g keys.Generation, lost []membership.Seen) []history.Event {
 			reason, why = "lease-expired", "lease expired"
 		}
 		by := x.By
-		if by == nil {
-			by = []string{}
+		if len(by) == 0 { // its own dial was enough
+			by = []string{judge}
 		}
 		events = append(events, history.Event{Kind: history.NodeLost, Generation: g, Node: x.Node,
 			Text:   fmt.Sprintf("%s was lost (%s)", x.Node, why),
