@@ -374,6 +374,8 @@ func (f *memFile) Seek(offset int64, whence int) (int64, error) {
 	return f.at, nil
 }
 
+func (f *memFile) Begin() {}
+
 func (f *memFile) Sync() error {
 	unlock, err := f.t.enter("sync", f.name)
 	if err != nil {

@@ -121,8 +121,9 @@ func (s *Store) drop(h Hash) {
 	}
 }
 
-// WriteChunk takes a chunk of something offered. It reads back what it wrote
-// before it says yes: ErrDamaged if that is not h, ErrNotOffered, ErrFenced, ErrNoSpace.
+// WriteChunk takes a chunk of something offered. It believes nobody: the bytes
+// that go to the disk are hashed on their way. ErrDamaged if they are not h's,
+// ErrNotOffered, ErrFenced, ErrNoSpace.
 func (s *Store) WriteChunk(g keys.Generation, h Hash, r io.Reader) error {
 	if err := s.See(g); err != nil {
 		return err
@@ -134,23 +135,31 @@ func (s *Store) WriteChunk(g keys.Generation, h Hash, r io.Reader) error {
 	if ok, err := s.ensure(h); ok || err != nil {
 		return err
 	}
-	temp := s.disk.tempName()
-	f, err := s.disk.fill(temp, io.LimitReader(r, size+1), 0o600)
+	temp, sum := s.disk.tempName(), sha256.New()
+	f, err := s.disk.fill(temp, io.TeeReader(filled{io.LimitReader(r, size+1)}, sum), 0o600)
 	if err != nil {
 		return err
 	}
-	sum, err := s.disk.sum(temp)
-	if err == nil && sum != h {
-		err = fmt.Errorf("chunk %v: %w", h, ErrDamaged)
-	}
-	if err != nil {
-		return errors.Join(err, f.Close(), s.disk.discard(temp))
+	if Hash(sum.Sum(nil)) != h {
+		return errors.Join(fmt.Errorf("chunk %v: %w", h, ErrDamaged), f.Close(), s.disk.discard(temp))
 	}
 	if err := s.placeChunk(f, temp, h); err != nil {
 		return err
 	}
 	room.spend(size)
 	return nil
+}
+
+// filled reads until the buffer is full: a network yields less at a time than is good to write.
+type filled struct{ r io.Reader }
+
+func (f filled) Read(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var k int
+		k, err = f.r.Read(b[n:])
+		n += k
+	}
+	return n, err
 }
 
 func (s *Store) wanted(h Hash) (int64, *room, error) {

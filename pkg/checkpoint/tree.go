@@ -29,7 +29,8 @@ type file interface {
 	io.ReaderAt
 	io.Writer
 	io.Closer
-	Sync() error
+	Begin()      // has the disk begin with what was written, without waiting for it; Sync tells how it ended
+	Sync() error //
 	Stat() (fs.FileInfo, error)
 	Chmod(fs.FileMode) error
 }
@@ -64,10 +65,18 @@ func (t osTree) Create(name string, perm fs.FileMode) (file, error) {
 func open(r *os.Root, name string, flag int, perm fs.FileMode) (file, error) {
 	f, err := r.OpenFile(name, flag, perm)
 	if err != nil {
-		return nil, err // not f: a nil *os.File in an interface is not nil
+		return nil, err
 	}
-	return f, nil
+	return osFile{f}, nil
 }
+
+type osFile struct{ *os.File }
+
+func (f osFile) Begin() {
+	_ = syscall.SyncFileRange(int(f.Fd()), 0, 0, syncFileRangeWrite)
+}
+
+const syncFileRangeWrite = 2 // SYNC_FILE_RANGE_WRITE
 
 func (t osTree) Mkdir(name string, perm fs.FileMode) error { return t.root.MkdirAll(name, perm) }
 func (t osTree) Rename(old, new string) error              { return t.root.Rename(old, new) }
