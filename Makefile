@@ -8,7 +8,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit integration soak bench bench-load spec image clean
+.PHONY: help build demo test check vuln unit integration soak bench bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=
 bench-load: ## a thousand agents of one process on one elasticd, and plans for 10,000 nodes: NODES=n; five minutes
 	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench Load -benchtime 1x -timeout 20m
 	$(GO) test ./pkg/rendezvous -run '^$$' -bench Plan
+
+bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, beside cp and a TLS copy; TRIALS=n
+	$(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),5) -size $(or $(SIZE),2000000000)
 
 spec: ## model-check the protocol (needs Java)
 	./spec/fetch.sh && ./spec/run --all

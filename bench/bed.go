@@ -87,11 +87,12 @@ func (b *bed) localServer() int {
 }
 
 // agent starts a node.
-func (b *bed) agent(node, np string) error {
+func (b *bed) agent(node, np string, flags ...string) error {
 	args := []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node, "--console=none", "--last-call=100ms"}
 	if b.server != "" {
 		args = append(args, "--server="+b.server)
 	}
+	args = append(args, flags...)
 	return b.start(node, b.net.inside(node, append(args, b.program...)), b.env)
 }
 

@@ -1,8 +1,10 @@
 // Command bench measures how fast a job recovers, on this machine, with the
 // real binaries: `make bench`. Times are taken at the workers, which note when
-// they start, and from the job's own events; nothing is estimated.
+// they start, and from the job's own events; nothing is estimated. With -size
+// it measures how fast a checkpoint is saved instead: `make bench-checkpoint`.
 //
 //	go run ./bench -bin bin -trials 20 -peer 3
+//	go run ./bench -bin bin -trials 5 -size 2000000000
 package main
 
 import (
@@ -19,9 +21,13 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		err := work()
-		fmt.Fprintln(os.Stderr, "bench worker:", err)
+	if len(os.Args) > 1 && (os.Args[1] == "worker" || os.Args[1] == "saver") {
+		work := work
+		if os.Args[1] == "saver" {
+			work = train
+		}
+		err := work() // returns only with an error
+		fmt.Fprintf(os.Stderr, "bench %s: %v\n", os.Args[1], err)
 		if errors.Is(err, errCrash) {
 			os.Exit(3)
 		}
@@ -33,8 +39,15 @@ func main() {
 	flag.IntVar(&o.peer, "peer", 3, "trials of each scenario with torchrun, and with Elastic beside it; 0: none")
 	flag.StringVar(&o.python, "python", "", "interpreter with torch; default: $TORCHRUN/bin/python, else /usr/bin/python3")
 	flag.StringVar(&o.only, "only", "", "only scenarios whose name contains this")
+	size := flag.Int64("size", 0, "measure the saving of a checkpoint of so many bytes")
 	flag.Parse()
-	if err := o.run(); err != nil {
+	var err error
+	if *size > 0 {
+		err = saving(o.bin, o.trials, *size)
+	} else {
+		err = o.run()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

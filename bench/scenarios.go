@@ -194,14 +194,20 @@ func scaled(b *bed) (result, error) {
 // errCrash is the end of a worker that was told to crash: exit code 3.
 var errCrash = errors.New("crashed, as it was told to")
 
-// work is what the workers do: note their start, wait, and crash once when told to. It returns only with an error.
-func work() error {
-	dir := os.Getenv("BENCH_DIR")
-	f, err := os.OpenFile(filepath.Join(dir, "starts", os.Getenv("ELASTIC_NODE")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// begun writes down that this worker started.
+func begun() error {
+	f, err := os.OpenFile(filepath.Join(os.Getenv("BENCH_DIR"), "starts", os.Getenv("ELASTIC_NODE")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(f, "%s %d\n", os.Getenv("ELASTIC_GENERATION"), time.Now().UnixNano()); err != nil {
+	_, err = fmt.Fprintf(f, "%s %d\n", os.Getenv("ELASTIC_GENERATION"), time.Now().UnixNano())
+	return errors.Join(err, f.Close())
+}
+
+// work is what the workers do: note their start, wait, and crash once when told to. It returns only with an error.
+func work() error {
+	dir := os.Getenv("BENCH_DIR")
+	if err := begun(); err != nil {
 		return err
 	}
 	for {

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// round is what one save, and the copies beside it, took.
+type round struct {
+	cp, tls, save time.Duration
+	quiet, busy   time.Duration // the longest step of the training before the save, and after its rename
+}
+
+// saving measures what it takes from a save's rename to its commit with two copies: two nodes of this
+// machine, which has to do the work of both. Beside it, in the same minute, the same file is copied by
+// `cp` and fsync, and through TLS 1.3 and fsync: the capture cannot be faster than the one, nor the
+// replication than the other.
+func saving(bin string, trials int, size int64) error {
+	b, err := newBed(bin, false)
+	if err != nil {
+		return err
+	}
+	defer b.remove()
+	b.env = append(b.env, fmt.Sprint("BENCH_SIZE=", size))
+	b.program[1] = "saver"
+	for _, n := range []string{"a", "b"} {
+		if err := b.agent(n, "2", "--keep=1", "--checkpoint-dir="+filepath.Join(b.dir, "work-"+n)); err != nil {
+			return err
+		}
+	}
+	if _, _, err := b.running(0, 2); err != nil {
+		return err
+	}
+	commits, stop, err := b.commits()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	fmt.Printf("a checkpoint of %.2f GB, %d trials; %d CPUs, %s; two nodes on one machine\n\n", float64(size)/1e9, trials, runtime.NumCPU(), runtime.GOOS)
+	var all []round
+	for range trials {
+		r, err := b.round(commits)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	report(all, size)
+	for _, n := range []string{"a", "b"} {
+		peak, err := memory(b.agents[n].Process.Pid)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-62s %-14s %7.0f MB\n", "memory of the agent of "+n+" at most", "<= 100 MB", float64(peak)/1e6)
+	}
+	return nil
+}
+
+func report(all []round, size int64) {
+	fmt.Printf("%-62s %-14s %8s %8s %8s\n", "GB/s", "goal", "min", "p50", "max")
+	row := func(name, goal string, of func(round) float64) {
+		var v []float64
+		for _, r := range all {
+			v = append(v, of(r))
+		}
+		slices.Sort(v)
+		fmt.Printf("%-62s %-14s %8.3f %8.3f %8.3f\n", name, goal, v[0], v[len(v)/2], v[len(v)-1])
+	}
+	speed := func(of func(round) time.Duration) func(round) float64 {
+		return func(r round) float64 { return float64(size) / 1e9 / of(r).Seconds() }
+	}
+	row("cp + fsync", "", speed(func(r round) time.Duration { return r.cp }))
+	row("copy through TLS 1.3 + fsync", "", speed(func(r round) time.Duration { return r.tls }))
+	row("one after the other", "", speed(func(r round) time.Duration { return r.cp + r.tls }))
+	row("rename of a save -> committed, two copies", "", speed(func(r round) time.Duration { return r.save }))
+	row("  of what cp and TLS allow", ">= 0.8", func(r round) float64 { return (r.cp + r.tls).Seconds() / r.save.Seconds() })
+	row("ms: longest step of the training before the save", "", func(r round) float64 { return r.quiet.Seconds() * 1e3 })
+	row("ms: longest step of the training until the commit", "", func(r round) float64 { return r.busy.Seconds() * 1e3 })
+}
+
+// round has one save made, and what it cost told.
+func (b *bed) round(commits <-chan time.Time) (r round, err error) {
+	if err := b.tell("save"); err != nil {
+		return r, err
+	}
+	var file string
+	var at, quiet int64
+	if err := b.answer("saved", &file, &at, &quiet); err != nil {
+		return r, err
+	}
+	select {
+	case committed := <-commits:
+		r.save, r.quiet = committed.Sub(time.Unix(0, at)), time.Duration(quiet)
+	case <-time.After(5 * time.Minute):
+		return r, errors.New("no commit within five minutes")
+	}
+	if err := b.tell("longest"); err != nil {
+		return r, err
+	}
+	var busy int64
+	if err := b.answer("step", &busy); err != nil {
+		return r, err
+	}
+	r.busy = time.Duration(busy)
+	for _, c := range []struct {
+		took *time.Duration
+		copy func(from, to string) error
+	}{{&r.cp, cp}, {&r.tls, tlsCopy}} {
+		rest()
+		began := time.Now()
+		if err := c.copy(file, filepath.Join(b.dir, fmt.Sprintf("copy-%p", c.took))); err != nil {
+			return r, err
+		}
+		*c.took = time.Since(began)
+	}
+	copies, err := filepath.Glob(filepath.Join(b.dir, "copy-*"))
+	for _, name := range copies {
+		err = errors.Join(err, os.Remove(name))
+	}
+	rest()
+	return r, err
+}
+
+// rest gives each measurement the same start: nothing is left to write, and a virtual machine has had
+// the time to give its host back what memory was freed, which makes the next one to use it slower.
+func rest() {
+	syscall.Sync()
+	time.Sleep(4 * time.Second)
+}
+
+func cp(from, to string) error {
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w: %s", err, out)
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// commits yields when each commit could be read.
+func (b *bed) commits() (<-chan time.Time, func(), error) {
+	ctx, stop := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, filepath.Join(b.bin, "elastic"), "events", "b", "-f", "-o", "json")
+	c.Env = b.env
+	out, err := c.StdoutPipe()
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	if err := c.Start(); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	commits, done := make(chan time.Time, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			var e struct{ Kind string }
+			if json.Unmarshal(s.Bytes(), &e) == nil && e.Kind == "checkpoint_committed" {
+				select {
+				case commits <- time.Now():
+				case <-ctx.Done():
+				}
+			}
+		}
+	}()
+	return commits, func() { stop(); <-done; _ = c.Wait() }, nil // it was killed
+}
+
+// tell and answer are how the bench and the worker of rank 0 talk: a file that one makes and the other removes.
+func (b *bed) tell(what string) error { return os.WriteFile(filepath.Join(b.dir, what), nil, 0o600) }
+
+func (b *bed) answer(what string, to ...any) error {
+	name := filepath.Join(b.dir, what)
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		raw, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			_, err = fmt.Sscan(string(raw), to...)
+		}
+		return errors.Join(err, os.Remove(name))
+	}
+	return fmt.Errorf("the worker of rank 0 did not answer (%s) within five minutes", what)
+}
+
+// memory is the most that a process ever had in memory.
+func memory(pid int) (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), "VmHWM:")
+	var kb int64
+	_, err = fmt.Sscan(rest, &kb)
+	return kb << 10, err
+}
+
+// train is a worker that makes steps, and whose rank 0 saves when told to.
+func train() error {
+	dir := os.Getenv("BENCH_DIR")
+	size, err := strconv.ParseInt(os.Getenv("BENCH_SIZE"), 10, 64)
+	if err := errors.Join(err, begun()); err != nil {
+		return err
+	}
+	say := func(what string, v ...any) error {
+		temp := filepath.Join(dir, "say.tmp")
+		return errors.Join(os.WriteFile(temp, []byte(fmt.Sprintln(v...)), 0o600), os.Rename(temp, filepath.Join(dir, what)))
+	}
+	var longest time.Duration
+	for last := time.Now(); ; {
+		time.Sleep(time.Millisecond)
+		now := time.Now()
+		longest, last = max(longest, now.Sub(last)), now
+		if os.Getenv("ELASTIC_RANK") != "0" {
+			continue
+		}
+		switch {
+		case os.Remove(filepath.Join(dir, "save")) == nil:
+			file, err := save(size)
+			if err != nil {
+				return err
+			}
+			last = time.Now() // the save itself is the script's own time
+			if err := say("saved", file, last.UnixNano(), int64(longest)); err != nil {
+				return err
+			}
+			longest = 0
+		case os.Remove(filepath.Join(dir, "longest")) == nil:
+			if err := say("step", int64(longest)); err != nil {
+				return err
+			}
+			longest = 0
+		}
+	}
+}
+
+// save writes a file like no other and renames it, as careful scripts do.
+func save(size int64) (string, error) {
+	dir := os.Getenv("ELASTIC_CHECKPOINT_DIR")
+	temp, name := filepath.Join(dir, "model.tmp"), filepath.Join(dir, "model.bin")
+	f, err := os.Create(temp)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(noise(), size), make([]byte, copyBuffer))
+	return name, errors.Join(err, f.Sync(), f.Close(), os.Rename(temp, name))
+}
