@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/history"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -628,7 +629,7 @@ func (s *sim) story() string {
 	return strings.Join(s.trace, "\n")
 }
 
-// finish kills what is left and checks the history: G1, and that nothing was noted as wrong.
+// finish kills what is left and checks the history: G1, that whoever is told lost is counted, and that nothing was noted as wrong.
 func (s *sim) finish() {
 	s.t.Helper()
 	for _, a := range s.agents {
@@ -638,7 +639,11 @@ func (s *sim) finish() {
 	worlds := map[keys.Generation]rendezvous.World{}
 	var last rendezvous.World
 	for _, c := range s.etcd.History(0) {
+		lost, before, after := 0, last, (*rendezvous.World)(nil)
 		for _, e := range c.Events {
+			if !e.Deleted && strings.HasPrefix(e.Key, s.job.Name.Events()) && !strings.HasPrefix(e.Key, s.job.Name.Event("missed-")) {
+				lost += s.lost(&e.Entry)
+			}
 			if e.Deleted || e.Key != s.job.Name.World() {
 				continue
 			}
@@ -662,10 +667,33 @@ func (s *sim) finish() {
 				}
 				seen[m.Node] = true
 			}
-			worlds[w.Generation], last = *w, *w
+			worlds[w.Generation], last, after = *w, *w, w
+		}
+		if after == nil {
+			after = &before
+		}
+		if after.Attempt != before.Attempt {
+			before.Ledger.Lost = 0
+		}
+		if after.Ledger.Lost != before.Ledger.Lost+lost {
+			s.wrongf("generation %d: %d were lost, %d more are told, and the books say %d", after.Generation, before.Ledger.Lost, lost, after.Ledger.Lost)
 		}
 	}
 	if len(s.wrong) > 0 {
 		s.t.Errorf("%s\n%s", strings.Join(s.wrong, "\n"), s.story())
 	}
+}
+
+// lost is how many node_lost events lie in e.
+func (s *sim) lost(e *keys.Entry) (n int) {
+	events, err := history.Decode(e)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == history.NodeLost {
+			n++
+		}
+	}
+	return n
 }
