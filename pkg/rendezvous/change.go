@@ -227,7 +227,7 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 		}
 		if lost && p.tells(*seen) && len(step.Lost) < mostEvents {
 			news := p.news(*seen)
-			if late[o.Node] && seen.State == membership.Alive {
+			if late[o.Node] && seen.State != membership.Gone && seen.Mine {
 				news.Reason, news.Why = "not-ready", "not ready in time"
 			}
 			step.Lost = append(step.Lost, news)

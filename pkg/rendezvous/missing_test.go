@@ -2,6 +2,7 @@ package rendezvous_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -114,5 +115,36 @@ func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
 	w.propose("a", "b")
 	if len(w.see().Left) != 0 {
 		t.Error("generation 3: that c left is kept for ever")
+	}
+}
+
+// Why a node is told lost is what it was dropped for, with the time since the first sign.
+func TestReasonsOfALoss(t *testing.T) {
+	late := func(facts ...fact) *moment {
+		return when(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), append([]fact{ready("a"), since(30 * time.Second)}, facts...)...)
+	}
+	running := func(f fact) *moment {
+		return when(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), f, func(x *moment) { x.m.Sign = noon.Add(-40 * time.Millisecond) })
+	}
+	for name, c := range map[string]struct {
+		moment *moment
+		want   string
+	}{
+		"it answers, and is not ready":              {late(), "not-ready (not ready in time) 0s"},
+		"it is in doubt for long, and not ready":    {late(doubted("b"), doubtFor(20*time.Second)), "not-ready (not ready in time) 0s"},
+		"it is dead, and was not ready":             {late(crashed("b")), "agent-gone (agent gone) 0s"},
+		"it is dead":                                {running(crashed("b")), "agent-gone (agent gone) 40ms"},
+		"it was replaced by its next life":          {running(bornAgain("b")), "agent-gone (agent gone) 40ms"},
+		"it is cut off from the store for too long": {running(cutOff("b", time.Minute)), " (lease expired) 40ms"},
+	} {
+		p, ok := c.moment.plan().(rendezvous.Propose)
+		if !ok || len(p.Lost) != 1 {
+			t.Errorf("%s: %s", name, told(c.moment.plan()))
+			continue
+		}
+		l := p.Lost[0]
+		if got := fmt.Sprintf("%s (%s) %s", l.Reason, l.Why, l.After); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }
