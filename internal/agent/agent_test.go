@@ -84,3 +84,33 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 		})
 	}
 }
+
+// A killed spare is told lost once, by whichever of those who plan, and nothing restarts; a frozen one is back as
+// another life when it thaws.
+func TestLostSpareIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "3", 1)
+		for _, name := range []string{"a", "b", "c"} {
+			s.start(name)
+		}
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		killed, frozen, left := s.start("d"), s.start("e"), s.start("f")
+		s.until("there are spares", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 6 })
+		killed.kill()
+		frozen.freeze()
+		left.signals <- syscall.SIGTERM
+		s.until("two are told", 15*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Missed) == 2 })
+		time.Sleep(20 * time.Second)
+		frozen.thaw()
+		s.until("it is back", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("e") != nil })
+		time.Sleep(20 * time.Second)
+		told := 0
+		for _, e := range s.entries(s.job.Name.Events()) {
+			told += s.lost(&e)
+		}
+		if x := s.snapshot(); told != 2 || len(x.Missed) != 2 || !s.running(1, 3)(x) {
+			t.Errorf("%d are told lost, of %v, and generation %d is %s", told, x.Missed, x.World.Generation, x.World.Phase)
+		}
+		s.finish()
+	})
+}
