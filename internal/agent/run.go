@@ -57,7 +57,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 	defer l.door.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
-	tick := time.NewTimer(UntilTick(time.Now().Add(-l.phase)))
+	tick := time.NewTimer(UntilTick(time.Now().Add(-l.phase), Tick))
 	defer tick.Stop()
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
@@ -68,7 +68,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		select {
 		case e = <-l.events:
 		case <-tick.C:
-			tick.Reset(UntilTick(time.Now().Add(-l.phase)))
+			tick.Reset(UntilTick(time.Now().Add(-l.phase), Tick))
 			e = Ticked{}
 		case <-l.wake.C:
 			e = Ticked{}
@@ -107,10 +107,12 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 	}
 }
 
-// UntilTick is how long it is to the next tick, which is a multiple of Tick by the wall clock: what a process
-// does four times a second it does in one moment, the one in which the beats of others come. Else each
+// UntilTick is how long it is to the next tick of a clock that ticks so often: a multiple by the wall clock. What a
+// process does again and again it does in one moment, the one in which the beats of others come. Else each
 // of them wakes a process that has nothing else to do.
-func UntilTick(now time.Time) time.Duration { return now.Truncate(Tick).Add(Tick).Sub(now) }
+func UntilTick(now time.Time, every time.Duration) time.Duration {
+	return now.Truncate(every).Add(every).Sub(now)
+}
 
 // stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
 func stacks() string {

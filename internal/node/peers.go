@@ -57,7 +57,7 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 	}
 	p.effects.Go(func() {
 		select {
-		case <-time.After(agent.UntilTick(time.Now())): // its clock beats with the agent's
+		case <-time.After(agent.UntilTick(time.Now(), agent.Tick)): // its clock beats with the agent's
 		case <-p.ctx.Done():
 		}
 		p.watcher.Run(p.ctx)

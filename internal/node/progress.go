@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -20,7 +21,7 @@ const told = 2 * time.Second
 // for people: what is lost is made good by the next line.
 func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir string) {
 	tail := progressTail{path: filepath.Join(dir, "progress.jsonl")}
-	tick := time.NewTicker(told)
+	tick := time.NewTimer(agent.UntilTick(time.Now(), told))
 	defer tick.Stop()
 	for ended := false; !ended; {
 		select {
@@ -29,6 +30,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		case <-w.ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(agent.UntilTick(time.Now(), told))
 		}
 		p, ok := tail.read(time.Now())
 		if !ok {
