@@ -14,8 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// TestSchedules runs random schedules of joins, crashes, freezes, scaling, failing workers and late or
-// lost answers against the real agent code, on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
+// TestSchedules runs random schedules of joins, crashes, freezes, signals, scaling, failing workers, machines that get
+// another address and late or lost answers against the real agent code, on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
 // happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how
 // many; SEED runs one and prints its story.
 func TestSchedules(t *testing.T) {
@@ -74,6 +74,10 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 			a.thaw()
 		case k < 6:
 			a.signals <- syscall.SIGTERM
+			if r.IntN(3) == 0 {
+				time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
+				a.signals <- syscall.SIGTERM
+			}
 		case k < 8:
 			s.scale(1 + r.IntN(4))
 		case k < 9:
@@ -94,11 +98,18 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 			s.mu.Lock()
 			s.tracef("%s is cut from its peers", name)
 			a.cut = true
+			if k == 11 {
+				s.tracef("%s is cut from etcd too, and gets another address", name)
+				s.empty[a.address] = true
+				a.address += "+"
+				a.client.Cut(true)
+			}
 			s.mu.Unlock()
 			time.Sleep(time.Duration(r.IntN(5000)) * time.Millisecond)
 			s.mu.Lock()
 			a.cut = false
 			s.mu.Unlock()
+			a.client.Cut(false)
 		}
 	}
 	// Faults end; enough nodes come. Then a world runs, or the attempt has ended.
