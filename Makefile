@@ -36,9 +36,10 @@ unit: ## every package, with the race detector
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) test -count=1 -timeout 25m ./integration/...
 
-soak: ## the same, long: COUNT sets how long
+soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes two hours
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent -run TestSchedules
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
+	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour

@@ -151,7 +151,11 @@ func draw(r *rand.Rand, names []string) []fault {
 		if n > len(names) || n == 0 && slices.ContainsFunc(all, func(f fault) bool { return f.nodes == 0 }) {
 			continue // nobody is left, or the server is hit already
 		}
-		all = append(all, fault{k, names[:n:n], time.Duration(r.IntN(2000)) * time.Millisecond, time.Duration(200+r.IntN(8000)) * time.Millisecond})
+		lasts := 200 + r.IntN(8000)
+		if r.IntN(6) == 0 {
+			lasts += 12_000 // beyond the window in which an absent node may register again
+		}
+		all = append(all, fault{k, names[:n:n], time.Duration(r.IntN(2000)) * time.Millisecond, time.Duration(lasts) * time.Millisecond})
 		names = names[n:]
 	}
 	return all

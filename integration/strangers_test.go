@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,4 +98,30 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two clusters have a job of the same name, and somebody starts a node of the one with the address of the other:
+// it is refused, or stands by there, and neither job notices.
+func TestTheOtherCluster(t *testing.T) {
+	t.Parallel()
+	p, q := newPlace(t), newPlace(t)
+	p.daemons(1)
+	q.daemons(1)
+	wrong := p.at
+	p.undisturbed("elasticd", 2, func([]*proc) {
+		q.undisturbed("elasticd", 3, func([]*proc) {
+			here := q.at
+			q.at = wrong
+			q.refused(1, "E-NODE-NAME", "run", "--np=3", "--job-id=x", "--node=a", "sh", "-c", sit)
+			q.refused(2, "E-JOB-DIFFERS", "run", "--np=3", "--job-id=x", "--node=e", "--nproc-per-node=2", "sh", "-c", sit)
+			e := q.run("--np=3", "--job-id=x", "--node=e", "sh", "-c", sit)
+			q.says(e, "job x is at np=2; --np=3 is not used")
+			q.says(e, "standing by as a spare")
+			if err := e.kill(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			q.ends(e, 75)
+			q.at = here
+		})
+	})
 }

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"regexp"
+	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/keys"
 )
 
@@ -74,4 +78,29 @@ func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan k
 		}
 	}()
 	return out
+}
+
+func TestSkewed(t *testing.T) {
+	c := etcdmem.New()
+	right, ahead := c.Client("a"), skewed{c.Client("b"), time.Hour}
+	noon := []byte(`{"time":"2026-11-21T12:00:00.5Z"}`)
+	once := keys.Request{If: []keys.Guard{keys.Absent("/k")}, Then: []keys.Write{keys.Put("/k", noon)}}
+	if _, err := keys.Send(t.Context(), ahead, once); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.Send(t.Context(), ahead, once); err != nil {
+		t.Errorf("it does not know its own value again: %v", err)
+	}
+	if _, err := keys.Send(t.Context(), right, once); !errors.Is(err, keys.ErrMoved) {
+		t.Errorf("the other takes it for its own: %v", err)
+	}
+	for want, s := range map[string]keys.Store{string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right} {
+		r, err := s.Get(t.Context(), "/k", "")
+		if err != nil || !bytes.Equal(r.One().Value, []byte(want)) {
+			t.Errorf("%s, %v; want %s", r.One().Value, err, want)
+		}
+		if seen := <-s.Watch(t.Context(), "/k", "", 1); len(seen.Events) != 1 || string(seen.Events[0].Value) != want {
+			t.Errorf("watched %+v, want %s", seen, want)
+		}
+	}
 }
