@@ -81,7 +81,7 @@ func TestAttack(t *testing.T) {
 	}
 	// A connection has a goroutine, one more while it dials for another, and one of the listener's HTTP.
 	t.Logf("%d goroutines more", runtime.NumGoroutine()-before)
-	if n, limit := runtime.NumGoroutine()-before, 3*(l.pendingFrom+l.streamsFrom+l.chunksFrom); n > limit {
+	if n, limit := runtime.NumGoroutine()-before, 2*(l.pendingFrom+l.streamsFrom+l.chunksFrom); n > limit {
 		t.Errorf("%d goroutines, at most %d", n, limit)
 	}
 	runtime.GC()
