@@ -24,6 +24,7 @@ const perLab = 25
 // server stands still and dies; one or two of these in a round, COUNT rounds.
 // SEED begins with that seed: the same faults at the same times.
 func TestRandomFaults(t *testing.T) {
+	t.Parallel()
 	seed, rounds := uint64(1), 4
 	if n := soak(t); n > 1 {
 		seed, rounds = rand.Uint64N(1_000_000), n
@@ -36,7 +37,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 	var total figures
 	for ; rounds > 0; rounds -= perLab {
-		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { total.add(storm(t, seed, min(rounds, perLab))) })
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { storm(t, seed, min(rounds, perLab), &total) })
 		if !ok {
 			break
 		}
@@ -47,13 +48,8 @@ func TestRandomFaults(t *testing.T) {
 
 // figures are what a soak has to tell.
 type figures struct {
-	rounds, generations, lost, failures int
+	rounds, generations, lost, failures int // failures of workers that spent a restart
 	back                                []time.Duration // from the end of the faults until it trained again
-}
-
-func (f *figures) add(o figures) {
-	f.rounds, f.generations, f.lost, f.failures = f.rounds+o.rounds, f.generations+o.generations, f.lost+o.lost, f.failures+o.failures
-	f.back = append(f.back, o.back...)
 }
 
 func (f figures) String() string {
@@ -69,7 +65,7 @@ func (f figures) String() string {
 }
 
 // storm is one job under rounds of faults, which seed decides.
-func storm(t *testing.T, seed uint64, rounds int) (f figures) {
+func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 	r := rand.New(rand.NewPCG(seed, 11))
 	np, size := "4", 4 // and a spare
 	if r.IntN(2) == 0 {
@@ -83,6 +79,7 @@ func storm(t *testing.T, seed uint64, rounds int) (f figures) {
 	t.Logf("np=%s", np)
 	for i := range rounds {
 		all := draw(r, l.names)
+		t.Logf("round %d: %v", i+1, all)
 		before := l.crew()
 		from := w.mark(t)
 		l.suffer(all)
@@ -92,17 +89,17 @@ func storm(t *testing.T, seed uint64, rounds int) (f figures) {
 		w.mark(t)
 		worlds, lost := w.since(from, history.WorldProposed), w.since(from, history.NodeLost)
 		spent := slices.DeleteFunc(w.since(from, history.WorkerFailed), func(e history.Event) bool { return e.Fields["spent"] != true })
-		t.Logf("round %d: %v: %d generations, %d lost, %d spent, trains again after %s", i+1, all, len(worlds), len(lost), len(spent), took.Round(time.Millisecond))
+		t.Logf("%d generations, %d lost, %d spent, trains again after %s", len(worlds), len(lost), len(spent), took.Round(time.Millisecond))
 		l.judge(all, before, worlds, lost)
 		w.holds(t)
 		if t.Failed() {
 			t.Fatalf("in round %d of seed %d", i+1, seed)
 		}
-		f.add(figures{1, len(worlds), len(lost), len(spent), []time.Duration{took}})
+		f.rounds, f.generations, f.lost, f.failures = f.rounds+1, f.generations+len(worlds), f.lost+len(lost), f.failures+len(spent)
+		f.back = append(f.back, took)
 	}
 	l.proves(w, flags)
 	w.holds(t)
-	return f
 }
 
 // judge holds what came of a round to what may come of its faults.
