@@ -48,7 +48,7 @@ func TestRandomFaults(t *testing.T) {
 
 // figures are what a soak has to tell.
 type figures struct {
-	rounds, generations, lost, failures int // failures of workers that spent a restart
+	rounds, generations, lost, failures int             // failures of workers that spent a restart
 	back                                []time.Duration // from the end of the faults until it trained again
 }
 
