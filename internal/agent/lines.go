@@ -18,6 +18,7 @@ type lines struct {
 	forming keys.Generation
 	running keys.Generation
 	waiting int64
+	why     string // what the last Hold was for
 	spare   bool
 	away    bool
 	ended   bool
@@ -45,6 +46,10 @@ func (m *Machine) tell(now time.Time, a *actions) {
 			m.tellEnd(a)
 		case w.Phase == rendezvous.Forming && l.forming < w.Generation && m.in:
 			l.forming = w.Generation
+			if m.belonged && w.CauseText != "" && w.CauseText != l.why { // no Hold told it
+				m.say(a, "%s", w.CauseText)
+			}
+			l.why = ""
 			m.say(a, "generation %d starting: %s", w.Generation, names(w))
 		case (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing) && member && m.crew != nil && m.crew.group != nil &&
 			m.crew.world.Generation == w.Generation && l.running < w.Generation:
@@ -56,6 +61,7 @@ func (m *Machine) tell(now time.Time, a *actions) {
 			if m.snap.Whole {
 				wished = m.snap.Wish.NP
 			}
+			l.why = w.Hold.Text
 			m.say(a, "wait: %s%s; %d of %d nodes", w.Hold.Text, stopped(w.Hold), w.Hold.Present, wished)
 		}
 		if m.in && !member && !w.Leaver(m.me.Ref) && !m.belonged && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming) && !l.spare {

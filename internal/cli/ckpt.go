@@ -132,7 +132,7 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		all, shown = append(all, h.Number), append(shown, fmt.Sprint(h.Number))
 	}
 	if len(all) == 0 {
-		return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint", job)
+		return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint", job).detail("numbers", all)
 	}
 	return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint %d", job, n).because("there are %s", some(shown)).
 		detail("numbers", all)
