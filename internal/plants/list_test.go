@@ -106,13 +106,11 @@ var plants = []plant{
 	{"C7: a wish is a cause for ever", change, `Request: p.s.Wish.Request, WishRev`, `Request: "", WishRev`, rendezvous, "TestStepsEnd"},
 	{"gone as a cause, alive in the plan", ranks, `(seen.State == membership.Gone ||`, `(false ||`, rendezvous, "TestWorldsAreSound"},
 	{"a failure goes before a stop", plan, `case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`, rendezvous, "TestPlan"},
-	{"finishing restarts what a loss took", plan, `		if seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended {
-			continue
-		}
-		through = false`, `		if seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended {
+	{"finishing restarts what a loss took", plan, `		case seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended:
+`, `		case seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended:
 			return p.change(NodeLost, p.whoWasLost(p.lost()), false)
-		}
-		through = false`, rendezvous, "TestPlan"},
+`, rendezvous, "TestPlan"},
+	{"finishing restarts before the failure is on record", plan, `through = through && (p.s.Failure != nil ||`, `through = through && (true ||`, rendezvous, "TestPlan"},
 	{"rank 0 goes to whoever", ranks, `	first(ranks, livesOf(old), others, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
 	{"ranks by name, whoever had them", ranks, `		if r := pool[o.Node]; r != nil {
 			take(r, rank)
@@ -152,6 +150,8 @@ var plants = []plant{
 	// The agent.
 	{"a start on an old read", agent + "/member.go", `if now.Sub(m.asOf) > fresh {`, `if false {`, agent, "TestStories"},
 	{"ready beside older workers", agent + "/member.go", `m.ready >= w.Generation || !m.idle() ||`, `m.ready >= w.Generation ||`, agent, "TestStories"},
+	{"who was told lost registers again", agent + "/member.go", ` || slices.Contains(m.world.Told, m.me.Incarnation) {`, ` || slices.Contains(m.world.Told, "") {`, agent, "TestStories"},
+	{"who left is suspected", agent + "/keeper.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, agent, "TestStories"},
 	{"buffered events after a gap are believed", agent + "/fold.go", `if m.stale && !e.Asked {`, `if false {`, agent, "TestStories"},
 	{"a lost lease stops the workers", agent + "/fold.go", `	case errors.Is(e.Err, keys.ErrLeaseLost):
 		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, keys.ErrLeaseLost):
