@@ -53,7 +53,7 @@ type event struct {
 	Rev                 int64
 	Kind, Text, Time    string
 	Node                *string
-	Generation          int
+	Generation, Number  int
 	Cause, Reason, Sign string
 	WorldSize           int `json:"world_size"`
 	Spent, Collateral   bool
