@@ -16,12 +16,13 @@ import (
 )
 
 // wholeNode runs testdata/whole.py, which saves one file again and again.
-func wholeNode(p *place, node, size, how, pause string) *proc {
+func wholeNode(p *place, node, size, how, pause string, more ...string) *proc {
 	script, err := filepath.Abs("testdata/whole.py")
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return p.run("--node="+node, "--np=2", "--job_id=x", "--max-restarts=100000", "--log-dir=log-"+node, "/usr/bin/python3", script, size, how, pause)
+	flags := append([]string{"--node=" + node, "--np=2", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" + node}, more...)
+	return p.run(append(flags, "/usr/bin/python3", script, size, how, pause)...)
 }
 
 // sizeOr is SIZE, in bytes, or what is enough for `make test`.
@@ -377,5 +378,51 @@ func (p *place) noStepTwice() {
 	begins = slices.Compact(begins) // told by each worker, or by one
 	if len(ends) == 0 || len(begins) == 0 || !slices.Equal(ends[:len(ends)-1], begins) {
 		p.t.Errorf("generations ended after the steps %v, and began with %v", ends, begins)
+	}
+}
+
+// Nodes that have one checkpoint directory are told so, and rank 0's node alone captures from it and
+// puts back into it: one that comes anew fetches nothing, and finds what to resume from.
+func TestSharedCheckpointDirectory(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	start := func(node string) *proc {
+		return wholeNode(p, node, "1048576", "rename", "0.2", "--replicas=1", "--checkpoint-dir="+p.path("shared"))
+	}
+	nodes := map[string]*proc{"a": start("a"), "b": start("b")}
+	st := p.running("x", 1, 2)
+	p.committed("x", 2)
+	other, zero := "b", "a"
+	if st.rank("a") != 0 {
+		other, zero = "a", "b"
+	}
+	if err := nodes[other].kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.state("x", "waiting")
+	if err := os.Remove(p.path("shared", "model.raw")); err != nil {
+		t.Fatal(err)
+	}
+	nodes["c"] = start("c")
+	st = p.after("x", 1, 2)
+	until(t, "both ranks load something", func() error { // rank 0 may have saved again by then: the directory is one
+		if logs := p.logs("log-*"); len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank [01]: from step [1-9]`, st.Generation)).FindAllString(logs, -1)) != 2 {
+			return fmt.Errorf("the workers say\n%s", logs)
+		}
+		return nil
+	})
+	for _, n := range []string{zero, "c"} {
+		p.says(nodes[n], "the checkpoint directory is one that nodes share")
+	}
+	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "c", "jobs", "x", "store", "*", "????????????????*"))
+	if err != nil || len(files) > 0 {
+		t.Errorf("the node that came anew fetched: %v %v", files, err)
+	}
+	p.must("stop", "x")
+	for _, n := range []string{zero, "c"} {
+		p.ends(nodes[n], 93)
+	}
+	if left, err := filepath.Glob(p.path("shared", ".elastic-node-*")); err != nil || len(left) != 1 { // of the one that was killed
+		t.Errorf("marks left: %v %v", left, err)
 	}
 }

@@ -49,6 +49,8 @@ while True:
         if how == "rename":
             with open(path + ".tmp", "wb") as f:
                 write(f, step, 0)
+                f.flush()
+                os.fsync(f.fileno())
             os.replace(path + ".tmp", path)
         else:
             with open(path, "r+b" if os.path.exists(path) else "wb") as f:

@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 	if o.Local != nil {
 		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
 	}
-	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice}
+	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, address: server.Addr()}
 	defer workers.close()
 	peers := newPeers(ctx, &effects, &place{server: server, host: o.Host, port: o.Port, now: o.Reaches})
 	workers.saves = &saves{w: workers, peers: peers}

@@ -28,15 +28,16 @@ type saves struct {
 	w     *workers
 	peers *peers
 
-	mu     sync.Mutex // guards what follows; never held while waiting
-	keeper *checkpoint.Keeper
-	store  *checkpoint.Store
-	nodes  []membership.Node
-	head   checkpoint.Head
-	lines  map[keys.Generation]*capturing
-	resume *checkpoint.Manifest // what the newest Prepare put back
-	spread context.CancelFunc
-	alone  bool // the newest commit has no second copy, and the user was told so
+	mu      sync.Mutex // guards what follows; never held while waiting
+	keeper  *checkpoint.Keeper
+	store   *checkpoint.Store
+	nodes   []membership.Node
+	head    checkpoint.Head
+	lines   map[keys.Generation]*capturing
+	resume  *checkpoint.Manifest // what the newest Prepare put back
+	spread  context.CancelFunc
+	alone   bool // the newest commit has no second copy, and the user was told so
+	sharing bool // the user was told that nodes share the checkpoint directory
 }
 
 // capturing is the captures of one generation.
@@ -275,8 +276,11 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 	if err := s.store.See(w.Generation); err != nil {
 		return agent.Resume{}, err
 	}
-	r := w.Resume
+	r, shared := w.Resume, s.shared(w)
 	if r == nil {
+		if shared {
+			return agent.Resume{}, nil
+		}
 		return agent.Resume{}, s.store.Scratch(dir)
 	}
 	resume := agent.Resume{Step: r.Step, Samples: r.Samples}
@@ -284,7 +288,11 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 		return resume, nil
 	}
 	var err error
-	resume.From, manifest, err = s.keeper.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
+	if shared {
+		resume.From, err = s.keeper.Entry(ctx, r.Number, r.Manifest, dir)
+	} else {
+		resume.From, manifest, err = s.keeper.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
+	}
 	switch {
 	case err == nil:
 		s.w.doing.nothing()

@@ -31,6 +31,8 @@ type workers struct {
 	saves   *saves
 	writing writing
 
+	address string // of the agent's listener
+
 	node  string
 	job   rendezvous.Job
 	dir   string // of the node and job
@@ -48,6 +50,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name, aside))
 	}
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
+		return "", err
+	}
+	if err := w.mark(); err != nil {
 		return "", err
 	}
 	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Keep: w.o.LogKeep, Console: w.o.Stdout,
@@ -69,6 +74,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 }
 
 func (w *workers) close() {
+	w.unmark()
 	if w.logs == nil {
 		return
 	}

@@ -219,6 +219,30 @@ func (k *Keeper) prepareTree(ctx context.Context, g keys.Generation, n Number, h
 	}
 }
 
+// Entry is where another node's Prepare puts what workers resume from, when dir
+// is that one's directory too: nothing is fetched, nothing is written.
+func (k *Keeper) Entry(ctx context.Context, n Number, h Hash, dir string) (string, error) {
+	c := Copier{k.Store, k.Peers}
+	for _, all := range []bool{false, true} {
+		from, err := k.Record.Holders(ctx, n, all)
+		if err != nil {
+			return "", fmt.Errorf("find what to resume from: %w", err)
+		}
+		raw, err := c.manifest(ctx, h, slices.DeleteFunc(from, func(r membership.Ref) bool { return r.Node == k.Self }))
+		if err == nil {
+			m, err := DecodeManifest(raw)
+			if err != nil {
+				return "", fmt.Errorf("find what to resume from: %w", err)
+			}
+			return filepath.Join(dir, filepath.FromSlash(m.Entry)), nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, ErrNotHeld)
+}
+
 // fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
 func (k *Keeper) fetch(ctx context.Context, g keys.Generation, n Number, h Hash) error {
 	var errs []error
