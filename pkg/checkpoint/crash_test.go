@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -200,8 +199,15 @@ func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 	}
 }
 
-// Every i-th operation of a Fetch and Restore fails: the next one mends it.
+// Every i-th operation of a Fetch and Restore fails, of the disk, the network or
+// the store of the job, or is the last one: the next Prepare mends it.
 func TestEveryFaultOfPrepare(t *testing.T) {
+	for _, kind := range []string{"error", "crash"} {
+		t.Run(kind, func(t *testing.T) { everyFaultOfPrepare(t, kind) })
+	}
+}
+
+func everyFaultOfPrepare(t *testing.T, kind string) {
 	from := newMem()
 	fileIn(t, from, "step-1/model.bin", bytesOf(1, 3000), 0o600)
 	fileIn(t, from, "step-1/sub/optimizer.bin", bytesOf(2, 3000), 0o640)
@@ -215,7 +221,7 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 			head, err := k.Record.Commit(t.Context(), Head{Generation: 1, Manifest: h}, Head{}, "a", c.nodes[:1])
 			must(t, err)
 
-			f := &fault{at: at, kind: "crash"}
+			f := &fault{at: at, kind: kind}
 			to := newMem()
 			fileIn(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
 			fileIn(t, to, "latest", []byte("step-0"), 0o600)
@@ -223,20 +229,23 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 				must(t, to.SyncDir(d))
 			}
 			hook := func(op, name string) error { return f.step("a") }
-			c.disks["b"].hook, to.hook = hook, hook
-			kb := c.keeper("b", c.etcd.Client("b"), func(Event) {})
-			_, _, err = kb.prepareTree(t.Context(), 2, head.Number, h, to)
-			if met = f.hit.Load(); met && err == nil {
-				t.Errorf("operation %d failed and nobody minded", at)
-			} else if err != nil && !errors.Is(err, errCrash) {
-				t.Errorf("operation %d: %v", at, err)
+			c.disks["b"].hook, to.hook, c.peers.hook = hook, hook, hook
+			client := c.etcd.Client("b")
+			client.Fates(func(etcdmem.Op) etcdmem.Fate { return etcdmem.Fate{Lost: f.step("a") != nil} })
+			kb := c.keeper("b", client, func(Event) {})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, _, err = kb.prepareTree(ctx, 2, head.Number, h, to)
+			c.peers.hook = nil
+			if met = f.hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
+				t.Errorf("operation %d, met %v: %v", at, met, err)
 			}
 
 			for _, kept := range []bool{false, true} {
 				after := to.crash(names(kept))
-				if !met {
+				if err == nil {
 					if d := cmp.Diff(contents(t, from), contents(t, after)); d != "" {
-						t.Errorf("done, and then lost: %s", d)
+						t.Errorf("operation %d: done, and then lost: %s", at, d)
 					}
 				}
 				// Whoever does not go on with it finds the directory as it was, or as it is to be.
@@ -251,7 +260,7 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 						t.Errorf("operation %d: torn file %s: %q", at, name, got)
 					}
 				}
-				k := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+				k := c.keeper("b", c.etcd.Client("b again"), func(Event) {})
 				k.Store = reopen(t, c.disks["b"], names(kept))
 				if _, _, err := k.prepareTree(t.Context(), 2, head.Number, h, after); err != nil {
 					t.Errorf("operation %d: then: %v", at, err)
