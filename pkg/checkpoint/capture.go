@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ type Refusal struct {
 // Capture looks for saves of one generation in one directory. It belongs to
 // one goroutine, which calls Look now and then.
 type Capture struct {
+	path    string // of dir; "": it is in no file system
 	dir     tree
 	stamp   Stamp
 	writers Writers
@@ -74,6 +76,7 @@ func Watch(dir string, stamp Stamp, writers Writers, resume *Manifest) (*Capture
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close())
 	}
+	c.path = dir
 	return c, nil
 }
 
@@ -137,7 +140,33 @@ func (c *Capture) Taken(s *Save) {
 	c.changed = map[string]time.Time{}
 }
 
+// follow opens the directory that has the path now: scripts clear theirs by
+// removing and making it, and what is open is the old one for ever.
+func (c *Capture) follow() error {
+	if c.path == "" {
+		return nil
+	}
+	now, err := os.Stat(c.path)
+	if err != nil {
+		return err
+	}
+	was, err := c.dir.Lstat(".")
+	if err == nil && os.SameFile(was, now) {
+		return nil
+	}
+	t, err := openTree(c.path)
+	if err != nil {
+		return err
+	}
+	err = c.dir.Close()
+	c.dir = t
+	return err
+}
+
 func (c *Capture) look(now time.Time, last bool) (*Save, []Refusal, error) {
+	if err := c.follow(); err != nil {
+		return nil, nil, err
+	}
 	found, err := look(c.dir, c.base)
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -337,6 +338,20 @@ func TestWhatIsNoSave(t *testing.T) {
 	b.want(b.look(time.Minute), "", "", 0)
 	b.write("model.pt", string(zipOf(t, map[string]string{"w": "x"})))
 	b.want(b.look(time.Second), "model.pt", "model.pt", unknown)
+}
+
+// A script clears its directory by removing and making it: saves are found in the new one.
+func TestDirectoryMadeAnew(t *testing.T) {
+	b := newBench(t)
+	b.write("model.pt", "old")
+	b.want(b.look(time.Minute), "model.pt", "model.pt", unknown)
+	must(t, os.RemoveAll(b.dir))
+	if _, _, err := b.c.Look(time.Now()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the directory: %v", err)
+	}
+	must(t, os.Mkdir(b.dir, 0o755))
+	b.write("model.pt", "new")
+	b.want(b.look(time.Minute), "model.pt", "model.pt", unknown)
 }
 
 // A table that grows with every step holds nothing up, nor is it a save.

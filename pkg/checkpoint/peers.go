@@ -30,9 +30,9 @@ type Peers interface {
 	WriteChunk(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error
 }
 
-// chunkLimit ends the transfer of one chunk, retries included: a peer that
-// froze is slower than any network.
-const chunkLimit = 30 * time.Second
+// answerLimit ends one request, retries included: a peer that froze is slower
+// than any network.
+const answerLimit = 30 * time.Second
 
 // ErrStranger says that the address of a node is another's now.
 var ErrStranger = errors.New("another node answered")
@@ -99,6 +99,8 @@ func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g
 }
 
 func (p *HTTP) Manifest(ctx context.Context, from membership.Ref, h Hash) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	resp, err := p.do(ctx, from, http.MethodGet, manifestsURL+h.String(), 0, nil, 0)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (p *HTTP) Manifest(ctx context.Context, from membership.Ref, h Hash) ([]byt
 }
 
 func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h Hash, dst []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, chunkLimit)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	resp, err := p.do(ctx, from, http.MethodGet, chunksURL+h.String(), 0, nil, 0)
 	if err != nil {
@@ -126,10 +128,17 @@ func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h Hash, dst []byt
 }
 
 func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) ([]Hash, error) {
-	resp, err := p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
+	missing, err := p.offer(ctx, to, g, h, raw)
 	for errors.Is(err, errBusy) {
-		resp, err = p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
+		missing, err = p.offer(ctx, to, g, h, raw)
 	}
+	return missing, err
+}
+
+func (p *HTTP) offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) ([]Hash, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	resp, err := p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +157,7 @@ func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g keys.Generation, 
 }
 
 func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, chunkLimit)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {
 		f, err := open()
