@@ -38,6 +38,10 @@ type workers struct {
 	dir   string // of the node and job
 	logs  *worker.Logs
 	doing *doing
+
+	mu       sync.Mutex       // guards what follows
+	prepared *worker.Prepared // for the next generation
+	closed   bool
 }
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
@@ -75,6 +79,12 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 
 func (w *workers) close() {
 	w.unmark()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	if p := w.take(); p != nil {
+		p.Close()
+	}
 	if w.logs == nil {
 		return
 	}
@@ -94,7 +104,58 @@ func (w *workers) checkpoints() string {
 
 // Sweep ends what an earlier agent of this node left.
 func (w *workers) Sweep(ctx context.Context) error {
-	return worker.Sweep(ctx, worker.MarkFor(w.dir))
+	if p := w.take(); p != nil {
+		p.Close() // it has the mark of this node as well
+	}
+	err := worker.Sweep(ctx, worker.MarkFor(w.dir))
+	if err == nil {
+		w.prepare()
+	}
+	return err
+}
+
+// prepare has a guardian stand by for the next generation: when that is to start, everybody waits. One that cannot be had
+// is tried again, with its error, by the start.
+func (w *workers) prepare() {
+	w.effects.Go(func() {
+		p, err := worker.Prepare(w.spec(), w.job.Slots)
+		if err != nil {
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.closed || w.prepared != nil {
+			p.Close()
+			return
+		}
+		w.prepared = p
+	})
+}
+
+// take is the guardian that stands by, nil if there is none.
+func (w *workers) take() *worker.Prepared {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.prepared
+	w.prepared = nil
+	return p
+}
+
+// spec is what all generations have in common.
+func (w *workers) spec() worker.Spec {
+	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, Guardian: []string{"/proc/self/exe", Guardian}}
+}
+
+// begin starts the group of spec, with the guardian that stands by if it is there and still lives.
+func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, error) {
+	defer w.prepare()
+	if p := w.take(); p != nil {
+		g, err := p.Start(ctx, spec)
+		if !errors.Is(err, worker.ErrNoGuardian) {
+			return g, err
+		}
+	}
+	return worker.Start(ctx, spec)
 }
 
 func (w *workers) Ports(n int, host string) ([]int, error) {
@@ -137,12 +198,10 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
 	}
-	spec := worker.Spec{
-		Mark: worker.MarkFor(w.dir), Node: s.Node, Generation: uint64(world.Generation), WorldSize: world.Size(),
-		Argv: append([]string{w.o.Program}, w.o.Args...), Env: launch.Environ(in), Dir: w.o.Dir,
-		RunDir: filepath.Dir(launch.DrainFile(runs, uint64(world.Generation))),
-		Logs:   w.logs, Guardian: []string{"/proc/self/exe", Guardian},
-	}
+	spec := w.spec()
+	spec.Node, spec.Generation, spec.WorldSize = s.Node, uint64(world.Generation), world.Size()
+	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
+	spec.RunDir = filepath.Dir(launch.DrainFile(runs, uint64(world.Generation)))
 	for k := range world.Slots {
 		spec.Ranks = append(spec.Ranks, in.FirstRank+k)
 	}
@@ -154,7 +213,7 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 			w.notice("endpoints.log could not be written: " + err.Error())
 		}
 	}
-	g, err := worker.Start(ctx, spec)
+	g, err := w.begin(ctx, spec)
 	switch {
 	case errors.Is(err, worker.ErrNotFound):
 		return nil, refused{err, 127}

@@ -39,6 +39,12 @@ func agentMain(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
+	next, err := Prepare(s, len(s.Env)) // whatever becomes of the agent becomes of it as well
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer next.Close()
 	fmt.Println(g.guardian.Pid)
 	go func() { // the test is over, however it ended
 		io.Copy(io.Discard, os.Stdin)

@@ -7,6 +7,8 @@
 // binary with a hidden argument, in a session of its own, and the guardian
 // starts the workers:
 //
+//   - it is started ahead, and waits to be told (Prepare): its own start would be
+//     the longest part of a start;
 //   - the guardian is a child subreaper, so whatever a worker forks, daemons
 //     included, stays below it. "No child left" (ECHILD) is the proof that the
 //     group is empty, and the only thing that makes Stop return nil;

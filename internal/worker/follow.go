@@ -67,7 +67,7 @@ func (g *Group) follow() {
 		}
 	}
 	if up != nil {
-		up <- errors.New("the guardian ended before the workers started")
+		up <- ErrNoGuardian
 	}
 	g.tells.Wait()
 	g.finish()

@@ -55,12 +55,14 @@ type Drain struct {
 // started. Its methods may be called at any time, by anyone, more than once.
 type Group struct {
 	spec     Spec
-	mark     string // of this group
+	id, mark string // of this group
 	cgroup   cgroup
 	guardian *os.Process
 	conn     *os.File // to the guardian
 	orders   *gob.Encoder
 	pumps    [][]*pump
+	ends     []workerOrder // by local rank, for the order
+	streams  []streamOrder
 	began    time.Time
 	oomKills int // seen so far; -1 where nobody counts
 
@@ -78,52 +80,73 @@ type Group struct {
 	tells   sync.WaitGroup
 }
 
+// ErrNoGuardian: the guardian ended before the workers started. Nothing of them is left.
+var ErrNoGuardian = errors.New("the guardian ended before the workers started")
+
 // Start starts a group, or nothing. It fails with ErrNotFound or
 // ErrNotExecutable where exec says so.
 func Start(ctx context.Context, s Spec) (*Group, error) {
-	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) || len(s.Guardian) == 0 {
-		return nil, fmt.Errorf("start workers: %w: program, ranks or guardian missing", os.ErrInvalid)
+	if err := s.check(); err != nil {
+		return nil, err
 	}
-	var err error
-	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian is elsewhere
-		return nil, fmt.Errorf("find run directory: %w", err)
+	g, err := Prepare(s, len(s.Env))
+	if err != nil {
+		return nil, err
 	}
-	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
-		return nil, fmt.Errorf("find directory: %w", err)
-	}
-	for i := range s.Env {
-		if err := os.MkdirAll(filepath.Join(s.RunDir, strconv.Itoa(i)), 0o700); err != nil {
-			return nil, fmt.Errorf("make run directory: %w", err)
-		}
-	}
-	if err := os.Remove(s.DrainFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove old drain file: %w", err)
-	}
+	return g.Start(ctx, s)
+}
 
+func (s Spec) check() error {
+	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) || len(s.Guardian) == 0 {
+		return fmt.Errorf("start workers: %w: program, ranks or guardian missing", os.ErrInvalid)
+	}
+	return nil
+}
+
+// Prepared is a guardian that waits to be told what to start: its own start is the longest part of a group's, and is over
+// here. Start or Close ends it; with the agent it ends by itself.
+type Prepared struct{ g *Group }
+
+// Prepare starts a guardian for so many workers. Of s only Mark, Logs and Guardian count.
+func Prepare(s Spec, workers int) (*Prepared, error) {
 	var id [6]byte
 	rand.Read(id[:])
 	g := &Group{
 		spec:    s,
+		id:      hex.EncodeToString(id[:]),
 		mark:    string(s.Mark) + "/" + hex.EncodeToString(id[:]),
 		began:   time.Now(),
 		up:      make(chan error, 1),
 		asked:   make(chan error, 1),
-		exits:   make(chan Exit, len(s.Env)),
+		exits:   make(chan Exit, workers),
 		done:    make(chan struct{}),
 		pending: make(map[int]bool),
 	}
-	if !s.NoCgroup {
-		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + hex.EncodeToString(id[:]))
+	if err := g.launch(workers); err != nil {
+		return nil, err
 	}
-	g.oomKills = oomKills(g.countsMemory())
+	return &Prepared{g}, nil
+}
 
-	start, err := g.launch()
+// Close ends it unused, and waits until nothing of it is left.
+func (p *Prepared) Close() {
+	g := p.g
+	g.finish()
+	g.guardian.Kill() // it waits for its order; nobody descends from it
+	g.guardian.Wait()
+	g.cgroup.remove()
+}
+
+// Start is Start, but for what is done already. s is for as many workers as it was prepared for.
+func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
+	g := p.g
+	err := g.begin(s)
 	if err != nil {
-		g.cgroup.remove()
+		p.Close()
 		return nil, err
 	}
 	stopWaiting := context.AfterFunc(ctx, func() { g.guardian.Kill() })
-	g.send(order{Start: start}) // a failure is seen by follow
+	g.send(order{Start: g.order()}) // a failure is seen by follow
 	go g.follow()
 	err = <-g.up
 	if !stopWaiting() { // ctx has ended, and the guardian with it
@@ -134,6 +157,40 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 		return nil, fmt.Errorf("start workers of generation %d: %w", s.Generation, err)
 	}
 	return g, nil
+}
+
+// begin makes what the workers find.
+func (g *Group) begin(s Spec) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if len(s.Env) != len(g.ends) {
+		return fmt.Errorf("start workers: %w: prepared for %d of them, and these are %d", os.ErrInvalid, len(g.ends), len(s.Env))
+	}
+	var err error
+	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian is elsewhere
+		return fmt.Errorf("find run directory: %w", err)
+	}
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return fmt.Errorf("find directory: %w", err)
+	}
+	for i := range s.Env {
+		if err := os.MkdirAll(filepath.Join(s.RunDir, strconv.Itoa(i)), 0o700); err != nil {
+			return fmt.Errorf("make run directory: %w", err)
+		}
+	}
+	if err := os.Remove(s.DrainFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove old drain file: %w", err)
+	}
+	g.spec, g.began = s, time.Now()
+	if !s.NoCgroup {
+		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
+	}
+	g.oomKills = oomKills(g.countsMemory())
+	for i := range s.Env {
+		s.Logs.begin(i, Header{Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})
+	}
+	return nil
 }
 
 func (g *Group) send(o order) error {

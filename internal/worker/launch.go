@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launch starts the guardian and the pumps.
-func (g *Group) launch() (_ *startOrder, err error) {
+// launch starts the guardian and the pumps of so many workers. What it is to do is told later; streams are
+// theirs, for the order.
+func (g *Group) launch(workers int) (err error) {
 	var theirs []*os.File // handed to the guardian, not kept
 	defer func() {
 		for _, f := range theirs {
@@ -24,30 +25,26 @@ func (g *Group) launch() (_ *startOrder, err error) {
 	}()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("make a socket for the guardian: %w", err)
+		return fmt.Errorf("make a socket for the guardian: %w", err)
 	}
 	unix.SetNonblock(pair[0], true) // so that reading it costs no thread
 	g.conn = os.NewFile(uintptr(pair[0]), "guardian")
 	g.orders = gob.NewEncoder(g.conn)
 	theirs = append(theirs, os.NewFile(uintptr(pair[1]), "agent"))
 
-	start := &startOrder{
-		Argv: g.spec.Argv, Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Cgroup: string(g.cgroup),
-	}
 	pass := []*os.File{theirs[0]}
 	give := func(f *os.File) int { // its number in the guardian
 		pass = append(pass, f)
 		return wireFD + len(pass) - 1
 	}
-	for i, env := range g.spec.Env {
-		w := workerOrder{Env: withMark(env, g.mark)}
-		header := Header{Generation: g.spec.Generation, Rank: g.spec.Ranks[i], WorldSize: g.spec.WorldSize, Node: g.spec.Node}
-		pumps := g.spec.Logs.pumps(i, header)
+	for i := range workers {
+		var w workerOrder
+		pumps := g.spec.Logs.pumps(i)
 		g.pumps = append(g.pumps, pumps)
 		for _, p := range pumps {
 			write, err := p.open()
 			if err != nil {
-				return nil, fmt.Errorf("make a pipe for worker %d: %w", i, err)
+				return fmt.Errorf("make a pipe for worker %d: %w", i, err)
 			}
 			theirs = append(theirs, write)
 			fd := give(write)
@@ -57,9 +54,9 @@ func (g *Group) launch() (_ *startOrder, err error) {
 			if p.of&Err != 0 {
 				w.Err = fd
 			}
-			start.Streams = append(start.Streams, streamOrder{Read: give(p.read), Log: p.log.path})
+			g.streams = append(g.streams, streamOrder{Read: give(p.read), Log: p.log.path})
 		}
-		start.Workers = append(start.Workers, w)
+		g.ends = append(g.ends, w)
 	}
 
 	cmd := exec.Command(g.spec.Guardian[0])
@@ -69,7 +66,7 @@ func (g *Group) launch() (_ *startOrder, err error) {
 	cmd.ExtraFiles = pass
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the guardian: %w", err)
+		return fmt.Errorf("start the guardian: %w", err)
 	}
 	g.guardian = cmd.Process
 	shown := 0
@@ -85,7 +82,18 @@ func (g *Group) launch() (_ *startOrder, err error) {
 			p.start(shown > 1)
 		}
 	}
-	return start, nil
+	return nil
+}
+
+// order is what the guardian is told to start.
+func (g *Group) order() *startOrder {
+	start := &startOrder{Argv: g.spec.Argv, Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Cgroup: string(g.cgroup), Streams: g.streams}
+	for i, env := range g.spec.Env {
+		w := g.ends[i]
+		w.Env = withMark(env, g.mark)
+		start.Workers = append(start.Workers, w)
+	}
+	return start
 }
 
 func withMark(env []string, mark string) []string {

@@ -176,18 +176,24 @@ func (h Header) line(now time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// pumps makes the pumps of one worker: one for both streams in their order,
-// two only where the console is to show one of them.
-func (l *Logs) pumps(localRank int, h Header) []*pump {
+// begin writes the line before a start.
+func (l *Logs) begin(localRank int, h Header) { l.file(localRank).begin(h.line(time.Now())) }
+
+func (l *Logs) file(localRank int) *logFile {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	f := l.files[localRank]
 	if f == nil {
 		f = newLogFile(l.Path(localRank), l.o.Rotate, l.o.Keep, l.notices.say)
 		l.files[localRank] = f
 	}
-	l.mu.Unlock()
-	f.begin(h.line(time.Now()))
+	return f
+}
 
+// pumps makes the pumps of one worker: one for both streams in their order,
+// two only where the console is to show one of them.
+func (l *Logs) pumps(localRank int) []*pump {
+	f := l.file(localRank)
 	make := func(of Std, shown bool) *pump {
 		p := &pump{of: of, log: f}
 		if shown {
