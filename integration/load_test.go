@@ -22,24 +22,30 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// BenchmarkLoad is a herd on the real elasticd, with the leases of `elastic run`: what it takes to come up, to lose one and many, to
-// scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES is how many, 1000 by default. All
+// BenchmarkLoad is a herd on the real elasticd, on one machine: what it takes to come up, to lose one and many, to
+// scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES is how many, 1000 by default; LEASE_TTL is 30s
+// (`elastic run` has 3s, which a thousand agents on the CPUs of one machine do not hold while all of them start). All
 // agents share one process and its CPUs with elasticd, so the times are those of this machine and no cluster's.
 func BenchmarkLoad(b *testing.B) {
 	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
 		n = v
 	}
+	ttl := 30 * time.Second
+	if v, err := time.ParseDuration(os.Getenv("LEASE_TTL")); err == nil {
+		ttl = v
+	}
 	for range b.N {
-		load(b, n)
+		load(b, n, ttl)
 	}
 }
 
-func load(b *testing.B, n int) {
+func load(b *testing.B, n int, ttl time.Duration) {
 	server := startElasticd(b)
 	h := herdOn(b, n, []string{server.client})
-	h.ttl = 3 * time.Second
+	h.ttl = ttl
 	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
+	h.job.Rules.LastCall = rendezvous.Seconds(5 * time.Minute) // no World before all are here
 	p := newPulse(h, server)
 	defer p.stop()
 
@@ -50,10 +56,10 @@ func load(b *testing.B, n int) {
 		h.settles(0, n)
 	})
 	p.rest(20 * time.Second)
-	p.during("1 lost -> all others' workers started", "rendezvous <= 1 s for 1,000", func() {
+	p.during("1 lost -> all others' workers started", "proposed to started <= 1 s for 1,000", func() {
 		g := h.newest()
 		h.kill(h.member(n / 2))
-		h.settles(g, n - 1)
+		h.settles(g, n-1)
 	})
 	tenth := n / 10
 	p.during(fmt.Sprintf("%d lost at once -> all others' workers started", tenth), "", func() {
@@ -61,7 +67,7 @@ func load(b *testing.B, n int) {
 		for _, name := range h.members(n/4, tenth) {
 			h.kill(name)
 		}
-		h.settles(g, n - 1 - tenth)
+		h.settles(g, n-1-tenth)
 	})
 	p.during(fmt.Sprintf("scaled to %d -> their workers started", n/2), "", func() {
 		g := h.newest()
@@ -74,7 +80,7 @@ func load(b *testing.B, n int) {
 		if _, err := (rendezvous.Requests{Store: h.look, Job: h.job.Name}).Ask(b.Context(), &s, w); err != nil {
 			b.Fatal(err)
 		}
-		h.settles(g, n / 2)
+		h.settles(g, n/2)
 	})
 	before := h.newest()
 	p.during("elasticd restarted -> it answers, and has renewed a lease of each", "", func() {
