@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 )
@@ -72,7 +74,18 @@ func (k *saves) verify(ctx context.Context) error {
 		return fail(CkptNone, "checkpoint %d of job %s is not on this machine", only.Number, k.snap.Job.Name).
 			because("it is on %s", some(append(refNames(here), away...))).cure("elastic ckpt verify there")
 	}
+	slices.SortStableFunc(all, func(a, b verified) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(b.number(), a.number()))
+	})
 	return k.showVerified(all)
+}
+
+// number is 0 for a save without a record.
+func (v verified) number() checkpoint.Number {
+	if v.Number == nil {
+		return 0
+	}
+	return *v.Number
 }
 
 func (k *saves) verifyOne(ctx context.Context, s shelf, h checkpoint.Hash) (verified, error) {
@@ -106,7 +119,7 @@ func (k *saves) showVerified(all []verified) error {
 			row[0] = fmt.Sprint(*v.Number)
 		}
 		if !v.OK {
-			if worst == nil {
+			if worst == nil || v.number() > worst.number() {
 				worst = &v
 			}
 			row[4], row[5] = "damaged", v.Damage[0].String()
@@ -128,7 +141,7 @@ func (k *saves) showVerified(all []verified) error {
 	if err != nil || worst == nil {
 		return err
 	}
-	name := "a save that was never committed"
+	name := "a save without a record (never committed, or removed since)"
 	if worst.Number != nil {
 		name = fmt.Sprintf("checkpoint %d", *worst.Number)
 	}
