@@ -60,7 +60,7 @@ func Known(err error) *Error {
 		}},
 		{etcd.ErrNotEtcd, func() *Error {
 			return fail(ServerWrong, "what answers is no etcd v3").because("%v", err).
-				cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd")
+				cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS --server=https://HOST:2379 and --cacert")
 		}},
 		{etcd.ErrNoQuorum, func() *Error {
 			return fail(ServerWrong, "the server answers, but its cluster has no majority").because("%v", err).

@@ -48,6 +48,8 @@ func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, e
 		return 4, ErrAuth
 	case !sent && (strings.Contains(text, "deadline exceeded") || strings.Contains(text, "i/o timeout")):
 		return 1, ErrUnreachable
+	case !sent && strings.Contains(text, "error reading server preface") && s.wantsTLS(ctx, at):
+		return 2, fmt.Errorf("%w: it speaks TLS, and is asked without", ErrNotEtcd)
 	case !sent && (strings.Contains(text, "error reading server preface") || strings.Contains(text, "handshake failed")):
 		return 2, ErrNotEtcd
 	case !sent:
@@ -63,15 +65,38 @@ func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, e
 	return 1, ErrUnreachable
 }
 
-// handshake says what TLS has against an endpoint, "" if nothing. In TLS 1.3 a
-// server refuses our certificate behind the handshake, and whoever has begun
-// to write may miss the reason.
-func (s *Store) handshake(ctx context.Context, at int) string {
+// plain reports whether an endpoint is asked without TLS, and the address to dial.
+func (s *Store) plain(at int) (address string, plain bool) {
 	scheme, address, ok := strings.Cut(s.endpoints[at], "://")
 	if !ok {
 		scheme, address = "", s.endpoints[at]
 	}
-	if scheme == "http" || scheme == "unix" || (s.tls == nil && scheme != "https") {
+	return strings.TrimSuffix(address, "/"), scheme == "http" || scheme == "unix" || s.tls == nil && scheme != "https"
+}
+
+// wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it. Nothing is sent, so nothing
+// need be trusted.
+func (s *Store) wantsTLS(ctx context.Context, at int) bool {
+	address, plain := s.plain(at)
+	if !plain || strings.HasPrefix(s.endpoints[at], "unix:") {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// handshake says what TLS has against an endpoint, "" if nothing. In TLS 1.3 a
+// server refuses our certificate behind the handshake, and whoever has begun
+// to write may miss the reason.
+func (s *Store) handshake(ctx context.Context, at int) string {
+	address, plain := s.plain(at)
+	if plain {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
@@ -81,7 +106,7 @@ func (s *Store) handshake(ctx context.Context, at int) string {
 		conf = s.tls.Clone()
 	}
 	conf.NextProtos = []string{"h2"}
-	conn, err := (&tls.Dialer{Config: conf}).DialContext(ctx, "tcp", strings.TrimSuffix(address, "/"))
+	conn, err := (&tls.Dialer{Config: conf}).DialContext(ctx, "tcp", address)
 	if err == nil {
 		defer conn.Close()
 		conn.SetReadDeadline(time.Now().Add(renewLimit))
