@@ -169,6 +169,10 @@ func TestExplain(t *testing.T) {
 			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).
 			with(func(s *scene) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
 			"waiting nodes-missing: waiting for 2 more nodes: np 4 was asked (it is 2) | a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
+		"saved, too few, and another wish since": {aJob(3).here("a", "b").world(rendezvous.Running, "a", "b").
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).
+			with(func(s *scene) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
+			"waiting nodes-missing: waiting for 1 more node: np 3 was asked (it is 2) | a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
 		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2, Time: noon}
 		}), "waiting draining: asked to go: b | a waiting, b draining |"},

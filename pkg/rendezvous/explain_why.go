@@ -85,6 +85,8 @@ func (x *explainer) waiting(h *Hold) verdict {
 		v.code, v.text = Saving, fmt.Sprintf("saving (%s); waiting for %s", h.Text, join(x.unsaved()))
 	case h != nil && h.Why == BackingOff && x.now.Before(x.w.Time.Add(time.Duration(h.Backoff))):
 		v.code, v.text = BackingOff, h.Text
+	case missing > 0 && h != nil && h.Reason == "scale":
+		v.code, v.text = NodesMissing, "waiting for "+moreNodes(missing)+": "+x.wishText() // there may be another wish since
 	case missing > 0 && h != nil && h.Text != "":
 		v.code, v.text = NodesMissing, "waiting for "+moreNodes(missing)+": "+h.Text
 	case missing > 0:
