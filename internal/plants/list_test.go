@@ -15,6 +15,8 @@ const (
 	registry = membership + "/requests.go"
 	plan     = rendezvous + "/plan.go"
 	ends     = rendezvous + "/ends.go"
+	barrier  = rendezvous + "/barrier.go"
+	losses   = rendezvous + "/losses.go"
 	change   = rendezvous + "/change.go"
 	ranks    = rendezvous + "/ranks.go"
 	ledger   = rendezvous + "/ledger.go"
@@ -95,11 +97,11 @@ var plants = []plant{
 	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
 
 	// The plan.
-	{"C11: the barrier does not wait for leavers", plan, `for _, l := range p.w.Leavers {
+	{"C11: the barrier does not wait for leavers", barrier, `for _, l := range p.w.Leavers {
 		r, ok`, `for _, l := range p.w.Leavers[:0] {
 		r, ok`, rendezvous, "TestPlan"},
 	{"C11: leavers of leavers are forgotten", change, `slices.Concat(old, oldLeavers)`, `slices.Concat(old, oldLeavers[:0])`, rendezvous, "TestPlan"},
-	{"the barrier takes the word of another life", plan, `if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := p.s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
+	{"the barrier takes the word of another life", barrier, `if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := p.s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
 	{"C14: done by the word of another life", ends, `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
 	{"who was stopped with 0 is through", rendezvous + "/rendezvous.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
 	{"C18: who saved and left ends the save", plan, `seen.State != membership.Gone || seen.Reason == "left" {`, `seen.State != membership.Gone {`, rendezvous, "TestPlan"},
@@ -127,7 +129,7 @@ var plants = []plant{
 	{"the last call begins anew with everybody", rendezvous + "/marks.go", `case m.Call.IsZero():`, `default:`, rendezvous, "TestMarks"},
 	{"victims spend the budget", ledger, `s.Collateral = lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
 	{"a loss in the back-off gives nothing back", change, `b.Pardoned = len(p.broke()) > 0 && b.Ledger.pardon(p.w)`, ``, rendezvous, "TestLedger"},
-	{"who leaves in a hurry harms nobody", change, `		default:
+	{"who leaves in a hurry harms nobody", losses, `		default:
 			broke = append(broke, m)
 		}
 	}
@@ -137,7 +139,7 @@ var plants = []plant{
 	{"a Hold frees who is in quarantine", change, `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
 	{"who left is missed", rendezvous + "/marks.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
 	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(missed))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
-	{"a spare is told lost by each keeper", requests, `keys.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
+	{"a spare is told lost by each keeper", rendezvous + "/tell.go", `keys.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
 	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestLeastMovement"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},

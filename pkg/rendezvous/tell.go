@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/elasticd/elastic/internal/history"
@@ -60,4 +61,35 @@ func lostEvents(g keys.Generation, judge string, lost []membership.Seen) []histo
 			Fields: history.Fields{"reason": reason, "confirmed_by": by, "after_ms": x.After.Milliseconds()}})
 	}
 	return events
+}
+
+// missed is how the ids of events begin that tell of lost nodes that were no members: the incarnation follows. So the event
+// is its own record that it was told.
+const missed = "missed-"
+
+// maxTold leaves room for the guards of each.
+const maxTold = (keys.MaxOps - 2) / 3
+
+// Tell says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
+func (r Requests) Tell(ctx context.Context, seen *Snapshot, me membership.Node, step Tell) error {
+	var g keys.Generation
+	var worldRev int64
+	if seen.World != nil {
+		g, worldRev = seen.World.Generation, seen.World.Rev
+	}
+	left := map[string]int64{}
+	for _, l := range seen.Left {
+		left[l.Node] = l.Rev
+	}
+	req := keys.Request{If: []keys.Guard{keys.Unchanged(r.Job.World(), worldRev), keys.Unchanged(r.Job.Node(me.Node), me.Rev)}}
+	for i, event := range lostEvents(g, me.Node, step.Lost) {
+		x := step.Lost[i]
+		key := r.Job.Event(missed + string(x.Incarnation))
+		req.If = append(req.If, keys.Absent(key), keys.Absent(r.Job.Node(x.Node)), keys.Unchanged(r.Job.Left(x.Node), left[x.Node]))
+		w := history.Tell(r.Job, event)
+		w.Key = key
+		req.Then = append(req.Then, w)
+	}
+	_, err := r.send(ctx, "tell who is lost", req)
+	return err
 }
