@@ -97,7 +97,7 @@ func (p *planner) present() int { return len(candidates(p.s, p.v)) }
 // about to register again, and a World without it would stop a healthy node. A suspect blocks too, for as
 // long as a verdict takes: others may have it already, and would undo a World with it.
 func (p *planner) blocked() string {
-	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() {
 		return ""
 	}
 	here := map[string]membership.Incarnation{}
@@ -122,6 +122,13 @@ func (p *planner) blocked() string {
 		}
 	}
 	return ""
+}
+
+// doubts reports whether somebody is neither alive for certain nor gone.
+func (p *planner) doubts() bool {
+	return slices.ContainsFunc(p.v.Members, func(m membership.Seen) bool {
+		return m.State == membership.Suspect || m.State == membership.Absent
+	})
 }
 
 // propose is the next World, or Nothing when there can be none now.

@@ -228,12 +228,9 @@ func registered(m *membership.Seen) bool {
 // failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
 // loss of that node that made it fail: the verdict is waited for, not long.
 func (p *planner) failure(f *Failure) Step {
-	doubt := slices.ContainsFunc(p.v.Members, func(m membership.Seen) bool {
-		return m.State == membership.Suspect || m.State == membership.Absent
-	})
 	lost := p.lost()
 	wait := p.t.Nearby
-	if doubt {
+	if p.doubts() {
 		wait = p.t.Verdict
 	}
 	if len(lost) == 0 && p.w.Count > 1 {
