@@ -8,8 +8,8 @@ import (
 )
 
 // The network between two nodes, or between one and the server, closes one way
-// or both ways for longer than any lease, and opens again. Nobody is
-// lost by it: who is silent to one answers the others, and whom only the server
+// or both ways for longer than any lease, and opens again. Nobody is lost by
+// it: who is silent to one other answers the rest, and whom only the server
 // does not hear is alive.
 func TestCuts(t *testing.T) {
 	t.Parallel()
