@@ -192,6 +192,8 @@ func TestExitStatusOfTheAgent(t *testing.T) {
 		{127, "E-PROGRAM", []string{"--job-id=x", "./nothing"}},
 		{127, "E-PROGRAM", []string{"--job-id=x", "nothing-of-that-name"}},
 		{125, "E-STATE-DIR", []string{"--job-id=x", "--state-dir=/proc/nowhere", "train"}},
+		{125, "E-CKPT-DIR", []string{"--job-id=x", "--checkpoint-dir=/proc/nowhere", "train"}},
+		{125, "E-CKPT-DIR", []string{"--job-id=x", "--checkpoint-dir=notexecutable", "train"}},
 		{125, "E-LOG-DIR", []string{"--job-id=x", "--log-dir=/proc/nowhere", "train"}},
 		{124, "E-TIMEOUT", []string{"--np=2", "--job-id=alone", "--wait-timeout=1s", "train"}},
 		{124, "E-SERVER", []string{"--job-id=x", "--server=127.0.0.1:1", "--connect-timeout=1s", "train"}},

@@ -190,6 +190,7 @@ var plants = []plant{
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},
 	{"chunks are not synced", checkpoint + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, checkpoint, "TestEveryFault"},
+	{"what a peer sends is believed", checkpoint + "/receive.go", `if Hash(sum.Sum(nil)) != h {`, `if false {`, checkpoint, "TestReceive"},
 	{"a failed sync is tried again", checkpoint + "/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, checkpoint, "TestSyncFailureIsFinal"},
 	{"a generation that was fenced meanwhile may still store", checkpoint + "/store.go", `	if g < s.seen {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.seen, ErrFenced)
