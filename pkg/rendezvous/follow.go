@@ -77,8 +77,14 @@ func (f *follower) run(ctx context.Context) {
 			wait = min(2*wait, 2*time.Second)
 			continue
 		}
+		s := f.seen(ctx, begun)
+		f.tell(s)
+		if s.Err != nil {
+			pause(ctx, wait/2+rand.N(wait))
+			wait = min(2*wait, 2*time.Second)
+			continue
+		}
 		wait = 100 * time.Millisecond
-		f.tell(f.seen(ctx, begun))
 		f.watch(ctx)
 	}
 }
@@ -159,7 +165,11 @@ func (f *follower) watch(ctx context.Context) {
 			return
 		}
 		if moved {
-			f.tell(f.seen(ctx, time.Time{}))
+			s := f.seen(ctx, time.Time{})
+			f.tell(s)
+			if s.Err != nil {
+				return // nobody would tell of this world again: it is listed
+			}
 		}
 	}
 }

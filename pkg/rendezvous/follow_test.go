@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,4 +267,46 @@ func TestFollowOverFaults(t *testing.T) {
 			})
 		})
 	}
+}
+
+// hiding does not answer a read of the members of a large world, once.
+type hiding struct {
+	keys.Store
+	plans string
+	hid   *bool
+}
+
+func (h hiding) Get(ctx context.Context, key, end string) (keys.Read, error) {
+	if strings.HasPrefix(key, h.plans) && !*h.hid {
+		*h.hid = true
+		return keys.Read{}, context.DeadlineExceeded
+	}
+	return h.Store.Get(ctx, key, end)
+}
+
+// The members of a large world are read beside it. When that read fails the world is not lost until the next list, which
+// may be half a minute away: everybody else would wait for this node at the barrier.
+func TestFollowReadsMembersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, etcdmem.New().Client("writer"), "x").create(150).crowd(150)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		hid := false
+		seen := rendezvous.Follow(ctx, hiding{w.Store, w.Job.AllPlans(), &hid}, "x", "n00007", rendezvous.Own, new(rendezvous.Roster))
+		<-seen // the list
+		time.Sleep(time.Second)
+		var marks rendezvous.Marks
+		s := w.see()
+		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
+		w.must(err)
+		begun := time.Now()
+		for x := range seen {
+			if x.World != nil && len(x.World.Members) == 150 {
+				break
+			}
+		}
+		if took := time.Since(begun); !hid || took > time.Second {
+			t.Errorf("the world was told after %s (hidden: %v)", took, hid)
+		}
+	})
 }
