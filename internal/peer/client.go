@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,8 +21,13 @@ import (
 
 // Client dials the listeners of a job's other agents. It is a membership.Link.
 type Client struct {
-	self    Self
-	limit   time.Duration // of a dial, to the hello
+	self  Self
+	limit time.Duration // of a dial, to the hello
+	way   *atomic.Pointer[way]
+}
+
+// way is how this agent proves itself, under one secret.
+type way struct {
 	streams *tls.Config
 	chunks  *http.Transport
 }
@@ -32,11 +38,24 @@ func Dial(secret []byte, self Self) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{self: self, limit: dialLimit, streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))}, nil
+	c := &Client{self: self, limit: dialLimit, way: &atomic.Pointer[way]{}}
+	c.way.Store(&way{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
+	return c, nil
+}
+
+// Rekey proves with another secret from now on: that of the job that succeeds this one.
+func (c *Client) Rekey(secret []byte) error {
+	id, err := identify(secret)
+	if err != nil {
+		return err
+	}
+	old := c.way.Swap(&way{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
+	old.chunks.CloseIdleConnections()
+	return nil
 }
 
 // Close ends the connections that wait for a next request.
-func (c *Client) Close() { c.chunks.CloseIdleConnections() }
+func (c *Client) Close() { c.way.Load().chunks.CloseIdleConnections() }
 
 // Probe dials to once and says what that brought.
 func (c *Client) Probe(ctx context.Context, to membership.Ref) membership.Answer {
@@ -161,7 +180,7 @@ func (c *Client) once(ctx context.Context, to membership.Ref, q request) (*tls.C
 	if tcp, ok := raw.(*net.TCPConn); ok && q.Want == wantBeats {
 		giveUpAfter(tcp, userLimit) // without it the watcher gives up after its missed beats all the same
 	}
-	t := tls.Client(raw, c.streams)
+	t := tls.Client(raw, c.way.Load().streams)
 	r, err := c.exchange(ctx, t, q)
 	if err != nil {
 		t.Close()
@@ -271,7 +290,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host, r.Host = "https", t.to.Address, ""
 	r.Header.Set(headerTo, name(t.to))
 	r.Header.Set(headerGeneration, strconv.FormatUint(uint64(t.c.self.Hello().Generation), 10))
-	res, err := t.c.chunks.RoundTrip(r)
+	res, err := t.c.way.Load().chunks.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

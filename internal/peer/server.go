@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -22,8 +23,8 @@ type Server struct {
 	mux  *http.ServeMux
 	http *http.Server
 	hand *handoff // connections of HTTP, on their way to http
-	dial *tls.Config
 
+	proves  atomic.Pointer[proof]
 	serving sync.Once
 	stop    chan struct{}  // closed by Close
 	work    sync.WaitGroup // every goroutine of the server
@@ -33,6 +34,9 @@ type Server struct {
 	closed bool
 	greet  func(*conn) // nil until Serve
 }
+
+// proof is how this listener proves itself, and when it dials for another, under one secret.
+type proof struct{ listen, dial *tls.Config }
 
 // Listen binds addr at once, so that the port is known before the secret is. Until Serve who
 // connects waits in the kernel's queue: to a probe that is silence, never a refusal.
@@ -86,14 +90,23 @@ func (s *Server) Serve(secret []byte, self Self) error {
 		err = nil
 		s.http = newHTTP(s.mux, self, s.gate.limits.prove)
 		s.work.Go(func() { s.http.Serve(s.hand) })
-		s.dial = id.config(streamProto)
-		config := id.config(streamProto, chunkProto)
+		s.proves.Store(&proof{id.config(streamProto, chunkProto), id.config(streamProto)})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		ln, greet := s.ln, func(c *conn) { s.welcome(c, config, self) }
+		ln, greet := s.ln, func(c *conn) { s.welcome(c, s.proves.Load().listen, self) }
 		s.greet = greet
 		s.work.Go(func() { s.accept(ln, greet) })
 	})
+	return err
+}
+
+// Rekey answers only those from now on who know another secret: that of the job that succeeds this one.
+// What is open goes on until its next life is asked for.
+func (s *Server) Rekey(secret []byte) error {
+	id, err := identify(secret)
+	if err == nil {
+		s.proves.Store(&proof{id.config(streamProto, chunkProto), id.config(streamProto)})
+	}
 	return err
 }
 
@@ -213,7 +226,7 @@ func (s *Server) reach(address string) membership.AnswerKind {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reachLimit)
 	defer cancel()
-	c, err := (&tls.Dialer{Config: s.dial}).DialContext(ctx, "tcp", address)
+	c, err := (&tls.Dialer{Config: s.proves.Load().dial}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return max(refusal(membership.Ref{Address: address}, err), strangeness(err))
 	}
