@@ -21,6 +21,7 @@ type Kind string
 
 const (
 	JobCreated    Kind = "job_created"
+	JobRemade     Kind = "job_remade"
 	NodeJoined    Kind = "node_joined"
 	NodeSuspected Kind = "node_suspected"
 	NodeCleared   Kind = "node_cleared"
@@ -38,6 +39,7 @@ const (
 	Refused       Kind = "checkpoint_refused"
 	Bad           Kind = "checkpoint_bad"
 	Deleted       Kind = "checkpoint_deleted"
+	Offered       Kind = "checkpoint_offered"
 	JobFinishing  Kind = "job_finishing"
 	JobDone       Kind = "job_done"
 	JobFailed     Kind = "job_failed"

@@ -26,7 +26,7 @@ const (
 // plants begins with those that a change must not get past; [Cn] are the counterexamples of docs/PROTOCOL.md.
 var plants = []plant{
 	{"C2: a commit without the fence", checkpoint + "/record.go",
-		`guards := []keys.Guard{keys.FenceIs(r.Job, r.UID, h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+		`guards := []keys.Guard{keys.FenceIs(r.Job, r.uid(), h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
 	for`, `guards := []keys.Guard{keys.Unchanged(r.Job.Head(), seen.Rev)}
 	for`, checkpoint, "TestCommit"},
 	{"C1: a commit between plan and propose is lost", requests,
@@ -65,8 +65,8 @@ var plants = []plant{
 	{"join over a node that is there", registry, `keys.Unchanged(r.Job.Job(), jobRev), keys.Absent(r.Job.Node(n.Node))`, `keys.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
 	{"leave takes the next life along", registry, `If: []keys.Guard{keys.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
 	{"take over from whoever has the name", registry, `If:   []keys.Guard{keys.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},
-	{"C19: a commit over a newer one", checkpoint + "/record.go", `keys.FenceIs(r.Job, r.UID, h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
-	for`, `keys.FenceIs(r.Job, r.UID, h.Generation)}
+	{"C19: a commit over a newer one", checkpoint + "/record.go", `keys.FenceIs(r.Job, r.uid(), h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+	for`, `keys.FenceIs(r.Job, r.uid(), h.Generation)}
 	for`, checkpoint, "TestCommit"},
 	{"a holder that is gone counts", checkpoint + "/record.go", `if n.Node != self {
 			guards`, `if false {

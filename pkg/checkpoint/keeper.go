@@ -62,6 +62,7 @@ type Keeper struct {
 	nodes  []membership.Node
 	moved  chan struct{} // closed when nodes change
 	resume []Hash        // what the newest world resumes from
+	late   *Head         // on this disk, and newer than what the job was made again from
 	told   []Number      // what held/ says, as of the registration toldAs
 	toldAs int64
 }
@@ -137,6 +138,9 @@ func (k *Keeper) tidy(ctx context.Context) error {
 	head, committed, err := k.Record.Read(ctx)
 	if err != nil {
 		return err
+	}
+	if offered, err := k.offer(ctx, head, committed); err != nil || !offered {
+		return errors.Join(err, k.tell(ctx))
 	}
 	if err := k.Store.Retain(seen, committed, k.pinned(head), time.Now()); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -22,6 +23,10 @@ type Record struct {
 	UID   keys.UID
 	Event func(Head) keys.Write   // the event that goes with a commit
 	Gone  func([]Head) keys.Write // likewise, with the removal of records; its value is like no other
+	// Offered likewise, with a checkpoint of before the store was lost, where it had the number was.
+	Offered func(h Head, was Number) keys.Write
+
+	mu sync.Mutex // guards UID once the record is in use
 }
 
 // HolderGoneError says that a holder is no longer registered as the
@@ -77,7 +82,7 @@ func (r *Record) fence(ctx context.Context) (keys.Generation, error) {
 		return 0, ErrOtherJob
 	}
 	u, g, err := keys.ParseFence(e.Value)
-	if err == nil && u != r.UID {
+	if err == nil && u != r.uid() {
 		err = ErrOtherJob
 	}
 	return g, err
@@ -93,7 +98,7 @@ func (r *Record) fence(ctx context.Context) (keys.Generation, error) {
 // again without that holder. Any other error leaves the result unknown.
 func (r *Record) Commit(ctx context.Context, h, seen Head, self string, holders []membership.Node) (Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
-	guards := []keys.Guard{keys.FenceIs(r.Job, r.UID, h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+	guards := []keys.Guard{keys.FenceIs(r.Job, r.uid(), h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
 		if n.Node != self {
@@ -194,7 +199,7 @@ func (r *Record) Drop(ctx context.Context, g keys.Generation, seen Head, drop []
 		for _, h := range some {
 			then = append(then, keys.Delete(r.Job.Checkpoint(uint64(h.Number))))
 		}
-		guards := []keys.Guard{keys.FenceIs(r.Job, r.UID, g), keys.Unchanged(r.Job.Head(), seen.Rev)}
+		guards := []keys.Guard{keys.FenceIs(r.Job, r.uid(), g), keys.Unchanged(r.Job.Head(), seen.Rev)}
 		if _, err := keys.Send(ctx, r.Store, keys.Request{If: guards, Then: then}); err != nil {
 			return fmt.Errorf("drop records: %w", err)
 		}

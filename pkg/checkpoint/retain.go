@@ -18,7 +18,7 @@ import (
 func Surplus(committed []Head, head Head, keep int, pinned []Hash) (drop []Head) {
 	left := slices.SortedFunc(slices.Values(committed), func(a, b Head) int { return int(b.Number) - int(a.Number) })
 	for i, c := range left {
-		if i >= keep && c.Number != head.Number && c.Manifest != head.Manifest && !slices.Contains(pinned, c.Manifest) {
+		if i >= keep && !c.Offered && c.Number != head.Number && c.Manifest != head.Manifest && !slices.Contains(pinned, c.Manifest) {
 			drop = append(drop, c)
 		}
 	}

@@ -1,0 +1,151 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+)
+
+func TestSalvage(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		prep  func(t *testing.T, s *Store, all []Hash)
+		g     keys.Generation
+		whole int    // of the captures (1,1) (1,2) (2,1) (2,2): which is the newest
+		as    Number // and its number
+		heads int
+	}{
+		{"what was committed last", func(*testing.T, *Store, []Hash) {}, 0, 2, 2, 2},
+		{"what was captured later, in the newest generation", func(*testing.T, *Store, []Hash) {}, 2, 4, 3, 2},
+		{"and not what an older one left", func(*testing.T, *Store, []Hash) {}, 3, 2, 2, 2},
+		{"what is whole", func(t *testing.T, s *Store, all []Hash) {
+			for _, h := range []Hash{all[3], all[1]} {
+				m, err := s.Manifest(h)
+				must(t, err)
+				flip(t, s, m.Files[0].Chunks[0])
+			}
+		}, 2, 3, 3, 2},
+		{"nothing", func(t *testing.T, s *Store, all []Hash) {
+			for _, h := range all {
+				m, err := s.Manifest(h)
+				must(t, err)
+				flip(t, s, m.Files[0].Chunks[0])
+			}
+		}, 2, 0, 0, 2},
+		{"after a fall-back nothing of before it", func(t *testing.T, s *Store, all []Hash) {
+			must(t, s.note([]Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 2, Manifest: all[2]}, {Number: 3, Generation: 1, Manifest: all[1]}}))
+		}, 2, 2, 3, 3},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			disk, from := newMem(), newMem()
+			s := storeOn(t, disk)
+			var all []Hash
+			for i, at := range []place{{1, 1}, {1, 2}, {2, 1}, {2, 2}} {
+				fileIn(t, from, "model.pt", bytesOf(uint64(i), 100), 0o600)
+				_, h := put(t, s, from, at.Generation, at.Sequence)
+				all = append(all, h)
+			}
+			must(t, s.note([]Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 1, Manifest: all[1]}}))
+			c.prep(t, s, all)
+			heads, newest, err := newShelf(disk).Salvage(t.Context(), c.g)
+			must(t, err)
+			if len(heads) != c.heads {
+				t.Errorf("%d commits, want %d", len(heads), c.heads)
+			}
+			switch {
+			case c.whole == 0 && newest == nil:
+			case c.whole == 0 || newest == nil || newest.Manifest != all[c.whole-1] || newest.Number != c.as:
+				t.Errorf("newest %+v, want capture %d as number %d", newest, c.whole, c.as)
+			}
+		})
+	}
+	if heads, newest, err := newShelf(newMem()).Salvage(t.Context(), 1); err != nil || heads != nil || newest != nil {
+		t.Errorf("an empty disk: %v %v %v", heads, newest, err)
+	}
+}
+
+// The job was made again without a node that had something newer. It comes back: what it has stays on its disk, is
+// offered once there is a head, survives retention, and nothing of it is the head.
+func TestWhatCameTooLateIsOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+		b.Record.Offered = func(h Head, was Number) keys.Write {
+			return history.Tell(testJob, history.Event{Kind: history.Offered, Text: fmt.Sprintf("%d was %d", h.Number, was)})
+		}
+		from := newMem()
+		fileIn(t, from, "model.pt", bytesOf(1, 100), 0o600)
+		_, late := put(t, b.Store, from, 1, 7)
+		must(t, b.Store.note([]Head{{Number: 7, Generation: 1, Manifest: late}}))
+
+		c.write(t, keys.Put(testJob.Fence(), []byte(keys.FenceValue("again", 3))))
+		must(t, b.Store.See(3))
+		b.Succeed("again", 4)
+		done := make(chan error, 1)
+		go func() { done <- b.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if !b.Store.Has(late) {
+			t.Fatal("what came too late was removed before anybody heard of it")
+		}
+		head := Head{Number: 8, Generation: 1, Manifest: Hash{1}}
+		c.write(t, keys.Put(testJob.Checkpoint(8), keys.Encode(head)), keys.Put(testJob.Head(), keys.Encode(head)))
+		time.Sleep(time.Minute)
+		now, committed, err := b.Record.Read(ctx)
+		must(t, err)
+		i := slices.IndexFunc(committed, func(h Head) bool { return h.Manifest == late })
+		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 || !committed[i].HeldBy("b") {
+			t.Errorf("head %+v, records %+v", now, committed)
+		}
+		if drop := Surplus(committed, now, 1, nil); len(drop) > 0 {
+			t.Errorf("surplus: %+v", drop)
+		}
+		time.Sleep(time.Hour)
+		if !b.Store.Has(late) {
+			t.Error("it was removed although it is offered")
+		}
+		cancel()
+		must(t, <-done)
+	})
+}
+
+// A number below the head that nobody has is taken; those above are of commits to come.
+func TestOffer(t *testing.T) {
+	for _, c := range []struct {
+		taken []Number
+		was   Number
+		want  Number
+	}{{[]Number{4}, 5, 5}, {[]Number{4, 5}, 5, 7}, {nil, 12, 7}, {[]Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
+		e := newCluster(t, "a")
+		r := e.keeper("a", e.etcd.Client("a"), func(Event) {}).Record
+		r.Offered = func(Head, Number) keys.Write { return history.Tell(testJob) }
+		head := Head{Number: 8, Manifest: Hash{8}}
+		head.Rev = e.write(t, keys.Put(testJob.Head(), keys.Encode(head)))
+		var committed []Head
+		for _, n := range c.taken {
+			committed = append(committed, Head{Number: n})
+			e.write(t, keys.Put(testJob.Checkpoint(uint64(n)), keys.Encode(Head{Number: n})))
+		}
+		err := r.Offer(t.Context(), Head{Number: c.was, Manifest: Hash{9}}, head, committed, "a")
+		if c.want == 0 {
+			if !errors.Is(err, errNoNumber) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		must(t, err)
+		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
+		must(t, err)
+		if h, err := DecodeHead(read.One()); err != nil || h.Manifest != (Hash{9}) || !h.Offered {
+			t.Errorf("%+v: %+v %v", c, h, err)
+		}
+	}
+}
