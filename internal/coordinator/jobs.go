@@ -88,7 +88,7 @@ func removeEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 			clientv3.Compare(clientv3.ModRevision(j.Job()), "=", job[0].ModRevision),
 			clientv3.Compare(clientv3.ModRevision(j.World()), "=", world[0].ModRevision),
 			clientv3.Compare(clientv3.Version(j.Nodes()), "=", 0).WithPrefix(),
-		).Then(clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix())).Commit()
+		).Then(append(tombs(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()))...).Commit()
 		if err != nil {
 			return fmt.Errorf("remove job %s: %w", j, err)
 		}
@@ -101,3 +101,18 @@ func removeEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 }
 
 func compacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
+
+// tombs say that the job was removed, and not lost with its store, as Remove does.
+func tombs(j keys.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
+	job, _ := record[struct {
+		UID      keys.UID   `json:"uid"`
+		Succeeds keys.UID   `json:"succeeds"`
+		Lineage  []keys.UID `json:"lineage"`
+	}](e)
+	for _, u := range append(job.Lineage, job.UID, job.Succeeds) {
+		if u != "" {
+			ops = append(ops, clientv3.OpPut(j.Removed(u), now.UTC().Format(time.RFC3339)))
+		}
+	}
+	return ops
+}

@@ -42,6 +42,10 @@ func (j Job) Fence() string  { return j.Prefix() + "fence" }
 func (j Job) World() string  { return j.Prefix() + "world" }
 func (j Job) Wish() string   { return j.Prefix() + "wish" }
 
+// Removed says that the job of that uid was removed. It lies beside all jobs, because with the job
+// everything below its prefix goes: who still has something of it must not take that for a lost store.
+func (j Job) Removed(u UID) string { return "/elastic/removed/" + string(j) + "/" + string(u) }
+
 // Plans is the prefix of the chunks of one proposal, Plan one chunk of it.
 func (j Job) Plans(proposal string) string { return j.AllPlans() + proposal + "/" }
 func (j Job) AllPlans() string             { return j.Prefix() + "plan/" }

@@ -18,6 +18,8 @@ type Scope int
 const (
 	Own Scope = iota
 	All
+	Claims // while the store does not hold the job: whether it does again, and the claims to it
+	Bare   // likewise, for those who leave the claims to others
 )
 
 // Seen is what Follow found: a Snapshot, or why there is none at the moment.
@@ -35,6 +37,10 @@ func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope
 	switch scope {
 	case All:
 		f.ranges = []span{{job.Prefix(), keys.End(job.Prefix())}}
+	case Claims:
+		f.ranges = []span{{job.Job(), ""}, {job.AllClaims(), keys.End(job.AllClaims())}}
+	case Bare:
+		f.ranges = []span{{job.Job(), ""}}
 	case Own:
 		f.ranges = []span{{job.World(), ""}, {job.Node(node), ""}}
 	}
@@ -225,8 +231,9 @@ func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
 	for _, e := range f.entries {
 		r.Entries = append(r.Entries, e)
 	}
-	if f.scope == All {
+	if f.scope != Own {
 		s, err := Decode(f.job, r)
+		s.Whole = f.scope == All
 		return Seen{Snapshot: s, Begun: begun, Err: err}
 	}
 	s, err := decodeOwn(ctx, f.st, f.job, r, f.known)

@@ -65,9 +65,12 @@ type Job struct {
 	Base     scaling.Base `json:"base"`
 	Rules    Rules        `json:"rules"`
 	Succeeds keys.UID     `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
-	Made     bool         `json:"made,omitempty"`     // its id was made up: it is stopped when its last node leaves
-	Time     time.Time    `json:"time"`
-	Rev      int64        `json:"-"`
+	Lineage  []keys.UID   `json:"lineage,omitempty"`  // and those before that one, if it was lost more than once
+	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
+	Adopted checkpoint.Number `json:"adopted,omitempty"`
+	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
+	Time    time.Time         `json:"time"`
+	Rev     int64             `json:"-"`
 }
 
 // Wish is what the operator asked.

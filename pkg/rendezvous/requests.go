@@ -49,7 +49,8 @@ func (r Requests) Create(ctx context.Context, j Job) error {
 // Reopen begins a new attempt of a job that had failed or was stopped when this agent came: of that very
 // world, once. j carries the settings of this agent.
 func (r Requests) Reopen(ctx context.Context, seen *Snapshot, j Job) error {
-	j.UID, j.Attempt, j.Succeeds = seen.Job.UID, seen.Job.Attempt+1, seen.Job.Succeeds
+	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
+	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted
 	_, err := r.send(ctx, "open a new attempt", keys.Request{
 		If: []keys.Guard{
 			keys.Unchanged(r.Job.Job(), seen.Job.Rev),
@@ -68,11 +69,21 @@ func firstWish(j Job) Wish {
 	return Wish{NP: j.Limits.Max, Request: rand.Text(), By: "run", Time: time.Now()}
 }
 
+// tombs are the words that a job was removed, for who still has something of it.
+func (r Requests) tombs(j *Job) []keys.Write {
+	now := []byte(time.Now().UTC().Format(history.TimeFormat))
+	tombs := []keys.Write{keys.Put(r.Job.Removed(j.UID), now)}
+	for _, u := range j.before() {
+		tombs = append(tombs, keys.Put(r.Job.Removed(u), now))
+	}
+	return tombs
+}
+
 // Remove deletes everything of a job without nodes.
 func (r Requests) Remove(ctx context.Context, j *Job) error {
 	res, err := r.Store.Txn(ctx, keys.Txn{
 		If:   []keys.Guard{keys.NoneBelow(r.Job.Nodes()), keys.Unchanged(r.Job.Job(), j.Rev)},
-		Then: []keys.Write{keys.DeleteRange(r.Job.Prefix(), keys.End(r.Job.Prefix()))},
+		Then: append([]keys.Write{keys.DeleteRange(r.Job.Prefix(), keys.End(r.Job.Prefix()))}, r.tombs(j)...),
 	})
 	if err != nil {
 		return fmt.Errorf("remove job: %w", err)

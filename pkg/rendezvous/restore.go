@@ -45,7 +45,7 @@ func saving(s *Snapshot) bool {
 // members are all gone is turned to waiting, so that who was only cut off from the store stops, too.
 func (r Requests) Restore(ctx context.Context, seen *Snapshot, to checkpoint.Head) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
-	to.Number = seen.Head.Number + 1
+	to.Number, to.Offered = seen.Head.Number+1, false
 	var worldRev int64
 	var g keys.Generation
 	if seen.World != nil {

@@ -47,7 +47,7 @@ func (p *planner) fallBack() Step {
 	}
 	var older *checkpoint.Head
 	for i, h := range p.s.History {
-		if h.Number < first && (older == nil || h.Number > older.Number) {
+		if h.Number < first && !h.Offered && (older == nil || h.Number > older.Number) {
 			older = &p.s.History[i]
 		}
 	}

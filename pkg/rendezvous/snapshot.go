@@ -36,6 +36,7 @@ type Snapshot struct {
 	Doing    []Doing
 	Progress *Progress
 	Events   []history.Event
+	Claims   []Claim // where Job is nil: who was in the job that the store has lost
 }
 
 // Held is what a node said that it has on its disk.
@@ -89,6 +90,9 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 		}
 		j.Name, j.Rev = job, e.Rev
 		s.Job = &j
+	}
+	if s.Claims, err = decodeClaims(job, r.Entries); err != nil {
+		return s, err
 	}
 	if e := at[job.Secret()]; e != nil {
 		s.Secret = e.Value

@@ -1,0 +1,325 @@
+package rendezvous
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+)
+
+// Claim is the word of a node that it was in a job which the store has lost: what the job was, what the
+// node knows of it, and what is on its disk. Everything that is made again is made of claims.
+type Claim struct {
+	Node       string            `json:"-"`
+	Job        Job               `json:"job"` // as it was, under the uid that it had
+	Wish       Wish              `json:"wish"`
+	WishRev    int64             `json:"wish_rev"`          // when it was written, in the store that was lost
+	Generation keys.Generation   `json:"generation"`        // largest that the node saw
+	World      keys.Generation   `json:"world"`             // the newest World that it knows; 0: none
+	Phase      Phase             `json:"phase,omitempty"`   // of that World, if it ended
+	Count      int               `json:"count"`             // of its members
+	Rank       int               `json:"rank"`              // of this node there; -1: it is no member
+	Members    []string          `json:"members,omitempty"` // by rank; a large World's only from its first ranks
+	Known      checkpoint.Head   `json:"known"`             // the newest commit that it heard of
+	Heads      []checkpoint.Head `json:"heads"`             // committed, and on its disk; oldest first
+	Newest     *checkpoint.Head  `json:"newest"`            // the newest on its disk that it has read and found whole
+	Rev        int64             `json:"-"`
+	Lease      keys.Lease        `json:"-"`
+}
+
+// Claimed is what a node would claim of job j, whose newest World it knows is w: nil for none.
+func Claimed(node string, j Job, wish Wish, w *World) Claim {
+	c := Claim{Node: node, Job: j, Wish: wish, WishRev: wish.Rev, Rank: -1}
+	if w == nil {
+		return c
+	}
+	c.World, c.Generation, c.Count = w.Generation, w.Generation, w.Count
+	if w.Phase.Ended() && w.Attempt == j.Attempt {
+		c.Phase = w.Phase
+	}
+	if c.Wish.Request == "" {
+		c.Wish, c.WishRev = Wish{NP: w.NP, Request: w.Request, By: "run", Time: w.Time}, w.WishRev
+	}
+	for rank, m := range w.Members {
+		if m.Node == node {
+			c.Rank = rank
+		}
+	}
+	if w.Count <= inline || c.Decides() {
+		for _, m := range w.Members {
+			c.Members = append(c.Members, m.Node)
+		}
+	}
+	return c
+}
+
+const (
+	fewClaims = 8 // up to here everybody looks at all claims, and may make the job again
+	deciders  = 3 // of a larger World its first ranks do: for all the others the job itself is enough
+	certain   = 2 // copies that every commit has at least, where there are nodes for them
+)
+
+// Decides reports whether this node looks at the claims of the others.
+func (c *Claim) Decides() bool { return c.Count <= fewClaims || c.Rank >= 0 && c.Rank < deciders }
+
+// Verdict is what is to be done about a job that the store has lost.
+type Verdict struct {
+	Remake  *Remake          // it may be made again now
+	Missing []string         // else: who is waited for; nobody by name: whoever may know more
+	Holds   *checkpoint.Head // and the commit that only they have, for which they are waited for however long it takes
+	Newer   keys.UID         // or: others claim a job of that name that was made after this one
+}
+
+// Remake is a job as it is made again. Its head and history have their numbers; the uid is still to be chosen.
+type Remake struct {
+	Job     Job
+	Wish    Wish
+	Ended   bool // its attempt had ended: it goes on as a new one
+	Fence   keys.Generation
+	Head    *checkpoint.Head
+	Was     checkpoint.Number // the number that the head had in the store that was lost
+	History []checkpoint.Head
+	Claims  []string
+	Missing []string
+}
+
+// Reclaim decides, for one who claims the job uid, what is to be done about it. limit: enough time has
+// passed for those who are only slow. Pure: the same claims, the same verdict, whoever asks.
+//
+// The job may be made again when every member of the newest World that is known has claimed: then nobody
+// can have a newer commit. Or, after the limit, when fewer of them are missing than every commit has
+// copies. A commit that is known of, and that only a missing node has, is waited for without a limit.
+func Reclaim(claims []Claim, uid keys.UID, limit bool) Verdict {
+	chosen := newestJob(claims)
+	if chosen != uid {
+		return Verdict{Newer: chosen}
+	}
+	mine := family(claims, uid)
+	last := mine[len(mine)-1]
+	missing := absent(mine, last)
+	best := newestOf(mine)
+	if known := newestKnown(mine); known.Number > 0 && (best == nil || best.Number < known.Number) {
+		var away []string
+		for _, h := range known.Holders {
+			if !claimedBy(mine, h.Node) {
+				away = append(away, h.Node)
+			}
+		}
+		if len(away) > 0 {
+			away = append(away, missing...)
+			slices.Sort(away)
+			return Verdict{Missing: slices.Compact(away), Holds: &known}
+		}
+	}
+	if last.World == 0 && !limit {
+		return Verdict{} // they joined before the first World, or never heard of it: others may know more
+	}
+	copies := min(certain, last.Job.Rules.Replicas, last.Count)
+	if len(missing) > 0 && (!limit || len(missing) >= copies) {
+		return Verdict{Missing: missing}
+	}
+	return Verdict{Remake: remake(claims, mine, missing, best)}
+}
+
+// remake is the job as those claims make it again, from checkpoint best; nil is from scratch.
+func remake(all, mine []Claim, missing []string, best *checkpoint.Head) *Remake {
+	last := mine[len(mine)-1]
+	r := &Remake{Job: last.Job, Wish: last.Wish, Ended: last.Phase.Ended(), Missing: missing}
+	for _, c := range mine {
+		r.Claims = append(r.Claims, c.Node)
+	}
+	slices.Sort(r.Claims)
+	r.adopt(all, mine, best)
+	return r
+}
+
+// Insist is for the operator, who knows that those who are missing do not come back: the job as it is made
+// again without them, from checkpoint n of those that the others have; nil if none of them has it.
+func Insist(claims []Claim, n checkpoint.Number) *Remake {
+	mine := family(claims, newestJob(claims))
+	for _, c := range mine {
+		for _, h := range c.Heads {
+			if h.Number == n {
+				return remake(claims, mine, absent(mine, mine[len(mine)-1]), &h)
+			}
+		}
+		if c.Newest != nil && c.Newest.Number == n {
+			return remake(claims, mine, absent(mine, mine[len(mine)-1]), c.Newest)
+		}
+	}
+	return nil
+}
+
+// newestJob is the uid that counts when several jobs of one name are claimed: none that another succeeds,
+// and of what is left the one that was made last.
+func newestJob(claims []Claim) keys.UID {
+	old := map[keys.UID]bool{}
+	for _, c := range claims {
+		for _, u := range c.Job.before() {
+			old[u] = true
+		}
+	}
+	var newest *Claim
+	for i, c := range claims {
+		if old[c.Job.UID] {
+			continue
+		}
+		if newest == nil || cmp.Or(newest.Job.Time.Compare(c.Job.Time), cmp.Compare(newest.Job.UID, c.Job.UID)) < 0 {
+			newest = &claims[i]
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.Job.UID
+}
+
+// family are the claims to the job uid, and those of nodes that were away when it was made again before: they
+// knew it under the uid that it had then. Their numbers are of that time: where the job has checkpoints of its
+// own, what they have counts under the number that somebody knows it by now. Whose word on the job, the
+// wish and the World counts comes last.
+func family(claims []Claim, uid keys.UID) (mine []Claim) {
+	numbers := map[checkpoint.Hash]checkpoint.Number{}
+	var job *Job
+	for i, c := range claims {
+		if c.Job.UID != uid {
+			continue
+		}
+		job, mine = &claims[i].Job, append(mine, c)
+		for _, h := range append(slices.Clone(c.Heads), c.Known) {
+			if h.Number > 0 {
+				numbers[h.Manifest] = h.Number
+			}
+		}
+	}
+	for _, c := range claims {
+		if !job.Follows(c.Job.UID) {
+			continue
+		}
+		if len(numbers) == 0 { // the job has no checkpoint of its own: one of before is better than none
+			c.Known = checkpoint.Head{}
+			mine = append(mine, c)
+			continue
+		}
+		old := append([]checkpoint.Head{}, c.Heads...)
+		if c.Newest != nil {
+			old = append(old, *c.Newest)
+		}
+		c.Heads, c.Newest, c.Known = nil, nil, checkpoint.Head{}
+		for _, h := range old {
+			n, ok := numbers[h.Manifest]
+			if h.Number = n; ok {
+				c.Heads = append(c.Heads, h)
+			}
+		}
+		if n := len(old); n > 0 && len(c.Heads) > 0 && c.Heads[len(c.Heads)-1].Manifest == old[n-1].Manifest {
+			c.Newest = &c.Heads[len(c.Heads)-1] // the one of which every byte was read
+		}
+		mine = append(mine, c)
+	}
+	slices.SortFunc(mine, func(a, b Claim) int { // whose word on the job, the wish and the World counts comes last
+		return cmp.Or(cmp.Compare(rank(a.Job.UID == uid), rank(b.Job.UID == uid)), cmp.Compare(a.World, b.World), cmp.Compare(rank(len(a.Members) > 0), rank(len(b.Members) > 0)),
+			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))
+	})
+	return mine
+}
+
+func rank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// absent are the members of the newest World that have not claimed.
+func absent(mine []Claim, last Claim) (missing []string) {
+	if len(last.Members) > 0 {
+		for _, m := range last.Members {
+			if !claimedBy(mine, m) {
+				missing = append(missing, m)
+			}
+		}
+		slices.Sort(missing)
+		return missing
+	}
+	here := map[int]bool{}
+	for _, c := range mine {
+		here[c.Rank] = here[c.Rank] || c.World == last.World
+	}
+	for rank := range last.Count { // none of its first ranks is here: nobody knows the names
+		if !here[rank] {
+			missing = append(missing, fmt.Sprintf("node rank %d", rank))
+		}
+	}
+	return missing
+}
+
+func claimedBy(claims []Claim, node string) bool {
+	return slices.ContainsFunc(claims, func(c Claim) bool { return c.Node == node })
+}
+
+// newestOf is the newest checkpoint that one of them found whole: by its number, and of one number what
+// was committed before what was only captured.
+func newestOf(claims []Claim) *checkpoint.Head {
+	var best *checkpoint.Head
+	for _, c := range claims {
+		if n := c.Newest; n != nil && (best == nil || cmp.Or(cmp.Compare(best.Number, n.Number),
+			cmp.Compare(min(best.Copies, 1), min(n.Copies, 1)), best.Time.Compare(n.Time)) < 0) {
+			best = n
+		}
+	}
+	return best
+}
+
+func newestKnown(claims []Claim) (known checkpoint.Head) {
+	for _, c := range claims {
+		if c.Known.Number > known.Number {
+			known = c.Known
+		}
+	}
+	return known
+}
+
+// mostHistory bounds what is adopted beside the head: a transaction is small.
+const mostHistory = 32
+
+// adopt takes over the fence, the newest checkpoint and those before it. The head is numbered above every
+// number that anybody saw, and the fence is not below any generation: nothing of the time before can pass
+// for newer.
+func (r *Remake) adopt(all, mine []Claim, best *checkpoint.Head) {
+	var number checkpoint.Number
+	for _, c := range all {
+		r.Fence = max(r.Fence, c.Generation, c.World)
+		number = max(number, c.Known.Number)
+		for _, h := range c.Heads {
+			number = max(number, h.Number)
+		}
+		if c.Newest != nil {
+			number = max(number, c.Newest.Number)
+		}
+	}
+	if best == nil {
+		return
+	}
+	head := *best
+	r.Was, head.Number = best.Number, number+1
+	head.Holders, head.Copies = holders(mine, head.Manifest)
+	head.Offered = false
+	r.Head = &head
+	older := map[checkpoint.Number]checkpoint.Head{}
+	for _, c := range mine {
+		for _, h := range c.Heads {
+			if h.Number < best.Number && h.Manifest != best.Manifest {
+				h.Holders, h.Copies = holders(mine, h.Manifest)
+				older[h.Number] = h
+			}
+		}
+	}
+	for _, h := range older {
+		r.History = append(r.History, h)
+	}
+	slices.SortFunc(r.History, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })
+	r.History = r.History[max(0, len(r.History)-mostHistory):]
+}
