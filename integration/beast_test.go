@@ -176,6 +176,7 @@ type stable struct{ *beast }
 
 func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
 func (s stable) Sweep(context.Context) error                 { return nil }
+func (s stable) Succeed(rendezvous.Job) error                { return nil }
 
 func (s stable) Ports(n int, _ string) ([]int, error) {
 	all := make([]int, n)
@@ -213,6 +214,13 @@ func (d disk) Lock(string) (func(), error)           { return func() {}, nil }
 func (d disk) HostID() string                        { return d.name }
 func (d disk) Seen(string) (keys.Generation, error)  { return 0, nil }
 func (d disk) SetSeen(string, keys.Generation) error { return nil }
+
+func (d disk) Remember(string, *rendezvous.Claim) error { return nil }
+func (d disk) Recall(string) (*rendezvous.Claim, error) { return nil, nil }
+func (d disk) Others(string) []rendezvous.Claim         { return nil }
+func (d disk) Salvage(context.Context, string, keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+	return nil, nil, nil
+}
 
 // nothing is saved.
 type nothing struct{}

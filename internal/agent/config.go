@@ -30,6 +30,7 @@ type Config struct {
 	LeaseTTL       time.Duration
 	ConnectTimeout time.Duration // for the first contact; 0: none
 	StoreCutLimit  time.Duration
+	Settle         time.Duration // for those who were in a job that a new store may have lost; 0: none can be
 	WaitTimeout    time.Duration // 0: none
 	Hint           string        // how to bring more nodes, shown once while some are missing
 	Times          rendezvous.Times
@@ -49,6 +50,8 @@ type Deps struct {
 type Workers interface {
 	// Open tells it its node's name, once, before everything else; it answers where logs go.
 	Open(node string, job rendezvous.Job) (logs string, err error)
+	// Succeed: the job was made again after its store was lost, and is the one from now on.
+	Succeed(job rendezvous.Job) error
 	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is left.
 	Sweep(ctx context.Context) error
 	// Start starts one worker for each slot. Exits come as they happen, one for each, until done
@@ -100,7 +103,8 @@ type WorkerExit struct {
 type Peers interface {
 	// Here is the address that others dial this agent at: of now, because a machine may get another one.
 	Here() string
-	// Open lets it prove that it belongs to the job, and answer those who prove the same.
+	// Open lets it prove that it belongs to the job, and answer those who prove the same. Opened again,
+	// for the job that succeeds it, with another secret, it forgets the one before.
 	Open(secret []byte, job keys.Job, uid keys.UID)
 	// Probe dials a node once, with a deadline of its own.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
@@ -146,6 +150,14 @@ type Disk interface {
 	// Seen and SetSeen are the highest generation that the node ever saw, fsynced.
 	Seen(node string) (keys.Generation, error)
 	SetSeen(node string, g keys.Generation) error
+	// Remember keeps what node would claim if the store lost the job, durably; nil: nothing any more.
+	Remember(node string, c *rendezvous.Claim) error
+	// Recall is what it remembers: nil where it never was in the job.
+	Recall(node string) (*rendezvous.Claim, error)
+	// Others are what the other nodes of this host remember of the job on this server.
+	Others(node string) []rendezvous.Claim
+	// Salvage is the checkpoints that are on its disk (checkpoint.Shelf.Salvage).
+	Salvage(ctx context.Context, node string, g keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error)
 }
 
 // Saves captures, commits and fetches checkpoints.

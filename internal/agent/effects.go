@@ -49,6 +49,10 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.sole(ctx, "close", func(ctx context.Context) Event {
 			return Closed{a.Generation, l.Saves.Close(ctx, a.Generation, a.Last)}
 		})
+	case Remember:
+		l.effect(ctx, func(ctx context.Context) Event { return Remembered{a.Claim.World, l.keepClaim(a.Claim)} })
+	case Reclaim:
+		l.effect(ctx, func(ctx context.Context) Event { return l.reclaimEffect(ctx, a.Claim) })
 	case ReportExit:
 		l.effect(ctx, func(ctx context.Context) Event { return l.reportExit(ctx, a) })
 	case ReportFailure:
@@ -160,6 +164,11 @@ func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
 func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 	fail := func(err error) Event { return Readied{Generation: a.World.Generation, Err: err} }
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
+		return fail(err)
+	}
+	claim := rendezvous.Claimed(a.Me.Node, a.Job, rendezvous.Wish{}, &a.World)
+	claim.Known = a.Head
+	if err := l.keepClaim(claim); err != nil {
 		return fail(err)
 	}
 	r := Readied{Generation: a.World.Generation}
@@ -292,5 +301,6 @@ func (l *loop) sayGoodbye(ctx context.Context, a Leave) error {
 		l.Saves.HandOver(limit)
 		cancel()
 	}
+	l.forgetEnded(a)
 	return l.registry.Leave(ctx, a.Me, a.Generation, a.Why)
 }

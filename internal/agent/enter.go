@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,10 +57,15 @@ func (e *Differs) Error() string {
 
 // door is what the agent keeps from one entering to the next.
 type door struct {
-	node   string
-	unlock func()
-	logs   string
-	uid    keys.UID
+	node    string
+	unlock  func()
+	logs    string
+	uid     keys.UID
+	told    string    // whom this agent waits for, while the store has lost the job
+	missed  bool      // the store did not answer once since this agent came
+	claims  time.Time // the job is not made from scratch before
+	claimed bool      // this agent was in the job when the store lost it, and has not said yet that it is there again
+
 	ended  int64 // the ended world that was there when this agent came
 	first  bool  // the first read is done
 	opened bool  // Peers knows the job
@@ -86,6 +90,9 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 	var last error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		e, err := l.tryEnter(limit)
+		if errors.Is(err, errLost) {
+			e, err = l.lost(ctx)
+		}
 		if e != nil {
 			return *e
 		}
@@ -93,9 +100,9 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 		case err == nil || rendezvous.Moved(err):
 			last = inTheWay{errors.New("others changed the job again and again")}
 		case errors.As(err, new(inTheWay)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
-			last = err
+			last, l.door.missed = err, true
 		}
-		if keys.Refused(err) || errors.Is(err, keys.ErrNewerFormat) {
+		if keys.Refused(err) && !errors.Is(err, keys.ErrLeaseLost) || errors.Is(err, keys.ErrNewerFormat) {
 			return over(1, err)
 		}
 		select {
@@ -133,12 +140,12 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 		}
 	}
 	if s.Job == nil {
-		if l.door.uid != "" {
-			return nil, inTheWay{fmt.Errorf("job %s is no longer in the store", l.Job.Name)} // trouble: waited for
+		return nil, errLost
+	}
+	if s.Job.Follows(l.door.uid) {
+		if err := l.succeed(&s); err != nil {
+			return done(over(125, err))
 		}
-		j := l.Job
-		j.UID, j.Attempt, j.Time = keys.UID(rand.Text()), 1, time.Now()
-		return nil, l.requests.Create(ctx, j)
 	}
 	if l.door.uid != "" && s.Job.UID != l.door.uid {
 		return nil, inTheWay{fmt.Errorf("the store holds another job %s", l.Job.Name)}
@@ -231,6 +238,10 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		e := over(125, err)
 		return &e, nil
 	}
+	if err := l.remember(s); err != nil {
+		e := over(125, err)
+		return &e, nil
+	}
 	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
 	if err != nil {
 		return nil, err
@@ -247,6 +258,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		e.Lines = l.greeting(s)
 	}
 	l.door.uid = s.Job.UID
+	e.Lines = append(e.Lines, l.remade(s)...)
 	return e, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -78,6 +79,18 @@ type (
 		Generation keys.Generation
 		Err        error
 	}
+	// Remembered is the end of Remember.
+	Remembered struct {
+		World keys.Generation
+		Err   error
+	}
+	// Claiming: the store has lost the job, and this is what is waited for.
+	Claiming struct{ Text string }
+	// Reclaimed is the end of Reclaim: the store holds a job of the name again.
+	Reclaimed struct {
+		Job rendezvous.Job
+		Err error
+	}
 	// Reported is the end of ReportExit and ReportFailure.
 	Reported struct {
 		Slot       string
@@ -122,6 +135,9 @@ func (Started) event()    {}
 func (Exited) event()     {}
 func (Halted) event()     {}
 func (Closed) event()     {}
+func (Remembered) event() {}
+func (Claiming) event()   {}
+func (Reclaimed) event()  {}
 func (Reported) event()   {}
 func (Probed) event()     {}
 func (Signaled) event()   {}
@@ -165,6 +181,8 @@ type (
 	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an older one.
 	GetReady struct {
 		World  rendezvous.World
+		Job    rendezvous.Job
+		Head   checkpoint.Head // newest commit that is known
 		Me     membership.Node
 		Member bool
 		StopMS int64
@@ -186,6 +204,10 @@ type (
 		Generation keys.Generation
 		Last       bool
 	}
+	// Remember keeps what this node would claim if the store lost the job.
+	Remember struct{ Claim rendezvous.Claim }
+	// Reclaim claims the job, which the store has lost, until it is there again.
+	Reclaim struct{ Claim rendezvous.Claim }
 	// ReportExit and ReportFailure tell how workers ended.
 	ReportExit struct {
 		World rendezvous.World
@@ -226,6 +248,7 @@ type (
 		Why        membership.Reason
 		Stop       *rendezvous.Snapshot // the last node of a job with a made-up name: stop it first
 		Quick      bool                 // not longer than a second
+		Ended      rendezvous.Phase     // of the job, if that is why
 	}
 	// Say tells the user.
 	Say struct{ Line }
@@ -252,6 +275,8 @@ func (GetReady) action()      {}
 func (StartWorkers) action()  {}
 func (HaltWorkers) action()   {}
 func (CloseSaves) action()    {}
+func (Remember) action()      {}
+func (Reclaim) action()       {}
 func (ReportExit) action()    {}
 func (ReportFailure) action() {}
 func (Probe) action()         {}

@@ -40,6 +40,16 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		if m.astray = false; m.in && e.Address != m.me.Address {
 			m.drop(a) // nobody reaches it where its registration says, which is for good: it joins anew
 		}
+	case Remembered:
+		m.answered("remember", 1, e.Err, now)
+		if e.Err == nil {
+			m.remembered = max(m.remembered, e.World)
+		}
+	case Claiming:
+		m.claiming = !m.in
+		m.say(a, "%s", e.Text)
+	case Reclaimed:
+		m.reclaimed(e, now, a)
 	case Stepped:
 		m.answered("step", 1, e.Err, now)
 		switch {
@@ -194,6 +204,9 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 
 // accept takes w if it is newer than what is known: worlds never go back.
 func (m *Machine) accept(w *rendezvous.World) {
+	if m.job != nil && w.UID != m.job.UID {
+		return // the answer to a request of before the job was made again
+	}
 	if m.world != nil && (w.Generation < m.world.Generation || w.Generation == m.world.Generation && w.Rev <= m.world.Rev) {
 		return
 	}
@@ -220,7 +233,11 @@ func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 		m.over = e.Over
 		return
 	}
+	m.claiming = false
 	job := e.Job
+	if m.job != nil && m.job.UID != job.UID {
+		m.anew(job)
+	}
 	m.in, m.me, m.job, m.ttl = true, e.Node, &job, e.TTL
 	m.logs = e.Logs
 	a.do("", Renew{e.Node.Lease, e.TTL})

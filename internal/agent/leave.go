@@ -23,7 +23,7 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 		return
 	}
 	if !m.in {
-		if m.crew == nil && (m.busy["enter"] == 0 || m.leave.Now || m.job == nil) {
+		if m.crew == nil && (m.busy["enter"] == 0 || m.leave.Now || m.job == nil || m.claiming) {
 			m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
 			m.finish(now, a)
 		}
@@ -50,7 +50,11 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 		m.leaving(now, a)
 		return
 	}
-	m.requestFor(a, now, "leave", pace(m.leave.Now), Leave{Me: m.me, Generation: m.generation(), Why: m.leave.Reason, Stop: m.lastOne(), Quick: m.leave.Now})
+	l := Leave{Me: m.me, Generation: m.generation(), Why: m.leave.Reason, Stop: m.lastOne(), Quick: m.leave.Now}
+	if w := m.world; w != nil && m.leave.Reason == membership.Finished {
+		l.Ended = w.Phase
+	}
+	m.requestFor(a, now, "leave", pace(m.leave.Now), l)
 }
 
 // pace orders the requests to leave: a quick one replaces one that takes its time.

@@ -28,17 +28,20 @@ type Machine struct {
 	belonged bool      // a world listed this incarnation
 
 	// What it knows. world is the newest World, which never goes back.
-	snap    rendezvous.Snapshot
-	world   *rendezvous.World
-	asOf    time.Time       // the newest read that world is the result of was begun then; a Ready is one
-	stale   bool            // this process stood still: nothing is believed before a new read
-	foreign bool            // the store holds another job of that name, or none: trouble, not an end
-	told    keys.Generation // larger than that of world: a peer says so, and no read since has said what became of it
-	toldAt  time.Time
-	alone   bool      // a read that was to say so had no answer
-	away    time.Time // the store does not answer since
-	astray  bool      // it did not: this node may have another address since
-	ticked  time.Time
+	snap     rendezvous.Snapshot
+	world    *rendezvous.World
+	asOf     time.Time       // the newest read that world is the result of was begun then; a Ready is one
+	stale    bool            // this process stood still: nothing is believed before a new read
+	foreign  bool            // the store holds another job of that name, or none: trouble, not an end
+	claiming bool            // it waits outside for the job to be made again
+	told     keys.Generation // larger than that of world: a peer says so, and no read since has said what became of it
+	toldAt   time.Time
+	alone    bool      // a read that was to say so had no answer
+	away     time.Time // the store does not answer since
+	astray   bool      // it did not: this node may have another address since
+	ticked   time.Time
+
+	remembered keys.Generation // the newest World that a claim to come would name
 
 	evidence membership.Evidence
 	limits   membership.Limits
@@ -184,6 +187,8 @@ func (m *Machine) act(now time.Time, a *actions) {
 	}
 	m.locate(now, a)
 	m.register(now, a)
+	m.remember(now, a)
+	m.reclaim(now, a) // a job that the store has lost
 	m.report(now, a)  // exits and failures
 	m.barrier(now, a) // ready
 	m.start(now, a)

@@ -211,7 +211,7 @@ func (m *Machine) barrier(now time.Time, a *actions) {
 	if !member && !w.Leaver(m.me.Ref) {
 		return
 	}
-	m.requestFor(a, now, "ready", w.Generation, GetReady{World: *w, Me: m.me, Member: member, StopMS: m.stopMS, Idle: m.idleAt})
+	m.requestFor(a, now, "ready", w.Generation, GetReady{World: *w, Job: *m.job, Head: m.snap.Head, Me: m.me, Member: member, StopMS: m.stopMS, Idle: m.idleAt})
 }
 
 // start starts the workers of a running world, once, on a read of it that is at most a second old.

@@ -38,6 +38,10 @@ type loop struct {
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
 	door    door
 
+	remembering     sync.Mutex // guards what is on disk for a claim to come, and which World it names
+	rememberedUID   keys.UID
+	rememberedWorld keys.Generation
+
 	gate  func()        // a test stops the process here
 	phase time.Duration // a test lets agents tick at different times
 }

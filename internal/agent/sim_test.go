@@ -32,6 +32,7 @@ type sim struct {
 	job     rendezvous.Job
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
+	settle  time.Duration
 
 	mu     sync.Mutex
 	rng    *rand.Rand
@@ -43,11 +44,14 @@ type sim struct {
 	began  time.Time
 }
 
-// simHost is what outlives an agent: locks, the generation on disk, and nothing else.
+// simHost is what outlives an agent: locks, the generation on disk, what it remembers of the job, and checkpoints.
 type simHost struct {
-	id     string
-	locked map[string]*simAgent
-	seen   map[string]keys.Generation
+	id       string
+	locked   map[string]*simAgent
+	seen     map[string]keys.Generation
+	memory   map[string]rendezvous.Claim
+	saved    map[string][]checkpoint.Head
+	salvaged map[string]keys.UID // of the job that the checkpoints belong to
 }
 
 // simAgent is one process.
@@ -75,8 +79,10 @@ type simAgent struct {
 	groups  []*simGroup
 	address string
 
-	sweep error                          // what is left of an earlier agent does not end
-	stuck struct{ close, handOver bool } // set before it matters: what of its saves has no end
+	sweep   error                          // what is left of an earlier agent does not end
+	stuck   struct{ close, handOver bool } // set before it matters: what of its saves has no end
+	upSince time.Time                      // it was not disturbed since
+	bad     bool                           // its requests are lost and late
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
@@ -116,14 +122,15 @@ func (s *sim) makeAgent(name string) *simAgent {
 	defer s.mu.Unlock()
 	h := s.hosts[name]
 	if h == nil {
-		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]keys.Generation{}}
+		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]keys.Generation{},
+			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]keys.UID{}}
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
-		StoreCutLimit: 60 * time.Second, Times: rendezvous.DefaultTimes, Given: map[string]bool{}}
+		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: rendezvous.DefaultTimes, Given: map[string]bool{}}
 	return a
 }
 
@@ -136,6 +143,7 @@ func (s *sim) run(a *simAgent) {
 		defer s.mu.Unlock()
 		s.tracef("%s says: %s", a.label(), l.Text)
 	}})
+	a.upSince = time.Now()
 	a.loop.gate = a.gate
 	a.loop.phase = time.Duration(len(s.agents)*83%250) * time.Millisecond // no two act in one moment for ever
 	s.agents = append(s.agents, a)
@@ -247,10 +255,11 @@ func (a *simAgent) thaw() {
 
 // --- Workers
 
-func (a *simAgent) Open(node string, _ rendezvous.Job) (string, error) {
+func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.node = node
+	a.adopt(job)
 	return "log", nil
 }
 func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
@@ -545,8 +554,27 @@ type simSaves struct{ a *simAgent }
 
 func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
 
-func (simSaves) Open(rendezvous.World, bool)                               {}
-func (simSaves) Prepare(context.Context, rendezvous.World) (Resume, error) { return Resume{}, nil }
+func (simSaves) Open(rendezvous.World, bool) {}
+
+// Prepare has the checkpoint on this disk, from whoever has it and is here.
+func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (Resume, error) {
+	x.a.s.mu.Lock()
+	defer x.a.s.mu.Unlock()
+	if r := w.Resume; r != nil {
+		for _, b := range x.a.s.agents {
+			for _, h := range b.host.saved[b.node] {
+				if h.Manifest == r.Manifest && (b == x.a || !b.isDead() && b.frozen == nil) {
+					h.Number = r.Number
+					mine := x.a.host.saved[x.a.node]
+					mine = slices.DeleteFunc(mine, func(o checkpoint.Head) bool { return o.Manifest == h.Manifest })
+					x.a.host.saved[x.a.node] = append(mine, h)
+					return Resume{}, nil
+				}
+			}
+		}
+	}
+	return Resume{}, nil
+}
 
 func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }
 
@@ -643,6 +671,9 @@ func (s *sim) finish() {
 		for _, e := range c.Events {
 			if !e.Deleted && strings.HasPrefix(e.Key, s.job.Name.Events()) && !strings.HasPrefix(e.Key, s.job.Name.Event("missed-")) {
 				lost += s.lost(&e.Entry)
+			}
+			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
+				worlds, last = map[keys.Generation]rendezvous.World{}, rendezvous.World{}
 			}
 			if e.Deleted || e.Key != s.job.Name.World() {
 				continue

@@ -82,6 +82,10 @@ func (w *teller) does(a Action) {
 		do("read", "read the world")
 	case Locate:
 		do("locate", "find out where it is")
+	case Remember:
+		do("remember", "remember generation %d", a.Claim.World)
+	case Reclaim:
+		do("claim", "claim the job, of generation %d", a.Claim.World)
 	case Register:
 		do("register", "register again, as %s", a.Node.Incarnation)
 	case Take:

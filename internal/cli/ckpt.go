@@ -57,7 +57,11 @@ func ckptAction(ctx context.Context, c *call) error {
 	}
 	defer s.Close()
 	k.s = s
-	if k.snap, err = c.job(ctx, s, name, !v.number); err != nil {
+	k.snap, err = c.job(ctx, s, name, !v.number)
+	if v.name == "restore" && len(k.snap.Claims) > 0 {
+		return k.insist(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	return v.action(k, ctx)

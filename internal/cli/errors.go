@@ -19,6 +19,7 @@ const (
 	JobID        Code = "E-JOB-ID"
 	JobAmbiguous Code = "E-JOB-AMBIGUOUS"
 	JobNone      Code = "E-JOB-NONE"
+	JobLost      Code = "E-JOB-LOST" // the server lost it, and nodes claim it
 	JobEnded     Code = "E-JOB-ENDED"
 	JobLive      Code = "E-JOB-LIVE"
 	JobDiffers   Code = "E-JOB-DIFFERS"

@@ -48,6 +48,11 @@ func (c *call) job(ctx context.Context, s *server, name keys.Job, orNewest bool)
 		return rendezvous.Snapshot{}, fail(JobAmbiguous, "%d jobs live on this server: %s", len(live), some(names)).
 			cure("elastic %s %s", c.command.name, names[0]).detail("jobs", names)
 	case len(all) == 0:
+		if e, err := lostJob(ctx, s); err != nil {
+			return rendezvous.Snapshot{}, err
+		} else if e != nil {
+			return rendezvous.Snapshot{}, e
+		}
 		return rendezvous.Snapshot{}, fail(JobNone, "no job on this server")
 	}
 	newest := all[0]
@@ -85,6 +90,9 @@ func readJob(ctx context.Context, s *server, name keys.Job) (rendezvous.Snapshot
 	snap, err := rendezvous.Read(ctx, s, name)
 	if err != nil || snap.Job != nil {
 		return snap, err
+	}
+	if len(snap.Claims) > 0 {
+		return snap, lost(name, snap.Claims)
 	}
 	e := fail(JobNone, "no job %s on this server", name)
 	all, err := readJobs(ctx, s)

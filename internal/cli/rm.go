@@ -6,7 +6,6 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/keys"
-	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -33,6 +32,10 @@ func rmAction(ctx context.Context, c *call) error {
 	defer s.Close()
 	for {
 		snap, err := readJob(ctx, s, name)
+		var none *Error
+		if errors.As(err, &none) && (none.Code == JobNone || none.Code == JobLost) {
+			return c.forget(ctx, s, &snap, name, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -94,11 +97,7 @@ func (c *call) clear(name keys.Job, uid keys.UID) (nodes []string, bytes int64, 
 
 // kept is what the nodes of this host keep of one job, and not of another one of its name.
 func (c *call) kept(name keys.Job, uid keys.UID) (mine []node.Kept, err error) {
-	state, err := local.State(c.setting("state-dir").text, c.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	all, err := node.KeptOf(state, name)
+	all, err := c.keptOf(name)
 	for _, k := range all {
 		if k.UID == uid {
 			mine = append(mine, k)

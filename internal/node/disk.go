@@ -14,6 +14,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 )
 
 // disk is the state directory of this host, <state>/<host>, as far as one job is concerned.
@@ -22,7 +23,12 @@ type disk struct {
 	job  keys.Job
 	host string
 
+	server string // as it was given; what is remembered of another one says nothing of this one
+
 	mu sync.Mutex // one SetSeen at a time: an older one must not end last
+
+	shelves sync.Mutex // guards shelf
+	shelf   *checkpoint.Shelf
 }
 
 func newDisk(dir string, job keys.Job) (*disk, error) {

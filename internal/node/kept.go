@@ -32,7 +32,7 @@ func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) 
 	if err != nil || was == job.UID {
 		return "", err
 	}
-	if was != "" && was != job.Succeeds {
+	if was != "" && !job.Follows(was) {
 		if aside, err = setAside(dir, was); err != nil {
 			return "", fmt.Errorf("move what is left of an earlier job %s: %w", d.job, err)
 		}

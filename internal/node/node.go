@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,12 @@ func Run(ctx context.Context, o Options) agent.Result {
 	if err != nil {
 		return agent.Result{Status: 125, Err: err}
 	}
+	disk.server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
+	defer disk.close()
+	settle := settleTime
+	if o.Local != nil {
+		disk.server, settle = "local", 0 // all its agents share this disk
+	}
 	store := o.Store
 	if o.Local != nil {
 		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
@@ -61,11 +68,16 @@ func Run(ctx context.Context, o Options) agent.Result {
 		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
-		Times: rendezvous.DefaultTimes, Hint: hint(o),
+		Settle: settle,
+		Times:  rendezvous.DefaultTimes, Hint: hint(o),
 	}
 	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)
 }
+
+// settleTime is for agents that lost their server to find it again, and to say that they were in the job:
+// a connection is tried anew every second.
+const settleTime = 2 * time.Second
 
 // hint says how more nodes come.
 func hint(o Options) string {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -28,6 +29,7 @@ type peers struct {
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
 	hello   peer.Hello
 	told    time.Time
+	secret  []byte
 	client  *peer.Client
 	watcher *membership.Watcher
 	larger  keys.Generation // than the agent's own: it has not been told yet
@@ -44,8 +46,12 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 	defer p.mu.Unlock()
 	p.hello.Job, p.hello.UID = job, uid
 	if p.client != nil {
+		if !bytes.Equal(secret, p.secret) {
+			p.rekey(secret)
+		}
 		return
 	}
+	p.secret = secret
 	self := peer.Self{Hello: p.self, Holds: p.holds, Heard: p.heard}
 	client, err := peer.Dial(secret, self)
 	if err != nil {
@@ -68,6 +74,14 @@ func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
 			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never, Generation: s.Answer.Generation})
 		}
 	})
+}
+
+// rekey speaks with those who know another secret. mu is held.
+func (p *peers) rekey(secret []byte) {
+	// A secret that is none reaches nobody, and the leases decide.
+	if p.client.Rekey(secret) == nil && p.server.Rekey(secret) == nil {
+		p.secret = secret
+	}
 }
 
 func (p *peers) tell(s agent.Signal) {

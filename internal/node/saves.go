@@ -48,7 +48,7 @@ type capturing struct {
 }
 
 // open opens the store, once the node has its name and the job its id.
-func (s *saves) open(node string, job rendezvous.Job) error {
+func (s *saves) open(node string, job rendezvous.Job, was keys.UID) error {
 	store, err := checkpoint.Open(filepath.Join(s.w.dir, storeDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
@@ -58,9 +58,13 @@ func (s *saves) open(node string, job rendezvous.Job) error {
 	k := &checkpoint.Keeper{Store: store, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers: &checkpoint.HTTP{To: s.to},
 		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID,
-			Event: func(h checkpoint.Head) keys.Write { return tell(committed(h)) },
-			Gone:  func(hs []checkpoint.Head) keys.Write { return history.Tell(name, deleted(hs)...) }},
+			Event:   func(h checkpoint.Head) keys.Write { return tell(committed(h)) },
+			Gone:    func(hs []checkpoint.Head) keys.Write { return history.Tell(name, deleted(hs)...) },
+			Offered: func(h checkpoint.Head, was checkpoint.Number) keys.Write { return tell(offered(node, h, was)) }},
 		Report: s.report}
+	if job.Follows(was) {
+		k.Succeed(job.UID, job.Adopted)
+	}
 	s.mu.Lock()
 	s.keeper, s.store, s.lines = k, store, map[keys.Generation]*capturing{}
 	s.mu.Unlock()
@@ -93,6 +97,21 @@ func committed(h checkpoint.Head) history.Event {
 		Text: fmt.Sprintf("checkpoint %d committed%s: %d %s", h.Number, atStep(h.Step), h.Copies, copies),
 		Fields: history.Fields{"number": h.Number, "step": h.Step, "samples": h.Samples, "bytes": h.Bytes,
 			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
+}
+
+// succeed is open for a job that was made again while this node was in it.
+func (s *saves) succeed(job rendezvous.Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeper.Succeed(job.UID, job.Adopted)
+	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
+}
+
+func offered(node string, h checkpoint.Head, was checkpoint.Number) history.Event {
+	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
+		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what the job was made again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
+			node, was, atStep(h.Step), h.Number, h.Number),
+		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
 }
 
 func atStep(step *int64) string {
@@ -284,7 +303,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 		return agent.Resume{}, s.store.Scratch(dir)
 	}
 	resume := agent.Resume{Step: r.Step, Samples: r.Samples}
-	if s.w.job.Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
+	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
 		return resume, nil
 	}
 	var err error

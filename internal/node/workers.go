@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
@@ -34,7 +35,7 @@ type workers struct {
 	address string // of the agent's listener
 
 	node  string
-	job   rendezvous.Job
+	job   atomic.Pointer[rendezvous.Job]
 	dir   string // of the node and job
 	logs  *worker.Logs
 	doing *doing
@@ -45,11 +46,17 @@ type workers struct {
 }
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
-	w.node, w.job, w.dir = node, job, w.disk.jobDir(node)
+	w.node, w.dir = node, w.disk.jobDir(node)
+	w.job.Store(&job)
+	was, err := uidOf(w.dir)
+	if err != nil {
+		return "", err
+	}
 	aside, err := w.disk.adopt(node, job)
 	if err != nil {
 		return "", err
 	}
+	w.disk.close() // what is read of it again is read anew
 	if aside != "" {
 		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name, aside))
 	}
@@ -65,7 +72,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		return "", err
 	}
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
-	if err := w.saves.open(node, job); err != nil {
+	if err := w.saves.open(node, job, was); err != nil {
 		return "", err
 	}
 	shown := w.logs.Dir()
@@ -75,6 +82,16 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		}
 	}
 	return shown, nil
+}
+
+// Succeed goes on in a job that was made again, with what this node has of it.
+func (w *workers) Succeed(job rendezvous.Job) error {
+	if _, err := w.disk.adopt(w.node, job); err != nil {
+		return err
+	}
+	w.job.Store(&job)
+	w.saves.succeed(job)
+	return nil
 }
 
 func (w *workers) close() {
@@ -118,7 +135,7 @@ func (w *workers) Sweep(ctx context.Context) error {
 // is tried again, with its error, by the start.
 func (w *workers) prepare() {
 	w.effects.Go(func() {
-		p, err := worker.Prepare(w.spec(), w.job.Slots)
+		p, err := worker.Prepare(w.spec(), w.job.Load().Slots)
 		if err != nil {
 			return
 		}
@@ -179,7 +196,7 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 	world := s.World
 	runs := filepath.Join(w.dir, "run")
 	in := launch.Inputs{
-		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Rules.MaxRestarts,
+		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,
 		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
 		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
 		CheckpointDir: w.checkpoints(), RunDir: runs, Plan: world.Plan, LRScale: world.LRScale,

@@ -38,6 +38,14 @@ var plants = []plant{
 
 	// Guards of requests.
 	{"create over a job that is there", requests, `If: []keys.Guard{keys.Absent(r.Job.Job())},`, ``, rendezvous, "TestGuards/memory"},
+	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestWipedWhileAllWereDead"},
+	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]keys.Guard{keys.Absent(r.Job.Job()), keys.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
+		`[]keys.Guard{`, rendezvous, "TestRemake"},
+	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
+	{"section 10: a removed job comes back", agent + "/reclaim.go", `if removed {`, `if false && removed {`, agent, "TestRemovedIsNotClaimed"},
+	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
+	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
+	{"section 10: what came too late is removed", checkpoint + "/keeper.go", `err != nil || !offered {`, `err != nil || !offered && false {`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"reopen of another end", requests, `			keys.Unchanged(r.Job.World(), seen.World.Rev),
 		},
 		Then: []keys.Write{

@@ -1,0 +1,171 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// loses kills the servers, deletes their data and starts them again at the same addresses. between happens
+// while there is no server.
+func (p *place) loses(all []*daemon, between func()) {
+	p.t.Helper()
+	for _, d := range all {
+		d.end()
+	}
+	for i := range all {
+		if err := os.RemoveAll(filepath.Join(p.dir, fmt.Sprintf("data-m%d", i))); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	between()
+	for _, d := range all {
+		d.start()
+	}
+}
+
+// trains is trainNode for as long as the test wants.
+func trains(p *place, node string, np int, more ...string) *proc {
+	return trainNode(p, node, np, append([]string{"--steps=100000"}, more...)...)
+}
+
+// madeAgain waits until the job runs again as generation g on n nodes, and holds it to what it was: it goes on from a
+// checkpoint, with an event, and above every generation.
+func (p *place) madeAgain(g, n int, all ...*proc) {
+	p.t.Helper()
+	p.running("x", g, n)
+	remade := kinds(p.events("x"), "job_remade")
+	if len(remade) != 1 || len(kinds(p.events("x"), "job_created")) != 0 {
+		p.t.Errorf("job_remade: %v", remade)
+	}
+	until(p.t, fmt.Sprintf("generation %d says where it started", g), func() error {
+		if from, ok := steps(all...)[g]; !ok {
+			return fmt.Errorf("it says nothing yet")
+		} else if from == 0 {
+			p.t.Fatalf("generation %d started from scratch", g)
+		}
+		return nil
+	})
+	// It saves and commits on, with copies, as before.
+	until(p.t, "it commits again", func() error {
+		for _, e := range kinds(p.events("x"), "checkpoint_committed") {
+			if e.Generation >= g {
+				return nil
+			}
+		}
+		return fmt.Errorf("not yet")
+	})
+	p.must("stop", "x")
+	for _, x := range all {
+		p.ends(x, 93)
+	}
+}
+
+// A server that comes back without its data: workers go on until the job is made again, out of what the nodes have.
+func TestServerLosesEverything(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprintf("members=%d", members), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			servers := p.daemons(members)
+			a, b := trains(p, "a", 2), trains(p, "b", 2)
+			p.running("x", 1, 2)
+			p.committed("x", 3)
+			p.loses(servers, func() {
+				for _, x := range []*proc{a, b} {
+					p.says(x, "the server does not answer; workers go on")
+				}
+			})
+			for _, x := range []*proc{a, b} {
+				p.says(x, "elastic: the server lost job x; it was made again and goes on from checkpoint ")
+			}
+			p.madeAgain(2, 2, a, b)
+		})
+	}
+}
+
+// The same with the local server, which the agents start again by themselves.
+func TestLocalServerLosesEverything(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	a, b := trains(p, "a", 2), trains(p, "b", 2)
+	p.running("x", 1, 2)
+	p.committed("x", 2)
+	data, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "elasticd"))
+	if err != nil || len(data) != 1 {
+		t.Fatalf("%v %v", data, err)
+	}
+	was := p.localServer()
+	if err := os.RemoveAll(data[0]); err != nil {
+		t.Fatal(err)
+	}
+	was.signal(syscall.SIGKILL)
+	p.madeAgain(2, 2, a, b)
+}
+
+// Everybody dies with the server. Who comes first waits for the other, and says so; somebody new makes nothing.
+func TestServerAndAllAgentsLost(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	servers := p.daemons(1)
+	a, b := trains(p, "a", 2), trains(p, "b", 2)
+	p.running("x", 1, 2)
+	p.committed("x", 3)
+	p.loses(servers, func() {
+		for _, x := range []*proc{a, b} {
+			if err := x.kill(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-x.done
+		}
+	})
+	a = trains(p, "a", 2)
+	until(t, "a claims the job", func() error {
+		r := p.command("status", "x")
+		if r.status != 1 || !strings.Contains(r.stderr, "[E-JOB-LOST]") || !strings.Contains(r.stderr, "waiting for b") {
+			return fmt.Errorf("status: %d %s", r.status, r.stderr)
+		}
+		return nil
+	})
+	c := trains(p, "c", 2)
+	p.says(c, "waiting until")
+	b = trains(p, "b", 2)
+	p.madeAgain(2, 2, a, b, c)
+}
+
+// Those who are missing never come back: the operator goes on without them.
+func TestLostForGood(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	servers := p.daemons(1)
+	a, b := trains(p, "a", 2), trains(p, "b", 2)
+	p.running("x", 1, 2)
+	p.committed("x", 3)
+	p.loses(servers, func() {
+		if err := b.kill(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-b.done
+	})
+	number := 0
+	until(t, "a claims the job", func() error {
+		r := p.command("ckpt", "restore", "x", "99")
+		if r.status != 1 || !strings.Contains(r.stderr, "[E-CKPT-NONE]") {
+			return fmt.Errorf("restore of what is not there: %d %s", r.status, r.stderr)
+		}
+		_, all, _ := strings.Cut(r.stderr, "they have ")
+		if _, err := fmt.Sscanf(all, "%d", &number); err != nil {
+			return fmt.Errorf("%v: %s", err, r.stderr)
+		}
+		return nil
+	})
+	out := p.must("ckpt", "restore", "x", fmt.Sprint(number))
+	if !strings.Contains(out, "is made again") || !strings.Contains(out, "without b") {
+		t.Errorf("it says %q", out)
+	}
+	c := trains(p, "c", 2)
+	p.madeAgain(2, 2, a, c)
+}

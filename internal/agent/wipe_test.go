@@ -1,0 +1,427 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// --- what a disk remembers
+
+func (d *simDisk) Remember(node string, c *rendezvous.Claim) error {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	delete(d.host.memory, node)
+	if c != nil {
+		d.host.memory[node] = *c
+	}
+	return nil
+}
+
+func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if c, ok := d.host.memory[node]; ok {
+		return &c, nil
+	}
+	return nil, nil
+}
+
+func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
+
+func (d *simDisk) Salvage(_ context.Context, node string, _ keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	heads := slices.Clone(d.host.saved[node])
+	if len(heads) == 0 {
+		return nil, nil, nil
+	}
+	newest := heads[len(heads)-1]
+	return heads, &newest, nil
+}
+
+// adopt is what Open and Succeed do with what the disk has of another job: it is kept if the job goes on. mu is held.
+func (a *simAgent) adopt(job rendezvous.Job) {
+	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
+		delete(a.host.saved, a.node)
+		delete(a.host.memory, a.node)
+		delete(a.host.seen, a.node)
+	}
+	a.host.salvaged[a.node] = job.UID
+}
+
+func (a *simAgent) Succeed(job rendezvous.Job) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
+	a.adopt(job)
+	return nil
+}
+
+// wiped is a simulation with checkpoints, and with a store that may lose everything.
+type wiped struct {
+	*sim
+	acked map[keys.UID]checkpoint.Head // the newest commit of each job that was read back
+	last  keys.UID                     // of the job that was made last
+	stop  context.CancelFunc
+	fence map[keys.UID]keys.Generation // as it was when the store was wiped
+}
+
+func newWiped(t *testing.T, np string, seed uint64) *wiped {
+	s := &wiped{sim: newSim(t, np, seed), acked: map[keys.UID]checkpoint.Head{}, fence: map[keys.UID]keys.Generation{}}
+	s.settle = 2 * time.Second
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(t.Context())
+	go s.observe(ctx)
+	return s
+}
+
+// commit saves on the node of rank 0 and on one more, as far as nodes are there.
+func (s *wiped) commit() {
+	snap := s.snapshot()
+	w := snap.World
+	if w == nil || w.Phase != rendezvous.Running {
+		return
+	}
+	zero := s.agent(w.Members[0])
+	me := snap.Node(w.Members[0].Node)
+	if zero == nil || me == nil || !me.Same(w.Members[0]) {
+		return
+	}
+	holders, at := []membership.Node{*me}, []*simAgent{zero}
+	for _, n := range snap.Nodes {
+		if a := s.agent(n.Ref); a != nil && a != zero && len(at) < 2 {
+			holders, at = append(holders, n), append(at, a)
+		}
+	}
+	h := checkpoint.Head{Generation: w.Generation, Time: time.Now()}
+	s.mu.Lock()
+	for i := range h.Manifest {
+		h.Manifest[i] = byte(s.rng.Uint32())
+	}
+	s.mu.Unlock()
+	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Event: func(h checkpoint.Head) keys.Write {
+		return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
+	}}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
+	defer cancel()
+	head, err := r.Commit(ctx, h, snap.Head, zero.node, holders)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracef("checkpoint %d is committed", head.Number)
+	s.acked[w.UID] = head
+	for _, a := range at {
+		if a.host.salvaged[a.node] == w.UID {
+			a.host.saved[a.node] = append(a.host.saved[a.node], head)
+		}
+	}
+}
+
+// agent is the living one of that incarnation.
+func (s *wiped) agent(r membership.Ref) *simAgent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		if a.hello.Incarnation == r.Incarnation && !a.isDead() && a.frozen == nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// wipe takes everything from the store. It comes between two commits: none is acknowledged that no disk has.
+func (s *wiped) wipe() {
+	if snap := s.snapshot(); snap.Job != nil {
+		s.fence[snap.Job.UID] = snap.Fence
+	}
+	s.mu.Lock()
+	s.tracef("the store is wiped")
+	s.mu.Unlock()
+	s.etcd.Wipe()
+}
+
+// observe looks at each job at the moment in which it is made.
+func (s *wiped) observe(ctx context.Context) {
+	cl := s.etcd.Client("observer")
+	for ctx.Err() == nil {
+		r, err := cl.Get(ctx, s.job.Name.Job(), "")
+		if err == nil {
+			s.made()
+			for range cl.Watch(ctx, s.job.Name.Job(), "", r.Rev+1) {
+				s.made()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// made checks a job that was made: never from scratch while somebody who could claim had a checkpoint, one
+// line of succession, the fence not below, the head the newest that was acknowledged.
+func (s *wiped) made() {
+	snap := s.snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if snap.Job == nil || s.last == snap.Job.UID {
+		return
+	}
+	j, was := snap.Job, s.last
+	s.last = j.UID
+	if s.acked[j.UID].Number < snap.Head.Number {
+		s.acked[j.UID] = snap.Head
+	}
+	s.tracef("job %s was made, it succeeds %q, fence %d, head %d", j.UID, j.Succeeds, snap.Fence, snap.Head.Number)
+	if was == "" {
+		return
+	}
+	if !j.Follows(was) {
+		for _, a := range s.agents {
+			if len(a.host.saved[a.node]) > 0 && a.host.salvaged[a.node] == was && a.reachable() {
+				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it", a.label())
+			}
+		}
+		return
+	}
+	if snap.Fence == 0 && !slices.ContainsFunc(s.agents, func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
+		return // who claimed had never heard of a World, and nobody else was there
+	}
+	if acked := s.acked[was]; acked.Number > 0 && (snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
+		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)", acked.Number, j.Adopted, snap.Head.Number)
+	}
+	if snap.Fence < s.fence[was] {
+		s.wrongf("the fence was %d, and is %d now", s.fence[was], snap.Fence)
+	}
+}
+
+// reachable reports whether the agent, and all that it asks of the store, went undisturbed for some time. sim.mu is held.
+func (a *simAgent) reachable() bool {
+	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
+}
+
+// end ends the simulation.
+func (s *wiped) end() {
+	s.t.Helper()
+	s.stop()
+	s.finish()
+}
+
+// A store loses everything while two nodes train: their workers go on, both claim, and one of them makes the
+// job again, from the newest commit and above the generation that it had.
+func TestWipedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		s.start("a")
+		s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		s.commit()
+		s.wipe()
+		s.until("it runs again", 30*time.Second, s.running(2, 2))
+		if snap := s.snapshot(); snap.Job.Adopted != 2 || snap.Head.Number != 3 || snap.World.Resume == nil || snap.World.Resume.Number != 3 {
+			t.Errorf("job %+v, head %+v, world %+v", snap.Job, snap.Head, snap.World)
+		}
+		s.end()
+	})
+}
+
+// Everybody died with the store. Who comes back claims what its disk remembers; somebody new, who comes
+// first, waits.
+func TestWipedWhileAllWereDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		a.kill()
+		b.kill()
+		s.wipe()
+		s.start("a")
+		time.Sleep(time.Second)
+		s.start("c") // it was never in the job
+		time.Sleep(time.Minute - 5*time.Second)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("made again without b: %+v", snap.Job)
+		}
+		s.start("b")
+		s.until("it runs again", 60*time.Second, s.running(2, 2))
+		s.end()
+	})
+}
+
+// One of three never comes back: fewer than there are copies. The others wait for the limit, and go on.
+func TestWipedAndOneIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2:3", 1)
+		s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 3))
+		s.commit()
+		c.kill()
+		s.wipe()
+		began := time.Now()
+		s.until("it runs again", 90*time.Second, s.running(2, 2))
+		if took := time.Since(began); took < 60*time.Second {
+			t.Errorf("it waited %v for c", took)
+		}
+		s.end()
+	})
+}
+
+// A checkpoint that only a missing node has is waited for without a limit.
+func TestWipedAndTheHolderIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		s.commit()
+		s.start("b") // a spare, and nobody gives it a copy
+		s.until("b is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
+		time.Sleep(time.Second)
+		a.kill()
+		s.wipe()
+		time.Sleep(5 * time.Minute)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("made again without a, who has the only copy: %+v", snap.Job)
+		}
+		s.start("a")
+		s.until("it runs again", 90*time.Second, func(x rendezvous.Snapshot) bool {
+			return x.World != nil && x.World.Resume != nil && s.running(0, x.World.Count)(x)
+		})
+		s.end()
+	})
+}
+
+// A job that was removed is not made again by a node that was away.
+func TestRemovedIsNotClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		s.commit()
+		a.kill()
+		s.until("its lease is gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+		snap := s.snapshot()
+		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), snap.Job); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		s.last = "" // what was removed is not lost
+		s.mu.Unlock()
+		s.start("a")
+		s.until("another job runs", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil && s.running(0, 1)(x) })
+		if now := s.snapshot(); now.Job.Succeeds != "" || now.Head.Number != 0 {
+			t.Errorf("a removed job came back: %+v, head %d", now.Job, now.Head.Number)
+		}
+		s.end()
+	})
+}
+
+// TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes. The
+// checks are those of made, and of finish; and a world runs when the faults are over. COUNT and SEED as in TestSchedules.
+func TestWipes(t *testing.T) {
+	from, count := uint64(1), uint64(60)
+	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
+		count = n
+	}
+	one := os.Getenv("SEED")
+	if n, err := strconv.ParseUint(one, 10, 64); err == nil {
+		from, count = n, 1
+	}
+	for seed := from; seed < from+count; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { wipes(t, seed, one != "") })
+		})
+	}
+}
+
+func wipes(t *testing.T, seed uint64, tell bool) {
+	r := rand.New(rand.NewPCG(seed, 11))
+	s := newWiped(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed)
+	names := []string{"a", "b", "c", "d"}
+	at := map[string]*simAgent{}
+	up := func(name string) {
+		if a := at[name]; a == nil || a.isDead() {
+			at[name] = s.start(name)
+		}
+		if r.IntN(4) == 0 {
+			at[name].client.Fates(etcdmem.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
+			at[name].bad = true
+		}
+	}
+	for _, n := range names[:3] {
+		up(n)
+	}
+	s.until("a first world runs", 2*time.Minute, func(x rendezvous.Snapshot) bool { return x.World != nil && s.running(0, x.World.Count)(x) })
+	left := 1 + r.IntN(3)
+	for range 6 + r.IntN(10) {
+		time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
+		name := names[r.IntN(len(names))]
+		a := at[name]
+		switch k := r.IntN(12); {
+		case k < 4:
+			s.commit()
+		case k < 6 && left > 0:
+			left--
+			s.wipe()
+			if r.IntN(3) == 0 { // all die with it
+				for _, a := range at {
+					a.kill()
+				}
+			}
+		case a == nil || a.isDead():
+			up(name)
+		case k < 8:
+			a.kill()
+		case k < 10:
+			a.freeze()
+			time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
+			a.thaw()
+			a.upSince = time.Now()
+		default:
+			s.etcd.Freeze()
+			time.Sleep(time.Duration(r.IntN(6000)) * time.Millisecond)
+			s.etcd.Thaw()
+			for _, a := range at {
+				a.upSince = time.Now()
+			}
+		}
+	}
+	s.mu.Lock()
+	s.tracef("faults end")
+	s.mu.Unlock()
+	for _, n := range names {
+		if a := at[n]; a != nil {
+			a.client.Fates(nil)
+		}
+		if a := at[n]; a == nil || a.isDead() {
+			at[n] = s.start(n)
+		}
+	}
+	s.until("a world runs again", 3*time.Minute, func(x rendezvous.Snapshot) bool {
+		w := x.World
+		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
+	})
+	if tell {
+		t.Log("\n" + s.story())
+	}
+	s.end()
+}

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// claimFile has what a node would claim if the store lost the job, for an agent that dies with the store.
+const claimFile = "claim"
+
+// memory is claimFile.
+type memory struct {
+	Server string           `json:"server"`
+	Claim  rendezvous.Claim `json:"claim"`
+}
+
+// Remember replaces what the node would claim, durably; nil removes it.
+func (d *disk) Remember(node string, c *rendezvous.Claim) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path := filepath.Join(d.jobDir(node), claimFile)
+	if c == nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forget the job: %w", err)
+		}
+		return nil
+	}
+	b, err := json.Marshal(memory{d.server, *c})
+	if err != nil {
+		return fmt.Errorf("remember the job: %w", err)
+	}
+	return publish(path+".tmp", path, b)
+}
+
+// Recall is what the node remembers. What cannot be read as such was never written by this program whole,
+// and is no memory.
+func (d *disk) Recall(node string) (*rendezvous.Claim, error) {
+	m, err := d.recall(node)
+	if m == nil {
+		return nil, err
+	}
+	return &m.Claim, nil
+}
+
+func (d *disk) recall(node string) (*memory, error) {
+	b, err := os.ReadFile(filepath.Join(d.jobDir(node), claimFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what node %s remembers of the job: %w", node, err)
+	}
+	var m memory
+	if json.Unmarshal(b, &m) != nil || m.Claim.Job.UID == "" {
+		return nil, nil
+	}
+	m.Claim.Node, m.Claim.Job.Name = node, d.job
+	return &m, nil
+}
+
+// Others are what the other nodes of this host remember of the job, on the same server.
+func (d *disk) Others(node string) (all []rendezvous.Claim) {
+	kept, err := KeptOf(d.dir, d.job)
+	if err != nil {
+		return nil // whoever can be read is asked for what it has when it claims
+	}
+	for _, k := range kept {
+		if m, err := d.recall(k.Node); err == nil && m != nil && k.Node != node && m.Server == d.server {
+			all = append(all, m.Claim)
+		}
+	}
+	return all
+}
+
+// Salvage reads the checkpoints on the disk of a node that holds its lock. The shelf stays open: what was
+// read once is not read again.
+func (d *disk) Salvage(ctx context.Context, node string, g keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+	d.shelves.Lock()
+	defer d.shelves.Unlock()
+	if d.shelf == nil {
+		s, err := Kept{dir: d.jobDir(node)}.Shelf()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		d.shelf = s
+	}
+	return d.shelf.Salvage(ctx, g)
+}
+
+func (d *disk) close() {
+	d.shelves.Lock()
+	defer d.shelves.Unlock()
+	if d.shelf != nil {
+		d.shelf.Close()
+	}
+	d.shelf = nil
+}
