@@ -169,3 +169,41 @@ func TestLostForGood(t *testing.T) {
 	c := trains(p, "c", 2)
 	p.madeAgain(2, 2, a, c)
 }
+
+// A newcomer finds that a node of its machine, which does not run, has checkpoints of the job: it makes nothing,
+// until somebody gives them up.
+func TestBeginAnewAfterALoss(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	a := trains(p, "a", 1)
+	p.running("x", 1, 1)
+	p.committed("x", 1)
+	data, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "elasticd"))
+	if err != nil || len(data) != 1 {
+		t.Fatalf("%v %v", data, err)
+	}
+	if err := a.kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-a.done
+	was := p.localServer()
+	if err := os.RemoveAll(data[0]); err != nil {
+		t.Fatal(err)
+	}
+	was.signal(syscall.SIGKILL)
+	until(t, "the server is gone", func() error {
+		if alive(was.pid) {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	c := trains(p, "c", 1)
+	p.says(c, "node a of this machine was in it")
+	p.must("rm", "x")
+	p.running("x", 1, 1)
+	if made := kinds(p.events("x"), "job_created"); len(made) != 1 {
+		t.Errorf("job_created: %v", made)
+	}
+	p.must("stop", "x")
+	p.ends(c, 93)
+}

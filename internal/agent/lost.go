@@ -15,6 +15,9 @@ import (
 // young is the revision up to which a store may have been made a moment ago.
 const young = 20
 
+// lookAgain is how long a watch is trusted: it may go deaf without an error.
+const lookAgain = 20 * time.Second
+
 // errLost: the store does not hold the job.
 var errLost = errors.New("the job is not in the store")
 
@@ -90,17 +93,34 @@ func (l *loop) name() (string, func(), error) {
 	}
 }
 
-// elsewhere waits while another node of this host remembers the job and does not make it again.
+// elsewhere waits while another node of this host remembers the job and does not make it again: until the
+// job is there, or was removed.
 func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 	for _, c := range l.Disk.Others(name) {
-		if gone, err := l.requests.Removed(ctx, c.Job.UID); err != nil || gone {
-			if err != nil {
-				return false, err
-			}
+		key := l.Job.Name.Removed(c.Job.UID)
+		r, err := l.Store.Get(ctx, key, "")
+		if err != nil {
+			return false, err
+		}
+		if r.One() != nil {
 			continue
 		}
-		return true, l.await(ctx, fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. Start it again (--node=%s), or begin anew with: elastic rm %s",
-			l.Job.Name, c.Node, c.Node, l.Job.Name), isBack)
+		wait, cancel := context.WithTimeout(ctx, lookAgain)
+		defer cancel()
+		l.effects.Go(func() {
+			for x := range l.Store.Watch(wait, key, "", r.Rev+1) {
+				if len(x.Events) > 0 {
+					cancel()
+				}
+			}
+		})
+		text := fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. Start it again (--node=%s), or begin anew with: elastic rm %s",
+			l.Job.Name, c.Node, c.Node, l.Job.Name)
+		err = l.await(wait, text, isBack)
+		if ctx.Err() == nil && wait.Err() != nil {
+			err = nil
+		}
+		return true, err
 	}
 	return false, nil
 }
