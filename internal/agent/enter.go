@@ -178,45 +178,58 @@ func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 		l.door.opened = true
 		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	}
-	if by := l.unreached(ctx, &s); by != "" {
-		return nil, fmt.Errorf("%s cannot reach this node at %s", by, l.Peers.Here())
+	if err := l.unreached(ctx, &s); err != nil {
+		return nil, inTheWay{err}
 	}
 	return l.join(ctx, &s, replaces)
 }
 
-// unreached names the nodes that were asked to dial this one and could not: one that was refused or met a
-// stranger, or two that met silence, as for the verdict on a member. It is "" once one of them could.
-// Whoever comes back asks: it was dropped, and if that was because its address leads nowhere, every world
-// that it joins would find it silent and drop it again.
-func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) string {
+// unreached is why others would find this node silent. It asks some to dial it: one that was refused or met a
+// stranger, or two that met silence, is enough, as for the verdict on a member, and one that could is enough
+// for nothing. Nor is it reached who gets no answer to that question from anybody.
+// Who comes back asks: it was dropped, and if that was because its address leads nowhere, or because it is cut
+// off, every world that it joins would find it silent and drop it again.
+func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 	if l.door.uid == "" {
-		return ""
+		return nil
 	}
-	var by []string
+	here := l.Peers.Here()
+	var by, mute []string
 	need := 2
 	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.door.node })
-	for _, n := range others[:min(len(others), asksMost)] {
-		kind, err := l.Peers.Reach(ctx, n.Ref, l.Peers.Here())
-		if err != nil {
+	others = others[:min(len(others), asksMost)]
+	for _, n := range others {
+		kind, err := l.Peers.Reach(ctx, n.Ref, here)
+		switch {
+		case err != nil:
+			mute = append(mute, n.Node)
 			continue
-		}
-		switch kind {
-		case membership.Same:
-			return ""
-		case membership.Refused, membership.Stranger:
+		case kind == membership.Same:
+			return nil
+		case kind == membership.Refused || kind == membership.Stranger:
 			need = 1
 		}
 		by = append(by, n.Node)
 	}
-	if len(by) < need {
-		return ""
+	switch {
+	case len(by) >= need:
+		who := strings.Join(by, ", ")
+		l.warn(outOfReach(who, here) + "; not joining before they do")
+		return fmt.Errorf("%s cannot reach this node at %s", who, here)
+	case len(mute) > 0 && len(mute) == len(others):
+		who := strings.Join(mute, ", ")
+		l.warn("this node is cut off: " + who + " did not answer it; not joining before one does")
+		return fmt.Errorf("no answer from %s", who)
 	}
-	who := strings.Join(by, ", ")
+	return nil
+}
+
+// warn says once why this node stays out.
+func (l *loop) warn(text string) {
 	if !l.door.warned {
 		l.door.warned = true
-		l.Say(Line{Text: outOfReach(who, l.Peers.Here()) + "; not joining before they do"})
+		l.Say(Line{Text: text})
 	}
-	return who
 }
 
 // asksMost is how many nodes are asked at most.

@@ -202,7 +202,11 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 	if !quiet || void {
 		return s
 	}
-	// Silence to me. Who else says so?
+	// Silence to me. Who else says so? Where nobody answers me, others whom the store still renews are better
+	// judges than I am: that both it and I lost a healthy node may be two cuts, and one of them is mine.
+	if ev.Isolated && absent && len(f.nodes) > 1 {
+		return s
+	}
 	onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL
 	switch {
 	case onTime:

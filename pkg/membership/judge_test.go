@@ -104,6 +104,7 @@ func renewing(ago time.Duration) func(*trial) {
 
 func late(x *trial)     { x.ev.OnTime = time.Time{} }
 func isolated(x *trial) { x.ev.Isolated = true }
+func alone(x *trial)    { x.nodes = x.nodes[:1] }
 func void(x *trial)     { x.ev.Void = judgeNow.Add(sec) }
 
 // TestJudge is the table of docs/PROTOCOL.md, section 4, row by row.
@@ -200,7 +201,8 @@ func TestJudge(t *testing.T) {
 		{"no peer at all answers me: silence drops nobody, a lease that ran out does", []judged{
 			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(NoAnswer, 0), isolated), "suspect"},
 			{"key absent for the window", given(noKey(time.Minute), dialled(NoAnswer, 0), isolated, late), "absent"},
-			{"its lease ran out, mine was on time", given(noKey(sec), dialled(NoAnswer, 0), isolated), "gone (lease-expired) by [etcd]"},
+			{"its lease ran out, mine was on time, and nobody else is registered", given(noKey(sec), dialled(NoAnswer, 0), isolated, alone), "gone (lease-expired) by [etcd]"},
+			{"its lease ran out, mine was on time, and others may reach it", given(noKey(sec), dialled(NoAnswer, 0), isolated), "absent"},
 		}},
 		{"many suspected at once, or the store was away: silence counts for nothing for a window", []judged{
 			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(NoAnswer, 0), void), "suspect"},
