@@ -22,8 +22,8 @@ func TestPreparedStarts(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 2, "echo worker $i is here; exec sleep 1000")
 	p := prepare(t, s, 2)
-	if _, err := os.Stat(s.Logs.Path(0)); err == nil {
-		t.Error("a start that has not been is in the log")
+	if log, err := os.ReadFile(s.Logs.Path(0)); err == nil && len(log) > 0 {
+		t.Errorf("a start that has not been is in the log: %s", log)
 	}
 	s.Generation = 7
 	g, err := p.Start(t.Context(), s)

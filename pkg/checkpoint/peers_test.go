@@ -18,13 +18,14 @@ import (
 
 // farm serves stores over real sockets.
 type farm struct {
+	mu      sync.Mutex // guards stores while requests of before may still be under way
 	stores  map[string]*Store
 	servers map[string]*httptest.Server
 	wrap    map[string]func(http.Handler) http.Handler
 }
 
 func newFarm(t testing.TB, names ...string) *farm {
-	f := &farm{map[string]*Store{}, map[string]*httptest.Server{}, map[string]func(http.Handler) http.Handler{}}
+	f := &farm{stores: map[string]*Store{}, servers: map[string]*httptest.Server{}, wrap: map[string]func(http.Handler) http.Handler{}}
 	for _, n := range names {
 		f.add(t, n, newMem())
 	}
@@ -34,7 +35,9 @@ func newFarm(t testing.TB, names ...string) *farm {
 func (f *farm) add(t testing.TB, node string, disk tree) {
 	f.stores[node] = storeOn(t, disk)
 	f.servers[node] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
 		h := Handler(f.stores[node])
+		f.mu.Unlock()
 		if f.wrap[node] != nil {
 			h = f.wrap[node](h)
 		}
@@ -177,7 +180,10 @@ func TestReplicateResumes(t *testing.T) {
 	dead.Store(false)
 	puts.Store(-100)
 	// It was started again, too: only its disk remembers.
-	f.stores["b"] = storeOn(t, f.stores["b"].disk.tree)
+	again := storeOn(t, f.stores["b"].disk.tree)
+	f.mu.Lock()
+	f.stores["b"] = again
+	f.mu.Unlock()
 	must1(t, len(f.stores["b"].Held()) == 0)
 	if _, err = f.copier(t, "a").Replicate(t.Context(), 1, h, to, nil); err != nil {
 		t.Fatal(err)
