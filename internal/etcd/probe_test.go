@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,6 +53,7 @@ func TestProbe(t *testing.T) {
 		"no socket":              {[]string{"unix:///nobody.sock"}, etcd.ErrUnreachable},
 		"no such host":           {[]string{"host.invalid:2379"}, etcd.ErrUnreachable},
 		"silence":                {[]string{silent(t)}, etcd.ErrUnreachable},
+		"one that dies":          {[]string{dying(t)}, etcd.ErrUnreachable},
 		"a web server":           {[]string{web.URL}, etcd.ErrNotEtcd},
 		"a web server of HTTP/2": {[]string{web2.URL}, etcd.ErrNotEtcd},
 		"a TLS server":           {[]string{webTLS.Listener.Addr().String()}, etcd.ErrNotEtcd},
@@ -68,6 +70,22 @@ func TestProbe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dying is a server that is killed whenever it was reached: what it had not read yet resets the connection.
+func dying(t *testing.T) string {
+	l := listen(t)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 func TestProbeWithoutQuorum(t *testing.T) {
