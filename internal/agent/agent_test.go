@@ -49,6 +49,31 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 	}
 }
 
+// Two machines are off at once, and nobody refuses for them. The two that are left, members or a spare, find each other
+// well: neither takes itself for the one that is cut off.
+func TestTwoSilentNodesAreReplaced(t *testing.T) {
+	for np, n := range map[string]int{"2:4": 4, "2:3": 3} {
+		t.Run(np, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, np, 1)
+				for _, name := range []string{"a", "b", "c", "d"} {
+					s.start(name)
+				}
+				s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+				time.Sleep(5 * time.Second)
+				off := s.snapshot().World.Members[n-2:]
+				for _, a := range s.agents {
+					if a.node == off[0].Node || a.node == off[1].Node {
+						a.freeze()
+					}
+				}
+				s.until("it goes on without them (G6)", 25*time.Second, s.running(2, 2))
+				s.finish()
+			})
+		})
+	}
+}
+
 // A node that saves, or hands over, for ever: the second signal ends it.
 func TestSecondSignalWaitsForNoSave(t *testing.T) {
 	for name, stick := range map[string]func(a *simAgent){

@@ -44,7 +44,7 @@ func (m *Machine) judge(now time.Time) {
 			m.evidence.Holds[r.Node][m.me.Node] = now
 		}
 	}
-	m.evidence.Isolated = m.isolated(refs, now)
+	m.evidence.Isolated = m.isolated(now)
 	m.view = membership.Judge(refs, m.snap.Nodes, m.snap.Left, m.snap.Suspects, m.evidence, m.limits, now)
 	m.view.Rev = m.snap.Rev
 	crowd := membership.Crowd(m.view, len(refs))
@@ -73,21 +73,42 @@ func (m *Machine) registered(inc membership.Incarnation) bool {
 	return false
 }
 
-// isolated reports whether several others were dialled and none answered: then it may be this node
-// that is cut off, and silence proves nothing.
-func (m *Machine) isolated(refs []membership.Ref, now time.Time) bool {
-	silent := 0
-	for _, r := range refs {
-		a, ok := m.evidence.Answers[r.Incarnation]
-		if r.Incarnation == m.me.Incarnation || !ok || now.Sub(a.At) > m.limits.Fresh {
+// silence counts whom this agent dialled lately, in vain, and reports whether anybody answered.
+func (m *Machine) silence(now time.Time) (silent int, answered bool) {
+	for inc, a := range m.evidence.Answers {
+		if inc == m.me.Incarnation || now.Sub(a.At) > m.limits.Fresh {
 			continue
 		}
-		if a.Kind != membership.NoAnswer {
-			return false
+		if a.Kind == membership.NoAnswer {
+			silent++
+		} else {
+			answered = true
 		}
-		silent++
 	}
-	return silent >= 2
+	return silent, answered
+}
+
+// isolated reports whether several others were dialled and none answered: then it may be this node
+// that is cut off, and silence proves nothing.
+func (m *Machine) isolated(now time.Time) bool {
+	silent, answered := m.silence(now)
+	return silent >= 2 && !answered
+}
+
+// witnesses are some of those whom nobody doubts, to be dialled while others are silent. Who is alive is not dialled
+// otherwise: where two are lost at once every node that is left would take itself for isolated.
+func (m *Machine) witnesses(now time.Time) (refs []membership.Ref) {
+	if silent, _ := m.silence(now); silent < 2 {
+		return nil
+	}
+	n := len(m.snap.Nodes)
+	for i := range n {
+		r := m.snap.Nodes[(i+int(now.Unix()))%n].Ref // not the same ones for ever: they may be lost as well
+		if seen := m.view.Find(r); r.Incarnation != m.me.Incarnation && (seen == nil || seen.State == membership.Alive) && len(refs) < asksMost {
+			refs = append(refs, r)
+		}
+	}
+	return refs
 }
 
 // turn is this agent's place among those who plan: members by rank, then the others by name; who is in
@@ -267,12 +288,13 @@ func (m *Machine) among(k int) bool {
 	return true
 }
 
-// ask dials who is in doubt, and those who suspect it: a verdict needs answers of now.
+// ask dials who is in doubt, those who suspect it, and who can tell that this node is not isolated: a verdict needs
+// answers of now.
 func (m *Machine) ask(now time.Time, a *actions, turn int) {
 	if turn >= deputies && len(m.mine) == 0 {
 		return
 	}
-	for _, r := range m.view.Ask {
+	for _, r := range slices.Concat(m.view.Ask, m.witnesses(now)) {
 		slot := "probe/" + string(r.Incarnation)
 		if at, ok := m.probed[r.Incarnation]; ok && now.Sub(at) < 500*time.Millisecond {
 			a.wake(at.Add(500 * time.Millisecond))
