@@ -81,17 +81,21 @@ func (d *door) close() {
 // enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has no
 // worker and no registration.
 func (l *loop) enter(ctx context.Context, again bool) Event {
-	limit := ctx
-	if !again && l.ConnectTimeout > 0 {
-		var cancel context.CancelFunc
-		limit, cancel = context.WithTimeout(ctx, l.ConnectTimeout)
-		defer cancel()
+	contact := func() (context.Context, context.CancelFunc) {
+		if again || l.ConnectTimeout == 0 {
+			return context.WithCancel(ctx)
+		}
+		return context.WithTimeout(ctx, l.ConnectTimeout)
 	}
+	limit, cancel := contact()
+	defer func() { cancel() }()
 	var last error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		e, err := l.tryEnter(limit)
 		if errors.Is(err, errLost) {
 			e, err = l.lost(ctx)
+			cancel()
+			limit, cancel = contact() // the server answered: a job that it lost is waited for as long as it takes
 		}
 		if e != nil {
 			return *e

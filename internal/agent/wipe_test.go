@@ -266,6 +266,34 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 	})
 }
 
+// Who waits for a job that the store has lost was let in by a server that answers: the time for the first contact is not
+// that of the waiting, also when it is over.
+func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		a.kill()
+		b.kill()
+		s.wipe()
+		for _, name := range []string{"a", "c"} { // one claims it, and one was never in it
+			x := s.makeAgent(name)
+			x.cfg.ConnectTimeout = 10 * time.Second
+			s.sim.run(x)
+		}
+		time.Sleep(time.Minute)
+		s.start("b")
+		s.until("it runs again", 30*time.Second, s.running(2, 2))
+		for _, x := range s.agents[2:] {
+			if x.isDead() {
+				t.Errorf("%s ended with %d (%v)", x.name, x.result.Status, x.result.Err)
+			}
+		}
+		s.end()
+	})
+}
+
 // One of three never comes back: fewer than there are copies. The others wait for the limit, and go on.
 func TestWipedAndOneIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
