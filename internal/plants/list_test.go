@@ -37,7 +37,8 @@ var plants = []plant{
 		`w.Generation < m.world.Generation || `, ``, agent, "TestStories"},
 
 	// Guards of requests.
-	{"create over a job that is there", requests, `If: []keys.Guard{keys.Absent(r.Job.Job())},`, ``, rendezvous, "TestGuards/memory"},
+	{"create over a job that is there", requests, `keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())`, `keys.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
+	{"section 10: a job from scratch, over a claim of this moment", requests, `keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())`, `keys.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestWipedWhileAllWereDead"},
 	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]keys.Guard{keys.Absent(r.Job.Job()), keys.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]keys.Guard{`, rendezvous, "TestRemake"},

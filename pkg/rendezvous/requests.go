@@ -31,10 +31,11 @@ func (r Requests) send(ctx context.Context, what string, req keys.Request) (int6
 	return rev, nil
 }
 
-// Create makes the job, with its secret and its first wish.
+// Create makes the job, with its secret and its first wish: never over the claims of those who were in it when the
+// store lost it.
 func (r Requests) Create(ctx context.Context, j Job) error {
 	_, err := r.send(ctx, "create job", keys.Request{
-		If: []keys.Guard{keys.Absent(r.Job.Job())},
+		If: []keys.Guard{keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())},
 		Then: []keys.Write{
 			keys.Put(r.Job.Job(), keys.Encode(j)),
 			keys.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),

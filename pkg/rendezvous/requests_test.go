@@ -102,6 +102,11 @@ func asks(w *town) func() error {
 	}
 }
 
+func creates(w *town) func() error {
+	j := *aJob(2).Job
+	return func() error { return w.Create(w.t.Context(), j) }
+}
+
 func removes(w *town) func() error {
 	j := w.see().Job
 	return func() error { return w.Remove(w.t.Context(), j) }
@@ -182,10 +187,8 @@ func laterFence(w *town) {
 }
 
 var guards = []guarded{
-	{"create", "no job", func(*town) {}, func(w *town) func() error {
-		j := *aJob(2).Job
-		return func() error { return w.Create(w.t.Context(), j) }
-	}, func(w *town) { w.create(3) }},
+	{"create", "no job", func(*town) {}, creates, func(w *town) { w.create(3) }},
+	{"create", "nobody claims it", func(*town) {}, creates, func(w *town) { w.put(w.Job.Claim("a"), keys.Encode(rendezvous.Claim{})) }},
 
 	{"reopen", "job as seen", stageStopped, reopens, touches(keys.Job.Job)},
 	{"reopen", "wish as seen", stageStopped, reopens, touches(keys.Job.Wish)},
