@@ -3,11 +3,13 @@ package agent
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // What kept a node out is what it says: the server only if it was that.
@@ -61,4 +63,29 @@ func registered(s *sim) {
 	if _, err := s.etcd.Client("elsewhere").Txn(context.Background(), keys.Txn{Then: []keys.Write{keys.Put(s.job.Name.Node("a"), keys.Encode(n))}}); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// Who is kept out goes when it is asked to, the first time.
+func TestWhoIsKeptOutLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "2:3", 1)
+		s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		time.Sleep(5 * time.Second)
+		s.mu.Lock()
+		c.cut = true
+		s.mu.Unlock()
+		s.until("c is dropped", 60*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("c") == nil })
+		time.Sleep(10 * time.Second)
+		c.signals <- syscall.SIGTERM
+		time.Sleep(5 * time.Second)
+		if !c.isDead() {
+			t.Errorf("it is still here\n%s", s.story())
+		} else if c.result.Status != 75 {
+			t.Errorf("it ended with %+v", c.result)
+		}
+		s.finish()
+	})
 }

@@ -127,6 +127,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 	case Asked:
 		if m.leave == nil || e.Now {
 			l := e.Leaving
+			l.asked = now
 			m.leave = &l
 		}
 	case Ticked:

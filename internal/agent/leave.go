@@ -23,9 +23,14 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 		return
 	}
 	if !m.in {
-		if m.crew == nil && (m.busy["enter"] == 0 || m.leave.Now || m.job == nil || m.claiming) {
+		// Who is registered in a moment says that it leaves. Who is kept out, or meets no store, has nobody to say it to.
+		coming := m.busy["enter"] != 0 && m.job != nil && !m.claiming && !m.leave.Now && now.Sub(m.leave.asked) < patience
+		switch {
+		case m.crew == nil && !coming:
 			m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
 			m.finish(now, a)
+		case coming:
+			a.wake(m.leave.asked.Add(patience))
 		}
 		return
 	}
@@ -113,7 +118,7 @@ func (m *Machine) giveUp(now time.Time) {
 		return
 	}
 	if now.Sub(m.since) >= m.cfg.WaitTimeout {
-		m.leave = &Leaving{Reason: membership.Terminated, Status: statusTimeout}
+		m.leave = &Leaving{Reason: membership.Terminated, Status: statusTimeout, asked: now}
 	}
 }
 

@@ -124,6 +124,8 @@ type Leaving struct {
 	Status int
 	Now    bool  // a second signal: nothing is waited for
 	Err    error // what it cannot do here
+
+	asked time.Time // since when; zero: it was registered then
 }
 
 // Result is how the agent ended.
