@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -32,6 +33,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 			a.do("", Renew{e.Lease, e.TTL})
 			m.me.Rev, m.me.Lease, m.ttl, m.lapsed = e.Rev, e.Lease, e.TTL, time.Time{}
 			m.evidence.OnTime = now
+			clear(m.written) // it went with the lease
 		case rendezvous.Moved(e.Err):
 			m.lapsed = now // read again what the world says now
 		}
@@ -115,6 +117,9 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		m.signaled(e.Signal, now)
 	case Wrote:
 		m.answered(e.Slot, 1, e.Err, now)
+		if inc, ok := strings.CutPrefix(e.Slot, "suspect/"); ok && e.Err != nil {
+			delete(m.written, membership.Incarnation(inc))
+		}
 		m.again[e.Slot] = now.Add(rest) // the snapshot shows it in a moment: not once more until then
 	case Left:
 		if !m.is(e.As) {

@@ -178,3 +178,30 @@ func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 		})
 	}
 }
+
+// The store loses all leases, and a node its way to the others. What its watchers wrote of it went with their leases, or
+// came too late: it is written again, also where the node itself finds the store.
+func TestSuspicionsOutliveLeases(t *testing.T) {
+	for name, before := range map[string]time.Duration{"written": 1300 * time.Millisecond, "on its way": -time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "2:3", 1)
+				s.start("a")
+				s.start("b")
+				c := s.start("c")
+				s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+				time.AfterFunc(5*time.Second-before, func() {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					c.cut = true
+				})
+				time.Sleep(5 * time.Second)
+				s.etcd.Freeze()
+				time.Sleep(6 * time.Second)
+				s.etcd.Thaw()
+				s.until("it goes on without c (G6)", 25*time.Second, s.running(2, 2))
+				s.finish()
+			})
+		})
+	}
+}
