@@ -248,7 +248,7 @@ func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 	m.logs = e.Logs
 	a.do("", Renew{e.Node.Lease, e.TTL})
 	m.limits.TTL = e.TTL
-	m.lapsed, m.stale, m.belonged, m.watched = time.Time{}, false, false, nil
+	m.lapsed, m.stale, m.belonged = time.Time{}, false, false
 	m.told, m.alone, m.astray = 0, false, false
 	m.exited, m.exitGen, m.exitRev = nil, 0, 0
 	m.forgetEvidence()

@@ -205,3 +205,29 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 		})
 	}
 }
+
+// Who comes back as another life still holds silent whom it found silent before: those who watch do not find it out
+// again, and tell it again.
+func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "2:3", 1)
+		a := s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		time.Sleep(5 * time.Second)
+		s.mu.Lock()
+		c.cut = true
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		s.mu.Lock()
+		s.empty[a.address] = true // a is somewhere else now, and joins anew
+		a.address += "+"
+		s.mu.Unlock()
+		a.client.Cut(true)
+		time.Sleep(1500 * time.Millisecond)
+		a.client.Cut(false)
+		s.until("it goes on without c (G6)", 25*time.Second, s.running(3, 2))
+		s.finish()
+	})
+}

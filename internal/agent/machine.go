@@ -148,6 +148,7 @@ func (m *Machine) forgetEvidence() {
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: m.evidence.Void}
 	m.mine, m.written = map[membership.Incarnation]Signal{}, map[membership.Incarnation]bool{}
 	m.probed = map[membership.Incarnation]time.Time{}
+	m.watched = nil // who watches tells again what it holds
 }
 
 // stall is the gap between two ticks that says that this process stood still.

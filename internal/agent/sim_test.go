@@ -72,6 +72,7 @@ type simAgent struct {
 	hello   Hello
 	watch   []membership.Ref
 	crowd   map[membership.Incarnation]membership.Sign
+	again   bool // what is held is told again
 	noted   chan Signal
 	frozen  chan struct{} // closed when it goes on; nil while it runs
 	dead    chan struct{}
@@ -390,6 +391,7 @@ func (p *simPeers) Watch(refs []membership.Ref) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.watch = refs
+	p.again = true
 }
 
 // answer is what a dial of ref brings now. mu is held.
@@ -488,11 +490,12 @@ func (a *simAgent) detect() {
 			default:
 				sign = membership.ConnectionClosed
 			}
-			if sign != a.crowd[r.Incarnation] {
+			if sign != a.crowd[r.Incarnation] || a.again && sign != "" {
 				a.crowd[r.Incarnation] = sign
 				out = append(out, Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
 			}
 		}
+		a.again = false
 		if g := a.told(); g > a.hello.Generation {
 			out = append(out, Signal{Generation: g})
 		}

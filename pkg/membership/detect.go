@@ -82,7 +82,8 @@ func NewWatcher(l Link, b Beats) *Watcher {
 func (w *Watcher) Signals() <-chan Signal { return w.signals }
 
 // Set makes refs the nodes that are watched. What is held against a node that is no longer
-// among them is forgotten without a signal.
+// among them is forgotten without a signal; what is held against one that still is, is signalled again: it
+// may be another life that asks, or one that forgot.
 func (w *Watcher) Set(refs []Ref) {
 	w.mu.Lock()
 	w.wanted = slices.Clone(refs)
@@ -286,6 +287,7 @@ func (r *round) renew(now time.Time) {
 	r.contacts = slices.DeleteFunc(r.contacts, func(c *contact) bool {
 		if i := slices.Index(wanted, c.ref); i >= 0 {
 			wanted = slices.Delete(wanted, i, i+1)
+			r.queue = append(r.queue, c.held(now)...)
 			return false
 		}
 		if c.line != nil {

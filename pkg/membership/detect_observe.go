@@ -45,6 +45,7 @@ type watched struct {
 	heard  bool      // it has answered
 	missed bool      // a dial that began at last or later has no answer
 	sign   Sign      // what is held against it
+	why    Answer    // of the dial that it is held for
 	void   bool      // the sign is from before a stall: held no more, not taken back yet
 }
 
@@ -116,6 +117,14 @@ func (n *watched) suspect(s Sign, a Answer, now time.Time) []Signal {
 	if !n.void && (n.sign == s || n.sign == ConnectionClosed) {
 		return nil
 	}
-	n.sign, n.void = s, false
-	return []Signal{{Ref: n.ref, Sign: s, Answer: a, Silent: now.Sub(n.last), Never: !n.heard}}
+	n.sign, n.why, n.void = s, a, false
+	return n.held(now)
+}
+
+// held signals what is held.
+func (n *watched) held(now time.Time) []Signal {
+	if n.sign == "" || n.void {
+		return nil
+	}
+	return []Signal{{Ref: n.ref, Sign: n.sign, Answer: n.why, Silent: now.Sub(n.last), Never: !n.heard}}
 }

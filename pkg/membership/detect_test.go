@@ -578,6 +578,30 @@ func TestWatcherSetMovesOn(t *testing.T) {
 	})
 }
 
+// Who sets the same nodes again is told again what is held, whoever it told before, and nothing more.
+func TestWatcherTellsAgainWhoAsksAgain(t *testing.T) {
+	watching(t, []Ref{nodeA, nodeB, nodeC}, func(t *testing.T, net *world, w *Watcher) {
+		net.freeze(nodeA)
+		net.kill(nodeB)
+		refused, silent := next(t, w), next(t, w)
+		time.Sleep(10 * time.Second)
+		silence(t, w)
+		w.Set([]Ref{nodeC, nodeB, nodeA})
+		again := map[string]Signal{}
+		for range 2 {
+			s := next(t, w)
+			again[s.Node] = s
+		}
+		if a := again["a"]; a.Sign != Silent || a.Never || a.Silent < silent.Silent+10*time.Second {
+			t.Errorf("signals %+v, before %+v", a, silent)
+		}
+		if b := again["b"]; b.Sign != ConnectionClosed || b.Answer != refused.Answer {
+			t.Errorf("signals %+v, before %+v", b, refused)
+		}
+		silence(t, w)
+	})
+}
+
 func TestWatcherIsCheap(t *testing.T) {
 	watching(t, []Ref{nodeA, nodeB}, func(t *testing.T, net *world, w *Watcher) {
 		_, before := net.count("a")
