@@ -126,16 +126,16 @@ func (w *workers) Sweep(ctx context.Context) error {
 	}
 	err := worker.Sweep(ctx, worker.MarkFor(w.dir))
 	if err == nil {
-		w.prepare()
+		w.prepare(w.job.Load().Slots)
 	}
 	return err
 }
 
-// prepare has a guardian stand by for the next generation: when that is to start, everybody waits. One that cannot be had
-// is tried again, with its error, by the start.
-func (w *workers) prepare() {
+// prepare has a guardian of so many workers stand by for the next generation: when that is to start, everybody waits. One
+// that cannot be had is tried again, with its error, by the start.
+func (w *workers) prepare(slots int) {
 	w.effects.Go(func() {
-		p, err := worker.Prepare(w.spec(), w.job.Load().Slots)
+		p, err := worker.Prepare(w.spec(), slots)
 		if err != nil {
 			return
 		}
@@ -163,12 +163,13 @@ func (w *workers) spec() worker.Spec {
 	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
-// begin starts the group of spec, with the guardian that stands by if it is there and still lives.
+// begin starts the group of spec, with the guardian that stands by if it is there, still lives, and is for as many: a new
+// attempt of the job may have others.
 func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, error) {
-	defer w.prepare()
+	defer w.prepare(len(spec.Env))
 	if p := w.take(); p != nil {
 		g, err := p.Start(ctx, spec)
-		if !errors.Is(err, worker.ErrNoGuardian) {
+		if !errors.Is(err, worker.ErrNoGuardian) && !errors.Is(err, os.ErrInvalid) {
 			return g, err
 		}
 	}

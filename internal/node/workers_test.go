@@ -1,0 +1,58 @@
+package node
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// The test binary is also the guardian.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Guardian {
+		os.Exit(worker.Guard())
+	}
+	os.Exit(m.Run())
+}
+
+// A new attempt of the job may have more workers a node than the one that this node prepared for.
+func TestAPreparedGuardianOfAnotherSize(t *testing.T) {
+	dir := t.TempDir()
+	logs, err := worker.OpenLogs(worker.LogOptions{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var effects sync.WaitGroup
+	w := &workers{dir: dir, logs: logs, effects: &effects, notice: func(s string) { t.Log(s) }}
+	w.job.Store(&rendezvous.Job{Slots: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	effects.Wait() // one stands by
+	if w.prepared == nil {
+		t.Fatal("nobody stands by")
+	}
+	spec := w.spec()
+	spec.Node, spec.Generation, spec.Ranks, spec.WorldSize = "a", 2, []int{0, 1}, 2
+	spec.Argv, spec.Env, spec.Dir, spec.RunDir = []string{"/bin/sh", "-c", "exit 0"}, [][]string{nil, nil}, dir, filepath.Join(dir, "run")
+	for range 2 { // the next one as well
+		g, err := w.begin(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-g.Done()
+		effects.Wait()
+	}
+	w.close()
+	effects.Wait()
+	if err := worker.Sweep(ctx, spec.Mark); err != nil {
+		t.Error(err)
+	}
+}
