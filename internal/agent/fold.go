@@ -73,7 +73,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		if e.Err == nil {
 			if e.Generation >= m.ready { // an older one that was overtaken says nothing of this one
 				m.ready, m.ports, m.resume = e.Generation, e.Ports, e.Resume
-				if m.world.Generation == e.Generation && e.Begun.After(m.asOf) {
+				if m.world != nil && m.world.Generation == e.Generation && e.Begun.After(m.asOf) {
 					m.asOf = e.Begun // no newer world was there when it was applied: a start in the next second needs no other read
 				}
 			}

@@ -50,6 +50,19 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	}
 }
 
+// What was asked for a job that the store has lost since may be answered when nothing of the next one is known.
+func TestAnAnswerOfALostJob(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready")
+	job := w.job
+	job.UID, job.Succeeds = "another", w.job.UID
+	w.m.drop(&actions{})
+	w.m.anew(job)
+	w.m.Decide(Readied{Generation: 1, Begun: w.now}, w.now)
+	if w.m.world != nil {
+		t.Errorf("it knows world %+v", w.m.world)
+	}
+}
+
 // An agent whose context ends hears how its workers end, and so ends itself.
 func TestTheEndOfItsContextEndsAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -272,6 +272,7 @@ func (m *Machine) anew(job rendezvous.Job) {
 	m.job, m.world, m.snap = &job, nil, rendezvous.Snapshot{}
 	m.foreign, m.away = false, time.Time{}
 	m.marks, m.step, m.nodes, m.following = rendezvous.Marks{}, "", 0, nil
+	m.lines.waiting = 0 // a revision of the store that was lost
 	delete(m.again, "read")
 }
 

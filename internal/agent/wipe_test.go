@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,6 +290,34 @@ func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 			if x.isDead() {
 				t.Errorf("%s ended with %d (%v)", x.name, x.result.Status, x.result.Err)
 			}
+		}
+		s.end()
+	})
+}
+
+// The revisions of a new store begin anew: what is told by them is told there as well.
+func TestWipedAndLostIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		for range 20 {
+			s.commit() // the store gets on in years
+		}
+		lose := func(g keys.Generation) {
+			b.kill()
+			s.until("a waits", 10*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+			time.Sleep(time.Second)
+			b = s.start("b")
+			s.until("it runs again", 30*time.Second, s.running(g, 2))
+		}
+		lose(2)
+		s.wipe()
+		s.until("it runs in the new store", 30*time.Second, s.running(3, 2))
+		lose(4)
+		if n := strings.Count(s.story(), "a says: wait: b was lost"); n != 2 {
+			t.Errorf("told %d times\n%s", n, s.story())
 		}
 		s.end()
 	})
