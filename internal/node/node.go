@@ -60,9 +60,10 @@ func Run(ctx context.Context, o Options) agent.Result {
 	if o.Local != nil {
 		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
 	}
-	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, address: server.Addr()}
+	at := &place{server: server, host: o.Host, port: o.Port, now: o.Reaches}
+	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, address: at.Here}
 	defer workers.close()
-	peers := newPeers(ctx, &effects, &place{server: server, host: o.Host, port: o.Port, now: o.Reaches})
+	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers}
 	c := agent.Config{
 		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,

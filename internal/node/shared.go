@@ -23,16 +23,21 @@ func (w *workers) mark() error {
 	if w.o.CheckpointDir == "" {
 		return nil
 	}
+	address := w.address()
+	if w.marked == address {
+		return nil
+	}
 	path := filepath.Join(w.o.CheckpointDir, markPrefix+w.node)
-	if err := publish(path+".tmp", path, []byte(w.address+"\n")); err != nil {
+	if err := publish(path+".tmp", path, []byte(address+"\n")); err != nil {
 		return fmt.Errorf("mark the checkpoint directory: %w", err)
 	}
+	w.marked = address
 	return nil
 }
 
 // unmark removes the mark, unless it is another's by now.
 func (w *workers) unmark() {
-	if me := (membership.Ref{Node: w.node, Address: w.address}); w.o.CheckpointDir != "" && w.has(me) {
+	if me := (membership.Ref{Node: w.node, Address: w.marked}); w.o.CheckpointDir != "" && w.has(me) {
 		_ = os.Remove(filepath.Join(w.o.CheckpointDir, markPrefix+w.node)) // left behind it is nobody's: no life has its address again
 	}
 }

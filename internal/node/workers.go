@@ -32,7 +32,8 @@ type workers struct {
 	saves   *saves
 	writing writing
 
-	address string // of the agent's listener
+	address func() string // of the agent's listener, now
+	marked  string        // the one that the mark in the checkpoint directory has
 
 	node  string
 	job   atomic.Pointer[rendezvous.Job]
@@ -119,16 +120,20 @@ func (w *workers) checkpoints() string {
 	return filepath.Join(w.dir, workDir)
 }
 
-// Sweep ends what an earlier agent of this node left.
+// Sweep ends what an earlier agent of this node left. Each joining begins with it.
 func (w *workers) Sweep(ctx context.Context) error {
 	if p := w.take(); p != nil {
 		p.Close() // it has the mark of this node as well
 	}
 	err := worker.Sweep(ctx, worker.MarkFor(w.dir))
-	if err == nil {
-		w.prepare(w.job.Load().Slots)
+	if err != nil {
+		return err
 	}
-	return err
+	if err := w.mark(); err != nil { // it may be somewhere else than in its last life
+		w.notice(err.Error())
+	}
+	w.prepare(w.job.Load().Slots)
+	return nil
 }
 
 // prepare has a guardian of so many workers stand by for the next generation: when that is to start, everybody waits. One

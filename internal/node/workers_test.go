@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -18,6 +19,30 @@ func TestMain(m *testing.M) {
 		os.Exit(worker.Guard())
 	}
 	os.Exit(m.Run())
+}
+
+// A node that got another address is found by its mark in the checkpoint directory at that one when it joins again.
+func TestTheMarkMovesWithTheNode(t *testing.T) {
+	address := "10.0.0.1:7"
+	var effects sync.WaitGroup
+	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) }, closed: true, address: func() string { return address }}
+	w.o.CheckpointDir = t.TempDir()
+	w.job.Store(&rendezvous.Job{})
+	if err := w.mark(); err != nil {
+		t.Fatal(err)
+	}
+	address = "10.0.0.2:7"
+	if err := w.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	effects.Wait()
+	if !w.has(membership.Ref{Node: "a", Address: address}) {
+		t.Error("it is not found where it is")
+	}
+	w.unmark()
+	if left, err := os.ReadDir(w.o.CheckpointDir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
 }
 
 // A new attempt of the job may have more workers a node than the one that this node prepared for.
