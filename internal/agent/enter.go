@@ -70,6 +70,7 @@ type door struct {
 	first  bool  // the first read is done
 	opened bool  // Peers knows the job
 	warned bool  // it was said that nobody reaches this node
+	mute   int   // how many were asked whether they do, and gave no answer, since one did
 }
 
 func (d *door) close() {
@@ -201,7 +202,11 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 	var by, mute []string
 	need := 2
 	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.door.node })
-	others = others[:min(len(others), asksMost)]
+	all := len(others)
+	if all > asksMost { // not the same ones each time: they may be dead, and registered for as long as their leases last
+		from := l.door.mute % all
+		others = slices.Concat(others[from:], others[:from])[:asksMost]
+	}
 	for _, n := range others {
 		kind, err := l.Peers.Reach(ctx, n.Ref, here)
 		switch {
@@ -215,6 +220,9 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 		}
 		by = append(by, n.Node)
 	}
+	if len(mute) < len(others) {
+		l.door.mute = 0
+	}
 	switch {
 	case len(by) >= need:
 		who := strings.Join(by, ", ")
@@ -222,7 +230,9 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 		return fmt.Errorf("%s cannot reach this node at %s", who, here)
 	case len(mute) > 0 && len(mute) == len(others):
 		who := strings.Join(mute, ", ")
-		l.warn("this node is cut off: " + who + " did not answer it; not joining before one does")
+		if l.door.mute += len(mute); l.door.mute > all { // all of them, and again: one that has just joined answers as who it was
+			l.warn("this node is cut off: " + who + " did not answer it; not joining before one does")
+		}
 		return fmt.Errorf("no answer from %s", who)
 	}
 	return nil
@@ -274,7 +284,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 	if l.door.uid == "" {
 		e.Lines = l.greeting(s)
 	}
-	l.door.uid = s.Job.UID
+	l.door.uid, l.door.warned, l.door.mute = s.Job.UID, false, 0
 	e.Lines = append(e.Lines, l.remade(s)...)
 	return e, nil
 }

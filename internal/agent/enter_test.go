@@ -89,3 +89,34 @@ func TestWhoIsKeptOutLeaves(t *testing.T) {
 		s.finish()
 	})
 }
+
+// The first whom it asks may all be dead, and registered for as long as their leases last: another one answers.
+func TestWhoComesBackAsksOthersThanTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "2", 1)
+		s.start("x")
+		s.start("y")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		var dead []*simAgent
+		for _, name := range []string{"a", "b", "c"} {
+			a := s.makeAgent(name)
+			a.cfg.LeaseTTL = time.Hour
+			s.run(a)
+			dead = append(dead, a)
+		}
+		w := s.start("w")
+		s.until("all are here", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 6 })
+		for _, a := range dead {
+			a.freeze()
+		}
+		s.mu.Lock()
+		s.empty[w.address] = true
+		w.address += "+"
+		s.mu.Unlock()
+		w.client.Cut(true)
+		time.Sleep(1500 * time.Millisecond)
+		w.client.Cut(false)
+		s.until("w is back", 15*time.Second, func(x rendezvous.Snapshot) bool { n := x.Node("w"); return n != nil && n.Address == w.address })
+		s.finish()
+	})
+}
