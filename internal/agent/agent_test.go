@@ -74,6 +74,28 @@ func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	}
 }
 
+// Who was lost with another stays lost while its job waits for more nodes: that it has to be dialled again and again
+// is no new doubt, and those who come do not wait for the end of one.
+func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
+	for late := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSim(t, "3", 1)
+			s.start("a")
+			b, c := s.start("b"), s.start("c")
+			s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+			time.Sleep(5 * time.Second)
+			b.freeze()
+			c.freeze()
+			s.until("a waits", 25*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+			time.Sleep(time.Duration(20+late) * time.Second)
+			s.start("d")
+			s.start("e")
+			s.until("it goes on with d and e", 2*time.Second, s.running(2, 3))
+			s.finish()
+		})
+	}
+}
+
 // A node that saves, or hands over, for ever: the second signal ends it.
 func TestSecondSignalWaitsForNoSave(t *testing.T) {
 	for name, stick := range map[string]func(a *simAgent){

@@ -47,12 +47,24 @@ func (m *Machine) judge(now time.Time) {
 	m.evidence.Isolated = m.isolated(now)
 	m.view = membership.Judge(refs, m.snap.Nodes, m.snap.Left, m.snap.Suspects, m.evidence, m.limits, now)
 	m.view.Rev = m.snap.Rev
-	crowd := membership.Crowd(m.view, len(refs))
-	if crowd && !m.crowd && m.evidence.Void.Before(now) {
-		m.evidence.Void = now.Add(m.limits.Window) // once: when it has passed, what still holds counts
-	}
-	m.crowd = crowd
+	m.crowded(membership.Crowd(m.view, len(refs)), now)
 	m.marks.Observe(&m.snap, m.view, now)
+}
+
+// crowded makes silence void for a window when many come into doubt at once. Once: what still holds when it has passed
+// counts, also when a verdict lapses until they are dialled again.
+func (m *Machine) crowded(crowd bool, now time.Time) {
+	doubted, news := map[membership.Incarnation]bool{}, false
+	for _, s := range m.view.Members {
+		if s.State != membership.Alive {
+			doubted[s.Incarnation] = true
+			news = news || s.State != membership.Gone && !m.doubted[s.Incarnation]
+		}
+	}
+	if crowd && !m.crowd && news && m.evidence.Void.Before(now) {
+		m.evidence.Void = now.Add(m.limits.Window)
+	}
+	m.crowd, m.doubted = crowd, doubted
 }
 
 // refs are the members and leavers of the world that the snapshot shows.

@@ -49,7 +49,8 @@ type Machine struct {
 	marks    rendezvous.Marks
 	fall     rendezvous.Fall
 	turning  turning
-	crowd    bool
+	crowd    bool                              // many were in doubt when it was last judged
+	doubted  map[membership.Incarnation]bool   // who was, or is gone
 	mine     map[membership.Incarnation]Signal // whom this agent suspects
 	written  map[membership.Incarnation]bool   // and what it wrote of it
 	probed   map[membership.Incarnation]time.Time
