@@ -41,6 +41,8 @@ type workers struct {
 	logs  *worker.Logs
 	doing *doing
 
+	preparing sync.Mutex // held while a guardian is made that is to stand by
+
 	mu       sync.Mutex       // guards what follows
 	prepared *worker.Prepared // for the next generation
 	closed   bool
@@ -139,7 +141,9 @@ func (w *workers) Sweep(ctx context.Context) error {
 // prepare has a guardian of so many workers stand by for the next generation: when that is to start, everybody waits. One
 // that cannot be had is tried again, with its error, by the start.
 func (w *workers) prepare(slots int) {
+	w.preparing.Lock()
 	w.effects.Go(func() {
+		defer w.preparing.Unlock()
 		p, err := worker.Prepare(w.spec(), slots)
 		if err != nil {
 			return
@@ -154,8 +158,11 @@ func (w *workers) prepare(slots int) {
 	})
 }
 
-// take is the guardian that stands by, nil if there is none.
+// take is the guardian that stands by, nil if there is none. One that is being made is waited for: a Sweep that met it
+// half made would end it.
 func (w *workers) take() *worker.Prepared {
+	w.preparing.Lock()
+	defer w.preparing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.prepared

@@ -45,8 +45,9 @@ func TestTheMarkMovesWithTheNode(t *testing.T) {
 	}
 }
 
-// A new attempt of the job may have more workers a node than the one that this node prepared for.
-func TestAPreparedGuardianOfAnotherSize(t *testing.T) {
+// standing is a node of one worker.
+func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
+	t.Helper()
 	dir := t.TempDir()
 	logs, err := worker.OpenLogs(worker.LogOptions{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
 	if err != nil {
@@ -55,29 +56,56 @@ func TestAPreparedGuardianOfAnotherSize(t *testing.T) {
 	var effects sync.WaitGroup
 	w := &workers{dir: dir, logs: logs, effects: &effects, notice: func(s string) { t.Log(s) }}
 	w.job.Store(&rendezvous.Job{Slots: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := w.Sweep(ctx); err != nil {
+	spec := w.spec()
+	spec.Node, spec.Generation, spec.Ranks, spec.WorldSize = "a", 2, []int{0}, 1
+	spec.Argv, spec.Env, spec.Dir, spec.RunDir = []string{"/bin/sh", "-c", "exit 0"}, [][]string{nil}, dir, filepath.Join(dir, "run")
+	t.Cleanup(func() {
+		w.close()
+		effects.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := worker.Sweep(ctx, spec.Mark); err != nil {
+			t.Error(err)
+		}
+	})
+	return w, spec, &effects
+}
+
+// Who tries again to join sweeps again, while the guardian of the first try is being made: one is left, and lives.
+func TestASweepEndsNoGuardianThatIsBeingMade(t *testing.T) {
+	w, spec, effects := standing(t)
+	for range 10 {
+		for range 2 {
+			if err := w.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		effects.Wait()
+		g, err := w.take().Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-g.Done()
+	}
+}
+
+// A new attempt of the job may have more workers a node than the one that this node prepared for.
+func TestAPreparedGuardianOfAnotherSize(t *testing.T) {
+	w, spec, effects := standing(t)
+	if err := w.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	effects.Wait() // one stands by
+	effects.Wait()
 	if w.prepared == nil {
 		t.Fatal("nobody stands by")
 	}
-	spec := w.spec()
-	spec.Node, spec.Generation, spec.Ranks, spec.WorldSize = "a", 2, []int{0, 1}, 2
-	spec.Argv, spec.Env, spec.Dir, spec.RunDir = []string{"/bin/sh", "-c", "exit 0"}, [][]string{nil, nil}, dir, filepath.Join(dir, "run")
+	spec.Ranks, spec.WorldSize, spec.Env = []int{0, 1}, 2, [][]string{nil, nil}
 	for range 2 { // the next one as well
-		g, err := w.begin(ctx, spec)
+		g, err := w.begin(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-g.Done()
 		effects.Wait()
-	}
-	w.close()
-	effects.Wait()
-	if err := worker.Sweep(ctx, spec.Mark); err != nil {
-		t.Error(err)
 	}
 }
