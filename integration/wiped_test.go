@@ -187,9 +187,6 @@ func TestBeginAnewAfterALoss(t *testing.T) {
 	}
 	<-a.done
 	was := p.localServer()
-	if err := os.RemoveAll(data[0]); err != nil {
-		t.Fatal(err)
-	}
 	was.signal(syscall.SIGKILL)
 	until(t, "the server is gone", func() error {
 		if alive(was.pid) {
@@ -197,6 +194,9 @@ func TestBeginAnewAfterALoss(t *testing.T) {
 		}
 		return nil
 	})
+	if err := os.RemoveAll(data[0]); err != nil {
+		t.Fatal(err)
+	}
 	c := trains(p, "c", 1)
 	p.says(c, "node a of this machine was in it")
 	p.must("rm", "x")
