@@ -18,6 +18,8 @@ var (
 	ErrLocked = errors.New("held by another agent of this host")
 	// ErrNoStore: the store did not answer within the connect timeout.
 	ErrNoStore = errors.New("the server does not answer")
+	// ErrRemoved: somebody removed the job of this agent.
+	ErrRemoved = errors.New("the job was removed")
 )
 
 // NameTaken: the name that was given is alive elsewhere.

@@ -164,6 +164,7 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	if m.foreign {
 		m.alone = m.alone || e.Asked && m.told > 0
 		m.unreachable(now) // it answers, but not for this job
+		m.stale = m.stale && !e.Asked
 		m.again["read"] = now.Add(time.Second)
 		return
 	}

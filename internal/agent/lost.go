@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,6 +47,14 @@ func (l *loop) lost(ctx context.Context) (*Entered, error) {
 			return nil, err
 		}
 	}
+	if l.door.uid != "" { // this agent is of that job, and of no other
+		gone, err := l.requests.Removed(ctx, l.door.uid)
+		if err == nil && gone {
+			e := over(1, ErrRemoved)
+			return &e, nil
+		}
+		return nil, inTheWay{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}
+	}
 	return nil, l.makeJob(ctx, name)
 }
 
@@ -56,9 +65,6 @@ func (l *loop) claiming(ctx context.Context) func(string) {
 
 // makeJob makes the job, unless it may have been there before.
 func (l *loop) makeJob(ctx context.Context, name string) error {
-	if l.door.uid != "" {
-		return inTheWay{fmt.Errorf("job %s was removed", l.Job.Name)} // trouble: this agent is of that one, and of no other
-	}
 	if elsewhere, err := l.elsewhere(ctx, name); err != nil || elsewhere {
 		return err
 	}
@@ -259,6 +265,10 @@ func (m *Machine) reclaim(now time.Time, a *actions) {
 func (m *Machine) reclaimed(e Reclaimed, now time.Time, a *actions) {
 	m.answered("claim", 1, e.Err, now)
 	m.again["claim"] = now.Add(time.Second)
+	if m.in && errors.Is(e.Err, keys.ErrMoved) {
+		m.drop(a) // it was removed: its workers end, and entering says so
+		return
+	}
 	if e.Err != nil || m.job == nil || !e.Job.Follows(m.job.UID) || !m.in {
 		return
 	}

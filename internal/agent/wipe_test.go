@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -389,6 +390,32 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 			t.Errorf("a removed job came back: %+v, head %d", now.Job, now.Head.Number)
 		}
 		s.end()
+	})
+}
+
+// Nor does an agent that was frozen meanwhile: it ends its workers, and itself.
+func TestRemovedEndsWhoWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		a.freeze()
+		s.until("its lease is gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), s.snapshot().Job); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		s.last = "" // what was removed is not lost
+		s.mu.Unlock()
+		a.thaw()
+		select {
+		case <-a.done:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("it goes on\n%s", s.story())
+		}
+		if a.result.Status != 1 || !errors.Is(a.result.Err, ErrRemoved) {
+			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
+		}
 	})
 }
 

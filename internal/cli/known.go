@@ -51,6 +51,9 @@ func Known(err error) *Error {
 			e.Status = Timeout.status()
 			return e
 		}},
+		{agent.ErrRemoved, func() *Error {
+			return fail(JobNone, "the job of this node was removed").because("elastic rm, while it was out of it")
+		}},
 		{syscall.EADDRINUSE, func() *Error { return fail(Ports, "%v", err).cure("another --port, or none: any free one") }},
 		{launch.ErrPorts, func() *Error { return fail(Ports, "%v", err).cure("--worker-ports=LO-HI with more free ports") }},
 		{launch.ErrAddress, func() *Error { return fail(Address, "%v", err).cure("--host=ADDRESS of this machine") }},
