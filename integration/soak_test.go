@@ -108,18 +108,21 @@ const window = 10 * time.Second
 // judge holds what came of a round to what may come of its faults.
 func (l *lab) judge(all []fault, before []process, worlds, lost []history.Event) {
 	l.t.Helper()
-	hit, away := map[string]bool{}, map[string]bool{}
+	hit, away := map[string]bool{}, map[string]time.Duration{} // away: from the server alone
 	calm := true
 	for _, f := range all {
 		for _, name := range f.hits {
 			hit[name] = hit[name] || !f.calm
-			away[name] = away[name] || f.lasts > window && strings.Contains(f.name, "server")
+			if strings.Contains(f.name, "server") {
+				away[name] = f.lasts
+			}
 		}
 		calm = calm && f.calm
 	}
 	for _, e := range lost {
 		// Who could not register again for a window goes with the change that another caused, and causes none.
-		if !hit[e.Node] && (calm || !away[e.Node]) {
+		// Without any generation it was a Spare: that its lease ended is told, and nothing restarts.
+		if d := away[e.Node]; !hit[e.Node] && !(d > window && !calm) && !(d > 0 && len(worlds) == 0) {
 			l.t.Errorf("G5: healthy %s was evicted: %s", e.Node, e.Text)
 		}
 	}
