@@ -3,12 +3,9 @@ package agent
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -183,41 +180,6 @@ func (m *Machine) keep(now time.Time, a *actions) {
 	}
 }
 
-// turning is a world that this agent turns running, and where the time up to it went.
-type turning struct {
-	ran  keys.Generation // it did
-	sign time.Time
-	fall rendezvous.Waterfall
-}
-
-// sign is what this agent saw itself of a change that the store may not show yet.
-func (m *Machine) sign() string {
-	if c := m.crew; c != nil && c.failed != nil && c.halt == notHalted {
-		return rendezvous.SignFailure
-	}
-	var sign membership.Sign
-	for _, s := range m.mine {
-		if sign == "" || s.Sign < sign {
-			sign = s.Sign
-		}
-	}
-	return string(sign)
-}
-
-// recall tells where the time went, once workers run here that this agent turned the world running for.
-func (m *Machine) recall(a *actions) {
-	c, t := m.crew, m.turning
-	if t.ran == 0 || c == nil || c.group == nil || c.world.Generation != t.ran {
-		return
-	}
-	m.turning = turning{}
-	if t.sign.IsZero() {
-		return
-	}
-	t.fall.Started = new(c.began.Sub(t.sign).Milliseconds())
-	a.do("", Recall{World: c.world, Fall: t.fall})
-}
-
 // still is how long bytes may stand still that others wait for: a transfer is given up before.
 const still = 30 * time.Second
 
@@ -324,100 +286,4 @@ func (m *Machine) ask(now time.Time, a *actions, turn int) {
 			m.probed[r.Incarnation] = now
 		}
 	}
-}
-
-// detect sets whom this node watches: its two predecessors in rank order; and tells the others whom
-// it suspects.
-func (m *Machine) detect(now time.Time, a *actions) {
-	if !m.in {
-		return
-	}
-	if refs := m.predecessors(); !sameRefs(refs, m.watched) {
-		m.watched = refs
-		a.do("", WatchNodes{refs})
-	}
-	hello := Hello{UID: m.job.UID, Node: m.me.Node, Incarnation: m.me.Incarnation}
-	if m.world != nil {
-		hello.Generation = m.world.Generation
-	}
-	if c := m.crew; c != nil {
-		hello.Failed = c.failed != nil
-		hello.Ended = c.dead
-	}
-	for inc, s := range m.mine {
-		if m.world == nil || m.world.Rank(s.About) < 0 {
-			delete(m.mine, inc)
-			continue
-		}
-		hello.Suspects = append(hello.Suspects, s.About)
-		seen := m.view.Find(s.About)
-		removed := seen != nil && seen.Removed // it left, or is replaced: that its connection closed is no news
-		if !m.written[inc] && m.lapsed.IsZero() && !removed {
-			if m.request(a, now, "suspect/"+string(inc), Suspect{Suspicion: membership.Suspicion{Node: s.About.Node, By: m.me.Node,
-				Incarnation: inc, Watcher: m.me.Incarnation, Sign: s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never},
-				Me: m.me, Generation: m.world.Generation}) {
-				m.written[inc] = true
-			}
-		}
-	}
-	m.clear(now, a)
-	slices.SortFunc(hello.Suspects, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
-	if !reflect.DeepEqual(hello, m.hello) {
-		m.hello = hello
-		a.do("", SayHello{hello})
-	}
-}
-
-// clear takes back what this life of this node wrote and does not hold: the node answers again, or was dropped
-// before the record came, or this process stood still and forgot. What is shown decides, not what is remembered.
-func (m *Machine) clear(now time.Time, a *actions) {
-	for inc := range m.written {
-		if _, held := m.mine[inc]; !held && m.busy["suspect/"+string(inc)] == 0 {
-			delete(m.written, inc)
-		}
-	}
-	if !m.snap.Whole || m.world == nil || m.snap.Rev < m.world.Rev {
-		return // what the newest Propose took is not shown yet
-	}
-	for _, s := range m.snap.Suspects {
-		inc := s.Incarnation
-		if _, held := m.mine[inc]; held || m.written[inc] || s.By != m.me.Node || s.Watcher != m.me.Incarnation {
-			continue
-		}
-		answers := m.evidence.Answers[inc].Kind == membership.Same
-		m.request(a, now, "clear/"+string(inc), Clear{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: m.world.Generation, Answers: answers})
-	}
-}
-
-// predecessors are the nodes that this one watches.
-func (m *Machine) predecessors() []membership.Ref {
-	w := m.world
-	if w == nil || w.Phase.Ended() || len(w.Members) == 0 {
-		return nil
-	}
-	n := len(w.Members)
-	at := w.Rank(m.me.Ref)
-	if at < 0 {
-		at = n // a spare watches the last two, behind the ranks
-	}
-	var refs []membership.Ref
-	for _, back := range []int{1, 2} {
-		r := w.Members[((at-back)%n+n)%n]
-		if r.Node != m.me.Node && (len(refs) == 0 || !refs[0].Same(r)) {
-			refs = append(refs, r)
-		}
-	}
-	return refs
-}
-
-func sameRefs(a, b []membership.Ref) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !a[i].Same(b[i]) {
-			return false
-		}
-	}
-	return true
 }

@@ -162,7 +162,7 @@ var plants = []plant{
 	{"a start on an old read", agent + "/member.go", `if now.Sub(m.asOf) > fresh {`, `if false {`, agent, "TestStories"},
 	{"ready beside older workers", agent + "/member.go", `m.ready >= w.Generation || !m.idle() ||`, `m.ready >= w.Generation ||`, agent, "TestStories"},
 	{"who was told lost registers again", agent + "/member.go", ` || slices.Contains(m.world.Told, m.me.Incarnation) {`, ` || slices.Contains(m.world.Told, "") {`, agent, "TestStories"},
-	{"who left is suspected", agent + "/keeper.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, agent, "TestStories"},
+	{"who left is suspected", agent + "/watching.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, agent, "TestStories"},
 	{"buffered events after a gap are believed", agent + "/fold.go", `if m.stale && !e.Asked {`, `if false {`, agent, "TestStories"},
 	{"a lost lease stops the workers", agent + "/fold.go", `	case errors.Is(e.Err, keys.ErrLeaseLost):
 		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, keys.ErrLeaseLost):
