@@ -21,10 +21,12 @@ import (
 )
 
 // No goroutine of a store outlives it. The servers of the tests, in the same
-// process, may take a moment longer to serve their peers.
+// process, may take a moment longer to serve their peers and to hang up on them (a store speaks no HTTP/1).
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
-		goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"))
+		goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // refusing is an address where nobody listens, silent one where somebody

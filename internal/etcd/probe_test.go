@@ -1,6 +1,8 @@
 package etcd_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -47,21 +49,22 @@ func TestProbe(t *testing.T) {
 		endpoints []string
 		want      error
 	}{
-		"etcd":                   {server.Endpoints(), nil},
-		"etcd without a scheme":  {[]string{host}, nil},
-		"nobody":                 {[]string{refusing(t)}, etcd.ErrUnreachable},
-		"no socket":              {[]string{"unix:///nobody.sock"}, etcd.ErrUnreachable},
-		"no such host":           {[]string{"host.invalid:2379"}, etcd.ErrUnreachable},
-		"silence":                {[]string{silent(t)}, etcd.ErrUnreachable},
-		"one that dies":          {[]string{dying(t)}, etcd.ErrUnreachable},
-		"a web server":           {[]string{web.URL}, etcd.ErrNotEtcd},
-		"a web server of HTTP/2": {[]string{web2.URL}, etcd.ErrNotEtcd},
-		"a TLS server":           {[]string{webTLS.Listener.Addr().String()}, etcd.ErrNotEtcd},
-		"an unknown certificate": {[]string{webTLS.URL}, etcd.ErrAuth},
-		"etcd without TLS":       {[]string{"https://" + host}, etcd.ErrNotEtcd},
-		"another gRPC server":    {[]string{other.Addr().String()}, etcd.ErrNotEtcd},
-		"one of several":         {[]string{refusing(t), web.URL, server.Endpoint()}, nil},
-		"the most telling":       {[]string{refusing(t), web.URL}, etcd.ErrNotEtcd},
+		"etcd":                     {server.Endpoints(), nil},
+		"etcd without a scheme":    {[]string{host}, nil},
+		"nobody":                   {[]string{refusing(t)}, etcd.ErrUnreachable},
+		"no socket":                {[]string{"unix:///nobody.sock"}, etcd.ErrUnreachable},
+		"no such host":             {[]string{"host.invalid:2379"}, etcd.ErrUnreachable},
+		"silence":                  {[]string{silent(t)}, etcd.ErrUnreachable},
+		"one that dies":            {[]string{dying(t)}, etcd.ErrUnreachable},
+		"a web server":             {[]string{web.URL}, etcd.ErrNotEtcd},
+		"a web server of HTTP/2":   {[]string{web2.URL}, etcd.ErrNotEtcd},
+		"a TLS server":             {[]string{webTLS.Listener.Addr().String()}, etcd.ErrNotEtcd},
+		"a TLS server that resets": {[]string{rude(t, webTLS.TLS)}, etcd.ErrNotEtcd},
+		"an unknown certificate":   {[]string{webTLS.URL}, etcd.ErrAuth},
+		"etcd without TLS":         {[]string{"https://" + host}, etcd.ErrNotEtcd},
+		"another gRPC server":      {[]string{other.Addr().String()}, etcd.ErrNotEtcd},
+		"one of several":           {[]string{refusing(t), web.URL, server.Endpoint()}, nil},
+		"the most telling":         {[]string{refusing(t), web.URL}, etcd.ErrNotEtcd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, etcd.Config{Endpoints: c.endpoints})
@@ -71,6 +74,38 @@ func TestProbe(t *testing.T) {
 		})
 	}
 }
+
+// rude is a server of TLS that resets the connection of whoever speaks something else.
+func rude(t *testing.T, conf *tls.Config) string {
+	l := listen(t)
+	serve := func(c net.Conn) {
+		defer c.Close()
+		r := bufio.NewReader(c)
+		if first, err := r.Peek(1); err != nil || first[0] != 0x16 {
+			c.(*net.TCPConn).SetLinger(0)
+			return
+		}
+		tls.Server(read{c, r}, conf).Handshake()
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// read is a connection whose first bytes were looked at.
+type read struct {
+	net.Conn
+	from io.Reader
+}
+
+func (r read) Read(p []byte) (int, error) { return r.from.Read(p) }
 
 // dying is a server that is killed whenever it was reached: what it had not read yet resets the connection.
 func dying(t *testing.T) string {
