@@ -163,8 +163,8 @@ func (n network) Holds(_ context.Context, watcher, about membership.Ref) bool {
 
 // living is the agent of that name, nil if it is dead. mu is held.
 func (h *herd) living(name string) *beast {
-	for _, b := range h.all {
-		if b.name == name && !b.isDead() {
+	for _, b := range h.lives[name] {
+		if !b.isDead() {
 			return b
 		}
 	}

@@ -86,9 +86,10 @@ type herd struct {
 	stores []keys.Store
 	tally  *etcdmem.Tally // a new one for each measurement
 
-	mu  sync.Mutex // guards all, and what the beasts say it does
-	all []*beast
-	run sync.WaitGroup
+	mu    sync.Mutex // guards all, lives, and what the beasts say it does
+	all   []*beast
+	lives map[string][]*beast // the same, by name
+	run   sync.WaitGroup
 }
 
 func newHerd(t *testing.T, n int) *herd { return herdOn(t, n, etcdtest.Start(t).Endpoints()) }
@@ -104,7 +105,7 @@ func herdOn(t testing.TB, n int, endpoints []string) *herd {
 		}
 		return s
 	}
-	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &etcdmem.Tally{}}
+	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &etcdmem.Tally{}, lives: map[string][]*beast{}}
 	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	for range 8 { // a connection for each agent would measure connections
@@ -135,6 +136,7 @@ func (h *herd) start(name string) {
 	b := newBeast(h, name)
 	store := severed{h.stores[len(h.all)%len(h.stores)], b.dead}
 	h.all = append(h.all, b)
+	h.lives[name] = append(h.lives[name], b)
 	c := agent.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
 		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
 		Times: rendezvous.DefaultTimes}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,14 +22,14 @@ func (m *Machine) judge(now time.Time) {
 		return
 	}
 	refs := m.refs()
-	maps.DeleteFunc(m.evidence.Absent, func(inc membership.Incarnation, _ time.Time) bool {
-		return m.registered(inc) || !slices.ContainsFunc(refs, func(r membership.Ref) bool { return r.Incarnation == inc })
-	})
+	absent := make(map[membership.Incarnation]time.Time, len(m.evidence.Absent))
 	for _, r := range refs {
 		if n := m.snap.Node(r.Node); n == nil || n.Incarnation != r.Incarnation {
-			if _, ok := m.evidence.Absent[r.Incarnation]; !ok {
-				m.evidence.Absent[r.Incarnation] = now
+			since, known := m.evidence.Absent[r.Incarnation]
+			if !known {
+				since = now
 			}
+			absent[r.Incarnation] = since
 		}
 		// What this agent saw itself counts once its record is there: else it would hold a world for a node
 		// that everybody else takes for alive.
@@ -41,6 +40,7 @@ func (m *Machine) judge(now time.Time) {
 			m.evidence.Holds[r.Node][m.me.Node] = now
 		}
 	}
+	m.evidence.Absent = absent
 	m.evidence.Isolated = m.isolated(now)
 	m.view = membership.Judge(refs, m.snap.Nodes, m.snap.Left, m.snap.Suspects, m.evidence, m.limits, now)
 	m.view.Rev = m.snap.Rev
@@ -71,15 +71,6 @@ func (m *Machine) refs() []membership.Ref {
 		return nil
 	}
 	return append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
-}
-
-func (m *Machine) registered(inc membership.Incarnation) bool {
-	for _, n := range m.snap.Nodes {
-		if n.Incarnation == inc {
-			return true
-		}
-	}
-	return false
 }
 
 // silence counts whom this agent dialled lately, in vain, and reports whether anybody answered.

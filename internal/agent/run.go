@@ -26,6 +26,7 @@ type loop struct {
 	requests rendezvous.Requests
 	registry membership.Registry
 	events   chan Event
+	saw      chan rendezvous.Seen // apart from events: what is seen waits in no queue, a newer one takes its place
 	wake     *time.Timer
 	hello    Hello
 	met      bool // Peers knows the job
@@ -51,6 +52,7 @@ func newLoop(c Config, d Deps) *loop {
 		requests: rendezvous.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan Event, 64),
+		saw:      make(chan rendezvous.Seen),
 		under:    map[string]context.CancelFunc{}}
 }
 
@@ -71,6 +73,8 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) Result {
 		var e Event
 		select {
 		case e = <-l.events:
+		case s := <-l.saw:
+			e = Saw{Seen: s}
 		case <-tick.C:
 			tick.Reset(UntilTick(time.Now().Add(-l.phase), Tick))
 			e = Ticked{}
@@ -193,7 +197,10 @@ func (l *loop) followScope(ctx context.Context, node string, scope rendezvous.Sc
 	ctx, l.follow = context.WithCancel(ctx)
 	l.effects.Go(func() {
 		for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, node, scope, &l.roster) {
-			l.send(ctx, Saw{Seen: s})
+			select {
+			case l.saw <- s:
+			case <-ctx.Done():
+			}
 		}
 	})
 }

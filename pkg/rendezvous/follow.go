@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ type follower struct {
 	ranges []span
 	out    chan Seen
 
-	entries map[string]keys.Entry
+	entries []keys.Entry // in the order of their keys
 	rev     int64
 	cluster uint64
 }
@@ -105,7 +106,7 @@ func pause(ctx context.Context, d time.Duration) {
 // list reads every range anew. With several ranges the revision is the oldest of the reads.
 func (f *follower) list(ctx context.Context) error {
 	before := f.entries
-	f.entries, f.rev = map[string]keys.Entry{}, 0
+	f.entries, f.rev = nil, 0
 	for _, r := range f.ranges {
 		res, err := f.st.Get(ctx, r.from, r.end)
 		if err != nil {
@@ -115,19 +116,24 @@ func (f *follower) list(ctx context.Context) error {
 			if f.skip(e.Key) {
 				continue
 			}
-			if old, ok := before[e.Key]; ok && old.Rev == e.Rev && bytes.Equal(old.Value, e.Value) { // revisions of another cluster mean nothing here
-				e.Memo = old.Memo
-			} else {
-				e.Memo = f.memo(e.Key)
+			e.Memo = f.memo(e.Key)
+			if at, ok := find(before, e.Key); ok && before[at].Rev == e.Rev && bytes.Equal(before[at].Value, e.Value) { // revisions of another cluster mean nothing here
+				e.Memo = before[at].Memo
 			}
-			f.entries[e.Key] = e
+			f.entries = append(f.entries, e)
 		}
 		if f.rev == 0 || res.Rev < f.rev {
 			f.rev = res.Rev
 		}
 		f.cluster = res.Cluster
 	}
+	slices.SortFunc(f.entries, func(a, b keys.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return nil
+}
+
+// find is where an entry is, or belongs.
+func find(sorted []keys.Entry, key string) (int, bool) {
+	return slices.BinarySearchFunc(sorted, key, func(e keys.Entry, key string) int { return strings.Compare(e.Key, key) })
 }
 
 // skip: events are many, and nothing is decided by them, but that what was told is not told again.
@@ -138,7 +144,7 @@ func (f *follower) skip(key string) bool {
 // memo remembers what a record says of which there is one for each node: with each change of one of them all are in
 // the next snapshot. Nothing of these is ever changed by who has a snapshot.
 func (f *follower) memo(key string) *keys.Memo {
-	for _, prefix := range []string{f.job.Nodes(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects(), f.job.AllPlans()} {
+	for _, prefix := range []string{f.job.Nodes(), f.job.AllLeft(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects(), f.job.AllPlans()} {
 		if strings.HasPrefix(key, prefix) {
 			return new(keys.Memo)
 		}
@@ -212,14 +218,18 @@ func (f *follower) apply(c keys.Change) bool {
 			continue
 		}
 		moved = true
-		if old, ok := f.entries[e.Key]; ok && old.Rev > e.Rev {
+		at, there := find(f.entries, e.Key)
+		if there && f.entries[at].Rev > e.Rev {
 			continue
 		}
-		if e.Deleted {
-			delete(f.entries, e.Key)
-		} else {
-			e.Memo = f.memo(e.Key)
-			f.entries[e.Key] = e.Entry
+		e.Memo = f.memo(e.Key)
+		switch {
+		case there && e.Deleted:
+			f.entries = slices.Delete(f.entries, at, at+1)
+		case there:
+			f.entries[at] = e.Entry
+		case !e.Deleted:
+			f.entries = slices.Insert(f.entries, at, e.Entry)
 		}
 	}
 	f.rev = max(f.rev, c.Rev)
@@ -227,10 +237,7 @@ func (f *follower) apply(c keys.Change) bool {
 }
 
 func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
-	r := keys.Read{Rev: f.rev, Cluster: f.cluster}
-	for _, e := range f.entries {
-		r.Entries = append(r.Entries, e)
-	}
+	r := keys.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
 	if f.scope != Own {
 		s, err := Decode(f.job, r)
 		s.Whole = f.scope == All
