@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/elasticd/elastic/internal/keys"
 )
@@ -11,7 +12,7 @@ import (
 const longestList = 48_000
 
 // putEndpoints writes host:port of each worker, in rank order, with the phase: one way to the store, not two.
-// It goes with that proposal, so that nobody reads it who sees another.
+// It goes with that proposal, so that nobody reads it who sees another. A line for each: see members.
 func (r Requests) putEndpoints(s *Snapshot) []keys.Write {
 	var list []string
 	size := 0
@@ -29,7 +30,7 @@ func (r Requests) putEndpoints(s *Snapshot) []keys.Write {
 	if size > longestList {
 		return nil
 	}
-	return []keys.Write{keys.Put(r.Job.Endpoints(s.World.Proposal), keys.Encode(list))}
+	return []keys.Write{keys.Put(r.Job.Endpoints(s.World.Proposal), []byte(strings.Join(list, "\n")))}
 }
 
 // Endpoints reads what putEndpoints wrote; none if the list was too long.
@@ -38,5 +39,5 @@ func (r Requests) Endpoints(ctx context.Context, w *World) ([]string, error) {
 	if err != nil || res.One() == nil {
 		return nil, err
 	}
-	return keys.Decode[[]string](res.One())
+	return strings.Split(string(res.One().Value), "\n"), nil
 }

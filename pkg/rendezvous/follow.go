@@ -72,7 +72,15 @@ type follower struct {
 	entries []keys.Entry // in the order of their keys
 	rev     int64
 	cluster uint64
+	due     time.Time // the next snapshot, not before
 }
+
+// A snapshot of a thousand nodes takes as long as many changes come in, and who reads it needs as long again: after
+// each, changes are gathered for so many times what it took, and not for longer than anybody would notice.
+const (
+	rests    = 3
+	mostRest = 50 * time.Millisecond
+)
 
 func (f *follower) run(ctx context.Context) {
 	defer close(f.out)
@@ -144,7 +152,7 @@ func (f *follower) skip(key string) bool {
 // memo remembers what a record says of which there is one for each node: with each change of one of them all are in
 // the next snapshot. Nothing of these is ever changed by who has a snapshot.
 func (f *follower) memo(key string) *keys.Memo {
-	for _, prefix := range []string{f.job.Nodes(), f.job.AllLeft(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects(), f.job.AllPlans()} {
+	for _, prefix := range []string{f.job.Nodes(), f.job.AllLeft(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects()} {
 		if strings.HasPrefix(key, prefix) {
 			return new(keys.Memo)
 		}
@@ -161,19 +169,8 @@ func (f *follower) watch(ctx context.Context) {
 		changes = merge(ctx, changes, f.st.Watch(ctx, f.ranges[1].from, f.ranges[1].end, f.rev+1))
 	}
 	for c := range changes {
-		moved := f.apply(c)
-		for more := true; more && c.Err == nil; { // what came meanwhile is one snapshot with it
-			select {
-			case next, ok := <-changes:
-				if more = ok; ok {
-					c = next
-					moved = f.apply(c) || moved
-				}
-			default:
-				more = false
-			}
-		}
-		if c.Err != nil {
+		moved, err := f.gather(c, changes)
+		if err != nil {
 			return
 		}
 		if moved {
@@ -182,6 +179,31 @@ func (f *follower) watch(ctx context.Context) {
 			if s.Err != nil {
 				return // nobody would tell of this world again: it is listed
 			}
+		}
+	}
+}
+
+// gather applies a change and all that come before the next snapshot is due: they are one snapshot.
+func (f *follower) gather(c keys.Change, changes <-chan keys.Change) (moved bool, err error) {
+	due := time.NewTimer(time.Until(f.due))
+	defer due.Stop()
+	for {
+		moved = f.apply(c) || moved
+		if c.Err != nil {
+			return moved, c.Err
+		}
+		var ok bool
+		select {
+		case c, ok = <-changes:
+		default:
+			select {
+			case c, ok = <-changes:
+			case <-due.C:
+				return moved, nil
+			}
+		}
+		if !ok {
+			return moved, nil
 		}
 	}
 }
@@ -239,8 +261,11 @@ func (f *follower) apply(c keys.Change) bool {
 func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
 	r := keys.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
 	if f.scope != Own {
+		began := time.Now()
 		s, err := Decode(f.job, r)
 		s.Whole = f.scope == All
+		now := time.Now()
+		f.due = now.Add(min(rests*now.Sub(began), mostRest))
 		return Seen{Snapshot: s, Begun: begun, Err: err}
 	}
 	s, err := decodeOwn(ctx, f.st, f.job, r, f.known)

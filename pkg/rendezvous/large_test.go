@@ -303,3 +303,28 @@ func TestEndpoints(t *testing.T) {
 		}
 	}
 }
+
+// Nobody runs in a world some of whose members he cannot read.
+func TestTornMembers(t *testing.T) {
+	w := newTown(t, etcdmem.New().Client("test"), "x").create(101).crowd(101)
+	s := w.see()
+	var marks rendezvous.Marks
+	_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
+	w.must(err)
+	part := w.Job.Plan(w.see().World.Proposal, 0)
+	whole := string(w.entries()[part].Value)
+	lines := strings.SplitAfter(whole, "\n")
+	for name, torn := range map[string]string{
+		"":                      "",
+		"a line short":          strings.Join(lines[:100], ""),
+		"the end of a line":     whole[:len(whole)-1],
+		"a member of one word":  strings.Join(lines[:100], "") + "n00100\n",
+		"a member of two words": strings.Join(lines[:100], "") + "n00100 n00100-1\n",
+	} {
+		_, err := w.Store.Txn(t.Context(), keys.Txn{Then: []keys.Write{keys.Put(part, []byte(torn))}})
+		w.must(err)
+		if s, err := rendezvous.Read(t.Context(), w.Store, w.Job); err == nil {
+			t.Errorf("%q: a world of %d members was read", name, len(s.World.Members))
+		}
+	}
+}

@@ -205,7 +205,7 @@ const membersPerChunk = 5000
 func (r Requests) putMembers(ctx context.Context, w *World) error {
 	for chunk := range slices.Chunk(w.Members, membersPerChunk) {
 		_, err := r.send(ctx, "write members", keys.Request{
-			Then: []keys.Write{keys.Put(r.Job.Plan(w.Proposal, w.Chunks), keys.Encode(chunk))}})
+			Then: []keys.Write{keys.Put(r.Job.Plan(w.Proposal, w.Chunks), members(chunk))}})
 		if err != nil {
 			return err
 		}

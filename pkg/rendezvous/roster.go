@@ -2,6 +2,8 @@ package rendezvous
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -31,4 +33,28 @@ func (r *Roster) fill(ctx context.Context, st keys.Store, job keys.Job, w *World
 	}
 	w.Members = r.members
 	return nil
+}
+
+// members writes refs as a part of plan/: a line for each. It is read by every node, as often as there are generations,
+// and what is written as JSON takes five times as long to read. Its format is that of the world record which names it.
+func members(refs []membership.Ref) []byte {
+	var b strings.Builder
+	for _, r := range refs {
+		fmt.Fprintf(&b, "%s %s %s\n", r.Node, r.Incarnation, r.Address)
+	}
+	return []byte(b.String())
+}
+
+// parseMembers reads what members wrote, behind those that came before.
+func parseMembers(to []membership.Ref, e *keys.Entry) ([]membership.Ref, error) {
+	for line := range strings.Lines(string(e.Value)) {
+		node, rest, _ := strings.Cut(line, " ")
+		incarnation, rest, ok := strings.Cut(rest, " ")
+		address, whole := strings.CutSuffix(rest, "\n")
+		if !ok || !whole {
+			return nil, fmt.Errorf("%s: %q is no member", e.Key, line)
+		}
+		to = append(to, membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation), Address: address})
+	}
+	return to, nil
 }

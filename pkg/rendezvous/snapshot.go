@@ -209,17 +209,19 @@ func (w *World) fill(job keys.Job, entries []keys.Entry) error {
 		found, key := false, job.Plan(w.Proposal, k)
 		for i := range entries {
 			if entries[i].Key == key {
-				found = true
-				part, err := keys.Decode[[]membership.Ref](&entries[i])
-				if err != nil {
+				var err error
+				if w.Members, err = parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i]); err != nil {
 					return err
 				}
-				w.Members = append(w.Members, part...)
+				found = true
 			}
 		}
 		if !found {
 			return fmt.Errorf("world %d: part %d of its members is missing", w.Generation, k)
 		}
+	}
+	if len(w.Members) != w.Count {
+		return fmt.Errorf("world %d: %d of its %d members are there", w.Generation, len(w.Members), w.Count)
 	}
 	return nil
 }
