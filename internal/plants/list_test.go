@@ -87,7 +87,8 @@ var plants = []plant{
 	{"an unknown result is taken for done", keysPkg + "/request.go", `		case Refused(err):
 			return 0, err`, `		case err != nil:
 			return 0, nil`, rendezvous, "TestUnknownResults"},
-	{"members beyond the first part are lost", rendezvous + "/snapshot.go", `w.Members = append(w.Members, part...)`, `w.Members = part`, rendezvous, "TestWorldsOfManyNodes"},
+	{"members beyond the first part are lost", rendezvous + "/snapshot.go", `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])`, `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members)))[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
+	{"members that cannot be read are left out", rendezvous + "/snapshot.go", `len(w.Members) != w.Count`, `false`, rendezvous, "TestTornMembers"},
 	{"all members are in every phase", requests, `if w.Chunks > 0 {
 		w.Members = nil`, `if false {
 		w.Members = nil`, rendezvous, "TestWorldsOfManyNodes"},
