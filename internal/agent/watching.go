@@ -72,17 +72,18 @@ func (m *Machine) clear(now time.Time, a *actions) {
 	}
 }
 
-// predecessors are the nodes that this one watches.
+// predecessors are the nodes that this one watches, also behind those that it found refusing.
 func (m *Machine) predecessors() []membership.Ref {
 	w := m.world
 	if w == nil || w.Phase.Ended() || len(w.Members) == 0 {
 		return nil
 	}
 	ring := w.Members
-	if w.Rank(m.me.Ref) < 0 { // a spare watches the last two, behind the ranks
-		ring = append(slices.Clone(ring[max(0, len(ring)-2):]), m.me.Ref)
+	if w.Rank(m.me.Ref) < 0 { // a spare watches the last ones, behind the ranks
+		ring = append(ring[:len(ring):len(ring)], m.me.Ref)
 	}
-	return slices.DeleteFunc(membership.Watches(ring, m.me.Ref, 2), func(r membership.Ref) bool { return r.Node == m.me.Node })
+	refused := func(r membership.Ref) bool { return m.mine[r.Incarnation].Sign == membership.ConnectionClosed }
+	return slices.DeleteFunc(membership.Watches(ring, m.me.Ref, 2, refused), func(r membership.Ref) bool { return r.Node == m.me.Node })
 }
 
 func sameRefs(a, b []membership.Ref) bool {

@@ -46,15 +46,21 @@ type Signal struct {
 func (s Signal) Cleared() bool { return s.Sign == "" }
 
 // Watches are the nodes that me keeps a connection to: its k predecessors on the ring, which is
-// the members in rank order and the spares behind them. So each node is watched by k others.
-func Watches(ring []Ref, me Ref, k int) []Ref {
+// the members in rank order and the spares behind them. So each node is watched by k others. One that refused a
+// dial is no watcher of those before it any more, and me watches these in its place: machines that end together are
+// often neighbours on the ring, and only the ends of such a row have watchers that are left.
+func Watches(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 	at := slices.IndexFunc(ring, me.Same)
 	if at < 0 {
 		return nil
 	}
 	var watch []Ref
-	for i := 1; i <= min(k, len(ring)-1); i++ {
-		watch = append(watch, ring[(at-i+len(ring))%len(ring)])
+	for i := 1; i < len(ring) && k > 0; i++ {
+		r := ring[(at-i+len(ring))%len(ring)]
+		watch = append(watch, r)
+		if !refused(r) {
+			k--
+		}
 	}
 	return watch
 }

@@ -22,20 +22,26 @@ var (
 )
 
 func TestWatches(t *testing.T) {
-	ring := []Ref{nodeA, nodeB, nodeC}
+	nodeD := Ref{Node: "d", Incarnation: "d1", Address: "10.0.0.4:1"}
+	ring, four := []Ref{nodeA, nodeB, nodeC}, []Ref{nodeA, nodeB, nodeC, nodeD}
 	for _, c := range []struct {
-		name string
-		ring []Ref
-		me   Ref
-		want []Ref
+		name    string
+		ring    []Ref
+		me      Ref
+		refused []Ref
+		want    []Ref
 	}{
-		{"the two before", ring, nodeC, []Ref{nodeB, nodeA}},
-		{"around the ring", ring, nodeA, []Ref{nodeC, nodeB}},
-		{"one other", ring[:2], nodeA, []Ref{nodeB}},
-		{"alone", ring[:1], nodeA, nil},
-		{"another life of mine is there", ring, Ref{Node: "a", Incarnation: "a2"}, nil},
+		{"the two before", ring, nodeC, nil, []Ref{nodeB, nodeA}},
+		{"around the ring", ring, nodeA, nil, []Ref{nodeC, nodeB}},
+		{"one other", ring[:2], nodeA, nil, []Ref{nodeB}},
+		{"alone", ring[:1], nodeA, nil, nil},
+		{"another life of mine is there", ring, Ref{Node: "a", Incarnation: "a2"}, nil, nil},
+		{"behind one that refused", four, nodeD, []Ref{nodeC}, []Ref{nodeC, nodeB, nodeA}},
+		{"behind the second", four, nodeD, []Ref{nodeB}, []Ref{nodeC, nodeB, nodeA}},
+		{"one further away refused", four, nodeD, []Ref{nodeA}, []Ref{nodeC, nodeB}},
+		{"all refused", four, nodeD, []Ref{nodeA, nodeB, nodeC}, []Ref{nodeC, nodeB, nodeA}},
 	} {
-		if got := Watches(c.ring, c.me, 2); !cmp.Equal(got, c.want) {
+		if got := Watches(c.ring, c.me, 2, func(r Ref) bool { return slices.Contains(c.refused, r) }); !cmp.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -48,7 +54,7 @@ func TestEachNodeOfManyIsWatchedByTwo(t *testing.T) {
 	}
 	in := map[Ref]int{}
 	for _, me := range ring {
-		out := Watches(ring, me, 2)
+		out := Watches(ring, me, 2, func(Ref) bool { return false })
 		if len(out) != 2 || slices.Contains(out, me) {
 			t.Fatalf("%s watches %v", me.Node, out)
 		}
@@ -58,6 +64,30 @@ func TestEachNodeOfManyIsWatchedByTwo(t *testing.T) {
 	for _, r := range ring {
 		if in[r] != 2 {
 			t.Errorf("%s is watched by %d", r.Node, in[r])
+		}
+	}
+}
+
+// However many end at once, the two that come next on the ring find all of them.
+func TestARowIsFound(t *testing.T) {
+	ring := make([]Ref, 100)
+	dead := map[Ref]bool{}
+	for i := range ring {
+		ring[i] = Ref{Node: fmt.Sprint(i), Incarnation: Incarnation(fmt.Sprint(i))}
+		dead[ring[i]] = i >= 80 || i < 10
+	}
+	for _, next := range ring[10:12] {
+		found := map[Ref]bool{}
+		for before := -1; before != len(found); {
+			before = len(found)
+			for _, r := range Watches(ring, next, 2, func(r Ref) bool { return found[r] }) {
+				if dead[r] {
+					found[r] = true
+				}
+			}
+		}
+		if len(found) != 30 {
+			t.Errorf("%s finds %d of 30", next.Node, len(found))
 		}
 	}
 }
