@@ -1,10 +1,12 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // The network between two nodes, or between one and the server, closes one way
@@ -34,5 +36,36 @@ func TestCuts(t *testing.T) {
 			l.judge([]fault{f}, before, worlds, lost)
 			w.holds(t)
 		}
+	}
+}
+
+// A node that no other reaches, and the server does, accuses those whom it watches as they accuse it. That is one loss:
+// silence counts at once, and not after the window that many in doubt at once are given. Nobody else is lost by it.
+func TestCutFromItsPeers(t *testing.T) {
+	t.Parallel()
+	l, w := cluster(t)
+	for _, rank := range []int{0, 1, 2} {
+		from := w.mark(t)
+		var was *rendezvous.World
+		w.look(func() { was = w.world })
+		off := was.Members[rank].Node
+		undo := sever((*lab).peers, both)(l, []string{off})
+		cut := time.Now()
+		w.reaches(t, limit, "a later generation commits", func() error {
+			if w.head.Generation <= was.Generation {
+				return fmt.Errorf("the newest is of generation %d", w.head.Generation)
+			}
+			return nil
+		})
+		lost := w.since(from, history.NodeLost)
+		for _, e := range w.since(from, history.NodeSuspected, history.NodeLost, history.WorldProposed, history.WorldRunning) {
+			t.Logf("rank %d: %s after %s", rank, e.Text, e.Time.Sub(cut).Round(time.Millisecond))
+		}
+		if len(lost) != 1 || lost[0].Node != off || lost[0].Time.Sub(cut) >= window {
+			t.Errorf("%s was cut off, and lost were, %v: %v", off, cut, lost)
+		}
+		undo()
+		l.trains(w, 3, w.mark(t))
+		w.holds(t)
 	}
 }

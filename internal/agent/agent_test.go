@@ -1,11 +1,14 @@
 package agent
 
 import (
+	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -46,6 +49,87 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 				s.finish()
 			})
 		})
+	}
+}
+
+// Who is cut off from all the others, and not from the store, accuses those whom it watches while its watchers accuse
+// it. That is one loss, found in seconds, whichever rank it has; the others stay.
+func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
+	for _, n := range []int{3, 4, 5, 10} {
+		for rank := range n {
+			t.Run(fmt.Sprintf("rank %d of %d", rank, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSim(t, fmt.Sprintf("2:%d", n), uint64(rank))
+					for i := range n {
+						s.start(string(rune('a' + i)))
+					}
+					s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+					time.Sleep(20 * time.Second)
+					off := s.snapshot().World.Members[rank].Node
+					set := func(cut bool) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						for _, a := range s.agents {
+							a.cut = cut && a.node == off
+						}
+					}
+					set(true)
+					s.until("the others have a generation without it", 3*time.Second, func(x rendezvous.Snapshot) bool {
+						w := x.World
+						return w.Generation == 2 && w.Count == n-1 && !slices.ContainsFunc(w.Members, func(r membership.Ref) bool { return r.Node == off })
+					})
+					s.until("that runs", 5*time.Second, s.running(2, n-1))
+					time.Sleep(20 * time.Second)
+					set(false)
+					s.until("all of them run again", 20*time.Second, s.running(0, n))
+					s.until("nobody is in doubt", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Suspects) == 0 })
+					if lost := s.snapshot().World.Ledger.Lost; lost != 1 {
+						t.Errorf("%d were lost, one was cut off\n%s", lost, s.story())
+					}
+					s.finish()
+				})
+			})
+		}
+	}
+}
+
+// Two nodes do not reach each other, or two do not reach the rest, for less than the window: each suspects whom it
+// watches, the store reaches them all, and nobody is lost by it.
+func TestCutsInsideAreNoLoss(t *testing.T) {
+	for name, cut := range map[string]struct {
+		least int // nodes
+		apart func(a, b string) bool
+	}{
+		"neighbours":    {2, func(a, b string) bool { return a+b == "ab" }},
+		"next but one":  {3, func(a, b string) bool { return a+b == "ac" }},
+		"two from rest": {4, func(a, b string) bool { return a <= "b" && b > "b" }},
+		"all from all":  {2, func(a, b string) bool { return a != b }},
+	} {
+		for n := cut.least; n <= 5; n++ {
+			t.Run(fmt.Sprintf("%s of %d", name, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSim(t, fmt.Sprintf("1:%d", n), 1)
+					for i := range n {
+						s.start(string(rune('a' + i)))
+					}
+					s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+					time.Sleep(20 * time.Second)
+					set := func(apart func(a, b string) bool) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						s.apart = apart
+					}
+					set(cut.apart)
+					time.Sleep(9 * time.Second)
+					set(nil)
+					time.Sleep(20 * time.Second)
+					if x := s.snapshot(); !s.running(1, n)(x) || len(x.Suspects) > 0 {
+						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects, s.story())
+					}
+					s.finish()
+				})
+			})
+		}
 	}
 }
 

@@ -51,17 +51,17 @@ func (m *Machine) judge(now time.Time) {
 // crowded makes silence void for a window when many come into doubt at once. Once: what still holds when it has passed
 // counts, also when a verdict lapses until they are dialled again.
 func (m *Machine) crowded(crowd bool, now time.Time) {
-	doubted, news := map[membership.Incarnation]bool{}, false
+	doubts, news := map[membership.Doubt]bool{}, false
 	for _, s := range m.view.Members {
-		if s.State != membership.Alive {
-			doubted[s.Incarnation] = true
-			news = news || s.State != membership.Gone && !m.doubted[s.Incarnation]
+		for _, d := range s.Doubts() {
+			doubts[d] = true
+			news = news || s.State != membership.Gone && !m.doubts[d]
 		}
 	}
 	if crowd && !m.crowd && news && m.evidence.Void.Before(now) {
 		m.evidence.Void = now.Add(m.limits.Window)
 	}
-	m.crowd, m.doubted = crowd, doubted
+	m.crowd, m.doubts = crowd, doubts
 }
 
 // refs are the members and leavers of the world that the snapshot shows.

@@ -244,3 +244,28 @@ func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
 		s.finish()
 	})
 }
+
+// One node explains it until others accuse each other, of whom each was in doubt before: silence counts for nothing from
+// then on, for a window.
+func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
+	now := time.Now()
+	m := NewMachine(Config{}, now)
+	var members []membership.Ref
+	var nodes []membership.Node
+	for _, name := range []string{"a", "b", "c"} {
+		r := membership.Ref{Node: name, Incarnation: membership.Incarnation(name)}
+		members, nodes = append(members, r), append(nodes, membership.Node{Ref: r})
+	}
+	var suspects []membership.Suspicion
+	for _, x := range []struct {
+		by, about string
+		void      bool
+	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
+		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about), By: x.by, Watcher: membership.Incarnation(x.by)})
+		m.view = membership.Judge(members, nodes, nil, suspects, m.evidence, m.limits, now)
+		m.crowded(membership.Crowd(m.view, len(members)), now)
+		if got := m.evidence.Void.After(now); got != x.void {
+			t.Errorf("after %s suspected %s silence is void: %v, want %v", x.by, x.about, got, x.void)
+		}
+	}
+}

@@ -50,7 +50,7 @@ type Machine struct {
 	fall     rendezvous.Fall
 	turning  turning
 	crowd    bool                              // many were in doubt when it was last judged
-	doubted  map[membership.Incarnation]bool   // who was, or is gone
+	doubts   map[membership.Doubt]bool         // and why, or why they are gone
 	mine     map[membership.Incarnation]Signal // whom this agent suspects
 	written  map[membership.Incarnation]bool   // and what it wrote of it
 	probed   map[membership.Incarnation]time.Time

@@ -35,7 +35,8 @@ type sim struct {
 	rng    *rand.Rand
 	hosts  map[string]*simHost
 	agents []*simAgent
-	empty  map[string]bool // addresses that no machine has any more
+	empty  map[string]bool        // addresses that no machine has any more
+	apart  func(a, b string) bool // which hosts do not reach each other; nil: none
 	trace  []string
 	wrong  []string
 	began  time.Time
@@ -401,6 +402,8 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 			continue
 		}
 		switch {
+		case p.s.apart != nil && (p.s.apart(p.name, b.name) || p.s.apart(b.name, p.name)):
+			return membership.Answer{}
 		case b.cut || b.frozen != nil && !b.isDead():
 			return membership.Answer{}
 		case b.isDead():

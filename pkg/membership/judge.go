@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -34,6 +35,7 @@ type Seen struct {
 	Ended   bool          // Absent, and it answers that its workers ended
 	After   time.Duration // from the first sign to the verdict
 	unheard bool          // a watcher that accuses it was not asked yet whether it still does
+	accused []Incarnation // by these watchers, who are registered
 	Removed bool          // by its own will (left) or replaced by its own next life
 }
 
@@ -163,6 +165,7 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 			continue // its watcher is no more: nobody can say that it still holds
 		}
 		accused, never = true, never && x.Never
+		s.accused = append(s.accused, x.Watcher)
 		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
 			silentBy = append(silentBy, x.By)
 		} else {
@@ -224,16 +227,47 @@ func judge(m Ref, f facts, ev Evidence, l Limits, now time.Time) Seen {
 	return s
 }
 
+// Doubt is one sign against a member: By suspects About, or the key of About is absent (By is About then).
+type Doubt struct{ By, About Incarnation }
+
+// Doubts are the signs for which s is not alive, also where it is gone by now.
+func (s Seen) Doubts() (all []Doubt) {
+	if s.State == Alive {
+		return nil // it answers: they are void
+	}
+	if !s.Mine {
+		all = append(all, Doubt{s.Incarnation, s.Incarnation})
+	}
+	for _, by := range s.accused {
+		all = append(all, Doubt{by, s.Incarnation})
+	}
+	return all
+}
+
 // Crowd reports whether so many of n members are in doubt at once that etcd, the network or the
-// judge itself is the likelier cause.
+// judge itself is the likelier cause. A single node that explains all of it is no crowd: who is cut off
+// suspects those whom it watches, while its own watchers suspect it. Silence is no danger to the others then:
+// no two watchers accuse them.
 func Crowd(v View, n int) bool {
-	doubt := 0
+	var doubts []Doubt
+	count := 0
 	for _, m := range v.Members {
 		if m.State == Suspect || m.State == Absent {
-			doubt++
+			count++
+			doubts = append(doubts, m.Doubts()...)
 		}
 	}
-	return doubt >= max(2, (3*n+9)/10)
+	return count >= max(2, (3*n+9)/10) && !oneNode(doubts)
+}
+
+// oneNode reports whether a single node has a part in each doubt.
+func oneNode(doubts []Doubt) bool {
+	for _, x := range []Incarnation{doubts[0].By, doubts[0].About} {
+		if !slices.ContainsFunc(doubts, func(d Doubt) bool { return d.By != x && d.About != x }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Decode reads the entries of a job's prefix that this package owns.

@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,14 @@ func nextLife(node string) func(*trial) {
 	}
 }
 
+// dropped: node is no member, and not registered.
+func dropped(node string) func(*trial) {
+	return func(x *trial) {
+		x.members = slices.DeleteFunc(x.members, func(r Ref) bool { return r.Node == node })
+		x.nodes = slices.DeleteFunc(x.nodes, func(n Node) bool { return n.Node == node })
+	}
+}
+
 func hasLeft(inc Incarnation) func(*trial) {
 	return func(x *trial) { x.left = append(x.left, Left{Node: "c", Incarnation: inc, Reason: Terminated}) }
 }
@@ -167,6 +176,7 @@ func TestJudge(t *testing.T) {
 			{"C17: it was asked two seconds ago", given(accuses("a", 0), accuses("b", 2*sec), dialled(NoAnswer, 0)), "suspect, ask"},
 			{"the second watcher lives another life", given(accuses("a", 0), accuses("b", 0), nextLife("b"), dialled(NoAnswer, 0)), "suspect"},
 			{"the only watcher lives another life", given(accuses("b", 0), nextLife("b"), dialled(NoAnswer, 0)), "alive"},
+			{"the only watcher is registered no more", given(accuses("b", 0), dropped("b"), dialled(NoAnswer, 0)), "alive"},
 			{"records about another life of it", given(accuses("a", 0), accuses("b", 0), dialled(NoAnswer, 0), func(x *trial) {
 				x.suspects[0].Incarnation, x.suspects[1].Incarnation = "c0", "c0"
 			}), "alive"},
@@ -218,7 +228,7 @@ func TestJudge(t *testing.T) {
 					t.Errorf("%s: %s, want %s", c.name, got, c.want)
 				}
 				for _, other := range []string{"a", "b", "d"} {
-					if s := v.Find(member(other)); s.State != Alive && s.Mine {
+					if s := v.Find(member(other)); s != nil && s.State != Alive && s.Mine {
 						t.Errorf("%s: nobody doubts %s, and it is %s", c.name, other, s.State)
 					}
 				}
@@ -259,27 +269,129 @@ func TestViewIsWhole(t *testing.T) {
 	}
 }
 
+// doubted is a view of n members on a ring, a, b, c and so on. Signs are who suspects whom, as "c>a", or whose key is
+// absent, as "b".
+func doubted(n int, signs ...string) View {
+	x := given()
+	x.members, x.nodes = nil, nil
+	for i := range n {
+		x.members = append(x.members, member(string(rune('a'+i))))
+	}
+	for _, m := range append(x.members, member("spare")) {
+		if slices.Contains(signs, m.Node) {
+			x.ev.Absent[m.Incarnation] = judgeNow
+			continue
+		}
+		x.nodes = append(x.nodes, Node{Ref: m, Rev: 7})
+	}
+	for _, s := range signs {
+		if by, about, ok := strings.Cut(s, ">"); ok {
+			x.suspects = append(x.suspects, Suspicion{Node: about, By: by, Incarnation: Incarnation(about + "1"), Watcher: Incarnation(by + "1"), Sign: Silent})
+		}
+	}
+	return x.verdict()
+}
+
 func TestCrowd(t *testing.T) {
+	all := func(n int) (signs []string) {
+		for i := range n {
+			signs = append(signs, string(rune('a'+i)))
+		}
+		return signs
+	}
+	each := func(nodes ...string) (signs []string) { // each suspects each
+		for _, a := range nodes {
+			for _, b := range nodes {
+				if a != b {
+					signs = append(signs, a+">"+b)
+				}
+			}
+		}
+		return signs
+	}
 	for _, c := range []struct {
-		n, doubt int
-		want     bool
+		name  string
+		n     int
+		signs []string
+		want  bool
 	}{
-		{2, 1, false}, {2, 2, true}, {3, 1, false}, {3, 2, true}, {6, 1, false}, {6, 2, true},
-		{7, 2, false}, {7, 3, true}, {10, 2, false}, {10, 3, true}, {1000, 299, false}, {1000, 300, true},
+		{"nobody is in doubt", 3, nil, false},
+		{"one is lost", 2, []string{"b>a"}, false},
+		{"one is lost, of three", 3, []string{"b>a", "c>a"}, false},
+		{"its lease ran out, too", 3, []string{"b>a", "c>a", "a"}, false},
+		{"two are lost, of three", 3, []string{"c>a", "c>b"}, false}, // or c is cut off: nothing but c says so
+		{"two are lost, of three, and a spare says so", 3, []string{"c>a", "c>b", "spare>b"}, true},
+		{"two are lost, of five", 5, []string{"d>b", "c>b", "e>c", "d>c"}, true},
+		{"two are lost, of ten", 10, []string{"d>b", "e>c", "d>c"}, false},
+		{"three are lost, of ten", 10, []string{"d>c", "e>c", "f>e", "g>e", "h>g", "i>g"}, true},
+		{"two leases ran out, of six", 6, []string{"b", "d"}, true},
+		{"two leases ran out, of seven", 7, []string{"b", "d"}, false},
+		{"etcd was away: all leases ran out", 3, all(3), true},
+		{"of ten", 10, all(10), true},
+
+		{"one is cut off from its peers, of three", 3, []string{"c>a", "c>b", "a>c", "b>c"}, false},
+		{"the first signs of it", 3, []string{"c>a", "c>b"}, false},
+		{"the first signs of it, of one and about one", 3, []string{"c>a", "a>c"}, false},
+		{"of two, and a spare", 2, []string{"b>a", "a>b", "spare>b"}, false},
+		{"of four", 4, []string{"c>a", "c>b", "d>c", "a>c"}, false},
+		{"of five", 5, []string{"c>a", "c>b", "d>c", "e>c"}, false},
+		{"of ten", 10, []string{"c>a", "c>b", "d>c", "e>c"}, false},
+		{"and another one is suspected", 5, []string{"c>a", "c>b", "d>c", "e>c", "a>e"}, true},
+		{"and the lease of another one ran out", 5, []string{"c>a", "c>b", "d>c", "e>c", "b"}, true},
+		{"two are cut off from the rest, of five", 5, []string{"a>e", "a>d", "b>e", "c>b", "c>a", "d>b"}, true},
+		{"of ten: few causes, but two would accuse a healthy one", 10, []string{"a>j", "a>i", "b>j", "c>b", "c>a", "d>b"}, true},
+		{"two do not reach each other", 3, []string{"a>b", "b>a"}, false},
+		{"a starved one suspects two", 5, []string{"c>a", "c>b"}, false},
+		{"a starved spare suspects two", 3, []string{"spare>b", "spare>c"}, false},
+		{"all are starved, of three", 3, each("a", "b", "c"), true},
+		{"of five", 5, each("a", "b", "c", "d", "e"), true},
+		{"what a watcher wrote that is registered no more says nothing", 5, []string{"c>a", "c>b", "d>c", "e>c", "c"}, false},
 	} {
-		for _, state := range []State{Suspect, Absent} {
-			v := View{Members: make([]Seen, c.n)}
-			for i := range c.doubt {
-				v.Members[i].State = state
+		if got := Crowd(doubted(c.n, c.signs...), c.n); got != c.want {
+			t.Errorf("%s: %v of %d: %v, want %v", c.name, c.signs, c.n, got, c.want)
+		}
+	}
+	for n, few := range map[int]int{2: 1, 3: 1, 6: 1, 7: 2, 10: 2, 1000: 299} { // may be in doubt
+		v := View{Members: make([]Seen, n)}
+		for i := range n {
+			v.Members[i] = Seen{Ref: member(fmt.Sprint(i)), State: Alive}
+		}
+		for i := range few + 1 {
+			if Crowd(v, n) {
+				t.Errorf("%d of %d are a crowd", i, n)
 			}
-			if got := Crowd(v, c.n); got != c.want {
-				t.Errorf("%d of %d %s at once: %v, want %v", c.doubt, c.n, state, got, c.want)
-			}
+			v.Members[i].State = Absent
+		}
+		if !Crowd(v, n) {
+			t.Errorf("%d of %d are no crowd", few+1, n)
 		}
 	}
 	if Crowd(View{Members: []Seen{{State: Gone}, {State: Gone}, {State: Gone}}}, 3) {
 		t.Error("who is gone for certain is no crowd in doubt")
 	}
+}
+
+// Where many are in doubt and it is no crowd, silence can drop one of them at most: nobody else has two accusers.
+func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 6).Draw(t, "n") // where two are many
+		var signs []string
+		for range rapid.IntRange(0, 12).Draw(t, "signs") {
+			by, about := rapid.IntRange(0, n-1).Draw(t, "by"), rapid.IntRange(0, n-1).Draw(t, "about")
+			if s := fmt.Sprintf("%c>%c", 'a'+by, 'a'+about); by != about && !slices.Contains(signs, s) {
+				signs = append(signs, s)
+			}
+		}
+		v, accused := doubted(n, signs...), 0
+		for _, m := range v.Members {
+			if len(m.Doubts()) >= 2 {
+				accused++
+			}
+		}
+		if !Crowd(v, n) && accused > 1 {
+			t.Fatalf("%v is no crowd, and %d have two accusers", signs, accused)
+		}
+	})
 }
 
 // What may never be, whatever is known.
