@@ -65,11 +65,12 @@ func (l *loop) do(ctx context.Context, a Action) {
 		l.Peers.Watch(a.Refs)
 	case Suspect:
 		l.effect(ctx, func(ctx context.Context) Event {
-			return Wrote{"suspect/" + string(a.Suspicion.Incarnation), l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)}
+			rev, err := l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)
+			return Wrote{"suspect/" + string(a.Suspicion.Incarnation), rev, err}
 		})
 	case Clear:
 		l.effect(ctx, func(ctx context.Context) Event {
-			return Wrote{"clear/" + string(a.About), l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
+			return Wrote{Slot: "clear/" + string(a.About), Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
 		})
 	case SayHello:
 		l.hello = a.Hello

@@ -110,6 +110,7 @@ type (
 	// Wrote is the end of Suspect and Clear.
 	Wrote struct {
 		Slot string
+		Rev  int64 // of what Suspect wrote
 		Err  error
 	}
 	// Left is the end of Leave.

@@ -34,6 +34,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 			m.me.Rev, m.me.Lease, m.ttl, m.lapsed = e.Rev, e.Lease, e.TTL, time.Time{}
 			m.evidence.OnTime = now
 			clear(m.written) // it went with the lease
+			m.wrote = 0
 		case rendezvous.Moved(e.Err):
 			m.lapsed = now // read again what the world says now
 		}
@@ -120,6 +121,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		if inc, ok := strings.CutPrefix(e.Slot, "suspect/"); ok && e.Err != nil {
 			delete(m.written, membership.Incarnation(inc))
 		}
+		m.wrote = max(m.wrote, e.Rev)
 		m.again[e.Slot] = now.Add(rest) // the snapshot shows it in a moment: not once more until then
 	case Left:
 		if !m.is(e.As) {
@@ -253,6 +255,7 @@ func (m *Machine) entered(e Entered, now time.Time, a *actions) {
 	m.told, m.alone, m.astray = 0, false, false
 	m.exited, m.exitGen, m.exitRev = nil, 0, 0
 	m.forgetEvidence()
+	m.wrote = 0
 	m.evidence.OnTime = now
 	m.reached(now)
 }

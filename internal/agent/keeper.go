@@ -205,8 +205,8 @@ func (m *Machine) current() bool {
 	return m.world.Rev <= m.snap.World.Rev
 }
 
-// follow sets what is followed: everything for the few who plan, else the own world and registration,
-// with a look at everything now and then.
+// follow sets what is followed: everything for the few who plan and who suspect, until what these wrote is seen
+// gone; else the own world and registration, with a look at everything now and then.
 func (m *Machine) follow(now time.Time, a *actions) {
 	if !m.in {
 		return
@@ -216,7 +216,7 @@ func (m *Machine) follow(now time.Time, a *actions) {
 	if m.world != nil {
 		n = max(n, m.world.Count)
 	}
-	if n > few && len(m.mine) == 0 && len(m.written) == 0 && !m.among(deputies) {
+	if n > few && len(m.mine) == 0 && len(m.written) == 0 && !m.owes() && !m.among(deputies) {
 		scope = rendezvous.Own
 		if now.After(m.peekAt) {
 			scope = rendezvous.All

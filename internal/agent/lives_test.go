@@ -269,3 +269,73 @@ func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 		}
 	}
 }
+
+// Who follows its own keys only, and suspected somebody for a moment, follows everything until it sees its record gone: a
+// suspicion that was taken back at once, or before its writer stood still and forgot it, does not stay.
+func TestAShortSuspicionDoesNotStay(t *testing.T) {
+	for cut := 900 * time.Millisecond; cut <= 1400*time.Millisecond; cut += 50 * time.Millisecond {
+		for _, stands := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stands still: %v", cut, stands), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSim(t, "10", uint64(cut))
+					for i := range 10 {
+						s.start(string(rune('a' + i)))
+					}
+					s.until("generation 1 runs", 5*time.Second, s.running(1, 10))
+					time.Sleep(5 * time.Second)
+					members := s.snapshot().World.Members
+					about, by := members[5].Node, members[6].Node
+					set := func(apart func(a, b string) bool) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						s.apart = apart
+					}
+					set(func(a, b string) bool { return a == about && b == by })
+					time.Sleep(cut)
+					var writer *simAgent
+					for _, a := range s.agents {
+						if a.node == by {
+							writer = a
+						}
+					}
+					if stands {
+						writer.freeze()
+						time.Sleep(1200 * time.Millisecond)
+					}
+					set(nil)
+					if stands {
+						writer.thaw()
+					}
+					time.Sleep(3 * time.Second)
+					if x := s.snapshot(); len(x.Suspects) > 0 {
+						t.Errorf("in doubt: %+v\n%s", x.Suspects, s.story())
+					}
+					s.finish()
+				})
+			})
+		}
+	}
+}
+
+// It follows everything for as long as its record may be there, and no longer.
+func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start", "heard b silent", "ok suspect", "heard b again")
+	m := w.m
+	m.nodes, m.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, m.world.Members...)
+	scope := func() rendezvous.Scope {
+		m.follow(w.now, &actions{})
+		return *m.following
+	}
+	m.peekAt = w.now.Add(time.Hour)
+	if len(m.mine) > 0 || len(m.written) > 0 || len(m.snap.Suspects) != 1 || scope() != rendezvous.All {
+		t.Errorf("its record is in the store, %v, and it does not look there", m.snap.Suspects)
+	}
+	m.snap.Suspects, m.snap.Rev = nil, m.wrote-1
+	if scope() != rendezvous.All {
+		t.Error("an older picture, without the record, is taken for the end of it")
+	}
+	m.snap.Rev = m.wrote
+	if scope() != rendezvous.Own {
+		t.Error("its record is gone, and it goes on following everything")
+	}
+}

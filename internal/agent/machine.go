@@ -53,6 +53,7 @@ type Machine struct {
 	doubts   map[membership.Doubt]bool         // and why, or why they are gone
 	mine     map[membership.Incarnation]Signal // whom this agent suspects
 	written  map[membership.Incarnation]bool   // and what it wrote of it
+	wrote    int64                             // revision of the newest of that which is not known to be gone; 0: none
 	probed   map[membership.Incarnation]time.Time
 	watched  []membership.Ref
 	hello    Hello

@@ -504,14 +504,18 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Suspects = append(w.s.Suspects, x)
 			w.moved = true
 		}
-		w.tell(Wrote{"suspect/" + string(a.Suspicion.Incarnation), err})
+		rev := w.rev
+		if err != nil {
+			rev = 0
+		}
+		w.tell(Wrote{"suspect/" + string(a.Suspicion.Incarnation), rev, err})
 	case Clear:
 		if err == nil {
 			w.s = w.copy()
 			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool { return s.By == "a" && s.Node == a.Node })
 			w.moved = true
 		}
-		w.tell(Wrote{"clear/" + string(a.About), err})
+		w.tell(Wrote{Slot: "clear/" + string(a.About), Err: err})
 	case Leave:
 		if err == nil {
 			w.s = w.copy()

@@ -72,6 +72,16 @@ func (m *Machine) clear(now time.Time, a *actions) {
 	}
 }
 
+// owes reports whether a suspicion that this life wrote may still be in the store: it has to take it back.
+func (m *Machine) owes() bool {
+	if m.wrote > 0 && m.snap.Whole && m.snap.Rev >= m.wrote && !slices.ContainsFunc(m.snap.Suspects, func(s membership.Suspicion) bool {
+		return s.By == m.me.Node && s.Watcher == m.me.Incarnation
+	}) {
+		m.wrote = 0
+	}
+	return m.wrote > 0
+}
+
 // predecessors are the nodes that this one watches, also behind those that it found refusing.
 func (m *Machine) predecessors() []membership.Ref {
 	w := m.world

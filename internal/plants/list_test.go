@@ -105,6 +105,7 @@ var plants = []plant{
 	{"a suspicion of a dead watcher counts", judge, `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, membership, "TestJudge"},
 	{"an old answer counts", judge, `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, membership, "TestJudge"},
 	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
+	{"a suspicion of a moment stays", agent + "/keeper.go", ` && !m.owes()`, ``, agent, "TestAShortSuspicionDoesNotStay"},
 	{"one that is cut off is a crowd", judge, ` && !oneNode(doubts)`, ``, agent, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
 	{"one who has a part in some doubts explains all", judge, `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, membership, "TestWhatIsNoCrowdDropsOneAtMost"},
 	{"a crowd of those who were in doubt before counts", agent + "/keeper.go", `!m.doubts[d]`, `len(m.doubts) == 0`, agent, "TestANewDoubtMakesACrowdOfWhomOneExplained"},

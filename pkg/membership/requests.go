@@ -100,8 +100,8 @@ func (r Registry) Leave(ctx context.Context, n Node, g keys.Generation, why Reas
 
 // Suspect records a suspicion on the watcher's own lease, so that it ends with its watcher.
 // It is no claim: only a proposer that confirms it makes anything of it.
-func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g keys.Generation) error {
-	_, err := keys.Send(ctx, r.Store, keys.Request{
+func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g keys.Generation) (int64, error) {
+	rev, err := keys.Send(ctx, r.Store, keys.Request{
 		If: []keys.Guard{keys.Unchanged(r.Job.Node(s.By), watcher.Rev)},
 		Then: []keys.Write{
 			keys.PutLeased(r.Job.Suspect(s.Node, s.By), keys.Encode(s), watcher.Lease),
@@ -110,7 +110,7 @@ func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g keys
 				Fields: history.Fields{"by": s.By, "sign": s.Sign}}),
 		},
 	})
-	return wrap("suspect", err)
+	return rev, wrap("suspect", err)
 }
 
 // Clear takes the suspicion of by about node back. That it answers again, if so, is told.

@@ -243,7 +243,7 @@ func TestProposeCleansUp(t *testing.T) {
 	}
 	w.propose("a", "b")
 	fill()
-	w.must(w.reg.Suspect(t.Context(), membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation}, w.me(), 1))
+	w.must(suspects(w)())
 	w.must(w.reg.Leave(t.Context(), w.nodes["b"], 1, membership.Terminated))
 	w.propose("a", "c") // b was a member of the last one: that it left must still be known
 	if _, ok := w.entries()[w.Job.Left("b")]; !ok {

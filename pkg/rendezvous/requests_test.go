@@ -175,7 +175,7 @@ func reregisters(w *town) func() error {
 func suspects(w *town) func() error {
 	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation, Sign: membership.Silent}
 	me := w.me()
-	return func() error { return w.reg.Suspect(w.t.Context(), x, me, 1) }
+	return func() error { _, err := w.reg.Suspect(w.t.Context(), x, me, 1); return err }
 }
 
 // anotherWorld: somebody else was faster. Only the world record moves, so that the other guards hold.
