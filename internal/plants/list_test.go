@@ -107,7 +107,7 @@ var plants = []plant{
 	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
 	{"a suspicion of a moment stays", agent + "/keeper.go", ` && !m.owes()`, ``, agent, "TestAShortSuspicionDoesNotStay"},
 	{"one that is cut off is a crowd", judge, ` && !oneNode(doubts)`, ``, agent, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
-	{"one who has a part in some doubts explains all", judge, `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, membership, "TestWhatIsNoCrowdDropsOneAtMost"},
+	{"one who has a part in some doubts explains all", judge, `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, membership, "TestCrowd"},
 	{"a crowd of those who were in doubt before counts", agent + "/keeper.go", `!m.doubts[d]`, `len(m.doubts) == 0`, agent, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
 
 	// The plan.
