@@ -32,9 +32,9 @@ var (
 	// To form: a registration and what it tells, that it is ready, its part of
 	// the plan and of the member list. Who enters reads the job once, and once more
 	// to see whether it is one of the few who plan.
-	toForm = budget{writes: 6, watches: 5, bytes: 1000}
+	toForm = budget{writes: 6, watches: 5, bytes: 800}
 	// To replace one: that it is ready, and the member list.
-	toChange = budget{writes: 2, watches: 2, bytes: 300}
+	toChange = budget{writes: 2, watches: 2, bytes: 150}
 )
 
 // Hundreds of agents in one process: the real agent, its real requests and a
@@ -73,6 +73,27 @@ func TestHerd(t *testing.T) {
 		if want := map[string]int{lost: 1, "spare": 1}[b.name]; b.times() != 2-want {
 			t.Errorf("%s started workers %d times", b.name, b.times())
 		}
+	}
+}
+
+// A rack that ends is one loss, and not as many as it has pairs of neighbours: with leases of half a minute nothing but
+// the nodes themselves can say so.
+func TestARowOfTheHerdIsLost(t *testing.T) {
+	const n, row = 60, 30
+	h := newHerd(t, n)
+	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
+	h.job.Rules.LastCall = rendezvous.Seconds(time.Minute)
+	for i := range n {
+		h.start(fmt.Sprintf("node%04d", i))
+	}
+	h.settles(0, n)
+	before := h.newest()
+	for _, name := range h.members(10, row) {
+		h.kill(name)
+	}
+	h.settles(before, n-row)
+	if after := h.newest(); after > before+4 {
+		t.Errorf("%d generations for one row of nodes", after-before)
 	}
 }
 
