@@ -47,6 +47,7 @@ type Refusal struct {
 type Capture struct {
 	path    string // of dir; "": it is in no file system
 	dir     tree
+	notices *notices // nil: there are none
 	stamp   Stamp
 	writers Writers
 
@@ -62,21 +63,24 @@ type Capture struct {
 	refused  map[ident]bool
 	sequence uint64
 	pause    time.Duration
+	rest     time.Duration // not below pause
 }
 
 // Watch begins to look for saves that workers of the stamp's generation make
 // in dir. What is there already is not theirs: call it before they start.
 // resume is what was put back for them, if anything.
 func Watch(dir string, stamp Stamp, writers Writers, resume *Manifest) (*Capture, error) {
-	t, err := makeTree(dir)
+	disk, err := makeTree(dir)
 	if err != nil {
 		return nil, fmt.Errorf("watch checkpoint directory: %w", err)
 	}
+	n := newNotices()
+	t := n.of(disk)
 	c, err := watch(t, stamp, writers, resume)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close())
+		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.close())
 	}
-	c.path = dir
+	c.path, c.notices = dir, n
 	return c, nil
 }
 
@@ -86,7 +90,7 @@ func watch(t tree, stamp Stamp, writers Writers, resume *Manifest) (*Capture, er
 		return nil, err
 	}
 	c := &Capture{
-		dir: t, stamp: stamp, writers: writers, base: base, last: base, pause: pauseMin,
+		dir: t, stamp: stamp, writers: writers, base: base, last: base, pause: pauseMin, rest: pauseMin,
 		in: map[string]bool{}, since: map[string]time.Time{}, changed: map[string]time.Time{}, logs: map[string]bool{}, sound: map[source]wholeness{}, refused: map[ident]bool{},
 	}
 	for name, e := range base {
@@ -102,7 +106,7 @@ func (m *Manifest) names(name string) bool {
 }
 
 // Close ends the watch. Last first, if the workers ended.
-func (c *Capture) Close() error { return c.dir.Close() }
+func (c *Capture) Close() error { return errors.Join(c.dir.Close(), c.notices.close()) }
 
 const (
 	pauseMin  = 200 * time.Millisecond
@@ -112,18 +116,35 @@ const (
 	busyShare = 20   // while something is being written: 5 %
 )
 
-// Pause is how long to wait before the next Look.
+// Pause is how long to wait before the next Look when there is a notice, Rest when there is none.
 func (c *Capture) Pause() time.Duration { return c.pause }
+
+// Rest is Pause where nobody would give notice, and while there is something to wait for.
+func (c *Capture) Rest() time.Duration { return c.rest }
+
+// Notice tells of the first thing that happened since the last Look, or that one must not count on that.
+func (c *Capture) Notice() <-chan struct{} {
+	if c.rest == c.pause {
+		return nil
+	}
+	return c.notices.next()
+}
 
 // Look returns a save if a complete one is there that was not taken yet, and
 // what it found beyond repair. Whoever puts the save calls Taken then.
 func (c *Capture) Look(now time.Time) (*Save, []Refusal, error) {
 	began := time.Now()
+	c.notices.begin()
 	save, refused, err := c.look(now, false)
 	cost := time.Since(began)
 	c.pause = min(max(pauseMin, idleShare*cost), pauseMax)
-	if len(c.changed) > 0 && now.Sub(c.moved) < quietStuck {
+	busy := len(c.changed) > 0 && now.Sub(c.moved) < quietStuck
+	if busy {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
+	}
+	c.rest = c.pause
+	if !busy && err == nil && c.notices.all() {
+		c.rest = pauseMax
 	}
 	return save, refused, err
 }
@@ -159,7 +180,7 @@ func (c *Capture) follow() error {
 		return err
 	}
 	err = c.dir.Close()
-	c.dir = t
+	c.dir = c.notices.of(t)
 	return err
 }
 

@@ -58,22 +58,27 @@ func (l *Line) Close(last bool) { l.closing <- last }
 func (l *Line) Done() <-chan struct{} { return l.done }
 
 func (l *Line) run(ctx context.Context) error {
+	timer, looked := time.NewTimer(l.capture.Rest()), time.Now()
+	defer timer.Stop()
+	notice := l.capture.Notice()
 	for {
-		timer := time.NewTimer(l.capture.Pause())
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		case last := <-l.closing:
-			timer.Stop()
 			if !last {
 				return nil
 			}
 			return l.step(ctx, l.capture.Last, true)
+		case <-notice:
+			notice = nil
+			timer.Reset(l.capture.Pause() - time.Since(looked))
 		case <-timer.C:
 			if err := l.step(ctx, l.capture.Look, false); err != nil {
 				return err
 			}
+			timer.Reset(l.capture.Rest())
+			notice, looked = l.capture.Notice(), time.Now()
 		}
 	}
 }

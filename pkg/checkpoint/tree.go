@@ -36,19 +36,16 @@ type file interface {
 }
 
 // makeTree opens the directory dir as a tree, and makes it if need be.
-func makeTree(dir string) (tree, error) {
+func makeTree(dir string) (osTree, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return osTree{}, err
 	}
 	return openTree(dir)
 }
 
-func openTree(dir string) (tree, error) {
+func openTree(dir string) (osTree, error) {
 	r, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	return osTree{r}, nil
+	return osTree{r}, err
 }
 
 type osTree struct{ root *os.Root }
