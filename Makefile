@@ -43,14 +43,16 @@ soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds ta
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour
-	TORCHRUN="$(TORCHRUN)" $(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
+	$(GO) build -o $(BIN)/bench ./bench
+	TORCHRUN="$(TORCHRUN)" exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
 
 bench-load: ## a thousand agents of one process on one elasticd, and plans for 10,000 nodes: NODES=n; five minutes
 	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench Load -benchtime 1x -timeout 20m
 	$(GO) test ./pkg/rendezvous -run '^$$' -bench Plan
 
 bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, beside cp and a TLS copy; TRIALS=n
-	$(GO) run ./bench -bin $(BIN) -trials $(or $(TRIALS),5) -size $(or $(SIZE),2000000000)
+	$(GO) build -o $(BIN)/bench ./bench
+	exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),5) -size $(or $(SIZE),2000000000)
 
 spec: ## model-check the protocol (needs Java)
 	./spec/fetch.sh && ./spec/run --all

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,8 +15,9 @@ import (
 	"time"
 )
 
-// bed is a job of its own: directories, server, agents.
+// bed is a job of its own: directories, server, agents. It is removed when its trial ends, and ctx ends the trial.
 type bed struct {
+	ctx      context.Context
 	bin, dir string
 	env      []string
 	server   string // "": the local one
@@ -25,7 +27,10 @@ type bed struct {
 	program  []string // the worker
 }
 
-func newBed(bin string, cut bool) (*bed, error) {
+func newBed(ctx context.Context, bin string, cut bool) (*bed, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return nil, err
@@ -38,7 +43,7 @@ func newBed(bin string, cut bool) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{bin: bin, dir: dir, agents: map[string]*exec.Cmd{}, program: []string{self, "worker"}}
+	b := &bed{ctx: ctx, bin: bin, dir: dir, agents: map[string]*exec.Cmd{}, program: []string{self, "worker"}}
 	for _, d := range []string{"run", "state", "starts"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, err
@@ -72,6 +77,16 @@ func (b *bed) remove() {
 		syscall.Kill(pid, syscall.SIGTERM)
 	}
 	os.RemoveAll(b.dir)
+}
+
+// pause waits between two looks. Its error says that there is to be no other.
+func (b *bed) pause(d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-b.ctx.Done():
+		return context.Cause(b.ctx)
+	}
 }
 
 // localServer is the process of the local server, 0 if there is none.
@@ -190,7 +205,7 @@ func (b *bed) notes() []note {
 
 // running waits until n workers of one generation after g have started: which, and when the last did.
 func (b *bed) running(g, n int) (int, time.Time, error) {
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
 		byGen := map[int][]note{}
 		for _, s := range b.notes() {
 			if gen, err := strconv.Atoi(s.what); err == nil && gen > g {
@@ -203,6 +218,9 @@ func (b *bed) running(g, n int) (int, time.Time, error) {
 				return gen, last.at, nil
 			}
 		}
+		if err := b.pause(5 * time.Millisecond); err != nil {
+			return 0, time.Time{}, err
+		}
 	}
 	events, _ := b.elastic("events", "b")
 	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s", g, n, events)
@@ -214,7 +232,7 @@ func (b *bed) elastic(args ...string) (string, error) {
 		args = append(args, "--server="+b.server)
 	}
 	line := b.net.inside("", append([]string{filepath.Join(b.bin, "elastic")}, args...))
-	c := exec.Command(line[0], line[1:]...)
+	c := exec.CommandContext(b.ctx, line[0], line[1:]...)
 	c.Env = b.env
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -237,16 +255,17 @@ type event struct {
 
 // event waits for the first event that is wanted.
 func (b *bed) event(what string, want func(event) bool) (event, error) {
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		out, err := b.elastic("events", "b", "-o", "json")
-		if err != nil {
-			continue
-		}
-		for l := range strings.Lines(out) {
-			var e event
-			if json.Unmarshal([]byte(l), &e) == nil && want(e) {
-				return e, nil
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
+		if out, err := b.elastic("events", "b", "-o", "json"); err == nil {
+			for l := range strings.Lines(out) {
+				var e event
+				if json.Unmarshal([]byte(l), &e) == nil && want(e) {
+					return e, nil
+				}
 			}
+		}
+		if err := b.pause(20 * time.Millisecond); err != nil {
+			return event{}, err
 		}
 	}
 	return event{}, fmt.Errorf("no event %s within a minute", what)

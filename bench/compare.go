@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ type tried struct {
 }
 
 // compare lets both systems run the same worker through the same things.
-func (o options) compare() error {
+func (o options) compare(ctx context.Context) error {
 	python, err := o.torch()
 	if err != nil {
 		fmt.Printf("\nNot compared with torchrun: %v\n", err)
@@ -80,7 +81,7 @@ func (o options) compare() error {
 			lost := 0
 			for k := range o.peer {
 				progress("%s, %s: %d of %d", c.name, s.name, k+1, o.peer)
-				t, err := o.contend(s, c)
+				t, err := o.contend(ctx, s, c)
 				if err != nil {
 					progress("")
 					return fmt.Errorf("%s, %s, trial %d: %w", c.name, s.name, k+1, err)
@@ -166,8 +167,8 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 }
 
 // contend is one trial of one system.
-func (o options) contend(s system, c contest) (tried, error) {
-	b, err := newBed(o.bin, false)
+func (o options) contend(ctx context.Context, s system, c contest) (tried, error) {
+	b, err := newBed(ctx, o.bin, false)
 	if err != nil {
 		return tried{}, err
 	}
@@ -188,7 +189,9 @@ func (o options) contend(s system, c contest) (tried, error) {
 		}
 	}
 	// The first rendezvous is over, and what a node that waits needs to come up.
-	time.Sleep(3 * time.Second)
+	if err := b.pause(3 * time.Second); err != nil {
+		return tried{}, err
+	}
 	at := time.Now()
 	if err := c.happen(b, up); err != nil {
 		return tried{}, err
@@ -211,7 +214,7 @@ func (o options) contend(s system, c contest) (tried, error) {
 // since waits until n workers that started after a moment made a note, and returns when the last did. It gives up early when no
 // agent is left.
 func (b *bed) since(at time.Time, what string, n int, limit time.Duration) (time.Time, bool) {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end) && b.pause(20*time.Millisecond) == nil; {
 		fresh := map[string]bool{}
 		var moments []time.Time
 		all := b.notes()

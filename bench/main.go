@@ -3,18 +3,21 @@
 // they start, and from the job's own events; nothing is estimated. With -size
 // it measures how fast a checkpoint is saved instead: `make bench-checkpoint`.
 //
-//	go run ./bench -bin bin -trials 20 -peer 3
-//	go run ./bench -bin bin -trials 5 -size 2000000000
+//	bin/bench -bin bin -trials 20 -peer 3
+//	bin/bench -bin bin -trials 5 -size 2000000000
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -41,11 +44,13 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "only scenarios whose name contains this")
 	size := flag.Int64("size", 0, "measure the saving of a checkpoint of so many bytes")
 	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends us at once, and leaves what it runs
 	var err error
 	if *size > 0 {
-		err = saving(o.bin, o.trials, *size)
+		err = saving(ctx, o.bin, o.trials, *size)
 	} else {
-		err = o.run()
+		err = o.run(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -58,26 +63,26 @@ type options struct {
 	trials, peer      int
 }
 
-func (o options) run() error {
+func (o options) run(ctx context.Context) error {
 	fmt.Printf("%d CPUs (%s), load %s, %s; one machine\n", runtime.NumCPU(), model(), load(), runtime.GOOS)
 	if o.trials > 0 {
-		if err := o.recovery(); err != nil {
+		if err := o.recovery(ctx); err != nil {
 			return err
 		}
 		if strings.Contains("at rest", o.only) {
-			if err := o.rest(); err != nil {
+			if err := o.rest(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	if o.peer > 0 {
-		return o.compare()
+		return o.compare(ctx)
 	}
 	return nil
 }
 
 // recovery measures every scenario, and says where the time went.
-func (o options) recovery() error {
+func (o options) recovery(ctx context.Context) error {
 	fmt.Printf("\nElastic, %d trials each, three nodes. Seconds:\n", o.trials)
 	fmt.Printf("%-66s %-14s %8s %8s %8s %8s\n", "", "goal", "min", "p50", "p99", "max")
 	var falls []string
@@ -90,8 +95,8 @@ scenarios:
 		var went []waterfall
 		for k := range o.trials {
 			progress("%s: %d of %d", s.name, k+1, o.trials)
-			r, err := o.once(s)
-			if errors.Is(err, errNetwork) {
+			r, err := o.once(ctx, s)
+			if ctx.Err() == nil && errors.Is(err, errNetwork) {
 				fmt.Printf("%-66s not run: %v\n", s.rows[0].what, err)
 				continue scenarios
 			}
@@ -134,8 +139,8 @@ scenarios:
 	return nil
 }
 
-func (o options) once(s scenario) (result, error) {
-	b, err := newBed(o.bin, s.cut)
+func (o options) once(ctx context.Context, s scenario) (result, error) {
+	b, err := newBed(ctx, o.bin, s.cut)
 	if err != nil {
 		return result{}, err
 	}

@@ -42,7 +42,7 @@ func newNetwork(b *bed) (_ *network, err error) {
 			fmt.Sprintf("-n %s addr add 10.77.0.%d/24 dev eth0", ns, i+2), "-n "+ns+" link set eth0 up")
 	}
 	for _, s := range steps {
-		if err := ip(s); err != nil {
+		if err := ip(b.ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -58,16 +58,19 @@ func newNetwork(b *bed) (_ *network, err error) {
 	if err := n.elasticd.Start(); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 		if raw, _ := os.ReadFile(out.Name()); strings.Contains(string(raw), "ready: ") {
 			return n, nil
+		}
+		if err := b.pause(20 * time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 	return nil, errors.New("elasticd is not ready within 20 s")
 }
 
-func ip(args string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+func ip(ctx context.Context, args string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", args, err, strings.TrimSpace(string(out)))
@@ -87,8 +90,8 @@ func (n *network) inside(node string, line []string) []string {
 }
 
 // cut pulls the cable of a node.
-func (n *network) cut(node string) error {
-	return ip(fmt.Sprintf("-n %ss link set to-%s down", n.prefix, node))
+func (n *network) cut(ctx context.Context, node string) error {
+	return ip(ctx, fmt.Sprintf("-n %ss link set to-%s down", n.prefix, node))
 }
 
 func (n *network) remove() {
@@ -97,6 +100,6 @@ func (n *network) remove() {
 		n.elasticd.Wait()
 	}
 	for _, ns := range append([]string{"s"}, nodes...) {
-		_ = ip("netns del " + n.prefix + ns) // it may not have been made
+		_ = ip(context.Background(), "netns del "+n.prefix+ns) // it may not have been made
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,11 +10,11 @@ import (
 )
 
 // atRest is how long three nodes that train are looked at.
-const atRest = 20 * time.Second
+const atRest = time.Minute // the kernel counts in hundredths of a second
 
 // rest prints what an agent, with its guardian, and the local server cost while nothing happens.
-func (o options) rest() error {
-	b, err := newBed(o.bin, false)
+func (o options) rest(ctx context.Context) error {
+	b, err := newBed(ctx, o.bin, false)
 	if err != nil {
 		return err
 	}
@@ -21,7 +22,9 @@ func (o options) rest() error {
 	if _, err := b.three("3", 3); err != nil {
 		return err
 	}
-	time.Sleep(2 * time.Second) // the start itself is no rest
+	if err := b.pause(2 * time.Second); err != nil { // the start itself is no rest
+		return err
+	}
 	server := b.localServer()
 	type usage struct {
 		cpu time.Duration
@@ -38,7 +41,9 @@ func (o options) rest() error {
 	}
 	before, theirs := look()
 	began := time.Now()
-	time.Sleep(atRest)
+	if err := b.pause(atRest); err != nil {
+		return err
+	}
 	after, now := look()
 	took := time.Since(began)
 	var cpu time.Duration

@@ -28,8 +28,8 @@ type round struct {
 // machine, which has to do the work of both. Beside it, in the same minute, the same file is copied by
 // `cp` and fsync, and through TLS 1.3 and fsync: the capture cannot be faster than the one, nor the
 // replication than the other.
-func saving(bin string, trials int, size int64) error {
-	b, err := newBed(bin, false)
+func saving(ctx context.Context, bin string, trials int, size int64) error {
+	b, err := newBed(ctx, bin, false)
 	if err != nil {
 		return err
 	}
@@ -104,6 +104,8 @@ func (b *bed) round(commits <-chan time.Time) (r round, err error) {
 	select {
 	case committed := <-commits:
 		r.save, r.quiet = committed.Sub(time.Unix(0, at)), time.Duration(quiet)
+	case <-b.ctx.Done():
+		return r, context.Cause(b.ctx)
 	case <-time.After(5 * time.Minute):
 		return r, errors.New("no commit within five minutes")
 	}
@@ -119,7 +121,9 @@ func (b *bed) round(commits <-chan time.Time) (r round, err error) {
 		took *time.Duration
 		copy func(from, to string) error
 	}{{&r.cp, cp}, {&r.tls, tlsCopy}} {
-		rest()
+		if err := b.rest(); err != nil {
+			return r, err
+		}
 		began := time.Now()
 		if err := c.copy(file, filepath.Join(b.dir, fmt.Sprintf("copy-%p", c.took))); err != nil {
 			return r, err
@@ -130,15 +134,14 @@ func (b *bed) round(commits <-chan time.Time) (r round, err error) {
 	for _, name := range copies {
 		err = errors.Join(err, os.Remove(name))
 	}
-	rest()
-	return r, err
+	return r, errors.Join(err, b.rest())
 }
 
 // rest gives each measurement the same start: nothing is left to write, and a virtual machine has had
 // the time to give its host back what memory was freed, which makes the next one to use it slower.
-func rest() {
+func (b *bed) rest() error {
 	syscall.Sync()
-	time.Sleep(4 * time.Second)
+	return b.pause(4 * time.Second)
 }
 
 func cp(from, to string) error {
@@ -154,7 +157,7 @@ func cp(from, to string) error {
 
 // commits yields when each commit could be read.
 func (b *bed) commits() (<-chan time.Time, func(), error) {
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(b.ctx)
 	c := exec.CommandContext(ctx, filepath.Join(b.bin, "elastic"), "events", "b", "-f", "-o", "json")
 	c.Env = b.env
 	out, err := c.StdoutPipe()
@@ -187,7 +190,7 @@ func (b *bed) tell(what string) error { return os.WriteFile(filepath.Join(b.dir,
 
 func (b *bed) answer(what string, to ...any) error {
 	name := filepath.Join(b.dir, what)
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end) && b.pause(5*time.Millisecond) == nil; {
 		raw, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -196,6 +199,9 @@ func (b *bed) answer(what string, to ...any) error {
 			_, err = fmt.Sscan(string(raw), to...)
 		}
 		return errors.Join(err, os.Remove(name))
+	}
+	if b.ctx.Err() != nil {
+		return context.Cause(b.ctx)
 	}
 	return fmt.Errorf("the worker of rank 0 did not answer (%s) within five minutes", what)
 }

@@ -51,7 +51,7 @@ var scenarios = []scenario{
 		rows: []row{{"node silent (SIGSTOP of agent and workers) -> decided", 3 * second}, started}},
 	{name: "agent frozen", trial: lose(func(b *bed) error { b.freeze("c", false); return nil }),
 		rows: []row{{"agent silent (SIGSTOP), its workers go on -> decided", 3 * second}, started}},
-	{name: "network cut", cut: true, trial: lose(func(b *bed) error { return b.net.cut("c") }),
+	{name: "network cut", cut: true, trial: lose(func(b *bed) error { return b.net.cut(b.ctx, "c") }),
 		rows: []row{{"node cut off from server and nodes -> decided", 3 * second}, started}},
 	{name: "worker crash", trial: crashed, rows: []row{{"worker crash -> all workers started again", 300 * time.Millisecond}}},
 	{name: "last needed node", trial: joined,
