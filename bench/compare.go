@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -185,7 +186,7 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 	}
 	if c.train {
 		if _, ok := b.since(time.Time{}, "step", len(c.before), patience); !ok {
-			return tried{}, errors.New("it did not begin to train")
+			return tried{}, cmp.Or(context.Cause(ctx), errors.New("it did not begin to train"))
 		}
 	}
 	// The first rendezvous is over, and what a node that waits needs to come up.
