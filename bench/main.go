@@ -24,12 +24,9 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && (os.Args[1] == "worker" || os.Args[1] == "saver") {
-		work := work
-		if os.Args[1] == "saver" {
-			work = train
-		}
-		err := work() // returns only with an error
+	workers := map[string]func() error{"worker": work, "saver": train, "waiter": idle}
+	if len(os.Args) > 1 && workers[os.Args[1]] != nil {
+		err := workers[os.Args[1]]() // returns only with an error
 		fmt.Fprintf(os.Stderr, "bench %s: %v\n", os.Args[1], err)
 		if errors.Is(err, errCrash) {
 			os.Exit(3)

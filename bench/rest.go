@@ -19,6 +19,7 @@ func (o options) rest(ctx context.Context) error {
 		return err
 	}
 	defer b.remove()
+	b.program[1] = "waiter" // a node whose workers are busy is not at rest
 	if _, err := b.three("3", 3); err != nil {
 		return err
 	}
@@ -57,6 +58,16 @@ func (o options) rest(ctx context.Context) error {
 		"the local server: %.2f %% of a core, %.0f MB\n", took.Seconds(), share, missed(share > 0.2), mb(rss), missed(mb(rss) > 40),
 		100*(now.cpu-theirs.cpu).Seconds()/took.Seconds(), mb(now.rss))
 	return nil
+}
+
+// idle is a worker that only waits. It returns only with an error.
+func idle() error {
+	if err := begun(); err != nil {
+		return err
+	}
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 func missed(is bool) string {
