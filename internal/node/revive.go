@@ -15,16 +15,17 @@ import (
 type reviver struct {
 	missed chan struct{} // holds one value when the server was missed
 	ensure func(context.Context) (local.Endpoint, error)
-	open   func(context.Context, local.Endpoint) (keys.Store, error)
+	open   func(context.Context, local.Endpoint) (keys.Store, error) // until ctx ends
 
 	mu    sync.Mutex // guards what follows
 	store keys.Store
+	close context.CancelFunc // ends store, but for the first one, which is the caller's
 	at    local.Endpoint
 }
 
 // revive begins to care for the local server of r, whose store s is at at.
 func revive(ctx context.Context, effects *sync.WaitGroup, s keys.Store, at local.Endpoint, r local.Runtime) *reviver {
-	v := &reviver{store: s, at: at, missed: make(chan struct{}, 1),
+	v := &reviver{store: s, at: at, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			at, _, err := local.Ensure(ctx, r)
 			return at, err
@@ -55,16 +56,21 @@ func (v *reviver) run(ctx context.Context) {
 	}
 }
 
-// move goes on at another place. Who watches what was at the old one lists again in a while, here.
+// move goes on at another place. What is under way at the old one ends, and who watches there lists again, here.
 func (v *reviver) move(ctx context.Context, at local.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at == v.at {
 		return
 	}
-	if s, err := v.open(ctx, at); err == nil {
-		v.store, v.at = s, at
+	ctx, end := context.WithCancel(ctx)
+	s, err := v.open(ctx, at)
+	if err != nil {
+		end()
+		return
 	}
+	v.close()
+	v.store, v.close, v.at = s, end, at
 }
 
 func (v *reviver) current() keys.Store {

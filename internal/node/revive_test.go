@@ -18,7 +18,7 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 		servers := etcdmem.New()
 		was, is := servers.Client("was"), servers.Client("is")
 		asked := 0
-		v := &reviver{store: was, at: "unix:///was", missed: make(chan struct{}, 1),
+		v := &reviver{store: was, at: "unix:///was", missed: make(chan struct{}, 1), close: func() {},
 			ensure: func(context.Context) (local.Endpoint, error) { asked++; return "unix:///is", nil },
 			open: func(_ context.Context, at local.Endpoint) (keys.Store, error) {
 				if at != "unix:///is" {
@@ -45,4 +45,28 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// A store that is left is closed: its connections would be tried for as long as the agent lives.
+func TestTheStoreOfTheOldPlaceIsClosed(t *testing.T) {
+	opened := map[local.Endpoint]context.Context{}
+	servers := etcdmem.New()
+	v := &reviver{store: servers.Client("first"), at: "unix:///first", close: func() {},
+		open: func(ctx context.Context, at local.Endpoint) (keys.Store, error) {
+			if opened[at] = ctx; at == "unix:///none" {
+				return nil, context.DeadlineExceeded
+			}
+			return servers.Client(string(at)), nil
+		}}
+	for _, at := range []local.Endpoint{"unix:///second", "unix:///second", "unix:///third", "unix:///none"} {
+		v.move(t.Context(), at)
+	}
+	for at, closed := range map[local.Endpoint]bool{"unix:///second": true, "unix:///third": false, "unix:///none": true} {
+		if got := opened[at].Err() != nil; got != closed {
+			t.Errorf("%s is closed: %v", at, got)
+		}
+	}
+	if v.at != "unix:///third" {
+		t.Errorf("it is at %s", v.at)
+	}
 }
