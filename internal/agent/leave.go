@@ -85,9 +85,10 @@ func (m *Machine) goodbye() rendezvous.Step {
 		Cause: rendezvous.Drain, Text: m.me.Node + " leaves (" + string(m.leave.Reason) + ")", Present: max(0, m.world.Count-1)}}
 }
 
-// partial is the snapshot that a request of an ordinary member rests on.
+// partial is the snapshot that a request of an ordinary member rests on. As long as its world neither waits nor has
+// ended, the fence is at its generation.
 func (m *Machine) partial() rendezvous.Snapshot {
-	return rendezvous.Snapshot{Job: m.job, World: m.world, Wish: rendezvous.Wish{NP: m.world.NP}}
+	return rendezvous.Snapshot{Job: m.job, World: m.world, Fence: m.world.Generation, Wish: rendezvous.Wish{NP: m.world.NP}}
 }
 
 func (m *Machine) generation() (g keys.Generation) {

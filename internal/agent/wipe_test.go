@@ -378,7 +378,7 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 		a.kill()
 		s.until("its lease is gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
 		snap := s.snapshot()
-		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), snap.Job); err != nil {
+		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), &snap); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
@@ -401,7 +401,8 @@ func TestRemovedEndsWhoWasAway(t *testing.T) {
 		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
 		a.freeze()
 		s.until("its lease is gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
-		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), s.snapshot().Job); err != nil {
+		snap := s.snapshot()
+		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), &snap); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()

@@ -47,7 +47,7 @@ func rmAction(ctx context.Context, c *call) error {
 			return fail(JobLive, "job %s has %s: %s", name, plural(len(nodes), "node", "nodes"), some(nodes)).
 				cure("elastic stop %s", name).detail("nodes", nodes)
 		}
-		err = rendezvous.Requests{Store: s, Job: name}.Remove(ctx, snap.Job)
+		err = rendezvous.Requests{Store: s, Job: name}.Remove(ctx, &snap)
 		if rendezvous.Moved(err) {
 			continue // a node came, or a new attempt: look again
 		}

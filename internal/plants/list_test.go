@@ -42,6 +42,7 @@ var plants = []plant{
 	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestWipedWhileAllWereDead"},
 	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]keys.Guard{keys.Absent(r.Job.Job()), keys.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]keys.Guard{`, rendezvous, "TestRemake"},
+	{"section 10: what was asked in the store that was lost passes in the next", requests, `append([]keys.Guard{keys.FenceIs(r.Job, u, g)}, req.If...)`, `append([]keys.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
 	{"section 10: a removed job comes back", agent + "/reclaim.go", `if removed {`, `if false && removed {`, agent, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},

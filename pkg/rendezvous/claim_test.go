@@ -243,7 +243,7 @@ func TestRemake(t *testing.T) {
 		t.Errorf("fence %s %v", read.One().Value, err)
 	}
 	// It was removed since: what comes late makes nothing.
-	if err := all[0].Remove(t.Context(), s.Job); err != nil {
+	if err := all[0].Remove(t.Context(), &s); err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range []keys.UID{"u", j.UID} {

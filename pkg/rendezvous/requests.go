@@ -31,6 +31,13 @@ func (r Requests) send(ctx context.Context, what string, req keys.Request) (int6
 	return rev, nil
 }
 
+// sendOn is send for what rests on the job u as it was seen, with g as its newest proposed generation. Revisions do not
+// come back in one store, but one that was wiped counts anew: there, only the fence tells the job from the one that was lost.
+func (r Requests) sendOn(ctx context.Context, u keys.UID, g keys.Generation, what string, req keys.Request) (int64, error) {
+	req.If = append([]keys.Guard{keys.FenceIs(r.Job, u, g)}, req.If...)
+	return r.send(ctx, what, req)
+}
+
 // Create makes the job, with its secret and its first wish: never over the claims of those who were in it when the
 // store lost it.
 func (r Requests) Create(ctx context.Context, j Job) error {
@@ -40,6 +47,7 @@ func (r Requests) Create(ctx context.Context, j Job) error {
 			keys.Put(r.Job.Job(), keys.Encode(j)),
 			keys.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
 			keys.Put(r.Job.Wish(), keys.Encode(firstWish(j))),
+			keys.Put(r.Job.Fence(), []byte(keys.FenceValue(j.UID, 0))),
 			history.Tell(r.Job, history.Event{Kind: history.JobCreated, Text: "job created",
 				Fields: history.Fields{"np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots}}),
 		},
@@ -52,7 +60,7 @@ func (r Requests) Create(ctx context.Context, j Job) error {
 func (r Requests) Reopen(ctx context.Context, seen *Snapshot, j Job) error {
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
 	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted
-	_, err := r.send(ctx, "open a new attempt", keys.Request{
+	_, err := r.sendOn(ctx, j.UID, seen.Fence, "open a new attempt", keys.Request{
 		If: []keys.Guard{
 			keys.Unchanged(r.Job.Job(), seen.Job.Rev),
 			keys.Unchanged(r.Job.Wish(), seen.Wish.Rev),
@@ -81,9 +89,10 @@ func (r Requests) tombs(j *Job) []keys.Write {
 }
 
 // Remove deletes everything of a job without nodes.
-func (r Requests) Remove(ctx context.Context, j *Job) error {
+func (r Requests) Remove(ctx context.Context, seen *Snapshot) error {
+	j := seen.Job
 	res, err := r.Store.Txn(ctx, keys.Txn{
-		If:   []keys.Guard{keys.NoneBelow(r.Job.Nodes()), keys.Unchanged(r.Job.Job(), j.Rev)},
+		If:   []keys.Guard{keys.NoneBelow(r.Job.Nodes()), keys.Unchanged(r.Job.Job(), j.Rev), keys.FenceIs(r.Job, j.UID, seen.Fence)},
 		Then: append([]keys.Write{keys.DeleteRange(r.Job.Prefix(), keys.End(r.Job.Prefix()))}, r.tombs(j)...),
 	})
 	if err != nil {
@@ -106,7 +115,7 @@ func (r Requests) Ask(ctx context.Context, seen *Snapshot, w Wish) (Wish, error)
 	if seen.World != nil {
 		worldRev, g = seen.World.Rev, seen.World.Generation
 	}
-	rev, err := r.send(ctx, "write the wish", keys.Request{
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "write the wish", keys.Request{
 		If: []keys.Guard{keys.Unchanged(r.Job.Wish(), seen.Wish.Rev), keys.Unchanged(r.Job.World(), worldRev)},
 		Then: []keys.Write{
 			keys.Put(r.Job.Wish(), keys.Encode(w)),
@@ -192,7 +201,7 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
 			"checkpoint": w.number(), "by": me.Node}})
 	writes = append(writes, history.Tell(r.Job, events...))
-	rev, err := r.send(ctx, "propose", keys.Request{If: guards, Then: writes})
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", keys.Request{If: guards, Then: writes})
 	w.Rev = rev
 	return w, err
 }
@@ -230,15 +239,15 @@ func (w *World) number() any {
 }
 
 // turn writes a new phase over the world that was seen, and what goes with it.
-func (r Requests) turn(ctx context.Context, seen *World, to World, with keys.Request, events ...history.Event) (World, error) {
+func (r Requests) turn(ctx context.Context, seen *Snapshot, to World, with keys.Request, events ...history.Event) (World, error) {
 	var rev int64
-	if seen != nil {
-		rev = seen.Rev
+	if seen.World != nil {
+		rev = seen.World.Rev
 	}
 	to.Time = time.Now()
 	// The proof needs a value that nobody else writes: two keepers may turn the same world the same way.
 	to.Turn = rand.Text()
-	rev, err := r.send(ctx, "turn the world to "+string(to.Phase), keys.Request{
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "turn the world to "+string(to.Phase), keys.Request{
 		If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, with.If...),
 		Then: append([]keys.Write{keys.Put(r.Job.World(), to.record()), history.Tell(r.Job, events...)}, with.Then...),
 	})
@@ -273,7 +282,7 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
 			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
-	return r.turn(ctx, seen.World, w, keys.Request{If: guards}, events...)
+	return r.turn(ctx, seen, w, keys.Request{If: guards}, events...)
 }
 
 // Run starts a generation whose barrier is full.
@@ -286,7 +295,7 @@ func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.D
 	if idle > 0 {
 		ev.Fields["idle_ms"] = idle.Milliseconds()
 	}
-	return r.turn(ctx, seen.World, w, keys.Request{Then: r.putEndpoints(seen)}, ev)
+	return r.turn(ctx, seen, w, keys.Request{Then: r.putEndpoints(seen)}, ev)
 }
 
 func slowestStop(s *Snapshot) int64 {
@@ -314,7 +323,7 @@ func (r Requests) Finish(ctx context.Context, seen *Snapshot, step Finish) (Worl
 			left++
 		}
 	}
-	return r.turn(ctx, seen.World, w, keys.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
+	return r.turn(ctx, seen, w, keys.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
 		Text: fmt.Sprintf("rank %d is through, and %s to go", rank, counted(left, "worker")), Fields: history.Fields{"rank": rank, "left": left}})
 }
 
@@ -336,7 +345,7 @@ func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error)
 	kind := map[Phase]history.Kind{Done: history.JobDone, Failed: history.JobFailed, Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: history.Fields{"exit": e.Outcome}})
-	return r.turn(ctx, seen.World, w, keys.Request{If: guards}, events...)
+	return r.turn(ctx, seen, w, keys.Request{If: guards}, events...)
 }
 
 // Ready reports that node me has stopped every older worker and has what generation w needs.
@@ -360,7 +369,7 @@ func (r Requests) Exit(ctx context.Context, w *World, node string, seen int64, x
 // Fail records the first failure of a generation; who comes later gets keys.ErrMoved. Its guard is the
 // world, not the fence: a worker that ends because the others were asked to stop did not fail.
 func (r Requests) Fail(ctx context.Context, w *World, f Failure) error {
-	_, err := r.send(ctx, "report failure", keys.Request{
+	_, err := r.sendOn(ctx, w.UID, w.Generation, "report failure", keys.Request{
 		If:   []keys.Guard{keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))},
 		Then: []keys.Write{keys.Put(r.Job.Failure(w.Generation), keys.Encode(f))},
 	})

@@ -108,8 +108,8 @@ func creates(w *town) func() error {
 }
 
 func removes(w *town) func() error {
-	j := w.see().Job
-	return func() error { return w.Remove(w.t.Context(), j) }
+	s := w.see()
+	return func() error { return w.Remove(w.t.Context(), s) }
 }
 
 func reopens(w *town) func() error {
@@ -290,6 +290,50 @@ func testGuards(t *testing.T, store func() keys.Store) {
 				if strings.HasPrefix(k, w.Job.AllPlans()) {
 					continue // written before, for those who will be told of it: nobody's yet
 				}
+				t.Errorf("refused, and it changed %s", k)
+			}
+		})
+	}
+}
+
+// TestWipedStores: a store that was lost counts its revisions anew, and a job that goes the same way in it has the same
+// ones. What was asked of the job before is refused all the same, however late it arrives.
+func TestWipedStores(t *testing.T) {
+	harmless := map[string]bool{ // of its own node only, which registers again
+		"leave": true, "take over": true,
+		// on a lease, whose id does not come back: refused by that
+		"join": true, "register again": true, "suspect": true,
+	}
+	done := map[string]bool{}
+	for _, g := range guards {
+		if done[g.request] || harmless[g.request] {
+			continue
+		}
+		done[g.request] = true
+		t.Run(strings.ReplaceAll(g.request, " ", "-"), func(t *testing.T) {
+			c := etcdmem.New()
+			was := newTown(t, c.Client("was"), "x")
+			g.stage(was)
+			send, rev := g.send(was), c.Rev()
+			for range 2 {
+				c.Wipe()
+				is := newTown(t, c.Client("is"), "x")
+				is.uid = "another"
+				g.stage(is)
+				if g.request == "create" {
+					is.create(2)
+					rev = c.Rev()
+				}
+				if c.Rev() != rev {
+					t.Fatalf("the revision is %d, it was %d", c.Rev(), rev)
+				}
+			}
+			is := newTown(t, c.Client("is"), "x")
+			before := is.entries()
+			if err := send(); !errors.Is(err, keys.ErrMoved) {
+				t.Errorf("%v, want ErrMoved", err)
+			}
+			for _, k := range changed(before, is.entries()) {
 				t.Errorf("refused, and it changed %s", k)
 			}
 		})

@@ -68,7 +68,7 @@ func lostEvents(g keys.Generation, judge string, lost []membership.Seen) []histo
 const missed = "missed-"
 
 // maxTold leaves room for the guards of each.
-const maxTold = (keys.MaxOps - 2) / 3
+const maxTold = (keys.MaxOps - 3) / 3
 
 // Tell says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
 func (r Requests) Tell(ctx context.Context, seen *Snapshot, me membership.Node, step Tell) error {
@@ -90,6 +90,6 @@ func (r Requests) Tell(ctx context.Context, seen *Snapshot, me membership.Node, 
 		w.Key = key
 		req.Then = append(req.Then, w)
 	}
-	_, err := r.send(ctx, "tell who is lost", req)
+	_, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "tell who is lost", req)
 	return err
 }

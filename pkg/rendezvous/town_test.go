@@ -23,6 +23,7 @@ type town struct {
 	reg   membership.Registry
 	nodes map[string]membership.Node // as registered last
 	lives int
+	uid   keys.UID // of the job; "": that of aJob
 }
 
 func newTown(t *testing.T, s keys.Store, job keys.Job) *town {
@@ -48,6 +49,9 @@ func (w *town) create(np int) *town {
 	w.t.Helper()
 	j := *aJob(np).Job
 	j.Name = w.Job
+	if w.uid != "" {
+		j.UID = w.uid
+	}
 	w.must(w.Create(w.t.Context(), j))
 	return w
 }
