@@ -19,6 +19,10 @@ const young = 20
 // lookAgain is how long a watch is trusted: it may go deaf without an error.
 const lookAgain = 20 * time.Second
 
+// asks is how long a request may be without an answer on the way to a job that the store has lost. Who is in no job must
+// hear that the store is away, and who claims one look again at what is so.
+const asks = 10 * time.Second
+
 // errLost: the store does not hold the job.
 var errLost = errors.New("the job is not in the store")
 
@@ -48,6 +52,8 @@ func (l *loop) lost(ctx context.Context) (*Entered, error) {
 		}
 	}
 	if l.door.uid != "" { // this agent is of that job, and of no other
+		ctx, cancel := context.WithTimeout(ctx, asks)
+		defer cancel()
 		gone, err := l.requests.Removed(ctx, l.door.uid)
 		if err == nil && gone {
 			e := over(1, ErrRemoved)
@@ -150,7 +156,8 @@ func (l *loop) create(ctx context.Context) error {
 	if wait := time.Until(l.door.claims); wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		err := l.await(ctx, "", func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
+		text := fmt.Sprintf("the server is young, or was away: job %s begins in %s, unless nodes say that they were in it", l.Job.Name, wait.Round(time.Second))
+		err := l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = nil
 		}
@@ -158,6 +165,8 @@ func (l *loop) create(ctx context.Context) error {
 	}
 	j := l.Job
 	j.UID, j.Attempt, j.Time = keys.UID(rand.Text()), 1, time.Now()
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
 	return l.requests.Create(ctx, j)
 }
 
@@ -169,6 +178,8 @@ func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Sn
 	defer cancel()
 	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.Claims, &rendezvous.Roster{}) {
 		switch {
+		case errors.Is(s.Err, keys.ErrNewerFormat):
+			return s.Err
 		case s.Err != nil:
 		case until(&s.Snapshot):
 			return nil
@@ -265,6 +276,9 @@ func (m *Machine) reclaim(now time.Time, a *actions) {
 func (m *Machine) reclaimed(e Reclaimed, now time.Time, a *actions) {
 	m.answered("claim", 1, e.Err, now)
 	m.again["claim"] = now.Add(time.Second)
+	if errors.Is(e.Err, keys.ErrNewerFormat) {
+		m.over = &Result{Status: 1, Err: e.Err} // as whoever meets it
+	}
 	if m.in && errors.Is(e.Err, keys.ErrMoved) {
 		m.drop(a) // it was removed: its workers end, and entering says so
 		return

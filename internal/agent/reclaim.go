@@ -39,7 +39,9 @@ type claimant struct {
 func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string)) (rendezvous.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	removed, err := l.requests.Removed(ctx, c.Job.UID)
+	asking, done := context.WithTimeout(ctx, asks)
+	removed, err := l.requests.Removed(asking, c.Job.UID)
+	done()
 	if err != nil {
 		return rendezvous.Job{}, err
 	}
@@ -119,6 +121,8 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 		k.wait(v)
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
 	_, err := k.l.requests.Remake(ctx, k.claim, v.Remake, k.l.Job)
 	return err
 }
@@ -153,6 +157,8 @@ func (k *claimant) put(ctx context.Context) error {
 	if k.wrote != nil && reflect.DeepEqual(*k.wrote, c) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
 	rev, err := k.l.requests.Claim(ctx, c)
 	if err != nil {
 		if errors.Is(err, keys.ErrLeaseLost) {

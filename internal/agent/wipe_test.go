@@ -368,6 +368,81 @@ func TestWipedAndTheHolderIsMissing(t *testing.T) {
 	})
 }
 
+// A store that goes away between the answer that it has no such job and the request that makes it is one that does not answer.
+func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1", 1)
+		a := s.makeAgent("a")
+		a.cfg.ConnectTimeout = 20 * time.Second
+		a.client.Fates(func(op etcdmem.Op) etcdmem.Fate {
+			if op.Kind == etcdmem.Txn {
+				a.client.Cut(true)
+			}
+			return etcdmem.Fate{}
+		})
+		s.run(a)
+		select {
+		case <-a.done:
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("it waits on\n%s", s.story())
+		}
+		if a.result.Status != 124 || !errors.Is(a.result.Err, ErrNoStore) {
+			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
+		}
+	})
+}
+
+// The first job on a young server is made a moment late, and says so; on one that is in its place it begins at once.
+func TestAYoungServerIsTold(t *testing.T) {
+	const line = "says: the server is young, or was away: job x begins in 2s, unless nodes say that they were in it"
+	for _, young := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newWiped(t, "1", 1)
+			for cl := s.etcd.Client("others"); !young && s.etcd.Rev() < 100; {
+				cl.Txn(t.Context(), keys.Txn{Then: []keys.Write{keys.Put("/other", []byte("1"))}})
+			}
+			s.start("a")
+			s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+			if n := strings.Count(s.story(), line); n != map[bool]int{true: 1}[young] {
+				t.Errorf("young %v: it was said %d times\n%s", young, n, s.story())
+			}
+			s.end()
+		})
+	}
+}
+
+// Who meets a claim that a newer version wrote ends, as with any other record: one that claims the job, and one that was never in it.
+func TestClaimOfANewerVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		b.kill()
+		s.wipe()
+		c := s.start("c")
+		s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+		newer := keys.Txn{Then: []keys.Write{keys.Put(s.job.Name.Claim("z"), []byte(`{"format":99,"record":{}}`))}}
+		if _, err := s.etcd.Client("newer").Txn(t.Context(), newer); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*simAgent{a, c} {
+			select {
+			case <-x.done:
+			case <-time.After(30 * time.Second):
+				t.Fatalf("%s goes on\n%s", x.name, s.story())
+			}
+			if x.result.Status != 1 || !errors.Is(x.result.Err, keys.ErrNewerFormat) {
+				t.Errorf("%s ended with %d, %v", x.name, x.result.Status, x.result.Err)
+			}
+		}
+	})
+	w := told(t, "job 1", "enters", "a joins")
+	w.m.Decide(Reclaimed{Err: fmt.Errorf("read: %w", keys.ErrNewerFormat)}, w.now)
+	if w.m.over == nil || w.m.over.Status != 1 {
+		t.Errorf("it goes on claiming: %+v", w.m.over)
+	}
+}
+
 // A job that was removed is not made again by a node that was away.
 func TestRemovedIsNotClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
