@@ -45,7 +45,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Remembered:
 		m.answered("remember", 1, e.Err, now)
-		if e.Err == nil {
+		if m.noted(e.Err, now, a); e.Err == nil {
 			m.remembered = max(m.remembered, e.World)
 		}
 	case Claiming:
@@ -72,6 +72,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 			m.leave = &Leaving{Reason: membership.Terminated, Status: unable.ExitCode(), Err: e.Err}
 		}
 		if e.Err == nil {
+			m.noted(nil, now, a)         // that comes before Ready
 			if e.Generation >= m.ready { // an older one that was overtaken says nothing of this one
 				m.ready, m.ports, m.resume = e.Generation, e.Ports, e.Resume
 				if m.world != nil && m.world.Generation == e.Generation && e.Begun.After(m.asOf) {

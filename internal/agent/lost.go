@@ -236,6 +236,23 @@ func (m *Machine) remember(now time.Time, a *actions) {
 	m.request(a, now, "remember", Remember{c})
 }
 
+// noted is what became of writing down what a claim to come would say. A disk that does not take it is tried more and
+// more rarely: each time it is asked to sync.
+func (m *Machine) noted(err error, now time.Time, a *actions) {
+	const first, most = time.Second, 30 * time.Second
+	switch {
+	case err != nil:
+		if m.forgetful == 0 {
+			m.say(a, "this node cannot note what it knows of the job (%v): it could not claim it if it died with the server", err)
+		}
+		m.forgetful = min(max(2*m.forgetful, first), most)
+		m.again["remember"] = now.Add(m.forgetful)
+	case m.forgetful > 0:
+		m.forgetful = 0
+		m.say(a, "this node has noted what it knows of the job")
+	}
+}
+
 // keepClaim writes what is remembered, never an older World over a newer one.
 func (l *loop) keepClaim(c rendezvous.Claim) error {
 	l.remembering.Lock()

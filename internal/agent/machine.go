@@ -42,6 +42,7 @@ type Machine struct {
 	ticked   time.Time
 
 	remembered keys.Generation // the newest World that a claim to come would name
+	forgetful  time.Duration   // how long it rests before it tries to note it again; 0: the last time it could
 
 	evidence membership.Evidence
 	limits   membership.Limits

@@ -50,6 +50,8 @@ type simHost struct {
 	memory   map[string]rendezvous.Claim
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]keys.UID // of the job that the checkpoints belong to
+	full     bool                // nothing more is remembered
+	refused  int                 // how often that was tried
 }
 
 // simAgent is one process.

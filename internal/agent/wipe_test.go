@@ -26,6 +26,10 @@ import (
 func (d *simDisk) Remember(node string, c *rendezvous.Claim) error {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
+	if d.host.full {
+		d.host.refused++
+		return errors.New("no space left on device")
+	}
 	delete(d.host.memory, node)
 	if c != nil {
 		d.host.memory[node] = *c
@@ -365,6 +369,44 @@ func TestWipedAndTheHolderIsMissing(t *testing.T) {
 			return x.World != nil && x.World.Resume != nil && s.running(0, x.World.Count)(x)
 		})
 		s.end()
+	})
+}
+
+// A spare whose disk does not take what it would claim says so once, tries more and more rarely, and says when it could.
+func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1", 1)
+		s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		b := s.makeAgent("b")
+		full := func(on bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			b.host.full = on
+		}
+		b.client.Fates(func(op etcdmem.Op) etcdmem.Fate {
+			if op.Kind == etcdmem.Txn { // it joins
+				full(true)
+			}
+			return etcdmem.Fate{}
+		})
+		s.run(b)
+		time.Sleep(5 * time.Minute)
+		b.client.Fates(nil)
+		if n := b.host.refused; n < 10 || n > 20 {
+			t.Errorf("it was tried %d times in 5 minutes", n)
+		}
+		full(false)
+		time.Sleep(31 * time.Second)
+		if c := b.host.memory["b"]; c.World != 1 {
+			t.Errorf("it remembers %+v", c)
+		}
+		for _, line := range []string{"cannot note what it knows of the job (no space left on device)", "has noted what it knows of the job"} {
+			if n := strings.Count(s.story(), line); n != 1 {
+				t.Errorf("%q was said %d times\n%s", line, n, s.story())
+			}
+		}
+		s.finish()
 	})
 }
 
