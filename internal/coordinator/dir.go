@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,7 +88,7 @@ type identity struct {
 
 // identify returns the identity that holds from now on, and whether it has to
 // be written down. given is the name that the operator gave, if one.
-// Errors: ErrOtherMember.
+// Errors: ErrOtherMember, ErrDataDir.
 func (d *directory) identify(c Config, given string) (id identity, fresh bool, err error) {
 	found, err := d.remembered()
 	if err != nil {
@@ -112,7 +113,37 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path, found.Token),
 			Why: "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
 	}
-	return *found, false, nil
+	if err := d.whole(c.single()); err != nil {
+		return id, false, err
+	}
+	if id = *found; c.Token == "" && c.single() && !d.started() {
+		id.Token, fresh = rand.Text(), true // as above: all that etcd had here was removed
+	}
+	return id, fresh, nil
+}
+
+// whole refuses data without the log that it was written to first: etcd would begin another log, and wait for ever for
+// the entries that its database is ahead of it. Who was here before had both.
+func (d *directory) whole(single bool) error {
+	member := filepath.Join(d.path, "member")
+	if _, err := os.Stat(filepath.Join(member, "snap", "db")); err != nil {
+		return nil // what is wrong with it etcd says itself
+	}
+	log := filepath.Join(member, "wal")
+	list, err := os.ReadDir(log)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read data directory: %w", err)
+	}
+	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".wal") }) {
+		return nil
+	}
+	gone := fmt.Sprintf("move %s away: the server begins empty, and nodes of its jobs make them again out of what they have", member)
+	if !single {
+		gone = fmt.Sprintf("remove this member from its cluster, move %s away, and add it again", d.path)
+	}
+	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database is there, and its log (%s) is not", d.path, log),
+		Why: "a part of it was removed, and without the log nobody knows what the database lacks",
+		Fix: fmt.Sprintf("put %s back; if it is gone, %s", log, gone)}
 }
 
 func (d *directory) remembered() (*identity, error) {

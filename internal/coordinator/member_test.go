@@ -133,11 +133,49 @@ func TestWipedStoreIsAnotherCluster(t *testing.T) {
 	} else {
 		m.Close()
 	}
-	if err := os.RemoveAll(c.Dir); err != nil {
-		t.Fatal(err)
+	for _, wiped := range []string{c.Dir, filepath.Join(c.Dir, "member")} {
+		if err := os.RemoveAll(wiped); err != nil {
+			t.Fatal(err)
+		}
+		m := begin(t, c)
+		if is := cluster(t, m); is == was {
+			t.Errorf("the same cluster without %s", wiped)
+		} else {
+			was = is
+		}
+		m.Close()
 	}
-	if m := begin(t, c); cluster(t, m) == was {
-		t.Error("the same cluster after a wipe")
+	if m := begin(t, c); cluster(t, m) != was {
+		t.Error("another cluster after the restart that follows")
+	}
+}
+
+// Without its log a database is refused: etcd would take it, and never be ready.
+func TestDataWithoutItsLog(t *testing.T) {
+	for name, remove := range map[string]func(wal string) error{
+		"no directory": os.RemoveAll,
+		"an empty one": func(wal string) error { return errors.Join(os.RemoveAll(wal), os.Mkdir(wal, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := alone(t)
+			begin(t, c).Close()
+			wal := filepath.Join(c.Dir, "member", "wal")
+			if err := remove(wal); err != nil {
+				t.Fatal(err)
+			}
+			m, err := Start(c)
+			if err == nil {
+				m.Close()
+			}
+			p, ok := errors.AsType[*Problem](err)
+			if !ok || !errors.Is(err, ErrDataDir) || !strings.Contains(p.Text, wal) || p.Why == "" || !strings.Contains(p.Fix, wal) {
+				t.Fatalf("%v (%+v), want what is missing, why and what to do", err, p)
+			}
+			if err := os.RemoveAll(filepath.Join(c.Dir, "member")); err != nil { // as the fix says
+				t.Fatal(err)
+			}
+			begin(t, c)
+		})
 	}
 }
 

@@ -126,9 +126,40 @@ func (r Runtime) await(ctx context.Context, word *os.File, before int64) (Starte
 	return Started{PID: pid, Log: r.logFile()}, nil
 }
 
+// failed says why there is no server: in its own words if it had some for its user, else by the end of its log.
 func (r Runtime) failed(how string, before int64) error {
+	log := r.tail(before)
+	if p := said(log); p != nil {
+		return p
+	}
 	return &Problem{Kind: ErrStart, Text: "the local server did not come up: " + how,
-		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: r.tail(before)}
+		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: log}
+}
+
+// said is the error with which elasticd ended, as it prints one: a line with a code, why, and what to do.
+func said(log []string) *Problem {
+	at := -1
+	for i, line := range log {
+		if strings.HasPrefix(line, "error: ") {
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	text, _, _ := strings.Cut(strings.TrimPrefix(log[at], "error: "), " [E-")
+	p := &Problem{Kind: ErrStart, Text: "the local server did not come up: " + text}
+	for _, line := range log[at+1:] {
+		if why, ok := strings.CutPrefix(line, "  why: "); ok {
+			p.Why = why
+		} else if fix, ok := strings.CutPrefix(line, "  fix: "); ok {
+			p.Fix = fix
+		}
+	}
+	if p.Fix == "" {
+		return nil
+	}
+	return p
 }
 
 // environment is the little that a server needs. Nothing of a job is in it:

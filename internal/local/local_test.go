@@ -412,3 +412,28 @@ func TestStartFails(t *testing.T) {
 	r.Bin = elasticd
 	ensure(t, r)
 }
+
+// What elasticd refuses, with the reason and what to do, is said at once and in its words.
+func TestRefusalOfTheServerIsPassedOn(t *testing.T) {
+	r := place(t)
+	ensure(t, r)
+	end(t, r, syscall.SIGTERM)
+	wal := filepath.Join(r.Data, "member", "wal")
+	if err := os.RemoveAll(wal); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, _, err := local.Ensure(t.Context(), r)
+		var p *local.Problem
+		if !errors.Is(err, local.ErrStart) || !errors.As(err, &p) {
+			t.Fatalf("error %v", err)
+		}
+		if !strings.Contains(p.Text, wal) || strings.Contains(p.Text, "[") || p.Why == "" || !strings.Contains(p.Fix, wal) {
+			t.Errorf("it says %+v", p)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(r.Data, "member")); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, r)
+}
