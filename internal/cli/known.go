@@ -61,6 +61,10 @@ func Known(err error) *Error {
 			return fail(ServerAuth, "the server refuses us").because("%v", err).
 				cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
 		}},
+		{etcd.ErrWantsTLS, func() *Error {
+			return fail(ServerWrong, "the server speaks TLS, and was asked without").because("%v", err).
+				cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate")
+		}},
 		{etcd.ErrNotEtcd, func() *Error {
 			return fail(ServerWrong, "what answers is no etcd v3").because("%v", err).
 				cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS --server=https://HOST:2379 and --cacert")

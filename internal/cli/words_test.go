@@ -1,9 +1,21 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/elasticd/elastic/internal/etcd"
 )
+
+// Who forgot https:// is told that, and not that the server is something else.
+func TestTLSIsNamed(t *testing.T) {
+	e := Known(fmt.Errorf("host:2379: %w: %w", etcd.ErrWantsTLS, errors.New("EOF")))
+	if e.Code != ServerWrong || !strings.Contains(e.Message, "TLS") || !strings.Contains(e.Fix, "--server=https://") || !strings.Contains(e.Fix, "--cacert") {
+		t.Errorf("%s [%s], why %s, fix %s", e.Message, e.Code, e.Why, e.Fix)
+	}
+}
 
 // That the local server was started is told after the first line of a run, or alone if there is none.
 func TestWhatComesAfterTheFirstLine(t *testing.T) {

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -17,6 +18,8 @@ var (
 	ErrAuth = errors.New("etcd refuses these credentials")
 	// ErrNotEtcd: somebody answers there, but not an etcd v3.
 	ErrNotEtcd = errors.New("this is not an etcd v3")
+	// ErrWantsTLS: somebody answers there in TLS, and was asked without. It is an ErrNotEtcd.
+	ErrWantsTLS = fmt.Errorf("%w as it is asked: it speaks TLS, and is asked without", ErrNotEtcd)
 	// ErrNoQuorum: a member answers, but the cluster has no majority.
 	ErrNoQuorum = errors.New("etcd has no quorum")
 	// ErrOtherCluster: another cluster answers than the one that was read; its revisions mean nothing here.

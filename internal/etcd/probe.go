@@ -51,7 +51,7 @@ func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, e
 	case !sent && strings.Contains(text, "use of closed network connection"):
 		return 1, ErrUnreachable // we gave up on a silent one
 	case !sent && s.wantsTLS(ctx, at): // whether it said so, hung up or reset the connection
-		return 2, fmt.Errorf("%w: it speaks TLS, and is asked without", ErrNotEtcd)
+		return 2, ErrWantsTLS
 	case !sent && strings.Contains(text, "connection reset by peer"):
 		return 1, ErrUnreachable // it died: nobody said anything
 	case !sent && (strings.Contains(text, "error reading server preface") || strings.Contains(text, "handshake failed")):

@@ -93,7 +93,7 @@ func TestTLS(t *testing.T) {
 		})
 	}
 	plain := open(t, etcd.Config{Endpoints: []string{host}})
-	if err := plain.Probe(t.Context()); !errors.Is(err, etcd.ErrNotEtcd) || !strings.Contains(err.Error(), "it speaks TLS") {
+	if err := plain.Probe(t.Context()); !errors.Is(err, etcd.ErrWantsTLS) || !strings.Contains(err.Error(), "it speaks TLS") {
 		t.Errorf("asked without TLS: %v", err)
 	}
 }
