@@ -179,5 +179,6 @@ type Saves interface {
 type Line struct {
 	Text  string
 	Raw   bool // printed without the "elastic: " in front
+	Early bool // of what it waits for until it is in the job: not yet the first line of its own
 	Error bool
 }

@@ -50,7 +50,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Claiming:
 		m.claiming = !m.in
-		m.say(a, "%s", e.Text)
+		a.do("", Say{Line{Text: e.Text, Early: m.claiming}})
 	case Reclaimed:
 		m.reclaimed(e, now, a)
 	case Stepped:

@@ -49,7 +49,7 @@ func eventsAction(ctx context.Context, c *call) error {
 		_, err := show(&snap)
 		return err
 	}
-	return c.follow(ctx, s, snap.Job.Name, show)
+	return c.follow(ctx, s, &snap, show)
 }
 
 func (c *call) showEvent(e history.Event) error {

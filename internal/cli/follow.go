@@ -14,9 +14,10 @@ import (
 // deaf without an error.
 const relist = 10 * time.Second
 
-// follow calls each with the job as it is now, and again after every change, until it says that it
+// follow calls each with the job of seen as it is now, and again after every change, until it says that it
 // saw enough. While the server does not answer it says so once, and goes on.
-func (c *call) follow(ctx context.Context, s *server, name keys.Job, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+func (c *call) follow(ctx context.Context, s *server, seen *rendezvous.Snapshot, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+	name, uid := seen.Job.Name, seen.Job.UID
 	away := false
 	for wait := 100 * time.Millisecond; ; {
 		snap, err := rendezvous.Read(ctx, s, name)
@@ -36,8 +37,9 @@ func (c *call) follow(ctx context.Context, s *server, name keys.Job, each func(*
 			wait = min(2*wait, 2*time.Second)
 			continue
 		case snap.Job == nil:
-			return fail(JobNone, "job %s was removed", name)
+			return vanished(ctx, s, &snap, name, uid)
 		}
+		uid = snap.Job.UID
 		if away {
 			away = false
 			c.out.say("the server answers again")

@@ -42,6 +42,32 @@ func lost(name keys.Job, claims []rendezvous.Claim) *Error {
 	return e.cure("%s", cure)
 }
 
+// vanished says what became of the job uid that was on the server, and is not in snap.
+func vanished(ctx context.Context, s *server, snap *rendezvous.Snapshot, name keys.Job, uid keys.UID) error {
+	if len(snap.Claims) > 0 {
+		return lost(name, snap.Claims)
+	}
+	removed, err := rendezvous.Requests{Store: s, Job: name}.Removed(ctx, uid)
+	if err != nil {
+		return err
+	}
+	if removed {
+		return fail(JobNone, "job %s was removed", name)
+	}
+	return fail(JobLost, "the server lost job %s", name).because("nobody removed it, and no node that was in it claims it yet").
+		cure("the same command again when its nodes have made it again; elastic status %s", name)
+}
+
+// remade is the error of a command that follows what it asked of a job, when the server lost that and holds it made
+// again now; nil if it is not so. What was asked may be lost with the server.
+func remade(snap, seen *rendezvous.Snapshot) error {
+	if !snap.Job.Follows(seen.Job.UID) {
+		return nil
+	}
+	return fail(JobLost, "the server lost job %s, and its nodes made it again", snap.Job.Name).
+		because("what was asked of it before may be lost: np is %d now", snap.Wish.NP).cure("the same command again").detail("np", snap.Wish.NP)
+}
+
 // numbersOf are the checkpoints that the claimants have.
 func numbersOf(claims []rendezvous.Claim) (all []string) {
 	numbers := map[checkpoint.Number]bool{}

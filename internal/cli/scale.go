@@ -184,10 +184,12 @@ func (c *call) followScale(ctx context.Context, s *server, seen *rendezvous.Snap
 	ctx, cancel := within(ctx, limit)
 	defer cancel()
 	var missing progressLine
-	err := c.follow(ctx, s, name, func(snap *rendezvous.Snapshot) (bool, error) {
+	err := c.follow(ctx, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
 		st := rendezvous.Explain(snap, c.out.now())
 		missing.tell(c, st)
 		switch {
+		case remade(snap, seen) != nil:
+			return true, remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
 			return true, fail(JobEnded, "the attempt of job %s that was to scale has ended", name)
 		case ended(snap):

@@ -90,7 +90,8 @@ func show(_ context.Context, o node.Options) agent.Result {
 //	status N COMMAND…        exec, which must end with status N
 //	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
 //	begin NAME RE CMD…       starts a command, and goes on when a line of its stderr matches RE
-//	end NAME SIG|- N         sends it SIG; it must end with status N
+//	end NAME SIG|- N [RE]    sends it SIG; it must end with status N, and what it said on stderr match RE
+//	lose NAME                the server loses the job: it is as if it had never been there
 //	elasticd                 has elasticd in PATH; the local server that the script starts ends with it
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -104,6 +105,7 @@ func TestScripts(t *testing.T) {
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"etcd": s.etcd, "http": s.http, "job": s.job, "leave": s.leave, "keys": s.keys, "saved": s.saved, "status": s.status,
 				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
+				"lose": s.lose,
 			}})
 		})
 	}
@@ -282,7 +284,16 @@ func (s *stage) begin(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func (s *stage) end(ts *testscript.TestScript, _ bool, args []string) {
-	s.signal(ts, s.running[args[0]], args[1], args[2])
+	r := s.running[args[0]]
+	s.signal(ts, r, args[1], args[2])
+	if len(args) > 3 && !regexp.MustCompile(args[3]).MatchString(r.text.String()) {
+		ts.Fatalf("it never said %s", args[3])
+	}
+}
+
+func (s *stage) lose(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := s.client.Delete(s.t.Context(), keys.Job(args[0]).Prefix(), clientv3.WithPrefix())
+	ts.Check(err)
 }
 
 // running is a command in the background.

@@ -47,7 +47,7 @@ func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snap
 	snaps := make(chan *rendezvous.Snapshot)
 	followed := make(chan error, 1)
 	go func() {
-		followed <- c.follow(ctx, s, first.Job.Name, func(snap *rendezvous.Snapshot) (bool, error) {
+		followed <- c.follow(ctx, s, &first, func(snap *rendezvous.Snapshot) (bool, error) {
 			select {
 			case snaps <- snap:
 			case <-ctx.Done():

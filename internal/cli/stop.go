@@ -90,9 +90,11 @@ func (c *call) followStop(ctx context.Context, s *server, seen *rendezvous.Snaps
 	defer cancel()
 	var missing progressLine
 	var empty time.Time
-	err := c.follow(ctx, s, name, func(snap *rendezvous.Snapshot) (bool, error) {
+	err := c.follow(ctx, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
 		missing.tell(c, rendezvous.Explain(snap, c.out.now()))
 		switch {
+		case remade(snap, seen) != nil:
+			return true, remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
 			return true, c.stopped(snap, fmt.Sprintf("job %s stopped, and began anew", name))
 		case ended(snap):

@@ -19,7 +19,9 @@ type notices struct {
 // agent says a line of the agent's own.
 func (n *notices) agent(l agent.Line) {
 	n.say(l)
-	n.flush()
+	if !l.Early {
+		n.flush()
+	}
 }
 
 func (n *notices) notice(text string) {
