@@ -37,6 +37,11 @@ func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) 
 			return "", fmt.Errorf("move what is left of an earlier job %s: %w", d.job, err)
 		}
 	}
+	if job.Follows(was) { // before it is the new job's for good: what is not told of then is taken for rubbish
+		if err := checkpoint.KeepLate(filepath.Join(dir, storeDir), job.Adopted); err != nil {
+			return "", err
+		}
+	}
 	path := filepath.Join(dir, uidFile)
 	return aside, publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
 }

@@ -48,7 +48,7 @@ type capturing struct {
 }
 
 // open opens the store, once the node has its name and the job its id.
-func (s *saves) open(node string, job rendezvous.Job, was keys.UID) error {
+func (s *saves) open(node string, job rendezvous.Job) error {
 	store, err := checkpoint.Open(filepath.Join(s.w.dir, storeDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
@@ -62,9 +62,6 @@ func (s *saves) open(node string, job rendezvous.Job, was keys.UID) error {
 			Gone:    func(hs []checkpoint.Head) keys.Write { return history.Tell(name, deleted(hs)...) },
 			Offered: func(h checkpoint.Head, was checkpoint.Number) keys.Write { return tell(offered(node, h, was)) }},
 		Report: s.report}
-	if job.Follows(was) {
-		k.Succeed(job.UID, job.Adopted)
-	}
 	s.mu.Lock()
 	s.keeper, s.store, s.lines = k, store, map[keys.Generation]*capturing{}
 	s.mu.Unlock()
@@ -103,7 +100,7 @@ func committed(h checkpoint.Head) history.Event {
 func (s *saves) succeed(job rendezvous.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeper.Succeed(job.UID, job.Adopted)
+	s.keeper.Succeed(job.UID)
 	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
 }
 

@@ -51,10 +51,6 @@ type workers struct {
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	w.node, w.dir = node, w.disk.jobDir(node)
 	w.job.Store(&job)
-	was, err := uidOf(w.dir)
-	if err != nil {
-		return "", err
-	}
 	aside, err := w.disk.adopt(node, job)
 	if err != nil {
 		return "", err
@@ -75,7 +71,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		return "", err
 	}
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
-	if err := w.saves.open(node, job, was); err != nil {
+	if err := w.saves.open(node, job); err != nil {
 		return "", err
 	}
 	shown := w.logs.Dir()

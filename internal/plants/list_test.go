@@ -47,6 +47,8 @@ var plants = []plant{
 	{"section 10: a removed job comes back", agent + "/reclaim.go", `if removed {`, `if false && removed {`, agent, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
+	{"section 10: what came too late is known to one process", checkpoint + "/succeed.go", `return s.disk.writeFile(".", lateFile, b)`, `_ = b
+			return nil`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"section 10: what came too late is removed", checkpoint + "/keeper.go", `err != nil || !offered {`, `err != nil || !offered && false {`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"reopen of another end", requests, `			keys.Unchanged(r.Job.World(), seen.World.Rev),
 		},

@@ -63,6 +63,7 @@ type Keeper struct {
 	moved  chan struct{} // closed when nodes change
 	resume []Hash        // what the newest world resumes from
 	late   *Head         // on this disk, and newer than what the job was made again from
+	looked bool          // whether there is one
 	told   []Number      // what held/ says, as of the registration toldAs
 	toldAs int64
 }

@@ -89,8 +89,19 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 
 		c.write(t, keys.Put(testJob.Fence(), []byte(keys.FenceValue("again", 3))))
 		must(t, b.Store.See(3))
-		b.Succeed("again", 4)
+		must(t, keepLate(c.disks["b"], 4))
+		b.Succeed("again")
 		done := make(chan error, 1)
+		run, crash := context.WithCancel(ctx)
+		go func() { done <- b.Run(run) }()
+		time.Sleep(time.Minute)
+		crash()
+		must(t, <-done)
+		// The process dies before there is a head below which it can be offered. The next one knows of it all the same.
+		tell := b.Record.Offered
+		c.peers.stores["b"] = reopen(t, c.disks["b"], func() bool { return false })
+		b = c.keeper("b", c.etcd.Client("b"), func(Event) {})
+		b.Record.UID, b.Record.Offered = "again", tell
 		go func() { done <- b.Run(ctx) }()
 		time.Sleep(time.Minute)
 		if !b.Store.Has(late) {
@@ -111,6 +122,9 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		time.Sleep(time.Hour)
 		if !b.Store.Has(late) {
 			t.Error("it was removed although it is offered")
+		}
+		if h, err := b.Store.late(); h != nil || err != nil {
+			t.Errorf("it is still to be offered: %+v, %v", h, err)
 		}
 		cancel()
 		must(t, <-done)

@@ -2,8 +2,10 @@ package checkpoint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/elasticd/elastic/internal/keys"
@@ -23,17 +25,72 @@ func (r *Record) succeed(u keys.UID) {
 	r.UID = u
 }
 
-// Succeed: the job was made again under the uid u, after its store was lost, and adopted what had the
-// number adopted there; 0: nothing. No line is open. A newer checkpoint that this disk alone has is kept,
-// and offered as soon as the record has a head: nobody starts from it who did not ask for it.
-func (k *Keeper) Succeed(u keys.UID, adopted Number) {
+// lateFile has the record of a checkpoint that came too late, until it is offered: whatever becomes of the process.
+const lateFile = "late"
+
+// KeepLate comes before the store in dir becomes that of a job that was made again, and adopted there what had the number
+// adopted; 0: nothing. A newer commit that this disk has is kept, and offered as soon as the record has a head:
+// nobody starts from it who did not ask for it.
+func KeepLate(dir string, adopted Number) error {
+	t, err := openTree(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep what came too late: %w", err)
+	}
+	return errors.Join(keepLate(t, adopted), t.Close())
+}
+
+func keepLate(t tree, adopted Number) error {
+	s := newShelf(t)
+	s.disk.scratch = tempDir + "/late-" // beside those of the owner
+	heads, err := s.heads()
+	if err != nil {
+		return err
+	}
+	held, err := s.Held()
+	if err != nil {
+		return err
+	}
+	for _, h := range reversed(heads) {
+		if h.Number <= adopted {
+			break
+		}
+		if slices.Contains(held, h.Manifest) {
+			b, err := json.Marshal(h)
+			if err != nil {
+				return err
+			}
+			return s.disk.writeFile(".", lateFile, b)
+		}
+	}
+	return nil
+}
+
+// late reads lateFile; nil if there is none.
+func (s *Store) late() (*Head, error) {
+	b, err := s.disk.readFile(lateFile, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var h Head
+	if err == nil {
+		err = json.Unmarshal(b, &h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what came too late: %w", err)
+	}
+	return &h, nil
+}
+
+// Succeed: the job was made again under the uid u, after its store was lost, and after KeepLate. No line is open.
+func (k *Keeper) Succeed(u keys.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.Record.succeed(u)
 	k.told, k.toldAs = nil, 0 // revisions of another store say nothing in this one
-	if h, ok := k.Store.Newest(); ok && h.Number > adopted {
-		k.late = &h
-	}
+	k.late, k.looked = nil, false
 }
 
 // offer puts the checkpoint that came too late into the record. Until it is seen there, by this node or by
@@ -41,9 +98,18 @@ func (k *Keeper) Succeed(u keys.UID, adopted Number) {
 func (k *Keeper) offer(ctx context.Context, head Head, committed []Head) (seen bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.late == nil || slices.ContainsFunc(committed, func(h Head) bool { return h.Manifest == k.late.Manifest }) {
-		k.late = nil
+	if !k.looked {
+		if k.late, err = k.Store.late(); err != nil {
+			return false, err
+		}
+		k.looked = true
+	}
+	if k.late == nil {
 		return true, nil
+	}
+	if slices.ContainsFunc(committed, func(h Head) bool { return h.Manifest == k.late.Manifest }) {
+		k.late = nil
+		return true, k.Store.disk.discard(lateFile)
 	}
 	late := *k.late
 	k.mu.Unlock()
