@@ -393,12 +393,15 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 		s.run(b)
 		time.Sleep(5 * time.Minute)
 		b.client.Fates(nil)
-		if n := b.host.refused; n < 10 || n > 20 {
+		s.mu.Lock()
+		n := b.host.refused
+		s.mu.Unlock()
+		if n < 10 || n > 20 {
 			t.Errorf("it was tried %d times in 5 minutes", n)
 		}
 		full(false)
 		time.Sleep(31 * time.Second)
-		if c := b.host.memory["b"]; c.World != 1 {
+		if c, _ := (*simDisk)(b).Recall("b"); c == nil || c.World != 1 {
 			t.Errorf("it remembers %+v", c)
 		}
 		for _, line := range []string{"cannot note what it knows of the job (no space left on device)", "has noted what it knows of the job"} {
