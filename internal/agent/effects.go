@@ -162,15 +162,20 @@ func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
 
 // getReady has what the generation needs on this node, and only then says so. The generation is
 // on disk before: an older one is refused by this node from here on.
+// unfit is what keeps a node from being ready, and is not that the store does not answer or holds another world.
+type unfit struct{ error }
+
+func (e unfit) Unwrap() error { return e.error }
+
 func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 	fail := func(err error) Event { return Readied{Generation: a.World.Generation, Err: err} }
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
-		return fail(err)
+		return fail(unfit{err})
 	}
 	claim := rendezvous.Claimed(a.Me.Node, a.Job, rendezvous.Wish{}, &a.World)
 	claim.Known = a.Head
 	if err := l.keepClaim(claim); err != nil {
-		return fail(err)
+		return fail(unfit{err})
 	}
 	r := Readied{Generation: a.World.Generation}
 	host, _, err := net.SplitHostPort(a.Me.Address)
@@ -179,10 +184,10 @@ func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 	}
 	if a.Member {
 		if r.Resume, err = l.Saves.Prepare(ctx, a.World); err != nil {
-			return fail(err)
+			return fail(unfit{err})
 		}
 		if r.Ports, err = l.Workers.Ports(2+a.World.Slots, host); err != nil {
-			return fail(err)
+			return fail(unfit{err})
 		}
 	}
 	r.Begun = time.Now()

@@ -67,10 +67,7 @@ func (m *Machine) fold(e Event, now time.Time, a *actions) {
 		}
 	case Readied:
 		m.answered("ready", e.Generation, e.Err, now)
-		var unable interface{ ExitCode() int }
-		if errors.As(e.Err, &unable) && m.leave == nil {
-			m.leave = &Leaving{Reason: membership.Terminated, Status: unable.ExitCode(), Err: e.Err}
-		}
+		m.hindered(e, a)
 		if e.Err == nil {
 			m.noted(nil, now, a)         // that comes before Ready
 			if e.Generation >= m.ready { // an older one that was overtaken says nothing of this one

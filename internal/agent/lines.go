@@ -15,6 +15,7 @@ type lines struct {
 	missing string
 	hinted  bool
 	reach   bool
+	unready keys.Generation
 	forming keys.Generation
 	running keys.Generation
 	waiting int64

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -212,6 +215,21 @@ func (m *Machine) barrier(now time.Time, a *actions) {
 		return
 	}
 	m.requestFor(a, now, "ready", w.Generation, GetReady{World: *w, Job: *m.job, Head: m.snap.Head, Me: m.me, Member: member, StopMS: m.stopMS, Idle: m.idleAt})
+}
+
+// hindered says why this node is not ready, once: the others wait for it, as long as a barrier does.
+func (m *Machine) hindered(e Readied, a *actions) {
+	var unable interface{ ExitCode() int }
+	if errors.As(e.Err, &unable) {
+		if m.leave == nil {
+			m.leave = &Leaving{Reason: membership.Terminated, Status: unable.ExitCode(), Err: e.Err}
+		}
+		return
+	}
+	if errors.As(e.Err, new(unfit)) && !errors.Is(e.Err, context.Canceled) && m.lines.unready < e.Generation {
+		m.lines.unready = e.Generation
+		m.say(a, "not ready for generation %d: %v; trying again", e.Generation, e.Err)
+	}
 }
 
 // start starts the workers of a running world, once, on a read of it that is at most a second old.

@@ -413,6 +413,33 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	})
 }
 
+// A member whose disk is full keeps the others waiting, so it says why: once, however often it tries.
+func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1:3", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation runs with both", 30*time.Second, func(r rendezvous.Snapshot) bool {
+			return r.World != nil && r.World.Phase == rendezvous.Running && r.World.Count == 2
+		})
+		full := func(on bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			b.host.full = on
+		}
+		full(true)
+		s.start("c")
+		s.until("three are to run", 10*time.Second, func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Forming && r.World.Count == 3 })
+		time.Sleep(5 * time.Second)
+		full(false)
+		s.until("three run", 10*time.Second, func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Running && r.World.Count == 3 })
+		if n := strings.Count(s.story(), "no space left on device; trying again"); n != 1 {
+			t.Errorf("it was said %d times\n%s", n, s.story())
+		}
+		s.finish()
+	})
+}
+
 // A store that goes away between the answer that it has no such job and the request that makes it is one that does not answer.
 func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
