@@ -1,24 +1,23 @@
 package keys
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
 // format is the format that this version writes and the newest that it reads.
 const format = 1
 
-type envelope struct {
-	Format int             `json:"format"`
-	Record json.RawMessage `json:"record"`
+type envelope[T any] struct {
+	Format int `json:"format"`
+	Record T   `json:"record"`
 }
 
 // Encode writes a record with its format number.
 func Encode[T any](v T) []byte {
-	rec, err := json.Marshal(v)
-	if err == nil {
-		rec, err = json.Marshal(envelope{format, rec})
-	}
+	rec, err := json.Marshal(envelope[T]{format, v})
 	if err != nil {
 		panic(fmt.Sprintf("record %T cannot be written: %v", v, err)) // records are plain data: a bug, not an input
 	}
@@ -41,16 +40,16 @@ func Decode[T any](e *Entry) (T, error) {
 }
 
 func decode[T any](e *Entry) (T, error) {
-	var v T
-	var env envelope
-	if err := json.Unmarshal(e.Value, &env); err != nil {
-		return v, fmt.Errorf("%s: not a record of elastic: %w", e.Key, err)
+	var env envelope[T]
+	err := json.Unmarshal(e.Value, &env)
+	if env.Format > format { // whatever else is the matter with it
+		return env.Record, fmt.Errorf("%s: format %d: %w", e.Key, env.Format, ErrNewerFormat)
 	}
-	if env.Format > format {
-		return v, fmt.Errorf("%s: format %d: %w", e.Key, env.Format, ErrNewerFormat)
+	if err == nil && (env.Format < 1 || !bytes.Contains(e.Value, []byte(`"record"`))) {
+		err = errors.New("it has no format, or nothing else")
 	}
-	if err := json.Unmarshal(env.Record, &v); err != nil {
-		return v, fmt.Errorf("%s: %w", e.Key, err)
+	if err != nil {
+		return env.Record, fmt.Errorf("%s: not a record of elastic: %w", e.Key, err)
 	}
-	return v, nil
+	return env.Record, nil
 }
