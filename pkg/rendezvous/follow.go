@@ -185,8 +185,10 @@ func (f *follower) watch(ctx context.Context) {
 
 // gather applies a change and all that come before the next snapshot is due: they are one snapshot.
 func (f *follower) gather(c keys.Change, changes <-chan keys.Change) (moved bool, err error) {
-	due := time.NewTimer(time.Until(f.due))
-	defer due.Stop()
+	var due <-chan time.Time // nil: now
+	if wait := time.Until(f.due); wait > 0 {
+		due = time.After(wait)
+	}
 	for {
 		moved = f.apply(c) || moved
 		if c.Err != nil {
@@ -196,9 +198,12 @@ func (f *follower) gather(c keys.Change, changes <-chan keys.Change) (moved bool
 		select {
 		case c, ok = <-changes:
 		default:
+			if due == nil {
+				return moved, nil
+			}
 			select {
 			case c, ok = <-changes:
-			case <-due.C:
+			case <-due:
 				return moved, nil
 			}
 		}
