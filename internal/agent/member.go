@@ -63,10 +63,10 @@ func (m *Machine) serve(now time.Time, a *actions) {
 		// What was left complete still counts, unless the workers were cut short. In a world that is done
 		// none was, even if the end came before this agent knew that nothing is left of them.
 		done := m.world != nil && m.world.Generation == c.world.Generation && m.world.Phase == rendezvous.Done
-		saves := CloseSaves{Generation: c.world.Generation, Last: (c.halt <= asked || done) && (m.leave == nil || !m.leave.Now)}
+		saves := CloseSaves{Generation: c.world.Generation, Last: (c.halt <= asked || done) && (m.leave == nil || !m.leave.Now) && !m.futile()}
 		if m.requestFor(a, now, "close", c.world.Generation, saves) {
 			c.closing, c.last = now, saves.Last
-		} else if c.last && m.pressed(c.closing, now) {
+		} else if c.last && (m.futile() || m.pressed(c.closing, now)) {
 			c.last, saves.Last = false, false
 			a.do("close", saves)
 		}
@@ -78,6 +78,11 @@ func (m *Machine) serve(now time.Time, a *actions) {
 		}
 	}
 }
+
+// futile reports whether nothing of the workers here can be committed any more: a newer generation was proposed, or the
+// incarnation that they belong to was dropped, and no copy of a node that is not registered counts. A save that is still
+// under way would look for its copies until it loses patience, and this node neither joins nor is ready before it ends.
+func (m *Machine) futile() bool { return !m.in || m.world.Generation > m.crew.world.Generation }
 
 // hear asks the store at once what a peer tells of. A read that was begun since is the answer, also when it
 // shows nothing newer: the store may have been put back.
