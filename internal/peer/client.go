@@ -240,10 +240,11 @@ func newTransport(config *tls.Config) *http.Transport {
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, lineLimit)
 			defer cancel()
-			raw, err := (&net.Dialer{Timeout: joinLimit}).DialContext(ctx, network, addr)
+			raw, err := (&net.Dialer{Timeout: joinLimit, KeepAliveConfig: asks}).DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
+			outlives(raw)
 			t := tls.Client(&flowing{raw}, config)
 			if err := t.HandshakeContext(ctx); err != nil {
 				raw.Close()
@@ -259,6 +260,18 @@ func newTransport(config *tls.Config) *http.Transport {
 		MaxResponseHeaderBytes: 16 << 10,
 		ReadBufferSize:         64 << 10,
 		WriteBufferSize:        64 << 10,
+	}
+}
+
+// asks is how often a connection for chunks on which nothing is sent, also one whose answer is waited for, asks whether
+// the other host is there.
+var asks = net.KeepAliveConfig{Enable: true, Idle: flowLimit / 4, Interval: flowLimit / 4}
+
+// outlives gives a connection for chunks no longer than flowLimit to outlive a cut. What was sent into a cut is sent again
+// ever more rarely, so that it stays silent for as long again as the cut was; one that is dialled anew does not.
+func outlives(raw net.Conn) {
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		giveUpAfter(tcp, flowLimit) // without it stallLimit ends it, later
 	}
 }
 

@@ -80,6 +80,7 @@ func (h *handoff) pass(g *gate, c *conn, t *tls.Conn) {
 		return
 	}
 	c.SetDeadline(time.Time{})
+	outlives(c.Conn)
 	select {
 	case h.conns <- t:
 	case <-h.closed:

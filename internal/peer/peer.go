@@ -62,6 +62,7 @@ const (
 	reachLimit = time.Second            // of a dial that another node asked for
 	idleLimit  = 10 * time.Second       // between two beats of a watcher that lives
 	userLimit  = 2 * time.Second        // TCP_USER_TIMEOUT of a stream of beats
+	flowLimit  = 10 * time.Second       // TCP_USER_TIMEOUT of a connection for chunks
 	stallLimit = 30 * time.Second       // for the next bytes of a chunk
 	floodLimit = 40                     // beats a second; four are usual
 )
