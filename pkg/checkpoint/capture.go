@@ -113,6 +113,7 @@ const (
 	pauseBusy = 100 * time.Millisecond
 	pauseMax  = 5 * time.Second
 	idleShare = 1000 // of the time goes into looking while nothing happens: 0.1 %
+	toldShare = 50   // after a notice: 2 %
 	busyShare = 20   // while something is being written: 5 %
 )
 
@@ -143,8 +144,8 @@ func (c *Capture) Look(now time.Time) (*Save, []Refusal, error) {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
 	}
 	c.rest = c.pause
-	if !busy && err == nil && c.notices.all() {
-		c.rest = pauseMax
+	if !busy && err == nil && c.notices.all() { // nobody looks for nothing
+		c.rest, c.pause = pauseMax, min(max(pauseMin, toldShare*cost), pauseMax)
 	}
 	return save, refused, err
 }
