@@ -28,7 +28,7 @@ func (m *Machine) detect(now time.Time, a *actions) {
 		hello.Ended = c.dead
 	}
 	for inc, s := range m.mine {
-		if m.world == nil || m.world.Rank(s.About) < 0 {
+		if !slices.ContainsFunc(m.watched, s.About.Same) { // nobody tells this node any more whether it answers again
 			delete(m.mine, inc)
 			continue
 		}

@@ -192,6 +192,7 @@ var plants = []plant{
 		}`, ``, agent, "TestStories"},
 	{"who is told of a newer generation, and cannot ask, goes on", agent + "/member.go", `m.told > c.world.Generation && m.alone`, `false`, agent, "TestStories"},
 	{"the job is done before its last save", agent + "/member.go", ` || x.Zero() && w.Rank(m.me.Ref) == 0 && !c.closed`, ``, agent, "TestStories"},
+	{"a suspicion of whom it watches no more stays", agent + "/watching.go", `!slices.ContainsFunc(m.watched, s.About.Same)`, `m.world.Rank(s.About) < 0`, agent, "TestStories"},
 	{"a save that can never be committed is waited for", agent + "/member.go", `c.last && (m.futile() || `, `c.last && (`, agent, "TestStories"},
 	{"an earlier life's leave ends the next", agent + "/fold.go", `return m.in && m.me.Incarnation == inc`, `return m.in`, agent, "TestAnswersOfAnEarlierLifeAreNotHeard"},
 	{"a machine that moved keeps its old address", agent + "/fold.go", `m.in && e.Address != m.me.Address`, `false`, agent, "TestANodeThatMovedJoinsAtItsNewAddress"},
