@@ -36,7 +36,7 @@ unit: ## every package, with the race detector
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) test -count=1 -timeout 25m ./integration/...
 
-soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes two hours
+soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes an hour
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent -run TestSchedules
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
