@@ -483,6 +483,30 @@ func TestAYoungServerIsTold(t *testing.T) {
 	}
 }
 
+// A claim ends with its lease, also where it is the store that stalled: who was never in the job does not begin it from
+// scratch as soon as nobody claims it, but after the time in which claimants come back.
+func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1", 1)
+		claim := s.job.Name.Claim("z")
+		write := func(w keys.Write) {
+			if _, err := s.etcd.Client("z").Txn(t.Context(), keys.Txn{Then: []keys.Write{w}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(keys.Put(claim, keys.Encode(rendezvous.Claim{Node: "z", Job: s.job})))
+		s.start("a")
+		time.Sleep(5 * time.Second)
+		write(keys.Delete(claim))
+		time.Sleep(50 * time.Second)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("it was begun from scratch\n%s", s.story())
+		}
+		s.until("nobody came back: it runs", 30*time.Second, s.running(1, 1))
+		s.finish()
+	})
+}
+
 // Who meets a claim that a newer version wrote ends, as with any other record: one that claims the job, and one that was never in it.
 func TestClaimOfANewerVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ var plants = []plant{
 	// Guards of requests.
 	{"create over a job that is there", requests, `keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())`, `keys.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over a claim of this moment", requests, `keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())`, `keys.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
-	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestWipedWhileAllWereDead"},
+	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestClaimsThatEndAreNoLeaveToBegin"},
 	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]keys.Guard{keys.Absent(r.Job.Job()), keys.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]keys.Guard{`, rendezvous, "TestRemake"},
 	{"section 10: what was asked in the store that was lost passes in the next", requests, `append([]keys.Guard{keys.FenceIs(r.Job, u, g)}, req.If...)`, `append([]keys.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
@@ -158,7 +158,7 @@ var plants = []plant{
 	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(missed))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
 	{"a spare is told lost by each keeper", rendezvous + "/tell.go", `keys.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
 	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
-	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestLeastMovement"},
+	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
 	{"the budget is never full again", ledger, `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},
@@ -204,7 +204,7 @@ var plants = []plant{
 	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, `if err != nil {
-		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, etcd, "TestPausedMember"},
+		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, etcd, "TestStore"},
 	{"the directory is not synced", checkpoint + "/disk.go", `return d.syncDir(dir)
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},
