@@ -32,6 +32,7 @@ vuln: ## known vulnerabilities in what is linked
 unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) test $(RACE) -p 1 -timeout 20m $(PACKAGES)
+	$(GO) test -timeout 10m ./internal/agent -run 'TestSchedules|TestWipes'
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) test -count=1 -timeout 25m ./integration/...

@@ -19,7 +19,7 @@ import (
 // happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how
 // many; SEED runs one and prints its story.
 func TestSchedules(t *testing.T) {
-	from, count := uint64(1), uint64(150)
+	from, count := uint64(1), seeds(150)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
 		count = n
 	}

@@ -175,7 +175,7 @@ func (s *wiped) observe(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
@@ -517,6 +517,8 @@ func TestClaimOfANewerVersion(t *testing.T) {
 		s.wipe()
 		c := s.start("c")
 		s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+		s.stop() // who observes does not read that, either
+		synctest.Wait()
 		newer := keys.Txn{Then: []keys.Write{keys.Put(s.job.Name.Claim("z"), []byte(`{"format":99,"record":{}}`))}}
 		if _, err := s.etcd.Client("newer").Txn(t.Context(), newer); err != nil {
 			t.Fatal(err)
@@ -594,7 +596,7 @@ func TestRemovedEndsWhoWasAway(t *testing.T) {
 // TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes. The
 // checks are those of made, and of finish; and a world runs when the faults are over. COUNT and SEED as in TestSchedules.
 func TestWipes(t *testing.T) {
-	from, count := uint64(1), uint64(60)
+	from, count := uint64(1), seeds(60)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
 		count = n
 	}
