@@ -141,8 +141,8 @@ func at(t *testing.T, e event) time.Time {
 func TestLaterAgentDiffers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.run("--np=2", "--job-id=x", "--node=a", "--batch-size=64", "sh", "-c", sit)
-	p.state("x", "waiting")
+	a := p.run("--np=2", "--job-id=x", "--node=a", "--batch-size=64", "sh", "-c", sit)
+	p.says(a, "this node is a;") // it has the name: the job waits from before that on
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=2", "--job-id=x", "--batch-size=32", "sh", "-c", sit)
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=2", "--job-id=x", "--nproc-per-node=2", "sh", "-c", sit)
 	p.refused(1, "E-NODE-NAME", "run", "--np=2", "--job-id=x", "--node=a", "sh", "-c", sit)
