@@ -160,13 +160,13 @@ func (l *loop) take(ctx context.Context, a Take) (rendezvous.World, error) {
 	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
 }
 
-// getReady has what the generation needs on this node, and only then says so. The generation is
-// on disk before: an older one is refused by this node from here on.
 // unfit is what keeps a node from being ready, and is not that the store does not answer or holds another world.
 type unfit struct{ error }
 
 func (e unfit) Unwrap() error { return e.error }
 
+// getReady has what the generation needs on this node, and only then says so. The generation is
+// on disk before: an older one is refused by this node from here on.
 func (l *loop) getReady(ctx context.Context, a GetReady) Event {
 	fail := func(err error) Event { return Readied{Generation: a.World.Generation, Err: err} }
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {

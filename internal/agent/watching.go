@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// detect sets whom this node watches: its two predecessors in rank order; and tells the others whom
+// detect sets whom this node watches, and tells the others whom
 // it suspects.
 func (m *Machine) detect(now time.Time, a *actions) {
 	if !m.in {

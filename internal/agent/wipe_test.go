@@ -162,6 +162,19 @@ func (s *wiped) wipe() {
 	s.etcd.Wipe()
 }
 
+// remove is what `elastic rm` does, as soon as no node is registered any more.
+func (s *wiped) remove() {
+	s.t.Helper()
+	s.until("the leases are gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+	snap := s.snapshot()
+	if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(), &snap); err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = "" // what was removed is not lost
+}
+
 // observe looks at each job at the moment in which it is made.
 func (s *wiped) observe(ctx context.Context) {
 	cl := s.etcd.Client("observer")
@@ -549,14 +562,7 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
 		s.commit()
 		a.kill()
-		s.until("its lease is gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
-		snap := s.snapshot()
-		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), &snap); err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		s.last = "" // what was removed is not lost
-		s.mu.Unlock()
+		s.remove()
 		s.start("a")
 		s.until("another job runs", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil && s.running(0, 1)(x) })
 		if now := s.snapshot(); now.Job.Succeeds != "" || now.Head.Number != 0 {
@@ -573,14 +579,7 @@ func TestRemovedEndsWhoWasAway(t *testing.T) {
 		a := s.start("a")
 		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
 		a.freeze()
-		s.until("its lease is gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
-		snap := s.snapshot()
-		if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(t.Context(), &snap); err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		s.last = "" // what was removed is not lost
-		s.mu.Unlock()
+		s.remove()
 		a.thaw()
 		select {
 		case <-a.done:
