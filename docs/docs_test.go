@@ -145,7 +145,7 @@ func TestEvents(t *testing.T) {
 			kinds[strings.Trim(k, "`")] = true
 		}
 	}
-	code := constants(t, "internal/history", "Kind")
+	code := constants(t, "pkg/history", "Kind")
 	for _, k := range code {
 		if !kinds[k] {
 			t.Errorf("event %s has no row in REFERENCE.md", k)

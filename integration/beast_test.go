@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // beast is one agent of a herd, and the part of its outside that is played.
@@ -29,7 +30,7 @@ type beast struct {
 	told    map[membership.Incarnation]bool
 	signals chan agent.Signal
 	starts  int
-	newest  keys.Generation // that it started workers of
+	newest  schema.Generation // that it started workers of
 }
 
 func newBeast(h *herd, name string) *beast {
@@ -48,7 +49,7 @@ func (b *beast) isDead() bool {
 	}
 }
 
-func (b *beast) started(g keys.Generation) bool {
+func (b *beast) started(g schema.Generation) bool {
 	b.h.mu.Lock()
 	defer b.h.mu.Unlock()
 	return b.newest == g
@@ -63,7 +64,7 @@ func (b *beast) times() int {
 
 // severed is the store of an agent for as long as that lives.
 type severed struct {
-	keys.Store
+	store.Store
 	dead <-chan struct{}
 }
 
@@ -78,28 +79,28 @@ func (s severed) err() error {
 	}
 }
 
-func (s severed) Get(ctx context.Context, key, end string) (keys.Read, error) {
+func (s severed) Get(ctx context.Context, key, end string) (store.Read, error) {
 	if err := s.err(); err != nil {
-		return keys.Read{}, err
+		return store.Read{}, err
 	}
 	return s.Store.Get(ctx, key, end)
 }
 
-func (s severed) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
+func (s severed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	if err := s.err(); err != nil {
-		return keys.TxnResult{}, err
+		return store.TxnResult{}, err
 	}
 	return s.Store.Txn(ctx, t)
 }
 
-func (s severed) Renew(ctx context.Context, l keys.Lease) error {
+func (s severed) Renew(ctx context.Context, l store.Lease) error {
 	if err := s.err(); err != nil {
 		return err
 	}
 	return s.Store.Renew(ctx, l)
 }
 
-func (s severed) Revoke(ctx context.Context, l keys.Lease) error {
+func (s severed) Revoke(ctx context.Context, l store.Lease) error {
 	if err := s.err(); err != nil {
 		return err
 	}
@@ -109,9 +110,9 @@ func (s severed) Revoke(ctx context.Context, l keys.Lease) error {
 // network is the other agents: a dead one refuses, at once.
 type network struct{ *beast }
 
-func (n network) Here() string                    { return n.name + ":1" }
-func (n network) Open([]byte, keys.Job, keys.UID) {}
-func (n network) Signals() <-chan agent.Signal    { return n.signals }
+func (n network) Here() string                        { return n.name + ":1" }
+func (n network) Open([]byte, schema.Job, schema.UID) {}
+func (n network) Signals() <-chan agent.Signal        { return n.signals }
 
 func (n network) Tell(h agent.Hello) {
 	n.h.mu.Lock()
@@ -210,25 +211,25 @@ func (g *idle) Stop(context.Context, time.Duration) error { g.end(); return nil 
 // disk keeps nothing: no agent comes back to a machine.
 type disk struct{ *beast }
 
-func (d disk) Lock(string) (func(), error)           { return func() {}, nil }
-func (d disk) HostID() string                        { return d.name }
-func (d disk) Seen(string) (keys.Generation, error)  { return 0, nil }
-func (d disk) SetSeen(string, keys.Generation) error { return nil }
+func (d disk) Lock(string) (func(), error)             { return func() {}, nil }
+func (d disk) HostID() string                          { return d.name }
+func (d disk) Seen(string) (schema.Generation, error)  { return 0, nil }
+func (d disk) SetSeen(string, schema.Generation) error { return nil }
 
 func (d disk) Remember(string, *rendezvous.Claim) error { return nil }
 func (d disk) Recall(string) (*rendezvous.Claim, error) { return nil, nil }
 func (d disk) Others(string) []rendezvous.Claim         { return nil }
-func (d disk) Salvage(context.Context, string, keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+func (d disk) Salvage(context.Context, string, schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
 	return nil, nil, nil
 }
 
 // nothing is saved.
 type nothing struct{}
 
-func (nothing) Nodes([]membership.Node, checkpoint.Head)           {}
-func (nothing) Open(rendezvous.World, bool)                        {}
-func (nothing) Close(context.Context, keys.Generation, bool) error { return nil }
-func (nothing) HandOver(context.Context)                           {}
+func (nothing) Nodes([]membership.Node, checkpoint.Head)             {}
+func (nothing) Open(rendezvous.World, bool)                          {}
+func (nothing) Close(context.Context, schema.Generation, bool) error { return nil }
+func (nothing) HandOver(context.Context)                             {}
 func (nothing) Prepare(context.Context, rendezvous.World) (agent.Resume, error) {
 	return agent.Resume{}, nil
 }

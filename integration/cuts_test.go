@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/history"
 )
 
 // cluster is a lab whose nodes train, three of them and a spare, under the law.

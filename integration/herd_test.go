@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/etcdtest"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // budget is what a generation may cost of each node, whatever their number.
@@ -103,9 +104,9 @@ type herd struct {
 	n      int
 	job    rendezvous.Job
 	ttl    time.Duration // of the leases
-	look   keys.Store    // for the test itself: not counted
-	stores []keys.Store
-	tally  *etcdmem.Tally // a new one for each measurement
+	look   store.Store   // for the test itself: not counted
+	stores []store.Store
+	tally  *memory.Tally // a new one for each measurement
 
 	mu    sync.Mutex // guards all, lives, and what the beasts say it does
 	all   []*beast
@@ -119,18 +120,18 @@ func newHerd(t *testing.T, n int) *herd { return herdOn(t, n, etcdtest.Start(t).
 func herdOn(t testing.TB, n int, endpoints []string) *herd {
 	ctx, cancel := context.WithCancel(context.Background()) // the stores are needed longer than t.Context is
 	t.Cleanup(cancel)
-	open := func() keys.Store {
+	open := func() store.Store {
 		s, err := etcd.Open(ctx, etcd.Config{Endpoints: endpoints})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &etcdmem.Tally{}, lives: map[string][]*beast{}}
+	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &memory.Tally{}, lives: map[string][]*beast{}}
 	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	for range 8 { // a connection for each agent would measure connections
-		h.stores = append(h.stores, etcdmem.Count(open(), h.tally))
+		h.stores = append(h.stores, memory.Count(open(), h.tally))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -204,7 +205,7 @@ func (h *herd) world() *rendezvous.World {
 }
 
 // running waits until every member of generation g has started its workers.
-func (h *herd) running(g keys.Generation) {
+func (h *herd) running(g schema.Generation) {
 	h.t.Helper()
 	within(h.t, 2*time.Minute, fmt.Sprintf("generation %d runs", g), func() error {
 		started := 0

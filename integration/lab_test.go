@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // lab is machines with a network of their own: each has a network namespace,
@@ -141,15 +141,15 @@ func (l *lab) workers(name string) []process {
 }
 
 // generation is that of which a process is a worker, 0 if it is none.
-func generation(x process) keys.Generation {
-	g, _ := keys.ParseGeneration(variable(x.pid, "ELASTIC_GENERATION"))
+func generation(x process) schema.Generation {
+	g, _ := schema.ParseGeneration(variable(x.pid, "ELASTIC_GENERATION"))
 	return g
 }
 
 // law follows a job of this lab.
 func (l *lab) law(job string) *law {
 	l.t.Helper()
-	return newLaw(l.t, l.server.client, job, func(node string, g keys.Generation) []process {
+	return newLaw(l.t, l.server.client, job, func(node string, g schema.Generation) []process {
 		return slices.DeleteFunc(l.workers(node), func(x process) bool { return generation(x) >= g })
 	})
 }

@@ -12,20 +12,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // law follows every change of a job's keys, in the order in which the store
 // made them, and holds each to the guarantees. It misses none: what was
 // written while the store or this process stood still is read afterwards.
 type law struct {
-	job    keys.Job
+	job    schema.Job
 	client *clientv3.Client
-	stale  func(node string, g keys.Generation) []process // workers there of generations before g
+	stale  func(node string, g schema.Generation) []process // workers there of generations before g
 	end    func()
 	work   sync.WaitGroup
 
@@ -33,24 +34,24 @@ type law struct {
 	rev     int64
 	news    chan struct{} // closed, and made anew, with each change
 	job1    *rendezvous.Job
-	fence   keys.Generation
+	fence   schema.Generation
 	world   *rendezvous.World
 	head    checkpoint.Head
-	resumes map[keys.Generation]int64 // the step that each generation starts from
+	resumes map[schema.Generation]int64 // the step that each generation starts from
 	nodes   map[string]membership.Node
 	doubt   map[string]bool // suspicions, by key
 	past    []history.Event // all of it
 	wrong   []string
 }
 
-func newLaw(t testing.TB, endpoint, job string, stale func(string, keys.Generation) []process) *law {
+func newLaw(t testing.TB, endpoint, job string, stale func(string, schema.Generation) []process) *law {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &law{job: keys.Job(job), client: c, stale: stale, news: make(chan struct{}), nodes: map[string]membership.Node{}, doubt: map[string]bool{}, resumes: map[keys.Generation]int64{}}
+	l := &law{job: schema.Job(job), client: c, stale: stale, news: make(chan struct{}), nodes: map[string]membership.Node{}, doubt: map[string]bool{}, resumes: map[schema.Generation]int64{}}
 	l.end = sync.OnceFunc(func() { cancel(); l.work.Wait(); c.Close() })
 	t.Cleanup(l.end)
 	l.work.Go(func() { l.follow(ctx) })
@@ -84,8 +85,8 @@ func (l *law) breach(format string, args ...any) {
 }
 
 // must decodes a record of ours.
-func must[T any](l *law, e *keys.Entry) T {
-	v, err := keys.Decode[T](e)
+func must[T any](l *law, e *store.Entry) T {
+	v, err := schema.Decode[T](e)
 	if err != nil {
 		l.breach("%v", err)
 	}
@@ -95,14 +96,14 @@ func must[T any](l *law, e *keys.Entry) T {
 // apply takes one transaction. mu is held.
 func (l *law) apply(events []*clientv3.Event) {
 	l.rev = events[0].Kv.ModRevision
-	at := map[string]*keys.Entry{} // what it wrote
+	at := map[string]*store.Entry{} // what it wrote
 	for _, e := range events {
 		if e.Type == clientv3.EventTypePut {
-			at[string(e.Kv.Key)] = &keys.Entry{Key: string(e.Kv.Key), Value: e.Kv.Value, Rev: e.Kv.ModRevision}
-		} else if p := keys.Rest(l.job.Nodes(), string(e.Kv.Key)); len(p) == 1 {
+			at[string(e.Kv.Key)] = &store.Entry{Key: string(e.Kv.Key), Value: e.Kv.Value, Rev: e.Kv.ModRevision}
+		} else if p := schema.Rest(l.job.Nodes(), string(e.Kv.Key)); len(p) == 1 {
 			delete(l.nodes, p[0])
 		}
-		if keys.Rest(l.job.AllSuspects(), string(e.Kv.Key)) != nil {
+		if schema.Rest(l.job.AllSuspects(), string(e.Kv.Key)) != nil {
 			if delete(l.doubt, string(e.Kv.Key)); e.Type == clientv3.EventTypePut {
 				l.doubt[string(e.Kv.Key)] = true
 			}
@@ -114,7 +115,7 @@ func (l *law) apply(events []*clientv3.Event) {
 	}
 	fenced := false
 	if e := at[l.job.Fence()]; e != nil {
-		_, g, err := keys.ParseFence(e.Value)
+		_, g, err := schema.ParseFence(e.Value)
 		made := g == 0 && at[l.job.Job()] != nil // with the job itself
 		if err != nil || g <= l.fence && !made {
 			l.breach("G1: the fence is %d after %d (%v)", g, l.fence, err)
@@ -127,14 +128,14 @@ func (l *law) apply(events []*clientv3.Event) {
 		l.commit(h, fenced)
 	}
 	for _, e := range at {
-		if p := keys.Rest(l.job.Nodes(), e.Key); len(p) == 1 {
+		if p := schema.Rest(l.job.Nodes(), e.Key); len(p) == 1 {
 			l.nodes[p[0]] = must[membership.Node](l, e)
 		}
-		if p := keys.Rest(l.job.AllReady(), e.Key); len(p) == 2 {
+		if p := schema.Rest(l.job.AllReady(), e.Key); len(p) == 2 {
 			g, _ := strconv.ParseUint(p[0], 10, 64)
-			l.ready(p[1], keys.Generation(g))
+			l.ready(p[1], schema.Generation(g))
 		}
-		if keys.Rest(l.job.Events(), e.Key) != nil {
+		if schema.Rest(l.job.Events(), e.Key) != nil {
 			told, err := history.Decode(e)
 			if err != nil {
 				l.breach("%v", err)
@@ -164,7 +165,7 @@ func (l *law) commit(h checkpoint.Head, fallback bool) {
 }
 
 // ready: G4. Who reported Ready has no worker of an older generation, now or ever again.
-func (l *law) ready(node string, g keys.Generation) {
+func (l *law) ready(node string, g schema.Generation) {
 	for _, x := range l.stale(node, g) {
 		l.breach("G4: %s is ready for generation %d, and %s runs (generation %d)", node, g, x, generation(x))
 	}

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // BenchmarkLoad is a herd on the real elasticd, on one machine: what it takes to come up, to lose one and many, to
@@ -94,7 +94,7 @@ func load(b *testing.B, n int, ttl time.Duration) {
 }
 
 // settles waits until n living agents have started the workers of one generation, the newest, which is after g.
-func (h *herd) settles(g keys.Generation, n int) {
+func (h *herd) settles(g schema.Generation, n int) {
 	h.t.Helper()
 	within(h.t, 5*time.Minute, fmt.Sprintf("%d agents train", n), func() error {
 		newest, count := h.newest(), 0
@@ -112,7 +112,7 @@ func (h *herd) settles(g keys.Generation, n int) {
 	})
 }
 
-func (h *herd) newest() (g keys.Generation) {
+func (h *herd) newest() (g schema.Generation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.all {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // perLab is for how many rounds a job lives: then it has to finish, and prove what it trained on.
@@ -157,7 +157,7 @@ func (l *lab) trains(w *law, n int, after int64) {
 		}
 		return nil
 	})
-	var g keys.Generation
+	var g schema.Generation
 	member := map[string]bool{}
 	w.look(func() {
 		g = w.world.Generation
@@ -209,11 +209,11 @@ func (l *lab) proves(w *law, flags []string) {
 	if !regexp.MustCompile(fmt.Sprintf(`(?m)^done: %d steps, .*every sample once an epoch`, step+20)).MatchString(said) {
 		l.t.Errorf("no proof of the samples: %s", tail(said))
 	}
-	resumes := map[keys.Generation]int64{}
+	resumes := map[schema.Generation]int64{}
 	w.mark(l.t)
 	w.look(func() { resumes = w.resumes })
 	for _, m := range resumed.FindAllStringSubmatch(said, -1) {
-		g, _ := keys.ParseGeneration(m[1])
+		g, _ := schema.ParseGeneration(m[1])
 		if want := strconv.FormatInt(resumes[g], 10); m[2] != want {
 			l.t.Errorf("G3: generation %d went on from step %s; its world says %s", g, m[2], want)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/history"
 )
 
 // hide has nobody reach a machine that reaches everybody, as behind a router that translates addresses: who

@@ -22,28 +22,29 @@ const module = "github.com/elasticd/elastic/"
 // imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
 // by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md says where to.
 var may = map[string][]string{
-	"internal/keys":    {},
-	"internal/history": {"internal/keys"},
-	"pkg/scaling":      {},
-	"pkg/membership":   {"internal/keys", "internal/history"},
-	"pkg/checkpoint":   {"internal/keys", "internal/history", "pkg/membership"},
-	"pkg/rendezvous":   {"internal/keys", "internal/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
-	"internal/agent":   {"internal/keys", "internal/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
+	"pkg/store":      {},
+	"pkg/schema":     {"pkg/store"},
+	"pkg/history":    {"pkg/schema", "pkg/store"},
+	"pkg/scaling":    {},
+	"pkg/membership": {"pkg/schema", "pkg/store", "pkg/history"},
+	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership"},
+	"pkg/rendezvous": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
+	"internal/agent": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
-	"internal/peer":   {"internal/keys", "pkg/membership"},
+	"internal/peer":   {"pkg/schema", "pkg/store", "pkg/membership"},
 	"internal/worker": {},
 	"internal/launch": {"pkg/scaling"},
-	"internal/etcd":   {"internal/keys"},
+	"pkg/store/etcd":  {"pkg/store"},
 	"internal/local":  {},
 
-	"internal/node": {"internal/agent", "internal/etcd", "internal/history", "internal/keys", "internal/launch", "internal/local",
+	"internal/node": {"internal/agent", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
-	"internal/cli": {"internal/agent", "internal/etcd", "internal/history", "internal/keys", "internal/launch", "internal/local",
+	"internal/cli": {"internal/agent", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/node", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
-	"cmd/elastic": {"internal/cli", "internal/etcd", "internal/node", "internal/worker"},
+	"cmd/elastic": {"internal/cli", "pkg/store/etcd", "internal/node", "internal/worker"},
 
-	"internal/coordinator": {"internal/history", "internal/keys", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
+	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
 	"cmd/elasticd":         {"internal/coordinator", "internal/local"},
 
 	// A program like any user's: it must work with what every worker is told.
@@ -52,25 +53,25 @@ var may = map[string][]string{
 	// It measures the programs from outside.
 	"bench": {},
 
-	"internal/keys/storetest": {"internal/keys"},
-	"internal/etcdmem":        {"internal/keys"},
-	"internal/etcdtest":       {"internal/coordinator"},
+	"pkg/store/storetest": {"pkg/store"},
+	"pkg/store/memory":    {"pkg/store"},
+	"internal/etcdtest":   {"internal/coordinator"},
 }
 
 // only says who may import a foreign package, directly, and why nobody else.
 var only = []struct{ pkg, why, who string }{
 	{"github.com/urfave/cli/v2", "one package hides its traps", "cmd/elastic cmd/elasticd internal/cli"},
-	{"go.etcd.io/etcd/client/v3", "everybody else sees keys.Store: what a simulation shows holds on the real one",
-		"internal/etcd internal/coordinator internal/etcdtest"},
+	{"go.etcd.io/etcd/client/v3", "everybody else sees store.Store: what a simulation shows holds on the real one",
+		"pkg/store/etcd internal/coordinator internal/etcdtest"},
 	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server", "cmd/elasticd internal/coordinator internal/etcdtest"},
-	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it", "cmd/elasticd internal/etcd internal/coordinator internal/etcdtest"},
-	{"google.golang.org/grpc", "only who speaks to etcd knows its transport", "internal/etcd internal/coordinator internal/etcdtest"},
+	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it", "cmd/elasticd pkg/store/etcd internal/coordinator internal/etcdtest"},
+	{"google.golang.org/grpc", "only who speaks to etcd knows its transport", "pkg/store/etcd internal/coordinator internal/etcdtest"},
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys", "internal/coordinator cmd/elasticd"},
-	{"testing", "a package for tests is for tests", "internal/keys/storetest internal/etcdtest"},
+	{"testing", "a package for tests is for tests", "pkg/store/storetest internal/etcdtest"},
 }
 
 // forTests are packages that no program links.
-var forTests = []string{"internal/keys/storetest", "internal/etcdmem", "internal/etcdtest"}
+var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest"}
 
 // goPackage is what `go list` says of one.
 type goPackage struct {

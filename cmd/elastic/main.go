@@ -6,9 +6,9 @@ import (
 	"os"
 
 	"github.com/elasticd/elastic/internal/cli"
-	"github.com/elasticd/elastic/internal/etcd"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 func main() {

@@ -12,10 +12,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Config is what this node was told.
@@ -38,7 +39,7 @@ type Config struct {
 
 // Deps is everything outside.
 type Deps struct {
-	Store   keys.Store
+	Store   store.Store
 	Workers Workers
 	Peers   Peers
 	Disk    Disk
@@ -105,7 +106,7 @@ type Peers interface {
 	Here() string
 	// Open lets it prove that it belongs to the job, and answer those who prove the same. Opened again,
 	// for the job that succeeds it, with another secret, it forgets the one before.
-	Open(secret []byte, job keys.Job, uid keys.UID)
+	Open(secret []byte, job schema.Job, uid schema.UID)
 	// Probe dials a node once, with a deadline of its own.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
@@ -122,10 +123,10 @@ type Peers interface {
 
 // Hello is what this agent answers.
 type Hello struct {
-	UID         keys.UID
+	UID         schema.UID
 	Node        string
 	Incarnation membership.Incarnation
-	Generation  keys.Generation
+	Generation  schema.Generation
 	Failed      bool
 	Ended       bool
 	Suspects    []membership.Ref // that it suspects now
@@ -137,8 +138,8 @@ type Signal struct {
 	Sign       membership.Sign // "" : it answers again
 	Answer     membership.Answer
 	Silent     time.Duration
-	Never      bool            // it never answered
-	Generation keys.Generation // the largest that any peer told of
+	Never      bool              // it never answered
+	Generation schema.Generation // the largest that any peer told of
 }
 
 // Disk is what this node keeps.
@@ -148,8 +149,8 @@ type Disk interface {
 	// HostID is random, kept in the state directory: same id, same locks.
 	HostID() string
 	// Seen and SetSeen are the highest generation that the node ever saw, fsynced.
-	Seen(node string) (keys.Generation, error)
-	SetSeen(node string, g keys.Generation) error
+	Seen(node string) (schema.Generation, error)
+	SetSeen(node string, g schema.Generation) error
 	// Remember keeps what node would claim if the store lost the job, durably; nil: nothing any more.
 	Remember(node string, c *rendezvous.Claim) error
 	// Recall is what it remembers: nil where it never was in the job.
@@ -157,7 +158,7 @@ type Disk interface {
 	// Others are what the other nodes of this host remember of the job on this server.
 	Others(node string) []rendezvous.Claim
 	// Salvage is the checkpoints that are on its disk (checkpoint.Shelf.Salvage).
-	Salvage(ctx context.Context, node string, g keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error)
+	Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error)
 }
 
 // Saves captures, commits and fetches checkpoints.
@@ -168,7 +169,7 @@ type Saves interface {
 	Open(w rendezvous.World, rank0 bool)
 	// Close ends the captures of every generation up to g; with last it first takes, replicates
 	// and commits what the workers left complete. It returns when nothing is under way.
-	Close(ctx context.Context, g keys.Generation, last bool) error
+	Close(ctx context.Context, g schema.Generation, last bool) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (Resume, error)
 	// HandOver makes sure, if it can, that another node has the newest commit.

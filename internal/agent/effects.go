@@ -7,9 +7,9 @@ import (
 	"net"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // do carries out one action. Everything that waits runs beside the loop.
@@ -94,13 +94,13 @@ func (l *loop) do(ctx context.Context, a Action) {
 // is removed after the next one.
 func (l *loop) trim(ctx context.Context) {
 	prefix := l.Job.Name.Events()
-	if r, err := l.Store.Get(ctx, prefix, keys.End(prefix)); err == nil {
+	if r, err := l.Store.Get(ctx, prefix, store.End(prefix)); err == nil {
 		_ = history.Trim(ctx, l.Store, l.Job.Name, r.Entries)
 	}
 }
 
 // forget stops renewing a lease and gives it back, if the store answers in a second.
-func (l *loop) forget(ctx context.Context, lease keys.Lease) {
+func (l *loop) forget(ctx context.Context, lease store.Lease) {
 	if lease == 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (l *loop) forget(ctx context.Context, lease keys.Lease) {
 }
 
 // revoke gives a lease back. An error is no loss: the lease then ends by itself.
-func (l *loop) revoke(ctx context.Context, lease keys.Lease) { _ = l.Store.Revoke(ctx, lease) }
+func (l *loop) revoke(ctx context.Context, lease store.Lease) { _ = l.Store.Revoke(ctx, lease) }
 
 func (l *loop) register(ctx context.Context, a Register) Event {
 	as := a.Node.Incarnation

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 var (
@@ -62,7 +63,7 @@ type door struct {
 	node    string
 	unlock  func()
 	logs    string
-	uid     keys.UID
+	uid     schema.UID
 	told    string    // whom this agent waits for, while the store has lost the job
 	missed  bool      // the store did not answer once since this agent came
 	claims  time.Time // the job is not made from scratch before
@@ -109,7 +110,7 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 		case errors.As(err, new(inTheWay)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
 			last, l.door.missed = err, true
 		}
-		if keys.Refused(err) && !errors.Is(err, keys.ErrLeaseLost) || errors.Is(err, keys.ErrNewerFormat) {
+		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) || errors.Is(err, schema.ErrNewerFormat) {
 			return over(1, err)
 		}
 		select {
@@ -128,10 +129,10 @@ func (l *loop) enter(ctx context.Context, again bool) Event {
 
 func over(status int, err error) Entered { return Entered{Over: &Result{Status: status, Err: err}} }
 
-// tryEnter goes once from a read of the job to a registration. Nothing, or keys.ErrMoved: once more.
+// tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once more.
 func (l *loop) tryEnter(ctx context.Context) (*Entered, error) {
 	// Without its events: of a large job they are many, and nothing is decided by them.
-	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), keys.End(l.Job.Name.Prefix()))
+	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), store.End(l.Job.Name.Prefix()))
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // What kept a node out is what it says: the server only if it was that.
@@ -60,7 +61,7 @@ func registered(s *sim) {
 	x.kill()
 	n.Node, n.Host, n.Incarnation, n.Address = "a", "elsewhere", "a0", "elsewhere:1"
 	s.empty[n.Address] = true
-	if _, err := s.etcd.Client("elsewhere").Txn(context.Background(), keys.Txn{Then: []keys.Write{keys.Put(s.job.Name.Node("a"), keys.Encode(n))}}); err != nil {
+	if _, err := s.etcd.Client("elsewhere").Txn(context.Background(), store.Txn{Then: []store.Write{store.Put(s.job.Name.Node("a"), schema.Encode(n))}}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -3,10 +3,11 @@ package agent
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Event is something that this agent learned. One that ends what was asked for an incarnation says for which: what
@@ -30,14 +31,14 @@ type (
 	}
 	// Renewed is the outcome of one renewal of a lease.
 	Renewed struct {
-		Lease keys.Lease
+		Lease store.Lease
 		Sent  time.Time
 		Err   error
 	}
 	// Registered is the end of Register.
 	Registered struct {
 		As    membership.Incarnation
-		Lease keys.Lease
+		Lease store.Lease
 		Rev   int64
 		TTL   time.Duration
 		Err   error
@@ -51,7 +52,7 @@ type (
 	}
 	// Readied is the end of GetReady.
 	Readied struct {
-		Generation keys.Generation
+		Generation schema.Generation
 		Ports      []int
 		Resume     Resume
 		Begun      time.Time // when Ready was sent: its guard, the fence, is a read of the world
@@ -59,29 +60,29 @@ type (
 	}
 	// Started is the end of StartWorkers.
 	Started struct {
-		Generation keys.Generation
+		Generation schema.Generation
 		Group      Group
 		Err        error
 		Code       int // exit status that Err stands for: 125, 126, 127
 	}
 	// Exited is the end of one worker.
 	Exited struct {
-		Generation keys.Generation
+		Generation schema.Generation
 		WorkerExit
 	}
 	// Halted: nothing is left of the workers of a generation.
 	Halted struct {
-		Generation keys.Generation
+		Generation schema.Generation
 		Took       time.Duration
 	}
 	// Closed: nothing is left of its captures.
 	Closed struct {
-		Generation keys.Generation
+		Generation schema.Generation
 		Err        error
 	}
 	// Remembered is the end of Remember.
 	Remembered struct {
-		World keys.Generation
+		World schema.Generation
 		Err   error
 	}
 	// Claiming: the store has lost the job, and this is what is waited for.
@@ -94,7 +95,7 @@ type (
 	// Reported is the end of ReportExit and ReportFailure.
 	Reported struct {
 		Slot       string
-		Generation keys.Generation
+		Generation schema.Generation
 		Rev        int64
 		Exit       rendezvous.Exit
 		Err        error
@@ -155,11 +156,11 @@ type (
 	Enter struct{ Again bool }
 	// Renew keeps a lease, until Forget or until it is lost.
 	Renew struct {
-		Lease keys.Lease
+		Lease store.Lease
 		TTL   time.Duration
 	}
 	// Forget ends the registration from here: no more renewals, the lease is given back.
-	Forget struct{ Lease keys.Lease }
+	Forget struct{ Lease store.Lease }
 	// Follow sets what is followed.
 	Follow struct{ Scope rendezvous.Scope }
 	// Read reads the world and the own registration, linearizably.
@@ -194,7 +195,7 @@ type (
 	// HaltWorkers ends them. A harder one overtakes a softer one that is under way.
 	HaltWorkers struct {
 		Group  Group
-		Gen    keys.Generation
+		Gen    schema.Generation
 		How    halt
 		Reason string
 		Grace  time.Duration
@@ -202,7 +203,7 @@ type (
 	// CloseSaves ends the captures up to a generation. One that is not to take what was left complete overtakes
 	// one that is.
 	CloseSaves struct {
-		Generation keys.Generation
+		Generation schema.Generation
 		Last       bool
 	}
 	// Remember keeps what this node would claim if the store lost the job.
@@ -231,13 +232,13 @@ type (
 	Suspect struct {
 		Suspicion  membership.Suspicion
 		Me         membership.Node
-		Generation keys.Generation
+		Generation schema.Generation
 	}
 	Clear struct {
 		About      membership.Incarnation
 		Node, By   string
 		Rev        int64
-		Generation keys.Generation
+		Generation schema.Generation
 		Answers    bool // it answers again; else nothing is told
 	}
 	// SayHello is what this agent answers from now on.
@@ -245,7 +246,7 @@ type (
 	// Leave ends the registration, with a word. A quick one overtakes one that is not.
 	Leave struct {
 		Me         membership.Node
-		Generation keys.Generation
+		Generation schema.Generation
 		Why        membership.Reason
 		Stop       *rendezvous.Snapshot // the last node of a job with a made-up name: stop it first
 		Quick      bool                 // not longer than a second

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // fold takes the facts out of an event. What follows from them is act's business.
@@ -145,7 +146,7 @@ func (m *Machine) saw(e Saw, now time.Time, a *actions) {
 	}
 	if e.Err != nil {
 		m.alone = m.alone || e.Asked && m.told > 0
-		if errors.Is(e.Err, keys.ErrNewerFormat) {
+		if errors.Is(e.Err, schema.ErrNewerFormat) {
 			m.over = &Result{Status: 1, Err: e.Err} // who cannot read it writes nothing
 		} else {
 			m.unreachable(now)
@@ -268,7 +269,7 @@ func (m *Machine) renewed(e Renewed, now time.Time) {
 		if m.evidence.OnTime.IsZero() {
 			m.evidence.OnTime = e.Sent
 		}
-	case errors.Is(e.Err, keys.ErrLeaseLost):
+	case errors.Is(e.Err, store.ErrLeaseLost):
 		m.evidence.OnTime = time.Time{}
 		if m.lapsed.IsZero() {
 			m.lapsed = now

@@ -3,9 +3,9 @@ package agent
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // statusTimeout is the exit status of a node that would not wait any longer.
@@ -63,7 +63,7 @@ func (m *Machine) leaving(now time.Time, a *actions) {
 }
 
 // pace orders the requests to leave: a quick one replaces one that takes its time.
-func pace(quick bool) keys.Generation {
+func pace(quick bool) schema.Generation {
 	if quick {
 		return 2
 	}
@@ -91,7 +91,7 @@ func (m *Machine) partial() rendezvous.Snapshot {
 	return rendezvous.Snapshot{Job: m.job, World: m.world, Fence: m.world.Generation, Wish: rendezvous.Wish{NP: m.world.NP}}
 }
 
-func (m *Machine) generation() (g keys.Generation) {
+func (m *Machine) generation() (g schema.Generation) {
 	if m.world != nil {
 		g = m.world.Generation
 	}

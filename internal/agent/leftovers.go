@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // clean removes what nodes left behind that are not there any more: doing/ says nothing once its node is gone,
@@ -16,7 +16,7 @@ func (l *loop) clean(ctx context.Context, s *rendezvous.Snapshot) {
 	job := l.Job.Name
 	gone := func(node string) bool { return s.Node(node) == nil }
 	rm := func(node, key string, rev int64) {
-		_, _ = l.Store.Txn(ctx, keys.Txn{If: []keys.Guard{keys.Absent(job.Node(node)), keys.Unchanged(key, rev)}, Then: []keys.Write{keys.Delete(key)}})
+		_, _ = l.Store.Txn(ctx, store.Txn{If: []store.Guard{store.Absent(job.Node(node)), store.Unchanged(key, rev)}, Then: []store.Write{store.Delete(key)}})
 	}
 	for _, d := range s.Doing {
 		if gone(d.Node) {

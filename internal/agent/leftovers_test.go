@@ -5,9 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // What a node says that it does counts while it says so anew: one that was killed while it saved holds nobody up for ever.
@@ -17,8 +18,8 @@ func TestAStaleRecordOfSavingHoldsNobodyUp(t *testing.T) {
 		at := map[string]*simAgent{"a": s.start("a"), "b": s.start("b")}
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		members := s.snapshot().World.Members
-		w := keys.Put(s.job.Name.Doing(members[0].Node), keys.Encode(rendezvous.Doing{What: "saving", Done: 1, Total: 2}))
-		if _, err := s.etcd.Client("writer").Txn(t.Context(), keys.Txn{Then: []keys.Write{w}}); err != nil {
+		w := store.Put(s.job.Name.Doing(members[0].Node), schema.Encode(rendezvous.Doing{What: "saving", Done: 1, Total: 2}))
+		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
 			t.Fatal(err)
 		}
 		at[members[1].Node].stuck.close = true // it never says that it saved
@@ -36,11 +37,11 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 		a := s.start("a")
 		s.start("b")
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
-		var then []keys.Write
+		var then []store.Write
 		for _, node := range []string{"b", "old", "older"} {
-			then = append(then, keys.Put(job.Doing(node), keys.Encode(rendezvous.Doing{What: "saving"})), keys.Put(job.Held(node), keys.Encode([]checkpoint.Number{1})))
+			then = append(then, store.Put(job.Doing(node), schema.Encode(rendezvous.Doing{What: "saving"})), store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
 		}
-		if _, err := s.etcd.Client("writer").Txn(t.Context(), keys.Txn{Then: then}); err != nil {
+		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: then}); err != nil {
 			t.Fatal(err)
 		}
 		a.kill()

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // lines is what the user was told already, so that nothing is told twice.
@@ -15,9 +15,9 @@ type lines struct {
 	missing string
 	hinted  bool
 	reach   bool
-	unready keys.Generation
-	forming keys.Generation
-	running keys.Generation
+	unready schema.Generation
+	forming schema.Generation
+	running schema.Generation
 	waiting int64
 	why     string // what the last Hold was for
 	spare   bool

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // told is a teller to whom the lines of a story were told.
@@ -42,7 +42,7 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	if w.m.me.Lease != lease || w.m.me.Rev != rev {
 		t.Error("the registration of the first life is taken for that of the second")
 	}
-	if !slices.Contains(done, Action(Forget{keys.Lease(99)})) {
+	if !slices.Contains(done, Action(Forget{store.Lease(99)})) {
 		t.Errorf("nobody gives the lease of the first life back: %v", done)
 	}
 	if slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(Renew); return ok }) {

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // young is the revision up to which a store may have been made a moment ago.
@@ -46,7 +47,7 @@ func (l *loop) lost(ctx context.Context) (*Entered, error) {
 	}
 	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
 		_, err := l.reclaim(ctx, *c, l.claiming(ctx))
-		if !errors.Is(err, keys.ErrMoved) {
+		if !errors.Is(err, store.ErrMoved) {
 			l.door.claimed = l.door.claimed || err == nil
 			return nil, err
 		}
@@ -164,7 +165,7 @@ func (l *loop) create(ctx context.Context) error {
 		return err
 	}
 	j := l.Job
-	j.UID, j.Attempt, j.Time = keys.UID(rand.Text()), 1, time.Now()
+	j.UID, j.Attempt, j.Time = schema.UID(rand.Text()), 1, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	return l.requests.Create(ctx, j)
@@ -178,7 +179,7 @@ func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Sn
 	defer cancel()
 	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.Claims, &rendezvous.Roster{}) {
 		switch {
-		case errors.Is(s.Err, keys.ErrNewerFormat):
+		case errors.Is(s.Err, schema.ErrNewerFormat):
 			return s.Err
 		case s.Err != nil:
 		case until(&s.Snapshot):
@@ -293,10 +294,10 @@ func (m *Machine) reclaim(now time.Time, a *actions) {
 func (m *Machine) reclaimed(e Reclaimed, now time.Time, a *actions) {
 	m.answered("claim", 1, e.Err, now)
 	m.again["claim"] = now.Add(time.Second)
-	if errors.Is(e.Err, keys.ErrNewerFormat) {
+	if errors.Is(e.Err, schema.ErrNewerFormat) {
 		m.over = &Result{Status: 1, Err: e.Err} // as whoever meets it
 	}
-	if m.in && errors.Is(e.Err, keys.ErrMoved) {
+	if m.in && errors.Is(e.Err, store.ErrMoved) {
 		m.drop(a) // it was removed: its workers end, and entering says so
 		return
 	}

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Machine is the state of one agent. Its owner is one goroutine (run.go); nothing in it blocks, reads
@@ -30,19 +30,19 @@ type Machine struct {
 	// What it knows. world is the newest World, which never goes back.
 	snap     rendezvous.Snapshot
 	world    *rendezvous.World
-	asOf     time.Time       // the newest read that world is the result of was begun then; a Ready is one
-	stale    bool            // this process stood still: nothing is believed before a new read
-	foreign  bool            // the store holds another job of that name, or none: trouble, not an end
-	claiming bool            // it waits outside for the job to be made again
-	told     keys.Generation // larger than that of world: a peer says so, and no read since has said what became of it
+	asOf     time.Time         // the newest read that world is the result of was begun then; a Ready is one
+	stale    bool              // this process stood still: nothing is believed before a new read
+	foreign  bool              // the store holds another job of that name, or none: trouble, not an end
+	claiming bool              // it waits outside for the job to be made again
+	told     schema.Generation // larger than that of world: a peer says so, and no read since has said what became of it
 	toldAt   time.Time
 	alone    bool      // a read that was to say so had no answer
 	away     time.Time // the store does not answer since
 	astray   bool      // it did not: this node may have another address since
 	ticked   time.Time
 
-	remembered keys.Generation // the newest World that a claim to come would name
-	forgetful  time.Duration   // how long it rests before it tries to note it again; 0: the last time it could
+	remembered schema.Generation // the newest World that a claim to come would name
+	forgetful  time.Duration     // how long it rests before it tries to note it again; 0: the last time it could
 
 	evidence membership.Evidence
 	limits   membership.Limits
@@ -69,12 +69,12 @@ type Machine struct {
 
 	// Its workers.
 	crew    *crew
-	floor   keys.Generation // no generation up to here is started any more
-	ready   keys.Generation // it reported Ready for
+	floor   schema.Generation // no generation up to here is started any more
+	ready   schema.Generation // it reported Ready for
 	ports   []int
 	resume  Resume
 	exitRev int64 // ModRevision of its exit record of exitGen
-	exitGen keys.Generation
+	exitGen schema.Generation
 	exited  *rendezvous.Exit // what that record says
 	stopMS  int64            // how long the newest stop of workers here took
 	idleAt  time.Time        // and when nothing of them was left; zero: there were none
@@ -83,7 +83,7 @@ type Machine struct {
 	over  *Result
 	quit  bool
 	since time.Time // no world has run here since
-	busy  map[string]keys.Generation
+	busy  map[string]schema.Generation
 	again map[string]time.Time // not before: a request that failed
 
 	lines lines
@@ -141,7 +141,7 @@ type Result struct {
 func NewMachine(c Config, now time.Time) *Machine {
 	m := &Machine{cfg: c, ticked: now, since: now,
 		limits: membership.DefaultLimits(c.LeaseTTL, c.StoreCutLimit),
-		busy:   map[string]keys.Generation{}, again: map[string]time.Time{}}
+		busy:   map[string]schema.Generation{}, again: map[string]time.Time{}}
 	m.forgetEvidence()
 	return m
 }
@@ -213,7 +213,7 @@ func (m *Machine) request(a *actions, now time.Time, slot string, act Action) bo
 }
 
 // requestFor is request for a generation: a newer one replaces an older one that is under way.
-func (m *Machine) requestFor(a *actions, now time.Time, slot string, g keys.Generation, act Action) bool {
+func (m *Machine) requestFor(a *actions, now time.Time, slot string, g schema.Generation, act Action) bool {
 	if m.busy[slot] >= g {
 		return false
 	}
@@ -231,7 +231,7 @@ func (m *Machine) requestFor(a *actions, now time.Time, slot string, g keys.Gene
 const rest = 200 * time.Millisecond
 
 // answered frees the slot of a request; after an error it rests a little.
-func (m *Machine) answered(slot string, g keys.Generation, err error, now time.Time) {
+func (m *Machine) answered(slot string, g schema.Generation, err error, now time.Time) {
 	if m.busy[slot] == g {
 		delete(m.busy, slot)
 	}

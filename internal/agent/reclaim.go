@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // claimRefresh is how often the disk is looked at again: workers go on, and save, while the job is claimed.
@@ -24,15 +25,15 @@ type claimant struct {
 
 	began  time.Time
 	limit  bool // store-cut-limit has passed
-	lease  keys.Lease
+	lease  store.Lease
 	keep   context.CancelFunc
-	lapsed chan keys.Lease
+	lapsed chan store.Lease
 	wrote  *rendezvous.Claim // as it is in the store
 	told   string
 }
 
 // reclaim returns the job that the store holds again: this one, one that succeeds it, or another one.
-// keys.ErrMoved: it was removed, and nobody makes it again.
+// store.ErrMoved: it was removed, and nobody makes it again.
 //
 // Nothing here needs more than a claim to be true when it is written: the job is made again in one
 // transaction by whoever comes first, and the others find it there.
@@ -46,9 +47,9 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 		return rendezvous.Job{}, err
 	}
 	if removed {
-		return rendezvous.Job{}, fmt.Errorf("the job was removed: %w", keys.ErrMoved)
+		return rendezvous.Job{}, fmt.Errorf("the job was removed: %w", store.ErrMoved)
 	}
-	k := &claimant{l: l, claim: c, tell: tell, began: time.Now(), lapsed: make(chan keys.Lease, 1)}
+	k := &claimant{l: l, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1)}
 	defer k.giveBack(ctx)
 	scope := rendezvous.Claims
 	if !c.Decides() {
@@ -67,7 +68,7 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 		case <-ctx.Done():
 			return rendezvous.Job{}, ctx.Err()
 		case x := <-seen:
-			if errors.Is(x.Err, keys.ErrNewerFormat) {
+			if errors.Is(x.Err, schema.ErrNewerFormat) {
 				return rendezvous.Job{}, x.Err
 			}
 			if x.Err != nil || ctx.Err() != nil {
@@ -161,7 +162,7 @@ func (k *claimant) put(ctx context.Context) error {
 	defer cancel()
 	rev, err := k.l.requests.Claim(ctx, c)
 	if err != nil {
-		if errors.Is(err, keys.ErrLeaseLost) {
+		if errors.Is(err, store.ErrLeaseLost) {
 			k.lease, k.wrote = 0, nil
 		}
 		return err
@@ -171,13 +172,13 @@ func (k *claimant) put(ctx context.Context) error {
 }
 
 // hold renews the lease of the claim until it is lost or given back.
-func (k *claimant) hold(ctx context.Context, lease keys.Lease, ttl time.Duration) {
+func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duration) {
 	k.drop()
 	k.lease = lease
 	ctx, k.keep = context.WithCancel(ctx)
 	k.l.effects.Go(func() {
 		membership.Keep(ctx, k.l.Store, lease, ttl, func(_ time.Time, err error) {
-			if errors.Is(err, keys.ErrLeaseLost) {
+			if errors.Is(err, store.ErrLeaseLost) {
 				select {
 				case k.lapsed <- lease:
 				case <-ctx.Done():

@@ -8,9 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's: the
@@ -34,14 +35,14 @@ type loop struct {
 	effects sync.WaitGroup
 	follow  context.CancelFunc
 	roster  rendezvous.Roster
-	lease   keys.Lease                    // that is renewed
+	lease   store.Lease                   // that is renewed
 	renew   context.CancelFunc            // ends that
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
 	door    door
 
 	remembering     sync.Mutex // guards what is on disk for a claim to come, and which World it names
-	rememberedUID   keys.UID
-	rememberedWorld keys.Generation
+	rememberedUID   schema.UID
+	rememberedWorld schema.Generation
 
 	gate  func()        // a test stops the process here
 	phase time.Duration // a test lets agents tick at different times
@@ -173,7 +174,7 @@ func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context
 }
 
 // keepLease renews a lease until Forget, or until the store says that it is gone.
-func (l *loop) keepLease(ctx context.Context, lease keys.Lease, ttl time.Duration) {
+func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Duration) {
 	if lease == 0 {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // TestSchedules runs random schedules of joins, crashes, freezes, signals, scaling, failing workers, machines that get
@@ -53,7 +53,7 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 			at[name] = s.start(name)
 		}
 		if r.IntN(3) == 0 {
-			at[name].client.Fates(etcdmem.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
+			at[name].client.Fates(memory.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
 		}
 	}
 	for _, n := range names[:2+r.IntN(3)] {

@@ -6,14 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // entries is what lies below prefix now, past every fault.
-func (s *sim) entries(prefix string) []keys.Entry {
-	at := map[string]keys.Entry{}
+func (s *sim) entries(prefix string) []store.Entry {
+	at := map[string]store.Entry{}
 	for _, c := range s.etcd.History(0) {
 		for _, e := range c.Events {
 			if delete(at, e.Key); !e.Deleted && strings.HasPrefix(e.Key, prefix) {
@@ -26,7 +27,7 @@ func (s *sim) entries(prefix string) []keys.Entry {
 
 // snapshot reads the job past every fault.
 func (s *sim) snapshot() rendezvous.Snapshot {
-	snap, err := rendezvous.Decode(s.job.Name, keys.Read{Entries: s.entries(s.job.Name.Prefix()), Rev: s.etcd.Rev()})
+	snap, err := rendezvous.Decode(s.job.Name, store.Read{Entries: s.entries(s.job.Name.Prefix()), Rev: s.etcd.Rev()})
 	if err != nil {
 		s.t.Fatalf("read: %v\n%s", err, s.story())
 	}
@@ -50,7 +51,7 @@ func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapsho
 }
 
 // running reports whether generation g, or any if it is 0, runs with n nodes and all its workers.
-func (s *sim) running(g keys.Generation, n int) func(rendezvous.Snapshot) bool {
+func (s *sim) running(g schema.Generation, n int) func(rendezvous.Snapshot) bool {
 	return func(snap rendezvous.Snapshot) bool {
 		w := snap.World
 		if w == nil || w.Phase != rendezvous.Running || w.Count != n || g != 0 && w.Generation != g {
@@ -83,7 +84,7 @@ func (s *sim) finish() {
 		a.kill()
 		<-a.done
 	}
-	worlds := map[keys.Generation]rendezvous.World{}
+	worlds := map[schema.Generation]rendezvous.World{}
 	var last rendezvous.World
 	for _, c := range s.etcd.History(0) {
 		lost, before, after := 0, last, (*rendezvous.World)(nil)
@@ -92,7 +93,7 @@ func (s *sim) finish() {
 				lost += s.lost(&e.Entry)
 			}
 			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
-				worlds, last = map[keys.Generation]rendezvous.World{}, rendezvous.World{}
+				worlds, last = map[schema.Generation]rendezvous.World{}, rendezvous.World{}
 			}
 			if e.Deleted || e.Key != s.job.Name.World() {
 				continue
@@ -135,7 +136,7 @@ func (s *sim) finish() {
 }
 
 // lost is how many node_lost events lie in e.
-func (s *sim) lost(e *keys.Entry) (n int) {
+func (s *sim) lost(e *store.Entry) (n int) {
 	events, err := history.Decode(e)
 	if err != nil {
 		s.t.Fatal(err)

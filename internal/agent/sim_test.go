@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // sim is a cluster of agents in one process: the real agent code, the real requests and an etcd in
@@ -25,7 +25,7 @@ import (
 // bubble, so its time is its own.
 type sim struct {
 	t       *testing.T
-	etcd    *etcdmem.Cluster
+	etcd    *memory.Cluster
 	job     rendezvous.Job
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
@@ -46,12 +46,12 @@ type sim struct {
 type simHost struct {
 	id       string
 	locked   map[string]*simAgent
-	seen     map[string]keys.Generation
+	seen     map[string]schema.Generation
 	memory   map[string]rendezvous.Claim
 	saved    map[string][]checkpoint.Head
-	salvaged map[string]keys.UID // of the job that the checkpoints belong to
-	full     bool                // nothing more is remembered
-	refused  int                 // how often that was tried
+	salvaged map[string]schema.UID // of the job that the checkpoints belong to
+	full     bool                  // nothing more is remembered
+	refused  int                   // how often that was tried
 }
 
 // simAgent is one process.
@@ -60,7 +60,7 @@ type simAgent struct {
 	host    *simHost
 	name    string // wanted
 	cfg     Config
-	client  *etcdmem.Client
+	client  *memory.Client
 	loop    *loop
 	signals chan os.Signal
 	done    chan struct{}
@@ -87,7 +87,7 @@ type simAgent struct {
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
-	s := &sim{t: t, etcd: etcdmem.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
+	s := &sim{t: t, etcd: memory.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
 	l := rendezvous.Limits{Exact: true}
 	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
 		l.Exact = false
@@ -123,8 +123,8 @@ func (s *sim) makeAgent(name string) *simAgent {
 	defer s.mu.Unlock()
 	h := s.hosts[name]
 	if h == nil {
-		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]keys.Generation{},
-			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]keys.UID{}}
+		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
+			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}}
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
@@ -294,7 +294,7 @@ func (a *simAgent) Start(_ context.Context, st Start) (Group, error) {
 func (s *sim) checkStart(a *simAgent, st Start) {
 	registered := map[membership.Incarnation]bool{}
 	for _, n := range s.entries(s.job.Name.Nodes()) {
-		if n, err := keys.Decode[membership.Node](&n); err == nil {
+		if n, err := schema.Decode[membership.Node](&n); err == nil {
 			registered[n.Incarnation] = true
 		}
 	}
@@ -373,7 +373,7 @@ func (s *sim) between(lo, hi int) time.Duration {
 
 type simPeers simAgent
 
-func (p *simPeers) Open([]byte, keys.Job, keys.UID) {}
+func (p *simPeers) Open([]byte, schema.Job, schema.UID) {}
 func (p *simPeers) Here() string {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
@@ -513,7 +513,7 @@ func (a *simAgent) detect() {
 }
 
 // told is the largest generation that those tell of whom it watches, or who watch it. mu is held.
-func (a *simAgent) told() (g keys.Generation) {
+func (a *simAgent) told() (g schema.Generation) {
 	for _, b := range a.s.agents {
 		watch := func(x, y *simAgent) bool {
 			return slices.ContainsFunc(x.watch, func(r membership.Ref) bool { return r.Address == y.address })
@@ -543,12 +543,12 @@ func (d *simDisk) Lock(node string) (func(), error) {
 	}, nil
 }
 func (d *simDisk) HostID() string { return d.host.id }
-func (d *simDisk) Seen(node string) (keys.Generation, error) {
+func (d *simDisk) Seen(node string) (schema.Generation, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	return d.host.seen[node], nil
 }
-func (d *simDisk) SetSeen(node string, g keys.Generation) error {
+func (d *simDisk) SetSeen(node string, g schema.Generation) error {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	d.host.seen[node] = max(d.host.seen[node], g)
@@ -583,7 +583,7 @@ func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (Resume, error)
 
 func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }
 
-func (s simSaves) Close(ctx context.Context, _ keys.Generation, last bool) error {
+func (s simSaves) Close(ctx context.Context, _ schema.Generation, last bool) error {
 	s.wait(ctx, last && s.a.stuck.close)
 	return nil
 }

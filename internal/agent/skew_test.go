@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of a
 // simulation has the same clock, so the times in what it writes are moved by that, and those in what it
 // reads the other way: to itself it is right, and an hour away from everybody else.
 type skewed struct {
-	keys.Store
+	store.Store
 	ahead time.Duration
 }
 
@@ -36,7 +36,7 @@ func moved(v []byte, d time.Duration) []byte {
 	})
 }
 
-func (s skewed) Get(ctx context.Context, key, end string) (keys.Read, error) {
+func (s skewed) Get(ctx context.Context, key, end string) (store.Read, error) {
 	r, err := s.Store.Get(ctx, key, end)
 	for i := range r.Entries {
 		r.Entries[i].Value = moved(r.Entries[i].Value, -s.ahead)
@@ -44,8 +44,8 @@ func (s skewed) Get(ctx context.Context, key, end string) (keys.Read, error) {
 	return r, err
 }
 
-func (s skewed) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
-	then := make([]keys.Write, len(t.Then))
+func (s skewed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
+	then := make([]store.Write, len(t.Then))
 	for i, w := range t.Then {
 		w.Value = moved(w.Value, s.ahead)
 		then[i] = w
@@ -60,12 +60,12 @@ func (s skewed) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
 	return r, err
 }
 
-func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan keys.Change {
-	out := make(chan keys.Change)
+func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
+	out := make(chan store.Change)
 	go func() {
 		defer close(out)
 		for c := range s.Store.Watch(ctx, key, end, from) {
-			events := make([]keys.Event, len(c.Events))
+			events := make([]store.Event, len(c.Events))
 			for i, e := range c.Events {
 				e.Value = moved(e.Value, -s.ahead)
 				events[i] = e
@@ -81,20 +81,20 @@ func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan k
 }
 
 func TestSkewed(t *testing.T) {
-	c := etcdmem.New()
+	c := memory.New()
 	right, ahead := c.Client("a"), skewed{c.Client("b"), time.Hour}
 	noon := []byte(`{"time":"2026-11-21T12:00:00.5Z"}`)
-	once := keys.Request{If: []keys.Guard{keys.Absent("/k")}, Then: []keys.Write{keys.Put("/k", noon)}}
-	if _, err := keys.Send(t.Context(), ahead, once); err != nil {
+	once := store.Request{If: []store.Guard{store.Absent("/k")}, Then: []store.Write{store.Put("/k", noon)}}
+	if _, err := store.Send(t.Context(), ahead, once); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keys.Send(t.Context(), ahead, once); err != nil {
+	if _, err := store.Send(t.Context(), ahead, once); err != nil {
 		t.Errorf("it does not know its own value again: %v", err)
 	}
-	if _, err := keys.Send(t.Context(), right, once); !errors.Is(err, keys.ErrMoved) {
+	if _, err := store.Send(t.Context(), right, once); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("the other takes it for its own: %v", err)
 	}
-	for want, s := range map[string]keys.Store{string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right} {
+	for want, s := range map[string]store.Store{string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right} {
 		r, err := s.Get(t.Context(), "/k", "")
 		if err != nil || !bytes.Equal(r.One().Value, []byte(want)) {
 			t.Errorf("%s, %v; want %s", r.One().Value, err, want)

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // teller plays the world around one Machine, that of node a: the store as one snapshot, its own requests that wait for
@@ -102,7 +103,7 @@ func (w *teller) line(text string) error {
 		w.quick = arg(2) == "at"
 		return w.ends(arg(1), nil)
 	case "moved":
-		return w.ends(arg(1), keys.ErrMoved)
+		return w.ends(arg(1), store.ErrMoved)
 	case "lost":
 		return w.ends(arg(1), errors.New("no answer"))
 	case "unseen":
@@ -128,7 +129,7 @@ func (w *teller) line(text string) error {
 		w.tell(Halted{Generation: w.m.crew.world.Generation})
 	case "told":
 		g, err := strconv.Atoi(arg(1))
-		w.tell(Signaled{Signal{Generation: keys.Generation(g)}})
+		w.tell(Signaled{Signal{Generation: schema.Generation(g)}})
 		return err
 	case "heard":
 		sign := map[string]membership.Sign{"silent": membership.Silent, "closed": membership.ConnectionClosed}[arg(2)]
@@ -148,7 +149,7 @@ func (w *teller) line(text string) error {
 	case "renewed":
 		w.tell(Renewed{Lease: w.m.me.Lease, Sent: w.now})
 	case "renewal":
-		err := map[string]error{"lost": keys.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
+		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
 		w.tell(Renewed{Lease: w.m.me.Lease, Sent: w.now, Err: err})
 	case "store":
 		w.tell(Saw{Seen: rendezvous.Seen{Err: errors.New("no answer")}})
@@ -280,7 +281,7 @@ func (w *teller) refs(nodes []string) (refs []membership.Ref) {
 }
 
 func (w *teller) register(node string) membership.Node {
-	n := membership.Node{Ref: w.ref(node), Attempt: w.job.Attempt, Slots: 1, Rev: w.rev, Lease: keys.Lease(w.rev)}
+	n := membership.Node{Ref: w.ref(node), Attempt: w.job.Attempt, Slots: 1, Rev: w.rev, Lease: store.Lease(w.rev)}
 	w.remove(node)
 	w.s.Nodes = append(w.s.Nodes, n)
 	slices.SortFunc(w.s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
@@ -326,7 +327,7 @@ func (w *teller) shows(f []string) error {
 		if i := slices.Index(rest, "leaving"); i >= 0 {
 			rest, leavers = rest[:i], rest[i+1:]
 		}
-		next := rendezvous.World{UID: "u", Generation: keys.Generation(g), Attempt: w.job.Attempt, Phase: rendezvous.Forming, Count: len(rest),
+		next := rendezvous.World{UID: "u", Generation: schema.Generation(g), Attempt: w.job.Attempt, Phase: rendezvous.Forming, Count: len(rest),
 			Members: w.refs(rest), Leavers: w.refs(leavers), Slots: 1, Request: w.s.Wish.Request, NP: w.s.Wish.NP}
 		w.next(next)
 		return err

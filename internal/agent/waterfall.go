@@ -3,14 +3,14 @@ package agent
 import (
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // turning is a world that this agent turns running, and where the time up to it went.
 type turning struct {
-	ran  keys.Generation // it did
+	ran  schema.Generation // it did
 	sign time.Time
 	fall rendezvous.Waterfall
 }

@@ -13,12 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // --- what a disk remembers
@@ -48,7 +49,7 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
-func (d *simDisk) Salvage(_ context.Context, node string, _ keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+func (d *simDisk) Salvage(_ context.Context, node string, _ schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	heads := slices.Clone(d.host.saved[node])
@@ -80,14 +81,14 @@ func (a *simAgent) Succeed(job rendezvous.Job) error {
 // wiped is a simulation with checkpoints, and with a store that may lose everything.
 type wiped struct {
 	*sim
-	acked map[keys.UID]checkpoint.Head // the newest commit of each job that was read back
-	last  keys.UID                     // of the job that was made last
+	acked map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
+	last  schema.UID                     // of the job that was made last
 	stop  context.CancelFunc
-	fence map[keys.UID]keys.Generation // as it was when the store was wiped
+	fence map[schema.UID]schema.Generation // as it was when the store was wiped
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
-	s := &wiped{sim: newSim(t, np, seed), acked: map[keys.UID]checkpoint.Head{}, fence: map[keys.UID]keys.Generation{}}
+	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, fence: map[schema.UID]schema.Generation{}}
 	s.settle = 2 * time.Second
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
@@ -119,7 +120,7 @@ func (s *wiped) commit() {
 		h.Manifest[i] = byte(s.rng.Uint32())
 	}
 	s.mu.Unlock()
-	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Event: func(h checkpoint.Head) keys.Write {
+	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Event: func(h checkpoint.Head) store.Write {
 		return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
 	}}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
@@ -323,7 +324,7 @@ func TestWipedAndLostIsTold(t *testing.T) {
 		for range 20 {
 			s.commit() // the store gets on in years
 		}
-		lose := func(g keys.Generation) {
+		lose := func(g schema.Generation) {
 			b.kill()
 			s.until("a waits", 10*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 			time.Sleep(time.Second)
@@ -397,11 +398,11 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 			defer s.mu.Unlock()
 			b.host.full = on
 		}
-		b.client.Fates(func(op etcdmem.Op) etcdmem.Fate {
-			if op.Kind == etcdmem.Txn { // it joins
+		b.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind == memory.Txn { // it joins
 				full(true)
 			}
-			return etcdmem.Fate{}
+			return memory.Fate{}
 		})
 		s.run(b)
 		time.Sleep(5 * time.Minute)
@@ -459,11 +460,11 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 		s := newSim(t, "1", 1)
 		a := s.makeAgent("a")
 		a.cfg.ConnectTimeout = 20 * time.Second
-		a.client.Fates(func(op etcdmem.Op) etcdmem.Fate {
-			if op.Kind == etcdmem.Txn {
+		a.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind == memory.Txn {
 				a.client.Cut(true)
 			}
-			return etcdmem.Fate{}
+			return memory.Fate{}
 		})
 		s.run(a)
 		select {
@@ -484,7 +485,7 @@ func TestAYoungServerIsTold(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newWiped(t, "1", 1)
 			for cl := s.etcd.Client("others"); !young && s.etcd.Rev() < 100; {
-				cl.Txn(t.Context(), keys.Txn{Then: []keys.Write{keys.Put("/other", []byte("1"))}})
+				cl.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/other", []byte("1"))}})
 			}
 			s.start("a")
 			s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
@@ -502,15 +503,15 @@ func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
 		claim := s.job.Name.Claim("z")
-		write := func(w keys.Write) {
-			if _, err := s.etcd.Client("z").Txn(t.Context(), keys.Txn{Then: []keys.Write{w}}); err != nil {
+		write := func(w store.Write) {
+			if _, err := s.etcd.Client("z").Txn(t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		write(keys.Put(claim, keys.Encode(rendezvous.Claim{Node: "z", Job: s.job})))
+		write(store.Put(claim, schema.Encode(rendezvous.Claim{Node: "z", Job: s.job})))
 		s.start("a")
 		time.Sleep(5 * time.Second)
-		write(keys.Delete(claim))
+		write(store.Delete(claim))
 		time.Sleep(50 * time.Second)
 		if snap := s.snapshot(); snap.Job != nil {
 			t.Errorf("it was begun from scratch\n%s", s.story())
@@ -532,7 +533,7 @@ func TestClaimOfANewerVersion(t *testing.T) {
 		s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
 		s.stop() // who observes does not read that, either
 		synctest.Wait()
-		newer := keys.Txn{Then: []keys.Write{keys.Put(s.job.Name.Claim("z"), []byte(`{"format":99,"record":{}}`))}}
+		newer := store.Txn{Then: []store.Write{store.Put(s.job.Name.Claim("z"), []byte(`{"format":99,"record":{}}`))}}
 		if _, err := s.etcd.Client("newer").Txn(t.Context(), newer); err != nil {
 			t.Fatal(err)
 		}
@@ -542,13 +543,13 @@ func TestClaimOfANewerVersion(t *testing.T) {
 			case <-time.After(30 * time.Second):
 				t.Fatalf("%s goes on\n%s", x.name, s.story())
 			}
-			if x.result.Status != 1 || !errors.Is(x.result.Err, keys.ErrNewerFormat) {
+			if x.result.Status != 1 || !errors.Is(x.result.Err, schema.ErrNewerFormat) {
 				t.Errorf("%s ended with %d, %v", x.name, x.result.Status, x.result.Err)
 			}
 		}
 	})
 	w := told(t, "job 1", "enters", "a joins")
-	w.m.Decide(Reclaimed{Err: fmt.Errorf("read: %w", keys.ErrNewerFormat)}, w.now)
+	w.m.Decide(Reclaimed{Err: fmt.Errorf("read: %w", schema.ErrNewerFormat)}, w.now)
 	if w.m.over == nil || w.m.over.Status != 1 {
 		t.Errorf("it goes on claiming: %+v", w.m.over)
 	}
@@ -620,7 +621,7 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 			at[name] = s.start(name)
 		}
 		if r.IntN(4) == 0 {
-			at[name].client.Fates(etcdmem.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
+			at[name].client.Fates(memory.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
 			at[name].bad = true
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // cast plays the nodes of a job: it follows the job and takes every step of the real plan with the
@@ -24,8 +24,8 @@ type cast struct {
 }
 
 func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
-	c := &cast{t: t, st: st, req: rendezvous.Requests{Store: st, Job: keys.Job(name)}, reg: membership.Registry{Store: st, Job: keys.Job(name)}}
-	j := rendezvous.Job{UID: keys.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
+	c := &cast{t: t, st: st, req: rendezvous.Requests{Store: st, Job: schema.Job(name)}, reg: membership.Registry{Store: st, Job: schema.Job(name)}}
+	j := rendezvous.Job{UID: schema.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}, Time: time.Now()}
 	switch np {
 	case "2:4":

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func ckptCommand() command {
@@ -216,7 +216,7 @@ func (k *saves) sources(h checkpoint.Head) (from []checkpoint.Source, done func(
 }
 
 // worldSize is that of a generation, as far as the events of the job still tell of it.
-func (k *saves) worldSize(g keys.Generation) *int {
+func (k *saves) worldSize(g schema.Generation) *int {
 	for _, e := range k.snap.Events {
 		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g && e.Kind == history.WorldProposed {
 			n := int(size)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // remove takes a checkpoint out of the record; the disks of its holders follow.
@@ -21,7 +21,7 @@ func (k *saves) remove(ctx context.Context) error {
 			return err
 		}
 		job := k.snap.Job
-		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID, Gone: func(hs []checkpoint.Head) keys.Write {
+		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID, Gone: func(hs []checkpoint.Head) store.Write {
 			return history.Tell(job.Name, history.Event{Kind: history.Deleted, Generation: hs[0].Generation,
 				Text: fmt.Sprintf("checkpoint %d deleted by the operator", hs[0].Number), Fields: history.Fields{"number": hs[0].Number}})
 		}}

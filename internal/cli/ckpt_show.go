@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // savedStatus is one checkpoint, for scripts.
@@ -16,7 +16,7 @@ type savedStatus struct {
 	Number     checkpoint.Number `json:"number"`
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
-	Generation keys.Generation   `json:"generation"`
+	Generation schema.Generation `json:"generation"`
 	WorldSize  *int              `json:"world_size"` // null: no event tells it any more
 	Bytes      int64             `json:"bytes"`
 	Holders    []string          `json:"holders"` // that are registered now
@@ -107,7 +107,7 @@ func (k *saves) show(ctx context.Context) error {
 	}
 	if k.out.json {
 		return k.out.object(struct {
-			Job keys.Job `json:"job"`
+			Job schema.Job `json:"job"`
 			savedStatus
 			Entry string      `json:"entry"`
 			Files []savedFile `json:"files"`

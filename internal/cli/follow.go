@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // relist is how often a job that is followed is read again although nothing was heard: a watch may be
@@ -24,7 +25,7 @@ func (c *call) follow(ctx context.Context, s *server, seen *rendezvous.Snapshot,
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, keys.ErrNewerFormat), keys.Refused(err):
+		case errors.Is(err, schema.ErrNewerFormat), store.Refused(err):
 			return err
 		case err != nil:
 			if !away {
@@ -55,10 +56,10 @@ func (c *call) follow(ctx context.Context, s *server, seen *rendezvous.Snapshot,
 }
 
 // changed returns when the job was written after revision rev, or it is time to read it again.
-func changed(ctx context.Context, s *server, name keys.Job, rev int64) error {
+func changed(ctx context.Context, s *server, name schema.Job, rev int64) error {
 	watching, cancel := context.WithTimeout(ctx, relist)
 	defer cancel()
-	for ch := range s.Watch(watching, name.Prefix(), keys.End(name.Prefix()), rev+1) {
+	for ch := range s.Watch(watching, name.Prefix(), store.End(name.Prefix()), rev+1) {
 		if len(ch.Events) > 0 || ch.Err != nil {
 			break
 		}

@@ -6,13 +6,14 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // jobServer finds the server of a command about one job, once the name of the job, if it has one, can be one.
-func (c *call) jobServer(ctx context.Context) (*server, keys.Job, error) {
+func (c *call) jobServer(ctx context.Context) (*server, schema.Job, error) {
 	name, err := c.jobName()
 	if err != nil {
 		return nil, "", err
@@ -23,7 +24,7 @@ func (c *call) jobServer(ctx context.Context) (*server, keys.Job, error) {
 
 // job reads the job that is meant: the one that is named, else the only one that lives. With orNewest
 // the newest, if none lives.
-func (c *call) job(ctx context.Context, s *server, name keys.Job, orNewest bool) (rendezvous.Snapshot, error) {
+func (c *call) job(ctx context.Context, s *server, name schema.Job, orNewest bool) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return readJob(ctx, s, name)
 	}
@@ -69,7 +70,7 @@ func (c *call) job(ctx context.Context, s *server, name keys.Job, orNewest bool)
 }
 
 // jobName is what names the job: the positional, else a flag, else the environment, else "".
-func (c *call) jobName() (keys.Job, error) {
+func (c *call) jobName() (schema.Job, error) {
 	name := c.setting("job-id").text
 	given := c.setting("job-id").given
 	if len(c.args) > 0 {
@@ -78,7 +79,7 @@ func (c *call) jobName() (keys.Job, error) {
 	if !given {
 		return "", nil
 	}
-	return keys.Job(name), validName("job", name)
+	return schema.Job(name), validName("job", name)
 }
 
 func ended(s *rendezvous.Snapshot) bool {
@@ -86,7 +87,7 @@ func ended(s *rendezvous.Snapshot) bool {
 }
 
 // readJob reads one job; E-JOB-NONE names the nearest.
-func readJob(ctx context.Context, s *server, name keys.Job) (rendezvous.Snapshot, error) {
+func readJob(ctx context.Context, s *server, name schema.Job) (rendezvous.Snapshot, error) {
 	snap, err := rendezvous.Read(ctx, s, name)
 	if err != nil || snap.Job != nil {
 		return snap, err
@@ -113,19 +114,19 @@ func readJob(ctx context.Context, s *server, name keys.Job) (rendezvous.Snapshot
 
 // readJobs reads every job of the server at one revision, by name.
 func readJobs(ctx context.Context, s *server) ([]rendezvous.Snapshot, error) {
-	r, err := s.Get(ctx, keys.Root, keys.End(keys.Root))
+	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
 	}
-	of := map[keys.Job][]keys.Entry{}
+	of := map[schema.Job][]store.Entry{}
 	for _, e := range r.Entries {
-		if name, _, ok := strings.Cut(strings.TrimPrefix(e.Key, keys.Root), "/"); ok && keys.ValidName(name) {
-			of[keys.Job(name)] = append(of[keys.Job(name)], e)
+		if name, _, ok := strings.Cut(strings.TrimPrefix(e.Key, schema.Root), "/"); ok && schema.ValidName(name) {
+			of[schema.Job(name)] = append(of[schema.Job(name)], e)
 		}
 	}
 	var all []rendezvous.Snapshot
 	for name, entries := range of {
-		snap, err := rendezvous.Decode(name, keys.Read{Entries: entries, Rev: r.Rev, Cluster: r.Cluster})
+		snap, err := rendezvous.Decode(name, store.Read{Entries: entries, Rev: r.Rev, Cluster: r.Cluster})
 		if err != nil {
 			return nil, fmt.Errorf("read job %s: %w", name, err)
 		}

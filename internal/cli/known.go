@@ -6,11 +6,12 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // Known is the one table from errors of other packages to what the user is told.
@@ -76,7 +77,7 @@ func Known(err error) *Error {
 		{etcd.ErrUnreachable, func() *Error {
 			return fail(Server, "the server does not answer").because("%v", err).cure("is it up, and --server right?")
 		}},
-		{keys.ErrNewerFormat, func() *Error {
+		{schema.ErrNewerFormat, func() *Error {
 			return fail(Failed, "%v", err).because("a newer elastic wrote this job").cure("use that version")
 		}},
 		{scaling.ErrPlan, func() *Error { return fail(NoPlan, "%v", err).cure("another --batch-size, or another size") }},
@@ -85,9 +86,9 @@ func Known(err error) *Error {
 			return row.make().of(err)
 		}
 	}
-	if keys.Refused(err) {
+	if store.Refused(err) {
 		return fail(ServerAuth, "the server does not allow it").because("%v", err).of(err).
-			cure("a user who may read and write %s", keys.Root)
+			cure("a user who may read and write %s", schema.Root)
 	}
 	return fail(Failed, "%v", err).of(err)
 }

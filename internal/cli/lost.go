@@ -8,15 +8,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // lost is the error of a command about a job that the server has lost, and that nodes claim.
-func lost(name keys.Job, claims []rendezvous.Claim) *Error {
+func lost(name schema.Job, claims []rendezvous.Claim) *Error {
 	nodes := claimants(claims)
 	e := fail(JobLost, "the server lost job %s; %s: %s", name,
 		plural(len(nodes), "node that was in it claims it", "nodes that were in it claim it"), some(nodes)).detail("claims", nodes)
@@ -43,7 +44,7 @@ func lost(name keys.Job, claims []rendezvous.Claim) *Error {
 }
 
 // vanished says what became of the job uid that was on the server, and is not in snap.
-func vanished(ctx context.Context, s *server, snap *rendezvous.Snapshot, name keys.Job, uid keys.UID) error {
+func vanished(ctx context.Context, s *server, snap *rendezvous.Snapshot, name schema.Job, uid schema.UID) error {
 	if len(snap.Claims) > 0 {
 		return lost(name, snap.Claims)
 	}
@@ -91,21 +92,21 @@ func claimants(claims []rendezvous.Claim) (nodes []string) {
 
 // lostJob is the error of a command that named no job, on a server that has none: nil if none is claimed either.
 func lostJob(ctx context.Context, s *server) (*Error, error) {
-	r, err := s.Get(ctx, keys.Root, keys.End(keys.Root))
+	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
 	}
 	for _, e := range r.Entries {
-		name, rest, _ := strings.Cut(strings.TrimPrefix(e.Key, keys.Root), "/")
+		name, rest, _ := strings.Cut(strings.TrimPrefix(e.Key, schema.Root), "/")
 		if !strings.HasPrefix(rest, "claims/") {
 			continue
 		}
-		snap, err := rendezvous.Decode(keys.Job(name), r)
+		snap, err := rendezvous.Decode(schema.Job(name), r)
 		if err != nil {
 			return nil, err
 		}
 		if snap.Job == nil && len(snap.Claims) > 0 {
-			return lost(keys.Job(name), snap.Claims), nil
+			return lost(schema.Job(name), snap.Claims), nil
 		}
 	}
 	return nil, nil
@@ -113,7 +114,7 @@ func lostJob(ctx context.Context, s *server) (*Error, error) {
 
 // forget removes what this machine keeps of a job that the server does not hold, and tells the server, so
 // that no other machine makes it again either. none is the error if there is nothing.
-func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot, name keys.Job, none error) error {
+func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot, name schema.Job, none error) error {
 	if nodes := claimants(snap.Claims); len(nodes) > 0 {
 		return fail(JobLive, "job %s is claimed by %s", name, some(nodes)).because("the server lost it, and they were in it").
 			cure("end their agents first").detail("nodes", nodes)
@@ -126,9 +127,9 @@ func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot,
 		if k.UID == "" {
 			continue
 		}
-		_, err := keys.Send(ctx, s, keys.Request{If: []keys.Guard{keys.Absent(name.Job())},
-			Then: []keys.Write{keys.Put(name.Removed(k.UID), []byte("rm"))}})
-		if err != nil && !errors.Is(err, keys.ErrMoved) {
+		_, err := store.Send(ctx, s, store.Request{If: []store.Guard{store.Absent(name.Job())},
+			Then: []store.Write{store.Put(name.Removed(k.UID), []byte("rm"))}})
+		if err != nil && !errors.Is(err, store.ErrMoved) {
 			return err
 		}
 	}
@@ -141,7 +142,7 @@ func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot,
 }
 
 // keptOf is what the nodes of this host keep of jobs of that name.
-func (c *call) keptOf(name keys.Job) ([]node.Kept, error) {
+func (c *call) keptOf(name schema.Job) ([]node.Kept, error) {
 	state, err := local.State(c.setting("state-dir").text, c.Getenv)
 	if err != nil {
 		return nil, err

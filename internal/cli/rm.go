@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func rmCommand() command {
@@ -75,7 +75,7 @@ func (c *call) removed(j *rendezvous.Job) error {
 
 // clear removes what the nodes of this host keep of a job. Where an agent still lives that the server no
 // longer knows, its own stays.
-func (c *call) clear(name keys.Job, uid keys.UID) (nodes []string, bytes int64, err error) {
+func (c *call) clear(name schema.Job, uid schema.UID) (nodes []string, bytes int64, err error) {
 	nodes = []string{}
 	kept, err := c.kept(name, uid)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *call) clear(name keys.Job, uid keys.UID) (nodes []string, bytes int64, 
 }
 
 // kept is what the nodes of this host keep of one job, and not of another one of its name.
-func (c *call) kept(name keys.Job, uid keys.UID) (mine []node.Kept, err error) {
+func (c *call) kept(name schema.Job, uid schema.UID) (mine []node.Kept, err error) {
 	all, err := c.keptOf(name)
 	for _, k := range all {
 		if k.UID == uid {

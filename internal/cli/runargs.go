@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // jobSettings are the flags whose values are the job's once its first agent made it.
@@ -122,11 +122,11 @@ func (c *call) names(o *node.Options) error {
 		if err := validName("job", id.text); err != nil {
 			return err
 		}
-		o.Job.Name = keys.Job(id.text)
+		o.Job.Name = schema.Job(id.text)
 	case o.Job.Limits.Max > 1:
 		return fail(JobID, "no job id").because("with %s other nodes have to find the job", c.setting("np")).cure("--job-id=NAME, the same on every node")
 	default:
-		o.Job.Name, o.Job.Made = keys.Job(madeUp(c.args)), true
+		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.args)), true
 	}
 	if n := c.setting("node"); n.given {
 		o.Node, o.NodeGiven = n.text, true
@@ -163,13 +163,13 @@ func madeUp(argv []string) string {
 // tame makes a name out of what may be none.
 func tame(s, otherwise string) string {
 	s = strings.Map(func(r rune) rune {
-		if keys.ValidName("x" + string(r)) {
+		if schema.ValidName("x" + string(r)) {
 			return r
 		}
 		return '-'
 	}, s)
 	s = strings.TrimLeft(s[:min(len(s), 56)], "-._")
-	if !keys.ValidName(s) {
+	if !schema.ValidName(s) {
 		return otherwise
 	}
 	return s

@@ -24,14 +24,15 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/cli"
-	"github.com/elasticd/elastic/internal/etcd"
 	"github.com/elasticd/elastic/internal/etcdtest"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // The test binary is also elastic, and an elastic that shows what `run` would hand to the node.
@@ -211,11 +212,11 @@ func (s *stage) keys(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func (s *stage) saved(ts *testscript.TestScript, _ bool, args []string) {
-	key := keys.Job(args[0]).Head()
+	key := schema.Job(args[0]).Head()
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	committed := func(value []byte) bool {
-		h, err := checkpoint.DecodeHead(&keys.Entry{Key: key, Value: value})
+		h, err := checkpoint.DecodeHead(&store.Entry{Key: key, Value: value})
 		ts.Check(err)
 		return int(h.Number) >= want
 	}
@@ -292,7 +293,7 @@ func (s *stage) end(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func (s *stage) lose(ts *testscript.TestScript, _ bool, args []string) {
-	_, err := s.client.Delete(s.t.Context(), keys.Job(args[0]).Prefix(), clientv3.WithPrefix())
+	_, err := s.client.Delete(s.t.Context(), schema.Job(args[0]).Prefix(), clientv3.WithPrefix())
 	ts.Check(err)
 }
 

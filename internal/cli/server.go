@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // server is the etcd of this call, open and answering.
@@ -77,7 +77,7 @@ func (s *server) tellKind(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if r, err := s.Get(ctx, keys.Elasticd, ""); err == nil && r.One() != nil {
+	if r, err := s.Get(ctx, schema.Elasticd, ""); err == nil && r.One() != nil {
 		s.at.Kind = "elasticd"
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // setting is a value with its origin: a flag, else the environment, else none. The origin is named
@@ -126,7 +126,7 @@ func (s setting) limits() (rendezvous.Limits, error) {
 
 // validName refuses what cannot name a job or a node.
 func validName(what, name string) error {
-	if keys.ValidName(name) {
+	if schema.ValidName(name) {
 		return nil
 	}
 	return fail(BadName, "%s name %q", what, name).

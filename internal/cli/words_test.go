@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/etcd"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // Who forgot https:// is told that, and not that the server is something else.

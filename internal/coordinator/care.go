@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 const (
@@ -32,13 +32,13 @@ type care struct {
 	cures atomic.Int64
 }
 
-// sign writes keys.Elasticd, once for each version.
+// sign writes schema.Elasticd, once for each version.
 func (m *Member) sign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, signLimit)
 	defer cancel()
 	_, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.Value(keys.Elasticd), "=", m.cfg.Version)).
-		Else(clientv3.OpPut(keys.Elasticd, m.cfg.Version)).Commit()
+		If(clientv3.Compare(clientv3.Value(schema.Elasticd), "=", m.cfg.Version)).
+		Else(clientv3.OpPut(schema.Elasticd, m.cfg.Version)).Commit()
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.log.Warn("write the version into the store", zap.Error(err))
 	}
@@ -93,7 +93,7 @@ func (m *Member) alarm(kind pb.AlarmType) bool {
 // cure forgets the history, gives the space back on one member after the
 // other, and lets writes in again.
 func (m *Member) cure(ctx context.Context) error {
-	now, err := m.client.Get(ctx, keys.Elasticd, clientv3.WithCountOnly())
+	now, err := m.client.Get(ctx, schema.Elasticd, clientv3.WithCountOnly())
 	if err != nil {
 		return fmt.Errorf("read the revision: %w", err)
 	}
@@ -198,7 +198,7 @@ func (m *Member) tidy(ctx context.Context, now time.Time) {
 // shorten forgets old history. etcd does it by itself every five minutes, but
 // the local server seldom lives that long.
 func (m *Member) shorten(ctx context.Context, keep int64) error {
-	r, err := m.client.Get(ctx, keys.Elasticd, clientv3.WithCountOnly())
+	r, err := m.client.Get(ctx, schema.Elasticd, clientv3.WithCountOnly())
 	if err != nil || r.Header.Revision <= keep {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 const tiny = 4 << 20
@@ -157,7 +157,7 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	job := func(j keys.Job, phase string, age time.Duration) {
+	job := func(j schema.Job, phase string, age time.Duration) {
 		put(j.Job(), record0(``))
 		put(j.World(), record0(fmt.Sprintf(`"phase":%q,"time":%q`, phase, now.Add(-age).Format(time.RFC3339))))
 		put(j.Event("1"), "event")
@@ -169,16 +169,16 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	job("young", "done", 29*day)
 	job("running", "running", 31*day)
 	job("with-a-node", "stopped", 31*day)
-	put(keys.Job("with-a-node").Node("n"), "node")
-	put(keys.Job("only-a-job").Job(), record0(``))
-	put(keys.Root+"not a name/job", "x")
+	put(schema.Job("with-a-node").Node("n"), "node")
+	put(schema.Job("only-a-job").Job(), record0(``))
+	put(schema.Root+"not a name/job", "x")
 	put("/other/v1/old/job", "x")
 
 	n, err := removeEnded(t.Context(), m.client, now)
 	if err != nil || n != 2 {
 		t.Errorf("removed %d, %v; want 2", n, err)
 	}
-	for j, want := range map[keys.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4, "with-a-node": 5, "only-a-job": 1} {
+	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4, "with-a-node": 5, "only-a-job": 1} {
 		r, err := m.client.Get(t.Context(), j.Prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil || r.Count != want {
 			t.Errorf("job %s has %d keys left, want %d (%v)", j, r.Count, want, err)

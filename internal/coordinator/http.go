@@ -15,7 +15,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // readyLimit is how long one check of /readyz may take.
@@ -77,7 +77,7 @@ func (m *Member) checks() []check {
 			return nil
 		}},
 		{"quorum", func(ctx context.Context) error {
-			_, err := m.client.Get(ctx, keys.Root, clientv3.WithCountOnly())
+			_, err := m.client.Get(ctx, schema.Root, clientv3.WithCountOnly())
 			return err
 		}},
 		{"space", func(context.Context) error {

@@ -26,7 +26,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func entry(value string) *mvccpb.KeyValue {
@@ -44,16 +44,16 @@ func TestJobMetrics(t *testing.T) {
 	cfg := alone(t)
 	cfg.Version = "v9"
 	m := begin(t, cfg)
-	j := keys.Job("x")
+	j := schema.Job("x")
 	for key, value := range map[string]string{
 		j.Job():     record0(``),
-		j.Fence():   keys.FenceValue("uid", 7),
+		j.Fence():   schema.FenceValue("uid", 7),
 		j.World():   record0(`"phase":"running","count":3,"slots":2,"ledger":{"used":1}`),
 		j.Wish():    record0(`"np":4`),
 		j.Head():    record0(`"number":5`),
 		j.Node("a"): "n", j.Node("b"): "n",
-		keys.Job("y").Job():   record0(``),
-		keys.Job("y").World(): `{"format":9,"record":{"phase":"done"}}`,
+		schema.Job("y").Job():   record0(``),
+		schema.Job("y").World(): `{"format":9,"record":{"phase":"done"}}`,
 	} {
 		if _, err := m.client.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // keepEnded is how long the keys of a job stay after its end.
@@ -18,22 +19,22 @@ const keepEnded = 30 * 24 * time.Hour
 
 // jobs calls each with every job of the store. It leaps from job to job, so
 // that events and checkpoints are not read.
-func jobs(ctx context.Context, kv clientv3.KV, each func(keys.Job) error) error {
-	for from := keys.Root; ; {
-		r, err := kv.Get(ctx, from, clientv3.WithRange(keys.End(keys.Root)), clientv3.WithLimit(1), clientv3.WithKeysOnly(), clientv3.WithSerializable())
+func jobs(ctx context.Context, kv clientv3.KV, each func(schema.Job) error) error {
+	for from := schema.Root; ; {
+		r, err := kv.Get(ctx, from, clientv3.WithRange(store.End(schema.Root)), clientv3.WithLimit(1), clientv3.WithKeysOnly(), clientv3.WithSerializable())
 		if err != nil {
 			return fmt.Errorf("list jobs: %w", err)
 		}
 		if len(r.Kvs) == 0 {
 			return nil
 		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(string(r.Kvs[0].Key), keys.Root), "/")
-		if keys.ValidName(name) {
-			if err := each(keys.Job(name)); err != nil {
+		name, _, _ := strings.Cut(strings.TrimPrefix(string(r.Kvs[0].Key), schema.Root), "/")
+		if schema.ValidName(name) {
+			if err := each(schema.Job(name)); err != nil {
 				return err
 			}
 		}
-		from = keys.End(keys.Root + name + "/")
+		from = store.End(schema.Root + name + "/")
 	}
 }
 
@@ -50,7 +51,7 @@ type world struct {
 }
 
 func record[T any](e *mvccpb.KeyValue) (T, bool) {
-	v, err := keys.Decode[T](&keys.Entry{Key: string(e.Key), Value: e.Value})
+	v, err := schema.Decode[T](&store.Entry{Key: string(e.Key), Value: e.Value})
 	return v, err == nil
 }
 
@@ -72,7 +73,7 @@ func ended(e *mvccpb.KeyValue) (time.Time, bool) {
 // guards are those of Remove and that the World is the one that was read:
 // whoever opens the job again at this moment wins.
 func removeEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed int, err error) {
-	err = jobs(ctx, kv, func(j keys.Job) error {
+	err = jobs(ctx, kv, func(j schema.Job) error {
 		r, err := kv.Txn(ctx).Then(clientv3.OpGet(j.Job()), clientv3.OpGet(j.World())).Commit()
 		if err != nil {
 			return fmt.Errorf("read job %s: %w", j, err)
@@ -103,11 +104,11 @@ func removeEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 func compacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
 
 // tombs say that the job was removed, and not lost with its store, as Remove does.
-func tombs(j keys.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
+func tombs(j schema.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
 	job, _ := record[struct {
-		UID      keys.UID   `json:"uid"`
-		Succeeds keys.UID   `json:"succeeds"`
-		Lineage  []keys.UID `json:"lineage"`
+		UID      schema.UID   `json:"uid"`
+		Succeeds schema.UID   `json:"succeeds"`
+		Lineage  []schema.UID `json:"lineage"`
 	}](e)
 	for _, u := range append(job.Lineage, job.UID, job.Succeeds) {
 		if u != "" {

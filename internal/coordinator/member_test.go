@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // alone is a member without a network, quick to start.
@@ -307,7 +307,7 @@ func TestRunSignsTheStoreOnce(t *testing.T) {
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		w := m.client.Watch(t.Context(), keys.Elasticd, clientv3.WithRev(1))
+		w := m.client.Watch(t.Context(), schema.Elasticd, clientv3.WithRev(1))
 		go func() { done <- m.Run(ctx) }()
 		r := <-w
 		cancel()

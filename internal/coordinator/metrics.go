@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // metrics are read from the store and from Run when somebody asks; nothing is
@@ -34,14 +35,14 @@ func (c metrics) Collect(out chan<- prometheus.Metric) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	err := jobs(ctx, c.m.client, func(j keys.Job) error { return c.job(ctx, j, gauge) })
+	err := jobs(ctx, c.m.client, func(j schema.Job) error { return c.job(ctx, j, gauge) })
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(desc("job_generation", "Newest generation that was proposed.", "job"), err)
 	}
 }
 
 // job reads what this member has; a figure must not cost a round of the quorum.
-func (c metrics) job(ctx context.Context, j keys.Job, gauge func(*prometheus.Desc, float64, ...string)) error {
+func (c metrics) job(ctx context.Context, j schema.Job, gauge func(*prometheus.Desc, float64, ...string)) error {
 	read := func(key string) clientv3.Op { return clientv3.OpGet(key, clientv3.WithSerializable()) }
 	r, err := c.m.client.Txn(ctx).Then(
 		read(j.Fence()), read(j.World()), read(j.Wish()), read(j.Head()),
@@ -52,14 +53,14 @@ func (c metrics) job(ctx context.Context, j keys.Job, gauge func(*prometheus.Des
 	}
 	name := string(j)
 	gauge(desc("job_nodes", "Nodes that hold a lease.", "job"), float64(r.Responses[4].GetResponseRange().Count), name)
-	for i, each := range []func(e *keys.Entry){
-		func(e *keys.Entry) {
-			if _, g, err := keys.ParseFence(e.Value); err == nil {
+	for i, each := range []func(e *store.Entry){
+		func(e *store.Entry) {
+			if _, g, err := schema.ParseFence(e.Value); err == nil {
 				gauge(desc("job_generation", "Newest generation that was proposed.", "job"), float64(g), name)
 			}
 		},
-		func(e *keys.Entry) {
-			w, err := keys.Decode[world](e)
+		func(e *store.Entry) {
+			w, err := schema.Decode[world](e)
 			if err != nil {
 				return
 			}
@@ -68,16 +69,16 @@ func (c metrics) job(ctx context.Context, j keys.Job, gauge func(*prometheus.Des
 			gauge(desc("job_world_size", "Workers of the newest World.", "job"), float64(w.Count*w.Slots), name)
 			gauge(desc("job_restarts_used", "Restarts spent since the budget was full.", "job"), float64(w.Ledger.Used), name)
 		},
-		func(e *keys.Entry) {
-			w, err := keys.Decode[struct {
+		func(e *store.Entry) {
+			w, err := schema.Decode[struct {
 				NP int `json:"np"`
 			}](e)
 			if err == nil {
 				gauge(desc("job_wished_nodes", "Nodes that the operator asked for.", "job"), float64(w.NP), name)
 			}
 		},
-		func(e *keys.Entry) {
-			h, err := keys.Decode[struct {
+		func(e *store.Entry) {
+			h, err := schema.Decode[struct {
 				Number uint64 `json:"number"`
 			}](e)
 			if err == nil {
@@ -86,7 +87,7 @@ func (c metrics) job(ctx context.Context, j keys.Job, gauge func(*prometheus.Des
 		},
 	} {
 		for _, kv := range r.Responses[i].GetResponseRange().Kvs {
-			each(&keys.Entry{Key: string(kv.Key), Value: kv.Value})
+			each(&store.Entry{Key: string(kv.Key), Value: kv.Value})
 		}
 	}
 	return nil

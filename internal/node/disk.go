@@ -13,14 +13,14 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // disk is the state directory of this host, <state>/<host>, as far as one job is concerned.
 type disk struct {
 	dir  string
-	job  keys.Job
+	job  schema.Job
 	host string
 
 	server string // as it was given; what is remembered of another one says nothing of this one
@@ -31,7 +31,7 @@ type disk struct {
 	shelf   *checkpoint.Shelf
 }
 
-func newDisk(dir string, job keys.Job) (*disk, error) {
+func newDisk(dir string, job schema.Job) (*disk, error) {
 	d := &disk{dir: dir, job: job}
 	var err error
 	d.host, err = d.hostID()
@@ -117,7 +117,7 @@ func lockDir(dir string) (func(), error) {
 }
 
 // Seen is the highest generation that the node ever saw; 0 if it saw none.
-func (d *disk) Seen(node string) (keys.Generation, error) {
+func (d *disk) Seen(node string) (schema.Generation, error) {
 	b, err := os.ReadFile(filepath.Join(d.jobDir(node), "generation"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -129,11 +129,11 @@ func (d *disk) Seen(node string) (keys.Generation, error) {
 	if err != nil {
 		return 0, fmt.Errorf("the generation of node %s is damaged: %w", node, err)
 	}
-	return keys.Generation(g), nil
+	return schema.Generation(g), nil
 }
 
 // SetSeen raises it, durably. It never falls.
-func (d *disk) SetSeen(node string, g keys.Generation) error {
+func (d *disk) SetSeen(node string, g schema.Generation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old, err := d.Seen(node)

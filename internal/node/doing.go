@@ -5,16 +5,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // doing tells the others of bytes that move for longer than a second: people see it, and the limits
 // of the barrier and of a planned stop wait for it.
 type doing struct {
 	ctx   context.Context
-	store keys.Store
+	store store.Store
 	key   string
 
 	mu    sync.Mutex
@@ -24,7 +25,7 @@ type doing struct {
 	news  chan struct{}
 }
 
-func newDoing(ctx context.Context, effects *sync.WaitGroup, store keys.Store, key string) *doing {
+func newDoing(ctx context.Context, effects *sync.WaitGroup, store store.Store, key string) *doing {
 	d := &doing{ctx: ctx, store: store, key: key, news: make(chan struct{}, 1)}
 	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
 	effects.Go(d.run)
@@ -89,11 +90,11 @@ func (d *doing) run() {
 		d.mu.Lock()
 		now := d.now
 		d.mu.Unlock()
-		w := keys.Delete(d.key)
+		w := store.Delete(d.key)
 		if now.What != "" {
-			w = keys.Put(d.key, keys.Encode(now))
+			w = store.Put(d.key, schema.Encode(now))
 		}
-		if _, err := d.store.Txn(d.ctx, keys.Txn{Then: []keys.Write{w}}); err != nil {
+		if _, err := d.store.Txn(d.ctx, store.Txn{Then: []store.Write{w}}); err != nil {
 			// Others wait for what it says: what became of it since is said until that is answered.
 			select {
 			case <-d.ctx.Done():
@@ -107,17 +108,17 @@ func (d *doing) run() {
 // writing is what became of the workers of the newest generation, for those who look at their files.
 type writing struct {
 	mu    sync.Mutex
-	state map[keys.Generation]checkpoint.Writing
+	state map[schema.Generation]checkpoint.Writing
 }
 
-func (w *writing) begin(g keys.Generation) {
+func (w *writing) begin(g schema.Generation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.state = map[keys.Generation]checkpoint.Writing{g: checkpoint.Alive}
+	w.state = map[schema.Generation]checkpoint.Writing{g: checkpoint.Alive}
 }
 
 // end notes that every worker of g ended; killed: one of them by a signal.
-func (w *writing) end(g keys.Generation, killed bool) {
+func (w *writing) end(g schema.Generation, killed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.state[g]; ok {
@@ -128,7 +129,7 @@ func (w *writing) end(g keys.Generation, killed bool) {
 	}
 }
 
-func (w *writing) of(g keys.Generation) checkpoint.Writers {
+func (w *writing) of(g schema.Generation) checkpoint.Writers {
 	return func() checkpoint.Writing {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -7,16 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // That nothing moves any more is said until the store has heard it: others wait for who says that something does.
 func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := etcdmem.New()
+		servers := memory.New()
 		said := func() string {
-			r, err := store.Client("reader").Get(t.Context(), "doing", "")
+			r, err := servers.Client("reader").Get(t.Context(), "doing", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -25,8 +25,8 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 			}
 			return ""
 		}
-		own := store.Client("own")
-		if _, err := own.Txn(t.Context(), keys.Txn{Then: []keys.Write{keys.Put("doing", []byte("saving"))}}); err != nil {
+		own := servers.Client("own")
+		if _, err := own.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("doing", []byte("saving"))}}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

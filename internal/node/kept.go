@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // What a node keeps of a job, in its own directory below the state directory of its host. The job's id
@@ -47,17 +47,17 @@ func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) 
 }
 
 // uidOf is the id of the job that a directory belongs to, "" before any.
-func uidOf(dir string) (keys.UID, error) {
+func uidOf(dir string) (schema.UID, error) {
 	b, err := os.ReadFile(filepath.Join(dir, uidFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return keys.UID(strings.TrimSpace(string(b))), err
+	return schema.UID(strings.TrimSpace(string(b))), err
 }
 
 // setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id goes
 // last, so that who was interrupted goes on with it.
-func setAside(dir string, was keys.UID) (string, error) {
+func setAside(dir string, was schema.UID) (string, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return "", err
@@ -99,12 +99,12 @@ func anyIn(dir string, names []string) bool {
 // Kept is what one node of this host keeps of a job.
 type Kept struct {
 	Node string
-	UID  keys.UID // "": it was never in the job
+	UID  schema.UID // "": it was never in the job
 	dir  string
 }
 
 // KeptOf lists what the nodes of this host keep of the jobs of that name, by node; state is <state>/<host>.
-func KeptOf(state string, job keys.Job) ([]Kept, error) {
+func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	nodes, err := os.ReadDir(filepath.Join(state, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list the nodes of this host: %w", err)
@@ -130,7 +130,7 @@ func (k Kept) Shelf() (*checkpoint.Shelf, error) {
 
 // Remove removes it, or all but its checkpoints, and returns how many bytes it had: agent.ErrLocked
 // while its agent lives.
-func (k Kept) Remove(job keys.Job, checkpoints bool) (int64, error) {
+func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	unlock, err := lockDir(k.dir)
 	if err != nil {
 		return 0, err
@@ -180,7 +180,7 @@ func sizeOf(path string) (bytes int64) {
 }
 
 // Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
-func Reach(secret []byte, job keys.Job, uid keys.UID) (checkpoint.Peers, func(), error) {
+func Reach(secret []byte, job schema.Job, uid schema.UID) (checkpoint.Peers, func(), error) {
 	c, err := peer.Dial(secret, peer.Self{Hello: func() peer.Hello { return peer.Hello{Job: job, UID: uid} }})
 	if err != nil {
 		return nil, nil, fmt.Errorf("prove to belong to job %s: %w", job, err)

@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // life is an agent of node a that held its lock, and left something of the job of that id.
-func life(t *testing.T, d *disk, uid, succeeds keys.UID, what string) (aside string) {
+func life(t *testing.T, d *disk, uid, succeeds schema.UID, what string) (aside string) {
 	t.Helper()
 	unlock, err := d.Lock("a")
 	if err != nil {
@@ -77,7 +77,7 @@ func TestAdopt(t *testing.T) {
 	if err := d.SetSeen("a", 7); err != nil {
 		t.Fatal(err)
 	}
-	for _, again := range []keys.UID{"", "u0"} { // the same job; another attempt of it, or another agent
+	for _, again := range []schema.UID{"", "u0"} { // the same job; another attempt of it, or another agent
 		if aside := life(t, d, "u1", again, "one"); aside != "" || !slices.Equal(files(t, dir), slices.Insert(slices.Clone(all), 0, "generation")) {
 			t.Errorf("the same job moved %q aside and has %v", aside, files(t, dir))
 		}
@@ -105,7 +105,7 @@ func TestAdopt(t *testing.T) {
 	if aside := life(t, d, "u4", "", "four"); aside != dir+"~u2-2" || len(files(t, dir+"~u2")) != 5 {
 		t.Errorf("moved to %q; %v is left of the first", aside, files(t, dir+"~u2"))
 	}
-	if strings.HasPrefix(filepath.Base(aside), "x~") && keys.ValidName(filepath.Base(aside)) {
+	if strings.HasPrefix(filepath.Base(aside), "x~") && schema.ValidName(filepath.Base(aside)) {
 		t.Errorf("%s could be the directory of a job", aside)
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // claimFile has what a node would claim if the store lost the job, for an agent that dies with the store.
 const claimFile = "claim"
 
-// memory is claimFile.
-type memory struct {
+// remembered is claimFile.
+type remembered struct {
 	Server string           `json:"server"`
 	Claim  rendezvous.Claim `json:"claim"`
 }
@@ -34,7 +34,7 @@ func (d *disk) Remember(node string, c *rendezvous.Claim) error {
 		}
 		return nil
 	}
-	b, err := json.Marshal(memory{d.server, *c})
+	b, err := json.Marshal(remembered{d.server, *c})
 	if err != nil {
 		return fmt.Errorf("remember the job: %w", err)
 	}
@@ -51,7 +51,7 @@ func (d *disk) Recall(node string) (*rendezvous.Claim, error) {
 	return &m.Claim, nil
 }
 
-func (d *disk) recall(node string) (*memory, error) {
+func (d *disk) recall(node string) (*remembered, error) {
 	b, err := os.ReadFile(filepath.Join(d.jobDir(node), claimFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -59,7 +59,7 @@ func (d *disk) recall(node string) (*memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what node %s remembers of the job: %w", node, err)
 	}
-	var m memory
+	var m remembered
 	if json.Unmarshal(b, &m) != nil || m.Claim.Job.UID == "" {
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func (d *disk) Others(node string) (all []rendezvous.Claim) {
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock. The shelf stays open: what was
 // read once is not read again.
-func (d *disk) Salvage(ctx context.Context, node string, g keys.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+func (d *disk) Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
 	d.shelves.Lock()
 	defer d.shelves.Unlock()
 	if d.shelf == nil {

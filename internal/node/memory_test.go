@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func TestMemory(t *testing.T) {
@@ -43,7 +43,7 @@ func TestMemory(t *testing.T) {
 	if err := d.Remember("a", &c); err != nil {
 		t.Fatal(err)
 	}
-	if aside := life(t, d, keys.UID("v"), "", "n"); aside == "" {
+	if aside := life(t, d, schema.UID("v"), "", "n"); aside == "" {
 		t.Error("another job took the place, and nothing went aside")
 	}
 	if got, err := d.Recall("a"); got != nil || err != nil {
@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 func TestAdoptFollowsTheJob(t *testing.T) {
 	d := newTestDisk(t)
 	life(t, d, "u", "", "m")
-	if aside, err := d.adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []keys.UID{"u"}}); aside != "" || err != nil {
+	if aside, err := d.adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" || err != nil {
 		t.Errorf("moved aside: %q %v", aside, err)
 	}
 	if _, err := os.Stat(filepath.Join(d.jobDir("a"), "store/manifests/m")); err != nil {

@@ -5,10 +5,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Guardian is the hidden first argument with which the elastic binary is the guardian of workers
@@ -55,7 +55,7 @@ type Options struct {
 
 	// The server. Store is open and answered already. Local is the local server's place, to start it
 	// again when it is found gone; nil: a server was given.
-	Store     keys.Store
+	Store     store.Store
 	Endpoints []string
 	Local     *local.Runtime
 

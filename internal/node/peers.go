@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // stalled is how long the agent may not have said who it is before its heartbeats stop: its loop, which
@@ -32,7 +32,7 @@ type peers struct {
 	secret  []byte
 	client  *peer.Client
 	watcher *membership.Watcher
-	larger  keys.Generation // than the agent's own: it has not been told yet
+	larger  schema.Generation // than the agent's own: it has not been told yet
 }
 
 func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
@@ -41,7 +41,7 @@ func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
 
 func (p *peers) Here() string { return p.place.Here() }
 
-func (p *peers) Open(secret []byte, job keys.Job, uid keys.UID) {
+func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hello.Job, p.hello.UID = job, uid
@@ -92,7 +92,7 @@ func (p *peers) tell(s agent.Signal) {
 }
 
 // heard comes from connections, which must not wait, and say it once: the agent is told when it listens, of the largest.
-func (p *peers) heard(g keys.Generation) {
+func (p *peers) heard(g schema.Generation) {
 	p.mu.Lock()
 	p.larger = max(p.larger, g)
 	p.mu.Unlock()

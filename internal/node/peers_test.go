@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // A connection says once that there is a newer generation. The agent is told, however busy it is in that moment.
@@ -17,11 +17,11 @@ func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 		var effects sync.WaitGroup
 		p := newPeers(ctx, &effects, &place{})
 		effects.Go(p.passOn)
-		for _, g := range []keys.Generation{2, 4, 3} {
+		for _, g := range []schema.Generation{2, 4, 3} {
 			p.heard(g)
 		}
 		synctest.Wait() // nobody listens
-		var most keys.Generation
+		var most schema.Generation
 		for limit := time.After(time.Second); most < 4; {
 			select {
 			case s := <-p.Signals():

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // told is how often progress is written to the store at most.
@@ -38,9 +39,9 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		}
 		job := w.o.Job.Name
 		// An error says nothing that anybody waits for.
-		_, _ = w.store.Txn(w.ctx, keys.Txn{
-			If:   []keys.Guard{keys.FenceIs(job, world.UID, world.Generation)},
-			Then: []keys.Write{keys.Put(job.Progress(), keys.Encode(p))},
+		_, _ = w.store.Txn(w.ctx, store.Txn{
+			If:   []store.Guard{schema.FenceIs(job, world.UID, world.Generation)},
+			Then: []store.Write{store.Put(job.Progress(), schema.Encode(p))},
 		})
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
 // reviver is the store of the local server. When that does not answer, it is started again: on its
@@ -15,22 +15,22 @@ import (
 type reviver struct {
 	missed chan struct{} // holds one value when the server was missed
 	ensure func(context.Context) (local.Endpoint, error)
-	open   func(context.Context, local.Endpoint) (keys.Store, error) // until ctx ends
+	open   func(context.Context, local.Endpoint) (store.Store, error) // until ctx ends
 
 	mu    sync.Mutex // guards what follows
-	store keys.Store
+	store store.Store
 	close context.CancelFunc // ends store, but for the first one, which is the caller's
 	at    local.Endpoint
 }
 
 // revive begins to care for the local server of r, whose store s is at at.
-func revive(ctx context.Context, effects *sync.WaitGroup, s keys.Store, at local.Endpoint, r local.Runtime) *reviver {
+func revive(ctx context.Context, effects *sync.WaitGroup, s store.Store, at local.Endpoint, r local.Runtime) *reviver {
 	v := &reviver{store: s, at: at, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			at, _, err := local.Ensure(ctx, r)
 			return at, err
 		},
-		open: func(ctx context.Context, at local.Endpoint) (keys.Store, error) {
+		open: func(ctx context.Context, at local.Endpoint) (store.Store, error) {
 			return etcd.Open(ctx, etcd.Config{Endpoints: []string{string(at)}})
 		}}
 	effects.Go(func() { v.run(ctx) })
@@ -73,14 +73,14 @@ func (v *reviver) move(ctx context.Context, at local.Endpoint) {
 	v.store, v.close, v.at = s, end, at
 }
 
-func (v *reviver) current() keys.Store {
+func (v *reviver) current() store.Store {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.store
 }
 
 func (v *reviver) miss(err error) error {
-	if err != nil && !keys.Refused(err) && err != keys.ErrLeaseLost {
+	if err != nil && !store.Refused(err) && err != store.ErrLeaseLost {
 		select {
 		case v.missed <- struct{}{}:
 		default:
@@ -89,25 +89,25 @@ func (v *reviver) miss(err error) error {
 	return err
 }
 
-func (v *reviver) Get(ctx context.Context, key, end string) (keys.Read, error) {
+func (v *reviver) Get(ctx context.Context, key, end string) (store.Read, error) {
 	r, err := v.current().Get(ctx, key, end)
 	return r, v.miss(err)
 }
 
-func (v *reviver) Renew(ctx context.Context, l keys.Lease) error {
+func (v *reviver) Renew(ctx context.Context, l store.Lease) error {
 	return v.miss(v.current().Renew(ctx, l))
 }
 
-func (v *reviver) Txn(ctx context.Context, t keys.Txn) (keys.TxnResult, error) {
+func (v *reviver) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	return v.current().Txn(ctx, t)
 }
 
-func (v *reviver) Watch(ctx context.Context, key, end string, from int64) <-chan keys.Change {
+func (v *reviver) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	return v.current().Watch(ctx, key, end, from)
 }
 
-func (v *reviver) Grant(ctx context.Context, ttl time.Duration) (keys.Lease, time.Duration, error) {
+func (v *reviver) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
 	return v.current().Grant(ctx, ttl)
 }
 
-func (v *reviver) Revoke(ctx context.Context, l keys.Lease) error { return v.current().Revoke(ctx, l) }
+func (v *reviver) Revoke(ctx context.Context, l store.Lease) error { return v.current().Revoke(ctx, l) }

@@ -6,21 +6,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // The local server that is missed is found where whoever started it again has it.
 func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		servers := etcdmem.New()
+		servers := memory.New()
 		was, is := servers.Client("was"), servers.Client("is")
 		asked := 0
 		v := &reviver{store: was, at: "unix:///was", missed: make(chan struct{}, 1), close: func() {},
 			ensure: func(context.Context) (local.Endpoint, error) { asked++; return "unix:///is", nil },
-			open: func(_ context.Context, at local.Endpoint) (keys.Store, error) {
+			open: func(_ context.Context, at local.Endpoint) (store.Store, error) {
 				if at != "unix:///is" {
 					t.Errorf("it is looked for at %s", at)
 				}
@@ -36,7 +36,7 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 			t.Fatal("a server that is away answers")
 		}
 		time.Sleep(time.Second)
-		if _, err := v.Txn(ctx, keys.Txn{Then: []keys.Write{keys.Put("k", []byte("v"))}}); err != nil {
+		if _, err := v.Txn(ctx, store.Txn{Then: []store.Write{store.Put("k", []byte("v"))}}); err != nil {
 			t.Errorf("it is not asked where it is: %v", err)
 		}
 		if asked != 1 {
@@ -50,9 +50,9 @@ func TestTheLocalServerIsFoundWhereItIs(t *testing.T) {
 // A store that is left is closed: its connections would be tried for as long as the agent lives.
 func TestTheStoreOfTheOldPlaceIsClosed(t *testing.T) {
 	opened := map[local.Endpoint]context.Context{}
-	servers := etcdmem.New()
+	servers := memory.New()
 	v := &reviver{store: servers.Client("first"), at: "unix:///first", close: func() {},
-		open: func(ctx context.Context, at local.Endpoint) (keys.Store, error) {
+		open: func(ctx context.Context, at local.Endpoint) (store.Store, error) {
 			if opened[at] = ctx; at == "unix:///none" {
 				return nil, context.DeadlineExceeded
 			}

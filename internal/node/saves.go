@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // hurry is how long the captures of a generation that was cut short may take to be carried through:
@@ -30,10 +31,10 @@ type saves struct {
 
 	mu      sync.Mutex // guards what follows; never held while waiting
 	keeper  *checkpoint.Keeper
-	store   *checkpoint.Store
+	chunks  *checkpoint.Store
 	nodes   []membership.Node
 	head    checkpoint.Head
-	lines   map[keys.Generation]*capturing
+	lines   map[schema.Generation]*capturing
 	resume  *checkpoint.Manifest // what the newest Prepare put back
 	spread  context.CancelFunc
 	alone   bool // the newest commit has no second copy, and the user was told so
@@ -49,26 +50,26 @@ type capturing struct {
 
 // open opens the store, once the node has its name and the job its id.
 func (s *saves) open(node string, job rendezvous.Job) error {
-	store, err := checkpoint.Open(filepath.Join(s.w.dir, storeDir))
+	chunks, err := checkpoint.Open(filepath.Join(s.w.dir, storeDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}
 	name := s.w.o.Job.Name
-	tell := func(e history.Event) keys.Write { return history.Tell(name, e) }
-	k := &checkpoint.Keeper{Store: store, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
+	tell := func(e history.Event) store.Write { return history.Tell(name, e) }
+	k := &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers: &checkpoint.HTTP{To: s.to},
 		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID,
-			Event:   func(h checkpoint.Head) keys.Write { return tell(committed(h)) },
-			Gone:    func(hs []checkpoint.Head) keys.Write { return history.Tell(name, deleted(hs)...) },
-			Offered: func(h checkpoint.Head, was checkpoint.Number) keys.Write { return tell(offered(node, h, was)) }},
+			Event:   func(h checkpoint.Head) store.Write { return tell(committed(h)) },
+			Gone:    func(hs []checkpoint.Head) store.Write { return history.Tell(name, deleted(hs)...) },
+			Offered: func(h checkpoint.Head, was checkpoint.Number) store.Write { return tell(offered(node, h, was)) }},
 		Report: s.report}
 	s.mu.Lock()
-	s.keeper, s.store, s.lines = k, store, map[keys.Generation]*capturing{}
+	s.keeper, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
-	s.peers.server.Handle(checkpoint.Prefix, checkpoint.Handler(store))
+	s.peers.server.Handle(checkpoint.Prefix, checkpoint.Handler(chunks))
 	s.w.effects.Go(func() {
 		_ = k.Run(s.w.ctx) // ends with ctx, and in no other way
-		_ = store.Close()  // what it could not write is written again by the next agent
+		_ = chunks.Close() // what it could not write is written again by the next agent
 	})
 	return nil
 }
@@ -149,7 +150,7 @@ func (s *saves) report(e checkpoint.Event) {
 			ctx, cancel := context.WithTimeout(s.w.ctx, 5*time.Second)
 			defer cancel()
 			// The refusal was said; that its event is lost with the store is no harm.
-			_, _ = s.w.store.Txn(ctx, keys.Txn{Then: []keys.Write{history.Tell(s.w.o.Job.Name, history.Event{Kind: history.Refused,
+			_, _ = s.w.store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.w.o.Job.Name, history.Event{Kind: history.Refused,
 				Generation: e.Generation, Node: s.keeper.Self, Text: text,
 				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
 		})
@@ -189,7 +190,7 @@ func (s *saves) protect() {
 		}
 	}
 	want := min(s.keeper.Replicas, len(s.nodes))
-	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.store.Has(head.Manifest) {
+	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.chunks.Has(head.Manifest) {
 		return
 	}
 	if s.spread != nil {
@@ -219,7 +220,7 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.w.writing.begin(w.Generation)
 	dir := s.w.checkpoints()
 	if !rank0 {
-		if err := s.store.Inventory(dir); err != nil {
+		if err := s.chunks.Inventory(dir); err != nil {
 			s.w.notice("the checkpoint directory cannot be read: " + err.Error())
 		}
 		return
@@ -243,7 +244,7 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 
 // Close ends the captures up to g. With last it takes first what the workers left complete, and
 // waits until that is committed or refused for good, or until it is called without.
-func (s *saves) Close(ctx context.Context, g keys.Generation, last bool) error {
+func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error {
 	s.mu.Lock()
 	var closing []*capturing
 	for of, l := range s.lines {
@@ -261,7 +262,7 @@ func (s *saves) Close(ctx context.Context, g keys.Generation, last bool) error {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		maps.DeleteFunc(s.lines, func(of keys.Generation, _ *capturing) bool { return of <= g })
+		maps.DeleteFunc(s.lines, func(of schema.Generation, _ *capturing) bool { return of <= g })
 	}()
 	for _, l := range closing {
 		limit := time.NewTimer(hurry)
@@ -289,7 +290,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 		s.resume = manifest
 		s.mu.Unlock()
 	}()
-	if err := s.store.See(w.Generation); err != nil {
+	if err := s.chunks.See(w.Generation); err != nil {
 		return agent.Resume{}, err
 	}
 	r, shared := w.Resume, s.shared(w)
@@ -297,7 +298,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 		if shared {
 			return agent.Resume{}, nil
 		}
-		return agent.Resume{}, s.store.Scratch(dir)
+		return agent.Resume{}, s.chunks.Scratch(dir)
 	}
 	resume := agent.Resume{Step: r.Step, Samples: r.Samples}
 	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
@@ -324,13 +325,13 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 // HandOver makes sure that another node has the head before this one leaves.
 func (s *saves) HandOver(ctx context.Context) {
 	s.mu.Lock()
-	k, store := s.keeper, s.store
+	k, chunks := s.keeper, s.chunks
 	s.mu.Unlock()
 	if k == nil {
 		return
 	}
 	head, _, err := k.Record.Read(ctx)
-	if err != nil || head.Number == 0 || !store.Has(head.Manifest) {
+	if err != nil || head.Number == 0 || !chunks.Has(head.Manifest) {
 		return
 	}
 	elsewhere, err := k.Record.Holders(ctx, head.Number, true)

@@ -14,17 +14,17 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // workers starts the processes of this node. Once it is open it knows the node's directories.
 type workers struct {
 	o       Options
 	disk    *disk
-	store   keys.Store
+	store   store.Store
 	ctx     context.Context
 	effects *sync.WaitGroup
 	notice  func(string)

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Client dials the listeners of a job's other agents. It is a membership.Link.
@@ -307,7 +307,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g, err := keys.ParseGeneration(res.Header.Get(headerGeneration)); err == nil {
+	if g, err := schema.ParseGeneration(res.Header.Get(headerGeneration)); err == nil {
 		t.c.self.heard(g)
 	}
 	return res, nil

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // MaxBody bounds the body of one request; a chunk is smaller.
@@ -29,7 +29,7 @@ func newHTTP(mux http.Handler, self Self, prove time.Duration) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			me := self.Hello()
-			if g, err := keys.ParseGeneration(r.Header.Get(headerGeneration)); err == nil {
+			if g, err := schema.ParseGeneration(r.Header.Get(headerGeneration)); err == nil {
 				self.heard(g)
 			}
 			w.Header().Set(headerGeneration, strconv.FormatUint(uint64(me.Generation), 10))

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // TestMain lets the test binary be an agent too: a process that can be killed and frozen.
@@ -30,12 +30,12 @@ var secret = []byte("0123456789abcdef0123456789abcdef")
 type agent struct {
 	hello  atomic.Pointer[Hello]
 	doubts func(membership.Ref) bool
-	heard  chan keys.Generation
+	heard  chan schema.Generation
 	srv    *Server
 }
 
 func newAgent(node, incarnation string) *agent {
-	a := &agent{heard: make(chan keys.Generation, 100)}
+	a := &agent{heard: make(chan schema.Generation, 100)}
 	a.hello.Store(&Hello{Job: "x", UID: "u1", Node: node, Incarnation: membership.Incarnation(incarnation), Generation: 3})
 	return a
 }
@@ -44,7 +44,7 @@ func (a *agent) self() Self {
 	return Self{
 		Hello: func() Hello { return *a.hello.Load() },
 		Holds: a.doubts,
-		Heard: func(g keys.Generation) {
+		Heard: func(g schema.Generation) {
 			select {
 			case a.heard <- g:
 			default:

@@ -19,17 +19,17 @@ import (
 	"io"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Hello is what an agent says of itself.
 type Hello struct {
-	Job         keys.Job               `json:"job"`
-	UID         keys.UID               `json:"uid"`
+	Job         schema.Job             `json:"job"`
+	UID         schema.UID             `json:"uid"`
 	Node        string                 `json:"node"`
 	Incarnation membership.Incarnation `json:"incarnation"`
-	Generation  keys.Generation        `json:"generation"` // newest that it knows
+	Generation  schema.Generation      `json:"generation"` // newest that it knows
 	Failed      bool                   `json:"failed,omitempty"`
 	Ended       bool                   `json:"ended,omitempty"`
 
@@ -41,11 +41,11 @@ type Hello struct {
 type Self struct {
 	Hello func() Hello
 	Holds func(about membership.Ref) bool // does it still hold its suspicion? May be nil: it has none.
-	Heard func(keys.Generation)           // a peer knows a larger generation than Hello says: read the store. May be nil.
+	Heard func(schema.Generation)         // a peer knows a larger generation than Hello says: read the store. May be nil.
 }
 
 // heard passes a peer's generation on. What a peer says costs a read of the store and no more.
-func (s Self) heard(g keys.Generation) {
+func (s Self) heard(g schema.Generation) {
 	if s.Heard != nil && g > s.Hello().Generation {
 		s.Heard(g)
 	}
@@ -78,9 +78,9 @@ const (
 )
 
 type request struct {
-	Want       want            `json:"want"`
-	About      membership.Ref  `json:"about,omitzero"`
-	Generation keys.Generation `json:"generation"`
+	Want       want              `json:"want"`
+	About      membership.Ref    `json:"about,omitzero"`
+	Generation schema.Generation `json:"generation"`
 }
 
 type reply struct {
@@ -155,9 +155,11 @@ func newBeat(h Hello) (b beat) {
 	return b
 }
 
-func (b beat) generation() keys.Generation { return keys.Generation(binary.BigEndian.Uint64(b[1:])) }
-func (b beat) failed() bool                { return b[0]&flagFailed != 0 }
-func (b beat) ended() bool                 { return b[0]&flagEnded != 0 }
+func (b beat) generation() schema.Generation {
+	return schema.Generation(binary.BigEndian.Uint64(b[1:]))
+}
+func (b beat) failed() bool { return b[0]&flagFailed != 0 }
+func (b beat) ended() bool  { return b[0]&flagEnded != 0 }
 
 // flood counts the beats of one peer.
 type flood struct {

@@ -12,8 +12,8 @@ import (
 
 	"crypto/tls"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func TestIdentityComesFromTheSecretAlone(t *testing.T) {
@@ -134,7 +134,7 @@ func TestFlood(t *testing.T) {
 
 func TestHeardOnlyLarger(t *testing.T) {
 	a := newAgent("a", "a1")
-	for _, g := range []keys.Generation{0, 2, 3} {
+	for _, g := range []schema.Generation{0, 2, 3} {
 		a.self().heard(g)
 	}
 	a.self().heard(4)

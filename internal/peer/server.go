@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Server is an agent's one listener.
@@ -193,7 +193,7 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 	}
 	var in beat
 	var f flood
-	var known keys.Generation
+	var known schema.Generation
 	for {
 		now := time.Now()
 		t.SetDeadline(now.Add(idleLimit))

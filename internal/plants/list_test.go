@@ -4,8 +4,8 @@ package plants_test
 const (
 	agent      = "internal/agent"
 	checkpoint = "pkg/checkpoint"
-	etcd       = "internal/etcd"
-	keysPkg    = "internal/keys"
+	etcd       = "pkg/store/etcd"
+	storePkg    = "pkg/store"
 	membership = "pkg/membership"
 	rendezvous = "pkg/rendezvous"
 	scaling    = "pkg/scaling"
@@ -26,23 +26,23 @@ const (
 // plants begins with those that a change must not get past; [Cn] are the counterexamples of docs/PROTOCOL.md.
 var plants = []plant{
 	{"C2: a commit without the fence", checkpoint + "/record.go",
-		`guards := []keys.Guard{keys.FenceIs(r.Job, r.uid(), h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
-	for`, `guards := []keys.Guard{keys.Unchanged(r.Job.Head(), seen.Rev)}
+		`guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
+	for`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev)}
 	for`, checkpoint, "TestCommit"},
 	{"C1: a commit between plan and propose is lost", requests,
-		`keys.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
+		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", judge,
 		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, membership, "TestJudge"},
 	{"C9: a late event brings an old world back", agent + "/fold.go",
 		`w.Generation < m.world.Generation || `, ``, agent, "TestStories"},
 
 	// Guards of requests.
-	{"create over a job that is there", requests, `keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())`, `keys.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
-	{"section 10: a job from scratch, over a claim of this moment", requests, `keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())`, `keys.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
+	{"create over a job that is there", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
+	{"section 10: a job from scratch, over a claim of this moment", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestClaimsThatEndAreNoLeaveToBegin"},
-	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]keys.Guard{keys.Absent(r.Job.Job()), keys.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
-		`[]keys.Guard{`, rendezvous, "TestRemake"},
-	{"section 10: what was asked in the store that was lost passes in the next", requests, `append([]keys.Guard{keys.FenceIs(r.Job, u, g)}, req.If...)`, `append([]keys.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
+	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]store.Guard{store.Absent(r.Job.Job()), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
+		`[]store.Guard{`, rendezvous, "TestRemake"},
+	{"section 10: what was asked in the store that was lost passes in the next", requests, `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
 	{"section 10: a removed job comes back", agent + "/reclaim.go", `if removed {`, `if false && removed {`, agent, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
@@ -50,44 +50,44 @@ var plants = []plant{
 	{"section 10: what came too late is known to one process", checkpoint + "/succeed.go", `return s.disk.writeFile(".", lateFile, b)`, `_ = b
 			return nil`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"section 10: what came too late is removed", checkpoint + "/keeper.go", `err != nil || !offered {`, `err != nil || !offered && false {`, checkpoint, "TestWhatCameTooLateIsOffered"},
-	{"reopen of another end", requests, `			keys.Unchanged(r.Job.World(), seen.World.Rev),
+	{"reopen of another end", requests, `			store.Unchanged(r.Job.World(), seen.World.Rev),
 		},
-		Then: []keys.Write{
-			keys.Put(r.Job.Job(), keys.Encode(j)),`, `		},
-		Then: []keys.Write{
-			keys.Put(r.Job.Job(), keys.Encode(j)),`, rendezvous, "TestGuards/memory"},
-	{"remove of a job with nodes", requests, `keys.NoneBelow(r.Job.Nodes()), `, ``, rendezvous, "TestGuards/memory"},
-	{"two wishes at once", requests, `keys.Unchanged(r.Job.Wish(), seen.Wish.Rev), keys.Unchanged(r.Job.World(), worldRev)}`, `keys.Unchanged(r.Job.World(), worldRev)}`, rendezvous, "TestGuards/memory"},
-	{"two worlds of one generation", requests, `	guards := []keys.Guard{
-		keys.Unchanged(r.Job.World(), worldRev),`, `	_ = worldRev
-	guards := []keys.Guard{`, rendezvous, "TestGuards/memory"},
+		Then: []store.Write{
+			store.Put(r.Job.Job(), schema.Encode(j)),`, `		},
+		Then: []store.Write{
+			store.Put(r.Job.Job(), schema.Encode(j)),`, rendezvous, "TestGuards/memory"},
+	{"remove of a job with nodes", requests, `store.NoneBelow(r.Job.Nodes()), `, ``, rendezvous, "TestGuards/memory"},
+	{"two wishes at once", requests, `store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)}`, `store.Unchanged(r.Job.World(), worldRev)}`, rendezvous, "TestGuards/memory"},
+	{"two worlds of one generation", requests, `	guards := []store.Guard{
+		store.Unchanged(r.Job.World(), worldRev),`, `	_ = worldRev
+	guards := []store.Guard{`, rendezvous, "TestGuards/memory"},
 	{"a proposer that is registered no more", requests, `would be lost
-		keys.Unchanged(r.Job.Node(me.Node), me.Rev),`, `would be lost`, rendezvous, "TestGuards/memory"},
-	{"C5: evict whoever has the name", requests, `guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+		store.Unchanged(r.Job.Node(me.Node), me.Rev),`, `would be lost`, rendezvous, "TestGuards/memory"},
+	{"C5: evict whoever has the name", requests, `guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 		writes`, `writes`, rendezvous, "TestGuards/memory"},
 	{"C4: drop the absent without a look", requests, `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
-	{"C15: propose over the last exit", requests, `guards = append(guards, keys.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
+	{"C15: propose over the last exit", requests, `guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
 	{"C15: stop over the last exit", requests, `if e.Phase == Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
-	{"two turns of one world", requests, `If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
+	{"two turns of one world", requests, `If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
 	{"two keepers both believe that they did it", requests, `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
-	{"ready for a generation that is over", requests, `[]keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]keys.Guard{keys.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
-	{"C16: a victim of the stop is a failure", requests, `keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))`, `keys.Absent(r.Job.Failure(w.Generation))`, rendezvous, "TestGuards/memory"},
-	{"the last failure is the cause", requests, `keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))`, `keys.Unchanged(r.Job.World(), w.Rev)`, rendezvous, "TestGuards/memory"},
-	{"C3: register again beside the next generation", registry, `keys.Absent(r.Job.Node(n.Node)), keys.Unchanged(r.Job.World(), worldRev)`, `keys.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},
-	{"join over a node that is there", registry, `keys.Unchanged(r.Job.Job(), jobRev), keys.Absent(r.Job.Node(n.Node))`, `keys.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
-	{"leave takes the next life along", registry, `If: []keys.Guard{keys.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
-	{"take over from whoever has the name", registry, `If:   []keys.Guard{keys.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},
-	{"C19: a commit over a newer one", checkpoint + "/record.go", `keys.FenceIs(r.Job, r.uid(), h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
-	for`, `keys.FenceIs(r.Job, r.uid(), h.Generation)}
+	{"ready for a generation that is over", requests, `[]store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
+	{"C16: a victim of the stop is a failure", requests, `store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))`, `store.Absent(r.Job.Failure(w.Generation))`, rendezvous, "TestGuards/memory"},
+	{"the last failure is the cause", requests, `store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))`, `store.Unchanged(r.Job.World(), w.Rev)`, rendezvous, "TestGuards/memory"},
+	{"C3: register again beside the next generation", registry, `store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)`, `store.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},
+	{"join over a node that is there", registry, `store.Unchanged(r.Job.Job(), jobRev), store.Absent(r.Job.Node(n.Node))`, `store.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
+	{"leave takes the next life along", registry, `If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
+	{"take over from whoever has the name", registry, `If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},
+	{"C19: a commit over a newer one", checkpoint + "/record.go", `schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
+	for`, `schema.FenceIs(r.Job, r.uid(), h.Generation)}
 	for`, checkpoint, "TestCommit"},
 	{"a holder that is gone counts", checkpoint + "/record.go", `if n.Node != self {
 			guards`, `if false {
 			guards`, checkpoint, "TestCommit"},
 	{"C13: a rollback under its old number", checkpoint + "/record.go", `	to.Number = seen.Number + 1
 	return`, `	return`, checkpoint, "TestRollbackAndDrop"},
-	{"an exit of the same revision passes", keysPkg + "/store.go", `Rev: rev + 1}`, `Rev: rev + 2}`, rendezvous, "TestGuards/memory"},
-	{"an unknown result is taken for a refusal", keysPkg + "/request.go", `bytes.Equal(res.Else.Value, proof.Value)`, `bytes.Equal(res.Else.Value, nil)`, rendezvous, "TestUnknownResults"},
-	{"an unknown result is taken for done", keysPkg + "/request.go", `		case Refused(err):
+	{"an exit of the same revision passes", storePkg + "/store.go", `Rev: rev + 1}`, `Rev: rev + 2}`, rendezvous, "TestGuards/memory"},
+	{"an unknown result is taken for a refusal", storePkg + "/request.go", `bytes.Equal(res.Else.Value, proof.Value)`, `bytes.Equal(res.Else.Value, nil)`, rendezvous, "TestUnknownResults"},
+	{"an unknown result is taken for done", storePkg + "/request.go", `		case Refused(err):
 			return 0, err`, `		case err != nil:
 			return 0, nil`, rendezvous, "TestUnknownResults"},
 	{"members beyond the first part are lost", rendezvous + "/snapshot.go", `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])`, `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members)))[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
@@ -95,7 +95,7 @@ var plants = []plant{
 	{"all members are in every phase", requests, `if w.Chunks > 0 {
 		w.Members = nil`, `if false {
 		w.Members = nil`, rendezvous, "TestWorldsOfManyNodes"},
-	{"a proposal forgets who left last", requests, `keys.DeleteRange(r.Job.AllExits(), keys.Before(r.Job.AllExits(), w.Generation-1)),`, `keys.DeleteRange(r.Job.AllExits(), keys.Before(r.Job.AllExits(), w.Generation)),`, rendezvous, "TestProposeCleansUp"},
+	{"a proposal forgets who left last", requests, `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),`, `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation)),`, rendezvous, "TestProposeCleansUp"},
 
 	// Who is alive.
 	{"who answers is gone", judge, `case answered && a.Kind == Same && present:`, `case false:`, membership, "TestJudge"},
@@ -156,7 +156,7 @@ var plants = []plant{
 	{"a Hold frees who is in quarantine", change, `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
 	{"who left is missed", rendezvous + "/marks.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
 	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(missed))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
-	{"a spare is told lost by each keeper", rendezvous + "/tell.go", `keys.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
+	{"a spare is told lost by each keeper", rendezvous + "/tell.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
 	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
 	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
@@ -172,8 +172,8 @@ var plants = []plant{
 	{"who was told lost registers again", agent + "/member.go", ` || slices.Contains(m.world.Told, m.me.Incarnation) {`, ` || slices.Contains(m.world.Told, "") {`, agent, "TestStories"},
 	{"who left is suspected", agent + "/watching.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, agent, "TestStories"},
 	{"buffered events after a gap are believed", agent + "/fold.go", `if m.stale && !e.Asked {`, `if false {`, agent, "TestStories"},
-	{"a lost lease stops the workers", agent + "/fold.go", `	case errors.Is(e.Err, keys.ErrLeaseLost):
-		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, keys.ErrLeaseLost):
+	{"a lost lease stops the workers", agent + "/fold.go", `	case errors.Is(e.Err, store.ErrLeaseLost):
+		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, store.ErrLeaseLost):
 		m.in = false`, agent, "TestStories"},
 	{"the store is away: enough to be dropped", agent + "/fold.go", `	default:
 		m.evidence.OnTime = time.Time{}
@@ -203,8 +203,8 @@ var plants = []plant{
 	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
 	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, `if err != nil {
-		return fmt.Errorf("renew lease: %w", keys.ErrLeaseLost)`, etcd, "TestStore"},
+		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {
+		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},
 	{"the directory is not synced", checkpoint + "/disk.go", `return d.syncDir(dir)
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // fault is what happens at one operation of a scenario, counted over every
@@ -58,11 +58,11 @@ func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
 	}
 	c.peers.hook = func(op, node string) error { return f.step("a") }
 	var n atomic.Int64
-	client.Fates(func(op etcdmem.Op) etcdmem.Fate {
+	client.Fates(func(op memory.Op) memory.Fate {
 		if f.step("a") == nil {
-			return etcdmem.Fate{}
+			return memory.Fate{}
 		}
-		return etcdmem.Fate{Lost: n.Add(1)%2 == 0, Mute: true} // applied without an answer, or not at all
+		return memory.Fate{Lost: n.Add(1)%2 == 0, Mute: true} // applied without an answer, or not at all
 	})
 	r := newReports()
 	k := c.keeper("a", client, r.add)
@@ -231,7 +231,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			hook := func(op, name string) error { return f.step("a") }
 			c.disks["b"].hook, to.hook, c.peers.hook = hook, hook, hook
 			client := c.etcd.Client("b")
-			client.Fates(func(etcdmem.Op) etcdmem.Fate { return etcdmem.Fate{Lost: f.step("a") != nil} })
+			client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Lost: f.step("a") != nil} })
 			kb := c.keeper("b", client, func(Event) {})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

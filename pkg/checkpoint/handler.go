@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // What goes over the wire between nodes.
@@ -138,7 +138,7 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
-func target(r *http.Request) (h Hash, g keys.Generation, err error) {
+func target(r *http.Request) (h Hash, g schema.Generation, err error) {
 	if err := h.UnmarshalText([]byte(r.PathValue("hash"))); err != nil {
 		return h, 0, fmt.Errorf("%w: %w", ErrBadManifest, err)
 	}
@@ -147,7 +147,7 @@ func target(r *http.Request) (h Hash, g keys.Generation, err error) {
 		if err != nil {
 			return h, 0, fmt.Errorf("%w: generation: %w", ErrBadManifest, err)
 		}
-		g = keys.Generation(n)
+		g = schema.Generation(n)
 	}
 	return h, g, nil
 }

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // direct is Peers without a network between the stores.
@@ -69,7 +70,7 @@ func (d *direct) Chunk(ctx context.Context, from membership.Ref, h Hash, dst []b
 	return err
 }
 
-func (d *direct) Offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) ([]Hash, error) {
+func (d *direct) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, raw []byte) ([]Hash, error) {
 	s, err := d.to(ctx, "offer", to.Node)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (d *direct) Offer(ctx context.Context, to membership.Ref, g keys.Generation
 	return s.Offer(ctx, g, raw)
 }
 
-func (d *direct) WriteChunk(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+func (d *direct) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
 	s, err := d.to(ctx, "write", to.Node)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (d *direct) WriteChunk(ctx context.Context, to membership.Ref, g keys.Gener
 
 // cluster is the nodes of a job: their disks, a store in memory, a fence.
 type cluster struct {
-	etcd  *etcdmem.Cluster
+	etcd  *memory.Cluster
 	peers *direct
 	disks map[string]*memTree // of the stores
 	dirs  map[string]*memTree // checkpoint directories
@@ -100,14 +101,14 @@ type cluster struct {
 }
 
 const (
-	testJob keys.Job = "x"
-	testUID keys.UID = "u1"
+	testJob schema.Job = "x"
+	testUID schema.UID = "u1"
 )
 
 // newCluster has the named nodes, each on a machine of its own.
 func newCluster(t testing.TB, names ...string) *cluster {
 	c := &cluster{
-		etcd: etcdmem.New(), peers: &direct{stores: map[string]*Store{}},
+		etcd: memory.New(), peers: &direct{stores: map[string]*Store{}},
 		disks: map[string]*memTree{}, dirs: map[string]*memTree{},
 	}
 	for _, n := range names {
@@ -123,7 +124,7 @@ func newCluster(t testing.TB, names ...string) *cluster {
 func (c *cluster) join(t testing.TB, node string, life membership.Incarnation) {
 	t.Helper()
 	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life, Address: node + ":1"}, Machine: "machine-" + node}
-	n.Rev = c.write(t, keys.Put(testJob.Node(node), keys.Encode(n)))
+	n.Rev = c.write(t, store.Put(testJob.Node(node), schema.Encode(n)))
 	for i := range c.nodes {
 		if c.nodes[i].Node == node {
 			c.nodes[i] = n
@@ -136,7 +137,7 @@ func (c *cluster) join(t testing.TB, node string, life membership.Incarnation) {
 // gone removes a registration.
 func (c *cluster) gone(t testing.TB, node string) {
 	t.Helper()
-	c.write(t, keys.Delete(testJob.Node(node)))
+	c.write(t, store.Delete(testJob.Node(node)))
 	for i, n := range c.nodes {
 		if n.Node == node {
 			c.nodes = append(c.nodes[:i:i], c.nodes[i+1:]...)
@@ -145,30 +146,30 @@ func (c *cluster) gone(t testing.TB, node string) {
 	}
 }
 
-func (c *cluster) propose(t testing.TB, g keys.Generation) {
+func (c *cluster) propose(t testing.TB, g schema.Generation) {
 	t.Helper()
-	c.write(t, keys.Put(testJob.Fence(), []byte(keys.FenceValue(testUID, g))))
+	c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue(testUID, g))))
 }
 
-func (c *cluster) write(t testing.TB, w ...keys.Write) int64 {
+func (c *cluster) write(t testing.TB, w ...store.Write) int64 {
 	t.Helper()
-	r, err := c.etcd.Client("test").Txn(context.Background(), keys.Txn{Then: w})
+	r, err := c.etcd.Client("test").Txn(context.Background(), store.Txn{Then: w})
 	must(t, err)
 	return r.Rev
 }
 
-func recordOn(s keys.Store) *Record {
+func recordOn(s store.Store) *Record {
 	return &Record{
 		Store: s, Job: testJob, UID: testUID,
-		Event: func(h Head) keys.Write {
+		Event: func(h Head) store.Write {
 			return history.Tell(testJob, history.Event{Kind: history.Committed, Generation: h.Generation, Fields: history.Fields{"number": h.Number}})
 		},
-		Gone: func(h []Head) keys.Write { return history.Tell(testJob, history.Event{Kind: history.Deleted}) },
+		Gone: func(h []Head) store.Write { return history.Tell(testJob, history.Event{Kind: history.Deleted}) },
 	}
 }
 
 // keeper is that of one node; what it reports goes to events.
-func (c *cluster) keeper(node string, client keys.Store, report func(Event)) *Keeper {
+func (c *cluster) keeper(node string, client store.Store, report func(Event)) *Keeper {
 	k := &Keeper{
 		Store: c.peers.stores[node], Peers: c.peers, Record: recordOn(client),
 		Self: node, Replicas: 2, Keep: 3, Report: report,
@@ -187,7 +188,7 @@ func reopen(t testing.TB, disk *memTree, names func() bool) *Store {
 	return storeOn(t, disk.crash(names))
 }
 
-func stampOf(g keys.Generation) Stamp { return Stamp{testJob, testUID, g, 2} }
+func stampOf(g schema.Generation) Stamp { return Stamp{testJob, testUID, g, 2} }
 
 func names(ok bool) func() bool { return func() bool { return ok } }
 

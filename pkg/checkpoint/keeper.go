@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Event is what a Keeper reports: Committed, Refused, Moving or Closed.
@@ -25,7 +25,7 @@ type Committed struct {
 
 // Refused says that a save was not taken, and never will be.
 type Refused struct {
-	Generation keys.Generation
+	Generation schema.Generation
 	Refusal
 }
 
@@ -38,7 +38,7 @@ type Moving struct {
 // Closed is the last event of a Line: everything it captured was committed, or
 // refused for good, unless Err says what stopped it.
 type Closed struct {
-	Generation keys.Generation
+	Generation schema.Generation
 	Err        error
 }
 
@@ -169,7 +169,7 @@ func (k *Keeper) tell(ctx context.Context) error {
 }
 
 // drop removes surplus records, as rank 0's agent does after a commit. The disks follow.
-func (k *Keeper) drop(ctx context.Context, g keys.Generation) error {
+func (k *Keeper) drop(ctx context.Context, g schema.Generation) error {
 	head, committed, err := k.Record.Read(ctx)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (k *Keeper) pinned(head Head) []Hash {
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: nobody who is registered has all of it.
-func (k *Keeper) Prepare(ctx context.Context, g keys.Generation, n Number, h Hash, dir string) (string, *Manifest, error) {
+func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n Number, h Hash, dir string) (string, *Manifest, error) {
 	t, err := makeTree(dir)
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
@@ -200,7 +200,7 @@ func (k *Keeper) Prepare(ctx context.Context, g keys.Generation, n Number, h Has
 	return filepath.Join(dir, filepath.FromSlash(entry)), m, nil
 }
 
-func (k *Keeper) prepareTree(ctx context.Context, g keys.Generation, n Number, h Hash, t tree) (string, *Manifest, error) {
+func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n Number, h Hash, t tree) (string, *Manifest, error) {
 	if err := k.Store.See(g); err != nil {
 		return "", nil, err
 	}
@@ -249,7 +249,7 @@ func (k *Keeper) Entry(ctx context.Context, n Number, h Hash, dir string) (strin
 }
 
 // fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
-func (k *Keeper) fetch(ctx context.Context, g keys.Generation, n Number, h Hash) error {
+func (k *Keeper) fetch(ctx context.Context, g schema.Generation, n Number, h Hash) error {
 	var errs []error
 	for _, all := range []bool{false, true} {
 		from, err := k.Record.Holders(ctx, n, all)
@@ -271,7 +271,7 @@ func (k *Keeper) fetch(ctx context.Context, g keys.Generation, n Number, h Hash)
 // many as there are: after a commit with a single copy, and before this node
 // leaves. It acts in g, or in the newest generation that this node has seen:
 // the checkpoint may be older.
-func (k *Keeper) Spread(ctx context.Context, g keys.Generation, h Hash, n int) error {
+func (k *Keeper) Spread(ctx context.Context, g schema.Generation, h Hash, n int) error {
 	g = max(g, k.Store.Seen())
 	var failed []string
 	held := 0
@@ -299,7 +299,7 @@ func (k *Keeper) Spread(ctx context.Context, g keys.Generation, h Hash, n int) e
 }
 
 // replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
-func (k *Keeper) replicate(ctx context.Context, g keys.Generation, h Hash, to []membership.Node) ([]membership.Node, error) {
+func (k *Keeper) replicate(ctx context.Context, g schema.Generation, h Hash, to []membership.Node) ([]membership.Node, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

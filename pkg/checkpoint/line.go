@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Line carries the saves of one generation, one after the other: captured,
@@ -308,7 +308,7 @@ func (l *Line) commit(ctx context.Context, m *Manifest, h Hash, holders []member
 			}
 		}
 		var gone *HolderGoneError
-		if errors.Is(err, ErrFenced) || errors.As(err, &gone) || keys.Refused(err) {
+		if errors.Is(err, ErrFenced) || errors.As(err, &gone) || store.Refused(err) {
 			return Head{}, err
 		}
 		if err := pause(ctx, nil); err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // ChunkSize is the size of every chunk of a file but its last.
@@ -37,17 +37,17 @@ var ErrBadManifest = errors.New("bad manifest")
 // Manifest lists what a checkpoint consists of. Its hash names it; the number
 // of the checkpoint is not in it, because only Commit gives one.
 type Manifest struct {
-	Format     int             `json:"format"`
-	Job        keys.Job        `json:"job"`
-	UID        keys.UID        `json:"uid"`
-	Generation keys.Generation `json:"generation"` // of the workers that wrote the bytes
-	Sequence   uint64          `json:"sequence"`   // 1, 2, 3… of the captures of this generation
-	WorldSize  int             `json:"world_size"`
-	Entry      string          `json:"entry"` // what a worker resumes from; "" is the directory itself
-	Step       *int64          `json:"step"`
-	Samples    *int64          `json:"samples"`
-	Time       time.Time       `json:"time"`
-	Files      []File          `json:"files"` // by path, ascending
+	Format     int               `json:"format"`
+	Job        schema.Job        `json:"job"`
+	UID        schema.UID        `json:"uid"`
+	Generation schema.Generation `json:"generation"` // of the workers that wrote the bytes
+	Sequence   uint64            `json:"sequence"`   // 1, 2, 3… of the captures of this generation
+	WorldSize  int               `json:"world_size"`
+	Entry      string            `json:"entry"` // what a worker resumes from; "" is the directory itself
+	Step       *int64            `json:"step"`
+	Samples    *int64            `json:"samples"`
+	Time       time.Time         `json:"time"`
+	Files      []File            `json:"files"` // by path, ascending
 }
 
 // File is one file of a checkpoint.
@@ -106,7 +106,7 @@ func (m *Manifest) Encode() ([]byte, Hash) {
 
 // DecodeManifest reads what Encode wrote, wherever it comes from:
 // ErrBadManifest unless every path and size in it may be acted on;
-// keys.ErrNewerFormat if a newer version wrote it.
+// schema.ErrNewerFormat if a newer version wrote it.
 func DecodeManifest(b []byte) (*Manifest, error) {
 	if len(b) > maxManifest {
 		return nil, fmt.Errorf("%w: %d bytes", ErrBadManifest, len(b))
@@ -116,7 +116,7 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBadManifest, err)
 	}
 	if m.Format > manifestFormat {
-		return nil, fmt.Errorf("manifest of format %d: %w", m.Format, keys.ErrNewerFormat)
+		return nil, fmt.Errorf("manifest of format %d: %w", m.Format, schema.ErrNewerFormat)
 	}
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadManifest, err)
@@ -125,7 +125,7 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 }
 
 func (m *Manifest) check() error {
-	if m.Format != manifestFormat || !keys.ValidName(string(m.Job)) || m.WorldSize < 0 {
+	if m.Format != manifestFormat || !schema.ValidName(string(m.Job)) || m.WorldSize < 0 {
 		return fmt.Errorf("format %d, job %q, world size %d", m.Format, m.Job, m.WorldSize)
 	}
 	if len(m.Files) == 0 || len(m.Files) > maxFiles {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func sampleManifest() *Manifest {
@@ -94,7 +94,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 	m := sampleManifest()
 	m.Format = manifestFormat + 1
 	raw, _ := m.Encode()
-	if _, err := DecodeManifest(raw); !errors.Is(err, keys.ErrNewerFormat) {
+	if _, err := DecodeManifest(raw); !errors.Is(err, schema.ErrNewerFormat) {
 		t.Errorf("newer format: %v", err)
 	}
 	files := make([]File, maxFiles+1)
@@ -122,7 +122,7 @@ func FuzzDecodeManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := DecodeManifest(raw)
 		if err != nil {
-			if !errors.Is(err, ErrBadManifest) && !errors.Is(err, keys.ErrNewerFormat) {
+			if !errors.Is(err, ErrBadManifest) && !errors.Is(err, schema.ErrNewerFormat) {
 				t.Errorf("error of no kind: %v", err)
 			}
 			return

@@ -15,8 +15,8 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Peers reaches the stores of other nodes. Its errors are those of the Store
@@ -25,9 +25,9 @@ type Peers interface {
 	Manifest(ctx context.Context, from membership.Ref, h Hash) ([]byte, error)
 	// Chunk fetches one chunk into dst, which has its size. What comes is not verified yet.
 	Chunk(ctx context.Context, from membership.Ref, h Hash, dst []byte) error
-	Offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) (missing []Hash, err error)
+	Offer(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, raw []byte) (missing []Hash, err error)
 	// WriteChunk sends a chunk; open is called again for every attempt.
-	WriteChunk(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error
+	WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error
 }
 
 // answerLimit ends one request, retries included: a peer that froze is slower
@@ -69,7 +69,7 @@ func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
 }
 
 // do sends a request and returns a yes, or the error that a no stands for.
-func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g keys.Generation, body any, size int64) (*http.Response, error) {
+func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g schema.Generation, body any, size int64) (*http.Response, error) {
 	u := url.URL{Scheme: "http", Host: to.Address, Path: path} // To makes https of it
 	if method == http.MethodPut {
 		u.RawQuery = "g=" + strconv.FormatUint(uint64(g), 10)
@@ -127,7 +127,7 @@ func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h Hash, dst []byt
 	return nil
 }
 
-func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) ([]Hash, error) {
+func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, raw []byte) ([]Hash, error) {
 	missing, err := p.offer(ctx, to, g, h, raw)
 	for errors.Is(err, errBusy) {
 		missing, err = p.offer(ctx, to, g, h, raw)
@@ -135,7 +135,7 @@ func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g keys.Generation, 
 	return missing, err
 }
 
-func (p *HTTP) offer(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, raw []byte) ([]Hash, error) {
+func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, raw []byte) ([]Hash, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	resp, err := p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
@@ -156,7 +156,7 @@ func (p *HTTP) offer(ctx context.Context, to membership.Ref, g keys.Generation, 
 	return missing, nil
 }
 
-func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g keys.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 var (
@@ -24,9 +24,9 @@ var (
 // Stamp says whose workers wrote a save. It is fixed when they start, never
 // when their save is seen, put or committed.
 type Stamp struct {
-	Job        keys.Job
-	UID        keys.UID
-	Generation keys.Generation
+	Job        schema.Job
+	UID        schema.UID
+	Generation schema.Generation
 	WorldSize  int
 }
 

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // ErrNotOffered says that a chunk belongs to nothing that was offered; offer it again.
@@ -17,7 +17,7 @@ var ErrNotOffered = fmt.Errorf("chunk of no offer: %w", ErrNotHeld)
 // offer is a manifest on its way here. Its chunks are counted and have room.
 type offer struct {
 	m       *Manifest
-	g       keys.Generation // of the one who offers
+	g       schema.Generation // of the one who offers
 	sizes   map[Hash]int64
 	pins    *pins
 	room    *room
@@ -29,7 +29,7 @@ type offer struct {
 // nothing missing is the acknowledgement that the checkpoint is on this disk,
 // verified and durable. ErrFenced if this node has seen a newer generation
 // than g, in which the one who offers acts; ErrBadManifest, ErrNoSpace.
-func (s *Store) Offer(ctx context.Context, g keys.Generation, raw []byte) (missing []Hash, err error) {
+func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (missing []Hash, err error) {
 	m, err := DecodeManifest(raw)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Store) Offer(ctx context.Context, g keys.Generation, raw []byte) (missi
 }
 
 // offer finds or makes the offer of h.
-func (s *Store) offer(g keys.Generation, m *Manifest, h Hash) (*offer, error) {
+func (s *Store) offer(g schema.Generation, m *Manifest, h Hash) (*offer, error) {
 	now := time.Now()
 	s.mu.Lock()
 	o := s.offers[h]
@@ -124,7 +124,7 @@ func (s *Store) drop(h Hash) {
 // WriteChunk takes a chunk of something offered. It believes nobody: the bytes
 // that go to the disk are hashed on their way. ErrDamaged if they are not h's,
 // ErrNotOffered, ErrFenced, ErrNoSpace.
-func (s *Store) WriteChunk(g keys.Generation, h Hash, r io.Reader) error {
+func (s *Store) WriteChunk(g schema.Generation, h Hash, r io.Reader) error {
 	if err := s.See(g); err != nil {
 		return err
 	}

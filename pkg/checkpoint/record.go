@@ -8,8 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // ErrOtherJob says that the store holds another job of this name, or none: it
@@ -18,13 +19,13 @@ var ErrOtherJob = errors.New("the store does not hold this job")
 
 // Record is what etcd knows of a job's checkpoints: ckpt/ and held/.
 type Record struct {
-	Store keys.Store
-	Job   keys.Job
-	UID   keys.UID
-	Event func(Head) keys.Write   // the event that goes with a commit
-	Gone  func([]Head) keys.Write // likewise, with the removal of records; its value is like no other
+	Store store.Store
+	Job   schema.Job
+	UID   schema.UID
+	Event func(Head) store.Write   // the event that goes with a commit
+	Gone  func([]Head) store.Write // likewise, with the removal of records; its value is like no other
 	// Offered likewise, with a checkpoint of before the store was lost, where it had the number was.
-	Offered func(h Head, was Number) keys.Write
+	Offered func(h Head, was Number) store.Write
 
 	mu sync.Mutex // guards UID once the record is in use
 }
@@ -38,8 +39,8 @@ func (e *HolderGoneError) Error() string {
 }
 
 // DecodeHead reads ckpt/head or a ckpt/n/<number>.
-func DecodeHead(e *keys.Entry) (Head, error) {
-	h, err := keys.Decode[Head](e)
+func DecodeHead(e *store.Entry) (Head, error) {
+	h, err := schema.Decode[Head](e)
 	h.Rev = e.Rev
 	return h, err
 }
@@ -52,7 +53,7 @@ func (r *Record) Read(ctx context.Context) (head Head, committed []Head, err err
 	}
 	// "ckpt/head" and "ckpt/n/…" at one revision.
 	prefix := r.Job.Prefix() + "ckpt/"
-	read, err := r.Store.Get(ctx, prefix, keys.End(prefix))
+	read, err := r.Store.Get(ctx, prefix, store.End(prefix))
 	if err != nil {
 		return Head{}, nil, fmt.Errorf("read checkpoints: %w", err)
 	}
@@ -72,7 +73,7 @@ func (r *Record) Read(ctx context.Context) (head Head, committed []Head, err err
 }
 
 // fence reads the newest proposed generation.
-func (r *Record) fence(ctx context.Context) (keys.Generation, error) {
+func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 	read, err := r.Store.Get(ctx, r.Job.Fence(), "")
 	if err != nil {
 		return 0, fmt.Errorf("read fence: %w", err)
@@ -81,7 +82,7 @@ func (r *Record) fence(ctx context.Context) (keys.Generation, error) {
 	if e == nil {
 		return 0, ErrOtherJob
 	}
-	u, g, err := keys.ParseFence(e.Value)
+	u, g, err := schema.ParseFence(e.Value)
 	if err == nil && u != r.uid() {
 		err = ErrOtherJob
 	}
@@ -94,19 +95,19 @@ func (r *Record) fence(ctx context.Context) (keys.Generation, error) {
 // among them that needs no guard.
 //
 // ErrFenced: a newer generation was proposed, it can never be committed.
-// keys.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
+// store.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
 // again without that holder. Any other error leaves the result unknown.
 func (r *Record) Commit(ctx context.Context, h, seen Head, self string, holders []membership.Node) (Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
-	guards := []keys.Guard{keys.FenceIs(r.Job, r.uid(), h.Generation), keys.Unchanged(r.Job.Head(), seen.Rev)}
+	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
 		if n.Node != self {
-			guards = append(guards, keys.Unchanged(r.Job.Node(n.Node), n.Rev))
+			guards = append(guards, store.Unchanged(r.Job.Node(n.Node), n.Rev))
 		}
 	}
-	rev, err := keys.Send(ctx, r.Store, keys.Request{If: guards, Then: append(r.writes(h), r.Event(h))})
-	if errors.Is(err, keys.ErrMoved) {
+	rev, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: append(r.writes(h), r.Event(h))})
+	if errors.Is(err, store.ErrMoved) {
 		var again []membership.Node
 		if h, again, err = r.why(ctx, h, seen, self, holders); again != nil {
 			return r.Commit(ctx, h, seen, self, again)
@@ -121,9 +122,9 @@ func (r *Record) Commit(ctx context.Context, h, seen Head, self string, holders 
 }
 
 // writes are those of a new head; the first proves the request.
-func (r *Record) writes(h Head) []keys.Write {
-	v := keys.Encode(h)
-	return []keys.Write{keys.Put(r.Job.Checkpoint(uint64(h.Number)), v), keys.Put(r.Job.Head(), v)}
+func (r *Record) writes(h Head) []store.Write {
+	v := schema.Encode(h)
+	return []store.Write{store.Put(r.Job.Checkpoint(uint64(h.Number)), v), store.Put(r.Job.Head(), v)}
 }
 
 // why finds out which guard of a commit did not hold. All of them compare
@@ -145,7 +146,7 @@ func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []m
 	case g > h.Generation:
 		return h, nil, fmt.Errorf("generation %d, newest is %d: %w", h.Generation, g, ErrFenced)
 	case now.Rev != seen.Rev:
-		return h, nil, fmt.Errorf("checkpoint %d is the head now: %w", now.Number, keys.ErrMoved)
+		return h, nil, fmt.Errorf("checkpoint %d is the head now: %w", now.Number, store.ErrMoved)
 	}
 	for i, n := range holders {
 		if n.Node == self {
@@ -159,7 +160,7 @@ func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []m
 		if e == nil {
 			return h, nil, &HolderGoneError{n.Node}
 		}
-		found, err := keys.Decode[membership.Node](e)
+		found, err := schema.Decode[membership.Node](e)
 		if err != nil {
 			return h, nil, err
 		}
@@ -174,7 +175,7 @@ func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []m
 		}
 	}
 	if again == nil { // no guard explains it: the record of that number was another's
-		return h, nil, keys.ErrMoved
+		return h, nil, store.ErrMoved
 	}
 	return h, again, nil
 }
@@ -182,25 +183,25 @@ func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []m
 // Rollback is what a Propose writes that makes the older checkpoint to the
 // head again, under a new number, and what it compares beyond its own guards:
 // the record of that checkpoint must still be there, for then its bytes are.
-func (r *Record) Rollback(seen, to Head) (Head, []keys.Guard, []keys.Write) {
-	guard := keys.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
+func (r *Record) Rollback(seen, to Head) (Head, []store.Guard, []store.Write) {
+	guard := store.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
 	to.Number = seen.Number + 1
-	return to, []keys.Guard{guard}, r.writes(to)
+	return to, []store.Guard{guard}, r.writes(to)
 }
 
 // Drop removes the records of checkpoints that Surplus chose, as the
-// generation g: keys.ErrMoved if the head moved since seen, or a newer generation was proposed.
-func (r *Record) Drop(ctx context.Context, g keys.Generation, seen Head, drop []Head) error {
-	const most = keys.MaxOps / 2
+// generation g: store.ErrMoved if the head moved since seen, or a newer generation was proposed.
+func (r *Record) Drop(ctx context.Context, g schema.Generation, seen Head, drop []Head) error {
+	const most = store.MaxOps / 2
 	for len(drop) > 0 {
 		some := drop[:min(most, len(drop))]
 		drop = drop[len(some):]
-		then := []keys.Write{r.Gone(some)}
+		then := []store.Write{r.Gone(some)}
 		for _, h := range some {
-			then = append(then, keys.Delete(r.Job.Checkpoint(uint64(h.Number))))
+			then = append(then, store.Delete(r.Job.Checkpoint(uint64(h.Number))))
 		}
-		guards := []keys.Guard{keys.FenceIs(r.Job, r.uid(), g), keys.Unchanged(r.Job.Head(), seen.Rev)}
-		if _, err := keys.Send(ctx, r.Store, keys.Request{If: guards, Then: then}); err != nil {
+		guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(r.Job.Head(), seen.Rev)}
+		if _, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: then}); err != nil {
 			return fmt.Errorf("drop records: %w", err)
 		}
 	}
@@ -212,8 +213,8 @@ func (r *Record) Hold(ctx context.Context, node string, have []Number) error {
 	if have == nil {
 		have = []Number{}
 	}
-	w := keys.Put(r.Job.Held(node), keys.Encode(have))
-	if _, err := keys.Send(ctx, r.Store, keys.Request{Then: []keys.Write{w}}); err != nil {
+	w := store.Put(r.Job.Held(node), schema.Encode(have))
+	if _, err := store.Send(ctx, r.Store, store.Request{Then: []store.Write{w}}); err != nil {
 		return fmt.Errorf("tell what is held: %w", err)
 	}
 	return nil
@@ -224,14 +225,14 @@ func (r *Record) Hold(ctx context.Context, node string, have []Number) error {
 func (r *Record) Holders(ctx context.Context, n Number, all bool) (refs []membership.Ref, err error) {
 	names := map[string]bool{}
 	if all {
-		read, err := r.Store.Get(ctx, r.Job.AllHeld(), keys.End(r.Job.AllHeld()))
+		read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
 		if err != nil {
 			return nil, fmt.Errorf("read holders: %w", err)
 		}
 		for i := range read.Entries {
 			e := &read.Entries[i]
-			rest := keys.Rest(r.Job.AllHeld(), e.Key)
-			if have, err := keys.Decode[[]Number](e); err == nil && len(rest) == 1 {
+			rest := schema.Rest(r.Job.AllHeld(), e.Key)
+			if have, err := schema.Decode[[]Number](e); err == nil && len(rest) == 1 {
 				names[rest[0]] = slices.Contains(have, n)
 			}
 		}
@@ -259,7 +260,7 @@ func (r *Record) Holders(ctx context.Context, n Number, all bool) (refs []member
 			return nil, fmt.Errorf("read holders: %w", err)
 		}
 		if e := read.One(); e != nil {
-			x, err := keys.Decode[membership.Node](e)
+			x, err := schema.Decode[membership.Node](e)
 			if err != nil {
 				return nil, err
 			}

@@ -8,40 +8,41 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/etcdtest"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // onEtcds runs f on a real etcd and on the one in memory.
-func onEtcds(t *testing.T, f func(t *testing.T, s keys.Store)) {
+func onEtcds(t *testing.T, f func(t *testing.T, s store.Store)) {
 	t.Run("etcd", func(t *testing.T) { f(t, realStore(t)) })
-	t.Run("memory", func(t *testing.T) { f(t, etcdmem.New().Client("test")) })
+	t.Run("memory", func(t *testing.T) { f(t, memory.New().Client("test")) })
 }
 
-func mustTxn(t testing.TB, s keys.Store, w ...keys.Write) int64 {
+func mustTxn(t testing.TB, s store.Store, w ...store.Write) int64 {
 	t.Helper()
-	r, err := s.Txn(t.Context(), keys.Txn{Then: w})
+	r, err := s.Txn(t.Context(), store.Txn{Then: w})
 	must(t, err)
 	return r.Rev
 }
 
-func fence(t testing.TB, s keys.Store, u keys.UID, g keys.Generation) {
+func fence(t testing.TB, s store.Store, u schema.UID, g schema.Generation) {
 	t.Helper()
-	mustTxn(t, s, keys.Put(testJob.Fence(), []byte(keys.FenceValue(u, g))))
+	mustTxn(t, s, store.Put(testJob.Fence(), []byte(schema.FenceValue(u, g))))
 }
 
-func register(t testing.TB, s keys.Store, node string, life membership.Incarnation) membership.Node {
+func register(t testing.TB, s store.Store, node string, life membership.Incarnation) membership.Node {
 	t.Helper()
 	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life}, Machine: node}
-	n.Rev = mustTxn(t, s, keys.Put(testJob.Node(node), keys.Encode(n)))
+	n.Rev = mustTxn(t, s, store.Put(testJob.Node(node), schema.Encode(n)))
 	return n
 }
 
 func TestCommit(t *testing.T) {
-	onEtcds(t, func(t *testing.T, s keys.Store) {
+	onEtcds(t, func(t *testing.T, s store.Store) {
 		ctx := t.Context()
 		r := recordOn(s)
 		if _, _, err := r.Read(ctx); !errors.Is(err, ErrOtherJob) {
@@ -60,7 +61,7 @@ func TestCommit(t *testing.T) {
 		}
 
 		// C19: what is older than the head is not put over it.
-		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{9}}, Head{}, "a", both); !errors.Is(err, keys.ErrMoved) || errors.Is(err, ErrFenced) {
+		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{9}}, Head{}, "a", both); !errors.Is(err, store.ErrMoved) || errors.Is(err, ErrFenced) {
 			t.Errorf("with an old head: %v", err)
 		}
 		// The same life under a new lease holds on; another life does not.
@@ -72,12 +73,12 @@ func TestCommit(t *testing.T) {
 		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both); !errors.As(err, &gone) || gone.Node != "b" {
 			t.Errorf("a holder of another life: %v", err)
 		}
-		mustTxn(t, s, keys.Delete(testJob.Node("b")))
+		mustTxn(t, s, store.Delete(testJob.Node("b")))
 		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both); !errors.As(err, &gone) {
 			t.Errorf("a holder that is gone: %v", err)
 		}
 		// Our own registration needs no guard: a lost lease loses no save.
-		mustTxn(t, s, keys.Delete(testJob.Node("a")))
+		mustTxn(t, s, store.Delete(testJob.Node("a")))
 		three, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both[:1])
 		must(t, err)
 
@@ -101,7 +102,7 @@ func TestCommit(t *testing.T) {
 }
 
 func TestRollbackAndDrop(t *testing.T) {
-	onEtcds(t, func(t *testing.T, s keys.Store) {
+	onEtcds(t, func(t *testing.T, s store.Store) {
 		ctx := t.Context()
 		r := recordOn(s)
 		fence(t, s, testUID, 1)
@@ -117,14 +118,14 @@ func TestRollbackAndDrop(t *testing.T) {
 		if back.Number != 5 || back.Manifest != (Hash{2}) || back.Generation != 1 {
 			t.Errorf("rolled back to %+v", back)
 		}
-		guards = append(guards, keys.Unchanged(testJob.Head(), head.Rev))
+		guards = append(guards, store.Unchanged(testJob.Head(), head.Rev))
 
 		// Removed meanwhile: its bytes may be gone.
 		must(t, r.Drop(ctx, 1, head, all[:1]))
-		if res, err := s.Txn(ctx, keys.Txn{If: guards, Then: writes}); err != nil || !res.OK {
+		if res, err := s.Txn(ctx, store.Txn{If: guards, Then: writes}); err != nil || !res.OK {
 			t.Fatalf("rollback: %+v, %v", res, err)
 		}
-		if err := r.Drop(ctx, 1, head, all[1:2]); !errors.Is(err, keys.ErrMoved) {
+		if err := r.Drop(ctx, 1, head, all[1:2]); !errors.Is(err, store.ErrMoved) {
 			t.Errorf("drop by one who knows an older head: %v", err)
 		}
 		now, left, err := r.Read(ctx)
@@ -134,11 +135,11 @@ func TestRollbackAndDrop(t *testing.T) {
 		}
 		gone, guards, writes := r.Rollback(now, left[1])
 		must(t, r.Drop(ctx, 1, now, left[1:2]))
-		if res, err := s.Txn(ctx, keys.Txn{If: guards, Then: writes}); err != nil || res.OK {
+		if res, err := s.Txn(ctx, store.Txn{If: guards, Then: writes}); err != nil || res.OK {
 			t.Errorf("rollback to the removed %+v: %+v, %v", gone, res, err)
 		}
 		fence(t, s, testUID, 2)
-		if err := r.Drop(ctx, 1, now, left[:1]); !errors.Is(err, keys.ErrMoved) {
+		if err := r.Drop(ctx, 1, now, left[:1]); !errors.Is(err, store.ErrMoved) {
 			t.Errorf("drop by an older generation: %v", err)
 		}
 	})
@@ -146,7 +147,7 @@ func TestRollbackAndDrop(t *testing.T) {
 
 func TestDropOfMany(t *testing.T) {
 	ctx := t.Context()
-	s := etcdmem.New().Client("test")
+	s := memory.New().Client("test")
 	r := recordOn(s)
 	fence(t, s, testUID, 1)
 	var head Head
@@ -162,19 +163,19 @@ func TestDropOfMany(t *testing.T) {
 
 // A request whose answer is lost is neither lost nor done twice, wherever the answer was lost.
 func TestCommitWithoutAnswer(t *testing.T) {
-	for name, fate := range map[string]etcdmem.Fate{"applied": {Mute: true}, "lost": {Lost: true}, "late": {Delay: 20 * time.Second}} {
+	for name, fate := range map[string]memory.Fate{"applied": {Mute: true}, "lost": {Lost: true}, "late": {Delay: 20 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := etcdmem.New()
+				c := memory.New()
 				s := c.Client("a")
 				fence(t, s, testUID, 1)
 				left := 3
-				s.Fates(func(op etcdmem.Op) etcdmem.Fate {
-					if op.Kind == etcdmem.Txn && left > 0 {
+				s.Fates(func(op memory.Op) memory.Fate {
+					if op.Kind == memory.Txn && left > 0 {
 						left--
 						return fate
 					}
-					return etcdmem.Fate{}
+					return memory.Fate{}
 				})
 				r := recordOn(s)
 				h, err := r.Commit(t.Context(), Head{Generation: 1, Manifest: Hash{1}}, Head{}, "a", nil)
@@ -216,7 +217,7 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-func realStore(t testing.TB) keys.Store {
+func realStore(t testing.TB) store.Store {
 	t.Helper()
 	srv := etcdtest.Start(t)
 	s, err := etcd.Open(context.Background(), etcd.Config{Endpoints: srv.Endpoints()})

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // streams is how many chunks are under way to or from other nodes at once, for each checkpoint.
@@ -57,7 +57,7 @@ type Copier struct {
 // is the generation in which this node acts. The error says why others did
 // not; ErrFenced in it is final. What a broken transfer brought stays there,
 // and is not sent again.
-func (c *Copier) Replicate(ctx context.Context, g keys.Generation, h Hash, to []membership.Node, report func(done, total int64)) ([]membership.Node, error) {
+func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h Hash, to []membership.Node, report func(done, total int64)) ([]membership.Node, error) {
 	m, err := c.Store.Manifest(h)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *Copier) Replicate(ctx context.Context, g keys.Generation, h Hash, to []
 }
 
 // send offers the manifest, sends what is missing, and offers again, until the other side holds it.
-func (c *Copier) send(ctx context.Context, g keys.Generation, h Hash, m *Manifest, raw []byte, to membership.Ref, p *progress) error {
+func (c *Copier) send(ctx context.Context, g schema.Generation, h Hash, m *Manifest, raw []byte, to membership.Ref, p *progress) error {
 	sizes := map[Hash]int64{}
 	for h, size := range m.chunks() {
 		sizes[h] = size
@@ -130,7 +130,7 @@ func (c *Copier) send(ctx context.Context, g keys.Generation, h Hash, m *Manifes
 	}
 }
 
-func (c *Copier) sendChunk(ctx context.Context, g keys.Generation, to membership.Ref, chunk Hash, size int64, p *progress) error {
+func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membership.Ref, chunk Hash, size int64, p *progress) error {
 	open := func() (io.ReadSeekCloser, error) {
 		f, err := c.Store.OpenChunk(chunk)
 		if errors.Is(err, ErrNotHeld) {
@@ -156,7 +156,7 @@ func (c *Copier) sendChunk(ctx context.Context, g keys.Generation, to membership
 // that has it: one that is away, or whose bytes are not true to their hash, is
 // passed over for the next. g is the generation in which this node acts. What
 // a broken Fetch brought stays. ErrNotHeld when nobody has all of it.
-func (c *Copier) Fetch(ctx context.Context, g keys.Generation, h Hash, from []membership.Ref, report func(done, total int64)) error {
+func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h Hash, from []membership.Ref, report func(done, total int64)) error {
 	raw, err := c.manifest(ctx, h, from)
 	if err != nil {
 		return fmt.Errorf("fetch: %w", err)
@@ -228,7 +228,7 @@ func (c *Copier) manifest(ctx context.Context, h Hash, from []membership.Ref) ([
 
 // fetchChunk asks one node after the other, beginning with another one for
 // each chunk. The store believes nobody: it reads back what it wrote.
-func (c *Copier) fetchChunk(ctx context.Context, g keys.Generation, h Hash, data []byte, from []membership.Ref, turn int) error {
+func (c *Copier) fetchChunk(ctx context.Context, g schema.Generation, h Hash, data []byte, from []membership.Ref, turn int) error {
 	errs := []error{fmt.Errorf("chunk %v: %w", h, ErrNotHeld)}
 	for i := range from {
 		n := from[(turn+i)%len(from)]

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Surplus says which records of checkpoints go: all but the newest keep, the
@@ -28,7 +28,7 @@ func Surplus(committed []Head, head Head, keep int, pinned []Hash) (drop []Head)
 // garbage says which manifests go from a disk: those with no record that can
 // get none any more. seen was read before committed was: a generation older
 // than it could not commit afterwards. Pure.
-func garbage(held map[Hash]place, committed []Head, seen keys.Generation, pinned []Hash) (drop []Hash) {
+func garbage(held map[Hash]place, committed []Head, seen schema.Generation, pinned []Hash) (drop []Hash) {
 	keep := map[Hash]bool{}
 	var newest place
 	for _, c := range committed {
@@ -55,7 +55,7 @@ func garbage(held map[Hash]place, committed []Head, seen keys.Generation, pinned
 // removes nothing on the word of an older one: ErrFenced. It may be cut short
 // anywhere: a manifest goes whole and before its chunks, and chunks that nobody
 // counts go at the next time.
-func (s *Store) Retain(seen keys.Generation, committed []Head, pinned []Hash, now time.Time) error {
+func (s *Store) Retain(seen schema.Generation, committed []Head, pinned []Hash, now time.Time) error {
 	if err := s.See(seen); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Salvage is what this disk can give to a job whose store was lost: the commits that it knows of and has,
@@ -17,7 +17,7 @@ import (
 // Captured counts more than committed, if it is a later capture of generation g, in which the newest
 // World that this node knows trained: nobody can have asked for an older one since. Its number is the
 // one that it would have got, and it has no copies.
-func (s *Shelf) Salvage(ctx context.Context, g keys.Generation) (committed []Head, newest *Head, err error) {
+func (s *Shelf) Salvage(ctx context.Context, g schema.Generation) (committed []Head, newest *Head, err error) {
 	heads, err := s.heads()
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func (s *Shelf) heads() (heads []Head, err error) {
 
 // captured are the captures of generation g that are on this disk and were made after every commit, newest
 // first. After a fall-back, which is a commit of older bytes, only those of a generation without a commit.
-func (s *Shelf) captured(ctx context.Context, g keys.Generation, committed []Head, held []Hash) ([]Head, error) {
+func (s *Shelf) captured(ctx context.Context, g schema.Generation, committed []Head, held []Hash) ([]Head, error) {
 	var number Number
 	var last place
 	noted := map[Hash]bool{}
@@ -132,7 +132,7 @@ func (s *Shelf) manifest(ctx context.Context, h Hash) (*Manifest, error) {
 			return m, nil
 		}
 	}
-	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrBadManifest) || errors.Is(err, keys.ErrNewerFormat) {
+	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrBadManifest) || errors.Is(err, schema.ErrNewerFormat) {
 		return nil, nil
 	}
 	return nil, err

@@ -9,15 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 func TestSalvage(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		prep  func(t *testing.T, s *Store, all []Hash)
-		g     keys.Generation
+		g     schema.Generation
 		whole int    // of the captures (1,1) (1,2) (2,1) (2,2): which is the newest
 		as    Number // and its number
 		heads int
@@ -79,7 +80,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		b := c.keeper("b", c.etcd.Client("b"), func(Event) {})
-		b.Record.Offered = func(h Head, was Number) keys.Write {
+		b.Record.Offered = func(h Head, was Number) store.Write {
 			return history.Tell(testJob, history.Event{Kind: history.Offered, Text: fmt.Sprintf("%d was %d", h.Number, was)})
 		}
 		from := newMem()
@@ -87,7 +88,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		_, late := put(t, b.Store, from, 1, 7)
 		must(t, b.Store.note([]Head{{Number: 7, Generation: 1, Manifest: late}}))
 
-		c.write(t, keys.Put(testJob.Fence(), []byte(keys.FenceValue("again", 3))))
+		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.See(3))
 		must(t, keepLate(c.disks["b"], 4))
 		b.Succeed("again")
@@ -108,7 +109,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 			t.Fatal("what came too late was removed before anybody heard of it")
 		}
 		head := Head{Number: 8, Generation: 1, Manifest: Hash{1}}
-		c.write(t, keys.Put(testJob.Checkpoint(8), keys.Encode(head)), keys.Put(testJob.Head(), keys.Encode(head)))
+		c.write(t, store.Put(testJob.Checkpoint(8), schema.Encode(head)), store.Put(testJob.Head(), schema.Encode(head)))
 		time.Sleep(time.Minute)
 		now, committed, err := b.Record.Read(ctx)
 		must(t, err)
@@ -140,13 +141,13 @@ func TestOffer(t *testing.T) {
 	}{{[]Number{4}, 5, 5}, {[]Number{4, 5}, 5, 7}, {nil, 12, 7}, {[]Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
 		e := newCluster(t, "a")
 		r := e.keeper("a", e.etcd.Client("a"), func(Event) {}).Record
-		r.Offered = func(Head, Number) keys.Write { return history.Tell(testJob) }
+		r.Offered = func(Head, Number) store.Write { return history.Tell(testJob) }
 		head := Head{Number: 8, Manifest: Hash{8}}
-		head.Rev = e.write(t, keys.Put(testJob.Head(), keys.Encode(head)))
+		head.Rev = e.write(t, store.Put(testJob.Head(), schema.Encode(head)))
 		var committed []Head
 		for _, n := range c.taken {
 			committed = append(committed, Head{Number: n})
-			e.write(t, keys.Put(testJob.Checkpoint(uint64(n)), keys.Encode(Head{Number: n})))
+			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(Head{Number: n})))
 		}
 		err := r.Offer(t.Context(), Head{Number: c.was, Manifest: Hash{9}}, head, committed, "a")
 		if c.want == 0 {

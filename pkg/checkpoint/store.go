@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 var (
@@ -40,7 +40,7 @@ type Store struct {
 	syncing sync.Mutex // held through flush; taken before mu
 
 	mu       sync.Mutex
-	seen     keys.Generation
+	seen     schema.Generation
 	chunks   map[Hash]*chunk
 	unsynced map[Hash]file // chunks that a crash could take, open
 	renamed  bool          // there are names of chunks that a crash could take
@@ -54,7 +54,7 @@ type Store struct {
 
 // place orders the captures of a job.
 type place struct {
-	Generation keys.Generation
+	Generation schema.Generation
 	Sequence   uint64
 }
 
@@ -123,7 +123,7 @@ func (s *Store) loadSeen() error {
 		return err
 	}
 	n, err := strconv.ParseUint(string(b), 10, 64)
-	s.seen = keys.Generation(n)
+	s.seen = schema.Generation(n)
 	return err
 }
 
@@ -223,7 +223,7 @@ func (s *Store) rawManifest(h Hash) ([]byte, error) {
 }
 
 // Seen is the newest generation that this node ever heard of.
-func (s *Store) Seen() keys.Generation {
+func (s *Store) Seen() schema.Generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
@@ -231,7 +231,7 @@ func (s *Store) Seen() keys.Generation {
 
 // See raises Seen, durably: from here on nothing older is stored or removed.
 // ErrFenced if g itself is older.
-func (s *Store) See(g keys.Generation) error {
+func (s *Store) See(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g < s.seen {
@@ -249,7 +249,7 @@ func (s *Store) See(g keys.Generation) error {
 
 // publish makes the manifest durable, after its chunks, which are on disk,
 // verified, and counted by the caller.
-func (s *Store) publish(ctx context.Context, g keys.Generation, m *Manifest, raw []byte, h Hash) error {
+func (s *Store) publish(ctx context.Context, g schema.Generation, m *Manifest, raw []byte, h Hash) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // onEach runs f with trees of the real file system, and of the one in memory.
@@ -59,7 +59,7 @@ func fileIn(t testing.TB, tree tree, name string, data []byte, mode fs.FileMode)
 }
 
 // saveOf is a picture of everything in a tree.
-func saveOf(t testing.TB, from tree, g keys.Generation, seq uint64) Save {
+func saveOf(t testing.TB, from tree, g schema.Generation, seq uint64) Save {
 	t.Helper()
 	s := Save{Stamp: Stamp{"x", "u1", g, 2}, Sequence: seq, Time: time.Now(), dir: from}
 	list, err := from.ReadDir(".")
@@ -97,7 +97,7 @@ func model(t testing.TB, to tree) {
 	fileIn(t, to, "step-", []byte("before a slash"), 0o400)
 }
 
-func put(t testing.TB, s *Store, from tree, g keys.Generation, seq uint64) (*Manifest, Hash) {
+func put(t testing.TB, s *Store, from tree, g schema.Generation, seq uint64) (*Manifest, Hash) {
 	t.Helper()
 	m, h, err := s.Put(t.Context(), saveOf(t, from, g, seq))
 	must(t, err)

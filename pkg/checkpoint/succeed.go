@@ -8,18 +8,19 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // uid is the job's.
-func (r *Record) uid() keys.UID {
+func (r *Record) uid() schema.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.UID
 }
 
-func (r *Record) succeed(u keys.UID) {
+func (r *Record) succeed(u schema.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.UID = u
@@ -85,7 +86,7 @@ func (s *Store) late() (*Head, error) {
 }
 
 // Succeed: the job was made again under the uid u, after its store was lost, and after KeepLate. No line is open.
-func (k *Keeper) Succeed(u keys.UID) {
+func (k *Keeper) Succeed(u schema.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.Record.succeed(u)
@@ -115,7 +116,7 @@ func (k *Keeper) offer(ctx context.Context, head Head, committed []Head) (seen b
 	k.mu.Unlock()
 	err = k.Record.Offer(ctx, late, head, committed, k.Self)
 	k.mu.Lock()
-	if errors.Is(err, keys.ErrMoved) || errors.Is(err, errNoNumber) {
+	if errors.Is(err, store.ErrMoved) || errors.Is(err, errNoNumber) {
 		err = nil // at the next look
 	}
 	return false, err
@@ -138,9 +139,9 @@ func (r *Record) Offer(ctx context.Context, h, head Head, committed []Head, self
 	}
 	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: self}}, 1, true
 	key := r.Job.Checkpoint(uint64(h.Number))
-	_, err := keys.Send(ctx, r.Store, keys.Request{
-		If:   []keys.Guard{keys.Unchanged(r.Job.Head(), head.Rev), keys.Absent(key)},
-		Then: []keys.Write{keys.Put(key, keys.Encode(h)), r.Offered(h, was)},
+	_, err := store.Send(ctx, r.Store, store.Request{
+		If:   []store.Guard{store.Unchanged(r.Job.Head(), head.Rev), store.Absent(key)},
+		Then: []store.Write{store.Put(key, schema.Encode(h)), r.Offered(h, was)},
 	})
 	if err != nil {
 		return fmt.Errorf("offer checkpoint: %w", err)

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // State is what is known of a member.
@@ -271,26 +272,26 @@ func oneNode(doubts []Doubt) bool {
 }
 
 // Decode reads the entries of a job's prefix that this package owns.
-func Decode(job keys.Job, entries []keys.Entry) (nodes []Node, left []Left, suspects []Suspicion, err error) {
+func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, suspects []Suspicion, err error) {
 	registered, gone, doubted := job.Nodes(), job.AllLeft(), job.AllSuspects()
 	for i := range entries {
 		e := &entries[i]
-		if p := keys.Rest(registered, e.Key); len(p) == 1 {
-			n, err := keys.Decode[Node](e)
+		if p := schema.Rest(registered, e.Key); len(p) == 1 {
+			n, err := schema.Decode[Node](e)
 			if err != nil {
 				return nil, nil, nil, err
 			}
 			n.Rev, n.Lease = e.Rev, e.Lease
 			nodes = append(nodes, n)
-		} else if p := keys.Rest(gone, e.Key); len(p) == 1 {
-			l, err := keys.Decode[Left](e)
+		} else if p := schema.Rest(gone, e.Key); len(p) == 1 {
+			l, err := schema.Decode[Left](e)
 			if err != nil {
 				return nil, nil, nil, err
 			}
 			l.Node, l.Rev = p[0], e.Rev
 			left = append(left, l)
-		} else if p := keys.Rest(doubted, e.Key); len(p) == 2 {
-			x, err := keys.Decode[Suspicion](e)
+		} else if p := schema.Rest(doubted, e.Key); len(p) == 2 {
+			x, err := schema.Decode[Suspicion](e)
 			if err != nil {
 				return nil, nil, nil, err
 			}

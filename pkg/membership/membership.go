@@ -12,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Incarnation is one life of a node's agent: a random id, chosen before its
@@ -43,14 +44,14 @@ func (r Ref) Same(o Ref) bool { return r.Node == o.Node && r.Incarnation == o.In
 // Node is a registration, immutable while its key exists.
 type Node struct {
 	Ref
-	Attempt int             `json:"attempt"` // of the job, that the node joined
-	Host    string          `json:"host"`    // random, kept in the state directory: same id, same node lock
-	Machine string          `json:"machine"` // boot id: copies of a checkpoint must differ in it
-	Slots   int             `json:"slots"`   // workers on this node
-	Seen    keys.Generation `json:"seen"`    // highest generation that the node ever saw
-	Since   time.Time       `json:"since"`   // for people
-	Rev     int64           `json:"-"`
-	Lease   keys.Lease      `json:"-"`
+	Attempt int               `json:"attempt"` // of the job, that the node joined
+	Host    string            `json:"host"`    // random, kept in the state directory: same id, same node lock
+	Machine string            `json:"machine"` // boot id: copies of a checkpoint must differ in it
+	Slots   int               `json:"slots"`   // workers on this node
+	Seen    schema.Generation `json:"seen"`    // highest generation that the node ever saw
+	Since   time.Time         `json:"since"`   // for people
+	Rev     int64             `json:"-"`
+	Lease   store.Lease       `json:"-"`
 }
 
 // Reason says why a node left of its own will.
@@ -106,12 +107,12 @@ func (s Suspicion) What() string {
 // Answer is what a dial of a node brought.
 type Answer struct {
 	Kind        AnswerKind
-	Incarnation Incarnation     // of who answered, for Same and Other
-	Generation  keys.Generation // newest that the one who answered knows
-	Failed      bool            // its worker ended with a failure that it could not report
-	Ended       bool            // its workers ended
-	Holds       bool            // it still holds the suspicion that it was asked about
-	Reach       AnswerKind      // what its dial of the address brought that it was asked about
+	Incarnation Incarnation       // of who answered, for Same and Other
+	Generation  schema.Generation // newest that the one who answered knows
+	Failed      bool              // its worker ended with a failure that it could not report
+	Ended       bool              // its workers ended
+	Holds       bool              // it still holds the suspicion that it was asked about
+	Reach       AnswerKind        // what its dial of the address brought that it was asked about
 }
 
 // AnswerKind sorts answers by what they prove.

@@ -3,8 +3,8 @@ package rendezvous
 import (
 	"slices"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // forming: the barrier. Nothing but a full barrier turns it to running; anything that comes before
@@ -87,7 +87,7 @@ func (p *planner) without(missing []string) Step {
 	})
 	for _, node := range missing { // not a candidate now, nor for as many generations as it held up barriers
 		n := max(1, times[node])
-		w.Quarantine = append(w.Quarantine, Quarantine{Node: node, Times: n, Until: w.Generation + 1 + keys.Generation(n)})
+		w.Quarantine = append(w.Quarantine, Quarantine{Node: node, Times: n, Until: w.Generation + 1 + schema.Generation(n)})
 	}
 	s := *p.s
 	s.World = &w

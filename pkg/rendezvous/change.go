@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // maxDropped leaves room in Propose for its own guards; who is dropped beyond it passes the barrier
@@ -163,7 +163,7 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 			w.Previous = p.w.Size()
 		}
 		w.Quarantine = slices.DeleteFunc(slices.Clone(p.w.Quarantine), func(q Quarantine) bool {
-			return q.Until+keys.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
+			return q.Until+schema.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
 		})
 	}
 	w.Members = arrange(old, candidates(p.s, p.v), n, p.s.holds)

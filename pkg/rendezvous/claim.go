@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Claim is the word of a node that it was in a job which the store has lost: what the job was, what the
@@ -16,8 +17,8 @@ type Claim struct {
 	Job        Job               `json:"job"` // as it was, under the uid that it had
 	Wish       Wish              `json:"wish"`
 	WishRev    int64             `json:"wish_rev"`          // when it was written, in the store that was lost
-	Generation keys.Generation   `json:"generation"`        // largest that the node saw
-	World      keys.Generation   `json:"world"`             // the newest World that it knows; 0: none
+	Generation schema.Generation `json:"generation"`        // largest that the node saw
+	World      schema.Generation `json:"world"`             // the newest World that it knows; 0: none
 	Phase      Phase             `json:"phase,omitempty"`   // of that World, if it ended
 	Count      int               `json:"count"`             // of its members
 	Rank       int               `json:"rank"`              // of this node there; -1: it is no member
@@ -26,7 +27,7 @@ type Claim struct {
 	Heads      []checkpoint.Head `json:"heads"`             // committed, and on its disk; oldest first
 	Newest     *checkpoint.Head  `json:"newest"`            // the newest on its disk that it has read and found whole
 	Rev        int64             `json:"-"`
-	Lease      keys.Lease        `json:"-"`
+	Lease      store.Lease       `json:"-"`
 }
 
 // Claimed is what a node would claim of job j, whose newest World it knows is w: nil for none.
@@ -69,7 +70,7 @@ type Verdict struct {
 	Remake  *Remake          // it may be made again now
 	Missing []string         // else: who is waited for; nobody by name: whoever may know more
 	Holds   *checkpoint.Head // and the commit that only they have, for which they are waited for however long it takes
-	Newer   keys.UID         // or: others claim a job of that name that was made after this one
+	Newer   schema.UID       // or: others claim a job of that name that was made after this one
 }
 
 // Remake is a job as it is made again. Its head and history have their numbers; the uid is still to be chosen.
@@ -77,7 +78,7 @@ type Remake struct {
 	Job     Job
 	Wish    Wish
 	Ended   bool // its attempt had ended: it goes on as a new one
-	Fence   keys.Generation
+	Fence   schema.Generation
 	Head    *checkpoint.Head
 	Was     checkpoint.Number // the number that the head had in the store that was lost
 	History []checkpoint.Head
@@ -91,7 +92,7 @@ type Remake struct {
 // The job may be made again when every member of the newest World that is known has claimed: then nobody
 // can have a newer commit. Or, after the limit, when fewer of them are missing than every commit has
 // copies. A commit that is known of, and that only a missing node has, is waited for without a limit.
-func Reclaim(claims []Claim, uid keys.UID, limit bool) Verdict {
+func Reclaim(claims []Claim, uid schema.UID, limit bool) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
 		return Verdict{Newer: chosen}
@@ -154,8 +155,8 @@ func Insist(claims []Claim, n checkpoint.Number) *Remake {
 
 // newestJob is the uid that counts when several jobs of one name are claimed: none that another succeeds,
 // and of what is left the one that was made last.
-func newestJob(claims []Claim) keys.UID {
-	old := map[keys.UID]bool{}
+func newestJob(claims []Claim) schema.UID {
+	old := map[schema.UID]bool{}
 	for _, c := range claims {
 		for _, u := range c.Job.before() {
 			old[u] = true
@@ -180,7 +181,7 @@ func newestJob(claims []Claim) keys.UID {
 // knew it under the uid that it had then. Their numbers are of that time: where the job has checkpoints of its
 // own, what they have counts under the number that somebody knows it by now. Whose word on the job, the
 // wish and the World counts comes last.
-func family(claims []Claim, uid keys.UID) (mine []Claim) {
+func family(claims []Claim, uid schema.UID) (mine []Claim) {
 	numbers := map[checkpoint.Hash]checkpoint.Number{}
 	var job *Job
 	for i, c := range claims {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // saved is a committed checkpoint: its bytes are told by id, its holders by name.
@@ -23,7 +23,7 @@ func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
 }
 
 // says makes the claim of a node to job "u" of world g with those members; has are the checkpoints on its disk.
-func says(node string, g keys.Generation, members string, has ...checkpoint.Head) Claim {
+func says(node string, g schema.Generation, members string, has ...checkpoint.Head) Claim {
 	c := Claim{Node: node, Job: Job{UID: "u", Time: time.Unix(100, 0), Rules: Rules{Replicas: 2}}, Generation: g, World: g, Rank: -1,
 		Members: strings.Fields(members), Heads: has, Wish: Wish{NP: 2, Request: "r"}, WishRev: 7}
 	c.Count, c.Rank = len(c.Members), slices.Index(c.Members, node)
@@ -33,7 +33,7 @@ func says(node string, g keys.Generation, members string, has ...checkpoint.Head
 	return c
 }
 
-func (c Claim) of(uid keys.UID, before ...keys.UID) Claim {
+func (c Claim) of(uid schema.UID, before ...schema.UID) Claim {
 	c.Job.UID = uid
 	if n := len(before); n > 0 {
 		c.Job.Succeeds, c.Job.Lineage = before[n-1], before[:n-1]
@@ -199,7 +199,7 @@ func TestClaimed(t *testing.T) {
 
 // Two make the job again at once, and one of their answers is lost: one job comes of it, with everything in one revision.
 func TestRemake(t *testing.T) {
-	c := etcdmem.New()
+	c := memory.New()
 	claims := []Claim{says("a", 3, "a b", saved(1, 1), saved(2, 2)), says("b", 3, "a b", saved(2, 2))}
 	var all []Requests
 	for i, k := range claims {
@@ -220,9 +220,9 @@ func TestRemake(t *testing.T) {
 	}
 	v := Reclaim(s.Claims, "u", false)
 	mute := true
-	all[0].Store.(*etcdmem.Client).Fates(func(op etcdmem.Op) etcdmem.Fate {
+	all[0].Store.(*memory.Client).Fates(func(op memory.Op) memory.Fate {
 		defer func() { mute = false }()
-		return etcdmem.Fate{Mute: mute}
+		return memory.Fate{Mute: mute}
 	})
 	j, err := all[0].Remake(t.Context(), s.Claims[0], v.Remake, Job{})
 	if err != nil {
@@ -239,14 +239,14 @@ func TestRemake(t *testing.T) {
 		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
 		t.Errorf("%+v", s)
 	}
-	if read, err := all[0].Store.Get(t.Context(), keys.Job("x").Fence(), ""); err != nil || string(read.One().Value) != keys.FenceValue(j.UID, 3) {
+	if read, err := all[0].Store.Get(t.Context(), schema.Job("x").Fence(), ""); err != nil || string(read.One().Value) != schema.FenceValue(j.UID, 3) {
 		t.Errorf("fence %s %v", read.One().Value, err)
 	}
 	// It was removed since: what comes late makes nothing.
 	if err := all[0].Remove(t.Context(), &s); err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range []keys.UID{"u", j.UID} {
+	for _, u := range []schema.UID{"u", j.UID} {
 		if gone, err := all[0].Removed(t.Context(), u); !gone || err != nil {
 			t.Errorf("job %s was removed, and nobody is told: %v", u, err)
 		}
@@ -265,7 +265,7 @@ func TestRemake(t *testing.T) {
 
 // A job whose attempt had ended goes on as a new one, with the settings of the agent that opens it.
 func TestRemakeOfAFailedJob(t *testing.T) {
-	c := etcdmem.New()
+	c := memory.New()
 	r := Requests{Store: c.Client("a"), Job: "x"}
 	k := says("a", 3, "a").later(func(c *Claim) { c.Phase, c.Job.Attempt = Failed, 2 })
 	var err error

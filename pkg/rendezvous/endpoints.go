@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // longestList is the size above which lists of endpoints are left out: a process's environment is bounded.
@@ -13,7 +13,7 @@ const longestList = 48_000
 
 // putEndpoints writes host:port of each worker, in rank order, with the phase: one way to the store, not two.
 // It goes with that proposal, so that nobody reads it who sees another. A line for each: see members.
-func (r Requests) putEndpoints(s *Snapshot) []keys.Write {
+func (r Requests) putEndpoints(s *Snapshot) []store.Write {
 	var list []string
 	size := 0
 	for _, m := range s.World.Members {
@@ -30,7 +30,7 @@ func (r Requests) putEndpoints(s *Snapshot) []keys.Write {
 	if size > longestList {
 		return nil
 	}
-	return []keys.Write{keys.Put(r.Job.Endpoints(s.World.Proposal), []byte(strings.Join(list, "\n")))}
+	return []store.Write{store.Put(r.Job.Endpoints(s.World.Proposal), []byte(strings.Join(list, "\n")))}
 }
 
 // Endpoints reads what putEndpoints wrote; none if the list was too long.

@@ -6,23 +6,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Status is where a job is and why: the object of `elastic status -o json`. Its fields may grow in
 // number and never change their names; what is not known is null.
 type Status struct {
 	Schema     string            `json:"schema"`
-	Job        keys.Job          `json:"job"`
+	Job        schema.Job        `json:"job"`
 	State      State             `json:"state"`
 	Since      Moment            `json:"since"`
 	Why        string            `json:"why"` // one sentence, for people
 	WhyCode    Why               `json:"why_code"`
-	Generation keys.Generation   `json:"generation"` // 0 before the first
+	Generation schema.Generation `json:"generation"` // 0 before the first
 	WorldSize  int               `json:"world_size"`
 	Wish       WishStatus        `json:"wish"`
 	Nodes      []NodeStatus      `json:"nodes"`
@@ -74,7 +74,7 @@ type CheckpointStatus struct {
 	Number     checkpoint.Number `json:"number"`
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
-	Generation keys.Generation   `json:"generation"`
+	Generation schema.Generation `json:"generation"`
 	Time       Moment            `json:"time"`
 	Bytes      int64             `json:"bytes"`
 	Holders    []string          `json:"holders"` // that are not lost

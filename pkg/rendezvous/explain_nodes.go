@@ -7,21 +7,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // NodeStatus is one node of a job.
 type NodeStatus struct {
-	Node        string           `json:"node"`
-	State       NodeState        `json:"state"`
-	Address     *string          `json:"address"`
-	Workers     *int             `json:"workers"`
-	Incarnation *string          `json:"incarnation"`
-	Generation  *keys.Generation `json:"generation"` // of the world that it belongs, or belonged, to
-	Since       Moment           `json:"since"`
-	Why         *string          `json:"why"`
+	Node        string             `json:"node"`
+	State       NodeState          `json:"state"`
+	Address     *string            `json:"address"`
+	Workers     *int               `json:"workers"`
+	Incarnation *string            `json:"incarnation"`
+	Generation  *schema.Generation `json:"generation"` // of the world that it belongs, or belonged, to
+	Since       Moment             `json:"since"`
+	Why         *string            `json:"why"`
 }
 
 // NodeState is what a node does, or what became of it.
@@ -153,7 +153,7 @@ type word struct {
 	kind        history.Kind
 	at          time.Time
 	why         string
-	generation  keys.Generation
+	generation  schema.Generation
 	address     *string
 	workers     *int
 	incarnation *string

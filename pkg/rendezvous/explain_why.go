@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 

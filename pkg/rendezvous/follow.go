@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Scope is what an agent follows of its job. All is for the few who plan; Own, the world and the own
@@ -33,13 +34,13 @@ type Seen struct {
 // Follow tells of every change in scope until ctx ends, as snapshots; latest wins: a slow reader misses
 // states in between, never the last one. It lists, watches from there, and lists again on any
 // error and every 10 to 30 seconds, because a watch may go deaf without an error.
-func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope Scope, known *Roster) <-chan Seen {
+func Follow(ctx context.Context, st store.Store, job schema.Job, node string, scope Scope, known *Roster) <-chan Seen {
 	f := follower{known: known, st: st, job: job, scope: scope, out: make(chan Seen, 1)}
 	switch scope {
 	case All:
-		f.ranges = []span{{job.Prefix(), keys.End(job.Prefix())}}
+		f.ranges = []span{{job.Prefix(), store.End(job.Prefix())}}
 	case Claims:
-		f.ranges = []span{{job.Job(), ""}, {job.AllClaims(), keys.End(job.AllClaims())}}
+		f.ranges = []span{{job.Job(), ""}, {job.AllClaims(), store.End(job.AllClaims())}}
 	case Bare:
 		f.ranges = []span{{job.Job(), ""}}
 	case Own:
@@ -50,7 +51,7 @@ func Follow(ctx context.Context, st keys.Store, job keys.Job, node string, scope
 }
 
 // ReadOwn reads what scope Own follows.
-func ReadOwn(ctx context.Context, st keys.Store, job keys.Job, node string, known *Roster) Seen {
+func ReadOwn(ctx context.Context, st store.Store, job schema.Job, node string, known *Roster) Seen {
 	f := follower{known: known, st: st, job: job, scope: Own, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
 	begun := time.Now()
 	if err := f.list(ctx); err != nil {
@@ -63,13 +64,13 @@ type span struct{ from, end string }
 
 type follower struct {
 	known  *Roster
-	st     keys.Store
-	job    keys.Job
+	st     store.Store
+	job    schema.Job
 	scope  Scope
 	ranges []span
 	out    chan Seen
 
-	entries []keys.Entry // in the order of their keys
+	entries []store.Entry // in the order of their keys
 	rev     int64
 	cluster uint64
 	due     time.Time // the next snapshot, not before
@@ -135,13 +136,13 @@ func (f *follower) list(ctx context.Context) error {
 		}
 		f.cluster = res.Cluster
 	}
-	slices.SortFunc(f.entries, func(a, b keys.Entry) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(f.entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return nil
 }
 
 // find is where an entry is, or belongs.
-func find(sorted []keys.Entry, key string) (int, bool) {
-	return slices.BinarySearchFunc(sorted, key, func(e keys.Entry, key string) int { return strings.Compare(e.Key, key) })
+func find(sorted []store.Entry, key string) (int, bool) {
+	return slices.BinarySearchFunc(sorted, key, func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
 }
 
 // skip: events are many, and nothing is decided by them, but that what was told is not told again.
@@ -151,10 +152,10 @@ func (f *follower) skip(key string) bool {
 
 // memo remembers what a record says of which there is one for each node: with each change of one of them all are in
 // the next snapshot. Nothing of these is ever changed by who has a snapshot.
-func (f *follower) memo(key string) *keys.Memo {
+func (f *follower) memo(key string) *store.Memo {
 	for _, prefix := range []string{f.job.Nodes(), f.job.AllLeft(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects()} {
 		if strings.HasPrefix(key, prefix) {
-			return new(keys.Memo)
+			return new(store.Memo)
 		}
 	}
 	return nil
@@ -184,7 +185,7 @@ func (f *follower) watch(ctx context.Context) {
 }
 
 // gather applies a change and all that come before the next snapshot is due: they are one snapshot.
-func (f *follower) gather(c keys.Change, changes <-chan keys.Change) (moved bool, err error) {
+func (f *follower) gather(c store.Change, changes <-chan store.Change) (moved bool, err error) {
 	var due <-chan time.Time // nil: now
 	if wait := time.Until(f.due); wait > 0 {
 		due = time.After(wait)
@@ -214,12 +215,12 @@ func (f *follower) gather(c keys.Change, changes <-chan keys.Change) (moved bool
 }
 
 // merge ends when either ends.
-func merge(ctx context.Context, a, b <-chan keys.Change) <-chan keys.Change {
-	out := make(chan keys.Change)
+func merge(ctx context.Context, a, b <-chan store.Change) <-chan store.Change {
+	out := make(chan store.Change)
 	go func() {
 		defer close(out)
 		for {
-			var c keys.Change
+			var c store.Change
 			var ok bool
 			select {
 			case c, ok = <-a:
@@ -238,7 +239,7 @@ func merge(ctx context.Context, a, b <-chan keys.Change) <-chan keys.Change {
 	return out
 }
 
-func (f *follower) apply(c keys.Change) bool {
+func (f *follower) apply(c store.Change) bool {
 	moved := false
 	for _, e := range c.Events {
 		if f.skip(e.Key) {
@@ -264,7 +265,7 @@ func (f *follower) apply(c keys.Change) bool {
 }
 
 func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
-	r := keys.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
+	r := store.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
 	if f.scope != Own {
 		began := time.Now()
 		s, err := Decode(f.job, r)
@@ -278,7 +279,7 @@ func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
 }
 
 // decodeOwn makes a partial snapshot; the members of a large world are read from plan/.
-func decodeOwn(ctx context.Context, st keys.Store, job keys.Job, r keys.Read, known *Roster) (Snapshot, error) {
+func decodeOwn(ctx context.Context, st store.Store, job schema.Job, r store.Read, known *Roster) (Snapshot, error) {
 	partial := Snapshot{Rev: r.Rev, Cluster: r.Cluster}
 	for i := range r.Entries {
 		e := &r.Entries[i]

@@ -9,18 +9,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // reader is who follows a job, and what it was told.
 type reader struct {
 	t    *testing.T
 	w    *town // writes, past every fault
-	c    *etcdmem.Cluster
-	cl   *etcdmem.Client // through which it is followed
+	c    *memory.Cluster
+	cl   *memory.Client // through which it is followed
 	seen <-chan rendezvous.Seen
 	last rendezvous.Seen
 	end  context.CancelFunc
@@ -28,19 +29,19 @@ type reader struct {
 
 // between makes something happen before a watch is opened.
 type between struct {
-	keys.Store
+	store.Store
 	list func()
 }
 
-func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan keys.Change {
+func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	b.list()
 	return b.Store.Watch(ctx, key, end, from)
 }
 
 func follow(t *testing.T, scope rendezvous.Scope, listed func(w *town)) *reader {
-	c := etcdmem.New()
+	c := memory.New()
 	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newTown(t, c.Client("writer"), "x").create(2).join("a", "b").run("a", "b")}
-	var s keys.Store = r.cl
+	var s store.Store = r.cl
 	if listed != nil {
 		s = between{r.cl, func() { listed(r.w) }}
 	}
@@ -162,7 +163,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		r := follow(t, rendezvous.All, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
-		other := etcdmem.New()
+		other := memory.New()
 		w := newTown(t, other.Client("writer"), "x").create(2)
 		w.lives = 10
 		w.join("a", "b").run("a", "b")
@@ -179,7 +180,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		defer r.end()
 		time.Sleep(time.Second)
 		for i := range 100 {
-			r.w.put(r.w.Job.Progress(), keys.Encode(rendezvous.Progress{Step: new(int64(i))}))
+			r.w.put(r.w.Job.Progress(), schema.Encode(rendezvous.Progress{Step: new(int64(i))}))
 			synctest.Wait()
 		}
 		told := 0
@@ -232,17 +233,17 @@ func TestFollowOverFaults(t *testing.T) {
 						r.c.Down()
 						r.c.Up()
 					case 4:
-						r.cl.Fates(etcdmem.Random(rand.New(rand.NewPCG(seed, rng.Uint64())), 0.3, 0.3, 2*time.Second))
+						r.cl.Fates(memory.Random(rand.New(rand.NewPCG(seed, rng.Uint64())), 0.3, 0.3, 2*time.Second))
 					case 5:
 						time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
 					default:
 						node := string(rune('a' + rng.IntN(4)))
 						n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1}
-						write := keys.Put("/elastic/v1/x/nodes/"+node, keys.Encode(n))
+						write := store.Put("/elastic/v1/x/nodes/"+node, schema.Encode(n))
 						if rng.IntN(3) == 0 {
-							write = keys.Delete(write.Key)
+							write = store.Delete(write.Key)
 						}
-						if _, err := r.w.Store.Txn(t.Context(), keys.Txn{Then: []keys.Write{write}}); err != nil {
+						if _, err := r.w.Store.Txn(t.Context(), store.Txn{Then: []store.Write{write}}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -271,15 +272,15 @@ func TestFollowOverFaults(t *testing.T) {
 
 // hiding does not answer a read of the members of a large world, once.
 type hiding struct {
-	keys.Store
+	store.Store
 	plans string
 	hid   *bool
 }
 
-func (h hiding) Get(ctx context.Context, key, end string) (keys.Read, error) {
+func (h hiding) Get(ctx context.Context, key, end string) (store.Read, error) {
 	if strings.HasPrefix(key, h.plans) && !*h.hid {
 		*h.hid = true
-		return keys.Read{}, context.DeadlineExceeded
+		return store.Read{}, context.DeadlineExceeded
 	}
 	return h.Store.Get(ctx, key, end)
 }
@@ -288,7 +289,7 @@ func (h hiding) Get(ctx context.Context, key, end string) (keys.Read, error) {
 // may be half a minute away: everybody else would wait for this node at the barrier.
 func TestFollowReadsMembersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, etcdmem.New().Client("writer"), "x").create(150).crowd(150)
+		w := newTown(t, memory.New().Client("writer"), "x").create(150).crowd(150)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		hid := false

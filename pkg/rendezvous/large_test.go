@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // crowd registers n nodes, many in one transaction.
@@ -24,11 +25,11 @@ func (w *town) crowd(n int) *town {
 		names[i] = fmt.Sprintf("n%05d", i)
 	}
 	for some := range slices.Chunk(names, 100) {
-		var t keys.Txn
+		var t store.Txn
 		for _, name := range some {
 			m := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "-1"), Address: name + ":1"}, Attempt: 1, Slots: 1}
 			w.nodes[name] = m
-			t.Then = append(t.Then, keys.Put(w.Job.Node(name), keys.Encode(m)))
+			t.Then = append(t.Then, store.Put(w.Job.Node(name), schema.Encode(m)))
 		}
 		_, err := w.Store.Txn(w.t.Context(), t)
 		w.must(err)
@@ -64,9 +65,9 @@ func (w *town) step(s *rendezvous.Snapshot, marks *rendezvous.Marks, dead map[st
 func TestWorldsOfManyNodes(t *testing.T) {
 	for _, n := range []int{100, 101, 5000, 10_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			tally := &etcdmem.Tally{}
-			c := etcdmem.New()
-			w := newTown(t, etcdmem.Count(c.Client("test"), tally), "x").create(n).crowd(n)
+			tally := &memory.Tally{}
+			c := memory.New()
+			w := newTown(t, memory.Count(c.Client("test"), tally), "x").create(n).crowd(n)
 			var marks rendezvous.Marks
 			s := w.see()
 			p, ok := w.step(s, &marks, nil).(rendezvous.Propose)
@@ -123,7 +124,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 	}
 }
 
-func keysBelow(entries map[string]keys.Entry, prefix string) (below []string) {
+func keysBelow(entries map[string]store.Entry, prefix string) (below []string) {
 	for k := range entries {
 		if strings.HasPrefix(k, prefix) {
 			below = append(below, k)
@@ -135,7 +136,7 @@ func keysBelow(entries map[string]keys.Entry, prefix string) (below []string) {
 // 250 of 300 nodes die at once: etcd takes 128 comparisons in a transaction, so that it takes three generations to be
 // rid of them, and none of them is forgotten on the way.
 func TestManyAreLostAtOnce(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x")
+	w := newTown(t, memory.New().Client("test"), "x")
 	j := *aRange(1, 300).Job
 	j.Name = w.Job
 	w.must(w.Create(t.Context(), j))
@@ -158,9 +159,9 @@ func TestManyAreLostAtOnce(t *testing.T) {
 		suspected := s.Suspects == nil && s.World != nil && s.World.Phase == rendezvous.Running
 		if suspected { // one watcher each, as the ring would have it: the writes of a proposal have room for some
 			for some := range slices.Chunk(slices.Collect(maps.Keys(dead)), 100) {
-				var txn keys.Txn
+				var txn store.Txn
 				for _, n := range some {
-					txn.Then = append(txn.Then, keys.Put(w.Job.Suspect(n, "n00000"), keys.Encode(membership.Suspicion{
+					txn.Then = append(txn.Then, store.Put(w.Job.Suspect(n, "n00000"), schema.Encode(membership.Suspicion{
 						Incarnation: w.nodes[n].Incarnation, Watcher: w.me().Incarnation, Sign: membership.ConnectionClosed})))
 				}
 				_, err := w.Store.Txn(t.Context(), txn)
@@ -172,7 +173,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 		story = append(story, fmt.Sprintf("%T", step))
 		switch step := step.(type) {
 		case rendezvous.Propose:
-			if g := 5 + len(step.Evicted) + len(step.Dropped); g > keys.MaxOps {
+			if g := 5 + len(step.Evicted) + len(step.Dropped); g > store.MaxOps {
 				t.Fatalf("%d comparisons", g)
 			}
 			places := map[membership.Ref]bool{}
@@ -230,16 +231,16 @@ func TestManyAreLostAtOnce(t *testing.T) {
 
 // A proposal takes along what is over: records of generations before the last one, words about who is in no world any more.
 func TestProposeCleansUp(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
+	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
 	fill := func() { // everything that a generation leaves behind
 		s := w.see()
 		for _, m := range s.World.Members {
 			w.must(w.Ready(t.Context(), s.World, w.nodes[m.Node], rendezvous.Ready{}))
 			w.exit(m.Node)
 		}
-		w.put(w.Job.Failure(s.World.Generation), keys.Encode(rendezvous.Failure{Code: 1}))
+		w.put(w.Job.Failure(s.World.Generation), schema.Encode(rendezvous.Failure{Code: 1}))
 		w.put(w.Job.Plan(s.World.Proposal, 0), []byte("part"))
-		w.put(w.Job.Progress(), keys.Encode(rendezvous.Progress{}))
+		w.put(w.Job.Progress(), schema.Encode(rendezvous.Progress{}))
 	}
 	w.propose("a", "b")
 	fill()
@@ -285,7 +286,7 @@ func TestEndpoints(t *testing.T) {
 		host string
 		want int
 	}{{"10.0.0.1", 300}, {strings.Repeat("x", 200), 0}} {
-		w := newTown(t, etcdmem.New().Client("test"), "x").create(300).crowd(300)
+		w := newTown(t, memory.New().Client("test"), "x").create(300).crowd(300)
 		s := w.see()
 		var marks rendezvous.Marks
 		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
@@ -306,7 +307,7 @@ func TestEndpoints(t *testing.T) {
 
 // Nobody runs in a world some of whose members he cannot read.
 func TestTornMembers(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x").create(101).crowd(101)
+	w := newTown(t, memory.New().Client("test"), "x").create(101).crowd(101)
 	s := w.see()
 	var marks rendezvous.Marks
 	_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
@@ -321,7 +322,7 @@ func TestTornMembers(t *testing.T) {
 		"a member of one word":  strings.Join(lines[:100], "") + "n00100\n",
 		"a member of two words": strings.Join(lines[:100], "") + "n00100 n00100-1\n",
 	} {
-		_, err := w.Store.Txn(t.Context(), keys.Txn{Then: []keys.Write{keys.Put(part, []byte(torn))}})
+		_, err := w.Store.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(part, []byte(torn))}})
 		w.must(err)
 		if s, err := rendezvous.Read(t.Context(), w.Store, w.Job); err == nil {
 			t.Errorf("%q: a world of %d members was read", name, len(s.World.Members))

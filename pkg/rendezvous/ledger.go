@@ -6,7 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Ledger is what the restart rules remember. It lives in the World, because every agent may die.
@@ -16,8 +16,8 @@ type Ledger struct {
 	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
 	Ran         int               `json:"ran"`          // generations that ran in this attempt
 	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
-	Charged     keys.Generation   `json:"charged"`      // the generation whose failure was charged last
-	Closed      keys.Generation   `json:"closed"`       // the generation that is in these books
+	Charged     schema.Generation `json:"charged"`      // the generation whose failure was charged last
+	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
 	LastFailure string            `json:"last_failure"` // for people
 }
 

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Marks are the moments at which one agent first saw things, by its own monotonic clock. They
 // only delay decisions: every one may be too early or too late without harm.
 type Marks struct {
-	generation keys.Generation
+	generation schema.Generation
 	phase      Phase
 	rev        int64
 	nodes      int
@@ -41,7 +41,7 @@ const gap = 3 * time.Second
 
 // Observe notes what s shows for the first time.
 func (m *Marks) Observe(s *Snapshot, v membership.View, now time.Time) {
-	var g keys.Generation
+	var g schema.Generation
 	var phase Phase
 	var rev int64
 	if s.World != nil {

@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // A spare that is killed is no cause of anything. That it is lost is told all the same, unless it left, or is back.
@@ -76,7 +76,7 @@ func TestMissingNodesAreTold(t *testing.T) {
 // Those who follow the job see that it was told, so that none of them tells it again.
 func TestWhoWasToldIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, etcdmem.New().Client("test"), "x")
+		w := newTown(t, memory.New().Client("test"), "x")
 		stageMissing(w)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -106,7 +106,7 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 
 // Who leaves is known to have left, until everybody had time to see it: a proposal does not take its word away at once.
 func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
+	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
 	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))
 	w.propose("a", "b")
 	if len(w.see().Left) != 1 {

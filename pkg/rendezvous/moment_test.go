@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // moment is a scene with what one agent saw with its own eyes and clock: all that Plan is a function of.
@@ -230,7 +230,7 @@ func ledger(l rendezvous.Ledger) fact { return func(x *moment) { x.World.Ledger 
 // restartsUsed of three.
 func restartsUsed(n int) fact { return ledger(rendezvous.Ledger{Used: n}) }
 
-func generation(g keys.Generation) fact {
+func generation(g schema.Generation) fact {
 	return func(x *moment) { x.World.Generation, x.Fence = g, g }
 }
 
@@ -328,7 +328,7 @@ func nodesSeen(seen []membership.Seen) (names []string) {
 	return names
 }
 
-func quarantine(node string, until keys.Generation) fact {
+func quarantine(node string, until schema.Generation) fact {
 	return func(x *moment) {
 		x.World.Quarantine = append(x.World.Quarantine, rendezvous.Quarantine{Node: node, Until: until, Times: 1})
 	}

@@ -11,10 +11,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // TestMain makes a law be tried on more moments than rapid's hundred, unless the command line says otherwise. Failures are
@@ -63,7 +63,7 @@ func anyMoment(t *rapid.T) *moment {
 	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(members, n) })
 	x := when(s, leaving(pick("leavers", others, 2)...))
 	old := nodesOf(x.refs())
-	generation(keys.Generation(rapid.IntRange(1, 3).Draw(t, "generation")))(x)
+	generation(schema.Generation(rapid.IntRange(1, 3).Draw(t, "generation")))(x)
 	since(rapid.SampledFrom([]time.Duration{0, time.Second, 31 * time.Second, time.Hour}).Draw(t, "since"))(x)
 	if phase == rendezvous.Waiting {
 		switch rapid.IntRange(0, 2).Draw(t, "hold") {
@@ -131,14 +131,14 @@ func anyMoment(t *rapid.T) *moment {
 		newAttempt(x)
 	}
 	if yes("quarantine", 2) {
-		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+keys.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
+		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+schema.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
 	}
 	if yes("the books are closed", 5) {
 		closed(x)
 	}
 	if yes("a failure was charged", 3) {
 		x.World.Ledger.Used = rapid.IntRange(1, 3).Draw(t, "charged used")
-		x.World.Ledger.Charged = x.World.Generation - keys.Generation(rapid.IntRange(0, 1).Draw(t, "charged"))
+		x.World.Ledger.Charged = x.World.Generation - schema.Generation(rapid.IntRange(0, 1).Draw(t, "charged"))
 	}
 	x.World.Ledger.Lost = rapid.IntRange(0, 2).Draw(t, "lost before")
 	if yes("some were told of", 2) {

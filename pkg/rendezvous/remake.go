@@ -8,15 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // before are the uids that the job had in stores that were lost, the newest last: enough of them for who
 // was away for long.
-func (j *Job) before() []keys.UID {
+func (j *Job) before() []schema.UID {
 	const most = 16
 	all := slices.Clone(j.Lineage)
 	if j.Succeeds != "" {
@@ -26,7 +27,7 @@ func (j *Job) before() []keys.UID {
 }
 
 // Follows reports whether j is the job u, made again after its store was lost.
-func (j *Job) Follows(u keys.UID) bool { return u != "" && slices.Contains(j.before(), u) }
+func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.before(), u) }
 
 // holders are the claimants that have a manifest on their disks.
 func holders(claims []Claim, m checkpoint.Hash) (refs []membership.Ref, copies int) {
@@ -42,14 +43,14 @@ func holders(claims []Claim, m checkpoint.Hash) (refs []membership.Ref, copies i
 }
 
 // decodeClaims reads claims/, by node.
-func decodeClaims(job keys.Job, entries []keys.Entry) (all []Claim, err error) {
+func decodeClaims(job schema.Job, entries []store.Entry) (all []Claim, err error) {
 	for i := range entries {
 		e := &entries[i]
-		p := keys.Rest(job.AllClaims(), e.Key)
+		p := schema.Rest(job.AllClaims(), e.Key)
 		if len(p) != 1 {
 			continue
 		}
-		c, err := keys.Decode[Claim](e)
+		c, err := schema.Decode[Claim](e)
 		if err != nil {
 			return nil, err
 		}
@@ -62,14 +63,14 @@ func decodeClaims(job keys.Job, entries []keys.Entry) (all []Claim, err error) {
 
 // Claim writes c while the job is not in the store, on a lease: a claim is the word of one who is here.
 func (r Requests) Claim(ctx context.Context, c Claim) (int64, error) {
-	return r.send(ctx, "claim the job", keys.Request{
-		If:   []keys.Guard{keys.Absent(r.Job.Job())},
-		Then: []keys.Write{keys.PutLeased(r.Job.Claim(c.Node), keys.Encode(c), c.Lease)},
+	return r.send(ctx, "claim the job", store.Request{
+		If:   []store.Guard{store.Absent(r.Job.Job())},
+		Then: []store.Write{store.PutLeased(r.Job.Claim(c.Node), schema.Encode(c), c.Lease)},
 	})
 }
 
 // Removed reports whether somebody removed the job of that uid: then nobody makes it again.
-func (r Requests) Removed(ctx context.Context, uid keys.UID) (bool, error) {
+func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 	res, err := r.Store.Get(ctx, r.Job.Removed(uid), "")
 	return res.One() != nil, err
 }
@@ -87,29 +88,29 @@ func (r Requests) Remake(ctx context.Context, me Claim, m *Remake, own Job) (Job
 	if wish.NP == 0 {
 		wish = firstWish(j)
 	}
-	j.UID, j.Succeeds, j.Lineage = keys.UID(rand.Text()), was, m.Job.before()
+	j.UID, j.Succeeds, j.Lineage = schema.UID(rand.Text()), was, m.Job.before()
 	j.Adopted, j.Time = m.Was, time.Now()
 	ev := history.Event{Kind: history.JobRemade, Generation: m.Fence, Node: me.Node, Text: m.text(),
 		Fields: history.Fields{"succeeds": was, "np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots,
 			"claims": m.Claims, "missing": append([]string{}, m.Missing...), "checkpoint": nil, "adopted": nil}}
-	then := []keys.Write{
-		keys.Put(r.Job.Job(), keys.Encode(j)),
-		keys.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
-		keys.Put(r.Job.Wish(), keys.Encode(wish)),
-		keys.Put(r.Job.Fence(), []byte(keys.FenceValue(j.UID, m.Fence))),
-		keys.DeleteRange(r.Job.AllClaims(), keys.End(r.Job.AllClaims())),
+	then := []store.Write{
+		store.Put(r.Job.Job(), schema.Encode(j)),
+		store.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
+		store.Put(r.Job.Wish(), schema.Encode(wish)),
+		store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, m.Fence))),
+		store.DeleteRange(r.Job.AllClaims(), store.End(r.Job.AllClaims())),
 	}
 	if h := m.Head; h != nil {
-		record := keys.Encode(*h)
-		then = append(then, keys.Put(r.Job.Checkpoint(uint64(h.Number)), record), keys.Put(r.Job.Head(), record))
+		record := schema.Encode(*h)
+		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), record), store.Put(r.Job.Head(), record))
 		ev.Fields["checkpoint"], ev.Fields["adopted"] = h.Number, m.Was
 	}
 	for _, h := range m.History {
-		then = append(then, keys.Put(r.Job.Checkpoint(uint64(h.Number)), keys.Encode(h)))
+		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), schema.Encode(h)))
 	}
-	_, err := r.send(ctx, "make the job again", keys.Request{
-		If: []keys.Guard{keys.Absent(r.Job.Job()), keys.Unchanged(r.Job.Claim(me.Node), me.Rev),
-			keys.Absent(r.Job.Removed(was))},
+	_, err := r.send(ctx, "make the job again", store.Request{
+		If: []store.Guard{store.Absent(r.Job.Job()), store.Unchanged(r.Job.Claim(me.Node), me.Rev),
+			store.Absent(r.Job.Removed(was))},
 		Then: append(then, history.Tell(r.Job, ev)),
 	})
 	return j, err

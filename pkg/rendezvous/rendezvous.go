@@ -12,10 +12,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Limits are the sizes that a World may have, in nodes.
@@ -57,15 +57,15 @@ type Rules struct {
 
 // Job is what the job is. Its first agent makes it; only a new attempt changes it.
 type Job struct {
-	Name     keys.Job     `json:"-"`
-	UID      keys.UID     `json:"uid"`
+	Name     schema.Job   `json:"-"`
+	UID      schema.UID   `json:"uid"`
 	Attempt  int          `json:"attempt"` // 1, 2, …: a run of the job after it failed or was stopped
 	Limits   Limits       `json:"limits"`
 	Slots    int          `json:"slots"` // workers a node
 	Base     scaling.Base `json:"base"`
 	Rules    Rules        `json:"rules"`
-	Succeeds keys.UID     `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
-	Lineage  []keys.UID   `json:"lineage,omitempty"`  // and those before that one, if it was lost more than once
+	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
+	Lineage  []schema.UID `json:"lineage,omitempty"`  // and those before that one, if it was lost more than once
 	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
 	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
@@ -170,40 +170,40 @@ type Master struct {
 
 // Quarantine keeps a node out of plans that it held up, until that generation.
 type Quarantine struct {
-	Node  string          `json:"node"`
-	Until keys.Generation `json:"until"`
-	Times int             `json:"times"`
+	Node  string            `json:"node"`
+	Until schema.Generation `json:"until"`
+	Times int               `json:"times"`
 }
 
 // World is the ranked nodes of one Generation. Its members, leavers and resume never change;
 // only phase, hold, outcome and, with running, the master do.
 type World struct {
-	UID        keys.UID         `json:"uid"`
-	Generation keys.Generation  `json:"generation"`
-	Attempt    int              `json:"attempt"`
-	Phase      Phase            `json:"phase"`
-	Time       time.Time        `json:"time"` // of the phase, for people
-	Hold       *Hold            `json:"hold,omitempty"`
-	Proposal   string           `json:"proposal"`
-	Turn       string           `json:"turn,omitempty"`    // random, new with every phase
-	Count      int              `json:"count"`             // of the members
-	Members    []membership.Ref `json:"members,omitempty"` // in rank order; above inline, in plan/
-	Chunks     int              `json:"chunks,omitempty"`
-	Leavers    []membership.Ref `json:"leavers,omitempty"` // of older generations, who must stop before this one runs
-	Slots      int              `json:"slots"`
-	Previous   int              `json:"previous"` // world size of the newest World that ran before
-	Resume     *Resume          `json:"resume"`
-	Plan       *scaling.Plan    `json:"plan"`
-	LRScale    float64          `json:"lr_scale"`
-	Cause      Cause            `json:"cause,omitempty"`
-	CauseText  string           `json:"cause_text,omitempty"`
-	Request    string           `json:"request,omitempty"` // the wish that was read, and when it was written
-	WishRev    int64            `json:"wish_rev,omitempty"`
-	NP         int              `json:"np"` // the wish's size
-	Ledger     Ledger           `json:"ledger"`
-	Quarantine []Quarantine     `json:"quarantine,omitempty"`
-	Master     *Master          `json:"master,omitempty"`
-	Outcome    *Outcome         `json:"outcome,omitempty"`
+	UID        schema.UID        `json:"uid"`
+	Generation schema.Generation `json:"generation"`
+	Attempt    int               `json:"attempt"`
+	Phase      Phase             `json:"phase"`
+	Time       time.Time         `json:"time"` // of the phase, for people
+	Hold       *Hold             `json:"hold,omitempty"`
+	Proposal   string            `json:"proposal"`
+	Turn       string            `json:"turn,omitempty"`    // random, new with every phase
+	Count      int               `json:"count"`             // of the members
+	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
+	Chunks     int               `json:"chunks,omitempty"`
+	Leavers    []membership.Ref  `json:"leavers,omitempty"` // of older generations, who must stop before this one runs
+	Slots      int               `json:"slots"`
+	Previous   int               `json:"previous"` // world size of the newest World that ran before
+	Resume     *Resume           `json:"resume"`
+	Plan       *scaling.Plan     `json:"plan"`
+	LRScale    float64           `json:"lr_scale"`
+	Cause      Cause             `json:"cause,omitempty"`
+	CauseText  string            `json:"cause_text,omitempty"`
+	Request    string            `json:"request,omitempty"` // the wish that was read, and when it was written
+	WishRev    int64             `json:"wish_rev,omitempty"`
+	NP         int               `json:"np"` // the wish's size
+	Ledger     Ledger            `json:"ledger"`
+	Quarantine []Quarantine      `json:"quarantine,omitempty"`
+	Master     *Master           `json:"master,omitempty"`
+	Outcome    *Outcome          `json:"outcome,omitempty"`
 	// Told are the members whose loss an event told of already.
 	Told []membership.Incarnation `json:"told,omitempty"`
 	Rev  int64                    `json:"-"`

@@ -9,22 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Requests makes the transactions of one job (docs/PROTOCOL.md, section 2). Each is harmless when it
 // is applied late, also after its sender crashed, froze or came back as somebody else. Each
-// returns keys.ErrMoved when a guard no longer holds: it was not applied and never will be.
+// returns store.ErrMoved when a guard no longer holds: it was not applied and never will be.
 type Requests struct {
-	Store keys.Store
-	Job   keys.Job
+	Store store.Store
+	Job   schema.Job
 }
 
-func (r Requests) send(ctx context.Context, what string, req keys.Request) (int64, error) {
-	rev, err := keys.Send(ctx, r.Store, req)
+func (r Requests) send(ctx context.Context, what string, req store.Request) (int64, error) {
+	rev, err := store.Send(ctx, r.Store, req)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
@@ -33,21 +34,21 @@ func (r Requests) send(ctx context.Context, what string, req keys.Request) (int6
 
 // sendOn is send for what rests on the job u as it was seen, with g as its newest proposed generation. Revisions do not
 // come back in one store, but one that was wiped counts anew: there, only the fence tells the job from the one that was lost.
-func (r Requests) sendOn(ctx context.Context, u keys.UID, g keys.Generation, what string, req keys.Request) (int64, error) {
-	req.If = append([]keys.Guard{keys.FenceIs(r.Job, u, g)}, req.If...)
+func (r Requests) sendOn(ctx context.Context, u schema.UID, g schema.Generation, what string, req store.Request) (int64, error) {
+	req.If = append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)
 	return r.send(ctx, what, req)
 }
 
 // Create makes the job, with its secret and its first wish: never over the claims of those who were in it when the
 // store lost it.
 func (r Requests) Create(ctx context.Context, j Job) error {
-	_, err := r.send(ctx, "create job", keys.Request{
-		If: []keys.Guard{keys.Absent(r.Job.Job()), keys.NoneBelow(r.Job.AllClaims())},
-		Then: []keys.Write{
-			keys.Put(r.Job.Job(), keys.Encode(j)),
-			keys.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
-			keys.Put(r.Job.Wish(), keys.Encode(firstWish(j))),
-			keys.Put(r.Job.Fence(), []byte(keys.FenceValue(j.UID, 0))),
+	_, err := r.send(ctx, "create job", store.Request{
+		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},
+		Then: []store.Write{
+			store.Put(r.Job.Job(), schema.Encode(j)),
+			store.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
+			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
+			store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, 0))),
 			history.Tell(r.Job, history.Event{Kind: history.JobCreated, Text: "job created",
 				Fields: history.Fields{"np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots}}),
 		},
@@ -60,15 +61,15 @@ func (r Requests) Create(ctx context.Context, j Job) error {
 func (r Requests) Reopen(ctx context.Context, seen *Snapshot, j Job) error {
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
 	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted
-	_, err := r.sendOn(ctx, j.UID, seen.Fence, "open a new attempt", keys.Request{
-		If: []keys.Guard{
-			keys.Unchanged(r.Job.Job(), seen.Job.Rev),
-			keys.Unchanged(r.Job.Wish(), seen.Wish.Rev),
-			keys.Unchanged(r.Job.World(), seen.World.Rev),
+	_, err := r.sendOn(ctx, j.UID, seen.Fence, "open a new attempt", store.Request{
+		If: []store.Guard{
+			store.Unchanged(r.Job.Job(), seen.Job.Rev),
+			store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
+			store.Unchanged(r.Job.World(), seen.World.Rev),
 		},
-		Then: []keys.Write{
-			keys.Put(r.Job.Job(), keys.Encode(j)),
-			keys.Put(r.Job.Wish(), keys.Encode(firstWish(j))),
+		Then: []store.Write{
+			store.Put(r.Job.Job(), schema.Encode(j)),
+			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
 		},
 	})
 	return err
@@ -79,11 +80,11 @@ func firstWish(j Job) Wish {
 }
 
 // tombs are the words that a job was removed, for who still has something of it.
-func (r Requests) tombs(j *Job) []keys.Write {
+func (r Requests) tombs(j *Job) []store.Write {
 	now := []byte(time.Now().UTC().Format(history.TimeFormat))
-	tombs := []keys.Write{keys.Put(r.Job.Removed(j.UID), now)}
+	tombs := []store.Write{store.Put(r.Job.Removed(j.UID), now)}
 	for _, u := range j.before() {
-		tombs = append(tombs, keys.Put(r.Job.Removed(u), now))
+		tombs = append(tombs, store.Put(r.Job.Removed(u), now))
 	}
 	return tombs
 }
@@ -91,15 +92,15 @@ func (r Requests) tombs(j *Job) []keys.Write {
 // Remove deletes everything of a job without nodes.
 func (r Requests) Remove(ctx context.Context, seen *Snapshot) error {
 	j := seen.Job
-	res, err := r.Store.Txn(ctx, keys.Txn{
-		If:   []keys.Guard{keys.NoneBelow(r.Job.Nodes()), keys.Unchanged(r.Job.Job(), j.Rev), keys.FenceIs(r.Job, j.UID, seen.Fence)},
-		Then: append([]keys.Write{keys.DeleteRange(r.Job.Prefix(), keys.End(r.Job.Prefix()))}, r.tombs(j)...),
+	res, err := r.Store.Txn(ctx, store.Txn{
+		If:   []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev), schema.FenceIs(r.Job, j.UID, seen.Fence)},
+		Then: append([]store.Write{store.DeleteRange(r.Job.Prefix(), store.End(r.Job.Prefix()))}, r.tombs(j)...),
 	})
 	if err != nil {
 		return fmt.Errorf("remove job: %w", err)
 	}
 	if !res.OK {
-		return fmt.Errorf("remove job: %w", keys.ErrMoved)
+		return fmt.Errorf("remove job: %w", store.ErrMoved)
 	}
 	return nil
 }
@@ -111,14 +112,14 @@ func (r Requests) Ask(ctx context.Context, seen *Snapshot, w Wish) (Wish, error)
 	text := map[string]string{"scale": fmt.Sprintf("np %d was asked, it was %d", w.NP, previous),
 		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop"}[w.By]
 	var worldRev int64
-	var g keys.Generation
+	var g schema.Generation
 	if seen.World != nil {
 		worldRev, g = seen.World.Rev, seen.World.Generation
 	}
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "write the wish", keys.Request{
-		If: []keys.Guard{keys.Unchanged(r.Job.Wish(), seen.Wish.Rev), keys.Unchanged(r.Job.World(), worldRev)},
-		Then: []keys.Write{
-			keys.Put(r.Job.Wish(), keys.Encode(w)),
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "write the wish", store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)},
+		Then: []store.Write{
+			store.Put(r.Job.Wish(), schema.Encode(w)),
 			history.Tell(r.Job, history.Event{Kind: history.WishChanged, Generation: g, Text: text,
 				Fields: history.Fields{"np": w.NP, "previous_np": previous, "by": w.By}}),
 		},
@@ -132,7 +133,7 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
 	var worldRev int64
-	var old keys.Generation
+	var old schema.Generation
 	if seen.World != nil {
 		worldRev, old = seen.World.Rev, seen.World.Generation
 	}
@@ -141,47 +142,47 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 			return World{}, err
 		}
 	}
-	guards := []keys.Guard{
-		keys.Unchanged(r.Job.World(), worldRev),
-		keys.Unchanged(r.Job.Job(), seen.Job.Rev),
-		keys.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
-		keys.Unchanged(r.Job.Node(me.Node), me.Rev),
+	guards := []store.Guard{
+		store.Unchanged(r.Job.World(), worldRev),
+		store.Unchanged(r.Job.Job(), seen.Job.Rev),
+		store.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
+		store.Unchanged(r.Job.Node(me.Node), me.Rev),
 	}
 	if seen.World != nil {
 		// The last worker's exit may land now: a job that all ranks finished must not start again.
-		guards = append(guards, keys.NoneNewer(r.Job.Exits(old), seen.Rev))
+		guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))
 	}
-	writes := []keys.Write{
-		keys.Put(r.Job.World(), w.record()),
-		keys.Put(r.Job.Fence(), []byte(keys.FenceValue(w.UID, w.Generation))),
-		keys.DeleteRange(r.Job.AllReady(), keys.Before(r.Job.AllReady(), w.Generation)),
-		keys.DeleteRange(r.Job.AllExits(), keys.Before(r.Job.AllExits(), w.Generation-1)),
-		keys.DeleteRange(r.Job.AllFailures(), keys.Before(r.Job.AllFailures(), w.Generation-1)),
-		keys.DeleteRange(r.Job.AllPlans(), keys.Before(r.Job.AllPlans(), w.Generation-1)),
-		keys.Delete(r.Job.Progress()),
+	writes := []store.Write{
+		store.Put(r.Job.World(), w.record()),
+		store.Put(r.Job.Fence(), []byte(schema.FenceValue(w.UID, w.Generation))),
+		store.DeleteRange(r.Job.AllReady(), schema.Before(r.Job.AllReady(), w.Generation)),
+		store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),
+		store.DeleteRange(r.Job.AllFailures(), schema.Before(r.Job.AllFailures(), w.Generation-1)),
+		store.DeleteRange(r.Job.AllPlans(), schema.Before(r.Job.AllPlans(), w.Generation-1)),
+		store.Delete(r.Job.Progress()),
 	}
 	for _, x := range p.Evicted {
-		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
-		writes = append(writes, keys.Delete(r.Job.Node(x.Node)))
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
 	}
 	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
-		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 	}
-	room := keys.MaxOps - len(writes) - 3
+	room := store.MaxOps - len(writes) - 3
 	members, before := livesOf(w.Members), lives{}
 	if seen.World != nil {
 		before = livesOf(slices.Concat(seen.World.Members, seen.World.Leavers))
 	}
 	for _, x := range seen.Suspects {
 		if room > 0 && !members.has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
-			writes = append(writes, keys.Delete(r.Job.Suspect(x.Node, x.By)))
+			writes = append(writes, store.Delete(r.Job.Suspect(x.Node, x.By)))
 			room--
 		}
 	}
 	for _, x := range seen.Left {
 		// One that was just written may not have been seen by all: without it they would miss the node.
 		if room > 0 && seen.World != nil && x.Rev < seen.World.Rev && !before.has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
-			writes = append(writes, keys.Delete(r.Job.Left(x.Node)))
+			writes = append(writes, store.Delete(r.Job.Left(x.Node)))
 			room--
 		}
 	}
@@ -201,7 +202,7 @@ func (r Requests) Propose(ctx context.Context, seen *Snapshot, me membership.Nod
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
 			"checkpoint": w.number(), "by": me.Node}})
 	writes = append(writes, history.Tell(r.Job, events...))
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", keys.Request{If: guards, Then: writes})
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
 	w.Rev = rev
 	return w, err
 }
@@ -213,8 +214,8 @@ const membersPerChunk = 5000
 // unless the world that names them is there.
 func (r Requests) putMembers(ctx context.Context, w *World) error {
 	for chunk := range slices.Chunk(w.Members, membersPerChunk) {
-		_, err := r.send(ctx, "write members", keys.Request{
-			Then: []keys.Write{keys.Put(r.Job.Plan(w.Proposal, w.Chunks), members(chunk))}})
+		_, err := r.send(ctx, "write members", store.Request{
+			Then: []store.Write{store.Put(r.Job.Plan(w.Proposal, w.Chunks), members(chunk))}})
 		if err != nil {
 			return err
 		}
@@ -228,7 +229,7 @@ func (w World) record() []byte {
 	if w.Chunks > 0 {
 		w.Members = nil
 	}
-	return keys.Encode(w)
+	return schema.Encode(w)
 }
 
 func (w *World) number() any {
@@ -239,7 +240,7 @@ func (w *World) number() any {
 }
 
 // turn writes a new phase over the world that was seen, and what goes with it.
-func (r Requests) turn(ctx context.Context, seen *Snapshot, to World, with keys.Request, events ...history.Event) (World, error) {
+func (r Requests) turn(ctx context.Context, seen *Snapshot, to World, with store.Request, events ...history.Event) (World, error) {
 	var rev int64
 	if seen.World != nil {
 		rev = seen.World.Rev
@@ -247,9 +248,9 @@ func (r Requests) turn(ctx context.Context, seen *Snapshot, to World, with keys.
 	to.Time = time.Now()
 	// The proof needs a value that nobody else writes: two keepers may turn the same world the same way.
 	to.Turn = rand.Text()
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "turn the world to "+string(to.Phase), keys.Request{
-		If:   append([]keys.Guard{keys.Unchanged(r.Job.World(), rev)}, with.If...),
-		Then: append([]keys.Write{keys.Put(r.Job.World(), to.record()), history.Tell(r.Job, events...)}, with.Then...),
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "turn the world to "+string(to.Phase), store.Request{
+		If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),
+		Then: append([]store.Write{store.Put(r.Job.World(), to.record()), history.Tell(r.Job, events...)}, with.Then...),
 	})
 	to.Rev = rev
 	return to, err
@@ -262,9 +263,9 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 	if e.Quarantine != nil {
 		w.Quarantine = e.Quarantine
 	}
-	guards := []keys.Guard{keys.Unchanged(r.Job.Node(me.Node), me.Rev)}
+	guards := []store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}
 	for _, x := range e.Lost {
-		guards = append(guards, keys.Unchanged(r.Job.Node(x.Node), x.Rev))
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 		w.Told = append(w.Told, x.Incarnation)
 	}
 	events := lostEvents(w.Generation, me.Node, e.Lost)
@@ -282,7 +283,7 @@ func (r Requests) Enter(ctx context.Context, seen *Snapshot, me membership.Node,
 			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
 			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
-	return r.turn(ctx, seen, w, keys.Request{If: guards}, events...)
+	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
 }
 
 // Run starts a generation whose barrier is full.
@@ -295,7 +296,7 @@ func (r Requests) Run(ctx context.Context, seen *Snapshot, step Run, idle time.D
 	if idle > 0 {
 		ev.Fields["idle_ms"] = idle.Milliseconds()
 	}
-	return r.turn(ctx, seen, w, keys.Request{Then: r.putEndpoints(seen)}, ev)
+	return r.turn(ctx, seen, w, store.Request{Then: r.putEndpoints(seen)}, ev)
 }
 
 func slowestStop(s *Snapshot) int64 {
@@ -323,7 +324,7 @@ func (r Requests) Finish(ctx context.Context, seen *Snapshot, step Finish) (Worl
 			left++
 		}
 	}
-	return r.turn(ctx, seen, w, keys.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
+	return r.turn(ctx, seen, w, store.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
 		Text: fmt.Sprintf("rank %d is through, and %s to go", rank, counted(left, "worker")), Fields: history.Fields{"rank": rank, "left": left}})
 }
 
@@ -334,9 +335,9 @@ func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error)
 		w = *seen.World
 	}
 	w.Attempt, w.Phase, w.Hold, w.Outcome, w.Ledger = seen.Job.Attempt, e.Phase, nil, &e.Outcome, e.Ledger
-	var guards []keys.Guard
+	var guards []store.Guard
 	if e.Phase == Stopped && seen.World != nil {
-		guards = append(guards, keys.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
+		guards = append(guards, store.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
 	}
 	events := lostEvents(w.Generation, e.By, e.Lost)
 	if e.Failure != nil {
@@ -345,36 +346,36 @@ func (r Requests) End(ctx context.Context, seen *Snapshot, e End) (World, error)
 	kind := map[Phase]history.Kind{Done: history.JobDone, Failed: history.JobFailed, Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: history.Fields{"exit": e.Outcome}})
-	return r.turn(ctx, seen, w, keys.Request{If: guards}, events...)
+	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
 }
 
 // Ready reports that node me has stopped every older worker and has what generation w needs.
 func (r Requests) Ready(ctx context.Context, w *World, me membership.Node, rd Ready) error {
 	rd.Incarnation = me.Incarnation
-	_, err := r.send(ctx, "report ready", keys.Request{
-		If:   []keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Node(me.Node), me.Rev)},
-		Then: []keys.Write{keys.Put(r.Job.Ready(w.Generation, me.Node), keys.Encode(rd))},
+	_, err := r.send(ctx, "report ready", store.Request{
+		If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Node(me.Node), me.Rev)},
+		Then: []store.Write{store.Put(r.Job.Ready(w.Generation, me.Node), schema.Encode(rd))},
 	})
 	return err
 }
 
 // Exit reports how the workers of node ended; seen is the revision of the record that it replaces.
 func (r Requests) Exit(ctx context.Context, w *World, node string, seen int64, x Exit) (int64, error) {
-	return r.send(ctx, "report exit", keys.Request{
-		If:   []keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation), keys.Unchanged(r.Job.Exit(w.Generation, node), seen)},
-		Then: []keys.Write{keys.Put(r.Job.Exit(w.Generation, node), keys.Encode(x))},
+	return r.send(ctx, "report exit", store.Request{
+		If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Exit(w.Generation, node), seen)},
+		Then: []store.Write{store.Put(r.Job.Exit(w.Generation, node), schema.Encode(x))},
 	})
 }
 
-// Fail records the first failure of a generation; who comes later gets keys.ErrMoved. Its guard is the
+// Fail records the first failure of a generation; who comes later gets store.ErrMoved. Its guard is the
 // world, not the fence: a worker that ends because the others were asked to stop did not fail.
 func (r Requests) Fail(ctx context.Context, w *World, f Failure) error {
-	_, err := r.sendOn(ctx, w.UID, w.Generation, "report failure", keys.Request{
-		If:   []keys.Guard{keys.Unchanged(r.Job.World(), w.Rev), keys.Absent(r.Job.Failure(w.Generation))},
-		Then: []keys.Write{keys.Put(r.Job.Failure(w.Generation), keys.Encode(f))},
+	_, err := r.sendOn(ctx, w.UID, w.Generation, "report failure", store.Request{
+		If:   []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))},
+		Then: []store.Write{store.Put(r.Job.Failure(w.Generation), schema.Encode(f))},
 	})
 	return err
 }
 
 // Moved reports whether err says that the request was overtaken.
-func Moved(err error) bool { return errors.Is(err, keys.ErrMoved) }
+func Moved(err error) bool { return errors.Is(err, store.ErrMoved) }

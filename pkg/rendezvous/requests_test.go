@@ -10,13 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcd"
-	"github.com/elasticd/elastic/internal/etcdmem"
 	"github.com/elasticd/elastic/internal/etcdtest"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // guarded is a request that was made of what its sender saw, and something that happens before it arrives: the
@@ -38,7 +39,7 @@ func stageCutOff(w *town)   { w.create(2).join("a", "b", "c").run("a", "b").expi
 func stageMissing(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
 func stageLeftOver(w *town) { w.create(2) }
 
-func touches(key func(keys.Job) string) func(w *town) {
+func touches(key func(schema.Job) string) func(w *town) {
 	return func(w *town) { w.touch(key(w.Job)) }
 }
 
@@ -183,21 +184,21 @@ func anotherWorld(w *town) { w.touch(w.Job.World()) }
 
 // laterFence: a later generation was proposed.
 func laterFence(w *town) {
-	w.put(w.Job.Fence(), []byte(keys.FenceValue(w.see().Job.UID, 2)))
+	w.put(w.Job.Fence(), []byte(schema.FenceValue(w.see().Job.UID, 2)))
 }
 
 var guards = []guarded{
 	{"create", "no job", func(*town) {}, creates, func(w *town) { w.create(3) }},
-	{"create", "nobody claims it", func(*town) {}, creates, func(w *town) { w.put(w.Job.Claim("a"), keys.Encode(rendezvous.Claim{})) }},
+	{"create", "nobody claims it", func(*town) {}, creates, func(w *town) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
 
-	{"reopen", "job as seen", stageStopped, reopens, touches(keys.Job.Job)},
-	{"reopen", "wish as seen", stageStopped, reopens, touches(keys.Job.Wish)},
+	{"reopen", "job as seen", stageStopped, reopens, touches(schema.Job.Job)},
+	{"reopen", "wish as seen", stageStopped, reopens, touches(schema.Job.Wish)},
 	{"reopen", "that very world", stageStopped, reopens, anotherWorld},
 
 	{"remove", "no node is registered", stageLeftOver, removes, func(w *town) { w.join("z") }},
-	{"remove", "job as seen", stageLeftOver, removes, touches(keys.Job.Job)},
+	{"remove", "job as seen", stageLeftOver, removes, touches(schema.Job.Job)},
 
-	{"join", "job as seen", stageCreated, joins, touches(keys.Job.Job)},
+	{"join", "job as seen", stageCreated, joins, touches(schema.Job.Job)},
 	{"join", "nobody has the name", stageCreated, joins, func(w *town) { w.join("d") }},
 	{"leave", "own registration", stageRunning, leaves, func(w *town) { w.again("b") }},
 	{"take over", "the registration that was seen", stageRunning, takesOver, func(w *town) { w.again("b") }},
@@ -207,7 +208,7 @@ var guards = []guarded{
 
 	{"propose", "world as seen", stageRunning, proposes(nil), anotherWorld},
 	{"propose", "no world yet", stageJoined, proposes(nil), func(w *town) { w.propose("a", "b") }},
-	{"propose", "job as seen", stageRunning, proposes(nil), touches(keys.Job.Job)},
+	{"propose", "job as seen", stageRunning, proposes(nil), touches(schema.Job.Job)},
 	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *town) { w.commit() }},
 	{"propose", "own registration", stageRunning, proposes(nil), func(w *town) { w.again("a") }},
 	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *town) { w.again("b") }},
@@ -227,7 +228,7 @@ var guards = []guarded{
 	{"tell", "nobody told it", stageMissing, tells, func(w *town) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
 	{"tell", "it is not back", stageMissing, tells, func(w *town) { w.join("c") }},
 	{"tell", "it did not leave since", stageMissing, tells, func(w *town) {
-		w.put(w.Job.Left("c"), keys.Encode(membership.Left{Incarnation: w.nodes["c"].Incarnation}))
+		w.put(w.Job.Left("c"), schema.Encode(membership.Left{Incarnation: w.nodes["c"].Incarnation}))
 	}},
 	{"tell", "world as seen", stageMissing, tells, anotherWorld},
 	{"tell", "own registration", stageMissing, tells, func(w *town) { w.again("a") }},
@@ -249,7 +250,7 @@ var guards = []guarded{
 		w.must(w.Fail(w.t.Context(), w.see().World, rendezvous.Failure{Node: "a", Code: 2}))
 	}},
 
-	{"ask", "wish as seen", stageRunning, asks, touches(keys.Job.Wish)},
+	{"ask", "wish as seen", stageRunning, asks, touches(schema.Job.Wish)},
 	{"ask", "world as seen", stageRunning, asks, anotherWorld},
 }
 
@@ -257,7 +258,7 @@ var guards = []guarded{
 // refused changes nothing.
 func TestGuards(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
-		testGuards(t, func() keys.Store { return etcdmem.New().Client("test") })
+		testGuards(t, func() store.Store { return memory.New().Client("test") })
 	})
 	t.Run("etcd", func(t *testing.T) {
 		s, err := etcd.Open(context.Background(), etcd.Config{Endpoints: etcdtest.Start(t).Endpoints()})
@@ -265,25 +266,25 @@ func TestGuards(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		testGuards(t, func() keys.Store { return s })
+		testGuards(t, func() store.Store { return s })
 	})
 }
 
-func testGuards(t *testing.T, store func() keys.Store) {
+func testGuards(t *testing.T, open func() store.Store) {
 	for i, g := range guards {
 		t.Run(strings.ReplaceAll(g.request+": "+g.guard, " ", "-"), func(t *testing.T) {
-			calm := newTown(t, store(), keys.Job(fmt.Sprintf("calm%d", i)))
+			calm := newTown(t, open(), schema.Job(fmt.Sprintf("calm%d", i)))
 			g.stage(calm)
 			if err := g.send(calm)(); err != nil {
 				t.Fatalf("nothing happens meanwhile: %v", err)
 			}
 
-			w := newTown(t, store(), keys.Job(fmt.Sprintf("x%d", i)))
+			w := newTown(t, open(), schema.Job(fmt.Sprintf("x%d", i)))
 			g.stage(w)
 			send := g.send(w)
 			g.meanwhile(w)
 			before := w.entries()
-			if err := send(); !errors.Is(err, keys.ErrMoved) {
+			if err := send(); !errors.Is(err, store.ErrMoved) {
 				t.Errorf("%v, want ErrMoved", err)
 			}
 			for _, k := range changed(before, w.entries()) {
@@ -311,7 +312,7 @@ func TestWipedStores(t *testing.T) {
 		}
 		done[g.request] = true
 		t.Run(strings.ReplaceAll(g.request, " ", "-"), func(t *testing.T) {
-			c := etcdmem.New()
+			c := memory.New()
 			was := newTown(t, c.Client("was"), "x")
 			g.stage(was)
 			send, rev := g.send(was), c.Rev()
@@ -330,7 +331,7 @@ func TestWipedStores(t *testing.T) {
 			}
 			is := newTown(t, c.Client("is"), "x")
 			before := is.entries()
-			if err := send(); !errors.Is(err, keys.ErrMoved) {
+			if err := send(); !errors.Is(err, store.ErrMoved) {
 				t.Errorf("%v, want ErrMoved", err)
 			}
 			for _, k := range changed(before, is.entries()) {
@@ -343,7 +344,7 @@ func TestWipedStores(t *testing.T) {
 // TestUnknownResults: whatever becomes of a request on its way, its sender learns what came of it, and it is applied
 // once, also when its first sending arrives long after.
 func TestUnknownResults(t *testing.T) {
-	fates := map[string]etcdmem.Fate{
+	fates := map[string]memory.Fate{
 		"lost":              {Lost: true},
 		"applied, mute":     {Mute: true},
 		"applied late":      {Delay: 5 * time.Second},
@@ -364,14 +365,14 @@ func TestUnknownResults(t *testing.T) {
 			}
 			t.Run(strings.ReplaceAll(g.request+" "+name, " ", "-"), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := etcdmem.New()
+					c := memory.New()
 					w := newTown(t, c.Client("sees"), "x")
 					g.stage(w)
 					cl := c.Client("sends")
 					first := true
-					cl.Fates(func(op etcdmem.Op) etcdmem.Fate {
-						if op.Kind != etcdmem.Txn || !first {
-							return etcdmem.Fate{}
+					cl.Fates(func(op memory.Op) memory.Fate {
+						if op.Kind != memory.Txn || !first {
+							return memory.Fate{}
 						}
 						first = false
 						return fate
@@ -419,14 +420,14 @@ func TestTwinSteps(t *testing.T) {
 		"done": {stage: stageRunning, send: ends(rendezvous.Done)}, "stop": {stage: stageWaiting, send: ends(rendezvous.Stopped)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTown(t, etcdmem.New().Client("test"), "x")
+			w := newTown(t, memory.New().Client("test"), "x")
 			g.stage(w)
 			one, two := g.send(w), g.send(w)
 			if err := one(); err != nil {
 				t.Fatal(err)
 			}
 			before := w.entries()
-			if err := two(); !errors.Is(err, keys.ErrMoved) {
+			if err := two(); !errors.Is(err, store.ErrMoved) {
 				t.Errorf("the second: %v", err)
 			}
 			for _, k := range changed(before, w.entries()) {
@@ -440,7 +441,7 @@ func TestTwinSteps(t *testing.T) {
 
 // What events say to people is said in their language: one is one, and two are two.
 func TestTextsOfEvents(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b").run("a")
+	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a")
 	w.exit("a")
 	_, err := w.Finish(t.Context(), w.see(), rendezvous.Finish{Node: "a"})
 	w.must(err)
@@ -475,7 +476,7 @@ func TestTextsOfEvents(t *testing.T) {
 
 // A Hold keeps who is in quarantine, unless it brings another list: the agent that leaves knows of none.
 func TestHoldKeepsQuarantine(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
+	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
 	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
 	_, err := w.Enter(t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Quarantine: late})
 	w.must(err)
@@ -492,7 +493,7 @@ func TestWhoConfirmed(t *testing.T) {
 		"two watchers": {[]string{"b", "c"}, []string{"b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b").run("a", "b")
+			w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a", "b")
 			lost := seen(w.nodes["b"], w.nodes["b"].Rev)
 			lost.By = c.by
 			_, err := w.Enter(t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Lost: []membership.Seen{lost}})

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job has
@@ -47,7 +48,7 @@ func (r Requests) Restore(ctx context.Context, seen *Snapshot, to checkpoint.Hea
 	from, was := to.Number, to.Rev
 	to.Number, to.Offered = seen.Head.Number+1, false
 	var worldRev int64
-	var g keys.Generation
+	var g schema.Generation
 	if seen.World != nil {
 		worldRev, g = seen.World.Rev, seen.World.Generation
 	}
@@ -55,31 +56,31 @@ func (r Requests) Restore(ctx context.Context, seen *Snapshot, to checkpoint.Hea
 	for _, h := range to.Holders {
 		holders = append(holders, h.Node)
 	}
-	record := keys.Encode(to)
-	req := keys.Request{
-		If: []keys.Guard{
-			keys.Unchanged(r.Job.Job(), seen.Job.Rev),
-			keys.Unchanged(r.Job.World(), worldRev),
-			keys.Unchanged(r.Job.Head(), seen.Head.Rev),
-			keys.Unchanged(r.Job.Checkpoint(uint64(from)), was), // as long as its record is there its bytes are
-			keys.FenceIs(r.Job, seen.Job.UID, seen.Fence),
+	record := schema.Encode(to)
+	req := store.Request{
+		If: []store.Guard{
+			store.Unchanged(r.Job.Job(), seen.Job.Rev),
+			store.Unchanged(r.Job.World(), worldRev),
+			store.Unchanged(r.Job.Head(), seen.Head.Rev),
+			store.Unchanged(r.Job.Checkpoint(uint64(from)), was), // as long as its record is there its bytes are
+			schema.FenceIs(r.Job, seen.Job.UID, seen.Fence),
 		},
-		Then: []keys.Write{
+		Then: []store.Write{
 			history.Tell(r.Job, history.Event{Kind: history.Committed, Generation: to.Generation,
 				Text: fmt.Sprintf("checkpoint %d committed: the operator restored checkpoint %d (%s)", to.Number, from, describe(&to)),
 				Fields: history.Fields{"number": to.Number, "step": to.Step, "samples": to.Samples, "bytes": to.Bytes,
 					"holders": holders, "seconds": nil, "restored": from}}),
-			keys.Put(r.Job.Checkpoint(uint64(to.Number)), record),
-			keys.Put(r.Job.Head(), record),
-			keys.Put(r.Job.Fence(), []byte(keys.FenceValue(seen.Job.UID, seen.Fence+1))),
+			store.Put(r.Job.Checkpoint(uint64(to.Number)), record),
+			store.Put(r.Job.Head(), record),
+			store.Put(r.Job.Fence(), []byte(schema.FenceValue(seen.Job.UID, seen.Fence+1))),
 		},
 	}
 	if w := seen.World; w != nil && !w.Phase.Ended() && w.Phase != Waiting {
 		held := *w
 		held.Phase, held.Time, held.Turn = Waiting, time.Now(), rand.Text()
 		held.Hold = &Hold{Why: NodesMissing, Cause: NodeLost, Text: fmt.Sprintf("no node of generation %d is registered; checkpoint %d was restored", g, from)}
-		req.If = append(req.If, keys.NoneBelow(r.Job.Nodes()))
-		req.Then = append(req.Then, keys.Put(r.Job.World(), held.record()))
+		req.If = append(req.If, store.NoneBelow(r.Job.Nodes()))
+		req.Then = append(req.Then, store.Put(r.Job.World(), held.record()))
 	}
 	rev, err := r.send(ctx, "restore checkpoint", req)
 	to.Rev = rev

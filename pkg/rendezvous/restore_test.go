@@ -5,37 +5,38 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // past is a job with two commits and a world of generation 3 of node a.
 type past struct {
 	t      *testing.T
-	st     keys.Store
+	st     store.Store
 	req    rendezvous.Requests
 	node   membership.Node
 	record *checkpoint.Record
 }
 
 func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past {
-	const job keys.Job = "x"
-	p := &past{t: t, st: etcdmem.New().Client("test"), node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1}}
+	const job schema.Job = "x"
+	p := &past{t: t, st: memory.New().Client("test"), node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1}}
 	p.req = rendezvous.Requests{Store: p.st, Job: job}
-	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Event: func(checkpoint.Head) keys.Write {
+	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Event: func(checkpoint.Head) store.Write {
 		return history.Tell(job, history.Event{Kind: history.Committed})
 	}}
 	if err := p.req.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: 1, Slots: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	p.put(job.Fence(), []byte(keys.FenceValue("u", 3)))
-	p.put(job.World(), keys.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Count: 1, Slots: 1,
+	p.put(job.Fence(), []byte(schema.FenceValue("u", 3)))
+	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Count: 1, Slots: 1,
 		Members: []membership.Ref{p.node.Ref}}))
 	var head checkpoint.Head
 	for step := range int64(2) {
@@ -50,12 +51,12 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 
 func (p *past) put(key string, value []byte) {
 	p.t.Helper()
-	if _, err := p.st.Txn(p.t.Context(), keys.Txn{Then: []keys.Write{keys.Put(key, value)}}); err != nil {
+	if _, err := p.st.Txn(p.t.Context(), store.Txn{Then: []store.Write{store.Put(key, value)}}); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *past) register() { p.put(p.req.Job.Node("a"), keys.Encode(p.node)) }
+func (p *past) register() { p.put(p.req.Job.Node("a"), schema.Encode(p.node)) }
 
 func (p *past) see() rendezvous.Snapshot {
 	p.t.Helper()
@@ -103,11 +104,11 @@ func TestRestoreIsOvertaken(t *testing.T) {
 				p.t.Fatal(err)
 			}
 		},
-		"a proposal": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Fence(), []byte(keys.FenceValue("u", 4))) },
-		"a world":    func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.World(), keys.Encode(*s.World)) },
-		"an attempt": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Job(), keys.Encode(*s.Job)) },
+		"a proposal": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Fence(), []byte(schema.FenceValue("u", 4))) },
+		"a world":    func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.World(), schema.Encode(*s.World)) },
+		"an attempt": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Job(), schema.Encode(*s.Job)) },
 		"a removal": func(p *past, s *rendezvous.Snapshot) {
-			if _, err := p.st.Txn(p.t.Context(), keys.Txn{Then: []keys.Write{keys.Delete(p.req.Job.Checkpoint(1))}}); err != nil {
+			if _, err := p.st.Txn(p.t.Context(), store.Txn{Then: []store.Write{store.Delete(p.req.Job.Checkpoint(1))}}); err != nil {
 				p.t.Fatal(err)
 			}
 		},

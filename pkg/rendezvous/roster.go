@@ -6,8 +6,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Roster remembers the members of one large world for an agent. They never change within a
@@ -19,7 +20,7 @@ type Roster struct {
 }
 
 // fill puts the members into w, whose record leaves them out.
-func (r *Roster) fill(ctx context.Context, st keys.Store, job keys.Job, w *World) error {
+func (r *Roster) fill(ctx context.Context, st store.Store, job schema.Job, w *World) error {
 	if r == nil || w.Chunks == 0 {
 		return Members(ctx, st, job, w)
 	}
@@ -46,7 +47,7 @@ func members(refs []membership.Ref) []byte {
 }
 
 // parseMembers reads what members wrote, behind those that came before.
-func parseMembers(to []membership.Ref, e *keys.Entry) ([]membership.Ref, error) {
+func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error) {
 	for line := range strings.Lines(string(e.Value)) {
 		node, rest, _ := strings.Cut(line, " ")
 		incarnation, rest, ok := strings.Cut(rest, " ")

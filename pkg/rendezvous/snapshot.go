@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Snapshot is a job at one revision. A partial one (Whole false) is what an ordinary member
@@ -21,7 +22,7 @@ type Snapshot struct {
 	Job      *Job
 	Secret   []byte
 	Wish     Wish
-	Fence    keys.Generation
+	Fence    schema.Generation
 	World    *World
 	Nodes    []membership.Node // in the order of their names
 	Left     []membership.Left
@@ -55,8 +56,8 @@ func (s *Snapshot) Node(name string) *membership.Node {
 }
 
 // Read reads the whole job at one revision. A job that does not exist has Job == nil.
-func Read(ctx context.Context, st keys.Store, job keys.Job) (Snapshot, error) {
-	r, err := st.Get(ctx, job.Prefix(), keys.End(job.Prefix()))
+func Read(ctx context.Context, st store.Store, job schema.Job) (Snapshot, error) {
+	r, err := st.Get(ctx, job.Prefix(), store.End(job.Prefix()))
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("read job %s: %w", job, err)
 	}
@@ -65,13 +66,13 @@ func Read(ctx context.Context, st keys.Store, job keys.Job) (Snapshot, error) {
 	return s, err
 }
 
-// Decode makes a Snapshot of a read of the job's prefix, without its events. keys.ErrNewerFormat if a record was
+// Decode makes a Snapshot of a read of the job's prefix, without its events. schema.ErrNewerFormat if a record was
 // written by a newer Elastic.
-func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
+func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
-	at := map[string]*keys.Entry{} // of these there is one each; of others one for each node
+	at := map[string]*store.Entry{} // of these there is one each; of others one for each node
 	for _, key := range []string{job.Job(), job.Secret(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
 		at[key] = nil
 	}
@@ -85,7 +86,7 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 	var err error
 	if e := at[job.Job()]; e != nil {
 		var j Job
-		if j, err = keys.Decode[Job](e); err != nil {
+		if j, err = schema.Decode[Job](e); err != nil {
 			return s, err
 		}
 		j.Name, j.Rev = job, e.Rev
@@ -98,24 +99,24 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 		s.Secret = e.Value
 	}
 	if e := at[job.Wish()]; e != nil {
-		if s.Wish, err = keys.Decode[Wish](e); err != nil {
+		if s.Wish, err = schema.Decode[Wish](e); err != nil {
 			return s, err
 		}
 		s.Wish.Rev = e.Rev
 	}
 	if e := at[job.Fence()]; e != nil {
-		if _, s.Fence, err = keys.ParseFence(e.Value); err != nil {
+		if _, s.Fence, err = schema.ParseFence(e.Value); err != nil {
 			return s, err
 		}
 	}
 	if e := at[job.Head()]; e != nil {
-		if s.Head, err = keys.Decode[checkpoint.Head](e); err != nil {
+		if s.Head, err = schema.Decode[checkpoint.Head](e); err != nil {
 			return s, err
 		}
 		s.Head.Rev = e.Rev
 	}
 	if e := at[job.Progress()]; e != nil {
-		if p, err := keys.Decode[Progress](e); err == nil {
+		if p, err := schema.Decode[Progress](e); err == nil {
 			s.Progress = &p
 		}
 	}
@@ -135,23 +136,23 @@ func Decode(job keys.Job, r keys.Read) (Snapshot, error) {
 }
 
 // decodeGeneration reads what lies under generations, holders and doings.
-func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
+func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error {
 	checkpoints, held, doing := job.Checkpoints(), job.AllHeld(), job.AllDoing()
 	for i := range entries {
 		e := &entries[i]
-		if p := keys.Rest(checkpoints, e.Key); len(p) == 1 {
-			h, err := keys.Decode[checkpoint.Head](e)
+		if p := schema.Rest(checkpoints, e.Key); len(p) == 1 {
+			h, err := schema.Decode[checkpoint.Head](e)
 			if err != nil {
 				return err
 			}
 			h.Rev = e.Rev
 			s.History = append(s.History, h)
-		} else if p := keys.Rest(held, e.Key); len(p) == 1 {
-			if h, err := keys.Decode[[]checkpoint.Number](e); err == nil {
+		} else if p := schema.Rest(held, e.Key); len(p) == 1 {
+			if h, err := schema.Decode[[]checkpoint.Number](e); err == nil {
 				s.Held[p[0]] = Held{h, e.Rev}
 			}
-		} else if p := keys.Rest(doing, e.Key); len(p) == 1 {
-			if d, err := keys.Decode[Doing](e); err == nil {
+		} else if p := schema.Rest(doing, e.Key); len(p) == 1 {
+			if d, err := schema.Decode[Doing](e); err == nil {
 				d.Node, d.Rev = p[0], e.Rev
 				s.Doing = append(s.Doing, d)
 			}
@@ -164,22 +165,22 @@ func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
 	readies, exits, failure := job.Readies(g), job.Exits(g), job.Failure(g)
 	for i := range entries {
 		e := &entries[i]
-		if p := keys.Rest(readies, e.Key); len(p) == 1 {
-			r, err := keys.Decode[Ready](e)
+		if p := schema.Rest(readies, e.Key); len(p) == 1 {
+			r, err := schema.Decode[Ready](e)
 			if err != nil {
 				return err
 			}
 			r.Rev = e.Rev
 			s.Ready[p[0]] = r
-		} else if p := keys.Rest(exits, e.Key); len(p) == 1 {
-			x, err := keys.Decode[Exit](e)
+		} else if p := schema.Rest(exits, e.Key); len(p) == 1 {
+			x, err := schema.Decode[Exit](e)
 			if err != nil {
 				return err
 			}
 			x.Rev = e.Rev
 			s.Exits[p[0]] = x
 		} else if e.Key == failure {
-			f, err := keys.Decode[Failure](e)
+			f, err := schema.Decode[Failure](e)
 			if err != nil {
 				return err
 			}
@@ -191,8 +192,8 @@ func (s *Snapshot) decodeGeneration(job keys.Job, entries []keys.Entry) error {
 }
 
 // DecodeWorld reads a world record. Members that lie in plan/ are still missing: see Members.
-func DecodeWorld(e *keys.Entry) (*World, error) {
-	w, err := keys.Decode[World](e)
+func DecodeWorld(e *store.Entry) (*World, error) {
+	w, err := schema.Decode[World](e)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +202,7 @@ func DecodeWorld(e *keys.Entry) (*World, error) {
 }
 
 // fill puts the members back that lie in plan/.
-func (w *World) fill(job keys.Job, entries []keys.Entry) error {
+func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	if w.Chunks == 0 {
 		return nil
 	}
@@ -227,12 +228,12 @@ func (w *World) fill(job keys.Job, entries []keys.Entry) error {
 }
 
 // Members reads the members of w that lie outside its record.
-func Members(ctx context.Context, st keys.Store, job keys.Job, w *World) error {
+func Members(ctx context.Context, st store.Store, job schema.Job, w *World) error {
 	if w.Chunks == 0 || len(w.Members) > 0 {
 		return nil
 	}
 	prefix := job.Plans(w.Proposal)
-	r, err := st.Get(ctx, prefix, keys.End(prefix))
+	r, err := st.Get(ctx, prefix, store.End(prefix))
 	if err != nil {
 		return fmt.Errorf("read members of generation %d: %w", w.Generation, err)
 	}

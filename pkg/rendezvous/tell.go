@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Seat is a node's place in a world.
@@ -36,7 +37,7 @@ func counted(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-func (t Told) event(g keys.Generation) history.Event {
+func (t Told) event(g schema.Generation) history.Event {
 	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
 		"collateral": t.Collateral, "spent": t.Spent, "message": t.Message}
 	if t.Signal != "" {
@@ -45,7 +46,7 @@ func (t Told) event(g keys.Generation) history.Event {
 	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
 }
 
-func lostEvents(g keys.Generation, judge string, lost []membership.Seen) []history.Event {
+func lostEvents(g schema.Generation, judge string, lost []membership.Seen) []history.Event {
 	var events []history.Event
 	for _, x := range lost {
 		reason, why := x.Reason, x.Why
@@ -68,11 +69,11 @@ func lostEvents(g keys.Generation, judge string, lost []membership.Seen) []histo
 const missed = "missed-"
 
 // maxTold leaves room for the guards of each.
-const maxTold = (keys.MaxOps - 3) / 3
+const maxTold = (store.MaxOps - 3) / 3
 
 // Tell says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
 func (r Requests) Tell(ctx context.Context, seen *Snapshot, me membership.Node, step Tell) error {
-	var g keys.Generation
+	var g schema.Generation
 	var worldRev int64
 	if seen.World != nil {
 		g, worldRev = seen.World.Generation, seen.World.Rev
@@ -81,11 +82,11 @@ func (r Requests) Tell(ctx context.Context, seen *Snapshot, me membership.Node, 
 	for _, l := range seen.Left {
 		left[l.Node] = l.Rev
 	}
-	req := keys.Request{If: []keys.Guard{keys.Unchanged(r.Job.World(), worldRev), keys.Unchanged(r.Job.Node(me.Node), me.Rev)}}
+	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.World(), worldRev), store.Unchanged(r.Job.Node(me.Node), me.Rev)}}
 	for i, event := range lostEvents(g, me.Node, step.Lost) {
 		x := step.Lost[i]
 		key := r.Job.Event(missed + string(x.Incarnation))
-		req.If = append(req.If, keys.Absent(key), keys.Absent(r.Job.Node(x.Node)), keys.Unchanged(r.Job.Left(x.Node), left[x.Node]))
+		req.If = append(req.If, store.Absent(key), store.Absent(r.Job.Node(x.Node)), store.Unchanged(r.Job.Left(x.Node), left[x.Node]))
 		w := history.Tell(r.Job, event)
 		w.Key = key
 		req.Then = append(req.Then, w)

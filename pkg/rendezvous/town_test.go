@@ -9,11 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // town is one job in a store, and the requests on it.
@@ -23,10 +24,10 @@ type town struct {
 	reg   membership.Registry
 	nodes map[string]membership.Node // as registered last
 	lives int
-	uid   keys.UID // of the job; "": that of aJob
+	uid   schema.UID // of the job; "": that of aJob
 }
 
-func newTown(t *testing.T, s keys.Store, job keys.Job) *town {
+func newTown(t *testing.T, s store.Store, job schema.Job) *town {
 	return &town{t: t, Requests: rendezvous.Requests{Store: s, Job: job}, reg: membership.Registry{Store: s, Job: job},
 		nodes: map[string]membership.Node{}}
 }
@@ -39,7 +40,7 @@ func (w *town) must(err error) {
 }
 
 // through is town with requests that go through another store.
-func (w *town) through(s keys.Store) *town {
+func (w *town) through(s store.Store) *town {
 	c := *w
 	c.Store, c.reg.Store = s, s
 	return &c
@@ -171,7 +172,7 @@ func (w *town) exitWith(node string, code int) {
 func (w *town) commit() {
 	w.t.Helper()
 	s := w.see()
-	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Event: func(h checkpoint.Head) keys.Write {
+	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Event: func(h checkpoint.Head) store.Write {
 		return history.Tell(w.Job, history.Event{Kind: history.Committed, Generation: h.Generation})
 	}}
 	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}}, s.Head, "a", []membership.Node{w.me()})
@@ -192,16 +193,16 @@ func (w *town) touch(key string) {
 
 func (w *town) put(key string, value []byte) {
 	w.t.Helper()
-	_, err := w.Store.Txn(w.t.Context(), keys.Txn{Then: []keys.Write{keys.Put(key, value)}})
+	_, err := w.Store.Txn(w.t.Context(), store.Txn{Then: []store.Write{store.Put(key, value)}})
 	w.must(err)
 }
 
 // entries is all that the job is, by key.
-func (w *town) entries() map[string]keys.Entry {
+func (w *town) entries() map[string]store.Entry {
 	w.t.Helper()
-	r, err := w.Store.Get(context.WithoutCancel(w.t.Context()), w.Job.Prefix(), keys.End(w.Job.Prefix()))
+	r, err := w.Store.Get(context.WithoutCancel(w.t.Context()), w.Job.Prefix(), store.End(w.Job.Prefix()))
 	w.must(err)
-	m := map[string]keys.Entry{}
+	m := map[string]store.Entry{}
 	for _, e := range r.Entries {
 		m[e.Key] = e
 	}
@@ -209,7 +210,7 @@ func (w *town) entries() map[string]keys.Entry {
 }
 
 // changed are the keys that differ.
-func changed(before, after map[string]keys.Entry) []string {
+func changed(before, after map[string]store.Entry) []string {
 	var out []string
 	for k, e := range after {
 		if old, ok := before[k]; !ok || !cmp.Equal(old, e) {

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/history"
-	"github.com/elasticd/elastic/internal/keys"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Waterfall is where the time of one start of a World went: milliseconds from the first sign that there
@@ -39,7 +40,7 @@ const (
 
 // Fall follows the change of the World that is under way, as one agent sees it. Its owner is that agent.
 type Fall struct {
-	generation keys.Generation
+	generation schema.Generation
 	ready      int64 // revision of the newest Ready that was seen
 	short      bool  // too few nodes were here when it was last looked
 
@@ -50,7 +51,7 @@ type Fall struct {
 // Observe notes what s and the step that is planned on it show for the first time. own is a sign that
 // this agent saw and the store does not show yet, or "".
 func (f *Fall) Observe(s *Snapshot, v membership.View, own string, step Step, now time.Time) {
-	var g keys.Generation
+	var g schema.Generation
 	if s.World != nil {
 		g = s.World.Generation
 	}
@@ -208,9 +209,9 @@ func (f Waterfall) String() string {
 
 // Started tells where the time went, once the workers of w run on the node that turned it running.
 func (r Requests) Started(ctx context.Context, w *World, f Waterfall) error {
-	_, err := r.send(ctx, "tell of the start", keys.Request{
-		If: []keys.Guard{keys.FenceIs(r.Job, w.UID, w.Generation)},
-		Then: []keys.Write{history.Tell(r.Job, history.Event{Kind: history.Started, Generation: w.Generation, Node: f.By,
+	_, err := r.send(ctx, "tell of the start", store.Request{
+		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation)},
+		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.Started, Generation: w.Generation, Node: f.By,
 			Text: f.String(), Fields: history.Fields{"waterfall": f}})},
 	})
 	return err

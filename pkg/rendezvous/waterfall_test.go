@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/etcdmem"
-	"github.com/elasticd/elastic/internal/history"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // A start is told of while its generation is the newest, and status shows the newest World's and no other's.
 func TestWaterfallOfTheNewestWorld(t *testing.T) {
-	w := newTown(t, etcdmem.New().Client("test"), "x").create(2).join("a", "b")
+	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b")
 	w.propose("a", "b")
 	shown := func() *rendezvous.Waterfall { return rendezvous.Explain(w.see(), time.Now()).Waterfall }
 	if f := shown(); f != nil {

@@ -1,0 +1,186 @@
+// Package history is what happened to a job, as durable events.
+//
+// An event is written in the transaction that it tells of: there is no event
+// of something that did not happen, and nothing that happened is without its
+// event.
+package history
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Kind names what happened; the kinds and their fields are listed in docs/REFERENCE.md.
+type Kind string
+
+const (
+	JobCreated    Kind = "job_created"
+	JobRemade     Kind = "job_remade"
+	NodeJoined    Kind = "node_joined"
+	NodeSuspected Kind = "node_suspected"
+	NodeCleared   Kind = "node_cleared"
+	NodeLost      Kind = "node_lost"
+	NodeLeft      Kind = "node_left"
+	WishChanged   Kind = "wish_changed"
+	WaitEntered   Kind = "wait_entered"
+	WorldProposed Kind = "world_proposed"
+	WorldRunning  Kind = "world_running"
+	Started       Kind = "workers_started"
+	WorkerFailed  Kind = "worker_failed"
+	Backoff       Kind = "backoff"
+	SaveAsked     Kind = "save_asked"
+	Committed     Kind = "checkpoint_committed"
+	Refused       Kind = "checkpoint_refused"
+	Bad           Kind = "checkpoint_bad"
+	Deleted       Kind = "checkpoint_deleted"
+	Offered       Kind = "checkpoint_offered"
+	JobFinishing  Kind = "job_finishing"
+	JobDone       Kind = "job_done"
+	JobFailed     Kind = "job_failed"
+	JobStopped    Kind = "job_stopped"
+)
+
+// Ends reports whether k is the last event of an attempt.
+func (k Kind) Ends() bool { return k == JobDone || k == JobFailed || k == JobStopped }
+
+// Fields are what a kind carries beyond the fields that every event has.
+type Fields map[string]any
+
+// Event is one thing that happened. Rev is 1000 × the revision of its
+// transaction + its place in it: strictly increasing, and resumable.
+type Event struct {
+	Rev        int64
+	Time       time.Time
+	Job        schema.Job
+	Generation schema.Generation
+	Kind       Kind
+	Node       string // "" is null
+	Text       string // one sentence, for people
+	Fields     Fields
+}
+
+// places is how many events one transaction can tell of.
+const places = 1000
+
+// TimeFormat is how every time is shown and written: UTC, milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// MarshalJSON writes an event flat, in the form of `elastic events -o json`.
+func (e Event) MarshalJSON() ([]byte, error) {
+	m := map[string]any{}
+	for k, v := range e.Fields {
+		m[k] = v
+	}
+	m["rev"], m["time"], m["job"] = e.Rev, e.Time.UTC().Format(TimeFormat), e.Job
+	m["generation"], m["kind"], m["text"] = e.Generation, e.Kind, e.Text
+	m["node"] = nil
+	if e.Node != "" {
+		m["node"] = e.Node
+	}
+	return json.Marshal(m)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	var head struct {
+		Rev        int64
+		Time       time.Time
+		Job        schema.Job
+		Generation schema.Generation
+		Kind       Kind
+		Node       *string
+		Text       string
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &e.Fields); err != nil {
+		return err
+	}
+	for _, k := range []string{"rev", "time", "job", "generation", "kind", "node", "text"} {
+		delete(e.Fields, k)
+	}
+	e.Rev, e.Time, e.Job, e.Generation, e.Kind, e.Text = head.Rev, head.Time, head.Job, head.Generation, head.Kind, head.Text
+	if head.Node != nil {
+		e.Node = *head.Node
+	}
+	return nil
+}
+
+// Tell is the write that goes with a transaction: all of its events in one value.
+func Tell(job schema.Job, events ...Event) store.Write {
+	now := time.Now()
+	for i := range events {
+		events[i].Job, events[i].Time = job, now
+	}
+	return store.Put(job.Event(rand.Text()), schema.Encode(events))
+}
+
+// Decode reads the events of one entry, with their revisions.
+func Decode(e *store.Entry) ([]Event, error) {
+	events, err := schema.Decode[[]Event](e)
+	if err != nil {
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	for i := range events {
+		events[i].Rev = e.Rev*places + int64(i)
+	}
+	return events, nil
+}
+
+// Of sorts the events of a read by revision, and leaves out what is not an event of job.
+func Of(job schema.Job, entries []store.Entry) []Event {
+	var all []Event
+	for i := range entries {
+		if schema.Rest(job.Events(), entries[i].Key) == nil {
+			continue
+		}
+		if events, err := Decode(&entries[i]); err == nil {
+			all = append(all, events...)
+		}
+	}
+	sort.Slice(all, func(i, k int) bool { return all[i].Rev < all[k].Rev })
+	return all
+}
+
+// Read returns the events after revision since, and the revision from which to watch for more.
+func Read(ctx context.Context, s store.Store, job schema.Job, since int64) ([]Event, int64, error) {
+	r, err := s.Get(ctx, job.Events(), store.End(job.Events()))
+	if err != nil {
+		return nil, 0, fmt.Errorf("read events: %w", err)
+	}
+	all := Of(job, r.Entries)
+	from := sort.Search(len(all), func(i int) bool { return all[i].Rev > since })
+	return all[from:], r.Rev + 1, nil
+}
+
+// Kept is how many transactions' events a job keeps at least.
+const Kept = 1000
+
+// Trim deletes the oldest events once there are twice as many as are kept.
+// Losing the race against another trimmer is harmless.
+func Trim(ctx context.Context, s store.Store, job schema.Job, entries []store.Entry) error {
+	var own []store.Entry
+	for _, e := range entries {
+		if schema.Rest(job.Events(), e.Key) != nil {
+			own = append(own, e)
+		}
+	}
+	if len(own) < 2*Kept {
+		return nil
+	}
+	sort.Slice(own, func(i, k int) bool { return own[i].Rev < own[k].Rev })
+	var t store.Txn
+	for _, e := range own[:store.MaxOps] {
+		t.Then = append(t.Then, store.Delete(e.Key))
+	}
+	_, err := s.Txn(ctx, t)
+	return err
+}

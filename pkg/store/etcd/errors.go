@@ -1,0 +1,88 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// What Probe and a watch may say.
+var (
+	// ErrUnreachable: no endpoint gives an answer.
+	ErrUnreachable = errors.New("etcd cannot be reached")
+	// ErrAuth: etcd does not accept this user, password or certificate, or we do not accept its certificate.
+	ErrAuth = errors.New("etcd refuses these credentials")
+	// ErrNotEtcd: somebody answers there, but not an etcd v3.
+	ErrNotEtcd = errors.New("this is not an etcd v3")
+	// ErrWantsTLS: somebody answers there in TLS, and was asked without. It is an ErrNotEtcd.
+	ErrWantsTLS = fmt.Errorf("%w as it is asked: it speaks TLS, and is asked without", ErrNotEtcd)
+	// ErrNoQuorum: a member answers, but the cluster has no majority.
+	ErrNoQuorum = errors.New("etcd has no quorum")
+	// ErrOtherCluster: another cluster answers than the one that was read; its revisions mean nothing here.
+	ErrOtherCluster = errors.New("another etcd cluster answers")
+
+	errClosed = errors.New("store is closed")
+	errSilent = errors.New("watch is silent")
+)
+
+// refusal is etcd's own no, which asking again does not change.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// Refused is what store.Refused asks for.
+func (refusal) Refused() bool { return true }
+
+// classify turns an error of gRPC into etcd's own, and into a refusal where it
+// is final. That of a full store (NOSPACE) is not: it is given room again, and
+// the request that filled it was applied.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	named := rpctypes.Error(err)
+	var e rpctypes.EtcdError
+	if !errors.As(named, &e) {
+		if status.Code(err) == codes.ResourceExhausted { // gRPC's own limit of a message
+			return refusal{err}
+		}
+		return err
+	}
+	if authFailed(named) || e.Code() == codes.InvalidArgument && !staleToken(named) {
+		return refusal{named}
+	}
+	return named
+}
+
+// authFailed says that credentials are not accepted, and will not be.
+func authFailed(err error) bool {
+	return errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrPermissionDenied) ||
+		errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrInvalidAuthToken)
+}
+
+// staleToken says that etcd wants a (new) token, and did nothing with the request.
+func staleToken(err error) bool {
+	return errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrInvalidAuthToken) ||
+		errors.Is(err, rpctypes.ErrAuthOldRevision)
+}
+
+// answered says that err is an answer, which another endpoint would give as well.
+func answered(err error) bool {
+	var r refusal
+	return errors.As(err, &r) || errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, rpctypes.ErrNoSpace)
+}
+
+// namedIn returns the error that etcd spells out as text when it ends a watch.
+func namedIn(text string) error {
+	for _, err := range []error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrUserEmpty,
+		rpctypes.ErrPermissionDenied, rpctypes.ErrNoLeader, rpctypes.ErrCompacted} {
+		if strings.Contains(text, err.Error()) {
+			return err
+		}
+	}
+	return errors.New(text)
+}

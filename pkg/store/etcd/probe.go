@@ -1,0 +1,132 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Probe reads once from each endpoint until one answers. Otherwise it returns
+// the most telling of ErrAuth, ErrNoQuorum, ErrNotEtcd and ErrUnreachable.
+func (s *Store) Probe(ctx context.Context) error {
+	var worst error
+	rank := 0
+	for range s.endpoints {
+		at := s.at.Load()
+		sent, err := s.try(clientv3.WithRequireLeader(ctx), int(at), requestLimit, countRoot(false))
+		if err == nil {
+			return nil
+		}
+		if r, verdict := s.judge(ctx, int(at), sent, err); r > rank {
+			rank, worst = r, fmt.Errorf("%s: %w: %w", s.endpoints[at], verdict, err)
+		}
+		s.leave(at)
+	}
+	return worst
+}
+
+// judge ranks what an endpoint said: the greater, the more it tells.
+func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, error) {
+	var word rpctypes.EtcdError
+	switch text := err.Error() + s.handshake(ctx, at); {
+	case authFailed(err):
+		return 4, ErrAuth
+	case strings.Contains(text, "certificate"): // theirs or ours
+		return 4, ErrAuth
+	case !sent && (strings.Contains(text, "deadline exceeded") || strings.Contains(text, "i/o timeout")):
+		return 1, ErrUnreachable
+	case !sent && strings.Contains(text, "use of closed network connection"):
+		return 1, ErrUnreachable // we gave up on a silent one
+	case !sent && s.wantsTLS(ctx, at): // whether it said so, hung up or reset the connection
+		return 2, ErrWantsTLS
+	case !sent && strings.Contains(text, "connection reset by peer"):
+		return 1, ErrUnreachable // it died: nobody said anything
+	case !sent && (strings.Contains(text, "error reading server preface") || strings.Contains(text, "handshake failed")):
+		return 2, ErrNotEtcd
+	case !sent:
+		return 1, ErrUnreachable
+	case errors.As(err, &word):
+	case status.Code(err) == codes.Unimplemented, status.Code(err) == codes.Unknown,
+		strings.Contains(text, "unexpected HTTP status"):
+		return 2, ErrNotEtcd
+	}
+	if _, err := s.try(ctx, at, renewLimit, countRoot(true)); err == nil {
+		return 3, ErrNoQuorum
+	}
+	return 1, ErrUnreachable
+}
+
+// plain reports whether an endpoint is asked without TLS, and the address to dial.
+func (s *Store) plain(at int) (address string, plain bool) {
+	scheme, address, ok := strings.Cut(s.endpoints[at], "://")
+	if !ok {
+		scheme, address = "", s.endpoints[at]
+	}
+	return strings.TrimSuffix(address, "/"), scheme == "http" || scheme == "unix" || s.tls == nil && scheme != "https"
+}
+
+// wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it. Nothing is sent, so nothing
+// need be trusted.
+func (s *Store) wantsTLS(ctx context.Context, at int) bool {
+	address, plain := s.plain(at)
+	if !plain || strings.HasPrefix(s.endpoints[at], "unix:") {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// handshake says what TLS has against an endpoint, "" if nothing. In TLS 1.3 a
+// server refuses our certificate behind the handshake, and whoever has begun
+// to write may miss the reason.
+func (s *Store) handshake(ctx context.Context, at int) string {
+	address, plain := s.plain(at)
+	if plain {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	conf := &tls.Config{}
+	if s.tls != nil {
+		conf = s.tls.Clone()
+	}
+	conf.NextProtos = []string{"h2"}
+	conn, err := (&tls.Dialer{Config: conf}).DialContext(ctx, "tcp", address)
+	if err == nil {
+		defer conn.Close()
+		conn.SetReadDeadline(time.Now().Add(renewLimit))
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// countRoot reads next to nothing; serializable is what a member without a
+// majority still answers.
+func countRoot(serializable bool) request {
+	return func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
+		_, err := pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(schema.Root), CountOnly: true, Serializable: serializable}, o...)
+		return err
+	}
+}

@@ -1,0 +1,317 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// How long a request waits for its answer, as pkg/store/etcd does.
+const (
+	requestLimit = 2 * time.Second
+	renewLimit   = 700 * time.Millisecond
+)
+
+// errUnknown is all that is known of a request whose answer did not come.
+var errUnknown = errors.New("no answer")
+
+// Op is a request, as a hook sees it before it is sent.
+type Op struct {
+	Kind Kind
+	Key  string    // of a Get
+	Txn  store.Txn // of a Txn
+}
+
+// Kind is the method of store.Store that was called.
+type Kind int
+
+const (
+	Get Kind = iota
+	Txn
+	Grant
+	Renew
+	Revoke
+)
+
+// Fate is what becomes of a request. The zero value is a good one.
+type Fate struct {
+	Lost  bool          // it never arrives
+	Held  bool          // it arrives when Release is called
+	Delay time.Duration // it arrives that much later
+	Mute  bool          // it arrives, its answer does not
+}
+
+// Client is the store.Store of one process.
+type Client struct {
+	c    *Cluster
+	name string
+
+	// guarded by the cluster's mu
+	hook    func(Op) Fate
+	cut     bool
+	deaf    bool
+	stopped chan struct{} // closed when the process goes on; nil while it runs
+	unsent  []*request    // of a stopped process
+	kept    []*request    // Fate.Held
+}
+
+var _ store.Store = (*Client)(nil)
+
+// Client returns a new store for one process; name is for messages.
+func (c *Cluster) Client(name string) *Client { return &Client{c: c, name: name} }
+
+// Fates sets who decides what becomes of each request; nil is nobody. The
+// hook runs without any lock, in the goroutine that asks: it may use clients
+// and cluster, and guards what it shares.
+func (cl *Client) Fates(hook func(Op) Fate) {
+	cl.c.mu.Lock()
+	defer cl.c.mu.Unlock()
+	cl.hook = hook
+}
+
+// Random is a hook for Fates: of all requests the share lost gets no answer,
+// half of these are applied all the same; the share late arrives up to longest
+// later, which may be long after the asker has given up.
+func Random(rng *rand.Rand, lost, late float64, longest time.Duration) func(Op) Fate {
+	var mu sync.Mutex
+	return func(Op) Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		var f Fate
+		if rng.Float64() < lost {
+			f.Lost = rng.IntN(2) == 0
+			f.Mute = !f.Lost
+		}
+		if rng.Float64() < late {
+			f.Delay = time.Duration(rng.Int64N(int64(longest) + 1))
+		}
+		return f
+	}
+}
+
+// Cut takes the network away: requests get no answer and are lost, watches
+// are silent. When it is back, watches tell what they missed.
+func (cl *Client) Cut(on bool) { cl.set(func() { cl.cut = on }) }
+
+// Deaf silences the watches alone, those opened meanwhile too, as a paused
+// member does. Afterwards they tell what they missed, late.
+func (cl *Client) Deaf(on bool) { cl.set(func() { cl.deaf = on }) }
+
+// Stop stops the process as SIGSTOP does, as far as a store sees it: no
+// request leaves and no answer or change arrives until Continue.
+func (cl *Client) Stop() {
+	cl.set(func() {
+		if cl.stopped == nil {
+			cl.stopped = make(chan struct{})
+		}
+	})
+}
+
+// Continue ends Stop. What was asked meanwhile is sent now, however late.
+func (cl *Client) Continue() {
+	cl.set(func() {
+		if cl.stopped == nil {
+			return
+		}
+		close(cl.stopped)
+		cl.stopped = nil
+		for _, r := range cl.unsent {
+			cl.send(r)
+			time.AfterFunc(r.limit, func() { r.reply(errUnknown) })
+		}
+		cl.unsent = nil
+	})
+}
+
+// Release lets all requests with Fate.Held arrive, in their order.
+func (cl *Client) Release() {
+	cl.set(func() {
+		for _, r := range cl.kept {
+			cl.c.arrive(r)
+		}
+		cl.kept = nil
+	})
+}
+
+func (cl *Client) set(change func()) {
+	cl.c.mu.Lock()
+	defer cl.c.mu.Unlock()
+	change()
+	cl.c.wakeWatches()
+}
+
+// deafened says that no change reaches the process.
+func (cl *Client) deafened() bool {
+	return cl.cut || cl.deaf || cl.stopped != nil || cl.c.state != up
+}
+
+// Get, see store.Store.
+func (cl *Client) Get(ctx context.Context, key, end string) (store.Read, error) {
+	var res store.Read
+	err := cl.do(ctx, Op{Kind: Get, Key: key}, requestLimit, func() (err error) {
+		res, err = cl.c.get(key, end)
+		return err
+	})
+	if err != nil {
+		return store.Read{}, fmt.Errorf("%s: read %s: %w", cl.name, key, err)
+	}
+	return res, nil
+}
+
+// Txn, see store.Store.
+func (cl *Client) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
+	var res store.TxnResult
+	err := cl.do(ctx, Op{Kind: Txn, Txn: t}, requestLimit, func() (err error) {
+		res, err = cl.c.txn(t)
+		return err
+	})
+	if err != nil {
+		return store.TxnResult{}, fmt.Errorf("%s: transaction: %w", cl.name, err)
+	}
+	return res, nil
+}
+
+// Grant, see store.Store.
+func (cl *Client) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
+	var res *lease
+	err := cl.do(ctx, Op{Kind: Grant}, requestLimit, func() (err error) {
+		res, err = cl.c.grant(ttl)
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: grant lease: %w", cl.name, err)
+	}
+	return res.id, res.ttl, nil
+}
+
+// Renew, see store.Store.
+func (cl *Client) Renew(ctx context.Context, l store.Lease) error {
+	err := cl.do(ctx, Op{Kind: Renew}, renewLimit, func() error { return cl.c.renew(l) })
+	if err != nil {
+		return fmt.Errorf("%s: renew lease: %w", cl.name, err)
+	}
+	return nil
+}
+
+// Revoke, see store.Store. A lease that is gone already is no error.
+func (cl *Client) Revoke(ctx context.Context, l store.Lease) error {
+	err := cl.do(ctx, Op{Kind: Revoke}, requestLimit, func() error {
+		cl.c.revoke(l)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: revoke lease: %w", cl.name, err)
+	}
+	return nil
+}
+
+// request is one on its way. It is applied at most once, under the lock.
+type request struct {
+	fate   Fate
+	limit  time.Duration // of the patience of who asked, once it is sent
+	apply  func() error
+	answer chan error // holds the first; who asked may be gone
+}
+
+func (r *request) reply(err error) {
+	select {
+	case r.answer <- err:
+	default:
+	}
+}
+
+// do sends a request and waits for its answer. When it returns an error, the
+// request may be applied all the same, now or later.
+func (cl *Client) do(ctx context.Context, op Op, limit time.Duration, apply func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	cl.c.mu.Lock()
+	hook := cl.hook
+	cl.c.mu.Unlock()
+	var fate Fate
+	if hook != nil {
+		fate = hook(op)
+	}
+
+	cl.c.mu.Lock()
+	if fate == (Fate{}) && !cl.cut && cl.stopped == nil && cl.c.state == up {
+		defer cl.c.mu.Unlock()
+		return apply()
+	}
+	r := &request{fate: fate, limit: limit, apply: apply, answer: make(chan error, 1)}
+	var patience <-chan time.Time
+	if cl.stopped != nil {
+		cl.unsent = append(cl.unsent, r)
+	} else {
+		cl.send(r)
+		patience = time.After(limit)
+	}
+	cl.c.mu.Unlock()
+
+	var err error
+	select {
+	case err = <-r.answer:
+	case <-patience:
+		err = errUnknown
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errUnknown, ctx.Err())
+	}
+	return cl.hear(ctx, err)
+}
+
+// hear gives an answer to a process that runs.
+func (cl *Client) hear(ctx context.Context, err error) error {
+	for {
+		cl.c.mu.Lock()
+		stopped := cl.stopped
+		cl.c.mu.Unlock()
+		if stopped == nil {
+			return err
+		}
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", errUnknown, ctx.Err())
+		}
+	}
+}
+
+// send puts a request on the network.
+func (cl *Client) send(r *request) {
+	switch {
+	case cl.cut || r.fate.Lost:
+	case r.fate.Held:
+		cl.kept = append(cl.kept, r)
+	case r.fate.Delay > 0:
+		time.AfterFunc(r.fate.Delay, func() {
+			cl.c.mu.Lock()
+			defer cl.c.mu.Unlock()
+			cl.c.arrive(r)
+		})
+	default:
+		cl.c.arrive(r)
+	}
+}
+
+// arrive applies a request that reached the cluster.
+func (c *Cluster) arrive(r *request) {
+	var err error
+	switch c.state {
+	case frozen:
+		c.held = append(c.held, r)
+		return
+	case down:
+		err = ErrDown
+	case up:
+		err = r.apply()
+	}
+	if !r.fate.Mute {
+		r.reply(err)
+	}
+}

@@ -1,0 +1,193 @@
+// Package memory is an etcd in memory, for simulations: revisions, guards,
+// ranges, leases, watches and compaction as a real one has them (both pass
+// pkg/store/storetest), without sockets, goroutines of its own or any
+// clock but package time, so that it works inside a testing/synctest bubble.
+//
+// Each process under test has its own Client, and what may happen to a
+// request happens there: it is lost, applied with its answer lost, applied
+// much later; its watches go deaf; the process is cut off or stopped. The
+// Cluster itself can be frozen, be down, full, wiped or set back to a backup.
+package memory
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// MinTTL is the shortest lease, that of an etcd with default timing.
+const MinTTL = 2 * time.Second
+
+var (
+	// ErrOtherCluster ends the watches of a cluster that was wiped or set back.
+	ErrOtherCluster = errors.New("another etcd cluster answers")
+	// ErrNoSpace is the answer to writes of a full cluster.
+	ErrNoSpace = errors.New("database space exceeded")
+	// ErrDown is the answer of a cluster that does not run.
+	ErrDown = errors.New("connection refused")
+)
+
+// refusal is an answer that asking again does not change.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+func (refusal) Refused() bool   { return true }
+
+type state int
+
+const (
+	up state = iota
+	frozen
+	down
+)
+
+// Cluster is one etcd. Entries that it returns share their values: nobody
+// changes them.
+type Cluster struct {
+	mu        sync.Mutex // guards everything here, in leases, watches and clients; never held while waiting
+	id        uint64
+	rev       int64
+	compacted int64
+	entries   []store.Entry  // in the order of their keys
+	history   []store.Change // of the revisions from compacted on
+	leases    map[store.Lease]*lease
+	lastLease store.Lease
+	watches   []*watch
+	state     state
+	full      bool
+	held      []*request // arrived while frozen
+}
+
+// New makes an empty cluster at revision 1, as etcd does.
+func New() *Cluster {
+	return &Cluster{id: 1, rev: 1, leases: map[store.Lease]*lease{}, lastLease: 1000}
+}
+
+// Rev is the revision of the newest change.
+func (c *Cluster) Rev() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rev
+}
+
+// History returns all changes from revision from on that were not compacted.
+func (c *Cluster) History(from int64) []store.Change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.since(from))
+}
+
+func (c *Cluster) since(from int64) []store.Change {
+	i, _ := slices.BinarySearchFunc(c.history, from, func(h store.Change, r int64) int { return cmp.Compare(h.Rev, r) })
+	return c.history[i:]
+}
+
+// Compact forgets the changes before revision rev. A watch that is behind, and
+// one that is opened there later, ends with store.ErrCompacted.
+func (c *Cluster) Compact(rev int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.compacted = max(c.compacted, min(rev, c.rev))
+	c.history = slices.Clone(c.since(c.compacted))
+	for _, w := range c.watches {
+		if len(w.pending) > 0 && w.pending[0].Rev < c.compacted && w.client.deafened() {
+			w.end(store.ErrCompacted)
+		}
+	}
+}
+
+// Full makes the cluster refuse puts and new leases, like an etcd out of
+// space, or take them again.
+func (c *Cluster) Full(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.full = on
+}
+
+// Freeze stops the cluster as SIGSTOP stops an etcd: requests hang and are
+// applied after Thaw. Leases whose time has passed by then are revoked before
+// that, however healthy their holders are.
+func (c *Cluster) Freeze() { c.turn(frozen) }
+
+// Thaw ends Freeze.
+func (c *Cluster) Thaw() { c.turn(up) }
+
+// Down kills the cluster: requests fail at once, those that hang are lost.
+// Nothing that was answered is.
+func (c *Cluster) Down() { c.turn(down) }
+
+// Up starts it again. Like a new leader, it gives every lease its full time.
+func (c *Cluster) Up() { c.turn(up) }
+
+func (c *Cluster) turn(to state) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.state
+	c.state = to
+	held := c.held
+	c.held = nil
+	switch {
+	case to == frozen:
+		c.held = held
+	case to == up && from != up:
+		c.wakeLeases(from == down)
+		for _, r := range held {
+			c.arrive(r)
+		}
+		c.wakeWatches()
+	}
+}
+
+// Wipe replaces the cluster by an empty one at the same address.
+func (c *Cluster) Wipe() { c.Restore(New().Backup()) }
+
+// Backup is the state of a cluster at one moment.
+type Backup struct {
+	rev     int64
+	entries []store.Entry
+	leases  map[store.Lease]time.Duration
+}
+
+// Backup copies the state, as a snapshot of etcd does.
+func (c *Cluster) Backup() Backup {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := Backup{rev: c.rev, entries: slices.Clone(c.entries), leases: map[store.Lease]time.Duration{}}
+	for id, l := range c.leases {
+		b.leases[id] = l.ttl
+	}
+	return b
+}
+
+// Restore replaces the cluster by a new one, with a new id, that goes on at
+// the old revision of b. What is under way is lost, watches end.
+func (c *Cluster) Restore(b Backup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.leases {
+		l.timer.Stop()
+	}
+	c.id++
+	c.rev, c.compacted = b.rev, 0
+	if b.rev > 1 {
+		c.compacted = b.rev + 1
+	}
+	c.entries, c.history, c.held = slices.Clone(b.entries), nil, nil
+	c.leases = map[store.Lease]*lease{}
+	for _, id := range slices.Sorted(maps.Keys(b.leases)) {
+		c.newLease(id, b.leases[id])
+	}
+	for _, e := range c.entries {
+		if l := c.leases[e.Lease]; l != nil {
+			l.keys[e.Key] = true
+		}
+	}
+	for _, w := range c.watches {
+		w.end(ErrOtherCluster)
+	}
+}

@@ -1,0 +1,365 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Same does the same random things to both stores, in many short sequences,
+// and fails where they differ in more than where their revisions begin.
+// Nobody else may write to either. COUNT sets the number of sequences.
+func Same(t *testing.T, x, y Subject) {
+	count := "200"
+	if c := os.Getenv("COUNT"); c != "" {
+		count = c
+	}
+	if err := flag.Set("rapid.checks", count); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		prefix := schema.Job(fmt.Sprintf("same-%d", n)).Prefix()
+		a, b := begin(t, rt, x, prefix), begin(t, rt, y, prefix)
+		defer a.end()
+		defer b.end()
+		rt.Repeat(map[string]func(*rapid.T){
+			"transaction": func(rt *rapid.T) {
+				d := drawTxn(rt, a)
+				both(rt, a, b, func(p *player) any { return p.txn(d) })
+			},
+			"get": func(rt *rapid.T) {
+				r := drawRange(rt)
+				both(rt, a, b, func(p *player) any { return p.get(r[0], r[1]) })
+			},
+			"grant":  func(rt *rapid.T) { both(rt, a, b, (*player).grant) },
+			"renew":  func(rt *rapid.T) { i := drawLease(rt); both(rt, a, b, func(p *player) any { return p.renew(i) }) },
+			"revoke": func(rt *rapid.T) { i := drawLease(rt); both(rt, a, b, func(p *player) any { return p.revoke(i) }) },
+			"watch": func(rt *rapid.T) {
+				r := drawRange(rt)
+				both(rt, a, b, func(p *player) any { return p.watch(r[0], r[1], p.last-p.base+1) })
+			},
+		})
+		both(rt, a, b, func(p *player) any { return p.get("", "") })
+		both(rt, a, b, (*player).told)
+		if rapid.IntRange(0, 4).Draw(rt, "look back") > 0 {
+			return // etcd takes 0.1 s for it
+		}
+		rev := drawRev(rt, a)
+		both(rt, a, b, func(p *player) any { return p.compact(rev) })
+		for range 3 {
+			r, from := drawRange(rt), drawRev(rt, a)
+			both(rt, a, b, func(p *player) any { return p.watch(r[0], r[1], from) })
+		}
+		both(rt, a, b, (*player).told)
+	})
+}
+
+func both(rt *rapid.T, a, b *player, do func(*player) any) {
+	rt.Helper()
+	if d := cmp.Diff(do(a), do(b), cmpopts.EquateEmpty()); d != "" {
+		rt.Fatalf("the stores differ (-first +second):\n%s", d)
+	}
+}
+
+// player does on one store what was drawn for both. What it returns has
+// revisions counted from its beginning, and leases by their order.
+type player struct {
+	rt     *rapid.T
+	ctx    context.Context
+	s      Subject
+	prefix string
+	base   int64
+	last   int64 // newest revision seen
+	leases []store.Lease
+
+	watching context.Context // of the watches
+	stop     context.CancelFunc
+	watches  []opened
+}
+
+func begin(t *testing.T, rt *rapid.T, s Subject, prefix string) *player {
+	p := &player{rt: rt, ctx: t.Context(), s: s, prefix: prefix}
+	r, err := s.A.Get(p.ctx, prefix, "")
+	if err != nil {
+		rt.Fatal(err)
+	}
+	p.base, p.last = r.Rev, r.Rev
+	p.watching, p.stop = context.WithTimeout(p.ctx, patience)
+	return p
+}
+
+// end removes what is left, so that no lease runs out in a later sequence.
+func (p *player) end() {
+	p.stop()
+	for _, l := range p.leases {
+		if err := p.s.A.Revoke(p.ctx, l); err != nil {
+			p.rt.Fatal(err)
+		}
+	}
+}
+
+// The drawn values speak of leases by number, and of revisions since the base.
+type drawn struct {
+	t      store.Txn // keys without prefix
+	leases []int     // of the writes, -1: none
+}
+
+var (
+	someKey   = rapid.SampledFrom([]string{"a", "ab", "a/", "a/x", "a/y", "b"})
+	someValue = rapid.SampledFrom([]string{"", "1", "2"})
+)
+
+func drawLease(rt *rapid.T) int { return rapid.IntRange(0, 3).Draw(rt, "lease") }
+
+// drawRev draws a revision around those that exist.
+func drawRev(rt *rapid.T, p *player) int64 {
+	return rapid.Int64Range(0, p.last-p.base+1).Draw(rt, "rev")
+}
+
+// drawRange draws one key, the keys below one, a range, or all.
+func drawRange(rt *rapid.T) [2]string {
+	k := someKey.Draw(rt, "key")
+	switch rapid.IntRange(0, 3).Draw(rt, "range") {
+	case 0:
+		return [2]string{k, ""}
+	case 1:
+		return [2]string{k, store.End(k)}
+	case 2:
+		return [2]string{k, someKey.Draw(rt, "end")}
+	}
+	return [2]string{}
+}
+
+func drawTxn(rt *rapid.T, p *player) drawn {
+	var d drawn
+	for range rapid.IntRange(0, 2).Draw(rt, "guards") {
+		r := drawRange(rt)
+		g := store.Guard{Key: r[0], End: r[1], What: store.Compared(rapid.IntRange(0, 2).Draw(rt, "what"))}
+		if g.What == store.ValueIs {
+			g.Value = someValue.Draw(rt, "value")
+		} else {
+			g.Rev = drawRev(rt, p)
+		}
+		d.t.If = append(d.t.If, g)
+	}
+	for range rapid.IntRange(0, 3).Draw(rt, "writes") {
+		w, lease := store.Write{}, -1
+		if rapid.IntRange(0, 3).Draw(rt, "delete") == 0 {
+			r := drawRange(rt)
+			w.Key, w.End = r[0], r[1]
+		} else {
+			w.Key, w.Value = someKey.Draw(rt, "key"), []byte(someValue.Draw(rt, "value"))
+			lease = rapid.IntRange(-1, 2).Draw(rt, "lease")
+		}
+		d.t.Then = append(d.t.Then, w)
+		d.leases = append(d.leases, lease)
+	}
+	if rapid.Bool().Draw(rt, "else") {
+		d.t.Else = someKey.Draw(rt, "key")
+	}
+	return d
+}
+
+// at puts the prefix before a drawn range.
+func (p *player) at(key, end string) (string, string) {
+	switch {
+	case key == "" && end == "":
+		return p.prefix, store.End(p.prefix)
+	case end == "":
+		return p.prefix + key, ""
+	}
+	return p.prefix + key, p.prefix + end
+}
+
+// rev turns a drawn revision into one of this store; 0 stays "absent".
+func (p *player) rev(r int64) int64 {
+	if r == 0 {
+		return 0
+	}
+	return p.base + r
+}
+
+func (p *player) lease(i int) store.Lease {
+	if i < 0 || i >= len(p.leases) {
+		return 0
+	}
+	return p.leases[i]
+}
+
+func (p *player) saw(rev int64) int64 {
+	p.last = max(p.last, rev)
+	return rev - p.base
+}
+
+func (p *player) entry(e store.Entry) store.Entry {
+	e.Key = strings.TrimPrefix(e.Key, p.prefix)
+	e.Rev -= p.base
+	if e.Made != 0 {
+		e.Made -= p.base
+	}
+	for i, l := range p.leases {
+		if e.Lease == l {
+			e.Lease = store.Lease(-1 - i)
+		}
+	}
+	return e
+}
+
+// kind keeps of an error what a caller may act upon.
+func kind(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, store.ErrLeaseLost) && store.Refused(err):
+		return "refused, lease lost"
+	case errors.Is(err, store.ErrLeaseLost):
+		return "lease lost"
+	case store.Refused(err):
+		return "refused"
+	}
+	return err.Error()
+}
+
+func (p *player) txn(d drawn) any {
+	t := store.Txn{}
+	for _, g := range d.t.If {
+		g.Key, g.End = p.at(g.Key, g.End)
+		if g.What != store.ValueIs {
+			g.Rev = p.rev(g.Rev)
+		}
+		t.If = append(t.If, g)
+	}
+	for i, w := range d.t.Then {
+		w.Key, w.End = p.at(w.Key, w.End)
+		w.Lease = p.lease(d.leases[i])
+		t.Then = append(t.Then, w)
+	}
+	if d.t.Else != "" {
+		t.Else = p.prefix + d.t.Else
+	}
+	res, err := p.s.A.Txn(p.ctx, t)
+	if err != nil {
+		return kind(err)
+	}
+	res.Rev = p.saw(res.Rev)
+	if res.Else != nil {
+		e := p.entry(*res.Else)
+		res.Else = &e
+	}
+	return res
+}
+
+func (p *player) get(key, end string) any {
+	key, end = p.at(key, end)
+	r, err := p.s.B.Get(p.ctx, key, end)
+	if err != nil {
+		return kind(err)
+	}
+	out := store.Read{Rev: p.saw(r.Rev)}
+	for _, e := range r.Entries {
+		out.Entries = append(out.Entries, p.entry(e))
+	}
+	return out
+}
+
+func (p *player) grant() any {
+	l, ttl, err := p.s.A.Grant(p.ctx, 10*time.Minute)
+	if err != nil {
+		return kind(err)
+	}
+	p.leases = append(p.leases, l)
+	return ttl
+}
+
+func (p *player) renew(i int) any {
+	if p.lease(i) == 0 {
+		return nil
+	}
+	return kind(p.s.B.Renew(p.ctx, p.lease(i)))
+}
+
+func (p *player) revoke(i int) any {
+	if p.lease(i) == 0 {
+		return nil
+	}
+	return kind(p.s.A.Revoke(p.ctx, p.lease(i)))
+}
+
+type opened struct {
+	key, end string
+	changes  <-chan store.Change
+}
+
+// watch opens a watch, told tells what it told.
+func (p *player) watch(key, end string, from int64) any {
+	if key, end = p.at(key, end); end == "" || key < end { // else nothing lies in there
+		p.watches = append(p.watches, opened{key, end, p.s.A.Watch(p.watching, key, end, p.base+from)})
+	}
+	return nil
+}
+
+// told ends all watches, behind a change that each of them sees.
+func (p *player) told() any {
+	var t store.Txn
+	seen := map[string]bool{}
+	for _, w := range p.watches {
+		if !seen[w.key] {
+			seen[w.key] = true
+			t.Then = append(t.Then, store.Put(w.key, []byte("stop")))
+		}
+	}
+	stop, err := p.s.B.Txn(p.ctx, t)
+	if err != nil {
+		return kind(err)
+	}
+	p.saw(stop.Rev)
+	var all [][]any
+	for _, w := range p.watches {
+		all = append(all, p.drain(w, stop.Rev))
+	}
+	p.watches = nil
+	return all
+}
+
+func (p *player) drain(w opened, last int64) (told []any) {
+	for c := range w.changes {
+		if c.Err != nil {
+			return append(told, kind(c.Err))
+		}
+		if len(c.Events) == 0 {
+			continue
+		}
+		done := c.Rev == last
+		c = store.Change{Rev: c.Rev - p.base, Events: slices.Clone(c.Events)}
+		for i := range c.Events {
+			c.Events[i].Entry = p.entry(c.Events[i].Entry)
+		}
+		if told = append(told, c); done {
+			return told
+		}
+	}
+	return append(told, "the watch ended without "+w.key)
+}
+
+// compact forgets up to a revision, if there is one to forget.
+func (p *player) compact(rev int64) any {
+	if rev > 0 && p.base+rev <= p.last {
+		p.s.Compact(p.base + rev)
+	}
+	return nil
+}
