@@ -5,7 +5,7 @@ const (
 	agent      = "internal/agent"
 	checkpoint = "pkg/checkpoint"
 	etcd       = "pkg/store/etcd"
-	storePkg    = "pkg/store"
+	storePkg   = "pkg/store"
 	membership = "pkg/membership"
 	rendezvous = "pkg/rendezvous"
 	scaling    = "pkg/scaling"
