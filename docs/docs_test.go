@@ -515,9 +515,6 @@ func declared(f *ast.File) map[string]bool {
 func TestNamesOfTheArchitecture(t *testing.T) {
 	doc := read(t, "docs/ARCHITECTURE.md")
 	pairs := regexp.MustCompile("`([A-Za-z][\\w.]*)`(?:,| in| \\() ?`((?:cmd|internal|pkg)/[\\w/.]+\\.go)`").FindAllStringSubmatch(doc, -1)
-	if len(pairs) < 30 {
-		t.Errorf("only %d names with a file behind them", len(pairs))
-	}
 	for _, p := range pairs {
 		if _, err := os.Stat(filepath.Join(root, p[2])); err != nil {
 			t.Errorf("%s: there is no %s", p[1], p[2])
