@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"math"
@@ -116,6 +117,7 @@ func (c *call) names(o *node.Options) error {
 	if len(c.args) == 0 {
 		return fail(Usage, "no program to run").cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
+	o.Job.Origin = rendezvous.NewOrigin(c.userName(), hostName(), c.args)
 	id := c.setting("job-id")
 	switch {
 	case id.given:
@@ -132,16 +134,18 @@ func (c *call) names(o *node.Options) error {
 		o.Node, o.NodeGiven = n.text, true
 		return validName("node", n.text)
 	}
-	o.Node = c.Getenv("POD_NAME")
-	if o.Node == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "localhost"
-		}
-		o.Node, _, _ = strings.Cut(host, ".")
-	}
-	o.Node = tame(o.Node, "node")
+	o.Node = tame(cmp.Or(c.Getenv("POD_NAME"), hostName()), "node")
 	return nil
+}
+
+// hostName is the name of this machine without its domain.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	host, _, _ = strings.Cut(host, ".")
+	return host
 }
 
 // madeUp is a name for a job that nobody named, after its program: train-7f3a.

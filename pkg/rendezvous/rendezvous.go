@@ -69,6 +69,7 @@ type Job struct {
 	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
 	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
+	Origin  Origin            `json:"origin,omitzero"`
 	Time    time.Time         `json:"time"`
 	Rev     int64             `json:"-"`
 }
