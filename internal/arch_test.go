@@ -22,14 +22,15 @@ const module = "github.com/elasticd/elastic/"
 // imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
 // by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md says where to.
 var may = map[string][]string{
-	"pkg/store":      {},
-	"pkg/schema":     {"pkg/store"},
-	"pkg/history":    {"pkg/schema", "pkg/store"},
-	"pkg/scaling":    {},
-	"pkg/membership": {"pkg/schema", "pkg/store", "pkg/history"},
-	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership"},
-	"pkg/rendezvous": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
-	"internal/agent": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
+	"pkg/store":       {},
+	"pkg/schema":      {"pkg/store"},
+	"pkg/history":     {"pkg/schema", "pkg/store"},
+	"pkg/scaling":     {},
+	"pkg/membership":  {"pkg/schema", "pkg/store", "pkg/history"},
+	"pkg/checkpoint":  {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership"},
+	"pkg/rendezvous":  {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
+	"internal/phrase": {},
+	"internal/agent":  {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":   {"pkg/schema", "pkg/store", "pkg/membership"},
@@ -41,7 +42,7 @@ var may = map[string][]string{
 	"internal/node": {"internal/agent", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
 	"internal/cli": {"internal/agent", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
-		"internal/node", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
+		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
 	"cmd/elastic": {"internal/cli", "pkg/store/etcd", "internal/node", "internal/worker"},
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -299,12 +300,8 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 	if !j.Limits.Exact {
 		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
 	}
-	workers := "workers"
-	if j.Slots == 1 {
-		workers = "worker"
-	}
-	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %d %s = world size %d; this node is %s; logs in %s/",
-		j.Name, np, j.Slots, workers, s.Wish.NP*j.Slots, l.door.node, strings.TrimSuffix(l.door.logs, "/"))}
+	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
+		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.door.node, strings.TrimSuffix(l.door.logs, "/"))}
 	if l.Given["np"] && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
 		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
 	}

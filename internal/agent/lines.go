@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -120,7 +121,7 @@ func (m *Machine) tellMissing(a *actions) {
 		l.missing = ""
 		return
 	}
-	s := fmt.Sprintf("waiting for %d more %s (%d of %d)", missing, plural(missing, "node"), present, wished)
+	s := fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
 	if s == l.missing {
 		return
 	}
@@ -150,7 +151,7 @@ func (m *Machine) tellEnd(a *actions) {
 	w := m.world
 	switch w.Phase {
 	case rendezvous.Done:
-		text := fmt.Sprintf("job %s done: %d %s, %d %s lost", m.job.Name, w.Ledger.Ran, plural(w.Ledger.Ran, "generation"), w.Ledger.Lost, plural(w.Ledger.Lost, "node"))
+		text := fmt.Sprintf("job %s done: %s, %s lost", m.job.Name, phrase.Count(w.Ledger.Ran, "generation"), phrase.Count(w.Ledger.Lost, "node"))
 		if p := m.snap.Progress; p != nil && p.Step != nil {
 			text += fmt.Sprintf(", %d steps", *p.Step)
 		}
@@ -212,11 +213,4 @@ func names(w *rendezvous.World) string {
 		s = append(s, r.Node)
 	}
 	return strings.Join(s, ", ")
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -138,7 +139,7 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 	if len(all) == 0 {
 		return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint", job).detail("numbers", all)
 	}
-	return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint %d", job, n).because("there are %s", some(shown)).
+	return checkpoint.Head{}, fail(CkptNone, "job %s has no checkpoint %d", job, n).because("there are %s", phrase.List(shown)).
 		detail("numbers", all)
 }
 
@@ -231,7 +232,7 @@ func (k *saves) unreadable(h checkpoint.Head, err error) *Error {
 	here, away := k.having(h)
 	e := fail(CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).of(err).because("%v", err)
 	if len(here) == 0 && len(away) > 0 {
-		e.because("nothing of it is on this machine, and those who have it are not registered: %s", some(away)).
+		e.because("nothing of it is on this machine, and those who have it are not registered: %s", phrase.List(away)).
 			cure("on a machine that has it: elastic %s; or start a node there", k.command.name)
 	}
 	return e.detail("holders", refNames(here)).detail("away", append([]string{}, away...))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -79,7 +80,7 @@ func (k *saves) restore(ctx context.Context) error {
 		now, err := rendezvous.Requests{Store: k.s, Job: job}.Restore(ctx, &k.snap, h)
 		if err == nil {
 			if here, away := k.having(h); len(here) == 0 {
-				k.out.say("it is on nodes that are not registered: %s; the job needs one of them", some(away))
+				k.out.say("it is on nodes that are not registered: %s; the job needs one of them", phrase.List(away))
 			}
 			return k.restored(h, now, fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now", job, h.Number, atStep(h.Step), now.Number))
 		}

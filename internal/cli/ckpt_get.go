@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 )
 
@@ -53,5 +54,5 @@ func (k *saves) get(ctx context.Context) error {
 		return k.out.line("%s", filepath.Join(dir, filepath.FromSlash(m.Entry)))
 	}
 	return k.out.line("checkpoint %d of job %s is in %s: %s, %s", h.Number, k.snap.Job.Name, k.dir,
-		plural(len(m.Files), "file", "files"), size(m.Bytes()))
+		phrase.Count(len(m.Files), "file"), size(m.Bytes()))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -45,7 +46,7 @@ func (st savedStatus) holders() string {
 	if len(names) == 0 {
 		return "-"
 	}
-	return some(names)
+	return phrase.List(names)
 }
 
 func (k *saves) list(context.Context) error {
@@ -141,8 +142,8 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 	}
 	for _, row := range [][2]string{
 		{"made by", fmt.Sprintf("generation %d, world size %d, %s", st.Generation, m.WorldSize, k.out.since(st.Time.Time))},
-		{"bytes", fmt.Sprintf("%s in %s", size(st.Bytes), plural(len(m.Files), "file", "files"))},
-		{"holders", fmt.Sprintf("%s; at its commit %s", st.holders(), plural(st.Copies, "copy", "copies"))},
+		{"bytes", fmt.Sprintf("%s in %s", size(st.Bytes), phrase.Count(len(m.Files), "file"))},
+		{"holders", fmt.Sprintf("%s; at its commit %s", st.holders(), phrase.Count(st.Copies, "copy"))},
 		{"resume from", entry}, {"manifest", st.Manifest.String()},
 	} {
 		if err := k.out.line("  %-11s %s", row[0], row[1]); err != nil {

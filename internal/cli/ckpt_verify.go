@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 )
 
@@ -72,7 +73,7 @@ func (k *saves) verify(ctx context.Context) error {
 	if len(all) == 0 && only != nil {
 		here, away := k.having(*only)
 		return fail(CkptNone, "checkpoint %d of job %s is not on this machine", only.Number, k.snap.Job.Name).
-			because("it is on %s", some(append(refNames(here), away...))).cure("elastic ckpt verify there")
+			because("it is on %s", phrase.List(append(refNames(here), away...))).cure("elastic ckpt verify there")
 	}
 	slices.SortStableFunc(all, func(a, b verified) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(b.number(), a.number()))

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -46,7 +47,7 @@ func (c *call) job(ctx context.Context, s *server, name schema.Job, orNewest boo
 		for _, j := range live {
 			names = append(names, string(j.Job.Name))
 		}
-		return rendezvous.Snapshot{}, fail(JobAmbiguous, "%d jobs live on this server: %s", len(live), some(names)).
+		return rendezvous.Snapshot{}, fail(JobAmbiguous, "%d jobs live on this server: %s", len(live), phrase.List(names)).
 			cure("elastic %s %s", c.command.name, names[0]).detail("jobs", names)
 	case len(all) == 0:
 		if e, err := lostJob(ctx, s); err != nil {
@@ -107,7 +108,7 @@ func readJob(ctx context.Context, s *server, name schema.Job) (rendezvous.Snapsh
 	if near := nearest(string(name), names); near != "" {
 		e.cure("did you mean %s?", near)
 	} else if len(names) > 0 {
-		e.because("there are %s", some(names))
+		e.because("there are %s", phrase.List(names))
 	}
 	return snap, e.detail("jobs", append([]string{}, names...))
 }
@@ -137,12 +138,4 @@ func readJobs(ctx context.Context, s *server) ([]rendezvous.Snapshot, error) {
 	}
 	sort.Slice(all, func(i, k int) bool { return all[i].Job.Name < all[k].Job.Name })
 	return all, nil
-}
-
-func some(names []string) string {
-	const most = 8
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -19,8 +20,8 @@ import (
 // lost is the error of a command about a job that the server has lost, and that nodes claim.
 func lost(name schema.Job, claims []rendezvous.Claim) *Error {
 	nodes := claimants(claims)
-	e := fail(JobLost, "the server lost job %s; %s: %s", name,
-		plural(len(nodes), "node that was in it claims it", "nodes that were in it claim it"), some(nodes)).detail("claims", nodes)
+	e := fail(JobLost, "the server lost job %s; nodes that were in it: %s", name,
+		phrase.List(nodes)).detail("claims", nodes)
 	v := rendezvous.Reclaim(claims, claims[0].Job.UID, false)
 	if v.Newer != "" {
 		v = rendezvous.Reclaim(claims, v.Newer, false)
@@ -30,15 +31,15 @@ func lost(name schema.Job, claims []rendezvous.Claim) *Error {
 	case v.Remake != nil:
 		return e.because("it is made again now").cure("the same command again")
 	case v.Holds != nil:
-		e.because("waiting for %s: checkpoint %d is there and nowhere else", some(v.Missing), v.Holds.Number)
+		e.because("waiting for %s: checkpoint %d is there and nowhere else", phrase.List(v.Missing), v.Holds.Number)
 	case len(v.Missing) > 0:
-		e.because("waiting for %s, to make it again", some(v.Missing))
+		e.because("waiting for %s, to make it again", phrase.List(v.Missing))
 	default:
 		e.because("waiting for nodes that know more of it")
 	}
 	cure := "start them again where they ran, with the same line"
 	if all := numbersOf(claims); len(all) > 0 {
-		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s", name, some(all))
+		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s", name, phrase.List(all))
 	}
 	return e.cure("%s", cure)
 }
@@ -116,7 +117,7 @@ func lostJob(ctx context.Context, s *server) (*Error, error) {
 // that no other machine makes it again either. none is the error if there is nothing.
 func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot, name schema.Job, none error) error {
 	if nodes := claimants(snap.Claims); len(nodes) > 0 {
-		return fail(JobLive, "job %s is claimed by %s", name, some(nodes)).because("the server lost it, and they were in it").
+		return fail(JobLive, "job %s is claimed by %s", name, phrase.List(nodes)).because("the server lost it, and they were in it").
 			cure("end their agents first").detail("nodes", nodes)
 	}
 	kept, err := c.keptOf(name)
@@ -157,7 +158,7 @@ func (k *saves) insist(ctx context.Context) error {
 	m := rendezvous.Insist(claims, k.number)
 	if m == nil {
 		all := numbersOf(claims)
-		return fail(CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).because("they have %s", some(all)).
+		return fail(CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).because("they have %s", phrase.List(all)).
 			detail("numbers", append([]string{}, all...))
 	}
 	job, err := rendezvous.Requests{Store: k.s, Job: name}.Remake(ctx, claims[0], m, claims[0].Job)
@@ -170,7 +171,7 @@ func (k *saves) insist(ctx context.Context) error {
 	k.snap.Job = &job
 	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now", name, m.Was, atStep(m.Head.Step), m.Head.Number)
 	if len(m.Missing) > 0 {
-		text += ", without " + some(m.Missing)
+		text += ", without " + phrase.List(m.Missing)
 	}
 	from := *m.Head
 	from.Number = m.Was

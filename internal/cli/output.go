@@ -131,13 +131,6 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd ago", d/(24*time.Hour))
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // size tells a number of bytes.
 func size(n int64) string {
 	const unit = 1024

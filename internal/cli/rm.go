@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -44,7 +45,7 @@ func rmAction(ctx context.Context, c *call) error {
 			for _, n := range snap.Nodes {
 				nodes = append(nodes, n.Node)
 			}
-			return fail(JobLive, "job %s has %s: %s", name, plural(len(nodes), "node", "nodes"), some(nodes)).
+			return fail(JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"), phrase.List(nodes)).
 				cure("elastic stop %s", name).detail("nodes", nodes)
 		}
 		err = rendezvous.Requests{Store: s, Job: name}.Remove(ctx, &snap)
@@ -68,7 +69,7 @@ func (c *call) removed(j *rendezvous.Job) error {
 		return c.out.object(map[string]any{"job": j.Name, "removed": true, "nodes": nodes, "bytes": bytes})
 	}
 	if len(nodes) > 0 {
-		c.out.say("what it left on this machine, too: %s of %s", size(bytes), some(nodes))
+		c.out.say("what it left on this machine, too: %s of %s", size(bytes), phrase.List(nodes))
 	}
 	return c.out.line("job %s removed", j.Name)
 }

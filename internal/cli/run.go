@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -56,7 +57,7 @@ func runCommand() command {
 
 func runAction(ctx context.Context, c *call) error {
 	if len(c.unused) > 0 {
-		c.out.say("elastic: not needed, and not used: %s", some(c.unused))
+		c.out.say("elastic: not needed, and not used: %s", phrase.List(c.unused))
 	}
 	o, err := c.options()
 	if err != nil {

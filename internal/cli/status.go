@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -131,7 +132,7 @@ func statusRows(st rendezvous.Status, p *printer) [][2]string {
 	if w.Min != w.Max {
 		np = fmt.Sprintf("%d of %d:%d (%d here)", w.NP, w.Min, w.Max, w.Present)
 	}
-	np += fmt.Sprintf(", %s a node", plural(w.Slots, "worker", "workers"))
+	np += fmt.Sprintf(", %s a node", phrase.Count(w.Slots, "worker"))
 	generation := ""
 	if st.Generation > 0 {
 		generation = fmt.Sprintf("%d, world size %d, %s", st.Generation, st.WorldSize, p.since(st.Since.Time))
@@ -178,7 +179,7 @@ func doing(all []rendezvous.DoingStatus) string {
 		}
 		parts = append(parts, text)
 	}
-	return some(parts)
+	return phrase.List(parts)
 }
 
 func checkpointRow(k *rendezvous.CheckpointStatus, p *printer) string {
@@ -194,9 +195,9 @@ func checkpointRow(k *rendezvous.CheckpointStatus, p *printer) string {
 	case len(k.Holders) == 0:
 		return text + ", on no node that is here"
 	case len(k.Holders) < k.Replicas:
-		return text + fmt.Sprintf(", unprotected: %s of %d, on %s", plural(len(k.Holders), "copy", "copies"), k.Replicas, some(k.Holders))
+		return text + fmt.Sprintf(", unprotected: %s of %d, on %s", phrase.Count(len(k.Holders), "copy"), k.Replicas, phrase.List(k.Holders))
 	}
-	return text + ", on " + some(k.Holders)
+	return text + ", on " + phrase.List(k.Holders)
 }
 
 func planRow(st rendezvous.Status) string {
