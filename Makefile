@@ -32,13 +32,13 @@ vuln: ## known vulnerabilities in what is linked
 unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) test $(RACE) -p 1 -timeout 20m $(PACKAGES)
-	$(GO) test -timeout 10m ./internal/agent -run 'TestSchedules|TestWipes'
+	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes'
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) test -count=1 -timeout 25m ./integration/...
 
 soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes an hour
-	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent -run TestSchedules
+	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run TestSchedules
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...

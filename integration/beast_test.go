@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -25,17 +26,17 @@ type beast struct {
 	kill func()
 
 	// guarded by herd.mu
-	hello   agent.Hello
+	hello   machine.Hello
 	watched []membership.Ref
 	told    map[membership.Incarnation]bool
-	signals chan agent.Signal
+	signals chan machine.Signal
 	starts  int
 	newest  schema.Generation // that it started workers of
 }
 
 func newBeast(h *herd, name string) *beast {
 	b := &beast{h: h, name: name, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
-		signals: make(chan agent.Signal, 256), told: map[membership.Incarnation]bool{}}
+		signals: make(chan machine.Signal, 256), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -112,9 +113,9 @@ type network struct{ *beast }
 
 func (n network) Here() string                        { return n.name + ":1" }
 func (n network) Open([]byte, schema.Job, schema.UID) {}
-func (n network) Signals() <-chan agent.Signal        { return n.signals }
+func (n network) Signals() <-chan machine.Signal      { return n.signals }
 
-func (n network) Tell(h agent.Hello) {
+func (n network) Tell(h machine.Hello) {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	n.hello = h
@@ -132,7 +133,7 @@ func (n network) notice() {
 	for _, r := range n.watched {
 		if a := n.answer(r); a.Kind == membership.Refused && !n.told[r.Incarnation] {
 			n.told[r.Incarnation] = true
-			n.signals <- agent.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
+			n.signals <- machine.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
 		}
 	}
 }
@@ -187,23 +188,23 @@ func (s stable) Ports(n int, _ string) ([]int, error) {
 	return all, nil
 }
 
-func (s stable) Start(_ context.Context, st agent.Start) (agent.Group, error) {
+func (s stable) Start(_ context.Context, st machine.Start) (runtime.Group, error) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	s.starts++
 	s.newest = st.World.Generation
-	g := &idle{exits: make(chan agent.WorkerExit), done: make(chan struct{})}
+	g := &idle{exits: make(chan machine.WorkerExit), done: make(chan struct{})}
 	g.end = sync.OnceFunc(func() { close(g.exits); close(g.done) })
 	return g, nil
 }
 
 type idle struct {
-	exits chan agent.WorkerExit
+	exits chan machine.WorkerExit
 	done  chan struct{}
 	end   func()
 }
 
-func (g *idle) Exits() <-chan agent.WorkerExit            { return g.exits }
+func (g *idle) Exits() <-chan machine.WorkerExit          { return g.exits }
 func (g *idle) Done() <-chan struct{}                     { return g.done }
 func (g *idle) Ask(string, time.Duration) error           { g.end(); return nil }
 func (g *idle) Stop(context.Context, time.Duration) error { g.end(); return nil }
@@ -230,6 +231,6 @@ func (nothing) Nodes([]membership.Node, checkpoint.Head)             {}
 func (nothing) Open(rendezvous.World, bool)                          {}
 func (nothing) Close(context.Context, schema.Generation, bool) error { return nil }
 func (nothing) HandOver(context.Context)                             {}
-func (nothing) Prepare(context.Context, rendezvous.World) (agent.Resume, error) {
-	return agent.Resume{}, nil
+func (nothing) Prepare(context.Context, rendezvous.World) (machine.Resume, error) {
+	return machine.Resume{}, nil
 }

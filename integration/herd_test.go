@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -159,11 +160,11 @@ func (h *herd) start(name string) {
 	store := severed{h.stores[len(h.all)%len(h.stores)], b.dead}
 	h.all = append(h.all, b)
 	h.lives[name] = append(h.lives[name], b)
-	c := agent.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
+	c := runtime.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
 		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
 		Times: rendezvous.DefaultTimes}
-	d := agent.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(agent.Line) {}}
-	h.run.Go(func() { agent.Run(context.Background(), c, d, b.quit) })
+	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(machine.Line) {}}
+	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
 }
 
 // kill ends an agent as SIGKILL does: nothing that it does reaches anybody.

@@ -16,7 +16,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/node"
 )
 
@@ -24,7 +24,7 @@ import (
 type App struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Run            func(context.Context, node.Options) agent.Result // the node of `elastic run`
+	Run            func(context.Context, node.Options) machine.Result // the node of `elastic run`
 }
 
 // Main runs one command line, without the program's name, and returns the exit status.

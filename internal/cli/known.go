@@ -5,7 +5,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/pkg/scaling"
@@ -32,14 +32,14 @@ func Known(err error) *Error {
 	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
 		return fail(ProgramMode, "%v", e).of(err).cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
 	}
-	if e, ok := errors.AsType[*agent.Differs](err); ok {
+	if e, ok := errors.AsType[*runtime.Differs](err); ok {
 		return fromDiffers(e)
 	}
-	if e, ok := errors.AsType[*agent.NameTaken](err); ok {
+	if e, ok := errors.AsType[*runtime.NameTaken](err); ok {
 		return fail(NodeName, "node name %s is taken", e.Node).of(err).because("%s", e.Where).
 			cure("another --node, or none: a free name is found").detail("node", e.Node)
 	}
-	if e, ok := errors.AsType[*agent.NotWithin](err); ok {
+	if e, ok := errors.AsType[*runtime.NotWithin](err); ok {
 		return fail(Timeout, "this node did not get into the job within %s", e.Limit).of(err).because("%v", e.Err).
 			cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
@@ -47,12 +47,12 @@ func Known(err error) *Error {
 		is   error
 		make func() *Error
 	}{
-		{agent.ErrNoStore, func() *Error {
+		{runtime.ErrNoStore, func() *Error {
 			e := fail(Server, "the server does not answer").because("%v", err).cure("is it up, and --server right?")
 			e.Status = Timeout.status()
 			return e
 		}},
-		{agent.ErrRemoved, func() *Error {
+		{runtime.ErrRemoved, func() *Error {
 			return fail(JobNone, "the job of this node was removed").because("elastic rm, while it was out of it")
 		}},
 		{syscall.EADDRINUSE, func() *Error { return fail(Ports, "%v", err).cure("another --port, or none: any free one") }},
@@ -108,7 +108,7 @@ func fromLocal(p *local.Problem) *Error {
 }
 
 // fromDiffers names every setting that is not the job's; the first is the one in the details.
-func fromDiffers(d *agent.Differs) *Error {
+func fromDiffers(d *runtime.Differs) *Error {
 	first := d.Settings[0]
 	e := fail(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).of(d).
 		because("what the job is was settled by its first node").cure("leave the flag out, or --%s=%s", first.Flag, first.Job)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -84,7 +84,7 @@ func (c *call) clear(name schema.Job, uid schema.UID) (nodes []string, bytes int
 	}
 	for _, k := range kept {
 		n, err := k.Remove(name, !c.context.Bool("keep-checkpoints"))
-		if errors.Is(err, agent.ErrLocked) {
+		if errors.Is(err, runtime.ErrLocked) {
 			c.out.say("node %s of it still runs here: what it keeps stays", k.Node)
 			continue
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/cli"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/internal/local"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == node.Guardian {
 		os.Exit(worker.Guard())
 	}
-	main := func(run func(context.Context, node.Options) agent.Result) func() {
+	main := func(run func(context.Context, node.Options) machine.Result) func() {
 		return func() {
 			etcd.Quiet()
 			os.Exit(cli.App{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}.Main(os.Args[1:]))
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 // show prints what was parsed, and takes part in nothing.
-func show(_ context.Context, o node.Options) agent.Result {
+func show(_ context.Context, o node.Options) machine.Result {
 	given := []string{}
 	for name, is := range o.Given {
 		if is {
@@ -75,7 +75,7 @@ func show(_ context.Context, o node.Options) agent.Result {
 		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
 		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
 		[]int{int(worker.Shown(o.Console, o.Tee, o.Redirects)(0)), int(worker.Shown(o.Console, o.Tee, o.Redirects)(1))}})
-	return agent.Result{}
+	return machine.Result{}
 }
 
 // TestScripts runs every file of testdata/script. What a script may call beyond testscript's own:

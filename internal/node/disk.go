@@ -12,7 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -81,7 +81,7 @@ func (d *disk) Lock(node string) (func(), error) {
 		}
 		unlock, err := lockDir(dir)
 		switch {
-		case err == nil || errors.Is(err, agent.ErrLocked):
+		case err == nil || errors.Is(err, runtime.ErrLocked):
 			return unlock, err
 		case !errors.Is(err, fs.ErrNotExist): // else it was removed right now, with its job
 			return nil, fmt.Errorf("lock node %s: %w", node, err)
@@ -89,7 +89,7 @@ func (d *disk) Lock(node string) (func(), error) {
 	}
 }
 
-// lockDir takes the lock in dir: agent.ErrLocked. A lock whose file was removed since it was opened locks nothing.
+// lockDir takes the lock in dir: runtime.ErrLocked. A lock whose file was removed since it was opened locks nothing.
 func lockDir(dir string) (func(), error) {
 	path := filepath.Join(dir, lockFile)
 	for {
@@ -99,7 +99,7 @@ func lockDir(dir string) (func(), error) {
 		}
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = agent.ErrLocked
+			err = runtime.ErrLocked
 		}
 		var mine, there fs.FileInfo
 		if err == nil {

@@ -128,7 +128,7 @@ func (k Kept) Shelf() (*checkpoint.Shelf, error) {
 	return checkpoint.OpenShelf(filepath.Join(k.dir, storeDir))
 }
 
-// Remove removes it, or all but its checkpoints, and returns how many bytes it had: agent.ErrLocked
+// Remove removes it, or all but its checkpoints, and returns how many bytes it had: runtime.ErrLocked
 // while its agent lives.
 func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	unlock, err := lockDir(k.dir)

@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -145,7 +146,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Remove("x", true); !errors.Is(err, agent.ErrLocked) {
+	if _, err := k.Remove("x", true); !errors.Is(err, runtime.ErrLocked) {
 		t.Errorf("while its agent lives: %v", err)
 	}
 	unlock()
@@ -180,7 +181,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		wg.Go(func() {
 			for range 3000 {
 				unlock, err := d.Lock("a")
-				if errors.Is(err, agent.ErrLocked) {
+				if errors.Is(err, runtime.ErrLocked) {
 					continue
 				}
 				if err != nil {
@@ -195,7 +196,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 3000 {
-				if _, err := (Kept{Node: "a", dir: d.jobDir("a")}).Remove("x", true); err != nil && !errors.Is(err, agent.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+				if _, err := (Kept{Node: "a", dir: d.jobDir("a")}).Remove("x", true); err != nil && !errors.Is(err, runtime.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}
 			}
@@ -206,12 +207,12 @@ func TestLockOutlivesRemoval(t *testing.T) {
 
 func TestNoticesWaitForTheFirstLine(t *testing.T) {
 	var said []string
-	n := &notices{say: func(l agent.Line) { said = append(said, l.Text) }}
+	n := &notices{say: func(l machine.Line) { said = append(said, l.Text) }}
 	n.notice("one")
 	n.notice("two")
-	n.agent(agent.Line{Text: "job x"})
+	n.agent(machine.Line{Text: "job x"})
 	n.notice("three")
-	n.agent(agent.Line{Text: "done"})
+	n.agent(machine.Line{Text: "done"})
 	n.flush()
 	if want := []string{"job x", "one", "two", "three", "done"}; !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)

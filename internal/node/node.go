@@ -14,7 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -22,7 +23,7 @@ import (
 
 // Run takes part in the job until it ends or this node leaves it. The second result is the error of a
 // node that could not take part.
-func Run(ctx context.Context, o Options) agent.Result {
+func Run(ctx context.Context, o Options) machine.Result {
 	// `elastic run … | head`: a reader that goes is no reason to end the job. A handler, unlike ignoring,
 	// is not inherited by workers.
 	pipe := make(chan os.Signal, 1)
@@ -39,7 +40,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 
 	server, err := peer.Listen(net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
 	if err != nil {
-		return agent.Result{Status: 125, Err: err}
+		return machine.Result{Status: 125, Err: err}
 	}
 	defer func() {
 		end, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -48,7 +49,7 @@ func Run(ctx context.Context, o Options) agent.Result {
 	}()
 	disk, err := newDisk(o.StateDir, o.Job.Name)
 	if err != nil {
-		return agent.Result{Status: 125, Err: err}
+		return machine.Result{Status: 125, Err: err}
 	}
 	disk.server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
 	defer disk.close()
@@ -65,14 +66,14 @@ func Run(ctx context.Context, o Options) agent.Result {
 	defer workers.close()
 	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers}
-	c := agent.Config{
+	c := runtime.Config{
 		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Settle: settle,
 		Times:  rendezvous.DefaultTimes, Hint: hint(o),
 	}
-	return agent.Run(ctx, c, agent.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
+	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)
 }
 

@@ -3,13 +3,13 @@ package node
 import (
 	"sync"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
 )
 
 // notices keeps what others notice back until the agent has said its first line: the arithmetic of the
 // job is what a run begins with.
 type notices struct {
-	say func(agent.Line)
+	say func(machine.Line)
 
 	mu    sync.Mutex
 	begun bool
@@ -17,7 +17,7 @@ type notices struct {
 }
 
 // agent says a line of the agent's own.
-func (n *notices) agent(l agent.Line) {
+func (n *notices) agent(l machine.Line) {
 	n.say(l)
 	if !l.Early {
 		n.flush()
@@ -28,7 +28,7 @@ func (n *notices) notice(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.begun {
-		n.say(agent.Line{Text: text})
+		n.say(machine.Line{Text: text})
 		return
 	}
 	n.early = append(n.early, text)
@@ -39,7 +39,7 @@ func (n *notices) flush() {
 	defer n.mu.Unlock()
 	n.begun = true
 	for _, text := range n.early {
-		n.say(agent.Line{Text: text})
+		n.say(machine.Line{Text: text})
 	}
 	n.early = nil
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -23,7 +23,7 @@ type peers struct {
 	ctx     context.Context
 	effects *sync.WaitGroup
 	server  *peer.Server
-	signals chan agent.Signal
+	signals chan machine.Signal
 	news    chan struct{} // holds one value when larger is set
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
@@ -36,7 +36,7 @@ type peers struct {
 }
 
 func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
-	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan agent.Signal), news: make(chan struct{}, 1)}
+	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan machine.Signal), news: make(chan struct{}, 1)}
 }
 
 func (p *peers) Here() string { return p.place.Here() }
@@ -63,7 +63,7 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	}
 	p.effects.Go(func() {
 		select {
-		case <-time.After(agent.UntilTick(time.Now(), agent.Tick)): // its clock beats with the agent's
+		case <-time.After(machine.UntilTick(time.Now(), machine.Tick)): // its clock beats with the agent's
 		case <-p.ctx.Done():
 		}
 		p.watcher.Run(p.ctx)
@@ -71,7 +71,7 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.effects.Go(p.passOn)
 	p.effects.Go(func() {
 		for s := range p.watcher.Signals() {
-			p.tell(agent.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never, Generation: s.Answer.Generation})
+			p.tell(machine.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never, Generation: s.Answer.Generation})
 		}
 	})
 }
@@ -84,7 +84,7 @@ func (p *peers) rekey(secret []byte) {
 	}
 }
 
-func (p *peers) tell(s agent.Signal) {
+func (p *peers) tell(s machine.Signal) {
 	select {
 	case p.signals <- s:
 	case <-p.ctx.Done():
@@ -114,7 +114,7 @@ func (p *peers) passOn() {
 		g := p.larger
 		p.larger = 0
 		p.mu.Unlock()
-		p.tell(agent.Signal{Generation: g})
+		p.tell(machine.Signal{Generation: g})
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *peers) holds(about membership.Ref) bool {
 	return w != nil && w.Holds(about)
 }
 
-func (p *peers) Tell(h agent.Hello) {
+func (p *peers) Tell(h machine.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told = time.Now()
@@ -177,4 +177,4 @@ func (p *peers) Watch(refs []membership.Ref) {
 	}
 }
 
-func (p *peers) Signals() <-chan agent.Signal { return p.signals }
+func (p *peers) Signals() <-chan machine.Signal { return p.signals }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -282,7 +282,7 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 }
 
 // Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
-func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, error) {
+func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
 	dir := s.w.checkpoints()
 	var manifest *checkpoint.Manifest
 	defer func() {
@@ -291,16 +291,16 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (agent.Resume, 
 		s.mu.Unlock()
 	}()
 	if err := s.chunks.See(w.Generation); err != nil {
-		return agent.Resume{}, err
+		return machine.Resume{}, err
 	}
 	r, shared := w.Resume, s.shared(w)
 	if r == nil {
 		if shared {
-			return agent.Resume{}, nil
+			return machine.Resume{}, nil
 		}
-		return agent.Resume{}, s.chunks.Scratch(dir)
+		return machine.Resume{}, s.chunks.Scratch(dir)
 	}
-	resume := agent.Resume{Step: r.Step, Samples: r.Samples}
+	resume := machine.Resume{Step: r.Step, Samples: r.Samples}
 	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
 		return resume, nil
 	}

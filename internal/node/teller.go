@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
 )
 
 // teller writes what the user is told. Telling never waits: a terminal that is stopped, or a pager that
@@ -44,7 +44,7 @@ func newTeller(w io.Writer) *teller {
 	return t
 }
 
-func (t *teller) say(l agent.Line) {
+func (t *teller) say(l machine.Line) {
 	text := l.Text
 	if !l.Raw {
 		text = "elastic: " + text

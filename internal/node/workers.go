@@ -13,7 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -201,7 +202,7 @@ type refused struct {
 func (r refused) Unwrap() error { return r.error }
 func (r refused) ExitCode() int { return r.code }
 
-func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error) {
+func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, error) {
 	world := s.World
 	runs := filepath.Join(w.dir, "run")
 	in := launch.Inputs{
@@ -248,7 +249,7 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 	case err != nil:
 		return nil, refused{err, 125}
 	}
-	out := &group{g: g, exits: make(chan agent.WorkerExit, world.Slots)}
+	out := &group{g: g, exits: make(chan machine.WorkerExit, world.Slots)}
 	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
 		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(runs, uint64(world.Generation), 0)) })
@@ -259,7 +260,7 @@ func (w *workers) Start(ctx context.Context, s agent.Start) (agent.Group, error)
 // group is the workers of one generation, in the agent's words.
 type group struct {
 	g     *worker.Group
-	exits chan agent.WorkerExit
+	exits chan machine.WorkerExit
 }
 
 // translate passes the exits on, and reports whether a signal ended one of the workers.
@@ -267,7 +268,7 @@ func (g *group) translate() (killed bool) {
 	defer close(g.exits)
 	for x := range g.g.Exits() {
 		killed = killed || x.Signal != ""
-		g.exits <- agent.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: message(x)}
+		g.exits <- machine.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: message(x)}
 	}
 	return killed
 }
@@ -283,8 +284,8 @@ func message(x worker.Exit) string {
 	return last[:min(len(last), longest)]
 }
 
-func (g *group) Exits() <-chan agent.WorkerExit { return g.exits }
-func (g *group) Done() <-chan struct{}          { return g.g.Done() }
+func (g *group) Exits() <-chan machine.WorkerExit { return g.exits }
+func (g *group) Done() <-chan struct{}            { return g.g.Done() }
 
 func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -2,7 +2,8 @@ package plants_test
 
 // Where plants grow.
 const (
-	agent      = "internal/agent"
+	machine    = "internal/agent/machine"
+	runtime    = "internal/agent/runtime"
 	checkpoint = "pkg/checkpoint"
 	etcd       = "pkg/store/etcd"
 	storePkg   = "pkg/store"
@@ -33,18 +34,18 @@ var plants = []plant{
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", judge,
 		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, membership, "TestJudge"},
-	{"C9: a late event brings an old world back", agent + "/fold.go",
-		`w.Generation < m.world.Generation || `, ``, agent, "TestStories"},
+	{"C9: a late event brings an old world back", machine + "/apply.go",
+		`w.Generation < m.world.Generation || `, ``, machine, "TestStories"},
 
 	// Guards of requests.
 	{"create over a job that is there", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over a claim of this moment", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
-	{"section 10: a job from scratch, over claims", agent + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, agent, "TestClaimsThatEndAreNoLeaveToBegin"},
+	{"section 10: a job from scratch, over claims", runtime + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, runtime, "TestClaimsThatEndAreNoLeaveToBegin"},
 	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]store.Guard{store.Absent(r.Job.Job()), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
 	{"section 10: what was asked in the store that was lost passes in the next", requests, `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
-	{"section 10: a removed job comes back", agent + "/reclaim.go", `if removed {`, `if false && removed {`, agent, "TestRemovedIsNotClaimed"},
+	{"section 10: a removed job comes back", runtime + "/reclaim.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
 	{"section 10: what came too late is known to one process", checkpoint + "/succeed.go", `return s.disk.writeFile(".", lateFile, b)`, `_ = b
@@ -108,10 +109,10 @@ var plants = []plant{
 	{"a suspicion of a dead watcher counts", judge, `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, membership, "TestJudge"},
 	{"an old answer counts", judge, `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, membership, "TestJudge"},
 	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
-	{"a suspicion of a moment stays", agent + "/keeper.go", ` && !m.owes()`, ``, agent, "TestAShortSuspicionDoesNotStay"},
-	{"one that is cut off is a crowd", judge, ` && !oneNode(doubts)`, ``, agent, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
+	{"a suspicion of a moment stays", machine + "/plan.go", ` && !m.owes()`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
+	{"one that is cut off is a crowd", judge, ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
 	{"one who has a part in some doubts explains all", judge, `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, membership, "TestCrowd"},
-	{"a crowd of those who were in doubt before counts", agent + "/keeper.go", `!m.doubts[d]`, `len(m.doubts) == 0`, agent, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
+	{"a crowd of those who were in doubt before counts", machine + "/plan.go", `!m.doubts[d]`, `len(m.doubts) == 0`, machine, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
 
 	// The plan.
 	{"C11: the barrier does not wait for leavers", barrier, `for _, l := range p.w.Leavers {
@@ -167,37 +168,37 @@ var plants = []plant{
 	{"one restart more than was said", ledger, `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
 
 	// The agent.
-	{"a start on an old read", agent + "/member.go", `if now.Sub(m.asOf) > fresh {`, `if false {`, agent, "TestStories"},
-	{"ready beside older workers", agent + "/member.go", `m.ready >= w.Generation || !m.idle() ||`, `m.ready >= w.Generation ||`, agent, "TestStories"},
-	{"who was told lost registers again", agent + "/member.go", ` || slices.Contains(m.world.Told, m.me.Incarnation) {`, ` || slices.Contains(m.world.Told, "") {`, agent, "TestStories"},
-	{"who left is suspected", agent + "/watching.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, agent, "TestStories"},
-	{"buffered events after a gap are believed", agent + "/fold.go", `if m.stale && !e.Asked {`, `if false {`, agent, "TestStories"},
-	{"a lost lease stops the workers", agent + "/fold.go", `	case errors.Is(e.Err, store.ErrLeaseLost):
+	{"a start on an old read", machine + "/workers.go", `if now.Sub(m.asOf) > fresh {`, `if false {`, machine, "TestStories"},
+	{"ready beside older workers", machine + "/workers.go", `m.ready >= w.Generation || !m.idle() ||`, `m.ready >= w.Generation ||`, machine, "TestStories"},
+	{"who was told lost registers again", machine + "/workers.go", ` || slices.Contains(m.world.Told, m.me.Incarnation) {`, ` || slices.Contains(m.world.Told, "") {`, machine, "TestStories"},
+	{"who left is suspected", machine + "/watch.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, machine, "TestStories"},
+	{"buffered events after a gap are believed", machine + "/apply.go", `if m.stale && !e.Asked {`, `if false {`, machine, "TestStories"},
+	{"a lost lease stops the workers", machine + "/apply.go", `	case errors.Is(e.Err, store.ErrLeaseLost):
 		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, store.ErrLeaseLost):
-		m.in = false`, agent, "TestStories"},
-	{"the store is away: enough to be dropped", agent + "/fold.go", `	default:
+		m.in = false`, machine, "TestStories"},
+	{"the store is away: enough to be dropped", machine + "/apply.go", `	default:
 		m.evidence.OnTime = time.Time{}
 		m.unreachable(now)`, `	default:
-		m.in = false`, agent, "TestStories"},
-	{"silence counts as soon as the store is back", agent + "/fold.go", `		m.evidence.Void = now.Add(m.limits.Window)
+		m.in = false`, machine, "TestStories"},
+	{"silence counts as soon as the store is back", machine + "/apply.go", `		m.evidence.Void = now.Add(m.limits.Window)
 	}
 	m.away`, `	}
-	m.away`, agent, "TestStories"},
-	{"C12: finishing before everybody has started", agent + "/member.go", `m.ready != w.Generation || w.Generation <= m.floor ||
+	m.away`, machine, "TestStories"},
+	{"C12: finishing before everybody has started", machine + "/workers.go", `m.ready != w.Generation || w.Generation <= m.floor ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {`, `m.ready != w.Generation || w.Generation <= m.floor ||
-		w.Phase != rendezvous.Running {`, agent, "TestStories"},
-	{"a member just goes", agent + "/leave.go", `case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`, agent, "TestStories"},
-	{"a leaver goes before the barrier", agent + "/leave.go", `if m.ready < m.world.Generation {
+		w.Phase != rendezvous.Running {`, machine, "TestStories"},
+	{"a member just goes", machine + "/leave.go", `case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`, machine, "TestStories"},
+	{"a leaver goes before the barrier", machine + "/leave.go", `if m.ready < m.world.Generation {
 			return
-		}`, ``, agent, "TestStories"},
-	{"who is told of a newer generation, and cannot ask, goes on", agent + "/member.go", `m.told > c.world.Generation && m.alone`, `false`, agent, "TestStories"},
-	{"the job is done before its last save", agent + "/member.go", ` || x.Zero() && w.Rank(m.me.Ref) == 0 && !c.closed`, ``, agent, "TestStories"},
-	{"a suspicion of whom it watches no more stays", agent + "/watching.go", `!slices.ContainsFunc(m.watched, s.About.Same)`, `m.world.Rank(s.About) < 0`, agent, "TestStories"},
-	{"a save that can never be committed is waited for", agent + "/member.go", `c.last && (m.futile() || `, `c.last && (`, agent, "TestStories"},
-	{"an earlier life's leave ends the next", agent + "/fold.go", `return m.in && m.me.Incarnation == inc`, `return m.in`, agent, "TestAnswersOfAnEarlierLifeAreNotHeard"},
-	{"a machine that moved keeps its old address", agent + "/fold.go", `m.in && e.Address != m.me.Address`, `false`, agent, "TestANodeThatMovedJoinsAtItsNewAddress"},
-	{"a stale record of saving is waited for", agent + "/keeper.go", `now.Sub(m.doing[d.Node].at) < still`, `true`, agent, "TestAStaleRecordOfSavingHoldsNobodyUp"},
-	{"a planned stop does not let the workers save", agent + "/member.go", `return asked, w.Hold.Reason`, `return ended, ""`, agent, "TestStories"},
+		}`, ``, machine, "TestStories"},
+	{"who is told of a newer generation, and cannot ask, goes on", machine + "/workers.go", `m.told > c.world.Generation && m.alone`, `false`, machine, "TestStories"},
+	{"the job is done before its last save", machine + "/workers.go", ` || x.Zero() && w.Rank(m.me.Ref) == 0 && !c.closed`, ``, machine, "TestStories"},
+	{"a suspicion of whom it watches no more stays", machine + "/watch.go", `!slices.ContainsFunc(m.watched, s.About.Same)`, `m.world.Rank(s.About) < 0`, machine, "TestStories"},
+	{"a save that can never be committed is waited for", machine + "/workers.go", `c.last && (m.futile() || `, `c.last && (`, machine, "TestStories"},
+	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.in && m.me.Incarnation == inc`, `return m.in`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
+	{"a machine that moved keeps its old address", machine + "/apply.go", `m.in && e.Address != m.me.Address`, `false`, runtime, "TestANodeThatMovedJoinsAtItsNewAddress"},
+	{"a stale record of saving is waited for", machine + "/plan.go", `now.Sub(m.doing[d.Node].at) < still`, `true`, runtime, "TestAStaleRecordOfSavingHoldsNobodyUp"},
+	{"a planned stop does not let the workers save", machine + "/workers.go", `return HaltAsked, w.Hold.Reason`, `return HaltEnded, ""`, machine, "TestStories"},
 
 	// The store, the disk, the processes.
 	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},

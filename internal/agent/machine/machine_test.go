@@ -1,0 +1,154 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// told is a teller to whom the lines of a story were told.
+func told(t *testing.T, lines ...string) *teller {
+	t.Helper()
+	w := newTeller()
+	for _, l := range lines {
+		if err := w.line(l); err != nil {
+			t.Fatalf("%s: %v", l, err)
+		}
+	}
+	w.transcript()
+	return w
+}
+
+// A request may be answered after the life that asked is over: the next one hears nothing of it.
+func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+		"proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
+	if !w.m.is("a2") {
+		t.Fatalf("it is %v, not in its second life", w.m.me)
+	}
+	w.m.Decide(Left{As: "a1"}, w.now)
+	if !w.m.is("a2") {
+		t.Error("that the first life left ends the second")
+	}
+	lease, rev := w.m.me.Lease, w.m.me.Rev
+	done := w.m.Decide(Registered{As: "a1", Lease: 99, Rev: 98, TTL: time.Second}, w.now)
+	if w.m.me.Lease != lease || w.m.me.Rev != rev {
+		t.Error("the registration of the first life is taken for that of the second")
+	}
+	if !slices.Contains(done, Action(Forget{store.Lease(99)})) {
+		t.Errorf("nobody gives the lease of the first life back: %v", done)
+	}
+	if slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(Renew); return ok }) {
+		t.Error("the lease of the first life is renewed")
+	}
+}
+
+// What was asked for a job that the store has lost since may be answered when nothing of the next one is known.
+func TestAnAnswerOfALostJob(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready")
+	job := w.job
+	job.UID, job.Succeeds = "another", w.job.UID
+	w.m.drop(&actions{})
+	w.m.anew(job)
+	w.m.Decide(Readied{Generation: 1, Begun: w.now}, w.now)
+	if w.m.world != nil {
+		t.Errorf("it knows world %+v", w.m.world)
+	}
+}
+
+// Who follows its own keys only has no whole picture, also when the last one comes late.
+func TestALateWholeSnapshotIsNotKept(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	own := rendezvous.Own
+	w.m.following, w.m.snap.Whole = &own, false
+	w.m.nodes, w.m.world.Count, w.m.peekAt = 100, 100, w.now.Add(time.Hour)
+	w.m.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.world.Members...)
+	w.rev++
+	w.see(w.copy(), false)
+	if w.m.snap.Whole {
+		t.Error("it plans by a picture that nothing makes newer")
+	}
+}
+
+// What is known of those who are gone is forgotten with them.
+func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	for life := 2; life < 30; life++ {
+		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s", fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",
+			fmt.Sprintf("proposed %d: a b", 2*life+1), "after 1s"} {
+			if err := w.line(l); err != nil {
+				t.Fatalf("%s: %v", l, err)
+			}
+		}
+	}
+	m := w.m
+	for what, n := range map[string]int{"absent": len(m.evidence.Absent), "answers": len(m.evidence.Answers), "again": len(m.again),
+		"probed": len(m.probed), "suspected": len(m.mine), "written": len(m.written)} {
+		if n > 5 {
+			t.Errorf("%s: %d after 30 lives of b", what, n)
+		}
+	}
+}
+
+// One node explains it until others accuse each other, of whom each was in doubt before: silence counts for nothing from
+// then on, for a window.
+func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
+	now := time.Now()
+	m := New(Config{}, now)
+	var members []membership.Ref
+	var nodes []membership.Node
+	for _, name := range []string{"a", "b", "c"} {
+		r := membership.Ref{Node: name, Incarnation: membership.Incarnation(name)}
+		members, nodes = append(members, r), append(nodes, membership.Node{Ref: r})
+	}
+	var suspects []membership.Suspicion
+	for _, x := range []struct {
+		by, about string
+		void      bool
+	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
+		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about), By: x.by, Watcher: membership.Incarnation(x.by)})
+		m.view = membership.Judge(members, nodes, nil, suspects, m.evidence, m.limits, now)
+		m.crowded(membership.Crowd(m.view, len(members)), now)
+		if got := m.evidence.Void.After(now); got != x.void {
+			t.Errorf("after %s suspected %s silence is void: %v, want %v", x.by, x.about, got, x.void)
+		}
+	}
+}
+
+// It follows everything for as long as its record may be there, and no longer.
+func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
+	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start", "heard b silent", "ok suspect", "heard b again")
+	m := w.m
+	m.nodes, m.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, m.world.Members...)
+	scope := func() rendezvous.Scope {
+		m.follow(w.now, &actions{})
+		return *m.following
+	}
+	m.peekAt = w.now.Add(time.Hour)
+	if len(m.mine) > 0 || len(m.written) > 0 || len(m.snap.Suspects) != 1 || scope() != rendezvous.All {
+		t.Errorf("its record is in the store, %v, and it does not look there", m.snap.Suspects)
+	}
+	m.snap.Suspects, m.snap.Rev = nil, m.wrote-1
+	if scope() != rendezvous.All {
+		t.Error("an older picture, without the record, is taken for the end of it")
+	}
+	m.snap.Rev = m.wrote
+	if scope() != rendezvous.Own {
+		t.Error("its record is gone, and it goes on following everything")
+	}
+}
+
+// A claim that a newer version wrote ends the agent.
+func TestReclaimMeetsANewerFormat(t *testing.T) {
+	w := told(t, "job 1", "enters", "a joins")
+	w.m.Decide(Reclaimed{Err: fmt.Errorf("read: %w", schema.ErrNewerFormat)}, w.now)
+	if w.m.over == nil || w.m.over.Status != 1 {
+		t.Errorf("it goes on claiming: %+v", w.m.over)
+	}
+}

@@ -1,0 +1,242 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// state is where a is, in the words of docs/PROTOCOL.md, section 5.
+func (w *teller) state() string {
+	m := w.m
+	_, member := m.member()
+	world := m.world
+	more := ""
+	if m.crew != nil && m.crew.started && !m.crew.dead {
+		more = fmt.Sprintf(", workers of generation %d run", m.crew.world.Generation)
+		if m.crew.halt != NoHalt {
+			more = fmt.Sprintf(", workers of generation %d are ending", m.crew.world.Generation)
+		}
+	}
+	if m.stale {
+		more += ", after a gap"
+	}
+	switch {
+	case m.over != nil:
+		return "Ended" + more
+	case !m.in && m.crew != nil:
+		return "Dropped" + more
+	case !m.in:
+		return "Outside" + more
+	case world != nil && world.Phase.Ended() && world.Attempt == m.me.Attempt:
+		return "Ended" + more
+	case m.leave != nil:
+		return "Leaving" + more
+	case !m.lapsed.IsZero() || !m.away.IsZero():
+		return "Cut" + more
+	case member && world.Phase == rendezvous.Waiting:
+		return "Wait" + more
+	case member && world.Phase == rendezvous.Forming && m.ready < world.Generation:
+		return "Preparing" + more
+	case member && world.Phase == rendezvous.Forming:
+		return "Ready" + more
+	case member && world.Phase == rendezvous.Finishing && m.crew != nil:
+		return "Finishing" + more
+	case member:
+		return "Training" + more
+	case world != nil && world.Leaver(m.me.Ref) && m.ready < world.Generation:
+		return "Preparing, as a leaver" + more
+	case world != nil && world.Leaver(m.me.Ref):
+		return "Ready, as a leaver" + more
+	case m.belonged:
+		return "Dropped" + more
+	}
+	return "Spare" + more
+}
+
+// does writes down an action, and keeps those that come back as an event.
+func (w *teller) does(a Action) {
+	do := func(slot, format string, args ...any) {
+		if slot != "" {
+			w.wait[slot] = a
+		}
+		fmt.Fprintf(&w.said, "do   "+format+"\n", args...)
+	}
+	switch a := a.(type) {
+	case Enter:
+		do("enter", "enter")
+	case Forget:
+		for slot, x := range w.wait { // what is under way for the old life has no end any more
+			if _, ok := x.(StartWorkers); !ok {
+				delete(w.wait, slot)
+			}
+		}
+		do("", "forget the registration")
+	case Follow:
+		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.All: "everything", rendezvous.Own: "the world and its own key"}[a.Scope])
+	case Read:
+		w.read = w.now
+		do("read", "read the world")
+	case Locate:
+		do("locate", "find out where it is")
+	case Remember:
+		do("remember", "remember generation %d", a.Claim.World)
+	case Reclaim:
+		do("claim", "claim the job, of generation %d", a.Claim.World)
+	case Register:
+		do("register", "register again, as %s", a.Node.Incarnation)
+	case Take:
+		do("step", "step: %s", step(a.Step))
+	case GetReady:
+		if a.Member {
+			do("ready", "get ready for generation %d", a.World.Generation)
+		} else {
+			do("ready", "get ready for generation %d, as a leaver", a.World.Generation)
+		}
+	case StartWorkers:
+		do("start", "start the workers of generation %d, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
+	case HaltWorkers:
+		switch a.How {
+		case HaltAsked:
+			do("", "ask the workers of generation %d to save (%s), %s", a.Gen, a.Reason, a.Grace)
+		case HaltEnded:
+			do("", "end the workers of generation %d", a.Gen)
+		default:
+			do("", "kill the workers of generation %d", a.Gen)
+		}
+	case CloseSaves:
+		if a.Last {
+			do("close", "close the captures of generation %d, with what is complete", a.Generation)
+		} else {
+			do("close", "close the captures of generation %d", a.Generation)
+		}
+	case ReportExit:
+		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
+	case ReportFailure:
+		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failure.Code)
+	case Recall:
+		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Fall)
+	case Probe:
+		by := ""
+		for _, r := range a.Watchers {
+			by += ", ask " + r.Node
+		}
+		do("", "dial %s%s", life(a.About), by)
+	case WatchNodes:
+		var names []string
+		for _, r := range a.Refs {
+			names = append(names, life(r))
+		}
+		do("", "watch %s", orNobody(names))
+	case Suspect:
+		do("suspect", "suspect %s (%s)", a.Suspicion.Node, a.Suspicion.Sign)
+	case Clear:
+		do("clear", "clear %s", a.Node)
+	case SayHello:
+		text := fmt.Sprintf("answer as %s, generation %d", a.Incarnation, a.Generation)
+		if a.Failed {
+			text += ", its worker failed"
+		}
+		if a.Ended {
+			text += ", its workers ended"
+		}
+		for _, s := range a.Suspects {
+			text += ", suspects " + life(s)
+		}
+		do("", "%s", text)
+	case Leave:
+		at := ""
+		if a.Quick {
+			at = ", at once"
+		}
+		do("leave", "leave (%s)%s", a.Why, at)
+	case Say:
+		fmt.Fprintf(&w.said, "say  %s\n", a.Text)
+	case Renew: // it does, for as long as it is registered
+	case Wake: // the ticks of a story come soon enough
+		if !a.At.After(w.now) {
+			do("", "spin: a tick now, and again")
+		}
+	case Quit:
+		w.gone = true
+		do("", "quit with %d", a.Status)
+	default:
+		do("", "%T", a)
+	}
+}
+
+func life(r membership.Ref) string {
+	if strings.HasSuffix(string(r.Incarnation), "1") {
+		return r.Node
+	}
+	return fmt.Sprintf("%s (%s)", r.Node, r.Incarnation)
+}
+
+func orNobody(names []string) string {
+	if len(names) == 0 {
+		return "nobody"
+	}
+	return strings.Join(names, " ")
+}
+
+func codes(x rendezvous.Exit) string {
+	var s []string
+	for _, c := range x.Codes {
+		if c == nil {
+			s = append(s, "none")
+		} else {
+			s = append(s, fmt.Sprint(*c))
+		}
+	}
+	if x.Planned {
+		s = append(s, "saved")
+	}
+	return strings.Join(s, ", ")
+}
+
+func step(s rendezvous.Step) string {
+	lives := func(word string, refs []membership.Ref) string {
+		if len(refs) == 0 {
+			return ""
+		}
+		for _, r := range refs {
+			word += " " + life(r)
+		}
+		return word
+	}
+	lost := func(seen []membership.Seen) (refs []membership.Ref) {
+		for _, x := range seen {
+			refs = append(refs, x.Ref)
+		}
+		return refs
+	}
+	switch s := s.(type) {
+	case rendezvous.Propose:
+		text := lives(fmt.Sprintf("propose generation %d (%s):", s.World.Generation, s.World.Cause), s.World.Members) +
+			lives("; leaving", s.World.Leavers) + lives("; evicts", lost(s.Evicted)) + lives("; without", lost(s.Dropped))
+		if s.World.Resume != nil {
+			text += fmt.Sprintf("; from checkpoint %d", s.World.Resume.Number)
+		}
+		return text
+	case rendezvous.Enter:
+		if s.Hold.Planned {
+			return fmt.Sprintf("hold (%s), the workers save first (%s)", s.Hold.Why, s.Hold.Reason)
+		}
+		if s.Hold.Backoff > 0 {
+			return fmt.Sprintf("hold (%s), for %s", s.Hold.Why, time.Duration(s.Hold.Backoff))
+		}
+		return fmt.Sprintf("hold (%s)", s.Hold.Why) + lives("; lost", lost(s.Lost))
+	case rendezvous.Tell:
+		return lives("tell: lost", lost(s.Lost))
+	case rendezvous.Run:
+		return "run, master on " + s.Master.Host
+	case rendezvous.Finish:
+		return "finishing, " + s.Node + " is through"
+	case rendezvous.End:
+		return fmt.Sprintf("%s, exit %d", s.Phase, s.Outcome.Code)
+	}
+	return fmt.Sprintf("%T", s)
+}

@@ -1,0 +1,89 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Config is what a Machine must know of its node's settings.
+type Config struct {
+	LeaseTTL      time.Duration
+	StoreCutLimit time.Duration
+	WaitTimeout   time.Duration // 0: none
+	Hint          string        // how to bring more nodes, shown once while some are missing
+	Times         rendezvous.Times
+}
+
+// Start is what a generation's workers are told.
+type Start struct {
+	World     rendezvous.World
+	Rank      int // of this node
+	Node      string
+	Ports     []int
+	Endpoints []string
+	Resume    Resume
+}
+
+// Resume is the checkpoint as it lies on this node's disk.
+type Resume struct {
+	From    string // "" : none
+	Step    *int64
+	Samples *int64
+}
+
+// WorkerExit is the end of one worker.
+type WorkerExit struct {
+	LocalRank int
+	Code      int    // 128+N for a signal
+	Signal    string // "SIGKILL", or ""
+	Ours      bool   // it was asked or signalled by us: never a failure
+	Message   string // last words
+}
+
+// Hello is what this agent answers.
+type Hello struct {
+	UID         schema.UID
+	Node        string
+	Incarnation membership.Incarnation
+	Generation  schema.Generation
+	Failed      bool
+	Ended       bool
+	Suspects    []membership.Ref // that it suspects now
+}
+
+// Signal is what the watch over other nodes saw.
+type Signal struct {
+	About      membership.Ref
+	Sign       membership.Sign // "" : it answers again
+	Answer     membership.Answer
+	Silent     time.Duration
+	Never      bool              // it never answered
+	Generation schema.Generation // the largest that any peer told of
+}
+
+// Line is one thing that the user is told on stderr.
+type Line struct {
+	Text  string
+	Raw   bool // printed without the "elastic: " in front
+	Early bool // of what it waits for until it is in the job: not yet the first line of its own
+	Error bool
+}
+
+// UntilTick is how long it is to the next tick of a clock that ticks so often: a multiple by the wall clock. What a
+// process does again and again it does in one moment, the one in which the beats of others come. Else each
+// of them wakes a process that has nothing else to do.
+func UntilTick(now time.Time, every time.Duration) time.Duration {
+	return now.Truncate(every).Add(every).Sub(now)
+}
+
+// MaxWitnesses is how many nodes are asked at most whether they reach another one.
+const MaxWitnesses = 3
+
+// OutOfReach says that node by cannot reach this node at its address, and what to do.
+func OutOfReach(by, address string) string {
+	return fmt.Sprintf("this node cannot be reached at %s by %s: --host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)
+}

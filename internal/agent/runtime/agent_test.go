@@ -1,0 +1,247 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "2", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		b.kill()
+		s.until("the survivor waits", 2*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+		s.start("b")
+		s.until("generation 2 runs", 5*time.Second, s.running(2, 2))
+		s.finish()
+		t.Log("\n" + s.story())
+	})
+}
+
+// A frozen node of three is found by its two watchers, a frozen node of two by its watcher and the
+// store: long before the window in which an absent node may come back.
+func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
+	for np, limit := range map[string]time.Duration{"2": 5 * time.Second, "3": 3 * time.Second, "4": 3 * time.Second} {
+		t.Run(np, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, np, 1)
+				n := int(np[0] - '0')
+				var last *simAgent
+				for _, name := range []string{"a", "b", "c", "d"}[:n] {
+					last = s.start(name)
+				}
+				s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+				time.Sleep(20 * time.Second)
+				last.freeze()
+				s.until("the survivors wait", limit, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+				time.Sleep(10 * time.Second)
+				last.thaw()
+				s.until("generation 2 runs", 5*time.Second, s.running(2, n))
+				s.finish()
+			})
+		})
+	}
+}
+
+// Who is cut off from all the others, and not from the store, accuses those whom it watches while its watchers accuse
+// it. That is one loss, found in seconds, whichever rank it has; the others stay.
+func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
+	for _, n := range []int{3, 4, 5, 10} {
+		for rank := range n {
+			t.Run(fmt.Sprintf("rank %d of %d", rank, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSim(t, fmt.Sprintf("2:%d", n), uint64(rank))
+					for i := range n {
+						s.start(string(rune('a' + i)))
+					}
+					s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+					time.Sleep(20 * time.Second)
+					off := s.snapshot().World.Members[rank].Node
+					set := func(cut bool) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						for _, a := range s.agents {
+							a.cut = cut && a.node == off
+						}
+					}
+					set(true)
+					s.until("the others have a generation without it", 3*time.Second, func(x rendezvous.Snapshot) bool {
+						w := x.World
+						return w.Generation == 2 && w.Count == n-1 && !slices.ContainsFunc(w.Members, func(r membership.Ref) bool { return r.Node == off })
+					})
+					s.until("that runs", 5*time.Second, s.running(2, n-1))
+					time.Sleep(20 * time.Second)
+					set(false)
+					s.until("all of them run again", 20*time.Second, s.running(0, n))
+					s.until("nobody is in doubt", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Suspects) == 0 })
+					if lost := s.snapshot().World.Ledger.Lost; lost != 1 {
+						t.Errorf("%d were lost, one was cut off\n%s", lost, s.story())
+					}
+					s.finish()
+				})
+			})
+		}
+	}
+}
+
+// Two nodes do not reach each other, or two do not reach the rest, for less than the window: each suspects whom it
+// watches, the store reaches them all, and nobody is lost by it.
+func TestCutsInsideAreNoLoss(t *testing.T) {
+	for name, cut := range map[string]struct {
+		least int // nodes
+		apart func(a, b string) bool
+	}{
+		"neighbours":    {2, func(a, b string) bool { return a+b == "ab" }},
+		"next but one":  {3, func(a, b string) bool { return a+b == "ac" }},
+		"two from rest": {4, func(a, b string) bool { return a <= "b" && b > "b" }},
+		"all from all":  {2, func(a, b string) bool { return a != b }},
+	} {
+		for n := cut.least; n <= 5; n++ {
+			t.Run(fmt.Sprintf("%s of %d", name, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSim(t, fmt.Sprintf("1:%d", n), 1)
+					for i := range n {
+						s.start(string(rune('a' + i)))
+					}
+					s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+					time.Sleep(20 * time.Second)
+					set := func(apart func(a, b string) bool) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						s.apart = apart
+					}
+					set(cut.apart)
+					time.Sleep(9 * time.Second)
+					set(nil)
+					time.Sleep(20 * time.Second)
+					if x := s.snapshot(); !s.running(1, n)(x) || len(x.Suspects) > 0 {
+						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects, s.story())
+					}
+					s.finish()
+				})
+			})
+		}
+	}
+}
+
+// Two machines are off at once, and nobody refuses for them. The two that are left, members or a spare, find each other
+// well: neither takes itself for the one that is cut off.
+func TestTwoSilentNodesAreReplaced(t *testing.T) {
+	for np, n := range map[string]int{"2:4": 4, "2:3": 3} {
+		t.Run(np, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, np, 1)
+				for _, name := range []string{"a", "b", "c", "d"} {
+					s.start(name)
+				}
+				s.until("generation 1 runs", 5*time.Second, s.running(1, n))
+				time.Sleep(5 * time.Second)
+				off := s.snapshot().World.Members[n-2:]
+				for _, a := range s.agents {
+					if a.node == off[0].Node || a.node == off[1].Node {
+						a.freeze()
+					}
+				}
+				s.until("it goes on without them (G6)", 25*time.Second, s.running(2, 2))
+				s.finish()
+			})
+		})
+	}
+}
+
+// Who was lost with another stays lost while its job waits for more nodes: that it has to be dialled again and again
+// is no new doubt, and those who come do not wait for the end of one.
+func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
+	for late := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSim(t, "3", 1)
+			s.start("a")
+			b, c := s.start("b"), s.start("c")
+			s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+			time.Sleep(5 * time.Second)
+			b.freeze()
+			c.freeze()
+			s.until("a waits", 25*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+			time.Sleep(time.Duration(20+late) * time.Second)
+			s.start("d")
+			s.start("e")
+			s.until("it goes on with d and e", 2*time.Second, s.running(2, 3))
+			s.finish()
+		})
+	}
+}
+
+// A node that saves, or hands over, for ever: the second signal ends it.
+func TestSecondSignalWaitsForNoSave(t *testing.T) {
+	for name, stick := range map[string]func(a *simAgent){
+		"close":     func(a *simAgent) { a.stuck.close = true },
+		"hand over": func(a *simAgent) { a.stuck.handOver = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "2", 1)
+				a := s.start("a")
+				s.start("b")
+				s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+				stick(a)
+				a.signals <- syscall.SIGTERM
+				time.Sleep(5 * time.Second)
+				select {
+				case <-a.done:
+					t.Error("the first signal did not wait for the save")
+				default:
+				}
+				a.signals <- syscall.SIGTERM
+				time.Sleep(2 * time.Second)
+				select {
+				case <-a.done:
+					if a.result.Status != 143 {
+						t.Errorf("it ended with %d, want 143", a.result.Status)
+					}
+				default:
+					t.Errorf("the second signal is not honoured\n%s", s.story())
+				}
+				s.finish()
+			})
+		})
+	}
+}
+
+// A killed spare is told lost once, by whichever of those who plan, and nothing restarts; a frozen one is back as
+// another life when it thaws.
+func TestLostSpareIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "3", 1)
+		for _, name := range []string{"a", "b", "c"} {
+			s.start(name)
+		}
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		killed, frozen, left := s.start("d"), s.start("e"), s.start("f")
+		s.until("there are spares", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 6 })
+		killed.kill()
+		frozen.freeze()
+		left.signals <- syscall.SIGTERM
+		s.until("two are told", 15*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Missed) == 2 })
+		time.Sleep(20 * time.Second)
+		frozen.thaw()
+		s.until("it is back", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("e") != nil })
+		time.Sleep(20 * time.Second)
+		told := 0
+		for _, e := range s.entries(s.job.Name.Events()) {
+			told += s.lost(&e)
+		}
+		if x := s.snapshot(); told != 2 || len(x.Missed) != 2 || !s.running(1, 3)(x) {
+			t.Errorf("%d are told lost, of %v, and generation %d is %s", told, x.Missed, x.World.Generation, x.World.Phase)
+		}
+		s.finish()
+	})
+}

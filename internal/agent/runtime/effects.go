@@ -1,0 +1,330 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// do carries out one action. Everything that waits runs beside the loop.
+func (l *loop) do(ctx context.Context, a machine.Action) {
+	switch a := a.(type) {
+	case machine.Enter:
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.enter(ctx, a.Again) })
+	case machine.Renew:
+		l.keepLease(ctx, a.Lease, a.TTL)
+	case machine.Forget:
+		l.forget(ctx, a.Lease)
+	case machine.Follow:
+		l.followScope(ctx, l.door.node, a.Scope)
+	case machine.Read:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			return machine.Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.door.node, &l.roster), Asked: true}
+		})
+	case machine.Locate:
+		l.effect(ctx, func(context.Context) machine.Event { return machine.Located{Address: l.Peers.Here()} })
+	case machine.Register:
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.register(ctx, a) })
+	case machine.Take:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			w, err := l.take(ctx, a)
+			if _, ran := a.Step.(rendezvous.Run); ran && err == nil {
+				l.effects.Go(func() { l.trim(ctx); l.clean(ctx, &a.Seen) }) // nobody waits for it
+			}
+			return machine.Stepped{World: w, Err: err}
+		})
+	case machine.GetReady:
+		l.sole(ctx, "ready", func(ctx context.Context) machine.Event { return l.getReady(ctx, a) })
+	case machine.StartWorkers:
+		l.group = &startedGroup{ready: make(chan struct{})}
+		group := l.group
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.startWorkers(ctx, a.Start, group) })
+	case machine.HaltWorkers:
+		l.haltWorkers(ctx, a)
+	case machine.CloseSaves:
+		l.sole(ctx, "close", func(ctx context.Context) machine.Event {
+			return machine.Closed{Generation: a.Generation, Err: l.Saves.Close(ctx, a.Generation, a.Last)}
+		})
+	case machine.Remember:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			return machine.Remembered{World: a.Claim.World, Err: l.keepClaim(a.Claim)}
+		})
+	case machine.Reclaim:
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reclaimEffect(ctx, a.Claim) })
+	case machine.ReportExit:
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reportExit(ctx, a) })
+	case machine.ReportFailure:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			return machine.Reported{Slot: "failure", Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failure)}
+		})
+	case machine.Probe:
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.probe(ctx, a) })
+	case machine.WatchNodes:
+		l.Peers.Watch(a.Refs)
+	case machine.Suspect:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			rev, err := l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)
+			return machine.Wrote{Slot: "suspect/" + string(a.Suspicion.Incarnation), Rev: rev, Err: err}
+		})
+	case machine.Clear:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			return machine.Wrote{Slot: "clear/" + string(a.About), Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
+		})
+	case machine.SayHello:
+		l.hello = a.Hello
+	case machine.Leave:
+		l.sole(ctx, "leave", func(ctx context.Context) machine.Event {
+			return machine.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
+		})
+	case machine.Recall:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			_ = l.requests.Started(ctx, &a.World, a.Fall) // overtaken: there is a newer story
+			return nil
+		})
+	case machine.Say:
+		l.Say(a.Line)
+	case machine.Wake:
+		l.wake.Reset(max(0, time.Until(a.At)))
+	}
+}
+
+// trim keeps the events of the job bounded; once a generation is often enough. What it fails to remove
+// is removed after the next one.
+func (l *loop) trim(ctx context.Context) {
+	prefix := l.Job.Name.Events()
+	if r, err := l.Store.Get(ctx, prefix, store.End(prefix)); err == nil {
+		_ = history.Trim(ctx, l.Store, l.Job.Name, r.Entries)
+	}
+}
+
+// forget stops renewing a lease and gives it back, if the store answers in a second.
+func (l *loop) forget(ctx context.Context, lease store.Lease) {
+	if lease == 0 {
+		return
+	}
+	if lease == l.lease {
+		l.renew()
+	}
+	l.effects.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		l.revoke(ctx, lease)
+	})
+}
+
+// revoke gives a lease back. An error is no loss: the lease then ends by itself.
+func (l *loop) revoke(ctx context.Context, lease store.Lease) { _ = l.Store.Revoke(ctx, lease) }
+
+func (l *loop) register(ctx context.Context, a machine.Register) machine.Event {
+	as := a.Node.Incarnation
+	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
+	if err != nil {
+		return machine.Registered{As: as, Err: err}
+	}
+	a.Node.Lease = lease
+	rev, err := l.registry.Reregister(ctx, a.Node, a.WorldRev)
+	if err != nil {
+		l.revoke(ctx, lease)
+		return machine.Registered{As: as, Err: err}
+	}
+	return machine.Registered{As: as, Lease: lease, Rev: rev, TTL: ttl}
+}
+
+// take makes a step true.
+func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, error) {
+	switch step := a.Step.(type) {
+	case rendezvous.Propose:
+		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
+		if err == nil {
+			for _, x := range step.Evicted { // its renewals would go on succeeding
+				if n := a.Seen.Node(x.Node); n != nil {
+					l.revoke(ctx, n.Lease)
+				}
+			}
+		}
+		return w, err
+	case rendezvous.Enter:
+		return l.requests.Enter(ctx, &a.Seen, a.Me, step)
+	case rendezvous.Run:
+		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Fall)
+	case rendezvous.Finish:
+		return l.requests.Finish(ctx, &a.Seen, step)
+	case rendezvous.Tell:
+		return rendezvous.World{}, l.requests.Tell(ctx, &a.Seen, a.Me, step)
+	case rendezvous.End:
+		step.By = a.Me.Node
+		return l.requests.End(ctx, &a.Seen, step)
+	}
+	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
+}
+
+// unfit is what keeps a node from being ready, and is not that the store does not answer or holds another world.
+type unfit struct{ error }
+
+func (e unfit) Unwrap() error { return e.error }
+
+// getReady has what the generation needs on this node, and only then says so. The generation is
+// on disk before: an older one is refused by this node from here on.
+func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
+	fail := func(err error) machine.Event {
+		local := errors.As(err, new(unfit)) && !errors.Is(err, context.Canceled)
+		return machine.Readied{Generation: a.World.Generation, Err: err, Local: local}
+	}
+	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
+		return fail(unfit{err})
+	}
+	claim := rendezvous.Claimed(a.Me.Node, a.Job, rendezvous.Wish{}, &a.World)
+	claim.Known = a.Head
+	if err := l.keepClaim(claim); err != nil {
+		return fail(unfit{err})
+	}
+	r := machine.Readied{Generation: a.World.Generation}
+	host, _, err := net.SplitHostPort(a.Me.Address)
+	if err != nil {
+		return fail(fmt.Errorf("own address: %w", err))
+	}
+	if a.Member {
+		if r.Resume, err = l.Saves.Prepare(ctx, a.World); err != nil {
+			return fail(unfit{err})
+		}
+		if r.Ports, err = l.Workers.Ports(2+a.World.Slots, host); err != nil {
+			return fail(unfit{err})
+		}
+	}
+	r.Begun = time.Now()
+	err = l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: host, Ports: r.Ports, StopMS: a.StopMS, AfterMS: since(a.Idle)})
+	if err != nil {
+		return fail(err)
+	}
+	return r
+}
+
+// since is how long ago t was, by the clock of this process; nil for never.
+func since(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	return new(time.Since(t).Milliseconds())
+}
+
+// startedGroup is the workers that were started last. group is set before ready is closed.
+type startedGroup struct {
+	ready chan struct{}
+	group Group
+}
+
+func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *startedGroup) machine.Event {
+	g := s.World.Generation
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var err error
+	if s.Endpoints, err = l.requests.Endpoints(short, &s.World); err != nil {
+		s.Endpoints = nil // most programs need none; those who do say so
+	}
+	l.Saves.Open(s.World, s.Rank == 0)
+	group, err := l.Workers.Start(ctx, s)
+	if err != nil {
+		code := 125
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			code = coded.ExitCode()
+		}
+		return machine.Started{Generation: g, Err: err, Code: code}
+	}
+	started.group = group
+	close(started.ready)
+	l.effects.Go(func() {
+		for x := range group.Exits() {
+			l.send(ctx, machine.Exited{Generation: g, WorkerExit: x})
+		}
+		<-group.Done()
+		l.send(ctx, machine.Halted{Generation: g})
+	})
+	return machine.Started{Generation: g}
+}
+
+// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
+// is told by the group itself.
+func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
+	started := l.group
+	// Not bound to the agent's end: nothing of the job outlives it.
+	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
+		<-started.ready // it is: the machine ends workers only after Started
+		if a.How == machine.HaltAsked {
+			// Workers that could not be asked get the same time; Stop does not ask a second time.
+			_ = started.group.Ask(a.Reason, a.Grace)
+		}
+		_ = started.group.Stop(ctx, a.Grace) // returns early only when overtaken
+		return nil
+	})
+}
+
+func (l *loop) reportExit(ctx context.Context, a machine.ReportExit) machine.Event {
+	r := machine.Reported{Slot: "exit", Generation: a.World.Generation, Exit: a.Exit}
+	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, a.Seen, a.Exit)
+	if !rendezvous.Moved(r.Err) {
+		return r
+	}
+	// An earlier life of this agent may have written one: the next try names its revision.
+	if read, err := l.Store.Get(ctx, l.Job.Name.Exit(a.World.Generation, a.Node), ""); err == nil && read.One() != nil {
+		r.Rev = read.One().Rev
+	}
+	return r
+}
+
+func (l *loop) probe(ctx context.Context, a machine.Probe) machine.Event {
+	p := machine.Probed{About: a.About}
+	holds := make([]bool, len(a.Watchers))
+	var all = make(chan struct{}, len(a.Watchers))
+	for i, w := range a.Watchers {
+		go func() { holds[i] = l.Peers.Holds(ctx, w, a.About); all <- struct{}{} }()
+	}
+	p.Answer = l.Peers.Probe(ctx, a.About)
+	for range a.Watchers {
+		<-all
+	}
+	for i, w := range a.Watchers {
+		if holds[i] {
+			p.Holds = append(p.Holds, w.Node)
+		}
+	}
+	return p
+}
+
+// handOver is how long a node that goes may take to leave its checkpoint with another one.
+const handOver = 30 * time.Second
+
+func (l *loop) sayGoodbye(ctx context.Context, a machine.Leave) error {
+	if a.Quick {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
+	if a.Stop != nil {
+		seen := *a.Stop
+		wish := seen.Wish
+		wish.Stop, wish.By = seen.Job.Attempt, "stop"
+		if _, err := l.requests.Ask(ctx, &seen, wish); err != nil && !rendezvous.Moved(err) {
+			return err
+		}
+		end := rendezvous.End{Phase: rendezvous.Stopped,
+			Outcome: rendezvous.Outcome{Code: 130, Source: "operator", Message: "its last node was interrupted"}}
+		if _, err := l.requests.End(ctx, &seen, end); err != nil && !rendezvous.Moved(err) {
+			return err
+		}
+	}
+	if !a.Quick {
+		limit, cancel := context.WithTimeout(ctx, handOver)
+		l.Saves.HandOver(limit)
+		cancel()
+	}
+	l.forgetEnded(a)
+	return l.registry.Leave(ctx, a.Me, a.Generation, a.Why)
+}

@@ -1,0 +1,384 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+var (
+	// ErrLocked: another agent of this host has the node's name.
+	ErrLocked = errors.New("held by another agent of this host")
+	// ErrNoStore: the store did not answer within the connect timeout.
+	ErrNoStore = errors.New("the server does not answer")
+	// ErrRemoved: somebody removed the job of this agent.
+	ErrRemoved = errors.New("the job was removed")
+)
+
+// NameTaken: the name that was given is alive elsewhere.
+type NameTaken struct{ Node, Where string }
+
+func (e *NameTaken) Error() string {
+	return fmt.Sprintf("node %s is already here: %s", e.Node, e.Where)
+}
+
+// NotWithin: the server answers, and still this node could not take part within the connect timeout.
+type NotWithin struct {
+	Limit time.Duration
+	Err   error // what was in the way
+}
+
+func (e *NotWithin) Error() string { return fmt.Sprintf("not in the job after %s: %v", e.Limit, e.Err) }
+func (e *NotWithin) Unwrap() error { return e.Err }
+
+// inTheWay is what keeps a node out that the server has nothing to do with. It may pass, and is waited for.
+type inTheWay struct{ error }
+
+func (e inTheWay) Unwrap() error { return e.error }
+
+// Differs: settings that were given are not the job's.
+type Differs struct{ Settings []Setting }
+
+// Setting is one of them.
+type Setting struct{ Flag, Job, Yours string }
+
+func (e *Differs) Error() string {
+	var s []string
+	for _, d := range e.Settings {
+		s = append(s, fmt.Sprintf("--%s=%s: the job has %s", d.Flag, d.Yours, d.Job))
+	}
+	return strings.Join(s, "; ")
+}
+
+// door is what the agent keeps from one entering to the next.
+type door struct {
+	node    string
+	unlock  func()
+	logs    string
+	uid     schema.UID
+	told    string    // whom this agent waits for, while the store has lost the job
+	missed  bool      // the store did not answer once since this agent came
+	claims  time.Time // the job is not made from scratch before
+	claimed bool      // this agent was in the job when the store lost it, and has not said yet that it is there again
+
+	ended  int64 // the ended world that was there when this agent came
+	first  bool  // the first read is done
+	opened bool  // Peers knows the job
+	warned bool  // it was said that nobody reaches this node
+	mute   int   // how many were asked whether they do, and gave no answer, since one did
+}
+
+func (d *door) close() {
+	if d.unlock != nil {
+		d.unlock()
+	}
+}
+
+// enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has no
+// worker and no registration.
+func (l *loop) enter(ctx context.Context, again bool) machine.Event {
+	contact := func() (context.Context, context.CancelFunc) {
+		if again || l.ConnectTimeout == 0 {
+			return context.WithCancel(ctx)
+		}
+		return context.WithTimeout(ctx, l.ConnectTimeout)
+	}
+	limit, cancel := contact()
+	defer func() { cancel() }()
+	var last error
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		e, err := l.tryEnter(limit)
+		if errors.Is(err, errLost) {
+			e, err = l.lost(ctx)
+			cancel()
+			limit, cancel = contact() // the server answered: a job that it lost is waited for as long as it takes
+		}
+		if e != nil {
+			return *e
+		}
+		switch {
+		case err == nil || rendezvous.Moved(err):
+			last = inTheWay{errors.New("others changed the job again and again")}
+		case errors.As(err, new(inTheWay)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
+			last, l.door.missed = err, true
+		}
+		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) || errors.Is(err, schema.ErrNewerFormat) {
+			return over(1, err)
+		}
+		select {
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return nil
+			}
+			if way := (inTheWay{}); errors.As(last, &way) {
+				return over(124, &NotWithin{l.ConnectTimeout, way.error})
+			}
+			return over(124, fmt.Errorf("%w: %w", ErrNoStore, last))
+		case <-time.After(wait):
+		}
+	}
+}
+
+func over(status int, err error) machine.Entered {
+	return machine.Entered{Over: &machine.Result{Status: status, Err: err}}
+}
+
+// tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once more.
+func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
+	// Without its events: of a large job they are many, and nothing is decided by them.
+	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), store.End(l.Job.Name.Prefix()))
+	if err != nil {
+		return nil, err
+	}
+	s, err := rendezvous.Decode(l.Job.Name, r)
+	if err != nil {
+		return nil, err
+	}
+	done := func(e machine.Entered) (*machine.Entered, error) { return &e, nil }
+	if !l.door.first {
+		l.door.first = true
+		if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
+			l.door.ended = s.World.Rev
+		}
+	}
+	if s.Job == nil {
+		return nil, errLost
+	}
+	if s.Job.Follows(l.door.uid) {
+		if err := l.succeed(&s); err != nil {
+			return done(over(125, err))
+		}
+	}
+	if l.door.uid != "" && s.Job.UID != l.door.uid {
+		return nil, inTheWay{fmt.Errorf("the store holds another job %s", l.Job.Name)}
+	}
+	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
+		switch {
+		case w.Phase == rendezvous.Done:
+			e := over(0, nil)
+			if l.door.uid == "" {
+				e.Lines = []string{fmt.Sprintf("job %s is done already", l.Job.Name)}
+			}
+			return done(e)
+		case w.Rev == l.door.ended:
+			j := l.Job
+			j.Time = time.Now()
+			return nil, l.requests.Reopen(ctx, &s, j)
+		}
+		return done(over(w.Outcome.Code, nil))
+	}
+	if l.door.uid == "" {
+		if diff := l.differs(s.Job); len(diff) > 0 {
+			return done(over(2, &Differs{diff}))
+		}
+	}
+	replaces, e, err := l.claim(ctx, &s)
+	if e != nil || err != nil {
+		return e, err
+	}
+	if !l.door.opened {
+		l.door.opened = true
+		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+	}
+	if err := l.unreached(ctx, &s); err != nil {
+		return nil, inTheWay{err}
+	}
+	return l.join(ctx, &s, replaces)
+}
+
+// unreached is why others would find this node silent. It asks some to dial it: one that was refused or met a
+// stranger, or two that met silence, is enough, as for the verdict on a member, and one that could is enough
+// for nothing. Nor is it reached who gets no answer to that question from anybody.
+// Who comes back asks: it was dropped, and if that was because its address leads nowhere, or because it is cut
+// off, every world that it joins would find it silent and drop it again.
+func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
+	if l.door.uid == "" {
+		return nil
+	}
+	here := l.Peers.Here()
+	var by, mute []string
+	need := 2
+	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.door.node })
+	all := len(others)
+	if all > machine.MaxWitnesses { // not the same ones each time: they may be dead, and registered for as long as their leases last
+		from := l.door.mute % all
+		others = slices.Concat(others[from:], others[:from])[:machine.MaxWitnesses]
+	}
+	for _, n := range others {
+		kind, err := l.Peers.Reach(ctx, n.Ref, here)
+		switch {
+		case err != nil:
+			mute = append(mute, n.Node)
+			continue
+		case kind == membership.Same:
+			return nil
+		case kind == membership.Refused || kind == membership.Stranger:
+			need = 1
+		}
+		by = append(by, n.Node)
+	}
+	if len(mute) < len(others) {
+		l.door.mute = 0
+	}
+	switch {
+	case len(by) >= need:
+		who := strings.Join(by, ", ")
+		l.warn(machine.OutOfReach(who, here) + "; not joining before they do")
+		return fmt.Errorf("%s cannot reach this node at %s", who, here)
+	case len(mute) > 0 && len(mute) == len(others):
+		who := strings.Join(mute, ", ")
+		if l.door.mute += len(mute); l.door.mute > all { // all of them, and again: one that has just joined answers as who it was
+			l.warn("this node is cut off: " + who + " did not answer it; not joining before one does")
+		}
+		return fmt.Errorf("no answer from %s", who)
+	}
+	return nil
+}
+
+// warn says once why this node stays out.
+func (l *loop) warn(text string) {
+	if !l.door.warned {
+		l.door.warned = true
+		l.Say(machine.Line{Text: text})
+	}
+}
+
+// join registers this node, as a new incarnation on a lease of its own.
+func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces membership.Incarnation) (*machine.Entered, error) {
+	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this one joins.
+	if err := l.Workers.Sweep(ctx); err != nil {
+		return nil, inTheWay{fmt.Errorf("end what an earlier agent left: %w", err)}
+	}
+	seen, err := l.Disk.Seen(l.door.node)
+	if err != nil {
+		e := over(125, err)
+		return &e, nil
+	}
+	if err := l.remember(s); err != nil {
+		e := over(125, err)
+		return &e, nil
+	}
+	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
+	if err != nil {
+		return nil, err
+	}
+	n := membership.Node{
+		Ref:     membership.Ref{Node: l.door.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
+		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, Seen: seen, Since: time.Now(), Lease: lease}
+	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, s.Fence, replaces); err != nil {
+		l.revoke(ctx, lease)
+		return nil, err
+	}
+	e := &machine.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.door.logs, "/")}
+	if l.door.uid == "" {
+		e.Lines = l.greeting(s)
+	}
+	l.door.uid, l.door.warned, l.door.mute = s.Job.UID, false, 0
+	e.Lines = append(e.Lines, l.remade(s)...)
+	return e, nil
+}
+
+// greeting is the arithmetic of the job, and what is not used of what was given.
+func (l *loop) greeting(s *rendezvous.Snapshot) []string {
+	j := s.Job
+	np := fmt.Sprint(s.Wish.NP)
+	if !j.Limits.Exact {
+		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
+	}
+	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
+		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.door.node, strings.TrimSuffix(l.door.logs, "/"))}
+	if l.Given["np"] && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
+		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
+	}
+	return lines
+}
+
+// claim gets the node's name: its lock on this host, and no living registration of another host. It
+// returns the incarnation that this one replaces.
+func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *machine.Entered, error) {
+	if l.door.unlock != nil { // this agent has it since its first entering
+		if n := s.Node(l.door.node); n != nil && n.Host == l.Disk.HostID() {
+			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
+		} else if n != nil {
+			return "", nil, inTheWay{fmt.Errorf("node %s is registered from another host", l.door.node)}
+		}
+		return "", nil, nil
+	}
+	for k := 1; ; k++ {
+		name := l.Node
+		if k > 1 {
+			name = fmt.Sprintf("%s-%d", l.Node, k)
+		}
+		unlock, err := l.Disk.Lock(name)
+		if errors.Is(err, ErrLocked) && !l.NodeGiven {
+			continue
+		}
+		if errors.Is(err, ErrLocked) {
+			e := over(1, &NameTaken{name, "another agent on this host"})
+			return "", &e, nil
+		}
+		if err != nil {
+			e := over(125, err)
+			return "", &e, nil
+		}
+		n := s.Node(name)
+		if n != nil && n.Host != l.Disk.HostID() {
+			unlock()
+			if !l.NodeGiven {
+				continue
+			}
+			l.door.opened = true
+			l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
+				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
+				return "", &e, nil
+			}
+			return "", nil, inTheWay{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)} // until its lease ends
+		}
+		logs, err := l.Workers.Open(name, *s.Job)
+		if err != nil {
+			unlock()
+			e := over(125, err)
+			return "", &e, nil
+		}
+		l.door.node, l.door.unlock, l.door.logs = name, unlock, logs
+		if n != nil {
+			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
+		}
+		return "", nil, nil
+	}
+}
+
+// differs are the given settings that are the job's and not equal to the job's.
+func (l *loop) differs(j *rendezvous.Job) []Setting {
+	mine := l.Job
+	var out []Setting
+	add := func(flag string, job, yours any) {
+		if l.Given[flag] && job != yours {
+			out = append(out, Setting{flag, fmt.Sprint(job), fmt.Sprint(yours)})
+		}
+	}
+	add("nproc-per-node", j.Slots, mine.Slots)
+	add("batch-size", j.Base.Batch, mine.Base.Batch)
+	add("lr", j.Base.LR, mine.Base.LR)
+	add("base-np", j.Base.Nodes, mine.Base.Nodes)
+	add("scaling", string(j.Base.Policy), string(mine.Base.Policy))
+	add("replicas", j.Rules.Replicas, mine.Rules.Replicas)
+	add("keep", j.Rules.Keep, mine.Rules.Keep)
+	add("load", j.Rules.Load, mine.Rules.Load)
+	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
+	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))
+	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))
+	add("finish-timeout", time.Duration(j.Rules.FinishTimeout), time.Duration(mine.Rules.FinishTimeout))
+	return out
+}

@@ -1,0 +1,212 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// An agent whose context ends hears how its workers end, and so ends itself.
+func TestTheEndOfItsContextEndsAnAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // an answer that is dropped is dropped by chance
+			s := newSim(t, "1", 1)
+			a := s.start("a")
+			s.until("generation 1 runs", 5*time.Second, s.running(1, 1))
+			a.stop()
+			time.Sleep(5 * time.Second)
+			select {
+			case <-a.done:
+			default:
+				t.Fatalf("it goes on\n%s", s.story())
+			}
+			if a.result.Status != 143 || !a.groups[0].ended {
+				t.Errorf("it ended with %d; its workers ended: %v", a.result.Status, a.groups[0].ended)
+			}
+			s.finish()
+		}
+	})
+}
+
+// What prepared a generation that was overtaken is not waited for: it may fetch for hours.
+func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoop(Config{}, Deps{})
+		ctx, cancel := context.WithCancel(t.Context())
+		l.sole(ctx, "ready", func(ctx context.Context) machine.Event {
+			<-ctx.Done()
+			return machine.Readied{Generation: 1, Err: ctx.Err()}
+		})
+		l.sole(ctx, "ready", func(context.Context) machine.Event { return machine.Readied{Generation: 2} })
+		synctest.Wait()
+		for range 2 {
+			select {
+			case <-l.events:
+			default:
+				t.Error("one of them is still under way")
+			}
+		}
+		cancel()
+		l.effects.Wait()
+	})
+}
+
+// A node that the store does not reach, but a peer does, ends the workers of a generation that was replaced.
+func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "3", 1)
+		s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		c.client.Cut(true)
+		s.scale(2) // c goes, and cannot read so
+		s.until("the others have a generation without it", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
+		time.Sleep(3 * time.Second)
+		s.mu.Lock()
+		if !c.groups[0].ended {
+			s.wrongf("c was told of generation 2, and runs generation 1")
+		}
+		s.mu.Unlock()
+		c.client.Cut(false)
+		s.until("generation 2 runs", 30*time.Second, s.running(2, 2))
+		s.finish()
+	})
+}
+
+// A machine that leaves its network and comes back with another address joins again with that one, whether
+// its loss was told or not.
+func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
+	for _, away := range []time.Duration{2 * time.Second, 6 * time.Second, 40 * time.Second} {
+		t.Run(away.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "3", 1)
+				s.start("a")
+				s.start("b")
+				c := s.start("c")
+				s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+				c.client.Cut(true)
+				s.mu.Lock()
+				s.empty[c.address] = true
+				c.cut, c.address = true, "c-moved:1"
+				s.mu.Unlock()
+				time.Sleep(away)
+				s.mu.Lock()
+				c.cut = false
+				s.mu.Unlock()
+				c.client.Cut(false)
+				s.until("a world runs with its new address", 30*time.Second, func(x rendezvous.Snapshot) bool {
+					return s.running(0, 3)(x) && slices.ContainsFunc(x.World.Members, func(r membership.Ref) bool { return r.Address == "c-moved:1" })
+				})
+				s.finish()
+			})
+		})
+	}
+}
+
+// The store loses all leases, and a node its way to the others. What its watchers wrote of it went with their leases, or
+// came too late: it is written again, also where the node itself finds the store.
+func TestSuspicionsOutliveLeases(t *testing.T) {
+	for name, before := range map[string]time.Duration{"written": 1300 * time.Millisecond, "on its way": -time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "2:3", 1)
+				s.start("a")
+				s.start("b")
+				c := s.start("c")
+				s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+				time.AfterFunc(5*time.Second-before, func() {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					c.cut = true
+				})
+				time.Sleep(5 * time.Second)
+				s.etcd.Freeze()
+				time.Sleep(6 * time.Second)
+				s.etcd.Thaw()
+				s.until("it goes on without c (G6)", 25*time.Second, s.running(2, 2))
+				s.finish()
+			})
+		})
+	}
+}
+
+// Who comes back as another life still holds silent whom it found silent before: those who watch do not find it out
+// again, and tell it again.
+func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "2:3", 1)
+		a := s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
+		time.Sleep(5 * time.Second)
+		s.mu.Lock()
+		c.cut = true
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		s.mu.Lock()
+		s.empty[a.address] = true // a is somewhere else now, and joins anew
+		a.address += "+"
+		s.mu.Unlock()
+		a.client.Cut(true)
+		time.Sleep(1500 * time.Millisecond)
+		a.client.Cut(false)
+		s.until("it goes on without c (G6)", 25*time.Second, s.running(3, 2))
+		s.finish()
+	})
+}
+
+// Who follows its own keys only, and suspected somebody for a moment, follows everything until it sees its record gone: a
+// suspicion that was taken back at once, or before its writer stood still and forgot it, does not stay.
+func TestAShortSuspicionDoesNotStay(t *testing.T) {
+	for cut := 900 * time.Millisecond; cut <= 1400*time.Millisecond; cut += 50 * time.Millisecond {
+		for _, stands := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stands still: %v", cut, stands), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSim(t, "10", uint64(cut))
+					for i := range 10 {
+						s.start(string(rune('a' + i)))
+					}
+					s.until("generation 1 runs", 5*time.Second, s.running(1, 10))
+					time.Sleep(5 * time.Second)
+					members := s.snapshot().World.Members
+					about, by := members[5].Node, members[6].Node
+					set := func(apart func(a, b string) bool) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						s.apart = apart
+					}
+					set(func(a, b string) bool { return a == about && b == by })
+					time.Sleep(cut)
+					var writer *simAgent
+					for _, a := range s.agents {
+						if a.node == by {
+							writer = a
+						}
+					}
+					if stands {
+						writer.freeze()
+						time.Sleep(1200 * time.Millisecond)
+					}
+					set(nil)
+					if stands {
+						writer.thaw()
+					}
+					time.Sleep(3 * time.Second)
+					if x := s.snapshot(); len(x.Suspects) > 0 {
+						t.Errorf("in doubt: %+v\n%s", x.Suspects, s.story())
+					}
+					s.finish()
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// young is the revision up to which a store may have been made a moment ago.
+const young = 20
+
+// lookAgain is how long a watch is trusted: it may go deaf without an error.
+const lookAgain = 20 * time.Second
+
+// asks is how long a request may be without an answer on the way to a job that the store has lost. Who is in no job must
+// hear that the store is away, and who claims one look again at what is so.
+const asks = 10 * time.Second
+
+// errLost: the store does not hold the job.
+var errLost = errors.New("the job is not in the store")
+
+// lost is entering a job that the store does not hold. Who was in it claims it, and who was not makes it;
+// but never over the claims of others, nor over what another node of this host has of it.
+func (l *loop) lost(ctx context.Context) (*machine.Entered, error) {
+	name, unlock, err := l.name()
+	if errors.Is(err, ErrLocked) {
+		e := over(1, &NameTaken{l.Node, "another agent on this host"})
+		return &e, nil
+	}
+	if err != nil {
+		e := over(125, err)
+		return &e, nil
+	}
+	defer unlock() // who claims has the name; who joins takes it anew
+	c, err := l.Disk.Recall(name)
+	if err != nil {
+		e := over(125, err)
+		return &e, nil
+	}
+	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
+		_, err := l.reclaim(ctx, *c, l.claiming(ctx))
+		if !errors.Is(err, store.ErrMoved) {
+			l.door.claimed = l.door.claimed || err == nil
+			return nil, err
+		}
+	}
+	if l.door.uid != "" { // this agent is of that job, and of no other
+		ctx, cancel := context.WithTimeout(ctx, asks)
+		defer cancel()
+		gone, err := l.requests.Removed(ctx, l.door.uid)
+		if err == nil && gone {
+			e := over(1, ErrRemoved)
+			return &e, nil
+		}
+		return nil, inTheWay{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}
+	}
+	return nil, l.makeJob(ctx, name)
+}
+
+// claiming tells what is waited for.
+func (l *loop) claiming(ctx context.Context) func(string) {
+	return func(text string) { l.send(ctx, machine.Claiming{Text: text}) }
+}
+
+// makeJob makes the job, unless it may have been there before.
+func (l *loop) makeJob(ctx context.Context, name string) error {
+	if elsewhere, err := l.elsewhere(ctx, name); err != nil || elsewhere {
+		return err
+	}
+	if l.door.claims.IsZero() && l.Settle > 0 {
+		// A store that was just made, or was just away, may have lost the job: who was in it needs a moment to say so.
+		s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
+		if err != nil || s.Job != nil {
+			return err
+		}
+		if s.Rev < young || l.door.missed {
+			l.door.claims = time.Now().Add(l.Settle)
+		}
+	}
+	return l.create(ctx)
+}
+
+// name is the node that this agent would be, with its lock: the first whose lock is free.
+func (l *loop) name() (string, func(), error) {
+	if l.door.unlock != nil {
+		return l.door.node, func() {}, nil
+	}
+	for k := 1; ; k++ {
+		name := l.Node
+		if k > 1 {
+			name = fmt.Sprintf("%s-%d", l.Node, k)
+		}
+		unlock, err := l.Disk.Lock(name)
+		if errors.Is(err, ErrLocked) && !l.NodeGiven {
+			continue
+		}
+		return name, unlock, err
+	}
+}
+
+// elsewhere waits while another node of this host remembers the job and does not make it again: until the
+// job is there, or was removed.
+func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
+	for _, c := range l.Disk.Others(name) {
+		key := l.Job.Name.Removed(c.Job.UID)
+		r, err := l.Store.Get(ctx, key, "")
+		if err != nil {
+			return false, err
+		}
+		if r.One() != nil {
+			continue
+		}
+		wait, cancel := context.WithTimeout(ctx, lookAgain)
+		defer cancel()
+		l.effects.Go(func() {
+			for x := range l.Store.Watch(wait, key, "", r.Rev+1) {
+				if len(x.Events) > 0 {
+					cancel()
+				}
+			}
+		})
+		text := fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. Start it again (--node=%s), or begin anew with: elastic rm %s",
+			l.Job.Name, c.Node, c.Node, l.Job.Name)
+		err = l.await(wait, text, isBack)
+		if ctx.Err() == nil && wait.Err() != nil {
+			err = nil
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+// create makes the job, from scratch. Where others claim it, it waits for them, however long it takes.
+func (l *loop) create(ctx context.Context) error {
+	s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
+	if err != nil || s.Job != nil {
+		return err
+	}
+	if len(s.Claims) > 0 {
+		// Claims end with a store that stalls: that they are gone proves nothing at once.
+		l.door.claims = time.Now().Add(l.StoreCutLimit)
+		var names []string
+		for _, c := range s.Claims {
+			names = append(names, c.Node)
+		}
+		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again", l.Job.Name, strings.Join(names, ", "))
+		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
+	}
+	if wait := time.Until(l.door.claims); wait > 0 {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		text := fmt.Sprintf("the server is young, or was away: job %s begins in %s, unless nodes say that they were in it", l.Job.Name, wait.Round(time.Second))
+		err := l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		return err
+	}
+	j := l.Job
+	j.UID, j.Attempt, j.Time = schema.UID(rand.Text()), 1, time.Now()
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	return l.requests.Create(ctx, j)
+}
+
+func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
+
+// await follows the job and the claims to it until something is so.
+func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.Claims, &rendezvous.Roster{}) {
+		switch {
+		case errors.Is(s.Err, schema.ErrNewerFormat):
+			return s.Err
+		case s.Err != nil:
+		case until(&s.Snapshot):
+			return nil
+		case text != "" && text != l.door.told: // two that begin a job at once need no word of it
+			l.door.told = text
+			l.send(ctx, machine.Claiming{Text: text})
+		}
+	}
+	return ctx.Err()
+}
+
+// succeed takes the place that this node had in the job before its store was lost.
+func (l *loop) succeed(s *rendezvous.Snapshot) error {
+	if err := l.Workers.Succeed(*s.Job); err != nil {
+		return err
+	}
+	l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+	l.door.uid, l.door.claimed = s.Job.UID, true
+	return nil
+}
+
+// remade says that the job was made again, to who was in it.
+func (l *loop) remade(s *rendezvous.Snapshot) []string {
+	if !l.door.claimed {
+		return nil
+	}
+	l.door.claimed = false
+	from := "from scratch: nobody who claimed it had a checkpoint"
+	if h := s.Head; h.Number > 0 {
+		from = fmt.Sprintf("from checkpoint %d", h.Number)
+		if h.Step != nil {
+			from += fmt.Sprintf(" (step %d)", *h.Step)
+		}
+	}
+	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", l.Job.Name, from)}
+}
+
+// remember keeps what this node would claim.
+func (l *loop) remember(s *rendezvous.Snapshot) error {
+	c := rendezvous.Claimed(l.door.node, *s.Job, s.Wish, s.World)
+	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
+	return l.keepClaim(c)
+}
+
+// keepClaim writes what is remembered, never an older World over a newer one.
+func (l *loop) keepClaim(c rendezvous.Claim) error {
+	l.remembering.Lock()
+	defer l.remembering.Unlock()
+	if c.Job.UID == l.rememberedUID && c.World < l.rememberedWorld {
+		return nil
+	}
+	if err := l.Disk.Remember(c.Node, &c); err != nil {
+		return err
+	}
+	l.rememberedUID, l.rememberedWorld = c.Job.UID, c.World
+	return nil
+}
+
+// forgetEnded: a job that is done is not claimed, and one that failed or was stopped as such.
+func (l *loop) forgetEnded(a machine.Leave) {
+	c, err := l.Disk.Recall(a.Me.Node)
+	if err != nil || c == nil || !a.Ended.Ended() {
+		return
+	}
+	if c.Phase = a.Ended; a.Ended == rendezvous.Done {
+		c = nil
+	}
+	_ = l.Disk.Remember(a.Me.Node, c) // an older word makes somebody wait who need not, and no more
+}
+
+// reclaimEffect goes on until the store holds this job, or one that succeeds it. Another one of its name is
+// trouble that somebody else must end.
+func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) machine.Event {
+	for {
+		job, err := l.reclaim(ctx, c, l.claiming(ctx))
+		if err != nil || job.UID == c.Job.UID || job.Follows(c.Job.UID) {
+			return machine.Reclaimed{Job: job, Err: err}
+		}
+		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved", l.Job.Name)
+		err = l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
+		if err != nil {
+			return machine.Reclaimed{Job: job, Err: err}
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// claimRefresh is how often the disk is looked at again: workers go on, and save, while the job is claimed.
+const claimRefresh = 10 * time.Second
+
+// claimant claims a job that the store has lost, until the store has it again. One goroutine owns it.
+type claimant struct {
+	l     *loop
+	claim rendezvous.Claim
+	tell  func(string) // what is waited for, when that changes
+
+	began  time.Time
+	limit  bool // store-cut-limit has passed
+	lease  store.Lease
+	keep   context.CancelFunc
+	lapsed chan store.Lease
+	wrote  *rendezvous.Claim // as it is in the store
+	told   string
+}
+
+// reclaim returns the job that the store holds again: this one, one that succeeds it, or another one.
+// store.ErrMoved: it was removed, and nobody makes it again.
+//
+// Nothing here needs more than a claim to be true when it is written: the job is made again in one
+// transaction by whoever comes first, and the others find it there.
+func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string)) (rendezvous.Job, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asking, done := context.WithTimeout(ctx, asks)
+	removed, err := l.requests.Removed(asking, c.Job.UID)
+	done()
+	if err != nil {
+		return rendezvous.Job{}, err
+	}
+	if removed {
+		return rendezvous.Job{}, fmt.Errorf("the job was removed: %w", store.ErrMoved)
+	}
+	k := &claimant{l: l, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1)}
+	defer k.giveBack(ctx)
+	scope := rendezvous.Claims
+	if !c.Decides() {
+		scope = rendezvous.Bare
+	}
+	seen := rendezvous.Follow(ctx, l.Store, l.Job.Name, c.Node, scope, &rendezvous.Roster{})
+	refresh := time.NewTicker(claimRefresh)
+	defer refresh.Stop()
+	limit := time.NewTimer(l.StoreCutLimit)
+	defer limit.Stop()
+	var s *rendezvous.Snapshot
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return rendezvous.Job{}, ctx.Err()
+		case x := <-seen:
+			if errors.Is(x.Err, schema.ErrNewerFormat) {
+				return rendezvous.Job{}, x.Err
+			}
+			if x.Err != nil || ctx.Err() != nil {
+				continue
+			}
+			s = &x.Snapshot
+		case gone := <-k.lapsed:
+			if gone != k.lease {
+				continue
+			}
+			k.lease, k.wrote = 0, nil
+		case <-limit.C:
+			k.limit = true
+		case <-refresh.C:
+			if s != nil && s.Job == nil {
+				k.look(ctx)
+			}
+		case <-again.C:
+		}
+		if s == nil {
+			continue
+		}
+		if s.Job != nil {
+			return *s.Job, nil
+		}
+		if k.step(ctx, s) != nil {
+			again.Reset(machine.Rest) // what did not succeed is tried again, if no news comes before
+		}
+	}
+}
+
+// step claims, and makes the job again if that may be done now.
+func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
+	if k.wrote == nil && k.claim.Rev == 0 {
+		k.look(ctx)
+	}
+	if err := k.put(ctx); err != nil {
+		return err
+	}
+	mine := -1
+	for i := range s.Claims {
+		if s.Claims[i].Node == k.claim.Node {
+			mine = i
+		}
+	}
+	if mine < 0 || s.Claims[mine].Rev != k.claim.Rev {
+		return nil // the news of it is on its way
+	}
+	v := rendezvous.Reclaim(s.Claims, k.claim.Job.UID, k.limit)
+	if v.Remake == nil {
+		k.wait(v)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	_, err := k.l.requests.Remake(ctx, k.claim, v.Remake, k.l.Job)
+	return err
+}
+
+// look finds out what is on the disk. What cannot be read is not claimed.
+func (k *claimant) look(ctx context.Context) {
+	c := &k.claim
+	if g, err := k.l.Disk.Seen(c.Node); err == nil {
+		c.Generation = max(c.Generation, g)
+	}
+	heads, newest, err := k.l.Disk.Salvage(ctx, c.Node, c.World)
+	if err != nil {
+		return
+	}
+	c.Heads, c.Newest = heads, newest
+	if n := len(heads); n > 0 && heads[n-1].Number > c.Known.Number {
+		c.Known = heads[n-1]
+	}
+}
+
+// put writes the claim if it is not there as it is now.
+func (k *claimant) put(ctx context.Context) error {
+	if k.lease == 0 {
+		lease, ttl, err := k.l.registry.Grant(ctx, k.l.LeaseTTL)
+		if err != nil {
+			return err
+		}
+		k.hold(ctx, lease, ttl)
+	}
+	c := k.claim
+	c.Lease, c.Rev = k.lease, 0
+	if k.wrote != nil && reflect.DeepEqual(*k.wrote, c) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	rev, err := k.l.requests.Claim(ctx, c)
+	if err != nil {
+		if errors.Is(err, store.ErrLeaseLost) {
+			k.lease, k.wrote = 0, nil
+		}
+		return err
+	}
+	k.wrote, k.claim.Rev, k.claim.Lease = &c, rev, k.lease
+	return nil
+}
+
+// hold renews the lease of the claim until it is lost or given back.
+func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duration) {
+	k.drop()
+	k.lease = lease
+	ctx, k.keep = context.WithCancel(ctx)
+	k.l.effects.Go(func() {
+		membership.Keep(ctx, k.l.Store, lease, ttl, func(_ time.Time, err error) {
+			if errors.Is(err, store.ErrLeaseLost) {
+				select {
+				case k.lapsed <- lease:
+				case <-ctx.Done():
+				}
+			}
+		})
+	})
+}
+
+func (k *claimant) drop() {
+	if k.keep != nil {
+		k.keep()
+	}
+}
+
+// giveBack ends the claim with its lease: who does not claim any more is not waited for in vain.
+func (k *claimant) giveBack(ctx context.Context) {
+	k.drop()
+	if k.lease == 0 {
+		return
+	}
+	lease := k.lease
+	k.l.effects.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		k.l.revoke(ctx, lease)
+	})
+}
+
+// wait tells whom the job waits for.
+func (k *claimant) wait(v rendezvous.Verdict) {
+	text := ""
+	switch {
+	case v.Newer != "":
+		text = fmt.Sprintf("the server lost job %s; others claim a newer job of that name, and this node waits for them", k.l.Job.Name)
+	case len(v.Missing) == 0:
+		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.l.Job.Name)
+	case v.Holds != nil:
+		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else", k.l.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
+	default:
+		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.l.Job.Name, strings.Join(v.Missing, ", "))
+	}
+	// All claim within moments when the store is back: that is not worth a line.
+	if text != k.told && time.Since(k.began) > 2*time.Second {
+		k.told = text
+		k.tell(text)
+	}
+}

@@ -1,0 +1,202 @@
+package runtime
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's: the
+// first asks the node to leave, a second one of its kind not to wait for anything.
+func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) machine.Result {
+	return newLoop(c, d).run(ctx, signals)
+}
+
+// loop owns the Machine: it alone calls Decide, and carries out what Decide says.
+type loop struct {
+	Config
+	Deps
+	requests rendezvous.Requests
+	registry membership.Registry
+	events   chan machine.Event
+	saw      chan rendezvous.Seen // apart from events: what is seen waits in no queue, a newer one takes its place
+	wake     *time.Timer
+	hello    machine.Hello
+	met      bool // Peers knows the job
+
+	effects sync.WaitGroup
+	follow  context.CancelFunc
+	group   *startedGroup
+	roster  rendezvous.Roster
+	lease   store.Lease                   // that is renewed
+	renew   context.CancelFunc            // ends that
+	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
+	door    door
+
+	remembering     sync.Mutex // guards what is on disk for a claim to come, and which World it names
+	rememberedUID   schema.UID
+	rememberedWorld schema.Generation
+
+	gate  func()        // a test stops the process here
+	phase time.Duration // a test lets agents tick at different times
+}
+
+func newLoop(c Config, d Deps) *loop {
+	return &loop{Config: c, Deps: d,
+		requests: rendezvous.Requests{Store: d.Store, Job: c.Job.Name},
+		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
+		events:   make(chan machine.Event, 64),
+		saw:      make(chan rendezvous.Seen),
+		under:    map[string]context.CancelFunc{}}
+}
+
+func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result {
+	done := ctx.Done()
+	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer l.door.close() // after the last effect: the name is held until nothing of this agent acts
+	defer l.effects.Wait()
+	defer cancel()
+	tick := time.NewTimer(machine.UntilTick(time.Now().Add(-l.phase), machine.Tick))
+	defer tick.Stop()
+	l.wake = time.NewTimer(0)
+	defer l.wake.Stop()
+	m := machine.New(l.Config.machine(), time.Now())
+	heard := map[os.Signal]bool{}
+	for {
+		var e machine.Event
+		select {
+		case e = <-l.events:
+		case s := <-l.saw:
+			e = machine.Saw{Seen: s}
+		case <-tick.C:
+			tick.Reset(machine.UntilTick(time.Now().Add(-l.phase), machine.Tick))
+			e = machine.Ticked{}
+		case <-l.wake.C:
+			e = machine.Ticked{}
+		case s := <-l.Peers.Signals():
+			e = machine.Signaled{Signal: s}
+		case s := <-signals:
+			if s == syscall.SIGQUIT {
+				l.Say(machine.Line{Text: stacks(), Raw: true})
+			}
+			e = machine.Asked{Leaving: leaving(s, heard[s])}
+			heard[s] = true
+		case <-done:
+			done = nil
+			e = machine.Asked{Leaving: machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}}
+		}
+		if l.gate != nil {
+			l.gate()
+		}
+		switch e := e.(type) {
+		case machine.Entered:
+			l.met = true
+		case machine.Saw:
+			if e.Err == nil && l.met {
+				l.Saves.Nodes(e.Nodes, e.Head)
+			}
+		}
+		for _, a := range m.Decide(e, time.Now()) {
+			if q, ok := a.(machine.Quit); ok {
+				return q.Result
+			}
+			l.do(ctx, a)
+		}
+		if l.met {
+			l.Peers.Tell(l.hello) // also the proof that this loop is alive
+		}
+	}
+}
+
+// stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
+func stacks() string {
+	b := make([]byte, 1<<20)
+	return string(b[:runtime.Stack(b, true)])
+}
+
+// leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
+func leaving(s os.Signal, again bool) machine.Leaving {
+	switch s {
+	case syscall.SIGINT:
+		return machine.Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
+	case syscall.SIGQUIT:
+		return machine.Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
+	}
+	if again {
+		return machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}
+	}
+	return machine.Leaving{Reason: membership.Terminated, Status: 75}
+}
+
+// send hands an event to the owner of the state, unless the agent ends.
+func (l *loop) send(ctx context.Context, e machine.Event) {
+	select {
+	case l.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+// effect runs f beside the loop; what it returns comes back as an event.
+func (l *loop) effect(ctx context.Context, f func(ctx context.Context) machine.Event) {
+	l.effects.Go(func() {
+		if e := f(ctx); e != nil {
+			l.send(ctx, e)
+		}
+	})
+}
+
+// sole is effect for what a newer one of its kind overtakes: the older is cut short.
+func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context) machine.Event) {
+	if cancel := l.under[kind]; cancel != nil {
+		cancel()
+	}
+	own, cancel := context.WithCancel(ctx)
+	l.under[kind] = cancel
+	l.effect(ctx, func(context.Context) machine.Event {
+		defer cancel()
+		return f(own)
+	})
+}
+
+// keepLease renews a lease until Forget, or until the store says that it is gone.
+func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Duration) {
+	if lease == 0 {
+		return
+	}
+	if l.renew != nil {
+		l.renew() // of a lease that was lost
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l.lease, l.renew = lease, cancel
+	l.effects.Go(func() {
+		membership.Keep(ctx, l.Store, lease, ttl, func(sent time.Time, err error) {
+			l.send(ctx, machine.Renewed{Lease: lease, Sent: sent, Err: err})
+		})
+	})
+}
+
+// followScope replaces what is followed.
+func (l *loop) followScope(ctx context.Context, node string, scope rendezvous.Scope) {
+	if l.follow != nil {
+		l.follow()
+	}
+	ctx, l.follow = context.WithCancel(ctx)
+	l.effects.Go(func() {
+		for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, node, scope, &l.roster) {
+			select {
+			case l.saw <- s:
+			case <-ctx.Done():
+			}
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package runtime
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// TestSchedules runs random schedules of joins, crashes, freezes, signals, scaling, failing workers, machines that get
+// another address and late or lost answers against the real agent code, on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
+// happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how
+// many; SEED runs one and prints its story.
+func TestSchedules(t *testing.T) {
+	from, count := uint64(1), seeds(150)
+	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
+		count = n
+	}
+	one := os.Getenv("SEED")
+	if n, err := strconv.ParseUint(one, 10, 64); err == nil {
+		from, count = n, 1
+	}
+	for seed := from; seed < from+count; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { schedule(t, seed, one != "") })
+		})
+	}
+}
+
+func schedule(t *testing.T, seed uint64, tell bool) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	np := []string{"2", "3", "2:3", "1:3", "4"}[r.IntN(5)]
+	s := newSim(t, np, seed)
+	s.ahead = map[string]time.Duration{"b": time.Hour, "c": -time.Hour, "d": 24 * time.Hour}
+	failing := r.IntN(3) == 0
+	s.program = func(g *simGroup) {
+		if failing && s.rng.IntN(6) == 0 {
+			code := []int{1, 3, 101}[s.rng.IntN(3)]
+			g.later(time.Duration(s.rng.IntN(3000))*time.Millisecond, &machine.WorkerExit{Code: code})
+		}
+	}
+	names := []string{"a", "b", "c", "d", "e"}
+	at := map[string]*simAgent{}
+	up := func(name string) {
+		if a := at[name]; a == nil || a.isDead() {
+			at[name] = s.start(name)
+		}
+		if r.IntN(3) == 0 {
+			at[name].client.Fates(memory.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
+		}
+	}
+	for _, n := range names[:2+r.IntN(3)] {
+		up(n)
+	}
+	for range 4 + r.IntN(10) {
+		time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
+		name := names[r.IntN(len(names))]
+		a := at[name]
+		switch k := r.IntN(12); {
+		case a == nil || a.isDead():
+			up(name)
+		case k < 3:
+			a.kill()
+		case k < 5:
+			a.freeze()
+			time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
+			a.thaw()
+		case k < 6:
+			a.signals <- syscall.SIGTERM
+			if r.IntN(3) == 0 {
+				time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
+				a.signals <- syscall.SIGTERM
+			}
+		case k < 8:
+			s.scale(1 + r.IntN(4))
+		case k < 9:
+			s.mu.Lock()
+			s.tracef("%s is cut from etcd", name)
+			s.mu.Unlock()
+			a.client.Cut(true)
+			time.Sleep(time.Duration(r.IntN(6000)) * time.Millisecond)
+			a.client.Cut(false)
+		case k < 10:
+			s.mu.Lock()
+			s.tracef("etcd freezes")
+			s.mu.Unlock()
+			s.etcd.Freeze()
+			time.Sleep(time.Duration(r.IntN(6000)) * time.Millisecond)
+			s.etcd.Thaw()
+		default:
+			s.mu.Lock()
+			s.tracef("%s is cut from its peers", name)
+			a.cut = true
+			if k == 11 {
+				s.tracef("%s is cut from etcd too, and gets another address", name)
+				s.empty[a.address] = true
+				a.address += "+"
+				a.client.Cut(true)
+			}
+			s.mu.Unlock()
+			time.Sleep(time.Duration(r.IntN(5000)) * time.Millisecond)
+			s.mu.Lock()
+			a.cut = false
+			s.mu.Unlock()
+			a.client.Cut(false)
+		}
+	}
+	// Faults end; enough nodes come. Then a world runs, or the attempt has ended.
+	s.mu.Lock()
+	s.tracef("faults end")
+	s.program = func(*simGroup) {}
+	s.mu.Unlock()
+	for _, n := range names {
+		if a := at[n]; a != nil {
+			a.client.Fates(nil)
+		}
+		if a := at[n]; a == nil || a.isDead() {
+			at[n] = s.start(n)
+		}
+	}
+	s.until("a world runs again (G6)", 60*time.Second, func(x rendezvous.Snapshot) bool {
+		w := x.World
+		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running && w.Request == x.Wish.Request && s.running(0, w.Count)(x))
+	})
+	s.until("every suspicion is taken back", 30*time.Second, func(x rendezvous.Snapshot) bool {
+		return len(x.Suspects) == 0 || x.World.Phase.Ended()
+	})
+	if tell {
+		t.Log("\n" + s.story())
+	}
+	s.finish()
+}
+
+// scale asks for n nodes as the CLI does.
+func (s *sim) scale(n int) {
+	snap := s.snapshot()
+	if snap.Job == nil || snap.World != nil && snap.World.Phase.Ended() {
+		return
+	}
+	if !snap.Job.Limits.Exact {
+		n = max(snap.Job.Limits.Min, min(n, snap.Job.Limits.Max))
+	}
+	s.mu.Lock()
+	s.tracef("scale to %d", n)
+	s.mu.Unlock()
+	w := snap.Wish
+	w.NP, w.By = n, "scale"
+	req := rendezvous.Requests{Store: s.etcd.Client("scale"), Job: s.job.Name}
+	if _, err := req.Ask(s.t.Context(), &snap, w); err != nil && !rendezvous.Moved(err) {
+		s.t.Log(err)
+	}
+}

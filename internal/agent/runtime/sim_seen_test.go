@@ -1,0 +1,150 @@
+package runtime
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// entries is what lies below prefix now, past every fault.
+func (s *sim) entries(prefix string) []store.Entry {
+	at := map[string]store.Entry{}
+	for _, c := range s.etcd.History(0) {
+		for _, e := range c.Events {
+			if delete(at, e.Key); !e.Deleted && strings.HasPrefix(e.Key, prefix) {
+				at[e.Key] = e.Entry
+			}
+		}
+	}
+	return slices.Collect(maps.Values(at))
+}
+
+// snapshot reads the job past every fault.
+func (s *sim) snapshot() rendezvous.Snapshot {
+	snap, err := rendezvous.Decode(s.job.Name, store.Read{Entries: s.entries(s.job.Name.Prefix()), Rev: s.etcd.Rev()})
+	if err != nil {
+		s.t.Fatalf("read: %v\n%s", err, s.story())
+	}
+	return snap
+}
+
+// until waits for a state of the job.
+func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapshot) bool) {
+	s.t.Helper()
+	for end := time.Now().Add(limit); ; {
+		if ok(s.snapshot()) {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Errorf("not within %s: %s\n%s", limit, what, s.story())
+			s.finish()
+			s.t.FailNow()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// running reports whether generation g, or any if it is 0, runs with n nodes and all its workers.
+func (s *sim) running(g schema.Generation, n int) func(rendezvous.Snapshot) bool {
+	return func(snap rendezvous.Snapshot) bool {
+		w := snap.World
+		if w == nil || w.Phase != rendezvous.Running || w.Count != n || g != 0 && w.Generation != g {
+			return false
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		live := 0
+		for _, a := range s.agents {
+			for _, x := range a.groups {
+				if !x.ended && x.Start.World.Generation == w.Generation {
+					live++
+				}
+			}
+		}
+		return live == n
+	}
+}
+
+func (s *sim) story() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.trace, "\n")
+}
+
+// finish kills what is left and checks the history: G1, that whoever is told lost is counted, and that nothing was noted as wrong.
+func (s *sim) finish() {
+	s.t.Helper()
+	for _, a := range s.agents {
+		a.kill()
+		<-a.done
+	}
+	worlds := map[schema.Generation]rendezvous.World{}
+	var last rendezvous.World
+	for _, c := range s.etcd.History(0) {
+		lost, before, after := 0, last, (*rendezvous.World)(nil)
+		for _, e := range c.Events {
+			if !e.Deleted && strings.HasPrefix(e.Key, s.job.Name.Events()) && !strings.HasPrefix(e.Key, s.job.Name.Event("missed-")) {
+				lost += s.lost(&e.Entry)
+			}
+			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
+				worlds, last = map[schema.Generation]rendezvous.World{}, rendezvous.World{}
+			}
+			if e.Deleted || e.Key != s.job.Name.World() {
+				continue
+			}
+			w, err := rendezvous.DecodeWorld(&e.Entry)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if w.Generation < last.Generation {
+				s.wrongf("G1: generation %d after %d", w.Generation, last.Generation)
+			}
+			if old, ok := worlds[w.Generation]; ok && !slices.Equal(old.Members, w.Members) {
+				s.wrongf("G1: two worlds of generation %d", w.Generation)
+			}
+			if last.Phase == rendezvous.Done {
+				s.wrongf("G8: the done job turned %s", w.Phase)
+			}
+			seen := map[string]bool{}
+			for _, m := range w.Members {
+				if seen[m.Node] {
+					s.wrongf("G1: %s twice in generation %d", m.Node, w.Generation)
+				}
+				seen[m.Node] = true
+			}
+			worlds[w.Generation], last, after = *w, *w, w
+		}
+		if after == nil {
+			after = &before
+		}
+		if after.Attempt != before.Attempt {
+			before.Ledger.Lost = 0
+		}
+		if after.Ledger.Lost != before.Ledger.Lost+lost {
+			s.wrongf("generation %d: %d were lost, %d more are told, and the books say %d", after.Generation, before.Ledger.Lost, lost, after.Ledger.Lost)
+		}
+	}
+	if len(s.wrong) > 0 {
+		s.t.Errorf("%s\n%s", strings.Join(s.wrong, "\n"), s.story())
+	}
+}
+
+// lost is how many node_lost events lie in e.
+func (s *sim) lost(e *store.Entry) (n int) {
+	events, err := history.Decode(e)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == history.NodeLost {
+			n++
+		}
+	}
+	return n
+}

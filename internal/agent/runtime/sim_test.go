@@ -1,0 +1,597 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// sim is a cluster of agents in one process: the real agent code, the real requests and an etcd in
+// memory; workers, the network between agents and disks are played by it. It runs in a synctest
+// bubble, so its time is its own.
+type sim struct {
+	t       *testing.T
+	etcd    *memory.Cluster
+	job     rendezvous.Job
+	program func(s *simGroup)        // what a worker does
+	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
+	settle  time.Duration
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	hosts  map[string]*simHost
+	agents []*simAgent
+	empty  map[string]bool        // addresses that no machine has any more
+	apart  func(a, b string) bool // which hosts do not reach each other; nil: none
+	trace  []string
+	wrong  []string
+	began  time.Time
+}
+
+// simHost is what outlives an agent: locks, the generation on disk, what it remembers of the job, and checkpoints.
+type simHost struct {
+	id       string
+	locked   map[string]*simAgent
+	seen     map[string]schema.Generation
+	memory   map[string]rendezvous.Claim
+	saved    map[string][]checkpoint.Head
+	salvaged map[string]schema.UID // of the job that the checkpoints belong to
+	full     bool                  // nothing more is remembered
+	refused  int                   // how often that was tried
+}
+
+// simAgent is one process.
+type simAgent struct {
+	s       *sim
+	host    *simHost
+	name    string // wanted
+	cfg     Config
+	client  *memory.Client
+	loop    *loop
+	signals chan os.Signal
+	done    chan struct{}
+	stop    context.CancelFunc // ends the context that it runs in
+	result  machine.Result
+
+	// guarded by sim.mu
+	node    string
+	hello   machine.Hello
+	watch   []membership.Ref
+	crowd   map[membership.Incarnation]membership.Sign
+	again   bool // what is held is told again
+	noted   chan machine.Signal
+	frozen  chan struct{} // closed when it goes on; nil while it runs
+	dead    chan struct{}
+	cut     bool // from its peers
+	groups  []*simGroup
+	address string
+
+	sweep   error                          // what is left of an earlier agent does not end
+	stuck   struct{ close, handOver bool } // set before it matters: what of its saves has no end
+	upSince time.Time                      // it was not disturbed since
+	bad     bool                           // its requests are lost and late
+}
+
+func newSim(t *testing.T, np string, seed uint64) *sim {
+	s := &sim{t: t, etcd: memory.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
+	l := rendezvous.Limits{Exact: true}
+	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
+		l.Exact = false
+	} else {
+		fmt.Sscan(np, &l.Max)
+		l.Min = l.Max
+	}
+	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1, Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max, Slots: 1},
+		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
+	s.program = func(g *simGroup) {}
+	return s
+}
+
+func (s *sim) tracef(format string, args ...any) {
+	s.trace = append(s.trace, fmt.Sprintf("%8.3f ", time.Since(s.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (s *sim) wrongf(format string, args ...any) {
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+	s.tracef("WRONG: "+format, args...)
+}
+
+// start starts an agent on a host of that name.
+func (s *sim) start(name string) *simAgent {
+	a := s.makeAgent(name)
+	s.run(a)
+	return a
+}
+
+// makeAgent makes an agent that does not run yet.
+func (s *sim) makeAgent(name string) *simAgent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hosts[name]
+	if h == nil {
+		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
+			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}}
+		s.hosts[name] = h
+	}
+	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
+		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan machine.Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
+	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
+	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
+		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: rendezvous.DefaultTimes, Given: map[string]bool{}}
+	return a
+}
+
+// run begins what makeAgent made.
+func (s *sim) run(a *simAgent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l machine.Line) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tracef("%s says: %s", a.label(), l.Text)
+	}})
+	a.upSince = time.Now()
+	a.loop.gate = a.gate
+	a.loop.phase = time.Duration(len(s.agents)*83%250) * time.Millisecond // no two act in one moment for ever
+	s.agents = append(s.agents, a)
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	s.tracef("%s starts", a.name)
+	go func() {
+		defer close(a.done)
+		r := a.loop.run(ctx, a.signals)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.result = r
+		s.tracef("%s ends with %d (%v)", a.label(), r.Status, r.Err)
+		a.release()
+	}()
+	go a.detect()
+}
+
+func (a *simAgent) label() string {
+	if a.node == "" {
+		return a.name
+	}
+	return a.node
+}
+
+// gate is where a frozen process stands still, and a killed one ends.
+func (a *simAgent) gate() {
+	for {
+		a.s.mu.Lock()
+		f := a.frozen
+		a.s.mu.Unlock()
+		select {
+		case <-a.dead:
+			runtime.Goexit()
+		default:
+		}
+		if f == nil {
+			return
+		}
+		select {
+		case <-f:
+		case <-a.dead:
+		}
+	}
+}
+
+// kill ends the process as SIGKILL does; its guardian ends its workers.
+func (a *simAgent) kill() {
+	a.s.mu.Lock()
+	if a.isDead() {
+		a.s.mu.Unlock()
+		return
+	}
+	a.s.tracef("%s is killed", a.label())
+	close(a.dead)
+	for _, g := range a.groups {
+		g.end(nil)
+	}
+	a.release()
+	a.s.mu.Unlock()
+	a.client.Stop()
+	a.signals <- os.Interrupt // whatever comes: it makes the loop reach its gate
+	<-a.done
+	a.client.Continue() // what was under way arrives late
+}
+
+func (a *simAgent) release() {
+	for n, by := range a.host.locked {
+		if by == a {
+			delete(a.host.locked, n)
+		}
+	}
+	select {
+	case <-a.dead:
+	default:
+		close(a.dead)
+	}
+}
+
+func (a *simAgent) isDead() bool {
+	select {
+	case <-a.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *simAgent) freeze() {
+	a.s.mu.Lock()
+	a.s.tracef("%s freezes", a.label())
+	if a.frozen == nil {
+		a.frozen = make(chan struct{})
+	}
+	a.s.mu.Unlock()
+	a.client.Stop()
+}
+
+func (a *simAgent) thaw() {
+	a.s.mu.Lock()
+	a.s.tracef("%s thaws", a.label())
+	if a.frozen != nil {
+		close(a.frozen)
+		a.frozen = nil
+	}
+	a.s.mu.Unlock()
+	a.client.Continue()
+}
+
+// --- Workers
+
+func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.node = node
+	a.adopt(job)
+	return "log", nil
+}
+func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
+func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n), nil }
+
+type simGroup struct {
+	a     *simAgent
+	Start machine.Start
+	exits chan machine.WorkerExit
+	gone  chan struct{}
+	ended bool
+}
+
+func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
+	s := a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &simGroup{a: a, Start: st, exits: make(chan machine.WorkerExit, 1), gone: make(chan struct{})}
+	if a.isDead() {
+		return nil, fmt.Errorf("the agent is dead")
+	}
+	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank, st.World.Count)
+	s.checkStart(a, st)
+	a.groups = append(a.groups, g)
+	s.program(g)
+	return g, nil
+}
+
+// checkStart: G4. No worker of another generation lives on this node, and workers of older generations
+// live on nodes only whose incarnation is not registered. mu is held.
+func (s *sim) checkStart(a *simAgent, st machine.Start) {
+	registered := map[membership.Incarnation]bool{}
+	for _, n := range s.entries(s.job.Name.Nodes()) {
+		if n, err := schema.Decode[membership.Node](&n); err == nil {
+			registered[n.Incarnation] = true
+		}
+	}
+	w := st.World
+	if !registered[w.Members[st.Rank].Incarnation] {
+		return // a dead end: it was dropped and does not know yet
+	}
+	for _, b := range s.agents {
+		for _, g := range b.groups {
+			if g.ended {
+				continue
+			}
+			old := g.Start.World
+			if b.node == a.node && b.host == a.host {
+				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation, old.Generation)
+			}
+			if old.Generation < w.Generation && registered[old.Members[g.Start.Rank].Incarnation] {
+				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation, b.label(), old.Generation)
+			}
+		}
+	}
+}
+
+func (g *simGroup) Exits() <-chan machine.WorkerExit { return g.exits }
+func (g *simGroup) Done() <-chan struct{}            { return g.gone }
+
+// end ends the worker. mu is held.
+func (g *simGroup) end(x *machine.WorkerExit) {
+	if g.ended {
+		return
+	}
+	g.ended = true
+	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
+	if x != nil {
+		g.exits <- *x
+	}
+	close(g.exits)
+	close(g.gone)
+}
+
+func (g *simGroup) later(d time.Duration, x *machine.WorkerExit) {
+	time.AfterFunc(d, func() {
+		g.a.s.mu.Lock()
+		defer g.a.s.mu.Unlock()
+		g.end(x)
+	})
+}
+
+func (g *simGroup) Ask(string, time.Duration) error {
+	g.later(g.a.s.between(10, 800), &machine.WorkerExit{Ours: true})
+	return nil
+}
+
+func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
+	after := g.a.s.between(1, 200)
+	if grace > machine.ShortGrace {
+		after = time.Second // they were asked, and save first
+	}
+	g.later(after, &machine.WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
+	select {
+	case <-g.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// between is a random number of milliseconds.
+func (s *sim) between(lo, hi int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(lo+s.rng.IntN(hi-lo)) * time.Millisecond
+}
+
+// --- Peers
+
+type simPeers simAgent
+
+func (p *simPeers) Open([]byte, schema.Job, schema.UID) {}
+func (p *simPeers) Here() string {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.address
+}
+func (p *simPeers) Signals() <-chan machine.Signal { return p.noted }
+
+func (p *simPeers) Tell(h machine.Hello) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.hello = h
+}
+
+func (p *simPeers) Watch(refs []membership.Ref) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.watch = refs
+	p.again = true
+}
+
+// answer is what a dial of ref brings now. mu is held.
+func (p *simPeers) answer(ref membership.Ref) membership.Answer {
+	if p.cut {
+		return membership.Answer{}
+	}
+	for _, b := range p.s.agents {
+		if b.address != ref.Address {
+			continue
+		}
+		switch {
+		case p.s.apart != nil && (p.s.apart(p.name, b.name) || p.s.apart(b.name, p.name)):
+			return membership.Answer{}
+		case b.cut || b.frozen != nil && !b.isDead():
+			return membership.Answer{}
+		case b.isDead():
+			return membership.Answer{Kind: membership.Refused}
+		case b.hello.Incarnation == ref.Incarnation:
+			return membership.Answer{Kind: membership.Same, Incarnation: ref.Incarnation, Generation: b.hello.Generation, Failed: b.hello.Failed, Ended: b.hello.Ended}
+		case b.hello.Incarnation == "":
+			return membership.Answer{}
+		}
+		return membership.Answer{Kind: membership.Other, Incarnation: b.hello.Incarnation}
+	}
+	if p.s.empty[ref.Address] {
+		return membership.Answer{}
+	}
+	return membership.Answer{Kind: membership.Refused}
+}
+
+func (p *simPeers) Probe(ctx context.Context, ref membership.Ref) membership.Answer {
+	p.s.mu.Lock()
+	a := p.answer(ref)
+	p.s.mu.Unlock()
+	d := 2 * time.Millisecond
+	if a.Kind == membership.NoAnswer {
+		d = 500 * time.Millisecond
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return a
+}
+
+func (p *simPeers) Reach(_ context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.answer(by).Kind != membership.Same {
+		return 0, errors.New("no answer")
+	}
+	return membership.Same, nil // a cut of it is one of both ways, and by would not have answered
+}
+
+func (p *simPeers) Holds(_ context.Context, w, about membership.Ref) bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.answer(w).Kind != membership.Same {
+		return false
+	}
+	for _, b := range p.s.agents {
+		if b.address == w.Address {
+			return slices.ContainsFunc(b.hello.Suspects, about.Same)
+		}
+	}
+	return false
+}
+
+// detect plays the heartbeats: a broken connection at once, silence after a second.
+func (a *simAgent) detect() {
+	silent := map[membership.Incarnation]int{}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-a.done:
+			return
+		case <-tick.C:
+		}
+		a.s.mu.Lock()
+		if a.frozen != nil || a.isDead() {
+			clear(silent)
+			a.s.mu.Unlock()
+			continue
+		}
+		var out []machine.Signal
+		for _, r := range a.watch {
+			ans := (*simPeers)(a).answer(r)
+			sign := membership.Sign("")
+			switch ans.Kind {
+			case membership.Same:
+				silent[r.Incarnation] = 0
+			case membership.NoAnswer:
+				if silent[r.Incarnation]++; silent[r.Incarnation] >= 10 {
+					sign = membership.Silent
+				}
+			default:
+				sign = membership.ConnectionClosed
+			}
+			if sign != a.crowd[r.Incarnation] || a.again && sign != "" {
+				a.crowd[r.Incarnation] = sign
+				out = append(out, machine.Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
+			}
+		}
+		a.again = false
+		if g := a.told(); g > a.hello.Generation {
+			out = append(out, machine.Signal{Generation: g})
+		}
+		a.s.mu.Unlock()
+		for _, x := range out {
+			select {
+			case a.noted <- x:
+			case <-a.done:
+				return
+			}
+		}
+	}
+}
+
+// told is the largest generation that those tell of whom it watches, or who watch it. mu is held.
+func (a *simAgent) told() (g schema.Generation) {
+	for _, b := range a.s.agents {
+		watch := func(x, y *simAgent) bool {
+			return slices.ContainsFunc(x.watch, func(r membership.Ref) bool { return r.Address == y.address })
+		}
+		if !a.cut && !b.cut && b.frozen == nil && !b.isDead() && (watch(a, b) || watch(b, a)) {
+			g = max(g, b.hello.Generation)
+		}
+	}
+	return g
+}
+
+// --- Disk, Saves
+
+type simDisk simAgent
+
+func (d *simDisk) Lock(node string) (func(), error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if by := d.host.locked[node]; by != nil && by != (*simAgent)(d) {
+		return nil, ErrLocked
+	}
+	d.host.locked[node] = (*simAgent)(d)
+	return func() {
+		d.s.mu.Lock()
+		defer d.s.mu.Unlock()
+		delete(d.host.locked, node)
+	}, nil
+}
+func (d *simDisk) HostID() string { return d.host.id }
+func (d *simDisk) Seen(node string) (schema.Generation, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	return d.host.seen[node], nil
+}
+func (d *simDisk) SetSeen(node string, g schema.Generation) error {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	d.host.seen[node] = max(d.host.seen[node], g)
+	return nil
+}
+
+type simSaves struct{ a *simAgent }
+
+func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
+
+func (simSaves) Open(rendezvous.World, bool) {}
+
+// Prepare has the checkpoint on this disk, from whoever has it and is here.
+func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (machine.Resume, error) {
+	x.a.s.mu.Lock()
+	defer x.a.s.mu.Unlock()
+	if r := w.Resume; r != nil {
+		for _, b := range x.a.s.agents {
+			for _, h := range b.host.saved[b.node] {
+				if h.Manifest == r.Manifest && (b == x.a || !b.isDead() && b.frozen == nil) {
+					h.Number = r.Number
+					mine := x.a.host.saved[x.a.node]
+					mine = slices.DeleteFunc(mine, func(o checkpoint.Head) bool { return o.Manifest == h.Manifest })
+					x.a.host.saved[x.a.node] = append(mine, h)
+					return machine.Resume{}, nil
+				}
+			}
+		}
+	}
+	return machine.Resume{}, nil
+}
+
+func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }
+
+func (s simSaves) Close(ctx context.Context, _ schema.Generation, last bool) error {
+	s.wait(ctx, last && s.a.stuck.close)
+	return nil
+}
+
+// wait is until somebody has enough of it.
+func (s simSaves) wait(ctx context.Context, stuck bool) {
+	if stuck {
+		<-ctx.Done()
+	}
+}

@@ -1,0 +1,106 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of a
+// simulation has the same clock, so the times in what it writes are moved by that, and those in what it
+// reads the other way: to itself it is right, and an hour away from everybody else.
+type skewed struct {
+	store.Store
+	ahead time.Duration
+}
+
+var stamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
+
+// moved is a value with every time in it moved by d.
+func moved(v []byte, d time.Duration) []byte {
+	if v == nil {
+		return nil
+	}
+	return stamp.ReplaceAllFunc(v, func(old []byte) []byte {
+		at, err := time.Parse(time.RFC3339Nano, string(old[1:len(old)-1]))
+		if err != nil || at.IsZero() {
+			return old
+		}
+		return []byte(at.Add(d).Format(`"` + time.RFC3339Nano + `"`))
+	})
+}
+
+func (s skewed) Get(ctx context.Context, key, end string) (store.Read, error) {
+	r, err := s.Store.Get(ctx, key, end)
+	for i := range r.Entries {
+		r.Entries[i].Value = moved(r.Entries[i].Value, -s.ahead)
+	}
+	return r, err
+}
+
+func (s skewed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
+	then := make([]store.Write, len(t.Then))
+	for i, w := range t.Then {
+		w.Value = moved(w.Value, s.ahead)
+		then[i] = w
+	}
+	t.Then = then
+	r, err := s.Store.Txn(ctx, t)
+	if r.Else != nil {
+		own := *r.Else
+		own.Value = moved(own.Value, -s.ahead)
+		r.Else = &own
+	}
+	return r, err
+}
+
+func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
+	out := make(chan store.Change)
+	go func() {
+		defer close(out)
+		for c := range s.Store.Watch(ctx, key, end, from) {
+			events := make([]store.Event, len(c.Events))
+			for i, e := range c.Events {
+				e.Value = moved(e.Value, -s.ahead)
+				events[i] = e
+			}
+			c.Events = events
+			select {
+			case out <- c:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return out
+}
+
+func TestSkewed(t *testing.T) {
+	c := memory.New()
+	right, ahead := c.Client("a"), skewed{c.Client("b"), time.Hour}
+	noon := []byte(`{"time":"2026-11-21T12:00:00.5Z"}`)
+	once := store.Request{If: []store.Guard{store.Absent("/k")}, Then: []store.Write{store.Put("/k", noon)}}
+	if _, err := store.Send(t.Context(), ahead, once); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Send(t.Context(), ahead, once); err != nil {
+		t.Errorf("it does not know its own value again: %v", err)
+	}
+	if _, err := store.Send(t.Context(), right, once); !errors.Is(err, store.ErrMoved) {
+		t.Errorf("the other takes it for its own: %v", err)
+	}
+	for want, s := range map[string]store.Store{string(noon): ahead, `{"time":"2026-11-21T13:00:00.5Z"}`: right} {
+		r, err := s.Get(t.Context(), "/k", "")
+		if err != nil || !bytes.Equal(r.One().Value, []byte(want)) {
+			t.Errorf("%s, %v; want %s", r.One().Value, err, want)
+		}
+		if seen := <-s.Watch(t.Context(), "/k", "", 1); len(seen.Events) != 1 || string(seen.Events[0].Value) != want {
+			t.Errorf("watched %+v, want %s", seen, want)
+		}
+	}
+}

@@ -1,0 +1,680 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// --- what a disk remembers
+
+func (d *simDisk) Remember(node string, c *rendezvous.Claim) error {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.host.full {
+		d.host.refused++
+		return errors.New("no space left on device")
+	}
+	delete(d.host.memory, node)
+	if c != nil {
+		d.host.memory[node] = *c
+	}
+	return nil
+}
+
+func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if c, ok := d.host.memory[node]; ok {
+		return &c, nil
+	}
+	return nil, nil
+}
+
+func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
+
+func (d *simDisk) Salvage(_ context.Context, node string, _ schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	heads := slices.Clone(d.host.saved[node])
+	if len(heads) == 0 {
+		return nil, nil, nil
+	}
+	newest := heads[len(heads)-1]
+	return heads, &newest, nil
+}
+
+// adopt is what Open and Succeed do with what the disk has of another job: it is kept if the job goes on. mu is held.
+func (a *simAgent) adopt(job rendezvous.Job) {
+	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
+		delete(a.host.saved, a.node)
+		delete(a.host.memory, a.node)
+		delete(a.host.seen, a.node)
+	}
+	a.host.salvaged[a.node] = job.UID
+}
+
+func (a *simAgent) Succeed(job rendezvous.Job) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
+	a.adopt(job)
+	return nil
+}
+
+// wiped is a simulation with checkpoints, and with a store that may lose everything.
+type wiped struct {
+	*sim
+	acked map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
+	last  schema.UID                     // of the job that was made last
+	stop  context.CancelFunc
+	fence map[schema.UID]schema.Generation // as it was when the store was wiped
+}
+
+func newWiped(t *testing.T, np string, seed uint64) *wiped {
+	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, fence: map[schema.UID]schema.Generation{}}
+	s.settle = 2 * time.Second
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(t.Context())
+	go s.observe(ctx)
+	return s
+}
+
+// commit saves on the node of rank 0 and on one more, as far as nodes are there.
+func (s *wiped) commit() {
+	snap := s.snapshot()
+	w := snap.World
+	if w == nil || w.Phase != rendezvous.Running {
+		return
+	}
+	zero := s.agent(w.Members[0])
+	me := snap.Node(w.Members[0].Node)
+	if zero == nil || me == nil || !me.Same(w.Members[0]) {
+		return
+	}
+	holders, at := []membership.Node{*me}, []*simAgent{zero}
+	for _, n := range snap.Nodes {
+		if a := s.agent(n.Ref); a != nil && a != zero && len(at) < 2 {
+			holders, at = append(holders, n), append(at, a)
+		}
+	}
+	h := checkpoint.Head{Generation: w.Generation, Time: time.Now()}
+	s.mu.Lock()
+	for i := range h.Manifest {
+		h.Manifest[i] = byte(s.rng.Uint32())
+	}
+	s.mu.Unlock()
+	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Event: func(h checkpoint.Head) store.Write {
+		return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
+	}}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
+	defer cancel()
+	head, err := r.Commit(ctx, h, snap.Head, zero.node, holders)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracef("checkpoint %d is committed", head.Number)
+	s.acked[w.UID] = head
+	for _, a := range at {
+		if a.host.salvaged[a.node] == w.UID {
+			a.host.saved[a.node] = append(a.host.saved[a.node], head)
+		}
+	}
+}
+
+// agent is the living one of that incarnation.
+func (s *wiped) agent(r membership.Ref) *simAgent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		if a.hello.Incarnation == r.Incarnation && !a.isDead() && a.frozen == nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// wipe takes everything from the store. It comes between two commits: none is acknowledged that no disk has.
+func (s *wiped) wipe() {
+	if snap := s.snapshot(); snap.Job != nil {
+		s.fence[snap.Job.UID] = snap.Fence
+	}
+	s.mu.Lock()
+	s.tracef("the store is wiped")
+	s.mu.Unlock()
+	s.etcd.Wipe()
+}
+
+// remove is what `elastic rm` does, as soon as no node is registered any more.
+func (s *wiped) remove() {
+	s.t.Helper()
+	s.until("the leases are gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
+	snap := s.snapshot()
+	if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(), &snap); err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = "" // what was removed is not lost
+}
+
+// observe looks at each job at the moment in which it is made.
+func (s *wiped) observe(ctx context.Context) {
+	cl := s.etcd.Client("observer")
+	for ctx.Err() == nil {
+		r, err := cl.Get(ctx, s.job.Name.Job(), "")
+		if err == nil {
+			s.made()
+			for range cl.Watch(ctx, s.job.Name.Job(), "", r.Rev+1) {
+				s.made()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// made checks a job that was made: never from scratch while somebody who could claim had a checkpoint, one
+// line of succession, the fence not below, the head the newest that was acknowledged.
+func (s *wiped) made() {
+	snap := s.snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if snap.Job == nil || s.last == snap.Job.UID {
+		return
+	}
+	j, was := snap.Job, s.last
+	s.last = j.UID
+	if s.acked[j.UID].Number < snap.Head.Number {
+		s.acked[j.UID] = snap.Head
+	}
+	s.tracef("job %s was made, it succeeds %q, fence %d, head %d", j.UID, j.Succeeds, snap.Fence, snap.Head.Number)
+	if was == "" {
+		return
+	}
+	if !j.Follows(was) {
+		for _, a := range s.agents {
+			if len(a.host.saved[a.node]) > 0 && a.host.salvaged[a.node] == was && a.reachable() {
+				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it", a.label())
+			}
+		}
+		return
+	}
+	if snap.Fence == 0 && !slices.ContainsFunc(s.agents, func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
+		return // who claimed had never heard of a World, and nobody else was there
+	}
+	if acked := s.acked[was]; acked.Number > 0 && (snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
+		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)", acked.Number, j.Adopted, snap.Head.Number)
+	}
+	if snap.Fence < s.fence[was] {
+		s.wrongf("the fence was %d, and is %d now", s.fence[was], snap.Fence)
+	}
+}
+
+// reachable reports whether the agent, and all that it asks of the store, went undisturbed for some time. sim.mu is held.
+func (a *simAgent) reachable() bool {
+	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
+}
+
+// end ends the simulation.
+func (s *wiped) end() {
+	s.t.Helper()
+	s.stop()
+	s.finish()
+}
+
+// A store loses everything while two nodes train: their workers go on, both claim, and one of them makes the
+// job again, from the newest commit and above the generation that it had.
+func TestWipedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		s.start("a")
+		s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		s.commit()
+		s.wipe()
+		s.until("it runs again", 30*time.Second, s.running(2, 2))
+		if snap := s.snapshot(); snap.Job.Adopted != 2 || snap.Head.Number != 3 || snap.World.Resume == nil || snap.World.Resume.Number != 3 {
+			t.Errorf("job %+v, head %+v, world %+v", snap.Job, snap.Head, snap.World)
+		}
+		s.end()
+	})
+}
+
+// Everybody died with the store. Who comes back claims what its disk remembers; somebody new, who comes
+// first, waits.
+func TestWipedWhileAllWereDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		a.kill()
+		b.kill()
+		s.wipe()
+		s.start("a")
+		time.Sleep(time.Second)
+		s.start("c") // it was never in the job
+		time.Sleep(time.Minute - 5*time.Second)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("made again without b: %+v", snap.Job)
+		}
+		s.start("b")
+		s.until("it runs again", 60*time.Second, s.running(2, 2))
+		s.end()
+	})
+}
+
+// Who waits for a job that the store has lost was let in by a server that answers: the time for the first contact is not
+// that of the waiting, also when it is over.
+func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		a.kill()
+		b.kill()
+		s.wipe()
+		for _, name := range []string{"a", "c"} { // one claims it, and one was never in it
+			x := s.makeAgent(name)
+			x.cfg.ConnectTimeout = 10 * time.Second
+			s.sim.run(x)
+		}
+		time.Sleep(time.Minute)
+		s.start("b")
+		s.until("it runs again", 30*time.Second, s.running(2, 2))
+		for _, x := range s.agents[2:] {
+			if x.isDead() {
+				t.Errorf("%s ended with %d (%v)", x.name, x.result.Status, x.result.Err)
+			}
+		}
+		s.end()
+	})
+}
+
+// The revisions of a new store begin anew: what is told by them is told there as well.
+func TestWipedAndLostIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		for range 20 {
+			s.commit() // the store gets on in years
+		}
+		lose := func(g schema.Generation) {
+			b.kill()
+			s.until("a waits", 10*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+			time.Sleep(time.Second)
+			b = s.start("b")
+			s.until("it runs again", 30*time.Second, s.running(g, 2))
+		}
+		lose(2)
+		s.wipe()
+		s.until("it runs in the new store", 30*time.Second, s.running(3, 2))
+		lose(4)
+		if n := strings.Count(s.story(), "a says: wait: b was lost"); n != 2 {
+			t.Errorf("told %d times\n%s", n, s.story())
+		}
+		s.end()
+	})
+}
+
+// One of three never comes back: fewer than there are copies. The others wait for the limit, and go on.
+func TestWipedAndOneIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2:3", 1)
+		s.start("a")
+		s.start("b")
+		c := s.start("c")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 3))
+		s.commit()
+		c.kill()
+		s.wipe()
+		began := time.Now()
+		s.until("it runs again", 90*time.Second, s.running(2, 2))
+		if took := time.Since(began); took < 60*time.Second {
+			t.Errorf("it waited %v for c", took)
+		}
+		s.end()
+	})
+}
+
+// A checkpoint that only a missing node has is waited for without a limit.
+func TestWipedAndTheHolderIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		s.commit()
+		s.start("b") // a spare, and nobody gives it a copy
+		s.until("b is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
+		time.Sleep(time.Second)
+		a.kill()
+		s.wipe()
+		time.Sleep(5 * time.Minute)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("made again without a, who has the only copy: %+v", snap.Job)
+		}
+		s.start("a")
+		s.until("it runs again", 90*time.Second, func(x rendezvous.Snapshot) bool {
+			return x.World != nil && x.World.Resume != nil && s.running(0, x.World.Count)(x)
+		})
+		s.end()
+	})
+}
+
+// A spare whose disk does not take what it would claim says so once, tries more and more rarely, and says when it could.
+func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1", 1)
+		s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		b := s.makeAgent("b")
+		full := func(on bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			b.host.full = on
+		}
+		b.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind == memory.Txn { // it joins
+				full(true)
+			}
+			return memory.Fate{}
+		})
+		s.run(b)
+		time.Sleep(5 * time.Minute)
+		b.client.Fates(nil)
+		s.mu.Lock()
+		n := b.host.refused
+		s.mu.Unlock()
+		if n < 10 || n > 20 {
+			t.Errorf("it was tried %d times in 5 minutes", n)
+		}
+		full(false)
+		time.Sleep(31 * time.Second)
+		if c, _ := (*simDisk)(b).Recall("b"); c == nil || c.World != 1 {
+			t.Errorf("it remembers %+v", c)
+		}
+		for _, line := range []string{"cannot note what it knows of the job (no space left on device)", "has noted what it knows of the job"} {
+			if n := strings.Count(s.story(), line); n != 1 {
+				t.Errorf("%q was said %d times\n%s", line, n, s.story())
+			}
+		}
+		s.finish()
+	})
+}
+
+// A member whose disk is full keeps the others waiting, so it says why: once, however often it tries.
+func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1:3", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation runs with both", 30*time.Second, func(r rendezvous.Snapshot) bool {
+			return r.World != nil && r.World.Phase == rendezvous.Running && r.World.Count == 2
+		})
+		full := func(on bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			b.host.full = on
+		}
+		full(true)
+		s.start("c")
+		s.until("three are to run", 10*time.Second, func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Forming && r.World.Count == 3 })
+		time.Sleep(5 * time.Second)
+		full(false)
+		s.until("three run", 10*time.Second, func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Running && r.World.Count == 3 })
+		if n := strings.Count(s.story(), "no space left on device; trying again"); n != 1 {
+			t.Errorf("it was said %d times\n%s", n, s.story())
+		}
+		s.finish()
+	})
+}
+
+// A store that goes away between the answer that it has no such job and the request that makes it is one that does not answer.
+func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1", 1)
+		a := s.makeAgent("a")
+		a.cfg.ConnectTimeout = 20 * time.Second
+		a.client.Fates(func(op memory.Op) memory.Fate {
+			if op.Kind == memory.Txn {
+				a.client.Cut(true)
+			}
+			return memory.Fate{}
+		})
+		s.run(a)
+		select {
+		case <-a.done:
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("it waits on\n%s", s.story())
+		}
+		if a.result.Status != 124 || !errors.Is(a.result.Err, ErrNoStore) {
+			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
+		}
+	})
+}
+
+// The first job on a young server is made a moment late, and says so; on one that is in its place it begins at once.
+func TestAYoungServerIsTold(t *testing.T) {
+	const line = "says: the server is young, or was away: job x begins in 2s, unless nodes say that they were in it"
+	for _, young := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newWiped(t, "1", 1)
+			for cl := s.etcd.Client("others"); !young && s.etcd.Rev() < 100; {
+				cl.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/other", []byte("1"))}})
+			}
+			s.start("a")
+			s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+			if n := strings.Count(s.story(), line); n != map[bool]int{true: 1}[young] {
+				t.Errorf("young %v: it was said %d times\n%s", young, n, s.story())
+			}
+			s.end()
+		})
+	}
+}
+
+// A claim ends with its lease, also where it is the store that stalled: who was never in the job does not begin it from
+// scratch as soon as nobody claims it, but after the time in which claimants come back.
+func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1", 1)
+		claim := s.job.Name.Claim("z")
+		write := func(w store.Write) {
+			if _, err := s.etcd.Client("z").Txn(t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(store.Put(claim, schema.Encode(rendezvous.Claim{Node: "z", Job: s.job})))
+		s.start("a")
+		time.Sleep(5 * time.Second)
+		write(store.Delete(claim))
+		time.Sleep(50 * time.Second)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("it was begun from scratch\n%s", s.story())
+		}
+		s.until("nobody came back: it runs", 30*time.Second, s.running(1, 1))
+		s.finish()
+	})
+}
+
+// Who meets a claim that a newer version wrote ends, as with any other record: one that claims the job, and one that was never in it.
+func TestClaimOfANewerVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		b.kill()
+		s.wipe()
+		c := s.start("c")
+		s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+		s.stop() // who observes does not read that, either
+		synctest.Wait()
+		newer := store.Txn{Then: []store.Write{store.Put(s.job.Name.Claim("z"), []byte(`{"format":99,"record":{}}`))}}
+		if _, err := s.etcd.Client("newer").Txn(t.Context(), newer); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*simAgent{a, c} {
+			select {
+			case <-x.done:
+			case <-time.After(30 * time.Second):
+				t.Fatalf("%s goes on\n%s", x.name, s.story())
+			}
+			if x.result.Status != 1 || !errors.Is(x.result.Err, schema.ErrNewerFormat) {
+				t.Errorf("%s ended with %d, %v", x.name, x.result.Status, x.result.Err)
+			}
+		}
+	})
+}
+
+// A job that was removed is not made again by a node that was away.
+func TestRemovedIsNotClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		s.commit()
+		a.kill()
+		s.remove()
+		s.start("a")
+		s.until("another job runs", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil && s.running(0, 1)(x) })
+		if now := s.snapshot(); now.Job.Succeeds != "" || now.Head.Number != 0 {
+			t.Errorf("a removed job came back: %+v, head %d", now.Job, now.Head.Number)
+		}
+		s.end()
+	})
+}
+
+// Nor does an agent that was frozen meanwhile: it ends its workers, and itself.
+func TestRemovedEndsWhoWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		a.freeze()
+		s.remove()
+		a.thaw()
+		select {
+		case <-a.done:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("it goes on\n%s", s.story())
+		}
+		if a.result.Status != 1 || !errors.Is(a.result.Err, ErrRemoved) {
+			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
+		}
+	})
+}
+
+// TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes. The
+// checks are those of made, and of finish; and a world runs when the faults are over. COUNT and SEED as in TestSchedules.
+func TestWipes(t *testing.T) {
+	from, count := uint64(1), seeds(60)
+	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
+		count = n
+	}
+	one := os.Getenv("SEED")
+	if n, err := strconv.ParseUint(one, 10, 64); err == nil {
+		from, count = n, 1
+	}
+	for seed := from; seed < from+count; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { wipes(t, seed, one != "") })
+		})
+	}
+}
+
+func wipes(t *testing.T, seed uint64, tell bool) {
+	r := rand.New(rand.NewPCG(seed, 11))
+	s := newWiped(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed)
+	names := []string{"a", "b", "c", "d"}
+	at := map[string]*simAgent{}
+	up := func(name string) {
+		if a := at[name]; a == nil || a.isDead() {
+			at[name] = s.start(name)
+		}
+		if r.IntN(4) == 0 {
+			at[name].client.Fates(memory.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
+			at[name].bad = true
+		}
+	}
+	for _, n := range names[:3] {
+		up(n)
+	}
+	s.until("a first world runs", 2*time.Minute, func(x rendezvous.Snapshot) bool { return x.World != nil && s.running(0, x.World.Count)(x) })
+	left := 1 + r.IntN(3)
+	for range 6 + r.IntN(10) {
+		time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
+		name := names[r.IntN(len(names))]
+		a := at[name]
+		switch k := r.IntN(12); {
+		case k < 4:
+			s.commit()
+		case k < 6 && left > 0:
+			left--
+			s.wipe()
+			if r.IntN(3) == 0 { // all die with it
+				for _, a := range at {
+					a.kill()
+				}
+			}
+		case a == nil || a.isDead():
+			up(name)
+		case k < 8:
+			a.kill()
+		case k < 10:
+			a.freeze()
+			time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
+			a.thaw()
+			a.upSince = time.Now()
+		default:
+			s.etcd.Freeze()
+			time.Sleep(time.Duration(r.IntN(6000)) * time.Millisecond)
+			s.etcd.Thaw()
+			for _, a := range at {
+				a.upSince = time.Now()
+			}
+		}
+	}
+	s.mu.Lock()
+	s.tracef("faults end")
+	s.mu.Unlock()
+	for _, n := range names {
+		if a := at[n]; a != nil {
+			a.client.Fates(nil)
+		}
+		if a := at[n]; a == nil || a.isDead() {
+			at[n] = s.start(n)
+		}
+	}
+	s.until("a world runs again", 3*time.Minute, func(x rendezvous.Snapshot) bool {
+		w := x.World
+		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
+	})
+	if tell {
+		t.Log("\n" + s.story())
+	}
+	s.end()
+}
