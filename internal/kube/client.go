@@ -1,0 +1,259 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Label names the job that a StatefulSet runs. Only objects with it are read or changed.
+const Label = "elastic.dev/job"
+
+// synced is the annotation that holds the size that both sides last agreed on.
+const synced = "elastic.dev/synced"
+
+// account is where a pod finds the credentials of its service account.
+const account = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// Client speaks to the API server with the rights of a service account.
+type Client struct {
+	base      string
+	dir       string // token, ca.crt, namespace
+	namespace string
+	http      *http.Client
+}
+
+// ErrNotInCluster means that this process is no pod of a Kubernetes cluster.
+var ErrNotInCluster = errors.New("this is no pod of a Kubernetes cluster")
+
+// ErrForbidden means that the service account lacks a right.
+var ErrForbidden = errors.New("the service account lacks a right")
+
+// InCluster is the client of a pod.
+func InCluster(getenv func(string) string) (*Client, error) {
+	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, ErrNotInCluster
+	}
+	return Open("https://"+net.JoinHostPort(host, port), account)
+}
+
+// Open is a client of the API server at base, with the credentials in dir.
+func Open(base, dir string) (*Client, error) {
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of the API server: %w", err)
+	}
+	namespace, err := os.ReadFile(filepath.Join(dir, "namespace"))
+	if err != nil {
+		return nil, fmt.Errorf("read the namespace: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no certificate", filepath.Join(dir, "ca.crt"))
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	return &Client{base: base, dir: dir, namespace: strings.TrimSpace(string(namespace)),
+		http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}, nil
+}
+
+// StatefulSet is what is read of one.
+type StatefulSet struct {
+	Metadata struct {
+		Name            string            `json:"name"`
+		UID             string            `json:"uid"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+		ManagedFields   []managed         `json:"managedFields"`
+		Created         time.Time         `json:"creationTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		Replicas int `json:"replicas"`
+	} `json:"spec"`
+}
+
+// managed says who set which fields, and when.
+type managed struct {
+	Time   time.Time `json:"time"`
+	Fields struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	} `json:"fieldsV1"`
+}
+
+// Job is the job that the StatefulSet runs.
+func (s *StatefulSet) Job() string { return s.Metadata.Labels[Label] }
+
+// Edited is when replicas was last set.
+func (s *StatefulSet) Edited() time.Time {
+	at := s.Metadata.Created
+	for _, m := range s.Metadata.ManagedFields {
+		if _, ok := m.Fields.Spec["f:replicas"]; ok && m.Time.After(at) {
+			at = m.Time
+		}
+	}
+	return at
+}
+
+// List reads the StatefulSets that carry Label.
+func (c *Client) List(ctx context.Context) ([]StatefulSet, error) {
+	var list struct {
+		Items []StatefulSet `json:"items"`
+	}
+	path := c.path("apis/apps/v1", "statefulsets", "") + "?labelSelector=" + url.QueryEscape(Label)
+	err := c.do(ctx, call{method: http.MethodGet, path: path, answer: &list})
+	return list.Items, err
+}
+
+// Resize sets the replicas of s, and notes n as agreed. It fails if s was changed since it was read.
+func (c *Client) Resize(ctx context.Context, s *StatefulSet, n int) error {
+	return c.patch(ctx, s, map[string]any{"replicas": n}, n)
+}
+
+// Note notes n as agreed. It fails if s was changed since it was read.
+func (c *Client) Note(ctx context.Context, s *StatefulSet, n int) error {
+	return c.patch(ctx, s, nil, n)
+}
+
+func (c *Client) patch(ctx context.Context, s *StatefulSet, spec map[string]any, agreed int) error {
+	change := map[string]any{"metadata": map[string]any{
+		"resourceVersion": s.Metadata.ResourceVersion,
+		"annotations":     map[string]string{synced: fmt.Sprint(agreed)},
+	}}
+	if spec != nil {
+		change["spec"] = spec
+	}
+	return c.do(ctx, call{method: http.MethodPatch, body: change, kind: "application/merge-patch+json",
+		path: c.path("apis/apps/v1", "statefulsets", s.Metadata.Name) + "?fieldManager=elastic"})
+}
+
+// Publish writes the ConfigMap elastic-<job> with data.
+func (c *Client) Publish(ctx context.Context, job string, data map[string]string) error {
+	name := "elastic-" + job
+	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+		"metadata": map[string]any{"name": name, "labels": map[string]string{Label: job}}}
+	return c.do(ctx, call{method: http.MethodPatch, body: object, kind: "application/apply-patch+yaml",
+		path: c.path("api/v1", "configmaps", name) + "?fieldManager=elastic&force=true"})
+}
+
+// Event is one Kubernetes event about a StatefulSet.
+type Event struct {
+	Name    string // the same name for the same event: telling it twice is harmless
+	Reason  string
+	Message string
+	Warning bool
+	Time    time.Time
+}
+
+// Tell records e with s.
+func (c *Client) Tell(ctx context.Context, s *StatefulSet, e Event) error {
+	kind := "Normal"
+	if e.Warning {
+		kind = "Warning"
+	}
+	at := e.Time.UTC().Format(time.RFC3339)
+	err := c.do(ctx, call{method: http.MethodPost, path: c.path("api/v1", "events", ""), kind: "application/json",
+		body: map[string]any{
+			"metadata": map[string]string{"name": e.Name, "namespace": c.namespace},
+			"involvedObject": map[string]string{"apiVersion": "apps/v1", "kind": "StatefulSet",
+				"name": s.Metadata.Name, "namespace": c.namespace, "uid": s.Metadata.UID},
+			"reason": e.Reason, "message": e.Message, "type": kind, "count": 1,
+			"firstTimestamp": at, "lastTimestamp": at,
+			"source": map[string]string{"component": "elastic"},
+		}})
+	if errors.Is(err, errConflict) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) path(group, kind, name string) string {
+	p := fmt.Sprintf("/%s/namespaces/%s/%s", group, c.namespace, kind)
+	if name != "" {
+		p += "/" + name
+	}
+	return p
+}
+
+// call is one request.
+type call struct {
+	method, path, kind string
+	body, answer       any
+}
+
+// errConflict means that an object was changed since it was read, or exists already.
+var errConflict = errors.New("changed or exists already")
+
+// limit is how much of an answer is read.
+const limit = 16 << 20
+
+func (c *Client) do(ctx context.Context, r call) error {
+	var body io.Reader
+	if r.body != nil {
+		b, err := json.Marshal(r.body)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, body)
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(filepath.Join(c.dir, "token")) // Kubernetes replaces it now and then
+	if err != nil {
+		return fmt.Errorf("read the token of the service account: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	req.Header.Set("Accept", "application/json")
+	if r.kind != "" {
+		req.Header.Set("Content-Type", r.kind)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, limit))
+	if err != nil {
+		return fmt.Errorf("read the answer of the API server: %w", err)
+	}
+	if res.StatusCode >= 300 {
+		return refused(res.StatusCode, r, b)
+	}
+	if r.answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(b, r.answer); err != nil {
+		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+	}
+	return nil
+}
+
+// refused is the API server's own word for what it did not do.
+func refused(code int, r call, body []byte) error {
+	var status struct {
+		Message string `json:"message"`
+	}
+	_ = json.Unmarshal(body, &status) // without a message the code has to do
+	why := fmt.Errorf("%s %s: %d %s", r.method, r.path, code, status.Message)
+	switch code {
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return fmt.Errorf("%w: %w", ErrForbidden, why)
+	case http.StatusConflict:
+		return fmt.Errorf("%w: %w", errConflict, why)
+	}
+	return why
+}

@@ -1,0 +1,76 @@
+package kube_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/kube"
+)
+
+func TestDecide(t *testing.T) {
+	early, late := time.Unix(100, 0), time.Unix(200, 0)
+	exact := func(replicas, np, synced int) kube.Sizes {
+		return kube.Sizes{Replicas: replicas, NP: np, Synced: synced, Min: np, Max: np,
+			ReplicasAt: early, NPAt: early}
+	}
+	both := exact(4, 3, 2)
+	editedLast, wishedLast := both, both
+	editedLast.ReplicasAt, wishedLast.NPAt = late, late
+	fresh := exact(4, 2, 0)
+	fresh.ReplicasAt = late
+	for name, c := range map[string]struct {
+		sizes kube.Sizes
+		want  kube.Action
+		n     int
+		note  bool
+	}{
+		"equal and noted":                    {exact(2, 2, 2), kube.None, 0, false},
+		"equal and not noted":                {exact(2, 2, 0), kube.Agree, 2, false},
+		"replicas edited":                    {exact(4, 2, 2), kube.SetNP, 4, false},
+		"np wished":                          {exact(2, 4, 2), kube.SetReplicas, 4, false},
+		"both changed, replicas last":        {editedLast, kube.SetNP, 4, true},
+		"both changed, np last":              {wishedLast, kube.SetReplicas, 3, true},
+		"never agreed, replicas are younger": {fresh, kube.SetNP, 4, false},
+		"never agreed, np is younger":        {exact(4, 2, 0), kube.SetReplicas, 2, false},
+		"no pods wanted":                     {exact(0, 2, 2), kube.None, 0, true},
+		"range, inside":                      {kube.Sizes{Replicas: 3, NP: 4, Min: 1, Max: 4}, kube.None, 0, false},
+		"range, above":                       {kube.Sizes{Replicas: 6, NP: 4, Min: 1, Max: 4}, kube.None, 0, true},
+		"range, below":                       {kube.Sizes{Replicas: 1, NP: 4, Min: 2, Max: 4}, kube.None, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := kube.Decide(c.sizes)
+			if got.Action != c.want || got.N != c.n || (got.Note != "") != c.note {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// However often either side is edited, at most two steps after the last edit both sides agree.
+func TestDecideConverges(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for replicas := 1; replicas <= 4; replicas++ {
+		for np := 1; np <= 4; np++ {
+			for synced := range 5 {
+				for _, first := range []time.Duration{-1, 1} {
+					s := kube.Sizes{Replicas: replicas, NP: np, Synced: synced,
+						ReplicasAt: now, NPAt: now.Add(first)}
+					for range 2 {
+						s.Min, s.Max = s.NP, s.NP
+						switch step := kube.Decide(s); step.Action {
+						case kube.SetNP:
+							s.NP = step.N
+						case kube.SetReplicas:
+							s.Replicas = step.N
+						case kube.Agree:
+							s.Synced = step.N
+						}
+					}
+					if s.Replicas != s.NP || s.Synced != s.NP {
+						t.Errorf("from %d, %d, %d: %+v", replicas, np, synced, s)
+					}
+				}
+			}
+		}
+	}
+}
