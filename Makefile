@@ -21,10 +21,11 @@ demo: build ## two nodes here, one killed before your eyes, then three: a minute
 
 test: check unit integration ## everything that must pass: about ten minutes on two cores
 
-check: ## gofmt, vet, staticcheck
+check: ## gofmt, vet, staticcheck; prints the largest package and the longest function and line
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	@$(GO) test ./internal -count=1 -run TestSizes -v | grep -E 'largest|longest|FAIL'
 
 vuln: ## known vulnerabilities in what is linked
 	$(GO) run $(GOVULNCHECK) ./...
