@@ -54,6 +54,9 @@ var may = map[string][]string{
 	// A program like any user's: it must work with what every worker is told.
 	"cmd/train": {},
 
+	// It speaks to Kubernetes and knows sizes, no records.
+	"internal/kube": {},
+
 	// It measures the programs from outside.
 	"bench": {},
 
