@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -138,7 +139,7 @@ func client(t *testing.T, endpoints ...string) *clientv3.Client {
 
 func TestOneMember(t *testing.T) {
 	dir, clients, web := t.TempDir(), address(t), address(t)
-	flags := []string{"--name=a", "--listen_client_urls=http://" + clients, "--listen-peer-urls=http://" + address(t), "--http", web}
+	flags := []string{"--name=a", "--insecure", "--listen_client_urls=http://" + clients, "--listen-peer-urls=http://" + address(t), "--http", web}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		s := start(t, dir, flags...)
 		s.ready(t, "http://"+clients)
@@ -168,19 +169,20 @@ func TestOneMember(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	dir, clients, web := t.TempDir(), address(t), address(t)
 	data := filepath.Join(dir, "data")
-	s := start(t, dir, "--name=a", "--data-dir="+data, "--listen-client-urls=http://"+clients, "--listen-peer-urls=http://"+address(t), "--http="+web)
+	s := start(t, dir, "--name=a", "--insecure", "--data-dir="+data, "--listen-client-urls=http://"+clients, "--listen-peer-urls=http://"+address(t), "--http="+web)
 	s.ready(t, "http://"+clients)
-	quiet := []string{"--listen-client-urls=http://" + address(t), "--listen-peer-urls=http://" + address(t), "--http="}
+	quiet := []string{"--insecure", "--listen-client-urls=http://" + address(t), "--listen-peer-urls=http://" + address(t), "--http="}
 	for name, c := range map[string]struct {
 		flags  []string
 		status int
 		says   []string
 	}{
 		"data in use":        {append(quiet, "--data-dir="+data), 1, []string{"[E-DATA-DIR]", fmt.Sprintf("process %d", s.cmd.Process.Pid), "why: ", "fix: "}},
-		"port of clients":    {[]string{"--listen-client-urls=http://" + clients, "--http="}, 1, []string{"[E-LISTEN]", clients, "fix: "}},
+		"port of clients":    {[]string{"--insecure", "--listen-client-urls=http://" + clients, "--http="}, 1, []string{"[E-LISTEN]", clients, "fix: "}},
 		"port of http":       {append(quiet, "--http="+web), 1, []string{"[E-LISTEN]", web}},
-		"beyond loopback":    {[]string{"--listen-client-urls=http://0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
-		"http beyond":        {[]string{"--http=0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
+		"open to everybody":  {[]string{"--listen-client-urls=http://0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
+		"open to this host":  {[]string{"--listen-client-urls=http://127.0.0.1:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
+		"pages for all":      {[]string{"--http=0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
 		"no directory":       {append(quiet, "--data-dir=/dev/null/x"), 1, []string{"[E-DATA-DIR]"}},
 		"unknown flag":       {[]string{"--frobnicate"}, 2, []string{"frobnicate", "[E-USAGE]"}},
 		"a word":             {[]string{"start"}, 2, []string{`"start"`, "[E-USAGE]"}},
@@ -206,6 +208,73 @@ func TestRefusals(t *testing.T) {
 	if status, stderr := fails(t, dir, append(quiet, "--data-dir="+data, "--name=b")...); status != 1 || !strings.Contains(stderr, "member a, this is b [E-DATA-DIR]") {
 		t.Errorf("data of another member: %d\n%s", status, stderr)
 	}
+}
+
+// Without flags a server is its user's alone: two sockets that no other user can open.
+func TestDefaultIsPrivate(t *testing.T) {
+	dir, err := os.MkdirTemp("", "private") // short: the path of a socket has a limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	data := filepath.Join(dir, "a.etcd")
+	for range 2 { // a killed server leaves its sockets
+		s := start(t, dir, "--name=a")
+		s.ready(t, "unix://"+data+"/clients.sock")
+		for _, name := range []string{"clients.sock", "http.sock"} {
+			st, err := os.Stat(filepath.Join(data, name))
+			if err != nil || st.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %v, %v", name, st, err)
+			}
+		}
+		if st, err := os.Stat(data); err != nil || st.Mode().Perm() != 0o700 {
+			t.Errorf("data directory: %v, %v", st, err)
+		}
+		if _, err := client(t, "unix://"+data+"/clients.sock").Put(t.Context(), "k", "v"); err != nil {
+			t.Error(err)
+		}
+		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, "http.sock"))
+		}}}
+		r, err := web.Get("http://localhost/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if listens := listening(t, s.cmd.Process.Pid); len(listens) > 0 {
+			t.Errorf("it listens on TCP: %v", listens)
+		}
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	}
+}
+
+// listening are the TCP sockets of a process in state LISTEN.
+func listening(t *testing.T, pid int) (lines []string) {
+	t.Helper()
+	own := map[string]bool{}
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))
+		if inode, ok := strings.CutPrefix(to, "socket:["); ok {
+			own[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	for _, file := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(string(b), "\n") {
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && own[f[9]] {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 func TestHelp(t *testing.T) {
@@ -235,7 +304,7 @@ func TestThreeMembers(t *testing.T) {
 	}
 	dir := t.TempDir()
 	begin := func(m member) *server {
-		return start(t, dir, "--name", m.name, "--listen-client-urls", "http://"+m.clients, "--listen-peer-urls", "http://"+m.peers,
+		return start(t, dir, "--insecure", "--name", m.name, "--listen-client-urls", "http://"+m.clients, "--listen-peer-urls", "http://"+m.peers,
 			"--initial-cluster", strings.Join(all, ","), "--http=", "--heartbeat-interval=20")
 	}
 	servers := make([]*server, 3)

@@ -23,9 +23,9 @@ func app(stdout, stderr io.Writer) *cli.App {
 	flags := []cli.Flag{
 		text("name", "", "this member's name `NAME` (the host name)"),
 		text("data-dir", "", "`DIR` of its data (NAME.etcd)"),
-		text("listen-client-urls", "", "`URLS` for clients (http://127.0.0.1:2379)"),
+		text("listen-client-urls", "", "`URLS` for clients (a socket in DIR; with --cert-file https://127.0.0.1:2379)"),
 		text("advertise-client-urls", "", "`URLS` that clients are told (those it listens on)"),
-		text("listen-peer-urls", "", "`URLS` for the other members (http://127.0.0.1:2380)"),
+		text("listen-peer-urls", "", "`URLS` for the other members (none for a single member, else 127.0.0.1:2380)"),
 		text("initial-advertise-peer-urls", "", "`URLS` that the other members are told (those it listens on)"),
 		text("initial-cluster", "", "all members, `NAME=URL,…`, when a cluster is made"),
 		text("initial-cluster-state", "new", "`STATE` of the cluster: existing for a member that joins one"),
@@ -42,8 +42,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 			yes(side.flag+"client-cert-auth", "ask "+side.who+" for certificates"))
 	}
 	flags = append(flags,
-		text("http", "127.0.0.1:7070", "`ADDRESS` of /healthz, /readyz and /metrics; empty: none"),
-		yes("insecure", "listen beyond this machine without TLS"),
+		text("http", ownSocket, "`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),
+		yes("insecure", "serve everybody who reaches a TCP address"),
 		&cli.BoolFlag{Name: strings.TrimLeft(local.LocalFlag, "-"), Hidden: true},
 		&cli.BoolFlag{Name: "ensured", Hidden: true},
 		&cli.StringFlag{Name: "runtime-dir", Hidden: true},
@@ -52,7 +52,9 @@ func app(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name: "elasticd", Usage: "coordination daemon of elastic: an etcd member with care", Version: version(),
 		UsageText: "elasticd [flags]\n\nexample, one of three members:\n   elasticd --name=a --listen-client-urls=https://10.0.0.1:2379 --listen-peer-urls=https://10.0.0.1:2380 \\\n" +
-			"     --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380 --cert-file=…",
+			"     --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380 \\\n" +
+			"     --cert-file=server.pem --key-file=server-key.pem --trusted-ca-file=ca.pem \\\n" +
+			"     --peer-cert-file=peer.pem --peer-key-file=peer-key.pem --peer-trusted-ca-file=ca.pem",
 		Flags: flags, HideHelpCommand: true, Writer: stdout, ErrWriter: stderr,
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usage("%v", err) },
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -8,7 +8,6 @@ import (
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
@@ -26,13 +25,12 @@ const (
 // serveLocal is the local server's life: until ctx ends, or nobody uses it,
 // or nobody can find it any more.
 func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Writer) error {
-	unix.Umask(0o077)
 	wal.SegmentSizeBytes = localSegment
 	release := func() {}
 	defer func() { release() }() // the last act: then the next server may start
 
 	m, err := coordinator.Start(coordinator.Config{
-		Name: "local", Dir: r.Data, NoPeers: true,
+		Name: "local", Dir: r.Data,
 		ListenClients: []url.URL{{Scheme: "unix", Path: r.Socket()}},
 		Heartbeat:     localHeartbeat, Election: localElection, Quota: localQuota,
 		Log: coordinator.Logger(stderr), Version: version(),

@@ -15,11 +15,14 @@ import (
 	"github.com/elasticd/elastic/internal/coordinator"
 )
 
+// ownSocket is the value of --http for a socket in the data directory.
+const ownSocket = "socket"
+
 // serve runs a member until ctx ends, which is a clean stop.
 func serve(ctx context.Context, cfg coordinator.Config, address string, stderr io.Writer) error {
 	cfg.Log, cfg.Version = coordinator.Logger(stderr), version()
 	var l net.Listener
-	if address != "" { // before etcd: a busy port costs nothing then
+	if address != "" && address != ownSocket { // before etcd: a busy port costs nothing then
 		var err error
 		if l, err = cfg.ListenHTTP(address); err != nil {
 			return err
@@ -31,6 +34,12 @@ func serve(ctx context.Context, cfg coordinator.Config, address string, stderr i
 		return err
 	}
 	defer m.Close()
+	if address == ownSocket { // after it: the data directory is ours now
+		if l, err = m.ListenHTTP(); err != nil {
+			return err
+		}
+		defer l.Close()
+	}
 
 	g, ctx := errgroup.WithContext(ctx)
 	if l != nil {

@@ -16,10 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const pagesSocket = "pages.sock"
+
 // directory is a data directory that this process holds.
 type directory struct {
-	path string
-	lock *os.File
+	path   string
+	lock   *os.File
+	handle *os.File // the directory itself: a way to files in it that is never too long for a socket
 }
 
 // hold takes the lock of the data directory. etcd has locks of its own, but
@@ -27,21 +30,26 @@ type directory struct {
 // Errors: ErrInUse, ErrDataDir.
 func hold(path string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("make data directory: %v", err), Fix: "another --data-dir"}
+		return nil, unusable("make data directory", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("lock data directory: %v", err), Fix: "another --data-dir"}
+		return nil, unusable("lock data directory", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		pid, _ := os.ReadFile(lock.Name())
 		lock.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock data directory %s: %w", path, err)
+			return nil, unusable("lock data directory "+path, err)
 		}
 		return nil, inUse(path, "process "+strings.TrimSpace(string(pid)))
 	}
-	d := &directory{path, lock}
+	handle, err := os.Open(path)
+	if err != nil {
+		lock.Close()
+		return nil, unusable("open data directory", err)
+	}
+	d := &directory{path: path, lock: lock, handle: handle}
 	if err := d.own(); err != nil {
 		d.release()
 		return nil, err
@@ -49,23 +57,42 @@ func hold(path string) (*directory, error) {
 	return d, nil
 }
 
-func (d *directory) release() { d.lock.Close() }
+func (d *directory) release() {
+	d.handle.Close()
+	d.lock.Close()
+}
+
+// pages is where etcd listens for HTTP until unlink. It stays a valid path until release.
+func (d *directory) pages() string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.handle.Fd(), pagesSocket)
+}
+
+func (d *directory) unlink() error { return os.Remove(filepath.Join(d.path, pagesSocket)) }
+
+// unusable says what to do about a data directory that the system refuses.
+func unusable(what string, err error) error {
+	fix := "another --data-dir"
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		fix = "make space on that disk, or another --data-dir"
+	}
+	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("%s: %v", what, err), Fix: fix}
+}
 
 // own writes down who holds the lock, and looks whether a plain etcd, which
 // does not know of our lock, has its own on the database.
 func (d *directory) own() error {
 	if err := d.lock.Truncate(0); err != nil {
-		return fmt.Errorf("lock data directory: %w", err)
+		return unusable("lock data directory", err)
 	}
 	if _, err := d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return fmt.Errorf("lock data directory: %w", err)
+		return unusable("lock data directory", err)
 	}
 	db, err := os.Open(filepath.Join(d.path, "member", "snap", "db"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open data directory: %w", err)
+		return unusable("open data directory", err)
 	}
 	defer db.Close()
 	if err := unix.Flock(int(db.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
@@ -132,7 +159,7 @@ func (d *directory) whole(single bool) error {
 	log := filepath.Join(member, "wal")
 	list, err := os.ReadDir(log)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read data directory: %w", err)
+		return unusable("read data directory", err)
 	}
 	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".wal") }) {
 		return nil
@@ -152,11 +179,12 @@ func (d *directory) remembered() (*identity, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read data directory: %w", err)
+		return nil, unusable("read data directory", err)
 	}
 	var id identity
 	if err := json.Unmarshal(b, &id); err != nil || id.Name == "" {
-		return nil, fmt.Errorf("read data directory: %s is damaged: %v", d.file(), err)
+		return nil, &Problem{Kind: ErrDataDir, Text: d.file() + " is damaged", Why: "it is not what elasticd writes",
+			Fix: "remove it and give the --name that this member had: the data stay"}
 	}
 	return &id, nil
 }
@@ -168,10 +196,10 @@ func (d *directory) remember(id identity) error {
 	}
 	tmp := d.file() + ".tmp"
 	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write data directory: %w", err)
+		return unusable("write data directory", err)
 	}
 	if err := os.Rename(tmp, d.file()); err != nil {
-		return fmt.Errorf("write data directory: %w", err)
+		return unusable("write data directory", err)
 	}
 	return nil
 }

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,33 +39,105 @@ func (m *Member) Handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{own, prometheus.DefaultGatherer}, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	}))
-	return onlyByAddress(mux)
+	return m.onlyKnown(onlyByAddress(mux))
 }
 
-// ListenHTTP opens the listener for Handler: plain on loopback, with the
-// clients' certificate elsewhere. Errors: ErrUsage, ErrListen.
+// onlyKnown keeps what names jobs from clients that have shown no certificate, where an authority
+// tells who may see it.
+func (m *Member) onlyKnown(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		anonymous := r.TLS != nil && m.cfg.Clients.CA != "" && len(r.TLS.VerifiedChains) == 0
+		brief := (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") && r.URL.RawQuery == ""
+		if anonymous && !brief {
+			http.Error(w, "a certificate of a client is needed", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ListenHTTP opens the listener for Handler: at a socket in the data directory.
+// Errors: ErrListen.
+func (m *Member) ListenHTTP() (net.Listener, error) {
+	return listenSocket(filepath.Join(m.cfg.Dir, httpSocket))
+}
+
+// ListenHTTP opens the listener for Handler: at a socket (unix:PATH) or at HOST:PORT, with the
+// clients' certificate if there is one. Errors: ErrUsage, ErrListen.
 func (c Config) ListenHTTP(address string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, usage(fmt.Sprintf("--http=%s: %v", address, err), "--http=HOST:PORT")
+	if path, ok := socketPath(address); ok {
+		return listenSocket(path)
 	}
-	open := !loopback(host)
-	if open && c.Clients.Cert == "" && !c.Insecure {
-		return nil, &Problem{Kind: ErrListen, Text: fmt.Sprintf("--http=%s is open to other machines without TLS", address),
-			Why: "metrics name every job", Fix: "--cert-file and --key-file, or --insecure in a closed network, or --http=127.0.0.1:7070"}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, usage(fmt.Sprintf("--http=%s: %v", address, err), "--http=HOST:PORT or --http=unix:/PATH")
+	}
+	if !c.Insecure && (c.Clients.Cert == "" || c.Clients.CA == "") {
+		return nil, open("--http="+address, "can read the metrics, which name every job",
+			"--cert-file, --key-file and --trusted-ca-file")
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, listening(address, err)
 	}
-	if !open || c.Clients.Cert == "" {
+	if c.Clients.Cert == "" {
 		return l, nil
 	}
-	cert := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { // read again: certificates are renewed
-		pair, err := tls.LoadX509KeyPair(c.Clients.Cert, c.Clients.Key)
-		return &pair, err
+	conf, err := c.Clients.pages()
+	if err != nil {
+		l.Close()
+		return nil, err
 	}
-	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: cert}), nil
+	return tls.NewListener(l, conf), nil
+}
+
+// listenSocket replaces a socket that a killed server left; one that is served is in use.
+func listenSocket(path string) (net.Listener, error) {
+	if err := checkSocket(path); err != nil {
+		return nil, err
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, listening(path, syscall.EADDRINUSE)
+	}
+	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSocket != 0 {
+		os.Remove(path)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, listening(path, err)
+	}
+	return l, nil
+}
+
+// pages asks for a certificate of the client without insisting: /healthz and /readyz answer a
+// supervisor that has none, everything else does not (Handler).
+func (t TLS) pages() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS13,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { // read again: certificates are renewed
+			pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+			return &pair, err
+		}}
+	if t.CA == "" {
+		return conf, nil
+	}
+	pool, err := authorities(t.CA)
+	if err != nil {
+		return nil, usage(fmt.Sprintf("--trusted-ca-file=%s: %v", t.CA, err), "a PEM certificate of the authority")
+	}
+	conf.ClientCAs, conf.ClientAuth = pool, tls.VerifyClientCertIfGiven
+	return conf, nil
+}
+
+func authorities(file string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, errors.New("no certificate in it")
+	}
+	return pool, nil
 }
 
 type check struct {

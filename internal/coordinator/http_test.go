@@ -82,21 +82,19 @@ func TestJobMetrics(t *testing.T) {
 	}
 }
 
-// A page in a browser must not reach the store behind the browser's back.
+// A web page must not reach the metrics behind the back of the user whose browser shows it.
 func TestPagesAreKeptOut(t *testing.T) {
-	c := alone(t)
-	c.ListenClients = []url.URL{{Scheme: "http", Host: "127.0.0.1:" + free(t)}}
-	m := begin(t, c)
+	m := begin(t, alone(t))
 	ours := httptest.NewServer(m.Handler())
 	t.Cleanup(ours.Close)
-	ask := func(base, host, origin, method, path string) *http.Response {
+	ask := func(host, method string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(t.Context(), method, ours.URL+"/healthz", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Host = host
-		req.Header.Set("Origin", origin)
+		req.Header.Set("Origin", "http://evil.example")
 		r, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -104,23 +102,37 @@ func TestPagesAreKeptOut(t *testing.T) {
 		t.Cleanup(func() { r.Body.Close() })
 		return r
 	}
-	store := m.URLs()[0]
-	for base, path := range map[string]string{store: "/version", ours.URL: "/healthz"} {
-		if r := ask(base, "evil.example", "http://evil.example", "GET", path); r.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("%s under a foreign name: %s", path, r.Status)
-		}
-		for _, host := range []string{"localhost", "127.0.0.1:7070"} {
-			r := ask(base, host, "http://evil.example", "GET", path)
-			if r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("%s as %s: %s, allowed to %q", path, host, r.Status, r.Header.Get("Access-Control-Allow-Origin"))
-			}
+	if r := ask("evil.example", "GET"); r.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("under a foreign name: %s", r.Status)
+	}
+	for _, host := range []string{"localhost", "127.0.0.1:7070"} {
+		if r := ask(host, "GET"); r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("as %s: %s, allowed to %q", host, r.Status, r.Header.Get("Access-Control-Allow-Origin"))
 		}
 	}
-	if r := ask(store, "localhost", "", "POST", "/v3/kv/range"); r.StatusCode != 404 {
-		t.Errorf("the JSON gateway answers: %s", r.Status)
-	}
-	if r := ask(ours.URL, "localhost", "", "POST", "/healthz"); r.StatusCode != 405 {
+	if r := ask("localhost", "POST"); r.StatusCode != 405 {
 		t.Errorf("a post is taken: %s", r.Status)
+	}
+}
+
+// The pages of etcd (/metrics, /debug/vars, /version) and its JSON gateway know no users: the
+// address of clients does not have them.
+func TestClientAddressServesNoPages(t *testing.T) {
+	c := alone(t)
+	c.Insecure, c.ListenClients = true, []url.URL{{Scheme: "http", Host: "127.0.0.1:" + free(t)}}
+	m := begin(t, c)
+	for _, path := range []string{"/metrics", "/debug/vars", "/version", "/health", "/v3/kv/range"} {
+		if r, err := http.Get(m.URLs()[0] + path); err == nil {
+			r.Body.Close()
+			t.Errorf("%s is answered: %s", path, r.Status)
+		}
+	}
+	if _, err := dial(t, m).Get(t.Context(), "k"); err != nil {
+		t.Error(err)
+	}
+	list, err := filepath.Glob(filepath.Join(c.Dir, "*.sock"))
+	if err != nil || len(list) > 0 {
+		t.Errorf("sockets in the data directory: %v, %v", list, err)
 	}
 }
 
@@ -221,31 +233,47 @@ func TestQuorum(t *testing.T) {
 	}
 }
 
-func TestHTTPBeyondLoopbackSpeaksTLS(t *testing.T) {
+// Metrics name jobs, so they need a certificate; a supervisor that asks for health has none.
+func TestHTTPWithTLS(t *testing.T) {
 	cert, key := certificate(t, t.TempDir())
-	l, err := (Config{Clients: TLS{Cert: cert, Key: key}}).ListenHTTP("0.0.0.0:0")
+	files := TLS{Cert: cert, Key: key, CA: cert}
+	cfg := alone(t)
+	cfg.Clients, cfg.ListenClients = files, []url.URL{{Scheme: "https", Host: "127.0.0.1:" + free(t)}}
+	m := begin(t, cfg)
+	l, err := cfg.ListenHTTP("0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: http.NotFoundHandler()}
+	srv := &http.Server{Handler: m.Handler()}
 	go srv.Serve(l)
 	defer srv.Close()
-	pem, err := os.ReadFile(cert)
+	pool, err := authorities(cert)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	defer client.CloseIdleConnections()
-	r, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/", l.Addr().(*net.TCPAddr).Port))
+	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Body.Close()
-	io.Copy(io.Discard, r.Body)
-	if r.TLS == nil || r.TLS.Version != tls.VersionTLS13 {
-		t.Errorf("%+v", r.TLS)
+	for _, c := range []struct {
+		who   []tls.Certificate
+		path  string
+		wants int
+	}{
+		{nil, "/healthz", 200}, {nil, "/readyz", 200}, {nil, "/readyz?verbose", 403}, {nil, "/metrics", 403},
+		{[]tls.Certificate{pair}, "/readyz?verbose", 200}, {[]tls.Certificate{pair}, "/metrics", 200},
+	} {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: c.who}}}
+		r, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d%s", l.Addr().(*net.TCPAddr).Port, c.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		if r.StatusCode != c.wants || r.TLS.Version != tls.VersionTLS13 {
+			t.Errorf("%s with %d certificates: %s, want %d", c.path, len(c.who), r.Status, c.wants)
+		}
 	}
 }
 

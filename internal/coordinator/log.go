@@ -34,7 +34,8 @@ func (q quiet) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 
 func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	switch e.Message {
-	case "Running http and grpc server on single port. This is not recommended for production.",
+	case "scheme is http or unix while key and cert files are present; ignoring key and cert files",
+		"scheme is http or unix while --client-cert-auth is enabled; ignoring client cert auth for this URL",
 		"simple token is not cryptographically signed",
 		"serving client traffic insecurely; this is strongly discouraged!",
 		"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.":

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
 )
 
 // Member is a running etcd member.
@@ -62,13 +63,17 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 	conns, streams, closing := new(conns), NewStreams(), new(atomic.Bool)
 	log := c.Log
 	c.Log = log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return muted{core, closing} }))
-	e, err := c.etcd(id.Token, conns, streams)
+	e, err := c.etcd(id.Token, dir.pages(), conns, streams)
 	if err != nil {
 		return nil, fmt.Errorf("configure etcd: %w", err)
 	}
 	etcd, err := embed.StartEtcd(e)
 	if err != nil {
 		return nil, starting(err)
+	}
+	if err := dir.unlink(); err != nil {
+		etcd.Close()
+		return nil, unusable("unlink a socket in the data directory", err)
 	}
 	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams, dir: dir, log: log, closing: closing}
 	if fresh {
@@ -86,7 +91,12 @@ func starting(err error) error {
 	if errors.As(err, &op) && op.Op == "listen" && op.Addr != nil {
 		return listening(op.Addr.String(), op.Err)
 	}
-	return fmt.Errorf("start etcd: %w", err)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return unusable("start etcd", err)
+	}
+	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("start etcd: %v", err),
+		Why: "etcd refuses what it found in the data directory, or its settings",
+		Fix: "compare the flags with those of the first start; a damaged data directory: another --data-dir, or a copy of it from before"}
 }
 
 func listening(address string, err error) error {

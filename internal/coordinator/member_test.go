@@ -26,7 +26,7 @@ func alone(t *testing.T) Config {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return Config{Name: "a", Dir: filepath.Join(dir, "data"), NoPeers: true, Heartbeat: 10 * time.Millisecond,
+	return Config{Name: "a", Dir: filepath.Join(dir, "data"), Heartbeat: 10 * time.Millisecond,
 		ListenClients: []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "sock")}}}
 }
 
@@ -188,7 +188,7 @@ func TestBusyPort(t *testing.T) {
 	busy := url.URL{Scheme: "http", Host: l.Addr().String()}
 	for name, change := range map[string]func(*Config){
 		"clients": func(c *Config) { c.ListenClients = []url.URL{busy} },
-		"peers":   func(c *Config) { c.NoPeers, c.ListenPeers = false, []url.URL{busy} },
+		"peers":   func(c *Config) { c.Insecure, c.ListenPeers = true, []url.URL{busy} },
 	} {
 		c := alone(t)
 		change(&c)
@@ -196,11 +196,11 @@ func TestBusyPort(t *testing.T) {
 		if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), l.Addr().String()) {
 			t.Errorf("busy port for %s: %v", name, err)
 		}
-		c.NoPeers, c.ListenPeers, c.ListenClients = true, nil, alone(t).ListenClients
+		c.ListenPeers, c.ListenClients = nil, alone(t).ListenClients
 		m := begin(t, c) // what failed gave the directory back
 		m.Close()
 	}
-	if _, err := (Config{}).ListenHTTP(l.Addr().String()); !errors.Is(err, ErrListen) {
+	if _, err := (Config{Insecure: true}).ListenHTTP(l.Addr().String()); !errors.Is(err, ErrListen) {
 		t.Errorf("busy port for http: %v", err)
 	}
 }
@@ -218,23 +218,35 @@ func TestRefusedSettings(t *testing.T) {
 		cfg  Config
 		kind error
 	}{
-		"clients beyond loopback":          {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
-		"peers beyond loopback":            {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
-		"one of several":                   {Config{ListenClients: all("http://127.0.0.1:2379,http://10.1.2.3:2379")}, ErrListen},
+		"clients without TLS":              {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
+		"peers without TLS":                {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
+		"one of several":                   {Config{ListenClients: all("unix:///s,http://10.1.2.3:2379")}, ErrListen},
+		"loopback":                         {Config{ListenClients: all("http://127.0.0.1:2379")}, ErrListen},
+		"peers on loopback":                {Config{ListenPeers: all("http://127.0.0.1:2380")}, ErrListen},
+		"peers of a cluster by default":    {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380"}, ErrListen},
+		"clients with TLS and no CA":       {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("https://0.0.0.0:2379")}, ErrListen},
+		"peers with TLS and no CA":         {Config{Peers: TLS{Cert: cert, Key: key}, ListenPeers: all("https://0.0.0.0:2380")}, ErrListen},
+		"a certificate alone":              {Config{Clients: TLS{Cert: cert, Key: key}}, ErrListen},
+		"a socket without permissions":     {Config{ListenClients: all("unix://@abstract")}, ErrUsage},
+		"a relative socket":                {Config{ListenClients: all("unix://sock")}, ErrUsage},
+		"a socket with a long path":        {Config{ListenClients: all("unix:///" + strings.Repeat("x", 107))}, ErrListen},
 		"a name that merges members":       {Config{Name: "default"}, ErrUsage},
 		"not in the cluster":               {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"}, ErrUsage},
 		"a cluster that is none":           {Config{Name: "x", InitialCluster: "a"}, ErrUsage},
 		"a certificate without key":        {Config{Clients: TLS{Cert: cert}}, ErrUsage},
 		"a certificate that is none":       {Config{Peers: TLS{Cert: key, Key: key}}, ErrUsage},
-		"a certificate that nothing uses":  {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
+		"a certificate that nothing uses":  {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}, ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
 		"https without a certificate":      {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
 		"client certificates of nobody":    {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, ErrUsage},
+		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, ErrUsage},
+		"an authority without certificate": {Config{Clients: TLS{CA: cert}}, ErrUsage},
 		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, ErrUsage},
-		"loopback":                         {Config{ListenClients: all("http://127.0.0.1:2379,http://localhost:2379,http://[::1]:2379")}, nil},
+		"a socket":                         {Config{ListenClients: all("unix:///s")}, nil},
 		"open, and said so":                {Config{ListenClients: all("http://0.0.0.0:2379"), Insecure: true}, nil},
-		"open, with TLS":                   {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("https://0.0.0.0:2379")}, nil},
-		"a certificate and no URL: https":  {Config{Clients: TLS{Cert: cert, Key: key}}, nil},
-		"a cluster that names this member": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390"}, nil},
+		"TLS for all, and said so":         {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("https://0.0.0.0:2379"), Insecure: true}, nil},
+		"open, with an authority":          {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}, ListenClients: all("https://0.0.0.0:2379")}, nil},
+		"certificates and no URL: https":   {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}}, nil},
+		"a cluster that names this member": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390", Insecure: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := c.cfg.complete(); !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
@@ -242,9 +254,17 @@ func TestRefusedSettings(t *testing.T) {
 			}
 		})
 	}
-	for address, kind := range map[string]error{"0.0.0.0:0": ErrListen, ":0": ErrListen, "7070": ErrUsage} {
-		if l, err := (Config{}).ListenHTTP(address); !errors.Is(err, kind) {
-			t.Errorf("--http=%s: %v, %v", address, l, err)
+	tls := Config{Clients: TLS{Cert: cert, Key: key}}
+	for _, c := range []struct {
+		cfg     Config
+		address string
+		kind    error
+	}{
+		{Config{}, "0.0.0.0:0", ErrListen}, {Config{}, ":0", ErrListen}, {Config{}, "127.0.0.1:0", ErrListen},
+		{tls, "127.0.0.1:0", ErrListen}, {Config{}, "7070", ErrUsage}, {Config{}, "unix:sock", ErrUsage},
+	} {
+		if l, err := c.cfg.ListenHTTP(c.address); !errors.Is(err, c.kind) {
+			t.Errorf("--http=%s: %v, %v", c.address, l, err)
 		}
 	}
 }
@@ -254,8 +274,12 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.AdvertiseClients[0].String(); c.Dir != "a.etcd" || got != "http://127.0.0.1:2379" {
-		t.Errorf("data in %s, clients are told %s", c.Dir, got)
+	dir, err := filepath.Abs("a.etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.AdvertiseClients[0].String(); c.Dir != dir || got != "unix://"+dir+"/clients.sock" || c.ListenPeers != nil {
+		t.Errorf("data in %s, clients are told %s, peers %v", c.Dir, got, c.ListenPeers)
 	}
 	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).complete()
 	if err != nil {
@@ -284,7 +308,7 @@ func TestCloseDoesNotWaitForWatches(t *testing.T) {
 // Ready is for a majority: one of three never has it, and can be stopped.
 func TestNeverReady(t *testing.T) {
 	c := alone(t)
-	c.NoPeers, c.InitialCluster = false, "a=http://127.0.0.1:1,b=http://127.0.0.1:2,c=http://127.0.0.1:3"
+	c.Insecure, c.InitialCluster = true, "a=http://127.0.0.1:1,b=http://127.0.0.1:2,c=http://127.0.0.1:3"
 	c.ListenPeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c.AdvertisePeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:1"}}
 	m, err := Start(c)

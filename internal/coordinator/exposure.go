@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+)
+
+const (
+	clientSocket = "clients.sock" // in the data directory, which only its user can enter
+	httpSocket   = "http.sock"
+	socketMax    = 107 // longest path of a socket that the kernel takes
+)
+
+// TLS names files as etcd's flags do.
+type TLS struct {
+	Cert, Key, CA string
+	ClientAuth    bool
+}
+
+func (t TLS) scheme() string {
+	if t.Cert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// check refuses files that are incomplete or cannot be read. flag is the prefix of their flags.
+func (t TLS) check(flag string) error {
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		return usage(fmt.Sprintf("--%scert-file and --%[1]skey-file belong together", flag), "give both")
+	case t.ClientAuth && t.CA == "":
+		return usage(fmt.Sprintf("--%sclient-cert-auth needs an authority", flag),
+			fmt.Sprintf("--%strusted-ca-file=FILE", flag))
+	case t.CA != "" && t.Cert == "":
+		return usage(fmt.Sprintf("--%strusted-ca-file without --%[1]scert-file has no effect", flag),
+			fmt.Sprintf("--%scert-file and --%[1]skey-file too", flag))
+	case t.Cert == "":
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil {
+		return usage(fmt.Sprintf("--%scert-file=%s: %v", flag, t.Cert, err), "a PEM certificate and its key")
+	}
+	if t.CA == "" {
+		return nil
+	}
+	if _, err := authorities(t.CA); err != nil {
+		return usage(fmt.Sprintf("--%strusted-ca-file=%s: %v", flag, t.CA, err), "a PEM certificate of the authority")
+	}
+	return nil
+}
+
+// info makes etcd require a certificate of every client if there is an authority to check it with.
+// With ClientAuth the name in the certificate is the user of etcd.
+func (t TLS) info() transport.TLSInfo {
+	return transport.TLSInfo{CertFile: t.Cert, KeyFile: t.Key, TrustedCAFile: t.CA, ClientCertAuth: t.ClientAuth}
+}
+
+// secure refuses settings without effect, and addresses that admit everybody without saying so.
+func (c Config) secure() error {
+	for _, side := range []struct {
+		tls    TLS
+		flag   string
+		listen []url.URL
+	}{{c.Clients, "", c.ListenClients}, {c.Peers, "peer-", c.ListenPeers}} {
+		if err := side.tls.check(side.flag); err != nil {
+			return err
+		}
+		if err := side.tls.fits(side.flag, side.listen); err != nil {
+			return err
+		}
+		for _, u := range side.listen {
+			if err := c.exposed(side.tls, side.flag, u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fits compares the certificate with the URLs that would use it.
+func (t TLS) fits(flag string, listen []url.URL) error {
+	encrypted := func(u url.URL) bool { return u.Scheme == "https" || u.Scheme == "unixs" }
+	if t.Cert != "" && len(listen) > 0 && !slices.ContainsFunc(listen, encrypted) {
+		return usage(fmt.Sprintf("--%scert-file is given, but %s is not https", flag, &listen[0]), "https:// in the URL")
+	}
+	if t.Cert == "" && slices.ContainsFunc(listen, encrypted) {
+		return usage(fmt.Sprintf("an https URL needs --%scert-file and --%[1]skey-file", flag), "both, or http://")
+	}
+	return nil
+}
+
+// exposed refuses an address that admits everybody who reaches it. A socket is its user's alone: it
+// is made with a umask of 077. A TCP port is not, on loopback neither: every user of the machine
+// reaches it.
+func (c Config) exposed(t TLS, flag string, u url.URL) error {
+	if u.Scheme == "unix" || u.Scheme == "unixs" {
+		return checkSocket(u.Host + u.Path)
+	}
+	if c.Insecure || u.Scheme == "https" && t.CA != "" {
+		return nil
+	}
+	return open(u.String(), "can read and change every job",
+		fmt.Sprintf("https:// with --%scert-file, --%[1]skey-file and --%[1]strusted-ca-file", flag))
+}
+
+func open(address, can, fix string) error {
+	return &Problem{Kind: ErrListen, Text: address + " is open to everybody",
+		Why: "without certificates of clients, every user of every machine that reaches it " + can,
+		Fix: fix + " (elastic certs makes them); or --insecure, where everybody who reaches it may"}
+}
+
+// checkSocket refuses paths that the kernel does not take or that permissions do not protect.
+func checkSocket(path string) error {
+	if !filepath.IsAbs(path) { // also "@name", which has no permissions
+		return usage(fmt.Sprintf("%q is not the absolute path of a socket", path), "unix:///DIR/NAME")
+	}
+	if len(path) > socketMax {
+		return &Problem{Kind: ErrListen, Text: fmt.Sprintf("the path of the socket %s has %d characters", path, len(path)),
+			Why: fmt.Sprintf("the kernel takes %d", socketMax),
+			Fix: "a shorter --data-dir, or --listen-client-urls=unix:///SHORT/PATH and --http=unix:/SHORT/PATH"}
+	}
+	return nil
+}
+
+// socketPath is the path of --http=unix:PATH.
+func socketPath(address string) (path string, ok bool) {
+	path, ok = strings.CutPrefix(address, "unix:")
+	return strings.TrimPrefix(path, "//"), ok
+}
