@@ -167,7 +167,7 @@ func startElasticd(b *testing.B) *single {
 	}
 	d := &single{b: b, client: "http://" + port()}
 	peer, health := "http://"+port(), port()
-	d.args = []string{"--name=s", "--data-dir=" + filepath.Join(b.TempDir(), "data"), "--listen-client-urls=" + d.client, "--advertise-client-urls=" + d.client,
+	d.args = []string{"--name=s", "--insecure", "--data-dir=" + filepath.Join(b.TempDir(), "data"), "--listen-client-urls=" + d.client, "--advertise-client-urls=" + d.client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=s=" + peer, "--http=" + health}
 	d.start()
 	b.Cleanup(func() {

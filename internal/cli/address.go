@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,9 @@ func (c *call) address(o *node.Options) error {
 	if host.given && (!isLocal || host.origin == "--host") {
 		ip, err := ours(host.text)
 		if err != nil {
-			return fail(Address, "%s: %v", host, err).of(err).cure("--host=ADDRESS of this machine that other nodes reach")
+			return fail(Address, "%s: %v", host, err).of(err).
+				because("--host is what this node tells the others to dial").
+				cure("--host=ADDRESS of this machine that other nodes reach")
 		}
 		o.Host = ip
 	}
@@ -48,7 +51,10 @@ func towards(endpoints []string) string {
 	return ""
 }
 
-var errNotOurs = errors.New("no address of this machine")
+var (
+	errNotOurs = errors.New("no address of this machine")
+	errEvery   = errors.New("it stands for every address of this machine, and nobody can dial it")
+)
 
 // ours resolves host and shows that it can be listened on.
 func ours(host string) (string, error) {
@@ -59,6 +65,9 @@ func ours(host string) (string, error) {
 		return "", err
 	}
 	for _, ip := range ips {
+		if a, err := netip.ParseAddr(ip); err == nil && a.Unmap().IsUnspecified() {
+			return "", errEvery
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 		if err == nil {
 			l.Close()

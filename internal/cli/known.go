@@ -58,6 +58,30 @@ func Known(err error) *Error {
 		{syscall.EADDRINUSE, func() *Error { return fail(Ports, "%v", err).cure("another --port, or none: any free one") }},
 		{launch.ErrPorts, func() *Error { return fail(Ports, "%v", err).cure("--worker-ports=LO-HI with more free ports") }},
 		{launch.ErrAddress, func() *Error { return fail(Address, "%v", err).cure("--host=ADDRESS of this machine") }},
+		{etcd.ErrCertName, func() *Error {
+			return fail(ServerAuth, "the server's certificate is for another name").because("%v", err).
+				cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled")
+		}},
+		{etcd.ErrCertTrust, func() *Error {
+			return fail(ServerAuth, "the server's certificate is not trusted").because("%v", err).
+				cure("--cacert=FILE with the certificate of the authority that signed it")
+		}},
+		{etcd.ErrCertTime, func() *Error {
+			return fail(ServerAuth, "the server's certificate is not valid now").because("%v", err).
+				cure("renew it (elastic certs), or set the clock of this machine")
+		}},
+		{etcd.ErrCertRefused, func() *Error {
+			return fail(ServerAuth, "the server does not accept our certificate").because("%v", err).
+				cure("--cert and --key of a certificate that an authority of the server signed")
+		}},
+		{etcd.ErrPlain, func() *Error {
+			return fail(Usage, "%v", err).because("a password would cross the network readable, and a certificate prove nothing").
+				cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
+		}},
+		{etcd.ErrTLSFiles, func() *Error {
+			return fail(Usage, "%v", err).because("--cacert, --cert and --key name PEM files; a certificate needs its key").
+				cure("files as elastic certs makes them")
+		}},
 		{etcd.ErrAuth, func() *Error {
 			return fail(ServerAuth, "the server refuses us").because("%v", err).
 				cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")

@@ -146,7 +146,7 @@ func (s *stage) etcd(ts *testscript.TestScript, _ bool, args []string) {
 		c[2].Stop()
 		ts.Setenv("ELASTIC_SERVER", c[0].Endpoint())
 		return
-	case "tcp", "auth":
+	case "tcp":
 		s.server = etcdtest.Start(s.t, etcdtest.TCP())
 	default:
 		s.server = etcdtest.Start(s.t)

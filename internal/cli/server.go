@@ -59,7 +59,9 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 	}
 	s.at.Endpoints = conf.Endpoints
 	var err error
-	if s.Store, err = etcd.Open(ctx, conf); err != nil {
+	if s.Store, err = etcd.Open(ctx, conf); errors.Is(err, etcd.ErrPlain) || errors.Is(err, etcd.ErrTLSFiles) {
+		return nil, err
+	} else if err != nil {
 		return nil, fail(Usage, "%v", err).of(err).cure("--server=HOST:2379")
 	}
 	if err := c.answer(ctx, s.Store, limit); err != nil {

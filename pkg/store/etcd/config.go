@@ -86,13 +86,30 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		info := transport.TLSInfo{TrustedCAFile: c.CACert, CertFile: c.Cert, KeyFile: c.Key}
 		conf, err := info.ClientConfig()
 		if err != nil {
-			return nil, fmt.Errorf("read TLS files: %w", err)
+			return nil, fmt.Errorf("%w: %w", ErrTLSFiles, err)
 		}
 		s.tls = conf
+	}
+	if err := s.checkPlain(c); err != nil {
+		return nil, err
 	}
 	s.at.Store(rand.Int64N(int64(len(s.endpoints)))) // agents spread over the members
 	context.AfterFunc(ctx, s.Close)
 	return s, nil
+}
+
+// checkPlain refuses credentials that a TCP endpoint without TLS would show to the network, and files
+// of TLS that it would not use.
+func (s *Store) checkPlain(c Config) error {
+	if c.User == "" && s.tls == nil {
+		return nil
+	}
+	for i, e := range s.endpoints {
+		if _, plain := s.plain(i); plain && !strings.HasPrefix(e, "unix:") {
+			return fmt.Errorf("%s: %w", e, ErrPlain)
+		}
+	}
+	return nil
 }
 
 // Quiet silences the log of gRPC, which is the process's and writes to

@@ -3,6 +3,7 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -16,6 +17,18 @@ var (
 	ErrUnreachable = errors.New("etcd cannot be reached")
 	// ErrAuth: etcd does not accept this user, password or certificate, or we do not accept its certificate.
 	ErrAuth = errors.New("etcd refuses these credentials")
+	// ErrCertName: the certificate of the server is for another name than the one dialled. It is an ErrAuth.
+	ErrCertName = fmt.Errorf("%w: the server's certificate is for another name", ErrAuth)
+	// ErrCertTrust: the certificate of the server is signed by no authority that is trusted here. It is an ErrAuth.
+	ErrCertTrust = fmt.Errorf("%w: the server's certificate is not trusted", ErrAuth)
+	// ErrCertTime: the certificate of the server has expired, or a clock is wrong. It is an ErrAuth.
+	ErrCertTime = fmt.Errorf("%w: the server's certificate is not valid now", ErrAuth)
+	// ErrCertRefused: the server wants a certificate, or another one than ours. It is an ErrAuth.
+	ErrCertRefused = fmt.Errorf("%w: it does not accept our certificate", ErrAuth)
+	// ErrTLSFiles: the files for TLS cannot be used.
+	ErrTLSFiles = errors.New("read the files for TLS")
+	// ErrPlain: a password or a certificate was given for an endpoint without TLS.
+	ErrPlain = errors.New("credentials for an endpoint without TLS")
 	// ErrNotEtcd: somebody answers there, but not an etcd v3.
 	ErrNotEtcd = errors.New("this is not an etcd v3")
 	// ErrWantsTLS: somebody answers there in TLS, and was asked without. It is an ErrNotEtcd.
@@ -28,6 +41,25 @@ var (
 	errClosed = errors.New("store is closed")
 	errSilent = errors.New("watch is silent")
 )
+
+// certificate tells what TLS has against the other side by its text: gRPC passes nothing else on.
+func certificate(text string) error {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	switch {
+	case has("remote error: tls:", "certificate required"):
+		return ErrCertRefused
+	case has("certificate is valid for", "certificate is not valid for any", "doesn't contain any IP SANs",
+		"cannot validate certificate for", "legacy Common Name"):
+		return ErrCertName
+	case has("has expired or is not yet valid"):
+		return ErrCertTime
+	case has("signed by unknown authority", "failed to verify certificate"):
+		return ErrCertTrust
+	}
+	return ErrAuth
+}
 
 // refusal is etcd's own no, which asking again does not change.
 type refusal struct{ error }

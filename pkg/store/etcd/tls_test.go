@@ -78,12 +78,18 @@ func TestTLS(t *testing.T) {
 		want   error
 	}{
 		"all files":      {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key")}, nil},
-		"no certificate": {etcd.Config{CACert: file("ca")}, etcd.ErrAuth},
-		"a stranger's":   {etcd.Config{CACert: file("ca"), Cert: file("stranger"), Key: file("stranger-key")}, etcd.ErrAuth},
-		"no authority":   {etcd.Config{Cert: file("client"), Key: file("client-key")}, etcd.ErrAuth},
+		"no certificate": {etcd.Config{CACert: file("ca")}, etcd.ErrCertRefused},
+		"a stranger's":   {etcd.Config{CACert: file("ca"), Cert: file("stranger"), Key: file("stranger-key")}, etcd.ErrCertRefused},
+		"no authority":   {etcd.Config{Cert: file("client"), Key: file("client-key")}, etcd.ErrCertTrust},
+		"another name": {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key"),
+			Endpoints: []string{"https://localhost:" + host[strings.LastIndex(host, ":")+1:]}}, etcd.ErrCertName},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, e := range []string{"https://" + host, host} {
+			endpoints := c.config.Endpoints
+			if endpoints == nil {
+				endpoints = []string{"https://" + host, host}
+			}
+			for _, e := range endpoints {
 				c.config.Endpoints = []string{e}
 				s := open(t, c.config)
 				if err := s.Probe(t.Context()); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
@@ -91,6 +97,23 @@ func TestTLS(t *testing.T) {
 				}
 			}
 		})
+	}
+	for name, c := range map[string]struct {
+		config etcd.Config
+		want   error
+	}{
+		"a password without TLS":    {etcd.Config{Endpoints: []string{host}, User: "me"}, etcd.ErrPlain},
+		"a password over http":      {etcd.Config{Endpoints: []string{"http://" + host}, User: "me"}, etcd.ErrPlain},
+		"one endpoint of two":       {etcd.Config{Endpoints: []string{"unix:///s", "http://" + host}, User: "me"}, etcd.ErrPlain},
+		"an authority and http":     {etcd.Config{Endpoints: []string{"http://" + host}, CACert: file("ca")}, etcd.ErrPlain},
+		"an authority without file": {etcd.Config{Endpoints: []string{host}, CACert: file("none")}, etcd.ErrTLSFiles},
+		"a certificate without key": {etcd.Config{Endpoints: []string{host}, Cert: file("client")}, etcd.ErrTLSFiles},
+		"a password in TLS":         {etcd.Config{Endpoints: []string{"https://" + host}, User: "me"}, nil},
+		"a password at a socket":    {etcd.Config{Endpoints: []string{"unix:///s"}, User: "me"}, nil},
+	} {
+		if s, err := etcd.Open(t.Context(), c.config); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, %v; want %v", name, s, err, c.want)
+		}
 	}
 	plain := open(t, etcd.Config{Endpoints: []string{host}})
 	if err := plain.Probe(t.Context()); !errors.Is(err, etcd.ErrWantsTLS) || !strings.Contains(err.Error(), "it speaks TLS") {
