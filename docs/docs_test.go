@@ -393,7 +393,7 @@ func TestStatusExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(rendezvous.Status{Nodes: []rendezvous.NodeStatus{{}}, World: []rendezvous.Seat{{}}, Checkpoint: &rendezvous.CheckpointStatus{},
-		Plan: &scaling.Plan{}, Progress: &rendezvous.ProgressStatus{}, Server: &rendezvous.ServerStatus{}})
+		Plan: &scaling.Plan{}, Progress: &rendezvous.ProgressStatus{}, Origin: &rendezvous.OriginStatus{}, Server: &rendezvous.ServerStatus{}})
 	if err == nil {
 		err = json.Unmarshal(b, &got)
 	}

@@ -25,16 +25,7 @@ type cast struct {
 
 func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
 	c := &cast{t: t, st: st, req: rendezvous.Requests{Store: st, Job: schema.Job(name)}, reg: membership.Registry{Store: st, Job: schema.Job(name)}}
-	j := rendezvous.Job{UID: schema.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
-		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}, Time: time.Now()}
-	switch np {
-	case "2:4":
-		j.Limits = rendezvous.Limits{Min: 2, Max: 4}
-	default:
-		n := int(np[0] - '0')
-		j.Limits = rendezvous.Limits{Min: n, Max: n, Exact: true}
-	}
-	if err := c.req.Create(t.Context(), j); err != nil {
+	if err := c.req.Create(t.Context(), newJob(name, np, time.Now())); err != nil {
 		t.Fatalf("create job %s: %v", name, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -42,6 +33,20 @@ func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
 	t.Cleanup(func() { cancel(); <-done })
 	go func() { defer close(done); c.play(ctx) }()
 	return c
+}
+
+// newJob is a job as its first agent would make it.
+func newJob(name, np string, at time.Time) rendezvous.Job {
+	j := rendezvous.Job{UID: schema.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
+		Rules:  rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"},
+		Origin: rendezvous.NewOrigin("ada", "lab1", []string{"python", "train.py"}), Time: at}
+	if np == "2:4" {
+		j.Limits = rendezvous.Limits{Min: 2, Max: 4}
+		return j
+	}
+	n := int(np[0] - '0')
+	j.Limits = rendezvous.Limits{Min: n, Max: n, Exact: true}
+	return j
 }
 
 func (c *cast) join(name string) {

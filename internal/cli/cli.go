@@ -8,7 +8,6 @@ package cli
 import (
 	"context"
 	"io"
-	"os"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -113,12 +112,7 @@ func (c *call) prepare() error {
 		return fail(Usage, "--output=%s: json is the only one", o)
 	}
 	c.out = printer{out: c.Stdout, words: c.Stderr, json: o == "json", quiet: c.context.Bool("quiet"), now: time.Now}
-	c.out.terminal = isTerminal(c.Stdout)
+	c.out.terminal, c.out.width = isTerminal(c.Stdout), columns(c.Stdout)
 	c.out.colour = c.out.terminal && !c.context.Bool("no-color") && c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb"
 	return nil
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && terminal(f)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -23,8 +24,8 @@ func (c *call) jobServer(ctx context.Context) (*server, schema.Job, error) {
 	return s, name, err
 }
 
-// job reads the job that is meant: the one that is named, else the only one that lives. With orNewest
-// the newest, if none lives.
+// job reads the job that is meant: the one that is named, else the only one that lives. An
+// abandoned job is never meant without its name. With orNewest the newest, if none lives.
 func (c *call) job(ctx context.Context, s *server, name schema.Job, orNewest bool) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return readJob(ctx, s, name)
@@ -33,23 +34,7 @@ func (c *call) job(ctx context.Context, s *server, name schema.Job, orNewest boo
 	if err != nil {
 		return rendezvous.Snapshot{}, err
 	}
-	var live []rendezvous.Snapshot
-	for _, j := range all {
-		if !ended(&j) {
-			live = append(live, j)
-		}
-	}
-	switch {
-	case len(live) == 1:
-		return live[0], nil
-	case len(live) > 1:
-		var names []string
-		for _, j := range live {
-			names = append(names, string(j.Job.Name))
-		}
-		return rendezvous.Snapshot{}, fail(JobAmbiguous, "%d jobs live on this server: %s", len(live), phrase.List(names)).
-			cure("elastic %s %s", c.command.name, names[0]).detail("jobs", names)
-	case len(all) == 0:
+	if len(all) == 0 {
 		if e, err := lostJob(ctx, s); err != nil {
 			return rendezvous.Snapshot{}, err
 		} else if e != nil {
@@ -57,17 +42,47 @@ func (c *call) job(ctx context.Context, s *server, name schema.Job, orNewest boo
 		}
 		return rendezvous.Snapshot{}, fail(JobNone, "no job on this server")
 	}
-	newest := all[0]
-	for _, j := range all {
-		if j.Job.Time.After(newest.Job.Time) {
-			newest = j
-		}
+	live, abandoned := c.living(all)
+	switch {
+	case len(live) == 1:
+		return live[0], nil
+	case len(live) > 1:
+		names := namesOf(live)
+		return rendezvous.Snapshot{}, fail(JobAmbiguous, "%d jobs live on this server: %s", len(live), phrase.List(names)).
+			cure("elastic %s %s", c.command.name, names[0]).detail("jobs", names)
 	}
-	if orNewest {
+	newest := slices.MaxFunc(all, func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })
+	switch {
+	case orNewest:
 		return newest, nil
+	case len(abandoned) > 0:
+		names := namesOf(abandoned)
+		return rendezvous.Snapshot{}, fail(JobNone, "no job lives on this server").
+			because("no node is left of %s", phrase.List(names)).cure("name the job: elastic %s %s", c.command.name, names[0])
 	}
 	return rendezvous.Snapshot{}, fail(JobNone, "no job lives on this server").
 		because("the newest, %s, is %s", newest.Job.Name, newest.World.Phase).cure("name the job")
+}
+
+// living are the jobs that have not ended: those with a sign of a node, and those without.
+func (c *call) living(all []rendezvous.Snapshot) (live, abandoned []rendezvous.Snapshot) {
+	for _, j := range all {
+		switch {
+		case ended(&j):
+		case rendezvous.Explain(&j, c.out.now()).Abandoned:
+			abandoned = append(abandoned, j)
+		default:
+			live = append(live, j)
+		}
+	}
+	return live, abandoned
+}
+
+func namesOf(jobs []rendezvous.Snapshot) (names []string) {
+	for _, j := range jobs {
+		names = append(names, string(j.Job.Name))
+	}
+	return names
 }
 
 // jobName is what names the job: the positional, else a flag, else the environment, else "".

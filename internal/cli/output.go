@@ -20,18 +20,37 @@ import (
 //     a terminal.
 //   - Times are relative on a terminal, where somebody reads them now, and
 //     absolute everywhere else.
+//   - A line of a table is cut at the width of the terminal.
 //   - An error says what, why, and what to do; it ends in its code.
-//   - Nobody is asked anything.
+//   - A question is asked on a terminal only, and before something is deleted.
 type printer struct {
 	out, words io.Writer
 	json       bool
 	quiet      bool
 	terminal   bool // out is one
+	width      int  // of that terminal, in columns; 0: not known
 	colour     bool
 	now        func() time.Time
 }
 
-func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+// columns is the width of the terminal that w is: 0 if it is none, or does not say.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// isTerminal reports whether stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
 // object writes v as JSON: on one line, so that scripts that read lines can.
 func (p *printer) object(v any) error {
@@ -74,7 +93,10 @@ func (p *printer) table(rows [][]string) error {
 	}
 	for _, r := range rows {
 		var b strings.Builder
+		at := 0 // column
 		for i, cell := range r {
+			cell = p.cut(cell, at)
+			at += width[i] + 2
 			b.WriteString(p.paint(cell))
 			if i < len(r)-1 {
 				b.WriteString(strings.Repeat(" ", width[i]-len([]rune(cell))+2))
@@ -85,6 +107,18 @@ func (p *printer) table(rows [][]string) error {
 		}
 	}
 	return nil
+}
+
+// cut shortens what would not fit on the line of a terminal, from column at on.
+func (p *printer) cut(text string, at int) string {
+	room := p.width - at
+	if runes := []rune(text); p.width > 0 && len(runes) > max(0, room) {
+		if room < 1 {
+			return ""
+		}
+		return string(runes[:room-1]) + "…"
+	}
+	return text
 }
 
 // paint colours a state.
@@ -98,7 +132,7 @@ func (p *printer) paint(word string) string {
 		code = "32"
 	case "waiting", "starting", "stopping", "joining", "suspect", "draining", "spare":
 		code = "33"
-	case "failed", "lost":
+	case "failed", "lost", "abandoned":
 		code = "31"
 	default:
 		return word
@@ -118,17 +152,23 @@ func (p *printer) since(t time.Time) string {
 }
 
 func ago(d time.Duration) string {
-	switch {
-	case d < time.Second:
+	if d < time.Second {
 		return "now"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds ago", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm ago", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh ago", d/time.Hour)
 	}
-	return fmt.Sprintf("%dd ago", d/(24*time.Hour))
+	return age(d) + " ago"
+}
+
+// age tells how old something is, in the largest unit that says enough.
+func age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", max(0, d)/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
 // size tells a number of bytes.

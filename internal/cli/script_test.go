@@ -29,6 +29,7 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -85,6 +86,7 @@ func show(_ context.Context, o node.Options) machine.Result {
 //	                         cluster: one of three, the others are down
 //	http                     a server that is no etcd, at $HTTP, port $PORT; nobody listens at $CLOSED
 //	job NAME NP NODE…        a job, played by a cast that follows the protocol without workers
+//	abandoned NAME NP        a job that was made an hour ago, and that no node is in
 //	leave NAME NODE          a node of it goes, without a word
 //	keys FILE                everything that is in etcd, but what nodes say in their own time of what they hold
 //	saved NAME N             waits until checkpoint N of the job is committed
@@ -104,7 +106,7 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			s := &stage{t: t, jobs: map[string]*cast{}, running: map[string]*running{}}
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"etcd": s.etcd, "http": s.http, "job": s.job, "leave": s.leave, "keys": s.keys, "saved": s.saved, "status": s.status,
+				"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave, "keys": s.keys, "saved": s.saved, "status": s.status,
 				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
 				"lose": s.lose,
 			}})
@@ -243,6 +245,17 @@ func (s *stage) job(ts *testscript.TestScript, _ bool, args []string) {
 	for _, n := range args[2:] {
 		c.join(n)
 	}
+}
+
+func (s *stage) abandoned(ts *testscript.TestScript, _ bool, args []string) {
+	j := newJob(args[0], args[1], time.Now().Add(-time.Hour))
+	ts.Check(rendezvous.Requests{Store: s.open(ts), Job: schema.Job(args[0])}.Create(s.t.Context(), j))
+	_, err := s.client.Delete(s.t.Context(), schema.Job(args[0]).Events(), clientv3.WithPrefix()) // they are of now
+	ts.Check(err)
+	key := schema.Job(args[0]).Wish()
+	wish := rendezvous.Wish{NP: j.Limits.Max, Request: "old", By: "run", Time: j.Time}
+	_, err = s.client.Put(s.t.Context(), key, string(schema.Encode(wish)))
+	ts.Check(err)
 }
 
 func (s *stage) leave(ts *testscript.TestScript, _ bool, args []string) {

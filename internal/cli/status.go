@@ -106,7 +106,11 @@ func (c *call) showStatus(st rendezvous.Status) error {
 	if p.quiet {
 		return p.line("%s", st.State)
 	}
-	if err := p.line("%s  %s: %s", st.Job, p.paint(string(st.State)), st.Why); err != nil {
+	state := string(st.State)
+	if st.Abandoned {
+		state = "abandoned"
+	}
+	if err := p.line("%s  %s: %s", st.Job, p.paint(state), st.Why); err != nil {
 		return err
 	}
 	for _, row := range statusRows(st, p) {
@@ -142,7 +146,7 @@ func statusRows(st rendezvous.Status, p *printer) [][2]string {
 	if st.Server != nil {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
-	return [][2]string{{"np", np}, {"generation", generation}, {"progress", progress(st.Progress)}, {"doing", doing(st.Doing)},
+	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation}, {"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
 		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"waterfall", waterfall(st.Waterfall)}, {"restarts", restarts}, {"server", servers}}
 }
 
@@ -153,7 +157,7 @@ func waterfall(f *rendezvous.Waterfall) string {
 	return f.String()
 }
 
-func progress(g *rendezvous.ProgressStatus) string {
+func progress(g *rendezvous.ProgressStatus, p *printer) string {
 	if g == nil {
 		return ""
 	}
@@ -166,6 +170,10 @@ func progress(g *rendezvous.ProgressStatus) string {
 	}
 	if g.SamplesPerSecond != nil {
 		parts = append(parts, fmt.Sprintf("%.1f samples/s", *g.SamplesPerSecond))
+	}
+	parts = append(parts, p.since(g.Time.Time))
+	if g.Stale {
+		parts = append(parts, "stale")
 	}
 	return strings.Join(parts, ", ")
 }

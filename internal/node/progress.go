@@ -33,7 +33,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		case <-tick.C:
 			tick.Reset(machine.UntilTick(time.Now(), told))
 		}
-		p, ok := tail.read(time.Now())
+		p, ok := tail.read()
 		if !ok {
 			continue
 		}
@@ -48,11 +48,10 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 
 // progressTail reads the lines that were appended since it last looked.
 type progressTail struct {
-	path    string
-	at      int64
-	last    rendezvous.Progress
-	samples int64
-	when    time.Time
+	path string
+	at   int64
+	last rendezvous.Progress
+	pace pace
 }
 
 // line is one line of $ELASTIC_PROGRESS_FILE: any subset.
@@ -62,7 +61,8 @@ type line struct {
 	Samples *int64   `json:"samples"`
 }
 
-func (t *progressTail) read(now time.Time) (rendezvous.Progress, bool) {
+// read takes what is new; false: nothing is. The newest line is as old as the last write to the file.
+func (t *progressTail) read() (rendezvous.Progress, bool) {
 	f, err := os.Open(t.path)
 	if err != nil {
 		return t.last, false
@@ -71,7 +71,7 @@ func (t *progressTail) read(now time.Time) (rendezvous.Progress, bool) {
 	if _, err := f.Seek(t.at, io.SeekStart); err != nil {
 		return t.last, false
 	}
-	moved := false
+	lines := 0
 	for r := bufio.NewReaderSize(f, 1<<16); ; {
 		b, err := r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
@@ -82,31 +82,34 @@ func (t *progressTail) read(now time.Time) (rendezvous.Progress, bool) {
 			break // the rest is a line that is not finished yet
 		}
 		t.at += int64(len(b))
-		var l line
-		if json.Unmarshal(bytes.TrimSpace(b), &l) != nil {
-			continue
-		}
-		moved = true
-		if l.Step != nil {
-			t.last.Step = l.Step
-		}
-		if l.Loss != nil {
-			t.last.Loss = l.Loss
-		}
-		if l.Samples != nil {
-			t.last.Samples = l.Samples
+		if t.take(bytes.TrimSpace(b)) {
+			lines++
 		}
 	}
-	if !moved {
+	written, err := f.Stat()
+	if lines == 0 || err != nil {
 		return t.last, false
 	}
-	t.last.Time = now
-	if s := t.last.Samples; s != nil {
-		if !t.when.IsZero() && *s > t.samples {
-			rate := float64(*s-t.samples) / now.Sub(t.when).Seconds()
-			t.last.SamplesPerSecond = &rate
-		}
-		t.samples, t.when = *s, now
-	}
+	t.last.Time = written.ModTime()
+	t.pace.add(point{at: t.last.Time, lines: lines, samples: t.last.Samples})
+	t.last.SamplesPerSecond, t.last.Interval = t.pace.rate(), t.pace.interval()
 	return t.last, true
+}
+
+// take reads one line; false: it is none.
+func (t *progressTail) take(b []byte) bool {
+	var l line
+	if json.Unmarshal(b, &l) != nil {
+		return false
+	}
+	if l.Step != nil {
+		t.last.Step = l.Step
+	}
+	if l.Loss != nil {
+		t.last.Loss = l.Loss
+	}
+	if l.Samples != nil {
+		t.last.Samples = l.Samples
+	}
+	return true
 }

@@ -24,6 +24,8 @@ type Status struct {
 	WhyCode    Why               `json:"why_code"`
 	Generation schema.Generation `json:"generation"` // 0 before the first
 	WorldSize  int               `json:"world_size"`
+	Abandoned  bool              `json:"abandoned"` // no node is left, and it has not ended
+	Origin     *OriginStatus     `json:"origin"`    // null: made by an elastic that did not record it
 	Wish       WishStatus        `json:"wish"`
 	Nodes      []NodeStatus      `json:"nodes"`
 	World      []Seat            `json:"world"`
@@ -88,6 +90,8 @@ type ProgressStatus struct {
 	Samples          *int64   `json:"samples"`
 	SamplesPerSecond *float64 `json:"samples_per_second"`
 	Time             Moment   `json:"time"`
+	AgeSeconds       float64  `json:"age_seconds"` // of the newest line, when this status was made
+	Stale            bool     `json:"stale"`       // the job runs, and tells none for much longer than usual
 }
 
 // DoingStatus is what takes a node longer than a second.
@@ -144,8 +148,12 @@ func Explain(s *Snapshot, now time.Time) Status {
 	st.Nodes = x.nodes(st.State)
 	st.Checkpoint = x.checkpoint()
 	st.Waterfall = x.waterfall()
-	if p := s.Progress; p != nil {
-		st.Progress = &ProgressStatus{p.Step, p.Loss, p.Samples, p.SamplesPerSecond, Moment{p.Time}}
+	if st.Progress = x.progress(); st.Progress != nil && st.Progress.Stale && st.State == StateRunning {
+		st.Why += "; " + st.Progress.stale()
+	}
+	st.Abandoned = x.abandoned()
+	if o := s.Job.Origin; o.Owner != "" {
+		st.Origin = &OriginStatus{o, Moment{s.Job.Time}}
 	}
 	for _, d := range s.Doing {
 		st.Doing = append(st.Doing, DoingStatus{d.Node, d.What, d.Done, d.Total, Moment{d.Time}})
@@ -182,6 +190,10 @@ func (st Status) next(exact bool) string {
 		again = fmt.Sprintf("the same `elastic run` line starts a new attempt, from checkpoint %d", st.Checkpoint.Number)
 	}
 	switch {
+	case st.Abandoned && st.State != StateStopping:
+		return fmt.Sprintf("no node is left: `elastic run` goes on with it, elastic stop %s ends it", st.Job)
+	case st.Progress != nil && st.Progress.Stale && st.State == StateRunning && len(st.World) > 0:
+		return fmt.Sprintf("if it hangs: workerlog.0 of node %s has the output of rank 0", st.World[0].Node)
 	case st.State == "failed" && st.Exit != nil && st.Exit.Node != nil && st.Exit.LocalRank != nil:
 		return fmt.Sprintf("see workerlog.%d of node %s; %s", *st.Exit.LocalRank, *st.Exit.Node, again)
 	case st.State == "failed", st.State == "stopped":

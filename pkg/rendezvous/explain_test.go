@@ -272,13 +272,15 @@ func TestStatusIsTheReference(t *testing.T) {
 	if err := json.Unmarshal([]byte(example), &want); err != nil {
 		t.Fatal(err)
 	}
-	for _, added := range []string{"doing", "next"} {
+	for _, added := range []string{"doing", "next", "abandoned", "origin"} {
 		if _, ok := got[added]; !ok {
 			t.Errorf("no field %s", added)
 		}
 		delete(got, added)
 	}
 	delete(got["plan"].(map[string]any), "warmup_samples")
+	delete(got["progress"].(map[string]any), "age_seconds")
+	delete(got["progress"].(map[string]any), "stale")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -287,7 +289,7 @@ func TestStatusIsTheReference(t *testing.T) {
 // What is unknown is null, what is empty is [].
 func TestStatusOfNothing(t *testing.T) {
 	got := object(t, rendezvous.Explain(&aJob(1).Snapshot, noon))
-	for _, name := range []string{"checkpoint", "plan", "progress", "exit", "server"} {
+	for _, name := range []string{"checkpoint", "plan", "progress", "exit", "server", "origin"} {
 		if v, ok := got[name]; !ok || v != nil {
 			t.Errorf("%s is %v, want null", name, v)
 		}

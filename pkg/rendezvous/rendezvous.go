@@ -329,5 +329,6 @@ type Progress struct {
 	Loss             *float64  `json:"loss"`
 	Samples          *int64    `json:"samples"`
 	SamplesPerSecond *float64  `json:"samples_per_second"`
-	Time             time.Time `json:"time"`
+	Interval         *Seconds  `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
+	Time             time.Time `json:"time"`               // of the newest line
 }
