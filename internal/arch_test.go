@@ -195,11 +195,10 @@ var pure = []string{
 	"pkg/membership/judge.go", "pkg/membership/detect_observe.go",
 	"pkg/rendezvous/plan.go", "pkg/rendezvous/ends.go", "pkg/rendezvous/change.go", "pkg/rendezvous/ranks.go", "pkg/rendezvous/ledger.go", "pkg/rendezvous/marks.go",
 	"pkg/rendezvous/explain.go", "pkg/rendezvous/explain_why.go", "pkg/rendezvous/explain_nodes.go",
-	"pkg/scaling/scaling.go", "pkg/scaling/json.go",
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/machine"}
+var purePackages = []string{"internal/agent/machine", "pkg/scaling"}
 
 // decides reports whether a file, named from the root of the module, must be pure.
 func decides(pkg, file string) bool {

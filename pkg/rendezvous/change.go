@@ -177,6 +177,9 @@ func (p *planner) propose(c Cause, text string, b Settled) Step {
 			w.Resume.Holders = append(w.Resume.Holders, r.Node)
 		}
 	}
+	if p.w != nil && w.Resume != nil && w.Resume.Samples != nil {
+		w.Plan.WarmFrom(p.w.Plan, *w.Resume.Samples, p.s.Job.Base.WarmupSamples)
+	}
 	step := Propose{NewHead: p.newHead, Older: p.older}
 	var told map[membership.Incarnation]bool
 	if p.w != nil {

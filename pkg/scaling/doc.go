@@ -10,6 +10,13 @@
 //	linear       floor(B*w/W)       LR * w/W           SGD; an unchanged script is right
 //	sqrt         floor(B*w/W)       LR * sqrt(w/W)     adaptive optimizers
 //	fixed-batch  B                  LR                 a result that does not depend on the world
+//	table        as listed          as listed          sizes that were tuned one by one
+//
+// A cap (MaxBatch, MaxLR, MaxScale) refuses a world; it never bends a batch or a
+// rate, because a bent plan would be a training that nobody asked for.
+//
+// The one thing that depends on the path is the warm-up: where a change raises the
+// rate, Plan.WarmFrom has it climb over a number of samples.
 //
 // # Who takes how much
 //

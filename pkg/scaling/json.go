@@ -11,17 +11,23 @@ type planJSON struct {
 	LR            *float64 `json:"lr"`
 	LRScale       float64  `json:"lr_scale"`
 	WarmupSamples int64    `json:"warmup_samples"`
+	WarmupBegin   *int64   `json:"warmup_begin,omitempty"`
+	WarmupLRScale *float64 `json:"warmup_lr_scale,omitempty"`
 }
 
 // MarshalJSON writes the plan as people and records see it. Loss weights follow
 // from batch_sizes and are not written.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	j := planJSON{p.Policy, &p.GlobalBatch, p.BatchSizes, &p.GradAccum, &p.LR, p.LRScale, p.WarmupSamples}
+	j := planJSON{Policy: p.Policy, GlobalBatch: &p.GlobalBatch, BatchSizes: p.BatchSizes,
+		GradAccum: &p.GradAccum, LR: &p.LR, LRScale: p.LRScale}
 	if p.GlobalBatch == 0 {
 		j.GlobalBatch, j.BatchSizes, j.GradAccum = nil, []int{}, nil
 	}
 	if p.LR == 0 {
 		j.LR = nil
+	}
+	if w := p.Warmup; w != nil {
+		j.WarmupSamples, j.WarmupBegin, j.WarmupLRScale = w.Samples, &w.Begin, &w.FromScale
 	}
 	return json.Marshal(j)
 }
@@ -33,7 +39,10 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	p.Policy, p.LRScale, p.WarmupSamples = j.Policy, j.LRScale, j.WarmupSamples
+	p.Policy, p.LRScale = j.Policy, j.LRScale
+	if j.WarmupSamples > 0 && j.WarmupBegin != nil && j.WarmupLRScale != nil {
+		p.Warmup = &Warmup{Begin: *j.WarmupBegin, Samples: j.WarmupSamples, FromScale: *j.WarmupLRScale}
+	}
 	if len(j.BatchSizes) > 0 {
 		p.BatchSizes = j.BatchSizes
 	}

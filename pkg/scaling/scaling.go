@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,7 +26,11 @@ const (
 	Linear     Policy = "linear" // also the empty Policy
 	Sqrt       Policy = "sqrt"
 	FixedBatch Policy = "fixed-batch"
+	FromTable  Policy = "table"
 )
+
+// Policies lists every policy, for messages.
+const Policies = "linear, sqrt, fixed-batch or table"
 
 // Base is what the job was given, at the base world of Nodes * Slots workers.
 type Base struct {
@@ -34,38 +39,53 @@ type Base struct {
 	Nodes  int     `json:"nodes"` // --base-np
 	Slots  int     `json:"slots"` // workers a node
 	Policy Policy  `json:"policy"`
+	Table  []Row   `json:"table,omitempty"` // of policy table, in rising order of nodes
+	// Caps refuse a world; 0 = no cap. MaxScale bounds the world over the base world
+	// where the rate follows it.
+	MaxBatch int     `json:"max_batch,omitempty"`
+	MaxLR    float64 `json:"max_lr,omitempty"`
+	MaxScale float64 `json:"max_scale,omitempty"`
+	// WarmupSamples is how long the rate climbs after a change that raises it.
+	WarmupSamples int64 `json:"warmup_samples,omitempty"`
 }
 
 // Plan is what one world takes in one optimizer step.
 type Plan struct {
-	Policy        Policy
-	GlobalBatch   int   // samples a step; 0 = no batch was given
-	BatchSizes    []int // of one micro-batch, by rank
-	GradAccum     int   // micro-batches a step
-	LR            float64
-	LRScale       float64 // LR over that of the base
-	WarmupSamples int64
+	Policy      Policy
+	GlobalBatch int   // samples a step; 0 = no batch was given
+	BatchSizes  []int // of one micro-batch, by rank
+	GradAccum   int   // micro-batches a step
+	LR          float64
+	LRScale     float64 // LR over that of the base
+	Warmup      *Warmup // nil: the rate is LR from the first step on
 }
 
 // Validate says whether there is a plan for the base world itself. Errors wrap
 // ErrPlan.
 func (b Base) Validate() error {
-	switch b.Policy {
-	case "", Linear, Sqrt, FixedBatch:
-	default:
-		return planError("unknown scaling %q: linear, sqrt or fixed-batch", b.Policy)
-	}
 	switch {
 	case b.Nodes < 1 || b.Slots < 1 || b.Nodes > MaxWorld || b.Slots > MaxWorld/b.Nodes:
-		return planError("a base of %d nodes x %d workers: between 1 and %d workers", b.Nodes, b.Slots, MaxWorld)
+		return planError("a base of %d nodes x %d workers: between 1 and %d workers",
+			b.Nodes, b.Slots, MaxWorld)
 	case b.Batch < 0 || b.Batch > MaxBatch:
 		return planError("batch %d: between 1 and %d samples", b.Batch, MaxBatch)
 	case b.Batch > 0 && b.Batch < b.world():
 		return planError("batch %d is smaller than the base world of %d workers", b.Batch, b.world())
 	case b.LR < 0 || math.IsNaN(b.LR) || math.IsInf(b.LR, 0):
 		return planError("learning rate %v: a finite number above 0", b.LR)
+	case b.WarmupSamples > 0 && !b.given():
+		return planError("a warm-up of %d samples needs a batch or a learning rate", b.WarmupSamples)
 	}
-	return nil
+	switch b.Policy {
+	case "", Linear, Sqrt, FixedBatch:
+		if len(b.Table) > 0 {
+			return planError("policy %s does not read the table", cmp.Or(b.Policy, Linear))
+		}
+		return nil
+	case FromTable:
+		return b.validateTable()
+	}
+	return planError("unknown scaling %q: %s", b.Policy, Policies)
 }
 
 // LRScale is the factor on the rate at a world: what a job is told that has
@@ -75,6 +95,8 @@ func (b Base) LRScale(world int) float64 {
 	switch b.Policy {
 	case FixedBatch:
 		return 1
+	case FromTable:
+		return b.tableScale(world)
 	case Sqrt:
 		return math.Sqrt(ratio)
 	default:
@@ -91,31 +113,63 @@ func For(b Base, world int) (*Plan, error) {
 	if world < 1 || world > MaxWorld {
 		return nil, planError("a world of %d workers: between 1 and %d", world, MaxWorld)
 	}
-	if b.Batch == 0 && b.LR == 0 {
+	if !b.given() {
 		return nil, nil
 	}
-	p := &Plan{Policy: b.Policy, LRScale: b.LRScale(world)}
-	if p.Policy == "" {
-		p.Policy = Linear
+	p := &Plan{Policy: cmp.Or(b.Policy, Linear), LRScale: b.LRScale(world)}
+	var err error
+	switch p.Policy {
+	case FromTable:
+		err = p.fromTable(b, world)
+	default:
+		err = p.fromBase(b, world)
 	}
+	if err == nil {
+		err = b.capped(p, world)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// given reports whether there is anything to plan.
+func (b Base) given() bool { return b.Batch > 0 || b.LR > 0 || len(b.Table) > 0 }
+
+func (p *Plan) fromBase(b Base, world int) (err error) {
 	if p.LR = rate(b.LR, p.LRScale); math.IsInf(p.LR, 0) || (p.LR == 0) != (b.LR == 0) {
-		return nil, planError("learning rate %v times %v is not a number that a rate can be", b.LR, p.LRScale)
+		return planError("learning rate %v times %v is out of range", b.LR, p.LRScale)
 	}
 	if b.Batch == 0 {
-		return p, nil
+		return nil
 	}
-	p.GradAccum = 1
+	p.GradAccum, p.GlobalBatch = 1, b.Batch
 	if p.Policy == FixedBatch {
-		p.GlobalBatch = b.Batch
-		var err error
 		if p.GradAccum, err = accumulation(b, world); err != nil {
-			return nil, err
+			return err
 		}
 	} else {
 		p.GlobalBatch = b.Batch * world / b.world()
 	}
 	p.BatchSizes = split(p.GlobalBatch/p.GradAccum, world)
-	return p, nil
+	return nil
+}
+
+// capped refuses a plan beyond what the user allowed.
+func (b Base) capped(p *Plan, world int) error {
+	ratio := float64(world) / float64(b.world())
+	follows := p.Policy == Linear || p.Policy == Sqrt
+	switch {
+	case b.MaxBatch > 0 && p.GlobalBatch > b.MaxBatch:
+		return planError("%d workers take a global batch of %d, the cap is %d",
+			world, p.GlobalBatch, b.MaxBatch)
+	case b.MaxLR > 0 && p.LR > b.MaxLR:
+		return planError("%d workers train at learning rate %v, the cap is %v", world, p.LR, b.MaxLR)
+	case b.MaxScale > 0 && follows && ratio > b.MaxScale:
+		return planError("%d workers are %.4g times the base of %d, the cap of policy %s is %.4g times",
+			world, ratio, b.world(), p.Policy, b.MaxScale)
+	}
+	return nil
 }
 
 // rate is lr times scale, to twelve digits: what a binary fraction adds behind them (0.1 * 1.5 is
