@@ -33,7 +33,7 @@ var may = map[string][]string{
 
 	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
 	"internal/agent/runtime": {"internal/agent/machine", "internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
-		"pkg/checkpoint", "pkg/rendezvous"},
+		"pkg/checkpoint", "pkg/rendezvous", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":   {"pkg/schema", "pkg/store", "pkg/membership"},

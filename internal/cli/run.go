@@ -21,7 +21,7 @@ import (
 )
 
 func runCommand() command {
-	return command{name: "run", args: "[--] PROGRAM [ARGS…]", most: -1, usage: "take part in a job with this machine", action: runAction, flags: []flag{
+	return command{name: "run", args: "[--] PROGRAM [ARGS…]", most: -1, usage: "take part in a job with this machine", action: runAction, flags: append(batchFlags(), []flag{
 		{name: "np", arg: "N", usage: "nodes of the job, or MIN:MAX (1)", same: []string{"nnodes", "num-nodes"}, env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
 		{name: "nproc-per-node", arg: "N", usage: "workers on each node (1)", env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
 		{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"},
@@ -35,10 +35,7 @@ func runCommand() command {
 		{name: "replicas", arg: "N", usage: "copies of a checkpoint (2)"},
 		{name: "keep", arg: "N", usage: "checkpoints that stay (3)"},
 		{name: "load", arg: "all|rank0", usage: "who loads a checkpoint (all)"},
-		{name: "batch-size", arg: "N", usage: "global batch, at --base-np"},
-		{name: "lr", arg: "RATE", usage: "learning rate, at --base-np"},
-		{name: "base-np", arg: "N", usage: "nodes that both are meant for (np)"},
-		{name: "scaling", arg: "POLICY", usage: "linear, sqrt or fixed-batch (linear)"},
+		{name: "expand", kind: boolean, usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{name: "max-restarts", arg: "N", usage: "after failures of workers (3)", same: []string{"max-restart"}, env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
 		{name: "last-call", arg: "TIME", usage: "for more nodes than MIN (3s)"},
 		{name: "wait-timeout", arg: "TIME", usage: "without a world, then this node leaves (none)"},
@@ -52,7 +49,7 @@ func runCommand() command {
 		{name: "console", arg: "0|all|none|RANKS", usage: "whose output is shown here, by local rank (0)", same: []string{"local-ranks-filter"}},
 		{name: "tee", short: "t", arg: "STD", usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…", env: []string{"PET_TEE"}},
 		{name: "redirects", short: "r", arg: "STD", usage: "as torchrun's", env: []string{"PET_REDIRECTS"}},
-	}}
+	}...)}
 }
 
 func runAction(ctx context.Context, c *call) error {

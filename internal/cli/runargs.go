@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +19,8 @@ import (
 )
 
 // jobSettings are the flags whose values are the job's once its first agent made it.
-var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "replicas", "keep", "load",
+var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
+	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load",
 	"max-restarts", "last-call", "grace", "finish-timeout"}
 
 // options parses and checks the whole line before anything is touched.
@@ -54,31 +53,6 @@ func (c *call) sizes(o *node.Options) (err error) {
 		return fail(NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max, j.Slots, scaling.MaxWorld).cure(npFix)
 	}
 	return nil
-}
-
-func (c *call) batch(o *node.Options) (err error) {
-	b := &o.Job.Base
-	b.Slots, b.Policy = o.Job.Slots, scaling.Linear
-	if b.Nodes, err = c.setting("base-np").number(o.Job.Limits.Max, 1); err != nil {
-		return err
-	}
-	if b.Batch, err = c.setting("batch-size").number(0, 1); err != nil {
-		return err
-	}
-	if lr := c.setting("lr"); lr.given {
-		if b.LR, err = strconv.ParseFloat(lr.text, 64); err != nil || b.LR <= 0 || math.IsInf(b.LR, 0) || math.IsNaN(b.LR) {
-			return lr.refuse("a number above 0")
-		}
-	}
-	if p := c.setting("scaling"); p.given {
-		switch b.Policy = scaling.Policy(p.text); b.Policy {
-		case scaling.Linear, scaling.Sqrt, scaling.FixedBatch:
-		default:
-			return p.refuse("linear, sqrt or fixed-batch")
-		}
-	}
-	_, err = scaling.For(*b, o.Job.Limits.Max*o.Job.Slots)
-	return err
 }
 
 func (c *call) rules(o *node.Options) (err error) {
@@ -233,6 +207,12 @@ func (c *call) program(o *node.Options) error {
 		return err
 	}
 	o.Args, o.Environ = c.args[1:], os.Environ()
+	if o.Expand = c.context.Bool("expand"); o.Expand {
+		if err := launch.CheckPlaceholders(o.Args); err != nil {
+			return fail(Usage, "--expand: %v", err).of(err).
+				cure("{batch_size}, {global_batch_size}, {lr}, {rank}… as in ELASTIC_BATCH_SIZE")
+		}
+	}
 	o.Dir, err = os.Getwd()
 	return err
 }

@@ -34,6 +34,7 @@ type Options struct {
 	// The worker.
 	Program string   // absolute path
 	Args    []string // without the program
+	Expand  bool     // placeholders in Args stand for what a worker is told
 	Dir     string   // its working directory
 	Environ []string // what its environment is built upon
 	PortsLo int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range

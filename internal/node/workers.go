@@ -228,6 +228,15 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 	spec := w.spec()
 	spec.Node, spec.Generation, spec.WorldSize = s.Node, uint64(world.Generation), world.Size()
 	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
+	if w.o.Expand {
+		for _, env := range spec.Env {
+			args, err := launch.Expand(w.o.Args, env)
+			if err != nil {
+				return nil, refused{err, 125}
+			}
+			spec.Args = append(spec.Args, args)
+		}
+	}
 	spec.RunDir = filepath.Dir(launch.DrainFile(runs, uint64(world.Generation)))
 	for k := range world.Slots {
 		spec.Ranks = append(spec.Ranks, in.FirstRank+k)

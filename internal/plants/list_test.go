@@ -217,6 +217,9 @@ var plants = []plant{
 	}
 	if !s.whole(m) {`, `	if !s.whole(m) {`, checkpoint, "TestFencedWhilePutting"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
+	{"a restart in the middle of a warm-up begins it again", scaling + "/warmup.go", `before.LRScale == p.LRScale && `, `false && `, scaling, "TestWarmup"},
+	{"a cap is not looked at", scaling + "/scaling.go", `		err = b.capped(p, world)
+`, ``, scaling, "TestCapsRefuse"},
 	{"the rate is multiplied onto the last", scaling + "/scaling.go", `return ratio
 	}`, `return 1
 	}`, scaling, "TestFor"},

@@ -33,6 +33,7 @@ type Spec struct {
 	WorldSize  int
 
 	Argv   []string   // Argv[0] is the file to execute, seen from Dir: it is not looked up
+	Args   [][]string // arguments by local rank where they differ; nil: those of Argv
 	Env    [][]string // the whole environment, by local rank
 	Dir    string
 	RunDir string // of the generation: gets a directory by local rank, and the drain file
@@ -97,7 +98,8 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 }
 
 func (s Spec) check() error {
-	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) || len(s.Guardian) == 0 {
+	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) ||
+		s.Args != nil && len(s.Args) != len(s.Env) || len(s.Guardian) == 0 {
 		return fmt.Errorf("start workers: %w: program, ranks or guardian missing", os.ErrInvalid)
 	}
 	return nil

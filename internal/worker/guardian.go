@@ -86,10 +86,10 @@ func (g *guardian) spawn(w workerOrder, null, cg int) (int, error) {
 		Files: []uintptr{uintptr(null), uintptr(w.Out), uintptr(w.Err)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0, CgroupFD: cg},
 	}
-	pid, err := syscall.ForkExec(g.spec.Argv[0], g.spec.Argv, attr)
+	pid, err := syscall.ForkExec(w.Argv[0], w.Argv, attr)
 	if err != nil && cg >= 0 {
 		attr.Sys.UseCgroupFD = false
-		pid, err = syscall.ForkExec(g.spec.Argv[0], g.spec.Argv, attr)
+		pid, err = syscall.ForkExec(w.Argv[0], w.Argv, attr)
 	}
 	return pid, err
 }

@@ -87,10 +87,14 @@ func (g *Group) launch(workers int) (err error) {
 
 // order is what the guardian is told to start.
 func (g *Group) order() *startOrder {
-	start := &startOrder{Argv: g.spec.Argv, Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Cgroup: string(g.cgroup), Streams: g.streams}
+	start := &startOrder{Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark,
+		Cgroup: string(g.cgroup), Streams: g.streams}
 	for i, env := range g.spec.Env {
 		w := g.ends[i]
-		w.Env = withMark(env, g.mark)
+		w.Argv, w.Env = g.spec.Argv, withMark(env, g.mark)
+		if g.spec.Args != nil {
+			w.Argv = append([]string{g.spec.Argv[0]}, g.spec.Args[i]...)
+		}
 		start.Workers = append(start.Workers, w)
 	}
 	return start

@@ -15,7 +15,6 @@ type order struct {
 }
 
 type startOrder struct {
-	Argv    []string
 	Dir     string
 	Drain   string // path of the drain file
 	Mark    string // of this group
@@ -26,9 +25,10 @@ type startOrder struct {
 
 // workerOrder names the write ends by descriptor; both may be the same.
 type workerOrder struct {
-	Env []string
-	Out int
-	Err int
+	Argv []string
+	Env  []string
+	Out  int
+	Err  int
 }
 
 // streamOrder is the guardian's own copy of a read end, and where to put what

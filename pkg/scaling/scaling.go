@@ -178,7 +178,11 @@ func rate(lr, scale float64) float64 {
 	if scale == 1 {
 		return lr
 	}
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(lr*scale, 'g', 12, 64), 64)
+	return twelveDigits(lr * scale)
+}
+
+func twelveDigits(v float64) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)
 	if err != nil {
 		return math.Inf(1) // rounded beyond the largest there is
 	}

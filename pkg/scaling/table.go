@@ -107,7 +107,7 @@ func (b Base) tableScale(world int) float64 {
 	if at == nil || base == nil || base.LR == 0 {
 		return 1
 	}
-	return at.LR / base.LR
+	return twelveDigits(at.LR / base.LR)
 }
 
 func (p *Plan) fromTable(b Base, world int) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -373,6 +374,11 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 	add("lr", j.Base.LR, mine.Base.LR)
 	add("base-np", j.Base.Nodes, mine.Base.Nodes)
 	add("scaling", string(j.Base.Policy), string(mine.Base.Policy))
+	add("table", scaling.FormatTable(j.Base.Table), scaling.FormatTable(mine.Base.Table))
+	add("max-batch-size", j.Base.MaxBatch, mine.Base.MaxBatch)
+	add("max-lr", j.Base.MaxLR, mine.Base.MaxLR)
+	add("max-scale", j.Base.MaxScale, mine.Base.MaxScale)
+	add("warmup-samples", j.Base.WarmupSamples, mine.Base.WarmupSamples)
 	add("replicas", j.Rules.Replicas, mine.Rules.Replicas)
 	add("keep", j.Rules.Keep, mine.Rules.Keep)
 	add("load", j.Rules.Load, mine.Rules.Load)

@@ -1,0 +1,57 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ErrPlaceholder is wrapped by errors about placeholders in the program's arguments.
+var ErrPlaceholder = errors.New("placeholder")
+
+var placeholder = regexp.MustCompile(`\{[a-z][a-z_]*\}`)
+
+// CheckPlaceholders refuses arguments that name something no worker is ever told.
+func CheckPlaceholders(args []string) error {
+	for _, a := range args {
+		for _, p := range placeholder.FindAllString(a, -1) {
+			if _, known := slices.BinarySearch(told, variableOf(p)); !known {
+				return fmt.Errorf("%w %s: no worker is told %s", ErrPlaceholder, p, variableOf(p))
+			}
+		}
+	}
+	return nil
+}
+
+// Expand replaces {name} in args by the value of ELASTIC_NAME in a worker's environment.
+// Other braces stay as they are.
+func Expand(args, environ []string) ([]string, error) {
+	values := map[string]string{}
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			values[name] = value
+		}
+	}
+	out := slices.Clone(args)
+	for i, a := range args {
+		var missing string
+		out[i] = placeholder.ReplaceAllStringFunc(a, func(p string) string {
+			value, ok := values[variableOf(p)]
+			if !ok {
+				missing = p
+			}
+			return value
+		})
+		if missing != "" {
+			return nil, fmt.Errorf("%w %s: %s has no value in this job; it comes with --batch-size or --lr",
+				ErrPlaceholder, missing, variableOf(missing))
+		}
+	}
+	return out, nil
+}
+
+func variableOf(placeholder string) string {
+	return "ELASTIC_" + strings.ToUpper(strings.Trim(placeholder, "{}"))
+}
