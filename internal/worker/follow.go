@@ -5,9 +5,11 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -22,7 +24,8 @@ type Exit struct {
 	Signal    string // "SIGKILL"; "" if it ended by itself
 	Ours      bool   // it ended after we asked it to, or by our signal: never a failure
 	At        time.Time
-	Tail      []byte // last lines of what it wrote, of stderr where that is apart
+	Tail      []byte // the end of what it wrote, of stderr where that is apart
+	ErrorFile []byte // what it wrote to $TORCHELASTIC_ERROR_FILE; nil: nothing
 	Note      string // what else is known of its end, in words
 }
 
@@ -131,11 +134,43 @@ func (g *Group) tell(e Exit) {
 		}
 	}
 	g.tells.Go(func() {
-		for _, p := range g.pumps[e.LocalRank] { // stderr is the last
-			e.Tail = lastLines(p.settle(), tailLines)
+		for _, p := range g.pumps[e.LocalRank] { // stderr is the last that wrote something
+			if tail := p.settle(); len(tail) > 0 {
+				e.Tail = tail
+			}
 		}
+		if e.Ours && e.Code != 0 {
+			g.spec.Logs.note(e.LocalRank, endedLine(e, time.Now()))
+		}
+		e.ErrorFile = g.errorFile(e.LocalRank)
 		g.exits <- e
 	})
+}
+
+// endedLine tells a reader of the log that what the worker said last, as of a SIGTERM, is no cause.
+func endedLine(e Exit, now time.Time) string {
+	how := e.Signal
+	if how == "" {
+		how = fmt.Sprintf("exit code %d", e.Code)
+	}
+	return fmt.Sprintf("---- elastic: rank %d was ended by elastic (%s); the cause is elsewhere, %s ----\n", e.Rank, how, stamp(now))
+}
+
+// longestError bounds what is read of an error file.
+const longestError = 256 << 10
+
+// errorFile is what a worker that has ended left as its error; nil if it left none.
+func (g *Group) errorFile(localRank int) []byte {
+	f, err := os.Open(filepath.Join(g.spec.RunDir, strconv.Itoa(localRank), "error.json"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, longestError))
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return b
 }
 
 func (g *Group) answer(text string) {

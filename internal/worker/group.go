@@ -27,6 +27,7 @@ var (
 // is worker i.
 type Spec struct {
 	Mark       Mark // of the agent's state directory
+	Job        string
 	Node       string
 	Generation uint64
 	Ranks      []int // by local rank
@@ -189,8 +190,9 @@ func (g *Group) begin(s Spec) error {
 		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
 	g.oomKills = oomKills(g.countsMemory())
+	g.shareConsole()
 	for i := range s.Env {
-		s.Logs.begin(i, Header{Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})
+		s.Logs.begin(i, Header{Job: s.Job, Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})
 	}
 	return nil
 }

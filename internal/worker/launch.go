@@ -69,20 +69,41 @@ func (g *Group) launch(workers int) (err error) {
 		return fmt.Errorf("start the guardian: %w", err)
 	}
 	g.guardian = cmd.Process
-	shown := 0
 	for _, pumps := range g.pumps {
+		for _, p := range pumps {
+			p.start()
+		}
+	}
+	return nil
+}
+
+// shareConsole tells the pumps that several of them are shown. The workers have not started yet.
+func (g *Group) shareConsole() {
+	workers, streams := 0, 0
+	for _, pumps := range g.pumps {
+		shown := 0
 		for _, p := range pumps {
 			if p.console != nil {
 				shown++
 			}
 		}
-	}
-	for _, pumps := range g.pumps {
-		for _, p := range pumps {
-			p.start(shown > 1)
+		streams += shown
+		if shown > 0 {
+			workers++
 		}
 	}
-	return nil
+	if streams < 2 {
+		return
+	}
+	for i, pumps := range g.pumps {
+		prefix := ""
+		if workers > 1 {
+			prefix = g.spec.Logs.prefix(i, g.spec.Ranks[i])
+		}
+		for _, p := range pumps {
+			p.share(prefix)
+		}
+	}
 }
 
 // order is what the guardian is told to start.

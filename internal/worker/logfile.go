@@ -202,7 +202,9 @@ func (l *logFile) turn(lineEnd bool) {
 	l.next++
 }
 
-func (l *logFile) rotated(n int) string { return l.path + "." + strconv.Itoa(n) }
+func (l *logFile) rotated(n int) string { return rotatedLog(l.path, n) }
+
+func rotatedLog(path string, n int) string { return path + "." + strconv.Itoa(n) }
 
 func (l *logFile) close1() {
 	l.f.Close()

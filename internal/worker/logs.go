@@ -21,11 +21,15 @@ import (
 type LogOptions struct {
 	Dir    string // used as it is by the first agent that locks it
 	Node   string // names the directory inside it for the others
+	Run    string // names the run of the job; logs of another one are moved aside; "": never
+	Apart  bool   // stderr gets a file of its own, workerlog.N.err
 	Rotate int64  // size from which a log is rotated; 0: 256 MiB
 	Keep   int    // rotated files kept of each worker; 0: all
 
 	Console io.Writer               // nil: none
 	Show    func(localRank int) Std // what goes there too; nil: nothing
+	// Prefix is what stands before each line on the console where more than one worker is shown; nil: nothing.
+	Prefix func(localRank, rank int) string
 
 	// Notice is told, in a sentence, what the user should know: bytes that
 	// could not be written or shown. It may block. nil: nobody.
@@ -44,7 +48,7 @@ type Logs struct {
 	notices *notices
 
 	mu    sync.Mutex
-	files map[int]*logFile // by local rank
+	files map[string]*logFile // by path
 }
 
 // OpenLogs locks a log directory for this agent, and makes it if need be.
@@ -62,7 +66,7 @@ func OpenLogs(o LogOptions) (*Logs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find log directory: %w", err)
 	}
-	l := &Logs{o: o, files: make(map[int]*logFile)}
+	l := &Logs{o: o, files: make(map[string]*logFile)}
 	for try := 1; l.lock == nil; try++ { // another agent of this node name, of another job, may be here too
 		l.dir = dir
 		switch {
@@ -82,6 +86,9 @@ func OpenLogs(o LogOptions) (*Logs, error) {
 		}
 	}
 	l.notices = newNotices(o.Notice)
+	if err := l.claim(o.Run); err != nil {
+		l.notices.say(err.Error())
+	}
 	if o.Console != nil {
 		l.console = newConsole(o.Console, l.notices.say)
 	}
@@ -124,6 +131,11 @@ func (l *Logs) Path(localRank int) string {
 	return filepath.Join(l.dir, "workerlog."+strconv.Itoa(localRank))
 }
 
+// ErrPath is the log of stderr of one worker, where that is apart.
+func (l *Logs) ErrPath(localRank int) string { return l.Path(localRank) + errSuffix }
+
+const errSuffix = ".err"
+
 // WriteEndpoints rewrites endpoints.log, as Paddle's tools read it.
 func (l *Logs) WriteEndpoints(endpoints []string) error {
 	var b strings.Builder
@@ -163,6 +175,7 @@ func (l *Logs) Close(ctx context.Context) error {
 
 // Header is the line before each start.
 type Header struct {
+	Job        string
 	Generation uint64
 	Rank       int
 	WorldSize  int
@@ -170,41 +183,59 @@ type Header struct {
 }
 
 func (h Header) line(now time.Time) string {
-	return fmt.Sprintf("---- elastic: generation %d, rank %d, world size %d, node %s, %s ----\n",
-		h.Generation, h.Rank, h.WorldSize, h.Node, stamp(now))
+	return fmt.Sprintf("---- elastic: generation %d, rank %d, world size %d, node %s, job %s, %s ----\n",
+		h.Generation, h.Rank, h.WorldSize, h.Node, h.Job, stamp(now))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // begin writes the line before a start.
-func (l *Logs) begin(localRank int, h Header) { l.file(localRank).begin(h.line(time.Now())) }
+func (l *Logs) begin(localRank int, h Header) { l.note(localRank, h.line(time.Now())) }
 
-func (l *Logs) file(localRank int) *logFile {
+// note writes a line of elastic's own into every log of a worker.
+func (l *Logs) note(localRank int, line string) {
+	l.file(l.Path(localRank)).begin(line)
+	if l.o.Apart {
+		l.file(l.ErrPath(localRank)).begin(line)
+	}
+}
+
+func (l *Logs) file(path string) *logFile {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.files[localRank]
+	f := l.files[path]
 	if f == nil {
-		f = newLogFile(l.Path(localRank), l.o.Rotate, l.o.Keep, l.notices.say)
-		l.files[localRank] = f
+		f = newLogFile(path, l.o.Rotate, l.o.Keep, l.notices.say)
+		l.files[path] = f
 	}
 	return f
 }
 
-// pumps makes the pumps of one worker: one for both streams in their order,
-// two only where the console is to show one of them.
+// pumps makes the pumps of one worker: one for both streams in their order, two only where stderr has a
+// file of its own or the console is to show one of them. That of stderr is the last.
 func (l *Logs) pumps(localRank int) []*pump {
-	f := l.file(localRank)
-	make := func(of Std, shown bool) *pump {
-		p := &pump{of: of, log: f}
-		if shown {
+	show := l.o.Show(localRank)
+	make := func(of Std, path string) *pump {
+		p := &pump{of: of, log: l.file(path)}
+		if show&of == of {
 			p.console = l.console
 		}
 		return p
 	}
-	switch show := l.o.Show(localRank); show {
-	case Out, Err:
-		return []*pump{make(Out, show == Out), make(Err, show == Err)}
-	default:
-		return []*pump{make(Both, show == Both)}
+	path := l.Path(localRank)
+	switch {
+	case l.o.Apart:
+		return []*pump{make(Out, path), make(Err, l.ErrPath(localRank))}
+	case show == Out || show == Err:
+		return []*pump{make(Out, path), make(Err, path)}
 	}
+	return []*pump{make(Both, path)}
+}
+
+// prefix is what stands before the lines of a worker on the console.
+func (l *Logs) prefix(localRank, rank int) string {
+	if l.o.Prefix == nil {
+		return ""
+	}
+	return l.o.Prefix(localRank, rank)
 }

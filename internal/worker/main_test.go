@@ -53,7 +53,7 @@ func shell(t *testing.T, n int, script string) Spec {
 	t.Helper()
 	dir := t.TempDir()
 	s := Spec{
-		Mark: MarkFor(dir), Node: "a", Generation: 2, WorldSize: n,
+		Mark: MarkFor(dir), Job: "j", Node: "a", Generation: 2, WorldSize: n,
 		Argv: []string{"/bin/sh", "-c", script}, Dir: dir,
 		RunDir:   filepath.Join(dir, "run", "2"),
 		Guardian: guardianArgv(),

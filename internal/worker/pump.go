@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	tailLines   = 20
 	tailBytes   = 16 << 10
 	longestPart = 64 << 10 // of a line that is held back
 	// settleLimit bounds how long the report of an exit waits for a log that
@@ -25,8 +24,6 @@ type pump struct {
 	log     *logFile
 	console *console // nil: not shown
 
-	wholeLines bool
-
 	read *os.File // nil until open
 	conn syscall.RawConn
 	done chan struct{} // nil until start
@@ -34,6 +31,10 @@ type pump struct {
 	mu   sync.Mutex // held while a piece is moved: their order is that of the pipe
 	tail []byte     // the last bytes
 	part []byte     // of a line that is not yet shown
+
+	shared  bool   // the console shows other workers too: lines are kept whole
+	prefix  string // before each line there
+	midLine bool   // what was shown last ended no line
 }
 
 // open makes the pipe and returns the end for the worker.
@@ -56,10 +57,8 @@ func (p *pump) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd[1]), "output"), nil
 }
 
-// start starts the pump. With wholeLines it keeps those of several workers
-// apart on the console; a carriage return ends one too.
-func (p *pump) start(wholeLines bool) {
-	p.wholeLines = wholeLines
+// start starts the pump.
+func (p *pump) start() {
 	p.done = make(chan struct{})
 	go p.run()
 }
@@ -68,7 +67,7 @@ func (p *pump) start(wholeLines bool) {
 func (p *pump) run() {
 	defer close(p.done)
 	defer p.read.Close()
-	defer p.show(nil, true)
+	defer p.flush()
 	for {
 		var n int
 		var err error
@@ -101,25 +100,72 @@ func (p *pump) move(fd int) (int, error) {
 	}
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
 	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
-	p.show(last, false)
+	p.show(last)
 	return n, nil
 }
 
-// show passes on what the console is to have.
-func (p *pump) show(b []byte, end bool) {
-	if p.console == nil {
+// share tells the pump that the console shows other workers too. Lines are kept whole then, a carriage
+// return ends one as well, and prefix stands before each.
+func (p *pump) share(prefix string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shared, p.prefix = true, prefix
+}
+
+// show passes on what the console is to have. p.mu is held.
+func (p *pump) show(b []byte) {
+	switch {
+	case p.console == nil:
 		return
-	}
-	if p.wholeLines {
+	case p.shared:
 		b = append(p.part, b...)
 		p.part = nil
-		if cut := bytes.LastIndexAny(b, "\r\n") + 1; !end && len(b)-cut < longestPart {
+		if cut := bytes.LastIndexAny(b, "\r\n") + 1; len(b)-cut < longestPart {
 			b, p.part = b[:cut:cut], b[cut:]
 		}
+		b = p.marked(b)
 	}
 	if len(b) > 0 {
 		p.console.show(b)
 	}
+}
+
+// flush shows what is left of a line that did not end.
+func (p *pump) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.console == nil || len(p.part) == 0 {
+		return
+	}
+	if p.prefix != "" {
+		p.part = append(p.part, '\n')
+	}
+	p.console.show(p.marked(p.part))
+	p.part = nil
+}
+
+// marked puts the prefix before each line of b.
+func (p *pump) marked(b []byte) []byte {
+	if p.prefix == "" {
+		return b
+	}
+	var out []byte
+	for len(b) > 0 {
+		end := bytes.IndexAny(b, "\r\n") + 1
+		switch {
+		case end == 0:
+			end = len(b)
+		case b[end-1] == '\r' && end < len(b) && b[end] == '\n':
+			end++
+		}
+		if !p.midLine {
+			out = append(out, p.prefix...)
+		}
+		out = append(out, b[:end]...)
+		p.midLine = b[end-1] != '\n' && b[end-1] != '\r'
+		b = b[end:]
+	}
+	return out
 }
 
 // rest moves what is in the pipe at this moment. Others may go on writing for
@@ -164,17 +210,4 @@ func (p *pump) finish() {
 	case p.read != nil: // never started
 		p.read.Close()
 	}
-}
-
-// lastLines returns the last n lines of b.
-func lastLines(b []byte, n int) []byte {
-	rest := bytes.TrimRight(b, "\n")
-	for i := 0; i < n; i++ {
-		cut := bytes.LastIndexByte(rest, '\n')
-		if cut < 0 {
-			return b
-		}
-		rest = rest[:cut]
-	}
-	return b[len(rest)+1:]
 }

@@ -71,14 +71,3 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
-
-func TestLastLines(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"": "", "a": "a", "a\n": "a\n", "a\nb\nc\n": "b\nc\n", "a\nb\nc": "b\nc", "a\nb\n\n": "a\nb\n\n",
-	} {
-		if got := string(lastLines([]byte(text), 2)); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
