@@ -36,13 +36,14 @@ var may = map[string][]string{
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
-	"internal/peer":   {"pkg/schema", "pkg/store", "pkg/membership"},
-	"internal/worker": {},
-	"internal/launch": {"pkg/scaling"},
-	"pkg/store/etcd":  {"pkg/schema", "pkg/store"},
-	"internal/local":  {},
+	"internal/peer":      {"pkg/schema", "pkg/store", "pkg/membership"},
+	"internal/diagnosis": {}, // decides about what workers left
+	"internal/worker":    {},
+	"internal/launch":    {"pkg/scaling"},
+	"pkg/store/etcd":     {"pkg/schema", "pkg/store"},
+	"internal/local":     {},
 
-	"internal/node": {"internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/node": {"internal/diagnosis", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
 	"internal/cli": {"internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
@@ -198,7 +199,7 @@ var pure = []string{
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/machine", "pkg/scaling"}
+var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/scaling"}
 
 // decides reports whether a file, named from the root of the module, must be pure.
 func decides(pkg, file string) bool {

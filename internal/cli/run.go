@@ -30,6 +30,7 @@ func runCommand() command {
 		{name: "node", arg: "NAME", usage: "name of this node (host name)"},
 		{name: "log-dir", arg: "DIR", usage: "output of the workers (log)", env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
 		{name: "log-keep", arg: "N", usage: "rotated files of each worker that stay (all)"},
+		{name: "split-logs", kind: boolean, usage: "stderr in a file of its own, workerlog.N.err"},
 		{name: "state-dir", arg: "DIR", usage: "what this machine keeps (~/.local/state/elastic)", env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
 		{name: "checkpoint-dir", arg: "DIR", usage: "where the workers save"},
 		{name: "replicas", arg: "N", usage: "copies of a checkpoint (2)"},

@@ -230,6 +230,7 @@ func (c *call) dirs(o *node.Options) error {
 	if l := c.setting("log-dir"); l.given {
 		o.LogDir = l.text
 	}
+	o.SplitLogs = c.context.Bool("split-logs")
 	if o.LogKeep, err = c.setting("log-keep").number(0, 1); err != nil {
 		return err
 	}

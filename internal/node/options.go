@@ -42,6 +42,7 @@ type Options struct {
 
 	LogDir        string // as given; not absolute
 	LogKeep       int    // rotated files kept of each worker; 0: all
+	SplitLogs     bool   // stderr gets a file of its own
 	StateDir      string // <state>/<host>, absolute, writable
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
 

@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -66,7 +66,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := w.mark(); err != nil {
 		return "", err
 	}
-	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Keep: w.o.LogKeep, Console: w.o.Stdout,
+	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Run: run(job),
+		Apart: w.o.SplitLogs, Prefix: rankPrefix, Keep: w.o.LogKeep, Console: w.o.Stdout,
 		Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice})
 	if err != nil {
 		return "", err
@@ -84,12 +85,22 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	return shown, nil
 }
 
+// run names one attempt of one job: its output is kept apart from that of any other.
+func run(job rendezvous.Job) string { return fmt.Sprintf("%s %s %d", job.Name, job.UID, job.Attempt) }
+
+// rankPrefix stands before each line on the terminal where several workers share it. It is what torch puts
+// before its tracebacks.
+func rankPrefix(_, rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
+
 // Succeed goes on in a job that was made again, with what this node has of it.
 func (w *workers) Succeed(job rendezvous.Job) error {
 	if _, err := w.disk.adopt(w.node, job); err != nil {
 		return err
 	}
 	w.job.Store(&job)
+	if err := w.logs.Adopt(run(job)); err != nil {
+		w.notice(err.Error())
+	}
 	w.saves.succeed(job)
 	return nil
 }
@@ -226,6 +237,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
 	}
 	spec := w.spec()
+	spec.Job = string(w.o.Job.Name)
 	spec.Node, spec.Generation, spec.WorldSize = s.Node, uint64(world.Generation), world.Size()
 	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
 	if w.o.Expand {
@@ -277,20 +289,11 @@ func (g *group) translate() (killed bool) {
 	defer close(g.exits)
 	for x := range g.g.Exits() {
 		killed = killed || x.Signal != ""
-		g.exits <- machine.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: message(x)}
+		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile, Output: x.Tail})
+		g.exits <- machine.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours,
+			Message: c.Message, Detail: c.Detail, Victim: c.Victim}
 	}
 	return killed
-}
-
-// message is the last words of a worker.
-func message(x worker.Exit) string {
-	if x.Note != "" {
-		return x.Note
-	}
-	lines := strings.Split(strings.TrimSpace(string(x.Tail)), "\n")
-	const longest = 400
-	last := strings.ToValidUTF8(lines[len(lines)-1], "?")
-	return last[:min(len(last), longest)]
 }
 
 func (g *group) Exits() <-chan machine.WorkerExit { return g.exits }

@@ -41,7 +41,9 @@ type WorkerExit struct {
 	Code      int    // 128+N for a signal
 	Signal    string // "SIGKILL", or ""
 	Ours      bool   // it was asked or signalled by us: never a failure
-	Message   string // last words
+	Message   string // why, in one line
+	Detail    string // the traceback, or the end of its output
+	Victim    bool   // its connection to another worker broke: another failure is the cause
 }
 
 // Hello is what this agent answers.
