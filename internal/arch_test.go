@@ -44,13 +44,13 @@ var may = map[string][]string{
 	"internal/local":     {},
 
 	"internal/node": {"internal/diagnosis", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
-		"internal/peer", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
+		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
 	"internal/cli": {"internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
 	"cmd/elastic": {"internal/cli", "pkg/store/etcd", "internal/node", "internal/worker"},
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
-	"cmd/elasticd":         {"internal/coordinator", "internal/local"},
+	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase"},
 
 	// A program like any user's: it must work with what every worker is told.
 	"cmd/train": {},

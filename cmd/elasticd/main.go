@@ -18,6 +18,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/phrase"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -53,14 +54,14 @@ func status(err error, stderr io.Writer) int {
 	if code == "E-USAGE" {
 		rc = 2
 	}
-	fmt.Fprintf(stderr, "error: %s [%s]\n", strings.ReplaceAll(err.Error(), "\n", " "), code)
+	fmt.Fprintf(stderr, "error: %s [%s]\n", phrase.Plain(strings.ReplaceAll(err.Error(), "\n", " ")), code)
 	var p *coordinator.Problem
 	if errors.As(err, &p) {
 		if p.Why != "" {
-			fmt.Fprintf(stderr, "  why: %s\n", p.Why)
+			fmt.Fprintf(stderr, "  why: %s\n", phrase.Plain(p.Why))
 		}
 		if p.Fix != "" {
-			fmt.Fprintf(stderr, "  fix: %s\n", p.Fix)
+			fmt.Fprintf(stderr, "  fix: %s\n", phrase.Plain(p.Fix))
 		}
 	}
 	return rc

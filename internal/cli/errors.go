@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/elasticd/elastic/internal/phrase"
 )
 
 // Code is the stable name of an error, and a heading in docs/TROUBLESHOOTING.md.
@@ -131,12 +133,12 @@ func report(w io.Writer, err error, asJSON bool) int {
 			"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
 		return e.Status
 	}
-	fmt.Fprintf(w, "error: %s [%s]\n", e.Message, e.Code)
+	fmt.Fprintf(w, "error: %s [%s]\n", phrase.Plain(e.Message), e.Code)
 	if e.Why != "" {
-		fmt.Fprintf(w, "  why: %s\n", e.Why)
+		fmt.Fprintf(w, "  why: %s\n", phrase.Plain(e.Why))
 	}
 	if e.Fix != "" {
-		fmt.Fprintf(w, "  fix: %s\n", e.Fix)
+		fmt.Fprintf(w, "  fix: %s\n", phrase.Plain(e.Fix))
 	}
 	return e.Status
 }

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/elasticd/elastic/internal/phrase"
 )
 
 // What the user sees follows these rules.
@@ -59,16 +63,38 @@ func (p *printer) object(v any) error {
 	return enc.Encode(v)
 }
 
-// line writes one line of data.
+// line writes one line of data. What text in args would do to a terminal is escaped.
 func (p *printer) line(format string, args ...any) error {
-	_, err := fmt.Fprintf(p.out, format+"\n", args...)
+	_, err := fmt.Fprintf(p.out, format+"\n", plain(args)...)
 	return err
+}
+
+// painted is text of our own that contains colours.
+type painted string
+
+// plain escapes every text in args but our own colours.
+func plain(args []any) []any {
+	all := slices.Clone(args)
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case painted:
+		case error:
+			all[i] = phrase.Plain(v.Error())
+		case fmt.Stringer:
+			all[i] = phrase.Plain(v.String())
+		default:
+			if text := reflect.ValueOf(arg); text.Kind() == reflect.String {
+				all[i] = phrase.Plain(text.String())
+			}
+		}
+	}
+	return all
 }
 
 // say writes words, unless they are not wanted.
 func (p *printer) say(format string, args ...any) {
 	if !p.quiet {
-		fmt.Fprintf(p.words, format+"\n", args...)
+		fmt.Fprintf(p.words, format+"\n", plain(args)...)
 	}
 }
 
@@ -84,7 +110,9 @@ func (p *printer) table(rows [][]string) error {
 	}
 	var width []int
 	for _, r := range rows {
-		for i, cell := range r {
+		for i := range r {
+			r[i] = phrase.Plain(r[i])
+			cell := r[i]
 			if i == len(width) {
 				width = append(width, 0)
 			}
@@ -97,12 +125,12 @@ func (p *printer) table(rows [][]string) error {
 		for i, cell := range r {
 			cell = p.cut(cell, at)
 			at += width[i] + 2
-			b.WriteString(p.paint(cell))
+			b.WriteString(string(p.paint(cell)))
 			if i < len(r)-1 {
 				b.WriteString(strings.Repeat(" ", width[i]-len([]rune(cell))+2))
 			}
 		}
-		if err := p.line("%s", strings.TrimRight(b.String(), " ")); err != nil {
+		if err := p.line("%s", painted(strings.TrimRight(b.String(), " "))); err != nil {
 			return err
 		}
 	}
@@ -122,9 +150,9 @@ func (p *printer) cut(text string, at int) string {
 }
 
 // paint colours a state.
-func (p *printer) paint(word string) string {
+func (p *printer) paint(word string) painted {
 	if !p.colour {
-		return word
+		return painted(word)
 	}
 	code := ""
 	switch word {
@@ -135,9 +163,9 @@ func (p *printer) paint(word string) string {
 	case "failed", "lost", "abandoned":
 		code = "31"
 	default:
-		return word
+		return painted(word)
 	}
-	return "\x1b[" + code + "m" + word + "\x1b[0m"
+	return painted("\x1b[" + code + "m" + word + "\x1b[0m")
 }
 
 // since tells a time: how long ago on a terminal, else when.

@@ -37,6 +37,7 @@ func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	case "scheme is http or unix while key and cert files are present; ignoring key and cert files",
 		"scheme is http or unix while --client-cert-auth is enabled; ignoring client cert auth for this URL",
 		"simple token is not cryptographically signed",
+		"closing client listener",
 		"serving client traffic insecurely; this is strongly discouraged!",
 		"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.":
 		return nil

@@ -77,7 +77,7 @@ func Environ(in Inputs) [][]string {
 	for _, kv := range in.Inherited {
 		name, _, _ := strings.Cut(kv, "=")
 		delete(unset, name)
-		if !ours(name) && name != in.MarkName {
+		if !ours(name) && name != in.MarkName && name != secret {
 			inherited = append(inherited, kv)
 		}
 	}
@@ -102,6 +102,10 @@ func Environ(in Inputs) [][]string {
 	}
 	return envs
 }
+
+// secret is the password of this agent's user of etcd. A worker, and all that it starts and logs, has
+// no use for it.
+const secret = "ELASTIC_PASSWORD"
 
 // ours says whether an inherited variable is one that only we, or an outer
 // launcher, give to workers: a stale one would send a worker into another world.

@@ -86,7 +86,7 @@ func TestInherited(t *testing.T) {
 			in.Inherited = append(in.Inherited, name+"=stale")
 		}
 	}
-	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_FOO=stale", "PADDLE_TRAINERS=stale", "MARK=stale")
+	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_FOO=stale", "PADDLE_TRAINERS=stale", "MARK=stale", "ELASTIC_PASSWORD=stale")
 	in.MarkName, in.MarkValue = "MARK", "mine"
 	for _, e := range launch.Environ(in) {
 		if d := cmp.Diff(keep, e[:len(keep)]); d != "" {

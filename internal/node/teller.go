@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/phrase"
 )
 
 // teller writes what the user is told. Telling never waits: a terminal that is stopped, or a pager that
@@ -45,7 +46,7 @@ func newTeller(w io.Writer) *teller {
 }
 
 func (t *teller) say(l machine.Line) {
-	text := l.Text
+	text := phrase.Plain(l.Text) // names and last words of workers come from other machines
 	if !l.Raw {
 		text = "elastic: " + text
 	}

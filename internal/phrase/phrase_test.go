@@ -34,3 +34,25 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"node-1 · 3 copies … ü 日本":     "node-1 · 3 copies … ü 日本",
+		"\x1b[2J\x1b]0;owned\a":        `\x1b[2J\x1b]0;owned\x07`,
+		"a\rb\x00c\x7f":                `a\x0db\x00c\x7f`,
+		"\u009b31mred":                 `\x9b31mred`, // C1: one character that begins a sequence
+		"\x9b31mred":                   `\x9b31mred`, // the same as a byte
+		"x\nerror: fake [E-FAILED]":    `x\nerror: fake [E-FAILED]`,
+		"\u202egnp.exe\u2066\u200b":    `\u202egnp.exe\u2066\u200b`,
+		"line\u2028break":              `line\u2028break`,
+		string([]byte{0xc3, 0x28}):     `\xc3(`,
+		"\xef\xbf\xbd (a real U+FFFD)": "\ufffd (a real U+FFFD)",
+	} {
+		if got := phrase.Plain(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if got := phrase.PlainLines("a\n\tb\x1b"); got != "a\n\tb\\x1b" {
+		t.Errorf("%q", got)
+	}
+}

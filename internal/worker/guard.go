@@ -122,7 +122,7 @@ func drainPipe(fd int, path string) {
 			break
 		}
 		if log == nil {
-			if log, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			if log, err = openLog(path, os.O_WRONLY|os.O_APPEND); err != nil {
 				return
 			}
 			defer log.Close()

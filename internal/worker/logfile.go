@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -126,7 +127,7 @@ func (l *logFile) splice(pipe, want int) (int, []byte, error) {
 func (l *logFile) ready() (int64, error) {
 	for range 2 {
 		if l.f == nil {
-			f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o600)
+			f, err := openLog(l.path, os.O_RDWR)
 			if err != nil {
 				return 0, err
 			}
@@ -142,6 +143,27 @@ func (l *logFile) ready() (int64, error) {
 		l.close1()
 	}
 	return 0, fs.ErrNotExist
+}
+
+// openLog opens or makes a log. A symbolic link is not followed, and a pipe or a device not written
+// to: in a directory that others may write to they would lead somewhere else.
+func openLog(path string, mode int) (*os.File, error) {
+	f, err := os.OpenFile(path, mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("it is a symbolic link")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is no regular file")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (l *logFile) endsLine(size int64) bool {

@@ -145,7 +145,7 @@ func (l *Logs) WriteEndpoints(endpoints []string) error {
 	}
 	path := filepath.Join(l.dir, "endpoints.log")
 	tmp := filepath.Join(l.dir, ".endpoints.log")
-	if err := os.WriteFile(tmp, []byte(b.String()), 0o600); err != nil {
+	if err := writeNew(tmp, []byte(b.String())); err != nil {
 		os.Remove(tmp)
 		return fmt.Errorf("write endpoints: %w", err)
 	}
@@ -153,6 +153,19 @@ func (l *Logs) WriteEndpoints(endpoints []string) error {
 		return fmt.Errorf("write endpoints: %w", err)
 	}
 	return nil
+}
+
+// writeNew writes a file that was not there before, so that it is no link to another one.
+func writeNew(path string, content []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
 }
 
 // Close shows what the console has yet to take, until ctx ends, and gives the

@@ -367,6 +367,51 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// In a directory that others may write to, a link or a pipe in the place of a log leads elsewhere.
+func TestLogsFollowNoLinks(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(at, victim string) error{
+		"symbolic link": func(at, victim string) error { return os.Symlink(victim, at) },
+		"dangling link": func(at, victim string) error { return os.Symlink(victim+".new", at) },
+		"pipe":          func(at, _ string) error { return unix.Mkfifo(at, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			victim := filepath.Join(t.TempDir(), "victim")
+			if err := os.WriteFile(victim, []byte("mine\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			said := &words{}
+			s := logged(t, 1, "echo out", LogOptions{Notice: said.notice})
+			dir := s.Logs.Dir()
+			for _, file := range []string{"workerlog.0", ".endpoints.log"} {
+				if err := plant(filepath.Join(dir, file), victim); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runToEnd(t, s)
+			if err := s.Logs.WriteEndpoints([]string{"10.0.0.1:1"}); err != nil {
+				t.Error(err)
+			}
+			if err := s.Logs.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := read(t, victim); got != "mine\n" {
+				t.Errorf("the file that was linked to has %q", got)
+			}
+			if _, err := os.Stat(victim + ".new"); err == nil {
+				t.Error("the file that was linked to was made")
+			}
+			if all := said.all(); len(all) == 0 || !strings.Contains(all[0], "workers go on") {
+				t.Errorf("it was not told: %q", all)
+			}
+			if read(t, filepath.Join(dir, "endpoints.log")) != "PADDLE_TRAINER_ENDPOINTS: \n10.0.0.1:1\n" {
+				t.Error("endpoints.log was not written")
+			}
+		})
+	}
+}
+
 // A file that cannot be spliced to, as on some file systems, gets the same
 // bytes.
 func TestWithoutSplice(t *testing.T) {
