@@ -35,8 +35,8 @@ var plants = []plant{
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", judge,
 		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, membership, "TestJudge"},
-	{"C9: a late event brings an old world back", machine + "/apply.go",
-		`w.Generation < m.world.Generation || `, ``, machine, "TestStories"},
+	{"C9: a late event brings an old world back", machine + "/observe.go",
+		`w.Generation < known.Generation || `, ``, machine, "TestStories"},
 
 	// Guards of requests.
 	{"create over a job that is there", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
@@ -110,10 +110,10 @@ var plants = []plant{
 	{"a suspicion of a dead watcher counts", judge, `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, membership, "TestJudge"},
 	{"an old answer counts", judge, `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, membership, "TestJudge"},
 	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
-	{"a suspicion of a moment stays", machine + "/plan.go", ` && !m.owes()`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
+	{"a suspicion of a moment stays", machine + "/follow.go", ` || p.newestRecord > 0`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
 	{"one that is cut off is a crowd", judge, ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
 	{"one who has a part in some doubts explains all", judge, `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, membership, "TestCrowd"},
-	{"a crowd of those who were in doubt before counts", machine + "/plan.go", `!m.doubts[d]`, `len(m.doubts) == 0`, machine, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
+	{"a crowd of those who were in doubt before counts", machine + "/judge.go", `!p.doubts[d]`, `len(p.doubts) == 0`, machine, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
 
 	// The plan.
 	{"C11: the barrier does not wait for leavers", barrier, `for _, l := range p.w.Leavers {
@@ -169,37 +169,35 @@ var plants = []plant{
 	{"one restart more than was said", ledger, `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
 
 	// The agent.
-	{"a start on an old read", machine + "/workers.go", `if now.Sub(m.asOf) > fresh {`, `if false {`, machine, "TestStories"},
-	{"ready beside older workers", machine + "/workers.go", `m.ready >= w.Generation || !m.idle() ||`, `m.ready >= w.Generation ||`, machine, "TestStories"},
-	{"who was told lost registers again", machine + "/workers.go", ` || slices.Contains(m.world.Told, m.me.Incarnation) {`, ` || slices.Contains(m.world.Told, "") {`, machine, "TestStories"},
-	{"who left is suspected", machine + "/watch.go", ` && m.lapsed.IsZero() && !removed {`, ` && m.lapsed.IsZero() && (!removed || true) {`, machine, "TestStories"},
-	{"buffered events after a gap are believed", machine + "/apply.go", `if m.stale && !e.Asked {`, `if false {`, machine, "TestStories"},
+	{"a start on an old read", machine + "/workers.go", `if m.now.Sub(m.seen.asOf) > fresh {`, `if false {`, machine, "TestStories"},
+	{"ready beside older workers", machine + "/workers.go", `m.local.ready >= w.Generation || !m.idle() ||`, `m.local.ready >= w.Generation ||`, machine, "TestStories"},
+	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.Told, m.self.node.Incarnation) {`, ` || slices.Contains(w.Told, "") {`, machine, "TestStories"},
+	{"who left is suspected", machine + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
+	{"buffered events after a gap are believed", machine + "/observe.go", `case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
 	{"a lost lease stops the workers", machine + "/apply.go", `	case errors.Is(e.Err, store.ErrLeaseLost):
-		m.evidence.OnTime = time.Time{}`, `	case errors.Is(e.Err, store.ErrLeaseLost):
-		m.in = false`, machine, "TestStories"},
+		ev.OnTime = time.Time{}`, `	case errors.Is(e.Err, store.ErrLeaseLost):
+		m.self.joined = false`, machine, "TestStories"},
 	{"the store is away: enough to be dropped", machine + "/apply.go", `	default:
-		m.evidence.OnTime = time.Time{}
-		m.unreachable(now)`, `	default:
-		m.in = false`, machine, "TestStories"},
-	{"silence counts as soon as the store is back", machine + "/apply.go", `		m.evidence.Void = now.Add(m.limits.Window)
+		ev.OnTime = time.Time{}
+		m.storeSilent()`, `	default:
+		m.self.joined = false`, machine, "TestStories"},
+	{"silence counts as soon as the store is back", machine + "/observe.go", `		m.peers.evidence.Void = m.now.Add(m.limits.Window)
 	}
-	m.away`, `	}
-	m.away`, machine, "TestStories"},
-	{"C12: finishing before everybody has started", machine + "/workers.go", `m.ready != w.Generation || w.Generation <= m.floor ||
-		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {`, `m.ready != w.Generation || w.Generation <= m.floor ||
+	o.away`, `	}
+	o.away`, machine, "TestStories"},
+	{"C12: finishing before everybody has started", machine + "/workers.go", `m.local.ready != w.Generation || w.Generation <= m.local.floor ||
+		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {`, `m.local.ready != w.Generation || w.Generation <= m.local.floor ||
 		w.Phase != rendezvous.Running {`, machine, "TestStories"},
 	{"a member just goes", machine + "/leave.go", `case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`, machine, "TestStories"},
-	{"a leaver goes before the barrier", machine + "/leave.go", `if m.ready < m.world.Generation {
-			return
-		}`, ``, machine, "TestStories"},
-	{"who is told of a newer generation, and cannot ask, goes on", machine + "/workers.go", `m.told > c.world.Generation && m.alone`, `false`, machine, "TestStories"},
-	{"the job is done before its last save", machine + "/workers.go", ` || x.Zero() && w.Rank(m.me.Ref) == 0 && !c.closed`, ``, machine, "TestStories"},
-	{"a suspicion of whom it watches no more stays", machine + "/watch.go", `!slices.ContainsFunc(m.watched, s.About.Same)`, `m.world.Rank(s.About) < 0`, machine, "TestStories"},
-	{"a save that can never be committed is waited for", machine + "/workers.go", `c.last && (m.futile() || `, `c.last && (`, machine, "TestStories"},
-	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.in && m.me.Incarnation == inc`, `return m.in`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
-	{"a machine that moved keeps its old address", machine + "/apply.go", `m.in && e.Address != m.me.Address`, `false`, runtime, "TestANodeThatMovedJoinsAtItsNewAddress"},
-	{"a stale record of saving is waited for", machine + "/plan.go", `now.Sub(m.doing[d.Node].at) < still`, `true`, runtime, "TestAStaleRecordOfSavingHoldsNobodyUp"},
-	{"a planned stop does not let the workers save", machine + "/workers.go", `return HaltAsked, w.Hold.Reason`, `return HaltEnded, ""`, machine, "TestStories"},
+	{"a leaver goes before the barrier", machine + "/registration.go", `case m.local.ready >= w.Generation:`, `default:`, machine, "TestStories"},
+	{"who is told of a newer generation, and cannot ask, goes on", machine + "/workers.go", `m.seen.peerGeneration > g.world.Generation && m.seen.readFailed`, `false`, machine, "TestStories"},
+	{"the job is done before its last save", machine + "/exits.go", `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
+	{"a suspicion of whom it watches no more stays", machine + "/watch.go", `!slices.ContainsFunc(p.watched, s.About.Same)`, `m.seen.world.Rank(s.About) < 0`, machine, "TestStories"},
+	{"a save that can never be committed is waited for", machine + "/workers.go", `g.lastSave && (m.futile(g) || `, `g.lastSave && (`, machine, "TestStories"},
+	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.self.joined && m.self.node.Incarnation == inc`, `return m.self.joined`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
+	{"a machine that moved keeps its old address", machine + "/apply.go", `m.self.joined && e.Address != m.self.node.Address`, `false`, runtime, "TestANodeThatMovedJoinsAtItsNewAddress"},
+	{"a stale record of saving is waited for", machine + "/plan.go", `m.now.Sub(m.keeper.activity[d.Node].at) < still`, `true`, runtime, "TestAStaleRecordOfSavingHoldsNobodyUp"},
+	{"a planned stop does not let the workers save", machine + "/workers.go", `return order{HaltAsked, w.Hold.Reason`, `return order{HaltEnded, ""`, machine, "TestStories"},
 
 	// The store, the disk, the processes.
 	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},

@@ -3,363 +3,269 @@ package machine
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// fold takes the facts out of an event. What follows from them is act's business.
-func (m *Machine) fold(e Event, now time.Time, a *actions) {
+// apply takes the facts out of an event. What follows from them is derived after it.
+func (m *Machine) apply(e Event) {
 	switch e := e.(type) {
 	case Saw:
-		m.saw(e, now, a)
-	case Entered:
-		m.entered(e, now, a)
-	case Renewed:
-		m.renewed(e, now)
-	case Registered:
-		if !m.is(e.As) {
-			if e.Err == nil {
-				a.do("", Forget{e.Lease}) // nobody lives on it
-			}
-			return
-		}
-		m.answered("register", 1, e.Err, now)
-		switch {
-		case e.Err == nil:
-			a.do("", Renew{e.Lease, e.TTL})
-			m.me.Rev, m.me.Lease, m.ttl, m.lapsed = e.Rev, e.Lease, e.TTL, time.Time{}
-			m.evidence.OnTime = now
-			clear(m.written) // it went with the lease
-			m.wrote = 0
-		case rendezvous.Moved(e.Err):
-			m.lapsed = now // read again what the world says now
-		}
-	case Located:
-		m.answered("locate", 1, nil, now)
-		if m.astray = false; m.in && e.Address != m.me.Address {
-			m.drop(a) // nobody reaches it where its registration says, which is for good: it joins anew
-		}
-	case Remembered:
-		m.answered("remember", 1, e.Err, now)
-		if m.noted(e.Err, now, a); e.Err == nil {
-			m.remembered = max(m.remembered, e.World)
-		}
-	case Claiming:
-		m.claiming = !m.in
-		a.do("", Say{Line{Text: e.Text, Early: m.claiming}})
-	case Reclaimed:
-		m.reclaimed(e, now, a)
+		m.applyRead(e)
 	case Stepped:
-		m.answered("step", 1, e.Err, now)
-		switch {
-		case e.Err != nil:
-		case e.World.Phase == "": // Tell leaves the world as it is, and the snapshot shows it in a moment
-			m.again["step"] = now.Add(Rest)
-		default:
-			if e.World.Phase == rendezvous.Running {
-				m.turning.ran = e.World.Generation
-			}
-			m.accept(&e.World)
-		}
-	case Readied:
-		m.answered("ready", e.Generation, e.Err, now)
-		m.hindered(e, a)
-		if e.Err == nil {
-			m.noted(nil, now, a)         // that comes before Ready
-			if e.Generation >= m.ready { // an older one that was overtaken says nothing of this one
-				m.ready, m.ports, m.resume = e.Generation, e.Ports, e.Resume
-				if m.world != nil && m.world.Generation == e.Generation && e.Begun.After(m.asOf) {
-					m.asOf = e.Begun // no newer world was there when it was applied: a start in the next second needs no other read
-				}
-			}
-			m.floor = max(m.floor, e.Generation-1) // never again one that it reported beyond
-		}
-	case Started:
-		m.answered("start", e.Generation, nil, now)
-		m.started(e, now)
-	case Exited:
-		m.exit(e, now)
-	case Halted:
-		if c := m.crew; c != nil && c.world.Generation == e.Generation {
-			c.dead, m.since = true, now
-			m.idleAt, m.stopMS = now, 0
-			if !c.haltedAt.IsZero() {
-				m.stopMS, m.since = now.Sub(c.haltedAt).Milliseconds(), c.haltedAt
-			}
-		}
-	case Closed:
-		m.answered("close", e.Generation, e.Err, now)
-		if c := m.crew; c != nil && c.world.Generation <= e.Generation && e.Err == nil {
-			c.closed = true
-		}
-	case Reported:
-		m.answered(e.Slot, e.Generation, e.Err, now)
-		if e.Slot == "exit" && (e.Err == nil || rendezvous.Moved(e.Err)) {
-			m.exitGen, m.exitRev = e.Generation, e.Rev
-			if e.Err == nil {
-				m.exited = &e.Exit
-			}
-		}
-	case Probed:
-		m.answered("probe/"+string(e.About.Incarnation), 1, nil, now)
-		m.evidence.Answers[e.About.Incarnation] = membership.Answered{Answer: e.Answer, At: now}
-		holds := map[string]time.Time{}
-		for _, by := range e.Holds {
-			holds[by] = now
-		}
-		m.evidence.Holds[e.About.Node] = holds
-	case Signaled:
-		m.signaled(e.Signal, now)
-	case Wrote:
-		m.answered(e.Slot, 1, e.Err, now)
-		if inc, ok := strings.CutPrefix(e.Slot, "suspect/"); ok && e.Err != nil {
-			delete(m.written, membership.Incarnation(inc))
-		}
-		m.wrote = max(m.wrote, e.Rev)
-		m.again[e.Slot] = now.Add(Rest) // the snapshot shows it in a moment: not once more until then
-	case Left:
-		if !m.is(e.As) {
-			return
-		}
-		m.answered("leave", pace(e.Quick), e.Err, now)
-		if e.Err == nil || rendezvous.Moved(e.Err) || e.Quick {
-			m.drop(a)
-		}
+		m.applyStep(e)
+	case Entered, Renewed, Registered, Located, Left:
+		m.applyRegistration(e)
+	case Readied, Started, Exited, Halted, Closed, ExitReported, FailureReported:
+		m.applyWorkers(e)
+	case Probed, Signaled, Suspected, Withdrawn:
+		m.applyPeers(e)
+	case Remembered, Claiming, Reclaimed:
+		m.applyMemory(e)
 	case Asked:
 		if m.leave == nil || e.Now {
 			l := e.Leaving
-			l.asked = now
+			l.since = m.now
 			m.leave = &l
 		}
 	case Ticked:
 	}
 }
 
-func (m *Machine) saw(e Saw, now time.Time, a *actions) {
-	if e.Asked {
-		m.answered("read", 1, e.Err, now)
-	}
-	if e.Err != nil {
-		m.alone = m.alone || e.Asked && m.told > 0
-		if errors.Is(e.Err, schema.ErrNewerFormat) {
-			m.over = &Result{Status: 1, Err: e.Err} // who cannot read it writes nothing
-		} else {
-			m.unreachable(now)
+func (m *Machine) applyStep(e Stepped) {
+	m.answered(slotStep, e.Err)
+	switch {
+	case e.Err != nil:
+	case e.World.Phase == "": // Tell leaves the world as it is, and the snapshot shows it in a moment
+		m.rest(slot{kind: slotStep}, Rest)
+	default:
+		if e.World.Phase == rendezvous.Running {
+			m.keeper.start.ran = e.World.Generation
 		}
-		return
-	}
-	if m.stale && !e.Asked {
-		return // buffered while this process stood still
-	}
-	s := e.Snapshot
-	if m.job == nil {
-		return
-	}
-	m.foreign = s.Whole && (s.Job == nil || s.Job.UID != m.job.UID) ||
-		s.World != nil && s.World.UID != m.job.UID || s.World == nil && m.world != nil
-	if m.foreign {
-		m.alone = m.alone || e.Asked && m.told > 0
-		m.unreachable(now) // it answers, but not for this job
-		m.stale = m.stale && !e.Asked
-		m.again["read"] = now.Add(time.Second)
-		return
-	}
-	m.reached(now)
-	m.stale = false
-	if s.World != nil {
-		m.accept(s.World)
-	}
-	if e.Begun.After(m.asOf) {
-		m.asOf = e.Begun
-	}
-	if s.Rev < m.snap.Rev && s.Cluster == m.snap.Cluster {
-		return
-	}
-	if s.Rev > m.snap.Rev {
-		delete(m.again, "step")
-	}
-	if s.Whole {
-		m.nodes = len(s.Nodes)
-		m.note(s.Doing, now)
-	}
-	if m.following != nil && *m.following == rendezvous.Own {
-		s.Whole = false // it was under way when it was the last: nothing that comes makes it newer
-	}
-	if s.Whole || !m.snap.Whole {
-		m.snap = s
-	}
-	if !m.in {
-		return // kept for when it has entered again
-	}
-	if s.Whole && s.Job.Attempt > m.me.Attempt {
-		m.drop(a) // its attempt ended without it
-		return
-	}
-	if s.Rev >= m.me.Rev {
-		switch n := s.Node(m.me.Node); {
-		case n == nil && m.lapsed.IsZero():
-			m.lapsed = now
-		case n != nil && n.Incarnation != m.me.Incarnation:
-			m.drop(a)
-		}
+		m.acceptWorld(&e.World)
 	}
 }
 
-// accept takes w if it is newer than what is known: worlds never go back.
-func (m *Machine) accept(w *rendezvous.World) {
-	if m.job != nil && w.UID != m.job.UID {
-		return // the answer to a request of before the job was made again
-	}
-	if m.world != nil && (w.Generation < m.world.Generation || w.Generation == m.world.Generation && w.Rev <= m.world.Rev) {
-		return
-	}
-	if m.world == nil || w.Generation > m.world.Generation {
-		// What was seen of a node before this world says nothing of it as a member: who proposed it may
-		// have had its answer since. Else two agents of two minds would undo each other's worlds.
-		m.evidence.Answers = map[membership.Incarnation]membership.Answered{}
-		m.evidence.Holds = map[string]map[string]time.Time{}
-		m.probed = map[membership.Incarnation]time.Time{}
-	}
-	m.world = w
-	if w.Rank(m.me.Ref) >= 0 || w.Leaver(m.me.Ref) {
-		m.belonged = true
+func (m *Machine) applyRegistration(e Event) {
+	switch e := e.(type) {
+	case Entered:
+		m.applyEntered(e)
+	case Renewed:
+		m.applyRenewal(e)
+	case Registered:
+		m.applyRegistered(e)
+	case Located:
+		m.answered(slotLocate, nil)
+		m.seen.addressUnverified = false
+		if m.self.joined && e.Address != m.self.node.Address {
+			m.drop() // no peer reaches it where its registration says, which cannot change: it joins anew
+		}
+	case Left:
+		if !m.is(e.As) {
+			return
+		}
+		m.answeredFor(slotLeave, pace(e.Quick), e.Err)
+		if e.Err == nil || rendezvous.Moved(e.Err) || e.Quick {
+			m.drop()
+		}
 	}
 }
 
 // is reports whether this node is registered as inc now.
-func (m *Machine) is(inc membership.Incarnation) bool { return m.in && m.me.Incarnation == inc }
+func (m *Machine) is(inc membership.Incarnation) bool {
+	return m.self.joined && m.self.node.Incarnation == inc
+}
 
-func (m *Machine) entered(e Entered, now time.Time, a *actions) {
-	m.answered("enter", 1, nil, now)
-	m.lines.entered = append(m.lines.entered, e.Lines...)
+func (m *Machine) applyEntered(e Entered) {
+	m.answered(slotEnter, nil)
+	m.told.entered = append(m.told.entered, e.Lines...)
 	if e.Over != nil {
 		m.over = e.Over
 		return
 	}
-	m.claiming = false
-	job := e.Job
-	if m.job != nil && m.job.UID != job.UID {
-		m.anew(job)
+	if m.self.job != nil && m.self.job.UID != e.Job.UID {
+		m.adoptJob(e.Job)
 	}
-	m.in, m.me, m.job, m.ttl = true, e.Node, &job, e.TTL
-	m.logs = e.Logs
-	a.do("", Renew{e.Node.Lease, e.TTL})
+	m.self = identity{joined: true, node: e.Node, job: &e.Job, logs: e.Logs}
+	m.do(Renew{e.Node.Lease, e.TTL})
 	m.limits.TTL = e.TTL
-	m.lapsed, m.stale, m.belonged = time.Time{}, false, false
-	m.told, m.alone, m.astray = 0, false, false
-	m.exited, m.exitGen, m.exitRev = nil, 0, 0
+	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false
+	m.seen.peerGeneration, m.seen.readFailed = 0, false
+	m.local.exit = reportedExit{}
 	m.forgetEvidence()
-	m.wrote = 0
-	m.evidence.OnTime = now
-	m.reached(now)
+	m.peers.newestRecord = 0
+	m.peers.evidence.OnTime = m.now
+	m.storeAnswered()
 }
 
-func (m *Machine) renewed(e Renewed, now time.Time) {
-	if !m.in || e.Lease != m.me.Lease {
+func (m *Machine) applyRegistered(e Registered) {
+	if !m.is(e.As) {
+		if e.Err == nil {
+			m.do(Forget{e.Lease}) // the incarnation that asked for it is over
+		}
 		return
 	}
+	m.answered(slotRegister, e.Err)
 	switch {
 	case e.Err == nil:
-		m.reached(now)
-		if m.evidence.OnTime.IsZero() {
-			m.evidence.OnTime = e.Sent
+		m.do(Renew{e.Lease, e.TTL})
+		m.self.node.Rev, m.self.node.Lease, m.self.unkeyed = e.Rev, e.Lease, time.Time{}
+		m.peers.evidence.OnTime = m.now
+		clear(m.peers.written) // these records went with the old lease
+		m.peers.newestRecord = 0
+	case rendezvous.Moved(e.Err):
+		m.self.unkeyed = m.now // read again what the world says now
+	}
+}
+
+func (m *Machine) applyRenewal(e Renewed) {
+	if !m.self.joined || e.Lease != m.self.node.Lease {
+		return
+	}
+	ev := &m.peers.evidence
+	switch {
+	case e.Err == nil:
+		m.storeAnswered()
+		if ev.OnTime.IsZero() {
+			ev.OnTime = e.Sent
 		}
 	case errors.Is(e.Err, store.ErrLeaseLost):
-		m.evidence.OnTime = time.Time{}
-		if m.lapsed.IsZero() {
-			m.lapsed = now
+		ev.OnTime = time.Time{}
+		if m.self.unkeyed.IsZero() {
+			m.self.unkeyed = m.now
 		}
 	default:
-		m.evidence.OnTime = time.Time{}
-		m.unreachable(now)
+		ev.OnTime = time.Time{}
+		m.storeSilent()
 	}
 }
 
-// grudge is how long the store must be away before silence and absent keys are void for a window.
-const grudge = time.Second
-
-func (m *Machine) unreachable(now time.Time) {
-	if m.away.IsZero() {
-		m.away = now
-	}
-}
-
-func (m *Machine) reached(now time.Time) {
-	if m.foreign {
-		return
-	}
-	m.astray = m.astray || !m.away.IsZero()
-	if !m.away.IsZero() && now.Sub(m.away) > grudge {
-		m.evidence.Void = now.Add(m.limits.Window)
-	}
-	m.away = time.Time{}
-}
-
-// drop forgets this incarnation. Its workers are ended by serve, and then it enters as a new one.
-func (m *Machine) drop(a *actions) {
-	if !m.in {
-		return
-	}
-	a.do("", Forget{m.me.Lease})
-	for _, slot := range []string{"register", "leave"} { // what was asked for it, its answer is not heard any more
-		delete(m.busy, slot)
-		delete(m.again, slot)
-	}
-	m.in, m.lapsed, m.belonged = false, time.Time{}, false
-}
-
-func (m *Machine) started(e Started, now time.Time) {
-	c := m.crew
-	if c == nil || c.world.Generation != e.Generation {
-		return
-	}
-	if e.Err != nil {
-		c.dead = true
-		for i := range c.codes {
-			code := e.Code
-			c.codes[i] = &code
+func (m *Machine) applyWorkers(e Event) {
+	switch e := e.(type) {
+	case Readied:
+		m.applyReady(e)
+	case Started:
+		m.answeredFor(slotStart, e.Generation, nil)
+		m.applyStarted(e)
+	case Exited:
+		m.applyExit(e)
+	case Halted:
+		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
+			g.dead, m.local.idleSince = true, m.now
+			m.local.idleAt, m.local.stopMS = m.now, 0
+			if !g.haltedAt.IsZero() {
+				m.local.stopMS, m.local.idleSince = m.now.Sub(g.haltedAt).Milliseconds(), g.haltedAt
+			}
 		}
-		c.failed = &WorkerExit{Code: e.Code, Message: e.Err.Error()}
-		return
+	case Closed:
+		m.answeredFor(slotClose, e.Generation, e.Err)
+		if g := m.local.group; g != nil && g.world.Generation <= e.Generation && e.Err == nil {
+			g.closed = true
+		}
+	case ExitReported:
+		m.answeredFor(slotExit, e.Generation, e.Err)
+		if e.Err == nil || rendezvous.Moved(e.Err) {
+			m.local.exit.generation, m.local.exit.rev = e.Generation, e.Rev
+			if e.Err == nil {
+				m.local.exit.record = &e.Exit
+			}
+		}
+	case FailureReported:
+		m.answeredFor(slotFailure, e.Generation, e.Err)
 	}
-	c.started, c.began = true, now
 }
 
-func (m *Machine) exit(e Exited, now time.Time) {
-	c := m.crew
-	if c == nil || c.world.Generation != e.Generation || e.LocalRank >= len(c.codes) {
+func (m *Machine) applyReady(e Readied) {
+	m.answeredFor(slotReady, e.Generation, e.Err)
+	m.noteHindrance(e)
+	if e.Err == nil {
+		m.noteWritten(nil) // the memory is written before Ready is sent
+		if e.Generation >= m.local.ready {
+			m.local.ready, m.local.ports, m.local.resume = e.Generation, e.Ports, e.Resume
+			if m.generation() == e.Generation && e.Begun.After(m.seen.asOf) {
+				m.seen.asOf = e.Begun // no newer world was there when Ready was applied
+			}
+		}
+	}
+	m.local.floor = max(m.local.floor, e.Generation-1) // never one again that it reported beyond
+}
+
+func (m *Machine) applyStarted(e Started) {
+	g := m.local.group
+	if g == nil || g.world.Generation != e.Generation {
+		return
+	}
+	if e.Err == nil {
+		g.started, g.startedAt = true, m.now
+		return
+	}
+	g.dead = true
+	for i := range g.codes {
+		code := e.Code
+		g.codes[i] = &code
+	}
+	g.failed = &WorkerExit{Code: e.Code, Message: e.Err.Error()}
+}
+
+func (m *Machine) applyExit(e Exited) {
+	g := m.local.group
+	if g == nil || g.world.Generation != e.Generation || e.LocalRank >= len(g.codes) {
 		return
 	}
 	if e.Ours {
 		return // it was asked or signalled: no code of its own, and never a failure
 	}
 	code := e.Code
-	c.codes[e.LocalRank] = &code
-	if code != 0 && c.failed == nil && c.halt == NoHalt {
+	g.codes[e.LocalRank] = &code
+	if code != 0 && g.failed == nil && g.halt == NoHalt {
 		x := e.WorkerExit
-		c.failed = &x
+		g.failed = &x
 	}
-	if !slices.ContainsFunc(c.codes, func(code *int) bool { return code == nil || *code != 0 }) {
-		c.through = now
+	if !slices.ContainsFunc(g.codes, func(code *int) bool { return code == nil || *code != 0 }) {
+		g.through = m.now
 	}
 }
 
-func (m *Machine) signaled(s Signal, now time.Time) {
-	if s.Generation > max(m.told, m.generation()) && m.in {
-		m.told, m.toldAt = s.Generation, now
+func (m *Machine) applyPeers(e Event) {
+	p := &m.peers
+	switch e := e.(type) {
+	case Probed:
+		m.answeredAbout(slotProbe, e.About.Incarnation, nil)
+		p.evidence.Answers[e.About.Incarnation] = membership.Answered{Answer: e.Answer, At: m.now}
+		holds := map[string]time.Time{}
+		for _, by := range e.Holds {
+			holds[by] = m.now
+		}
+		p.evidence.Holds[e.About.Node] = holds
+	case Signaled:
+		m.applySignal(e.Signal)
+	case Suspected:
+		m.answeredAbout(slotSuspect, e.About, e.Err)
+		if e.Err != nil {
+			delete(p.written, e.About)
+		}
+		p.newestRecord = max(p.newestRecord, e.Rev)
+		m.rest(slot{slotSuspect, e.About}, Rest) // the snapshot shows it in a moment
+	case Withdrawn:
+		m.answeredAbout(slotWithdraw, e.About, e.Err)
+		m.rest(slot{slotWithdraw, e.About}, Rest) // likewise
+	}
+}
+
+func (m *Machine) applySignal(s Signal) {
+	if s.Generation > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
+		m.seen.peerGeneration, m.seen.peerGenerationAt = s.Generation, m.now
 	}
 	if s.About.Node == "" {
 		return
 	}
-	m.evidence.Answers[s.About.Incarnation] = membership.Answered{Answer: s.Answer, At: now}
+	m.peers.evidence.Answers[s.About.Incarnation] = membership.Answered{Answer: s.Answer, At: m.now}
 	if s.Sign == "" {
-		delete(m.mine, s.About.Incarnation)
+		delete(m.peers.suspected, s.About.Incarnation)
 		return
 	}
-	m.mine[s.About.Incarnation] = s
+	m.peers.suspected[s.About.Incarnation] = s
 }

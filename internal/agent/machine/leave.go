@@ -8,58 +8,67 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// statusTimeout is the exit status of a node that would not wait any longer.
+// statusTimeout is the exit status of a node that waited for a world as long as it was told to.
 const statusTimeout = 124
 
-// patience is how long a node that wants to go waits for a store that does not answer.
+// patience is how long a node that goes waits for a store that does not answer.
 const patience = 2 * time.Second
 
-// leaving takes this node out of the job. A member does not just go: a collective that one leaves
-// breaks the others, so all of them save first (a planned Hold), and then it leaves in place of
-// reporting its exit.
-func (m *Machine) leaving(now time.Time, a *actions) {
-	m.giveUp(now)
-	if m.leave == nil {
+// leaveOutside ends an agent that is not registered. One that is about to register announces its
+// departure after registering; one that is kept out, or does not reach the store, just ends.
+func (m *Machine) leaveOutside() {
+	joining := m.requests.underWay(slotEnter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
+	if joining && m.now.Sub(m.leave.since) < patience {
+		m.wake(m.leave.since.Add(patience))
 		return
 	}
-	if !m.in {
-		// Who is registered in a moment says that it leaves. Who is kept out, or meets no store, has nobody to say it to.
-		coming := m.busy["enter"] != 0 && m.job != nil && !m.claiming && !m.leave.Now && now.Sub(m.leave.asked) < patience
-		switch {
-		case m.crew == nil && !coming:
-			m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
-			m.finish(now, a)
-		case coming:
-			a.wake(m.leave.asked.Add(patience))
-		}
-		return
-	}
-	_, member := m.member()
-	if member && !m.stale && m.lapsed.IsZero() && !m.leave.Now {
-		switch m.world.Phase {
-		case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:
-			if x := m.lastExit(); x != nil && x.Zero() {
-				break // its part is done
-			}
-			m.request(a, now, "step", Take{Seen: m.partial(), Me: m.me, Step: m.goodbye()})
-			if m.away.IsZero() || now.Sub(m.away) < patience {
-				return
-			}
+	m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
+}
+
+// leaving takes a registered node out of the job. A collective that one member leaves breaks the
+// others, so a member first writes a planned Hold, with which all of them save, and leaves when its
+// own workers are through.
+func (m *Machine) leaving() {
+	if m.holdsFirst() {
+		m.request(slotStep, Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
+		if !m.awayFor(patience) {
+			return
 		}
 	}
 	if !m.idle() {
 		return
 	}
-	if !m.away.IsZero() && (m.leave.Now || now.Sub(m.away) > patience) {
-		m.drop(a) // nobody to say it to: the lease will say it
-		m.leaving(now, a)
+	away := !m.seen.awaySince.IsZero()
+	if away && (m.leave.Now || m.awayFor(patience)) {
+		m.drop() // the store cannot be told: its lease tells it
+		m.local.group = nil
+		m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
 		return
 	}
-	l := Leave{Me: m.me, Generation: m.generation(), Why: m.leave.Reason, Stop: m.lastOne(), Quick: m.leave.Now}
-	if w := m.world; w != nil && m.leave.Reason == membership.Finished {
+	l := Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason, Stop: m.stopsJob(), Quick: m.leave.Now}
+	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
 		l.Ended = w.Phase
 	}
-	m.requestFor(a, now, "leave", pace(m.leave.Now), l)
+	m.requestFor(slotLeave, pace(m.leave.Now), l)
+}
+
+// holdsFirst reports whether the others must save before this node goes.
+func (m *Machine) holdsFirst() bool {
+	_, member := m.member()
+	if !member || m.seen.stale || !m.self.unkeyed.IsZero() || m.leave.Now {
+		return false
+	}
+	switch m.seen.world.Phase {
+	case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:
+		x := m.lastExit()
+		return x == nil || !x.Zero() // with 0 for all its workers its part is done
+	}
+	return false
+}
+
+// awayFor reports whether the store has not answered for longer than d.
+func (m *Machine) awayFor(d time.Duration) bool {
+	return !m.seen.awaySince.IsZero() && m.now.Sub(m.seen.awaySince) >= d
 }
 
 // pace orders the requests to leave: a quick one replaces one that takes its time.
@@ -70,120 +79,51 @@ func pace(quick bool) schema.Generation {
 	return 1
 }
 
-// pressed reports whether this node goes and does not wait, for what it began at since: it was told so twice, or
-// the store, without which nothing can be saved, is away for longer than it has patience.
-func (m *Machine) pressed(since, now time.Time) bool {
+// pressed reports whether this node does not wait for what it began at since: it was told twice to go,
+// or the store, without which nothing can be saved, is away for longer than its patience.
+func (m *Machine) pressed(since time.Time) bool {
 	if m.leave == nil || m.leave.Now {
 		return m.leave != nil
 	}
-	return !m.away.IsZero() && now.Sub(m.away) > patience && now.Sub(since) > patience
+	return m.awayFor(patience) && m.now.Sub(since) > patience
 }
 
 // goodbye is the planned Hold of a member that goes.
 func (m *Machine) goodbye() rendezvous.Step {
-	return rendezvous.Enter{Ledger: m.world.Ledger, Hold: rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "leave",
-		Cause: rendezvous.Drain, Text: m.me.Node + " leaves (" + string(m.leave.Reason) + ")", Present: max(0, m.world.Count-1)}}
+	w := m.seen.world
+	return rendezvous.Enter{Ledger: w.Ledger, Hold: rendezvous.Hold{Why: rendezvous.Saving, Planned: true,
+		Reason: "leave", Cause: rendezvous.Drain, Present: max(0, w.Count-1),
+		Text: m.self.node.Node + " leaves (" + string(m.leave.Reason) + ")"}}
 }
 
-// partial is the snapshot that a request of an ordinary member rests on. As long as its world neither waits nor has
-// ended, the fence is at its generation.
-func (m *Machine) partial() rendezvous.Snapshot {
-	return rendezvous.Snapshot{Job: m.job, World: m.world, Fence: m.world.Generation, Wish: rendezvous.Wish{NP: m.world.NP}}
+// ownSnapshot is what a request of an ordinary member rests on. As long as its world neither waits nor
+// has ended, the fence is at its generation.
+func (m *Machine) ownSnapshot() rendezvous.Snapshot {
+	w := m.seen.world
+	return rendezvous.Snapshot{Job: m.self.job, World: w, Fence: w.Generation, Wish: rendezvous.Wish{NP: w.NP}}
 }
 
-func (m *Machine) generation() (g schema.Generation) {
-	if m.world != nil {
-		g = m.world.Generation
-	}
-	return g
-}
-
-// lastOne is the snapshot on which a job is stopped whose name was made up, when its last node leaves on
-// Ctrl-C: nobody could name it to come back to it.
-func (m *Machine) lastOne() *rendezvous.Snapshot {
-	if !m.job.Made || m.leave.Reason != membership.Interrupted || !m.snap.Whole || len(m.snap.Nodes) > 1 || !m.current() ||
-		m.world != nil && m.world.Phase.Ended() {
+// stopsJob is the snapshot on which the job is stopped, or nil. A job whose name was made up is stopped
+// when its last node leaves on Ctrl-C: its user has no name to come back to it.
+func (m *Machine) stopsJob() *rendezvous.Snapshot {
+	s := m.seen.snap
+	if !m.self.job.Made || m.leave.Reason != membership.Interrupted || !s.Whole || len(s.Nodes) > 1 || !m.current() ||
+		m.seen.world != nil && m.seen.world.Phase.Ended() {
 		return nil
 	}
-	s := m.snap
 	return &s
 }
 
-// giveUp makes this node leave when no world has run here for as long as the user would wait.
-func (m *Machine) giveUp(now time.Time) {
+// giveUp makes this node leave when no world has run here for as long as its user would wait.
+func (m *Machine) giveUp() {
 	if m.cfg.WaitTimeout == 0 || m.leave != nil || m.over != nil {
 		return
 	}
-	if m.crew != nil && !m.crew.dead {
-		m.since = now
+	if g := m.local.group; g != nil && !g.dead {
+		m.local.idleSince = m.now
 		return
 	}
-	if now.Sub(m.since) >= m.cfg.WaitTimeout {
-		m.leave = &Leaving{Reason: membership.Terminated, Status: statusTimeout, asked: now}
+	if m.now.Sub(m.local.idleSince) >= m.cfg.WaitTimeout {
+		m.leave = &Leaving{Reason: membership.Terminated, Status: statusTimeout, since: m.now}
 	}
-}
-
-// ending: the attempt that this node belonged or stood by to is over.
-func (m *Machine) ending(now time.Time, a *actions) {
-	w := m.world
-	if m.leave != nil || !m.in || w == nil || !w.Phase.Ended() || w.Attempt != m.me.Attempt {
-		return
-	}
-	if !m.idle() {
-		return
-	}
-	// A leaver of a world that ended is through as well.
-	m.leave = &Leaving{Reason: membership.Finished, Status: w.Outcome.Code}
-	m.leaving(now, a)
-}
-
-// enter joins the job, as a new incarnation, when nothing of an earlier one is left here.
-func (m *Machine) enter(now time.Time, a *actions) {
-	if _, member := m.member(); m.in && !member && m.belonged && m.idle() && m.leave == nil && !m.world.Phase.Ended() {
-		m.depart(now, a)
-		return
-	}
-	if m.stoppedAlone() {
-		m.drop(a)
-	}
-	if m.in || m.crew != nil || m.leave != nil || m.over != nil {
-		return
-	}
-	m.request(a, now, "enter", Enter{Again: m.job != nil})
-}
-
-// stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and the store, now
-// that it answers, has none. A new incarnation is what the others go on with.
-func (m *Machine) stoppedAlone() bool {
-	c, w := m.crew, m.world
-	return m.in && c != nil && c.halt == HaltEnded && m.idle() && m.told == 0 && m.away.IsZero() && m.leave == nil &&
-		w.Generation == c.world.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
-}
-
-// depart: the newest world is without this incarnation. A leaver first passes the barrier; then it
-// says that it left and comes back as a new incarnation, a spare.
-func (m *Machine) depart(now time.Time, a *actions) {
-	if m.world.Leaver(m.me.Ref) {
-		if m.ready < m.world.Generation {
-			return
-		}
-		m.request(a, now, "leave", Leave{Me: m.me, Generation: m.world.Generation, Why: membership.ScaledIn})
-		return
-	}
-	m.drop(a)
-}
-
-// finish ends the workers, if any are left, and then the agent.
-func (m *Machine) finish(now time.Time, a *actions) {
-	m.drop(a)
-	if m.crew != nil {
-		m.serve(now, a)
-	}
-	if !m.idle() || m.quit {
-		m.tell(now, a)
-		return
-	}
-	m.quit = true
-	m.tell(now, a)
-	a.do("", Quit{*m.over})
 }

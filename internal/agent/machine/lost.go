@@ -9,69 +9,96 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// remember notes a newer World than what is remembered, for a claim to come: a spare, too, must know whom
-// to wait for. Who is in the World does it before it is ready.
-func (m *Machine) remember(now time.Time, a *actions) {
-	w := m.world
-	if !m.in || w == nil || m.foreign || w.Generation <= m.remembered || w.Rank(m.me.Ref) >= 0 || w.Leaver(m.me.Ref) {
-		return
-	}
-	c := rendezvous.Claimed(m.me.Node, *m.job, m.snap.Wish, w)
-	c.Known = m.snap.Head
-	m.request(a, now, "remember", Remember{c})
+// memory is what this node has written down of the job, for the case that the store loses it.
+type memory struct {
+	world   schema.Generation // the newest World that is written down
+	backoff time.Duration     // before the next try to write; 0: the last one succeeded
 }
 
-// noted is what became of writing down what a claim to come would say. A disk that does not take it is tried more and
-// more rarely: each time it is asked to sync.
-func (m *Machine) noted(err error, now time.Time, a *actions) {
-	const first, most = time.Second, 30 * time.Second
+const (
+	firstBackoff = time.Second
+	mostBackoff  = 30 * time.Second
+)
+
+func (m *Machine) applyMemory(e Event) {
+	switch e := e.(type) {
+	case Remembered:
+		m.answered(slotRemember, e.Err)
+		m.noteWritten(e.Err)
+		if e.Err == nil {
+			m.memory.world = max(m.memory.world, e.World)
+		}
+	case Claiming:
+		m.seen.awaitsJob = !m.self.joined
+		m.do(Say{Line{Text: e.Text, Early: m.seen.awaitsJob}})
+	case Reclaimed:
+		m.applyReclaimed(e)
+	}
+}
+
+// rememberWorld writes down a newer World than the one that is: a spare, too, must know whom to wait
+// for. A member does so before it is ready.
+func (m *Machine) rememberWorld() {
+	w := m.seen.world
+	if w == nil || m.seen.wrongJob || w.Generation <= m.memory.world || w.Rank(m.self.node.Ref) >= 0 || m.leaver() {
+		return
+	}
+	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, m.seen.snap.Wish, w)
+	c.Known = m.seen.snap.Head
+	m.request(slotRemember, Remember{c})
+}
+
+// noteWritten takes in whether the memory could be written. A disk that does not take it is tried more
+// and more rarely, because each try asks it to sync.
+func (m *Machine) noteWritten(err error) {
 	switch {
 	case err != nil:
-		if m.forgetful == 0 {
-			m.say(a, "this node cannot note what it knows of the job (%v): it could not claim it if it died with the server", err)
+		if m.memory.backoff == 0 {
+			m.say("this node cannot note what it knows of the job (%v): it could not claim it if it died with the server", err)
 		}
-		m.forgetful = min(max(2*m.forgetful, first), most)
-		m.again["remember"] = now.Add(m.forgetful)
-	case m.forgetful > 0:
-		m.forgetful = 0
-		m.say(a, "this node has noted what it knows of the job")
+		m.memory.backoff = min(max(2*m.memory.backoff, firstBackoff), mostBackoff)
+		m.rest(slot{kind: slotRemember}, m.memory.backoff)
+	case m.memory.backoff > 0:
+		m.memory.backoff = 0
+		m.say("this node has noted what it knows of the job")
 	}
 }
 
-// reclaim is the same for an agent whose workers go on meanwhile.
-func (m *Machine) reclaim(now time.Time, a *actions) {
-	if !m.foreign || !m.in || m.leave != nil {
+// reclaimJob claims the job that the store has lost, while the workers go on.
+func (m *Machine) reclaimJob() {
+	if !m.seen.wrongJob || m.leave != nil {
 		return
 	}
-	c := rendezvous.Claimed(m.me.Node, *m.job, m.snap.Wish, m.world)
-	c.Known, c.Generation = m.snap.Head, max(c.Generation, m.snap.Fence)
-	m.request(a, now, "claim", Reclaim{c})
+	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, m.seen.snap.Wish, m.seen.world)
+	c.Known, c.Generation = m.seen.snap.Head, max(c.Generation, m.seen.snap.Fence)
+	m.request(slotReclaim, Reclaim{c})
 }
 
-// reclaimed: the store holds a job of this name again.
-func (m *Machine) reclaimed(e Reclaimed, now time.Time, a *actions) {
-	m.answered("claim", 1, e.Err, now)
-	m.again["claim"] = now.Add(time.Second)
+// applyReclaimed: the store holds a job of this name again.
+func (m *Machine) applyReclaimed(e Reclaimed) {
+	m.answered(slotReclaim, e.Err)
+	m.rest(slot{kind: slotReclaim}, time.Second)
 	if errors.Is(e.Err, schema.ErrNewerFormat) {
-		m.over = &Result{Status: 1, Err: e.Err} // as whoever meets it
+		m.over = &Result{Status: 1, Err: e.Err}
 	}
-	if m.in && errors.Is(e.Err, store.ErrMoved) {
-		m.drop(a) // it was removed: its workers end, and entering says so
+	if m.self.joined && errors.Is(e.Err, store.ErrMoved) {
+		m.drop() // the job was removed: its workers end, and joining says so
 		return
 	}
-	if e.Err != nil || m.job == nil || !e.Job.Follows(m.job.UID) || !m.in {
+	if e.Err != nil || m.self.job == nil || !e.Job.Follows(m.self.job.UID) || !m.self.joined {
 		return
 	}
-	// Its workers belong to a job that is no more: they end, and this node joins the one that succeeds it.
-	m.drop(a)
-	m.anew(e.Job)
+	// The workers belong to a job that is no more: they end, and this node joins its successor.
+	m.drop()
+	m.adoptJob(e.Job)
 }
 
-// anew forgets what was known of a job under the uid that it had.
-func (m *Machine) anew(job rendezvous.Job) {
-	m.job, m.world, m.snap = &job, nil, rendezvous.Snapshot{}
-	m.foreign, m.away = false, time.Time{}
-	m.marks, m.step, m.nodes, m.following = rendezvous.Marks{}, "", 0, nil
-	m.lines.waiting = 0 // a revision of the store that was lost
-	delete(m.again, "read")
+// adoptJob forgets what was known of a job under its old uid.
+func (m *Machine) adoptJob(job rendezvous.Job) {
+	m.self.job = &job
+	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}
+	m.seen.wrongJob, m.seen.awaySince = false, time.Time{}
+	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = rendezvous.Marks{}, "", 0, nil
+	m.told.waiting = 0 // a revision of the store that was lost
+	delete(m.requests.rests, slot{kind: slotRead})
 }

@@ -1,11 +1,14 @@
 // Package machine decides what one node's agent does. Machine.Decide takes an event and the time and
 // returns actions; the package reads no clock, starts no goroutine and touches nothing outside, so the
 // same events lead to the same actions. Package runtime carries the actions out.
+//
+// An event goes through the package once, in the order of Decide: apply takes the facts out of it,
+// settle judges who is alive and whether this node still belongs to the world, drive keeps or stops the
+// workers, State names what this node is now, and the function of that state asks for what it may.
 package machine
 
 import (
 	"hash/fnv"
-	"maps"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -13,250 +16,191 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Machine is the state of one agent. Its owner is one goroutine (run.go); nothing in it blocks, reads
-// a clock or touches anything outside: Decide is a function of the Machine, an event and now.
+// Machine is the state of one agent. One goroutine owns it.
 //
-// Facts are folded in by the event; what follows from them is derived anew every time (act). So an
-// event that is late, doubled or lost is made good by the next one, whichever it is.
+// Facts are kept; what follows from them is derived anew at every event. An event that is late, doubled
+// or lost is therefore made good by the next one.
 type Machine struct {
-	cfg Config
+	cfg    Config
+	limits membership.Limits
+	now    time.Time // of the event at hand
+	out    actions   // of the event at hand
+	ticked time.Time // when the event before it came
 
-	// Who this node is. in: registered, or a member that lost its registration only.
-	in       bool
-	me       membership.Node
-	job      *rendezvous.Job
-	logs     string
-	ttl      time.Duration
-	lapsed   time.Time // its lease is gone since, and it is not known to have been dropped
-	belonged bool      // a world listed this incarnation
+	self     identity
+	seen     observation
+	peers    detection
+	keeper   planning
+	local    local
+	memory   memory
+	requests requests
+	told     told
 
-	// What it knows. world is the newest World, which never goes back.
-	snap     rendezvous.Snapshot
-	world    *rendezvous.World
-	asOf     time.Time         // the newest read that world is the result of was begun then; a Ready is one
-	stale    bool              // this process stood still: nothing is believed before a new read
-	foreign  bool              // the store holds another job of that name, or none: trouble, not an end
-	claiming bool              // it waits outside for the job to be made again
-	told     schema.Generation // larger than that of world: a peer says so, and no read since has said what became of it
-	toldAt   time.Time
-	alone    bool      // a read that was to say so had no answer
-	away     time.Time // the store does not answer since
-	astray   bool      // it did not: this node may have another address since
-	ticked   time.Time
-
-	remembered schema.Generation // the newest World that a claim to come would name
-	forgetful  time.Duration     // how long it rests before it tries to note it again; 0: the last time it could
-
-	evidence membership.Evidence
-	limits   membership.Limits
-	view     membership.View
-	marks    rendezvous.Marks
-	fall     rendezvous.Fall
-	turning  turning
-	crowd    bool                              // many were in doubt when it was last judged
-	doubts   map[membership.Doubt]bool         // and why, or why they are gone
-	mine     map[membership.Incarnation]Signal // whom this agent suspects
-	written  map[membership.Incarnation]bool   // and what it wrote of it
-	wrote    int64                             // revision of the newest of that which is not known to be gone; 0: none
-	probed   map[membership.Incarnation]time.Time
-	watched  []membership.Ref
-	hello    Hello
-
-	following *rendezvous.Scope
-	nodes     int       // registered, when everything was last looked at
-	peekAt    time.Time // when an ordinary node next looks at everything
-
-	doing  map[string]sighting // what nodes said last that they do
-	step   string              // what the keeper would do, and since when
-	stepAt time.Time
-
-	// Its workers.
-	crew    *crew
-	floor   schema.Generation // no generation up to here is started any more
-	ready   schema.Generation // it reported Ready for
-	ports   []int
-	resume  Resume
-	exitRev int64 // ModRevision of its exit record of exitGen
-	exitGen schema.Generation
-	exited  *rendezvous.Exit // what that record says
-	stopMS  int64            // how long the newest stop of workers here took
-	idleAt  time.Time        // and when nothing of them was left; zero: there were none
-
-	leave *Leaving
-	over  *Result
-	quit  bool
-	since time.Time // no world has run here since
-	busy  map[string]schema.Generation
-	again map[string]time.Time // not before: a request that failed
-
-	lines lines
+	leave *Leaving // this node goes
+	over  *Result  // it has left, or cannot take part
+	quit  bool     // Quit was given
 }
 
-// sighting is a record of the store, and when it was seen to change.
-type sighting struct {
-	rev int64
-	at  time.Time
+// identity is who this node is.
+type identity struct {
+	joined  bool // registered, or a member that lost only its registration
+	node    membership.Node
+	job     *rendezvous.Job
+	logs    string
+	unkeyed time.Time // its registration is gone since then, and it is not known to have been dropped
+	listed  bool      // a world listed this incarnation
 }
 
-// crew is the workers of one generation on this node.
-type crew struct {
-	world    rendezvous.World
-	started  bool
-	codes    []*int
-	failed   *WorkerExit
-	failRev  int64 // the world under which its failure was reported
-	halt     Halt
-	through  time.Time // every worker ended with 0
-	dead     bool      // nothing of it is left
-	closed   bool      // nor of its captures
-	closing  time.Time
-	last     bool // what they left complete is being saved
-	haltedAt time.Time
-	began    time.Time
+// observation is what this node read from the store, and whether it can.
+type observation struct {
+	snap  rendezvous.Snapshot
+	world *rendezvous.World // the newest; it never goes back
+	asOf  time.Time         // when the newest read began that has world as its result; a Ready is such a read
+	stale bool              // this process stood still: nothing is believed before a new read
+
+	awaySince         time.Time // the store does not answer since then
+	wrongJob          bool      // the store holds another job of that name, or none
+	awaitsJob         bool      // it is outside, and waits until the job is made again
+	addressUnverified bool      // the store was away: this node may have another address since
+
+	// A peer told of a generation that is newer than world, and no read since has shown what became of it.
+	peerGeneration   schema.Generation
+	peerGenerationAt time.Time
+	readFailed       bool // a read that was to show it had no answer
 }
 
-// Halt is how far the end of a group of workers was driven. It only rises.
-type Halt int
-
-const (
-	NoHalt     Halt = iota
-	HaltAsked       // asked to save and end
-	HaltEnded       // SIGTERM, and SIGKILL after ShortGrace
-	HaltKilled      // SIGKILL
-)
-
-// Leaving is why this node goes.
-type Leaving struct {
-	Reason membership.Reason
-	Status int
-	Now    bool  // a second signal: nothing is waited for
-	Err    error // what it cannot do here
-
-	asked time.Time // since when; zero: it was registered then
+// local is what runs on this node.
+type local struct {
+	group     *workerGroup
+	floor     schema.Generation // no generation up to this one is started any more
+	ready     schema.Generation // the newest that it reported Ready for
+	ports     []int
+	resume    Resume
+	exit      reportedExit
+	stopMS    int64     // how long the newest stop of workers took
+	idleAt    time.Time // when nothing of them was left; zero: there were none
+	idleSince time.Time // no worker has run here since then
 }
 
-// Result is how the agent ended.
-type Result struct {
-	Status int
-	Err    error
+// reportedExit is the exit record of this node in the store.
+type reportedExit struct {
+	generation schema.Generation
+	rev        int64
+	record     *rendezvous.Exit
 }
 
-// New is an agent that has not entered its job.
+// workerGroup is the workers of one generation on this node.
+type workerGroup struct {
+	world        rendezvous.World
+	started      bool
+	startedAt    time.Time
+	codes        []*int
+	failed       *WorkerExit
+	failRev      int64 // revision of the world under which the failure was reported
+	halt         Halt
+	haltedAt     time.Time
+	through      time.Time // when the last of them had ended with 0
+	dead         bool      // no process of it is left
+	closed       bool      // no capture of it is under way
+	closingSince time.Time
+	lastSave     bool // what they left complete is being saved
+}
+
+// New is an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
-	m := &Machine{cfg: c, ticked: now, since: now,
-		limits: membership.DefaultLimits(c.LeaseTTL, c.StoreCutLimit),
-		busy:   map[string]schema.Generation{}, again: map[string]time.Time{}}
+	m := &Machine{cfg: c, now: now, ticked: now, local: local{idleSince: now}, requests: newRequests(),
+		limits: membership.DefaultLimits(c.LeaseTTL, c.StoreCutLimit)}
 	m.forgetEvidence()
 	return m
 }
 
-func (m *Machine) forgetEvidence() {
-	m.evidence = membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{},
-		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: m.evidence.Void}
-	m.mine, m.written = map[membership.Incarnation]Signal{}, map[membership.Incarnation]bool{}
-	m.probed = map[membership.Incarnation]time.Time{}
-	m.watched = nil // who watches tells again what it holds
-}
-
-// stall is the gap between two ticks that says that this process stood still.
 const (
-	Tick  = 250 * time.Millisecond
+	// Tick is how often an agent looks at itself.
+	Tick = 250 * time.Millisecond
+	// stall is the gap between two events that shows that this process stood still.
 	stall = time.Second
-	fresh = time.Second // how old the read may be that a start rests on
+	// fresh is how old the read may be that a start rests on.
+	fresh = time.Second
 )
 
-// Decide folds e into the facts and says what is to be done now.
+// Decide applies e and returns what is to be done now.
 func (m *Machine) Decide(e Event, now time.Time) []Action {
+	m.now, m.out = now, actions{}
 	if m.ticked.Add(stall).Before(now) {
-		// Whatever else was seen before this moment is from before the gap.
-		m.stale = true
-		m.evidence.OnTime = time.Time{}
+		// What was seen before the gap is not believed any more.
+		m.seen.stale = true
+		m.peers.evidence.OnTime = time.Time{}
 		m.forgetEvidence()
 	}
 	m.ticked = now
-	maps.DeleteFunc(m.again, func(_ string, at time.Time) bool { return !now.Before(at) })
-	var a actions
-	m.fold(e, now, &a)
-	m.act(now, &a)
-	return a.list
+	m.requests.expire(now)
+	m.apply(e)
+	m.settle()
+	m.drive()
+	m.act()
+	m.tell()
+	if m.over != nil && m.idle() && !m.quit {
+		m.quit = true
+		m.do(Quit{*m.over})
+	}
+	return m.out.list
 }
 
-// act derives what is to be done from the facts.
-func (m *Machine) act(now time.Time, a *actions) {
+// settle derives who is alive, and whether this node still has its place.
+func (m *Machine) settle() {
 	if m.over != nil {
-		m.finish(now, a)
+		m.drop()
 		return
 	}
-	m.judge(now)
-	m.hear(now, a)  // a newer generation
-	m.serve(now, a) // workers: keep or stop
-	if m.stale && m.in {
-		m.request(a, now, "read", Read{})
-		m.leaving(now, a)
+	m.judge()
+	m.checkPeerGeneration()
+	if m.seen.stale && m.self.joined {
+		m.request(slotRead, Read{})
 		return
 	}
-	m.locate(now, a)
-	m.register(now, a)
-	m.remember(now, a)
-	m.reclaim(now, a) // a job that the store has lost
-	m.report(now, a)  // exits and failures
-	m.barrier(now, a) // ready
-	m.start(now, a)
-	m.keep(now, a) // plan and propose
-	m.recall(a)
-	m.detect(now, a)
-	m.leaving(now, a)
-	m.ending(now, a)
-	m.enter(now, a)
-	m.tell(now, a)
-}
-
-// request emits an action that comes back as an event, unless one of its kind is under way.
-func (m *Machine) request(a *actions, now time.Time, slot string, act Action) bool {
-	return m.requestFor(a, now, slot, 1, act)
-}
-
-// requestFor is request for a generation: a newer one replaces an older one that is under way.
-func (m *Machine) requestFor(a *actions, now time.Time, slot string, g schema.Generation, act Action) bool {
-	if m.busy[slot] >= g {
-		return false
-	}
-	if at, ok := m.again[slot]; ok && now.Before(at) {
-		a.wake(at)
-		return false
-	}
-	m.busy[slot] = g
-	a.do(slot, act)
-	return true
-}
-
-// Rest is how long a request that was refused, or whose guards moved on, is not sent again: the news of what
-// moved is on its way, and takes "step" out of its rest.
-const Rest = 200 * time.Millisecond
-
-// answered frees the slot of a request; after an error it rests a little.
-func (m *Machine) answered(slot string, g schema.Generation, err error, now time.Time) {
-	if m.busy[slot] == g {
-		delete(m.busy, slot)
-	}
-	delete(m.again, slot)
-	if err != nil {
-		m.again[slot] = now.Add(Rest)
-	}
+	m.verifyAddress()
+	m.keepRegistration()
+	m.departFromWorld()
 }
 
 // member reports whether the newest world lists this incarnation, and at which node rank.
 func (m *Machine) member() (int, bool) {
-	if m.world == nil || !m.in {
+	w := m.seen.world
+	if w == nil || !m.self.joined {
 		return -1, false
 	}
-	r := m.world.Rank(m.me.Ref)
-	return r, r >= 0 && m.world.Attempt == m.me.Attempt
+	r := w.Rank(m.self.node.Ref)
+	return r, r >= 0 && w.Attempt == m.self.node.Attempt
 }
 
-// jitter is a fixed share of d, different for each agent.
+// leaver reports whether the newest world waits for this incarnation to stop.
+func (m *Machine) leaver() bool {
+	return m.seen.world != nil && m.self.joined && m.seen.world.Leaver(m.self.node.Ref)
+}
+
+// generation is that of the newest world.
+func (m *Machine) generation() schema.Generation {
+	if m.seen.world == nil {
+		return 0
+	}
+	return m.seen.world.Generation
+}
+
+// idle reports whether no worker, and no capture, of any generation is left here.
+func (m *Machine) idle() bool {
+	g := m.local.group
+	return g == nil || g.dead && g.closed
+}
+
+// ended reports whether the attempt that this node joined is over.
+func (m *Machine) ended() bool {
+	w := m.seen.world
+	return m.self.joined && w != nil && w.Phase.Ended() && w.Attempt == m.self.node.Attempt
+}
+
+// jitter is a fixed share of d, different for each incarnation.
 func (m *Machine) jitter(d time.Duration) time.Duration {
 	h := fnv.New32a()
-	h.Write([]byte(m.me.Incarnation))
+	h.Write([]byte(m.self.node.Incarnation))
 	return time.Duration(h.Sum32()%1000) * d / 1000
 }

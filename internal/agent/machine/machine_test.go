@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// told is a teller to whom the lines of a story were told.
-func told(t *testing.T, lines ...string) *teller {
+// replayed is a teller after the lines of a story.
+func replayed(t *testing.T, lines ...string) *teller {
 	t.Helper()
 	w := newTeller()
 	for _, l := range lines {
@@ -27,18 +27,18 @@ func told(t *testing.T, lines ...string) *teller {
 
 // A request may be answered after the life that asked is over: the next one hears nothing of it.
 func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
-	w := told(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
 		"proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
 	if !w.m.is("a2") {
-		t.Fatalf("it is %v, not in its second life", w.m.me)
+		t.Fatalf("it is %v, not in its second life", w.m.self.node)
 	}
 	w.m.Decide(Left{As: "a1"}, w.now)
 	if !w.m.is("a2") {
 		t.Error("that the first life left ends the second")
 	}
-	lease, rev := w.m.me.Lease, w.m.me.Rev
+	lease, rev := w.m.self.node.Lease, w.m.self.node.Rev
 	done := w.m.Decide(Registered{As: "a1", Lease: 99, Rev: 98, TTL: time.Second}, w.now)
-	if w.m.me.Lease != lease || w.m.me.Rev != rev {
+	if w.m.self.node.Lease != lease || w.m.self.node.Rev != rev {
 		t.Error("the registration of the first life is taken for that of the second")
 	}
 	if !slices.Contains(done, Action(Forget{store.Lease(99)})) {
@@ -51,34 +51,34 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 
 // What was asked for a job that the store has lost since may be answered when nothing of the next one is known.
 func TestAnAnswerOfALostJob(t *testing.T) {
-	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready")
 	job := w.job
 	job.UID, job.Succeeds = "another", w.job.UID
-	w.m.drop(&actions{})
-	w.m.anew(job)
+	w.m.drop()
+	w.m.adoptJob(job)
 	w.m.Decide(Readied{Generation: 1, Begun: w.now}, w.now)
-	if w.m.world != nil {
-		t.Errorf("it knows world %+v", w.m.world)
+	if w.m.seen.world != nil {
+		t.Errorf("it knows world %+v", w.m.seen.world)
 	}
 }
 
 // Who follows its own keys only has no whole picture, also when the last one comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
-	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
 	own := rendezvous.Own
-	w.m.following, w.m.snap.Whole = &own, false
-	w.m.nodes, w.m.world.Count, w.m.peekAt = 100, 100, w.now.Add(time.Hour)
-	w.m.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.world.Members...)
+	w.m.keeper.scope, w.m.seen.snap.Whole = &own, false
+	w.m.keeper.nodes, w.m.seen.world.Count, w.m.keeper.lookAgain = 100, 100, w.now.Add(time.Hour)
+	w.m.seen.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.seen.world.Members...)
 	w.rev++
 	w.see(w.copy(), false)
-	if w.m.snap.Whole {
+	if w.m.seen.snap.Whole {
 		t.Error("it plans by a picture that nothing makes newer")
 	}
 }
 
 // What is known of those who are gone is forgotten with them.
 func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
-	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
 	for life := 2; life < 30; life++ {
 		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s", fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",
 			fmt.Sprintf("proposed %d: a b", 2*life+1), "after 1s"} {
@@ -88,8 +88,8 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 		}
 	}
 	m := w.m
-	for what, n := range map[string]int{"absent": len(m.evidence.Absent), "answers": len(m.evidence.Answers), "again": len(m.again),
-		"probed": len(m.probed), "suspected": len(m.mine), "written": len(m.written)} {
+	for what, n := range map[string]int{"absent": len(m.peers.evidence.Absent), "answers": len(m.peers.evidence.Answers), "again": len(m.requests.rests),
+		"probed": len(m.peers.probed), "suspected": len(m.peers.suspected), "written": len(m.peers.written)} {
 		if n > 5 {
 			t.Errorf("%s: %d after 30 lives of b", what, n)
 		}
@@ -113,9 +113,9 @@ func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 		void      bool
 	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
 		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about), By: x.by, Watcher: membership.Incarnation(x.by)})
-		m.view = membership.Judge(members, nodes, nil, suspects, m.evidence, m.limits, now)
-		m.crowded(membership.Crowd(m.view, len(members)), now)
-		if got := m.evidence.Void.After(now); got != x.void {
+		m.peers.view = membership.Judge(members, nodes, nil, suspects, m.peers.evidence, m.limits, now)
+		m.noteCrowd(membership.Crowd(m.peers.view, len(members)))
+		if got := m.peers.evidence.Void.After(now); got != x.void {
 			t.Errorf("after %s suspected %s silence is void: %v, want %v", x.by, x.about, got, x.void)
 		}
 	}
@@ -123,22 +123,22 @@ func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 
 // It follows everything for as long as its record may be there, and no longer.
 func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
-	w := told(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start", "heard b silent", "ok suspect", "heard b again")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start", "heard b silent", "ok suspect", "heard b again")
 	m := w.m
-	m.nodes, m.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, m.world.Members...)
+	m.keeper.nodes, m.seen.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, m.seen.world.Members...)
 	scope := func() rendezvous.Scope {
-		m.follow(w.now, &actions{})
-		return *m.following
+		m.follow()
+		return *m.keeper.scope
 	}
-	m.peekAt = w.now.Add(time.Hour)
-	if len(m.mine) > 0 || len(m.written) > 0 || len(m.snap.Suspects) != 1 || scope() != rendezvous.All {
-		t.Errorf("its record is in the store, %v, and it does not look there", m.snap.Suspects)
+	m.keeper.lookAgain = w.now.Add(time.Hour)
+	if len(m.peers.suspected) > 0 || len(m.peers.written) > 0 || len(m.seen.snap.Suspects) != 1 || scope() != rendezvous.All {
+		t.Errorf("its record is in the store, %v, and it does not look there", m.seen.snap.Suspects)
 	}
-	m.snap.Suspects, m.snap.Rev = nil, m.wrote-1
+	m.seen.snap.Suspects, m.seen.snap.Rev = nil, m.peers.newestRecord-1
 	if scope() != rendezvous.All {
 		t.Error("an older picture, without the record, is taken for the end of it")
 	}
-	m.snap.Rev = m.wrote
+	m.seen.snap.Rev = m.peers.newestRecord
 	if scope() != rendezvous.Own {
 		t.Error("its record is gone, and it goes on following everything")
 	}
@@ -146,7 +146,7 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 
 // A claim that a newer version wrote ends the agent.
 func TestReclaimMeetsANewerFormat(t *testing.T) {
-	w := told(t, "job 1", "enters", "a joins")
+	w := replayed(t, "job 1", "enters", "a joins")
 	w.m.Decide(Reclaimed{Err: fmt.Errorf("read: %w", schema.ErrNewerFormat)}, w.now)
 	if w.m.over == nil || w.m.over.Status != 1 {
 		t.Errorf("it goes on claiming: %+v", w.m.over)

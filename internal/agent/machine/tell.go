@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// lines is what the user was told already, so that nothing is told twice.
-type lines struct {
+// told is what the user was told already, so that no line comes twice.
+type told struct {
 	entered []string
 	missing string
 	hinted  bool
@@ -27,160 +27,199 @@ type lines struct {
 	leaving bool
 }
 
-func (m *Machine) say(a *actions, format string, args ...any) {
-	a.do("", Say{Line{Text: fmt.Sprintf(format, args...)}})
+func (m *Machine) say(format string, args ...any) {
+	m.do(Say{Line{Text: fmt.Sprintf(format, args...)}})
 }
 
 // tell says what changed, in the forms of docs/REFERENCE.md.
-func (m *Machine) tell(now time.Time, a *actions) {
-	l := &m.lines
-	for _, s := range l.entered {
-		m.say(a, "%s", s)
-	}
-	l.entered = nil
-	m.tellAway(now, a)
-	w := m.world
-	if w != nil && !m.stale {
-		rank, member := m.member()
-		switch {
-		case w.Phase.Ended() && !l.ended && (m.in && w.Attempt == m.me.Attempt || m.over != nil && m.over.Err == nil && m.leave == nil):
-			l.ended = true
-			m.tellEnd(a)
-		case w.Phase == rendezvous.Forming && l.forming < w.Generation && m.in:
-			l.forming = w.Generation
-			if m.belonged && w.CauseText != "" && w.CauseText != l.why { // no Hold told it
-				m.say(a, "%s", w.CauseText)
-			}
-			l.why = ""
-			m.say(a, "generation %d starting: %s", w.Generation, names(w))
-		case (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing) && member && m.crew != nil && m.crew.started &&
-			m.crew.world.Generation == w.Generation && l.running < w.Generation:
-			l.running, l.spare = w.Generation, false
-			m.say(a, "generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), m.idleText(now))
-		case w.Phase == rendezvous.Waiting && l.waiting < w.Rev && m.idle() && m.in && m.belonged:
-			l.waiting = w.Rev
-			wished := w.NP
-			if m.snap.Whole {
-				wished = m.snap.Wish.NP
-			}
-			l.why = w.Hold.Text
-			m.say(a, "wait: %s%s; %d of %d nodes", w.Hold.Text, stopped(w.Hold), w.Hold.Present, wished)
-		}
-		if m.in && !member && !w.Leaver(m.me.Ref) && !m.belonged && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming) && !l.spare {
-			l.spare = true
-			m.say(a, "standing by as a spare")
-		}
-		if member {
-			l.spare = false
-		}
-	}
-	m.tellMissing(a)
-	m.tellReach(a)
-	if m.leave != nil && !l.leaving && m.leave.Status == 130 && m.job != nil {
-		l.leaving = true
-		if m.job.Made {
-			m.say(a, "leaving; job %s is stopped with its last node", m.job.Name)
-		} else {
-			m.say(a, "leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop %s", m.job.Name)
-		}
-	}
-}
-
-func (m *Machine) tellAway(now time.Time, a *actions) {
-	l := &m.lines
-	switch {
-	case m.in && !m.away.IsZero() && !l.away && now.Sub(m.away) > 2*time.Second:
-		l.away = true
-		if m.foreign {
-			m.say(a, "the server does not hold this job any more; workers go on, and nothing is saved")
-		} else {
-			m.say(a, "the server does not answer; workers go on")
-		}
-	case l.away && m.away.IsZero():
-		l.away = false
-		m.say(a, "the server answers again")
-	}
-}
-
-func (m *Machine) tellMissing(a *actions) {
-	l := &m.lines
-	if !m.in || !m.snap.Whole || !m.current() || m.leave != nil {
+func (m *Machine) tell() {
+	if m.seen.stale && m.self.joined {
 		return
 	}
-	if w := m.world; w != nil && w.Attempt == m.me.Attempt {
-		if w.Phase != rendezvous.Waiting {
-			l.missing = ""
-			return
+	for _, s := range m.told.entered {
+		m.say("%s", s)
+	}
+	m.told.entered = nil
+	m.tellAway()
+	m.tellWorld()
+	m.tellSpare()
+	m.tellMissing()
+	m.tellReach()
+	m.tellLeaving()
+}
+
+// tellWorld says what became of the newest world, once for each phase.
+func (m *Machine) tellWorld() {
+	t, w, g := &m.told, m.seen.world, m.local.group
+	if w == nil || m.seen.stale {
+		return
+	}
+	rank, member := m.member()
+	switch w.Phase {
+	case rendezvous.Forming:
+		if t.forming < w.Generation && m.self.joined {
+			m.tellForming(w)
 		}
-		if m.belonged && l.waiting < w.Rev {
-			return // first what happened, then whom it takes
+	case rendezvous.Running, rendezvous.Finishing:
+		if member && g != nil && g.started && g.world.Generation == w.Generation && t.running < w.Generation {
+			t.running, t.spare = w.Generation, false
+			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), m.idleText())
+		}
+	case rendezvous.Waiting:
+		if t.waiting < w.Rev && m.idle() && m.self.joined && m.self.listed {
+			m.tellWait(w)
+		}
+	default:
+		left := m.over != nil && m.over.Err == nil && m.leave == nil
+		if !t.ended && (m.self.joined && w.Attempt == m.self.node.Attempt || left) {
+			t.ended = true
+			m.tellEnd()
 		}
 	}
-	present, wished, missing := rendezvous.Shortage(&m.snap, m.view)
+}
+
+func (m *Machine) tellForming(w *rendezvous.World) {
+	t := &m.told
+	t.forming = w.Generation
+	if m.self.listed && w.CauseText != "" && w.CauseText != t.why { // no Hold told it
+		m.say("%s", w.CauseText)
+	}
+	t.why = ""
+	m.say("generation %d starting: %s", w.Generation, names(w))
+}
+
+func (m *Machine) tellWait(w *rendezvous.World) {
+	wished := w.NP
+	if m.seen.snap.Whole {
+		wished = m.seen.snap.Wish.NP
+	}
+	m.told.waiting, m.told.why = w.Rev, w.Hold.Text
+	m.say("wait: %s%s; %d of %d nodes", w.Hold.Text, stopped(w.Hold), w.Hold.Present, wished)
+}
+
+// tellSpare says once that this node stands by, and again after it was a member.
+func (m *Machine) tellSpare() {
+	t, w := &m.told, m.seen.world
+	if w == nil || m.seen.stale {
+		return
+	}
+	_, member := m.member()
+	switch {
+	case member:
+		t.spare = false
+	case m.self.joined && !m.leaver() && !m.self.listed && !t.spare && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
+		t.spare = true
+		m.say("standing by as a spare")
+	}
+}
+
+func (m *Machine) tellLeaving() {
+	if m.leave == nil || m.told.leaving || m.leave.Status != 130 || m.self.job == nil {
+		return
+	}
+	m.told.leaving = true
+	if m.self.job.Made {
+		m.say("leaving; job %s is stopped with its last node", m.self.job.Name)
+		return
+	}
+	m.say("leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop %s", m.self.job.Name)
+}
+
+func (m *Machine) tellAway() {
+	t := &m.told
+	switch {
+	case m.self.joined && !m.seen.awaySince.IsZero() && !t.away && m.now.Sub(m.seen.awaySince) > 2*time.Second:
+		t.away = true
+		if m.seen.wrongJob {
+			m.say("the server does not hold this job any more; workers go on, and nothing is saved")
+		} else {
+			m.say("the server does not answer; workers go on")
+		}
+	case t.away && m.seen.awaySince.IsZero():
+		t.away = false
+		m.say("the server answers again")
+	}
+}
+
+func (m *Machine) tellMissing() {
+	t := &m.told
+	if !m.self.joined || !m.seen.snap.Whole || !m.current() || m.leave != nil {
+		return
+	}
+	if w := m.seen.world; w != nil && w.Attempt == m.self.node.Attempt {
+		if w.Phase != rendezvous.Waiting {
+			t.missing = ""
+			return
+		}
+		if m.self.listed && t.waiting < w.Rev {
+			return // the wait itself is told first
+		}
+	}
+	present, wished, missing := rendezvous.Shortage(&m.seen.snap, m.peers.view)
 	if missing == 0 {
-		l.missing = ""
+		t.missing = ""
 		return
 	}
 	s := fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
-	if s == l.missing {
+	if s == t.missing {
 		return
 	}
-	l.missing = s
-	if !l.hinted && m.cfg.Hint != "" {
-		l.hinted = true
+	t.missing = s
+	if !t.hinted && m.cfg.Hint != "" {
+		t.hinted = true
 		s += ". " + m.cfg.Hint
 	}
-	m.say(a, "%s", s)
+	m.say("%s", s)
 }
 
 // tellReach says which node never had an answer from this one at the address that it announced.
-func (m *Machine) tellReach(a *actions) {
-	if !m.in || m.lines.reach {
+func (m *Machine) tellReach() {
+	if !m.self.joined || m.told.reach {
 		return
 	}
-	for _, s := range m.snap.Suspects {
-		if s.Never && s.Incarnation == m.me.Incarnation && s.Node == m.me.Node {
-			m.lines.reach = true
-			m.say(a, "%s", OutOfReach(s.By, m.me.Address))
+	for _, s := range m.seen.snap.Suspects {
+		if s.Never && s.Incarnation == m.self.node.Incarnation && s.Node == m.self.node.Node {
+			m.told.reach = true
+			m.say("%s", OutOfReach(s.By, m.self.node.Address))
 			return
 		}
 	}
 }
 
-func (m *Machine) tellEnd(a *actions) {
-	w := m.world
+func (m *Machine) tellEnd() {
+	w := m.seen.world
 	switch w.Phase {
 	case rendezvous.Done:
-		text := fmt.Sprintf("job %s done: %s, %s lost", m.job.Name, phrase.Count(w.Ledger.Ran, "generation"), phrase.Count(w.Ledger.Lost, "node"))
-		if p := m.snap.Progress; p != nil && p.Step != nil {
+		text := fmt.Sprintf("job %s done: %s, %s lost", m.self.job.Name, phrase.Count(w.Ledger.Ran, "generation"), phrase.Count(w.Ledger.Lost, "node"))
+		if p := m.seen.snap.Progress; p != nil && p.Step != nil {
 			text += fmt.Sprintf(", %d steps", *p.Step)
 		}
-		m.say(a, "%s", text)
+		m.say("%s", text)
 	case rendezvous.Stopped:
-		m.say(a, "job %s stopped: %s", m.job.Name, w.Outcome.Message)
+		m.say("job %s stopped: %s", m.self.job.Name, w.Outcome.Message)
 	case rendezvous.Failed:
 		o := w.Outcome
 		if o.Source == "worker" && o.Rank != nil {
-			a.do("", Say{Line{Raw: true, Text: fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. Please check its log.", w.Size(), *o.Rank)}})
+			m.do(Say{Line{Raw: true, Text: fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. Please check its log.", w.Size(), *o.Rank)}})
 			how := fmt.Sprintf("exit code %d", o.Code)
 			if o.Signal != nil {
 				how = "ended by " + *o.Signal
 			}
-			log := m.logs + "/"
-			if *o.Node != m.me.Node {
+			log := m.self.logs + "/"
+			if *o.Node != m.self.node.Node {
 				log = "on node " + *o.Node + ": " // where it has its logs only that node knows
 			}
-			m.say(a, "  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, how, log, *o.LocalRank)
+			m.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, how, log, *o.LocalRank)
 		}
-		m.say(a, "job %s failed: %s; exit code %d", m.job.Name, o.Message, o.Code)
+		m.say("job %s failed: %s; exit code %d", m.self.job.Name, o.Message, o.Code)
 	}
 }
 
-func (m *Machine) idleText(now time.Time) string {
-	if m.since.IsZero() || m.world.Previous == 0 {
+func (m *Machine) idleText() string {
+	if m.local.idleSince.IsZero() || m.seen.world.Previous == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %.1fs without training", now.Sub(m.since).Seconds())
+	return fmt.Sprintf("; %.1fs without training", m.now.Sub(m.local.idleSince).Seconds())
 }
 
 func from(w *rendezvous.World) string {

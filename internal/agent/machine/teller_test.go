@@ -89,7 +89,7 @@ func (w *teller) line(text string) error {
 		if w.moved && f[0] != "stands" {
 			w.see(w.copy(), false)
 		}
-		if w.m.crew == nil && strings.HasPrefix(f[0], "worker") {
+		if w.m.local.group == nil && strings.HasPrefix(f[0], "worker") {
 			return errors.New("it has no workers")
 		}
 	}
@@ -122,10 +122,10 @@ func (w *teller) line(text string) error {
 		if code > 128 {
 			x.Signal = "SIGKILL"
 		}
-		w.tell(Exited{Generation: w.m.crew.world.Generation, WorkerExit: x})
+		w.tell(Exited{Generation: w.m.local.group.world.Generation, WorkerExit: x})
 		return err
 	case "workers":
-		w.tell(Halted{Generation: w.m.crew.world.Generation})
+		w.tell(Halted{Generation: w.m.local.group.world.Generation})
 	case "told":
 		g, err := strconv.Atoi(arg(1))
 		w.tell(Signaled{Signal{Generation: schema.Generation(g)}})
@@ -146,10 +146,10 @@ func (w *teller) line(text string) error {
 		}
 		w.tell(e)
 	case "renewed":
-		w.tell(Renewed{Lease: w.m.me.Lease, Sent: w.now})
+		w.tell(Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
 	case "renewal":
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
-		w.tell(Renewed{Lease: w.m.me.Lease, Sent: w.now, Err: err})
+		w.tell(Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
 		w.tell(Saw{Seen: rendezvous.Seen{Err: errors.New("no answer")}})
 	case "SIGTERM":
@@ -433,7 +433,7 @@ func (w *teller) ends(slot string, err error) error {
 		}
 		w.see(w.copy(), true)
 	case Locate:
-		w.tell(Located{w.m.me.Address})
+		w.tell(Located{w.m.self.node.Address})
 	case Register:
 		if err != nil {
 			w.tell(Registered{As: a.Node.Incarnation, Err: err})
@@ -463,7 +463,7 @@ func (w *teller) ends(slot string, err error) error {
 			return nil
 		}
 		w.s = w.copy()
-		r := rendezvous.Ready{Incarnation: w.m.me.Incarnation, Host: "a", Ports: []int{1, 2}, Rev: w.rev}
+		r := rendezvous.Ready{Incarnation: w.m.self.node.Incarnation, Host: "a", Ports: []int{1, 2}, Rev: w.rev}
 		if !a.Idle.IsZero() {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
@@ -486,7 +486,7 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Exits["a"] = x
 			w.moved = true
 		}
-		w.tell(Reported{Slot: "exit", Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
+		w.tell(ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
 	case ReportFailure:
 		if err == nil {
 			w.s = w.copy()
@@ -495,7 +495,7 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Failure = &f
 			w.moved = true
 		}
-		w.tell(Reported{Slot: "failure", Generation: a.World.Generation, Rev: w.rev, Err: err})
+		w.tell(FailureReported{Generation: a.World.Generation, Err: err})
 	case Suspect:
 		if err == nil {
 			w.s = w.copy()
@@ -508,14 +508,14 @@ func (w *teller) ends(slot string, err error) error {
 		if err != nil {
 			rev = 0
 		}
-		w.tell(Wrote{"suspect/" + string(a.Suspicion.Incarnation), rev, err})
-	case Clear:
+		w.tell(Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err})
+	case Withdraw:
 		if err == nil {
 			w.s = w.copy()
 			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool { return s.By == "a" && s.Node == a.Node })
 			w.moved = true
 		}
-		w.tell(Wrote{Slot: "clear/" + string(a.About), Err: err})
+		w.tell(Withdrawn{About: a.About, Err: err})
 	case Leave:
 		if err == nil {
 			w.s = w.copy()

@@ -12,49 +12,21 @@ import (
 // state is where a is, in the words of docs/PROTOCOL.md, section 5.
 func (w *teller) state() string {
 	m := w.m
-	_, member := m.member()
-	world := m.world
 	more := ""
-	if m.crew != nil && m.crew.started && !m.crew.dead {
-		more = fmt.Sprintf(", workers of generation %d run", m.crew.world.Generation)
-		if m.crew.halt != NoHalt {
-			more = fmt.Sprintf(", workers of generation %d are ending", m.crew.world.Generation)
+	if m.local.group != nil && m.local.group.started && !m.local.group.dead {
+		more = fmt.Sprintf(", workers of generation %d run", m.local.group.world.Generation)
+		if m.local.group.halt != NoHalt {
+			more = fmt.Sprintf(", workers of generation %d are ending", m.local.group.world.Generation)
 		}
 	}
-	if m.stale {
+	if m.seen.stale {
 		more += ", after a gap"
 	}
-	switch {
-	case m.over != nil:
-		return "Ended" + more
-	case !m.in && m.crew != nil:
-		return "Dropped" + more
-	case !m.in:
-		return "Outside" + more
-	case world != nil && world.Phase.Ended() && world.Attempt == m.me.Attempt:
-		return "Ended" + more
-	case m.leave != nil:
-		return "Leaving" + more
-	case !m.lapsed.IsZero() || !m.away.IsZero():
-		return "Cut" + more
-	case member && world.Phase == rendezvous.Waiting:
-		return "Wait" + more
-	case member && world.Phase == rendezvous.Forming && m.ready < world.Generation:
-		return "Preparing" + more
-	case member && world.Phase == rendezvous.Forming:
-		return "Ready" + more
-	case member && world.Phase == rendezvous.Finishing && m.crew != nil:
-		return "Finishing" + more
-	case member:
-		return "Training" + more
-	case world != nil && world.Leaver(m.me.Ref) && m.ready < world.Generation:
-		return "Preparing, as a leaver" + more
-	case world != nil && world.Leaver(m.me.Ref):
-		return "Ready, as a leaver" + more
-	case m.belonged:
-		return "Dropped" + more
+	state := m.State().String()
+	if m.leaver() && (m.State() == StatePreparing || m.State() == StateReady) {
+		state += ", as a leaver"
 	}
-	return "Spare" + more
+	return state + more
 }
 
 // does writes down an action, and keeps those that come back as an event.
@@ -101,11 +73,11 @@ func (w *teller) does(a Action) {
 	case HaltWorkers:
 		switch a.How {
 		case HaltAsked:
-			do("", "ask the workers of generation %d to save (%s), %s", a.Gen, a.Reason, a.Grace)
+			do("", "ask the workers of generation %d to save (%s), %s", a.Generation, a.Reason, a.Grace)
 		case HaltEnded:
-			do("", "end the workers of generation %d", a.Gen)
+			do("", "end the workers of generation %d", a.Generation)
 		default:
-			do("", "kill the workers of generation %d", a.Gen)
+			do("", "kill the workers of generation %d", a.Generation)
 		}
 	case CloseSaves:
 		if a.Last {
@@ -117,8 +89,8 @@ func (w *teller) does(a Action) {
 		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
 	case ReportFailure:
 		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failure.Code)
-	case Recall:
-		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Fall)
+	case PublishTiming:
+		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Timing)
 	case Probe:
 		by := ""
 		for _, r := range a.Watchers {
@@ -133,7 +105,7 @@ func (w *teller) does(a Action) {
 		do("", "watch %s", orNobody(names))
 	case Suspect:
 		do("suspect", "suspect %s (%s)", a.Suspicion.Node, a.Suspicion.Sign)
-	case Clear:
+	case Withdraw:
 		do("clear", "clear %s", a.Node)
 	case SayHello:
 		text := fmt.Sprintf("answer as %s, generation %d", a.Incarnation, a.Generation)

@@ -8,20 +8,20 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// turning is a world that this agent turns running, and where the time up to it went.
-type turning struct {
-	ran  schema.Generation // it did
-	sign time.Time
-	fall rendezvous.Waterfall
+// startTiming is where the time went until this agent turned a world running.
+type startTiming struct {
+	ran    schema.Generation // the world that it turned running
+	sign   time.Time
+	timing rendezvous.Waterfall
 }
 
 // sign is what this agent saw itself of a change that the store may not show yet.
 func (m *Machine) sign() string {
-	if c := m.crew; c != nil && c.failed != nil && c.halt == NoHalt {
+	if g := m.local.group; g != nil && g.failed != nil && g.halt == NoHalt {
 		return rendezvous.SignFailure
 	}
 	var sign membership.Sign
-	for _, s := range m.mine {
+	for _, s := range m.peers.suspected {
 		if sign == "" || s.Sign < sign {
 			sign = s.Sign
 		}
@@ -29,16 +29,17 @@ func (m *Machine) sign() string {
 	return string(sign)
 }
 
-// recall tells where the time went, once workers run here that this agent turned the world running for.
-func (m *Machine) recall(a *actions) {
-	c, t := m.crew, m.turning
-	if t.ran == 0 || c == nil || !c.started || c.world.Generation != t.ran {
+// publishTiming tells where the time went, once workers run here of a world that this agent turned
+// running.
+func (m *Machine) publishTiming() {
+	g, t := m.local.group, m.keeper.start
+	if t.ran == 0 || g == nil || !g.started || g.world.Generation != t.ran {
 		return
 	}
-	m.turning = turning{}
+	m.keeper.start = startTiming{}
 	if t.sign.IsZero() {
 		return
 	}
-	t.fall.Started = new(c.began.Sub(t.sign).Milliseconds())
-	a.do("", Recall{World: c.world, Fall: t.fall})
+	t.timing.Started = new(g.startedAt.Sub(t.sign).Milliseconds())
+	m.do(PublishTiming{World: g.world, Timing: t.timing})
 }

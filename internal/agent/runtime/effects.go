@@ -62,7 +62,7 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reportExit(ctx, a) })
 	case machine.ReportFailure:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Reported{Slot: "failure", Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failure)}
+			return machine.FailureReported{Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failure)}
 		})
 	case machine.Probe:
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.probe(ctx, a) })
@@ -71,11 +71,11 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 	case machine.Suspect:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
 			rev, err := l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)
-			return machine.Wrote{Slot: "suspect/" + string(a.Suspicion.Incarnation), Rev: rev, Err: err}
+			return machine.Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err}
 		})
-	case machine.Clear:
+	case machine.Withdraw:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Wrote{Slot: "clear/" + string(a.About), Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
+			return machine.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
 		})
 	case machine.SayHello:
 		l.hello = a.Hello
@@ -83,9 +83,9 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.sole(ctx, "leave", func(ctx context.Context) machine.Event {
 			return machine.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
 		})
-	case machine.Recall:
+	case machine.PublishTiming:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			_ = l.requests.Started(ctx, &a.World, a.Fall) // overtaken: there is a newer story
+			_ = l.requests.Started(ctx, &a.World, a.Timing) // refused: a newer generation has its own
 			return nil
 		})
 	case machine.Say:
@@ -267,7 +267,7 @@ func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
 }
 
 func (l *loop) reportExit(ctx context.Context, a machine.ReportExit) machine.Event {
-	r := machine.Reported{Slot: "exit", Generation: a.World.Generation, Exit: a.Exit}
+	r := machine.ExitReported{Generation: a.World.Generation, Exit: a.Exit}
 	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, a.Seen, a.Exit)
 	if !rendezvous.Moved(r.Err) {
 		return r

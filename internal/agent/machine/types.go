@@ -46,7 +46,7 @@ type WorkerExit struct {
 	Victim    bool   // its connection to another worker broke: another failure is the cause
 }
 
-// Hello is what this agent answers.
+// Hello is what this agent answers to its peers.
 type Hello struct {
 	UID         schema.UID
 	Node        string
@@ -89,3 +89,32 @@ const MaxWitnesses = 3
 func OutOfReach(by, address string) string {
 	return fmt.Sprintf("this node cannot be reached at %s by %s: --host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)
 }
+
+// Leaving is why this node goes.
+type Leaving struct {
+	Reason membership.Reason
+	Status int
+	Now    bool  // a second signal: nothing is waited for
+	Err    error // what this node cannot do
+
+	since time.Time // when it was asked to; zero: it was registered then
+}
+
+// Result is how the agent ended.
+type Result struct {
+	Status int
+	Err    error
+}
+
+// Halt is how far the end of a group of workers was driven. It only rises.
+type Halt int
+
+const (
+	NoHalt     Halt = iota
+	HaltAsked       // asked to save and end
+	HaltEnded       // SIGTERM, and SIGKILL after ShortGrace
+	HaltKilled      // SIGKILL
+)
+
+// ShortGrace is what workers get between SIGTERM and SIGKILL when nothing is to be saved.
+const ShortGrace = 250 * time.Millisecond

@@ -1,0 +1,74 @@
+package machine
+
+import (
+	"reflect"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// reportEnd tells how workers here ended. A failure is told under the world and not under the fence:
+// once the world waits, a worker that ends is a victim of the stop.
+func (m *Machine) reportEnd() {
+	if _, member := m.member(); !member || m.seen.stale {
+		return
+	}
+	w, g := m.seen.world, m.local.group
+	if x := m.exitRecord(); x != nil && !(x.Planned && m.leave != nil) && !reflect.DeepEqual(x, m.lastExit()) {
+		m.requestFor(slotExit, w.Generation, ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
+	}
+	if g == nil || g.failed == nil || g.halt != NoHalt || g.world.Generation != w.Generation || g.failRev == w.Rev ||
+		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
+		return
+	}
+	f := rendezvous.Failure{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, LocalRank: g.failed.LocalRank,
+		Rank: w.Rank(m.self.node.Ref)*w.Slots + g.failed.LocalRank, Code: g.failed.Code, Signal: g.failed.Signal,
+		Message: g.failed.Message, Time: m.now}
+	if m.requestFor(slotFailure, w.Generation, ReportFailure{World: *w, Failure: f}) {
+		g.failRev = w.Rev
+	}
+}
+
+// exitRecord is what the record of this node should say, or nil if there is nothing to say yet.
+func (m *Machine) exitRecord() *rendezvous.Exit {
+	w, g := m.seen.world, m.local.group
+	saved := w.Phase == rendezvous.Waiting && w.Hold.Planned
+	x := &rendezvous.Exit{Incarnation: m.self.node.Incarnation, Codes: make([]*int, w.Slots)}
+	switch {
+	case g == nil && saved && !m.requests.underWay(slotStart): // it never started: nothing to save
+		x.Planned = true
+		return x
+	case g == nil || g.world.Generation != w.Generation:
+		return nil
+	}
+	all, some := true, false
+	for i, code := range g.codes {
+		x.Codes[i] = code
+		all, some = all && code != nil, some || code != nil
+	}
+	if saved && g.dead && g.closed && !all {
+		x.Planned = true
+	}
+	if !some && !x.Planned {
+		return nil
+	}
+	if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {
+		return nil // with the last of these records the job is done, and the nodes that copy rank 0's save leave
+	}
+	return x
+}
+
+// lastExit is the record that the store has of this node in the newest generation.
+func (m *Machine) lastExit() *rendezvous.Exit {
+	if m.local.exit.generation != m.generation() {
+		return nil
+	}
+	return m.local.exit.record
+}
+
+// exitRev is its revision; 0 for none.
+func (m *Machine) exitRev() int64 {
+	if m.local.exit.generation != m.generation() {
+		return 0
+	}
+	return m.local.exit.rev
+}

@@ -1,0 +1,86 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+const (
+	// few is the number of nodes up to which every node follows everything.
+	few = 8
+	// lookFor is how long a look at everything takes at most.
+	lookFor = 3 * time.Second
+)
+
+// follow sets what is followed. The few nodes that plan, and those with a suspicion in the store, follow
+// everything. The others follow the world and their own registration, with a look at everything now
+// and then.
+func (m *Machine) follow() {
+	scope := rendezvous.All
+	if n := m.size(); n > few && !m.suspects() && !m.among(deputies) {
+		scope = m.ownScope(n)
+	}
+	if m.keeper.scope == nil || *m.keeper.scope != scope {
+		m.keeper.scope = &scope
+		if scope == rendezvous.Own {
+			m.seen.snap.Whole = false
+		}
+		m.do(Follow{scope})
+	}
+}
+
+// size is how many nodes the job has, as far as this one knows.
+func (m *Machine) size() int {
+	n := m.keeper.nodes
+	if w := m.seen.world; w != nil {
+		n = max(n, w.Count)
+	}
+	return n
+}
+
+// ownScope is Own, and All for a moment every n seconds of a job of n nodes.
+func (m *Machine) ownScope(n int) rendezvous.Scope {
+	if !m.now.After(m.keeper.lookAgain) {
+		return rendezvous.Own
+	}
+	if !m.now.After(m.keeper.lookAgain.Add(lookFor)) {
+		return rendezvous.All
+	}
+	every := time.Duration(max(n, 30)) * time.Second
+	m.keeper.lookAgain = m.now.Add(every + m.jitter(every))
+	return rendezvous.Own
+}
+
+// suspects reports whether this agent suspects a node, or a suspicion that it wrote may still be in the
+// store: it has to withdraw it.
+func (m *Machine) suspects() bool {
+	p, snap := &m.peers, &m.seen.snap
+	mine := func(s membership.Suspicion) bool {
+		return s.By == m.self.node.Node && s.Watcher == m.self.node.Incarnation
+	}
+	if p.newestRecord > 0 && snap.Whole && snap.Rev >= p.newestRecord && !slices.ContainsFunc(snap.Suspects, mine) {
+		p.newestRecord = 0
+	}
+	return len(p.suspected) > 0 || len(p.written) > 0 || p.newestRecord > 0
+}
+
+// among reports whether this node is one of the first k in rank order or, before there is a world, by
+// name.
+func (m *Machine) among(k int) bool {
+	if w := m.seen.world; w != nil && !w.Phase.Ended() && len(w.Members) > 0 {
+		r := w.Rank(m.self.node.Ref)
+		return r >= 0 && r < k
+	}
+	if !m.seen.snap.Whole {
+		return m.keeper.scope == nil || *m.keeper.scope == rendezvous.All
+	}
+	for i, n := range m.seen.snap.Nodes {
+		if n.Incarnation == m.self.node.Incarnation {
+			return i < k
+		}
+	}
+	return true
+}

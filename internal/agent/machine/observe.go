@@ -1,0 +1,149 @@
+package machine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// applyRead takes in what a read or the follower found.
+func (m *Machine) applyRead(e Saw) {
+	o := &m.seen
+	if e.Asked {
+		m.answered(slotRead, e.Err)
+	}
+	unanswered := e.Asked && o.peerGeneration > 0
+	switch {
+	case errors.Is(e.Err, schema.ErrNewerFormat):
+		o.readFailed = o.readFailed || unanswered
+		m.over = &Result{Status: 1, Err: e.Err} // a version that cannot read it writes nothing
+		return
+	case e.Err != nil:
+		o.readFailed = o.readFailed || unanswered
+		m.storeSilent()
+		return
+	case o.stale && !e.Asked, m.self.job == nil:
+		return // buffered while this process stood still, or of no job of this agent
+	}
+	s := e.Snapshot
+	if o.wrongJob = m.isWrongJob(&s); o.wrongJob {
+		o.readFailed = o.readFailed || unanswered
+		m.storeSilent() // it answers, but not for this job
+		o.stale = o.stale && !e.Asked
+		m.rest(slot{kind: slotRead}, time.Second)
+		return
+	}
+	m.storeAnswered()
+	o.stale = false
+	if s.World != nil {
+		m.acceptWorld(s.World)
+	}
+	if e.Begun.After(o.asOf) {
+		o.asOf = e.Begun
+	}
+	m.keepSnapshot(s)
+}
+
+// isWrongJob reports whether s is not of the job that this node is in.
+func (m *Machine) isWrongJob(s *rendezvous.Snapshot) bool {
+	uid := m.self.job.UID
+	return s.Whole && (s.Job == nil || s.Job.UID != uid) || s.World != nil && s.World.UID != uid ||
+		s.World == nil && m.seen.world != nil
+}
+
+// keepSnapshot takes in what s shows beside the world, unless a newer snapshot is known.
+func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
+	o := &m.seen
+	if s.Rev < o.snap.Rev && s.Cluster == o.snap.Cluster {
+		return
+	}
+	if s.Rev > o.snap.Rev {
+		delete(m.requests.rests, slot{kind: slotStep})
+	}
+	if s.Whole {
+		m.keeper.nodes = len(s.Nodes)
+		m.noteActivity(s.Doing)
+	}
+	if m.keeper.scope != nil && *m.keeper.scope == rendezvous.Own {
+		s.Whole = false // it was on its way when the scope changed: nothing that follows keeps it current
+	}
+	if s.Whole || !o.snap.Whole {
+		o.snap = s
+	}
+	if !m.self.joined {
+		return // kept for when it has joined again
+	}
+	if s.Whole && s.Job.Attempt > m.self.node.Attempt {
+		m.drop() // its attempt ended without it
+		return
+	}
+	if s.Rev >= m.self.node.Rev {
+		switch n := s.Node(m.self.node.Node); {
+		case n == nil && m.self.unkeyed.IsZero():
+			m.self.unkeyed = m.now
+		case n != nil && n.Incarnation != m.self.node.Incarnation:
+			m.drop()
+		}
+	}
+}
+
+// acceptWorld takes w if it is newer than what is known: worlds never go back.
+func (m *Machine) acceptWorld(w *rendezvous.World) {
+	known := m.seen.world
+	if m.self.job != nil && w.UID != m.self.job.UID {
+		return // the answer to a request of before the job was made again
+	}
+	if known != nil && (w.Generation < known.Generation || w.Generation == known.Generation && w.Rev <= known.Rev) {
+		return
+	}
+	if known == nil || w.Generation > known.Generation {
+		// Evidence from before this world says nothing of its members: its proposer may have had their
+		// answers since. Otherwise two agents that disagree would undo each other's worlds.
+		m.peers.evidence.Answers = map[membership.Incarnation]membership.Answered{}
+		m.peers.evidence.Holds = map[string]map[string]time.Time{}
+		m.peers.probed = map[membership.Incarnation]time.Time{}
+	}
+	m.seen.world = w
+	if w.Rank(m.self.node.Ref) >= 0 || w.Leaver(m.self.node.Ref) {
+		m.self.listed = true
+	}
+}
+
+// outage is how long the store must be away before silence and absent keys count for nothing for a
+// window.
+const outage = time.Second
+
+func (m *Machine) storeSilent() {
+	if m.seen.awaySince.IsZero() {
+		m.seen.awaySince = m.now
+	}
+}
+
+func (m *Machine) storeAnswered() {
+	o := &m.seen
+	if o.wrongJob || o.awaySince.IsZero() {
+		return
+	}
+	o.addressUnverified = true
+	if m.now.Sub(o.awaySince) > outage {
+		m.peers.evidence.Void = m.now.Add(m.limits.Window)
+	}
+	o.awaySince = time.Time{}
+}
+
+// checkPeerGeneration asks the store what became of a generation that a peer told of. A read that began
+// since then is the answer, also when it shows nothing newer: the store may have been set back.
+func (m *Machine) checkPeerGeneration() {
+	o := &m.seen
+	if o.peerGeneration == 0 || !m.self.joined {
+		return
+	}
+	if o.peerGeneration <= m.generation() || !o.asOf.Before(o.peerGenerationAt) {
+		o.peerGeneration, o.readFailed = 0, false
+		return
+	}
+	m.request(slotRead, Read{})
+}

@@ -1,0 +1,78 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// verifyAddress finds out whether this node is still where others dial it, after it was cut off.
+func (m *Machine) verifyAddress() {
+	if m.self.joined && m.seen.addressUnverified && m.seen.awaySince.IsZero() {
+		m.request(slotLocate, Locate{})
+	}
+}
+
+// keepRegistration puts a lost registration back: only if the newest world lists this incarnation as a
+// member, and does not tell its loss. Otherwise the incarnation is over, and what was told of it stays
+// true.
+func (m *Machine) keepRegistration() {
+	if !m.self.joined || m.self.unkeyed.IsZero() {
+		return
+	}
+	if m.seen.asOf.Before(m.self.unkeyed) {
+		m.request(slotRead, Read{})
+		return
+	}
+	w := m.seen.world
+	if _, member := m.member(); !member || w.Phase.Ended() || slices.Contains(w.Told, m.self.node.Incarnation) {
+		m.drop()
+		return
+	}
+	if m.seen.addressUnverified {
+		return // the registration names the address
+	}
+	n := m.self.node
+	n.Rev, n.Lease = 0, 0
+	m.request(slotRegister, Register{Node: n, WorldRev: w.Rev})
+}
+
+// drop ends this incarnation. Its workers are ended next, and then this node joins as a new one.
+func (m *Machine) drop() {
+	if !m.self.joined {
+		return
+	}
+	m.do(Forget{m.self.node.Lease})
+	m.requests.forget(slotRegister, slotLeave)
+	m.self.joined, m.self.unkeyed, m.self.listed = false, time.Time{}, false
+}
+
+// departFromWorld ends an incarnation that the newest world is without, once its workers are gone. A
+// leaver first passes the barrier, and then announces that it left.
+func (m *Machine) departFromWorld() {
+	_, member := m.member()
+	w := m.seen.world
+	if !m.self.joined || m.leave != nil || !m.idle() {
+		return
+	}
+	switch {
+	case member || !m.self.listed || w.Phase.Ended():
+		if m.stoppedAlone() {
+			m.drop()
+		}
+	case !m.leaver():
+		m.drop()
+	case m.local.ready >= w.Generation:
+		m.request(slotLeave, Leave{Me: m.self.node, Generation: w.Generation, Why: membership.ScaledIn})
+	}
+}
+
+// stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and the
+// store, now that it answers, has none. The others go on with a new incarnation of this node.
+func (m *Machine) stoppedAlone() bool {
+	g, w := m.local.group, m.seen.world
+	return g != nil && g.halt == HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
+		w.Generation == g.world.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
+}
