@@ -23,10 +23,10 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 	case machine.Forget:
 		l.forget(ctx, a.Lease)
 	case machine.Follow:
-		l.followScope(ctx, l.door.node, a.Scope)
+		l.followScope(ctx, l.joining.node, a.Scope)
 	case machine.Read:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.door.node, &l.roster), Asked: true}
+			return machine.Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster), Asked: true}
 		})
 	case machine.Locate:
 		l.effect(ctx, func(context.Context) machine.Event { return machine.Located{Address: l.Peers.Here()} })

@@ -42,10 +42,10 @@ type NotWithin struct {
 func (e *NotWithin) Error() string { return fmt.Sprintf("not in the job after %s: %v", e.Limit, e.Err) }
 func (e *NotWithin) Unwrap() error { return e.Err }
 
-// inTheWay is what keeps a node out that the server has nothing to do with. It may pass, and is waited for.
-type inTheWay struct{ error }
+// hindrance is what keeps a node out that the server has nothing to do with. It may pass, and is waited for.
+type hindrance struct{ error }
 
-func (e inTheWay) Unwrap() error { return e.error }
+func (e hindrance) Unwrap() error { return e.error }
 
 // Differs: settings that were given are not the job's.
 type Differs struct{ Settings []Setting }
@@ -61,27 +61,27 @@ func (e *Differs) Error() string {
 	return strings.Join(s, "; ")
 }
 
-// door is what the agent keeps from one entering to the next.
-type door struct {
-	node    string
-	unlock  func()
-	logs    string
-	uid     schema.UID
-	told    string    // whom this agent waits for, while the store has lost the job
-	missed  bool      // the store did not answer once since this agent came
-	claims  time.Time // the job is not made from scratch before
-	claimed bool      // this agent was in the job when the store lost it, and has not said yet that it is there again
+// joinState is what the agent keeps from one joining to the next.
+type joinState struct {
+	node   string
+	unlock func()
+	logs   string
+	uid    schema.UID
 
-	ended  int64 // the ended world that was there when this agent came
-	first  bool  // the first read is done
-	opened bool  // Peers knows the job
-	warned bool  // it was said that nobody reaches this node
-	mute   int   // how many were asked whether they do, and gave no answer, since one did
+	waitingFor   string    // the last line about what is waited for, while the store has lost the job
+	storeMissed  bool      // the store did not answer at least once since this agent came
+	notBefore    time.Time // the job is not made from scratch before
+	claimed      bool      // this agent was in the job when the store lost it, and has not said yet that it is there again
+	endedWorld   int64     // revision of the ended world that was there when this agent came
+	hasRead      bool      // the first read of the job is done
+	peersKnowJob bool
+	warned       bool // it was said that no peer reaches this node
+	unanswered   int  // peers that were asked whether they reach this node and did not answer, since one did
 }
 
-func (d *door) close() {
-	if d.unlock != nil {
-		d.unlock()
+func (j *joinState) close() {
+	if j.unlock != nil {
+		j.unlock()
 	}
 }
 
@@ -109,9 +109,9 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 		}
 		switch {
 		case err == nil || rendezvous.Moved(err):
-			last = inTheWay{errors.New("others changed the job again and again")}
-		case errors.As(err, new(inTheWay)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
-			last, l.door.missed = err, true
+			last = hindrance{errors.New("others changed the job again and again")}
+		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
+			last, l.joining.storeMissed = err, true
 		}
 		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) || errors.Is(err, schema.ErrNewerFormat) {
 			return over(1, err)
@@ -121,7 +121,7 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if way := (inTheWay{}); errors.As(last, &way) {
+			if way := (hindrance{}); errors.As(last, &way) {
 				return over(124, &NotWithin{l.ConnectTimeout, way.error})
 			}
 			return over(124, fmt.Errorf("%w: %w", ErrNoStore, last))
@@ -146,53 +146,53 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		return nil, err
 	}
 	done := func(e machine.Entered) (*machine.Entered, error) { return &e, nil }
-	if !l.door.first {
-		l.door.first = true
+	if !l.joining.hasRead {
+		l.joining.hasRead = true
 		if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
-			l.door.ended = s.World.Rev
+			l.joining.endedWorld = s.World.Rev
 		}
 	}
 	if s.Job == nil {
 		return nil, errLost
 	}
-	if s.Job.Follows(l.door.uid) {
+	if s.Job.Follows(l.joining.uid) {
 		if err := l.succeed(&s); err != nil {
 			return done(over(125, err))
 		}
 	}
-	if l.door.uid != "" && s.Job.UID != l.door.uid {
-		return nil, inTheWay{fmt.Errorf("the store holds another job %s", l.Job.Name)}
+	if l.joining.uid != "" && s.Job.UID != l.joining.uid {
+		return nil, hindrance{fmt.Errorf("the store holds another job %s", l.Job.Name)}
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
 		switch {
 		case w.Phase == rendezvous.Done:
 			e := over(0, nil)
-			if l.door.uid == "" {
+			if l.joining.uid == "" {
 				e.Lines = []string{fmt.Sprintf("job %s is done already", l.Job.Name)}
 			}
 			return done(e)
-		case w.Rev == l.door.ended:
+		case w.Rev == l.joining.endedWorld:
 			j := l.Job
 			j.Time = time.Now()
 			return nil, l.requests.Reopen(ctx, &s, j)
 		}
 		return done(over(w.Outcome.Code, nil))
 	}
-	if l.door.uid == "" {
+	if l.joining.uid == "" {
 		if diff := l.differs(s.Job); len(diff) > 0 {
 			return done(over(2, &Differs{diff}))
 		}
 	}
-	replaces, e, err := l.claim(ctx, &s)
+	replaces, e, err := l.lockName(ctx, &s)
 	if e != nil || err != nil {
 		return e, err
 	}
-	if !l.door.opened {
-		l.door.opened = true
+	if !l.joining.peersKnowJob {
+		l.joining.peersKnowJob = true
 		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	}
 	if err := l.unreached(ctx, &s); err != nil {
-		return nil, inTheWay{err}
+		return nil, hindrance{err}
 	}
 	return l.join(ctx, &s, replaces)
 }
@@ -203,16 +203,16 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 // Who comes back asks: it was dropped, and if that was because its address leads nowhere, or because it is cut
 // off, every world that it joins would find it silent and drop it again.
 func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
-	if l.door.uid == "" {
+	if l.joining.uid == "" {
 		return nil
 	}
 	here := l.Peers.Here()
 	var by, mute []string
 	need := 2
-	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.door.node })
+	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.joining.node })
 	all := len(others)
 	if all > machine.MaxWitnesses { // not the same ones each time: they may be dead, and registered for as long as their leases last
-		from := l.door.mute % all
+		from := l.joining.unanswered % all
 		others = slices.Concat(others[from:], others[:from])[:machine.MaxWitnesses]
 	}
 	for _, n := range others {
@@ -229,7 +229,7 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 		by = append(by, n.Node)
 	}
 	if len(mute) < len(others) {
-		l.door.mute = 0
+		l.joining.unanswered = 0
 	}
 	switch {
 	case len(by) >= need:
@@ -238,7 +238,7 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 		return fmt.Errorf("%s cannot reach this node at %s", who, here)
 	case len(mute) > 0 && len(mute) == len(others):
 		who := strings.Join(mute, ", ")
-		if l.door.mute += len(mute); l.door.mute > all { // all of them, and again: one that has just joined answers as who it was
+		if l.joining.unanswered += len(mute); l.joining.unanswered > all { // all of them, and again: one that has just joined answers as who it was
 			l.warn("this node is cut off: " + who + " did not answer it; not joining before one does")
 		}
 		return fmt.Errorf("no answer from %s", who)
@@ -248,8 +248,8 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 
 // warn says once why this node stays out.
 func (l *loop) warn(text string) {
-	if !l.door.warned {
-		l.door.warned = true
+	if !l.joining.warned {
+		l.joining.warned = true
 		l.Say(machine.Line{Text: text})
 	}
 }
@@ -258,9 +258,9 @@ func (l *loop) warn(text string) {
 func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces membership.Incarnation) (*machine.Entered, error) {
 	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this one joins.
 	if err := l.Workers.Sweep(ctx); err != nil {
-		return nil, inTheWay{fmt.Errorf("end what an earlier agent left: %w", err)}
+		return nil, hindrance{fmt.Errorf("end what an earlier agent left: %w", err)}
 	}
-	seen, err := l.Disk.Seen(l.door.node)
+	seen, err := l.Disk.Seen(l.joining.node)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
@@ -274,17 +274,17 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		return nil, err
 	}
 	n := membership.Node{
-		Ref:     membership.Ref{Node: l.door.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
+		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
 		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, Seen: seen, Since: time.Now(), Lease: lease}
 	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, s.Fence, replaces); err != nil {
 		l.revoke(ctx, lease)
 		return nil, err
 	}
-	e := &machine.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.door.logs, "/")}
-	if l.door.uid == "" {
+	e := &machine.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.joining.logs, "/")}
+	if l.joining.uid == "" {
 		e.Lines = l.greeting(s)
 	}
-	l.door.uid, l.door.warned, l.door.mute = s.Job.UID, false, 0
+	l.joining.uid, l.joining.warned, l.joining.unanswered = s.Job.UID, false, 0
 	e.Lines = append(e.Lines, l.remade(s)...)
 	return e, nil
 }
@@ -297,21 +297,21 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
 	}
 	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
-		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.door.node, strings.TrimSuffix(l.door.logs, "/"))}
+		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.joining.node, strings.TrimSuffix(l.joining.logs, "/"))}
 	if l.Given["np"] && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
 		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
 	}
 	return lines
 }
 
-// claim gets the node's name: its lock on this host, and no living registration of another host. It
+// lockName gets the node's name: its lock on this host, and no living registration of another host. It
 // returns the incarnation that this one replaces.
-func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *machine.Entered, error) {
-	if l.door.unlock != nil { // this agent has it since its first entering
-		if n := s.Node(l.door.node); n != nil && n.Host == l.Disk.HostID() {
+func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *machine.Entered, error) {
+	if l.joining.unlock != nil { // this agent has it since its first entering
+		if n := s.Node(l.joining.node); n != nil && n.Host == l.Disk.HostID() {
 			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
 		} else if n != nil {
-			return "", nil, inTheWay{fmt.Errorf("node %s is registered from another host", l.door.node)}
+			return "", nil, hindrance{fmt.Errorf("node %s is registered from another host", l.joining.node)}
 		}
 		return "", nil, nil
 	}
@@ -338,13 +338,13 @@ func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.In
 			if !l.NodeGiven {
 				continue
 			}
-			l.door.opened = true
+			l.joining.peersKnowJob = true
 			l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
 				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
-			return "", nil, inTheWay{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)} // until its lease ends
+			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)} // until its lease ends
 		}
 		logs, err := l.Workers.Open(name, *s.Job)
 		if err != nil {
@@ -352,7 +352,7 @@ func (l *loop) claim(ctx context.Context, s *rendezvous.Snapshot) (membership.In
 			e := over(125, err)
 			return "", &e, nil
 		}
-		l.door.node, l.door.unlock, l.door.logs = name, unlock, logs
+		l.joining.node, l.joining.unlock, l.joining.logs = name, unlock, logs
 		if n != nil {
 			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
 		}

@@ -49,19 +49,19 @@ func (l *loop) lost(ctx context.Context) (*machine.Entered, error) {
 	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
 		_, err := l.reclaim(ctx, *c, l.claiming(ctx))
 		if !errors.Is(err, store.ErrMoved) {
-			l.door.claimed = l.door.claimed || err == nil
+			l.joining.claimed = l.joining.claimed || err == nil
 			return nil, err
 		}
 	}
-	if l.door.uid != "" { // this agent is of that job, and of no other
+	if l.joining.uid != "" { // this agent is of that job, and of no other
 		ctx, cancel := context.WithTimeout(ctx, asks)
 		defer cancel()
-		gone, err := l.requests.Removed(ctx, l.door.uid)
+		gone, err := l.requests.Removed(ctx, l.joining.uid)
 		if err == nil && gone {
 			e := over(1, ErrRemoved)
 			return &e, nil
 		}
-		return nil, inTheWay{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}
+		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}
 	}
 	return nil, l.makeJob(ctx, name)
 }
@@ -76,14 +76,14 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 	if elsewhere, err := l.elsewhere(ctx, name); err != nil || elsewhere {
 		return err
 	}
-	if l.door.claims.IsZero() && l.Settle > 0 {
+	if l.joining.notBefore.IsZero() && l.Settle > 0 {
 		// A store that was just made, or was just away, may have lost the job: who was in it needs a moment to say so.
 		s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
 		if err != nil || s.Job != nil {
 			return err
 		}
-		if s.Rev < young || l.door.missed {
-			l.door.claims = time.Now().Add(l.Settle)
+		if s.Rev < young || l.joining.storeMissed {
+			l.joining.notBefore = time.Now().Add(l.Settle)
 		}
 	}
 	return l.create(ctx)
@@ -91,8 +91,8 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 
 // name is the node that this agent would be, with its lock: the first whose lock is free.
 func (l *loop) name() (string, func(), error) {
-	if l.door.unlock != nil {
-		return l.door.node, func() {}, nil
+	if l.joining.unlock != nil {
+		return l.joining.node, func() {}, nil
 	}
 	for k := 1; ; k++ {
 		name := l.Node
@@ -147,7 +147,7 @@ func (l *loop) create(ctx context.Context) error {
 	}
 	if len(s.Claims) > 0 {
 		// Claims end with a store that stalls: that they are gone proves nothing at once.
-		l.door.claims = time.Now().Add(l.StoreCutLimit)
+		l.joining.notBefore = time.Now().Add(l.StoreCutLimit)
 		var names []string
 		for _, c := range s.Claims {
 			names = append(names, c.Node)
@@ -155,7 +155,7 @@ func (l *loop) create(ctx context.Context) error {
 		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again", l.Job.Name, strings.Join(names, ", "))
 		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
-	if wait := time.Until(l.door.claims); wait > 0 {
+	if wait := time.Until(l.joining.notBefore); wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		text := fmt.Sprintf("the server is young, or was away: job %s begins in %s, unless nodes say that they were in it", l.Job.Name, wait.Round(time.Second))
@@ -185,8 +185,8 @@ func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Sn
 		case s.Err != nil:
 		case until(&s.Snapshot):
 			return nil
-		case text != "" && text != l.door.told: // two that begin a job at once need no word of it
-			l.door.told = text
+		case text != "" && text != l.joining.waitingFor: // two that begin a job at once need no word of it
+			l.joining.waitingFor = text
 			l.send(ctx, machine.Claiming{Text: text})
 		}
 	}
@@ -199,16 +199,16 @@ func (l *loop) succeed(s *rendezvous.Snapshot) error {
 		return err
 	}
 	l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
-	l.door.uid, l.door.claimed = s.Job.UID, true
+	l.joining.uid, l.joining.claimed = s.Job.UID, true
 	return nil
 }
 
 // remade says that the job was made again, to who was in it.
 func (l *loop) remade(s *rendezvous.Snapshot) []string {
-	if !l.door.claimed {
+	if !l.joining.claimed {
 		return nil
 	}
-	l.door.claimed = false
+	l.joining.claimed = false
 	from := "from scratch: nobody who claimed it had a checkpoint"
 	if h := s.Head; h.Number > 0 {
 		from = fmt.Sprintf("from checkpoint %d", h.Number)
@@ -221,7 +221,7 @@ func (l *loop) remade(s *rendezvous.Snapshot) []string {
 
 // remember keeps what this node would claim.
 func (l *loop) remember(s *rendezvous.Snapshot) error {
-	c := rendezvous.Claimed(l.door.node, *s.Job, s.Wish, s.World)
+	c := rendezvous.Claimed(l.joining.node, *s.Job, s.Wish, s.World)
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
 	return l.keepClaim(c)
 }

@@ -40,7 +40,7 @@ type loop struct {
 	lease   store.Lease                   // that is renewed
 	renew   context.CancelFunc            // ends that
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
-	door    door
+	joining joinState
 
 	remembering     sync.Mutex // guards what is on disk for a claim to come, and which World it names
 	rememberedUID   schema.UID
@@ -63,7 +63,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 	done := ctx.Done()
 	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer l.door.close() // after the last effect: the name is held until nothing of this agent acts
+	defer l.joining.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
 	tick := time.NewTimer(machine.UntilTick(time.Now().Add(-l.phase), machine.Tick))
