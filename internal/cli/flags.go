@@ -61,7 +61,7 @@ func jobFlag() flag {
 func commands() []command {
 	all := []command{
 		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), jobsCommand(), nodesCommand(),
-		stopCommand(), rmCommand(), ckptCommand(), planCommand(), versionCommand(),
+		stopCommand(), rmCommand(), ckptCommand(), planCommand(), installCommand(), kubeCommand(), readyCommand(), versionCommand(),
 	}
 	for i := range all {
 		own := map[string]bool{}

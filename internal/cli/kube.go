@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"os/signal"
+
+	"github.com/elasticd/elastic/internal/kube"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+func kubeCommand() command {
+	return command{name: "kube", args: "sync", most: 1, usage: "keep a StatefulSet and its job equal (in a pod)",
+		action: kubeAction, flags: []flag{
+			{name: "every", arg: "TIME", usage: "how often to look; 1s"},
+		}}
+}
+
+func kubeAction(ctx context.Context, c *call) error {
+	if len(c.args) != 1 || c.args[0] != "sync" {
+		return fail(Usage, "kube %s: there is only kube sync", strings.Join(c.args, " ")).cure("elastic kube sync")
+	}
+	every, err := c.setting("every").duration(time.Second, false)
+	if err != nil {
+		return err
+	}
+	api, err := kube.InCluster(c.Getenv)
+	if errors.Is(err, kube.ErrNotInCluster) {
+		return fail(Usage, "kube sync runs in a pod").because("KUBERNETES_SERVICE_HOST is not set").
+			cure("kubectl apply -k deploy/kubernetes/sync")
+	}
+	if err != nil {
+		return fail(Failed, "the service account cannot be used: %v", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	s, err := c.server(ctx, ask, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c.out.say("keeping StatefulSets with the label %s equal with their jobs", kube.Label)
+	sync := kube.Sync{API: api, Jobs: kubeJobs{s, c.out.now}, Every: every,
+		Say: func(text string) { c.out.say("%s", text) }}
+	sync.Run(ctx)
+	return nil
+}
+
+// kubeJobs is the jobs of a server, as kube sees them.
+type kubeJobs struct {
+	s   *server
+	now func() time.Time
+}
+
+func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job, error) {
+	snap, err := rendezvous.Read(ctx, k.s, schema.Job(name))
+	if err != nil {
+		return kube.Job{}, err
+	}
+	if snap.Job == nil {
+		return kube.Job{}, kube.ErrNoJob
+	}
+	st := k.s.explain(&snap, k.now())
+	text, err := json.Marshal(steady(st))
+	if err != nil {
+		return kube.Job{}, fmt.Errorf("write the status of %s: %w", name, err)
+	}
+	limits := snap.Job.Limits
+	job := kube.Job{NP: snap.Wish.NP, NPAt: snap.Wish.Time, Min: limits.Min, Max: limits.Max, Ended: ended(&snap),
+		Status: map[string]string{"state": string(st.State), "why": st.Why, "status.json": string(text)}}
+	if limits.Exact {
+		job.Min, job.Max = snap.Wish.NP, snap.Wish.NP
+	}
+	for _, e := range snap.Events {
+		if e.Rev > since {
+			job.Events = append(job.Events, kube.Happened{Rev: e.Rev, Time: e.Time, Kind: string(e.Kind), Text: e.Text,
+				Bad: warns(e.Kind)})
+		}
+	}
+	return job, nil
+}
+
+// steady is a status without what changes all the time.
+func steady(st rendezvous.Status) rendezvous.Status {
+	st.Progress, st.Doing, st.Server = nil, nil, nil
+	return st
+}
+
+// warns reports whether an event is a warning in Kubernetes.
+func warns(k history.Kind) bool {
+	switch k {
+	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused, history.Backoff:
+		return true
+	}
+	return false
+}
+
+func (k kubeJobs) Wish(ctx context.Context, name string, np int) error {
+	snap, err := rendezvous.Read(ctx, k.s, schema.Job(name))
+	if err != nil {
+		return err
+	}
+	if snap.Job == nil {
+		return kube.ErrNoJob
+	}
+	size := wanted{setting: setting{name: "np", text: fmt.Sprint(np), origin: "replicas", given: true}}
+	if _, err := size.of(&snap); err != nil {
+		return err
+	}
+	wish := snap.Wish
+	wish.NP, wish.By = np, "scale"
+	_, err = rendezvous.Requests{Store: k.s, Job: snap.Job.Name}.Ask(ctx, &snap, wish)
+	return err
+}

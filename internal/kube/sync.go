@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Job is what the server says about one job.
+type Job struct {
+	NP       int
+	NPAt     time.Time
+	Min, Max int
+	Ended    bool
+	Status   map[string]string // for the ConfigMap: one sentence, the whole as JSON
+	Events   []Happened
+}
+
+// Happened is one event of a job.
+type Happened struct {
+	Rev  int64
+	Time time.Time
+	Kind string
+	Text string
+	Bad  bool
+}
+
+// Jobs reads and changes jobs.
+type Jobs interface {
+	// Read returns a job with its events after revision since. ErrNoJob if there is none.
+	Read(ctx context.Context, name string, since int64) (Job, error)
+	// Wish asks for np nodes.
+	Wish(ctx context.Context, name string, np int) error
+}
+
+// ErrNoJob means that the server has no such job yet.
+var ErrNoJob = errors.New("no such job")
+
+// Sync keeps the StatefulSets of one namespace and their jobs equal.
+type Sync struct {
+	API   *Client
+	Jobs  Jobs
+	Say   func(string) // what a person should know, once
+	Every time.Duration
+
+	seen map[string]*memory // by StatefulSet
+}
+
+// memory is what was last done about one StatefulSet, so that nothing is written twice.
+type memory struct {
+	uid    string
+	rev    int64
+	status string
+	note   string
+}
+
+// Run looks at everything each s.Every until ctx ends. An error that a person has to mend is said once,
+// until it changes; everything else is tried again.
+func (s *Sync) Run(ctx context.Context) {
+	s.seen = map[string]*memory{}
+	last := ""
+	tick := time.NewTicker(s.Every)
+	defer tick.Stop()
+	for {
+		now := ""
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			now = err.Error()
+		}
+		if now != "" && now != last {
+			s.Say(now)
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look compares each labelled StatefulSet with its job.
+func (s *Sync) look(ctx context.Context) error {
+	sets, err := s.API.List(ctx)
+	if err != nil {
+		return err
+	}
+	owner := map[string]string{}
+	var all []error
+	for i := range sets {
+		set := &sets[i]
+		if first, taken := owner[set.Job()]; taken {
+			all = append(all, s.warn(ctx, set, fmt.Sprintf(
+				"%s=%s is on StatefulSet %s too: only that one is kept equal with the job", Label, set.Job(), first)))
+			continue
+		}
+		owner[set.Job()] = set.Metadata.Name
+		all = append(all, s.one(ctx, set))
+	}
+	return errors.Join(all...)
+}
+
+// one brings a StatefulSet and its job together and publishes what is new.
+func (s *Sync) one(ctx context.Context, set *StatefulSet) error {
+	m := s.of(set)
+	job, err := s.Jobs.Read(ctx, set.Job(), m.rev)
+	if errors.Is(err, ErrNoJob) {
+		return nil // its first pod makes it
+	}
+	if err != nil {
+		return fmt.Errorf("read job %s: %w", set.Job(), err)
+	}
+	if err := s.publish(ctx, set, job); err != nil {
+		return err
+	}
+	if job.Ended {
+		return nil
+	}
+	agreed, _ := strconv.Atoi(set.Metadata.Annotations[synced]) // absent or foreign: never agreed
+	step := Decide(Sizes{Replicas: set.Spec.Replicas, ReplicasAt: set.Edited(), NP: job.NP, NPAt: job.NPAt,
+		Synced: agreed, Min: job.Min, Max: job.Max})
+	if step.Note != "" {
+		if err := s.warn(ctx, set, step.Note); err != nil {
+			return err
+		}
+	}
+	switch step.Action {
+	case SetNP:
+		if err := s.Jobs.Wish(ctx, set.Job(), step.N); err != nil {
+			return fmt.Errorf("scale job %s to %d: %w", set.Job(), step.N, err)
+		}
+		err = s.API.Note(ctx, set, step.N)
+	case SetReplicas:
+		err = s.API.Resize(ctx, set, step.N)
+	case Agree:
+		err = s.API.Note(ctx, set, step.N)
+	}
+	if errors.Is(err, errConflict) {
+		return nil // it was edited meanwhile: the next look decides anew
+	}
+	return err
+}
+
+// publish writes the status if it changed, and the events that are new.
+func (s *Sync) publish(ctx context.Context, set *StatefulSet, job Job) error {
+	m := s.of(set)
+	if text := job.Status["status.json"]; text != m.status {
+		if err := s.API.Publish(ctx, set.Job(), job.Status); err != nil {
+			return err
+		}
+		m.status = text
+	}
+	for _, e := range job.Events {
+		err := s.API.Tell(ctx, set, Event{Name: fmt.Sprintf("elastic-%s-%d", set.Job(), e.Rev), Reason: e.Kind,
+			Message: e.Text, Warning: e.Bad, Time: e.Time})
+		if err != nil && !errors.Is(err, ErrForbidden) {
+			return err
+		}
+		m.rev = e.Rev // without the right to write events they are left out
+	}
+	return nil
+}
+
+// warn tells a note about a StatefulSet once, until it changes.
+func (s *Sync) warn(ctx context.Context, set *StatefulSet, note string) error {
+	m := s.of(set)
+	if m.note == note {
+		return nil
+	}
+	s.Say(set.Metadata.Name + ": " + note)
+	now := time.Now()
+	err := s.API.Tell(ctx, set, Event{Name: fmt.Sprintf("elastic-%s-note-%d", set.Metadata.Name, now.UnixNano()),
+		Reason: "ElasticSize", Message: note, Warning: true, Time: now})
+	if err == nil || errors.Is(err, ErrForbidden) {
+		m.note = note
+		return nil
+	}
+	return err
+}
+
+// of is what was done about set; a StatefulSet that was made again starts from nothing.
+func (s *Sync) of(set *StatefulSet) *memory {
+	m := s.seen[set.Metadata.Name]
+	if m == nil || m.uid != set.Metadata.UID {
+		m = &memory{uid: set.Metadata.UID}
+		s.seen[set.Metadata.Name] = m
+	}
+	return m
+}

@@ -1,0 +1,236 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/kube"
+)
+
+// server is an API server that knows StatefulSets, ConfigMaps and events.
+type server struct {
+	mu     sync.Mutex
+	sets   map[string]map[string]any
+	config map[string]string
+	events []string
+	denied string // a resource that this account may not write
+	looks  chan struct{}
+}
+
+func serve(t *testing.T) (*server, *kube.Client) {
+	t.Helper()
+	s := &server{sets: map[string]map[string]any{}, config: map[string]string{}, looks: make(chan struct{})}
+	web := httptest.NewTLSServer(s)
+	t.Cleanup(web.Close)
+	dir := t.TempDir()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	for name, text := range map[string]string{"ca.crt": string(ca), "namespace": "lab", "token": "secret"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api, err := kube.Open(web.URL, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, api
+}
+
+// put makes or edits a StatefulSet.
+func (s *server) put(name, job string, replicas int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := s.sets[name]
+	if set == nil {
+		set = map[string]any{"metadata": map[string]any{"name": name, "uid": name, "resourceVersion": "1",
+			"labels": map[string]string{kube.Label: job}, "creationTimestamp": "2026-01-01T00:00:00Z"}}
+		s.sets[name] = set
+	}
+	set["spec"] = map[string]any{"replicas": replicas}
+}
+
+func (s *server) replicas(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch n := s.sets[name]["spec"].(map[string]any)["replicas"].(type) {
+	case int:
+		return n
+	case float64:
+		return int(n)
+	}
+	return -1
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	var body map[string]any
+	if r.Body != nil {
+		_ = json.NewDecoder(r.Body).Decode(&body) // a GET has none
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := strings.Split(r.URL.Path, "/namespaces/lab/")[1]
+	kind, name, _ := strings.Cut(path, "/")
+	if kind == s.denied {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	switch kind + " " + r.Method {
+	case "statefulsets GET":
+		items := []any{}
+		for _, n := range []string{"a", "b"} {
+			if set := s.sets[n]; set != nil {
+				items = append(items, set)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": items}) // the client says what it misses
+		select {
+		case s.looks <- struct{}{}:
+		default:
+		}
+	case "statefulsets PATCH":
+		meta := s.sets[name]["metadata"].(map[string]any)
+		if spec, ok := body["spec"].(map[string]any); ok {
+			s.sets[name]["spec"] = spec
+		}
+		meta["annotations"] = body["metadata"].(map[string]any)["annotations"]
+	case "configmaps PATCH":
+		for k, v := range body["data"].(map[string]any) {
+			s.config[name+"/"+k] = v.(string)
+		}
+	case "events POST":
+		s.events = append(s.events, fmt.Sprintf("%s: %s", body["reason"], body["message"]))
+	}
+}
+
+// jobs is a server with one job.
+type jobs struct {
+	mu  sync.Mutex
+	job kube.Job
+	err error
+}
+
+func (j *jobs) Read(_ context.Context, _ string, since int64) (kube.Job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	job := j.job
+	job.Events = slices.DeleteFunc(slices.Clone(job.Events), func(e kube.Happened) bool { return e.Rev <= since })
+	return job, j.err
+}
+
+func (j *jobs) Wish(_ context.Context, _ string, np int) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.job.NP, j.job.Min, j.job.Max = np, np, np
+	return nil
+}
+
+func (j *jobs) set(np int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.job.NP, j.job.Min, j.job.Max = np, np, np
+}
+
+// run lets the loop look n times.
+func run(t *testing.T, s *server, api *kube.Client, j *jobs) (looks func(n int), said func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var lines []string
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	loop := kube.Sync{API: api, Jobs: j, Every: time.Millisecond, Say: func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}}
+	go func() {
+		defer close(done)
+		loop.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	looks = func(n int) {
+		for range n {
+			<-s.looks
+		}
+	}
+	return looks, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(lines)
+	}
+}
+
+func TestSyncBothWays(t *testing.T) {
+	s, api := serve(t)
+	s.put("a", "x", 2)
+	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2, Status: map[string]string{"state": "running", "status.json": "{}"},
+		Events: []kube.Happened{{Rev: 7, Kind: "world_running", Text: "generation 1 running"}}}}
+	looks, _ := run(t, s, api, j)
+	looks(3)
+	s.put("a", "x", 4)
+	looks(3)
+	j.mu.Lock()
+	np := j.job.NP
+	j.mu.Unlock()
+	if np != 4 {
+		t.Errorf("replicas were set to 4, np is %d", np)
+	}
+	j.set(1)
+	looks(3)
+	if n := s.replicas("a"); n != 1 {
+		t.Errorf("np was set to 1, replicas is %d", n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config["elastic-x/state"] != "running" {
+		t.Errorf("config map %v", s.config)
+	}
+	if want := []string{"world_running: generation 1 running"}; !slices.Equal(s.events, want) {
+		t.Errorf("events %q, want %q", s.events, want)
+	}
+}
+
+func TestSyncSaysWhatAPersonHasToMend(t *testing.T) {
+	s, api := serve(t)
+	s.put("a", "x", 2)
+	s.put("b", "x", 3)
+	s.denied = "events"
+	j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 2, Status: map[string]string{"status.json": "{}"}}}
+	looks, said := run(t, s, api, j)
+	looks(5)
+	if lines := said(); len(lines) != 1 || !strings.Contains(lines[0], "only that one is kept equal") {
+		t.Errorf("two StatefulSets of one job: %q", lines)
+	}
+	if n := s.replicas("b"); n != 3 {
+		t.Errorf("the second StatefulSet has %d replicas", n)
+	}
+	s.mu.Lock()
+	s.denied = "statefulsets"
+	s.mu.Unlock()
+	for len(said()) < 2 { // the loop says it at its next look
+		if t.Context().Err() != nil {
+			t.Fatal("it was not said")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if lines := said(); !strings.Contains(lines[1], "lacks a right") {
+		t.Errorf("%q", lines)
+	}
+}

@@ -1,0 +1,318 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Line carries the saves of one generation, one after the other: captured,
+// put, replicated, committed. That one goroutine does it is what keeps the
+// commits of a generation in the order of its captures.
+type Line struct {
+	k       *Keeper
+	capture *Capture
+	stamp   Stamp
+	closing chan bool // last, once
+	done    chan struct{}
+
+	sent  map[Hash]bool // manifests that this line tried to commit
+	blind bool          // the directory could not be read
+}
+
+// Start begins to watch dir for the saves of the stamp's generation; call it
+// before its workers start. resume is what Prepare put back. The line ends
+// after Close, with ctx, or when a newer generation fences it; then it reports Closed.
+func (k *Keeper) Start(ctx context.Context, dir string, stamp Stamp, writers Writers, resume *Manifest) (*Line, error) {
+	c, err := Watch(dir, stamp, writers, resume)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.Store.takeInventory(c.base); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return k.start(ctx, c), nil
+}
+
+func (k *Keeper) start(ctx context.Context, c *Capture) *Line {
+	l := &Line{k: k, capture: c, stamp: c.stamp, closing: make(chan bool, 1), done: make(chan struct{}), sent: map[Hash]bool{}}
+	go func() {
+		defer close(l.done)
+		err := errors.Join(l.run(ctx), c.Close())
+		k.Report(Closed{c.stamp.Generation, err})
+	}()
+	return l
+}
+
+// Close asks the line to end: what is captured is carried through, and with
+// last, which is for when the workers ended, what they left complete. Call it once.
+func (l *Line) Close(last bool) { l.closing <- last }
+
+// Done is closed when the line ended.
+func (l *Line) Done() <-chan struct{} { return l.done }
+
+func (l *Line) run(ctx context.Context) error {
+	timer, looked := time.NewTimer(l.capture.Rest()), time.Now()
+	defer timer.Stop()
+	notice := l.capture.Notice()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case last := <-l.closing:
+			if !last {
+				return nil
+			}
+			return l.step(ctx, l.capture.Last, true)
+		case <-notice:
+			notice = nil
+			timer.Reset(l.capture.Pause() - time.Since(looked))
+		case <-timer.C:
+			if err := l.step(ctx, l.capture.Look, false); err != nil {
+				return err
+			}
+			timer.Reset(l.capture.Rest())
+			notice, looked = l.capture.Notice(), time.Now()
+		}
+	}
+}
+
+// step looks once, and carries what it finds. Its errors end the line.
+func (l *Line) step(ctx context.Context, look func(time.Time) (*Save, []Refusal, error), last bool) error {
+	save, refused, err := look(time.Now())
+	for _, r := range refused {
+		l.refuse(r)
+	}
+	if err != nil && !l.blind { // said once, and tried again: it may be being moved about
+		l.refuse(Refusal{Reason: "bad-path", Err: fmt.Errorf("look for saves: %w", err)})
+	}
+	l.blind = err != nil
+	if save == nil {
+		return nil
+	}
+	m, h, err := l.put(ctx, *save)
+	if errors.Is(err, ErrTorn) && !last {
+		return nil // it is being written again: the next look sees it
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.capture.Taken(save)                                                      // not again, unless it changes
+		l.refuse(Refusal{cmp.Or(reason(err), "torn"), save.Entry, save.Step, err}) // torn: it cannot be read
+		if errors.Is(err, ErrFenced) {
+			return err
+		}
+		return nil
+	}
+	l.capture.Taken(save)
+	return l.carry(ctx, save, m, h)
+}
+
+// put copies the save. What a disk refused once it may take the next time, or when there is room.
+func (l *Line) put(ctx context.Context, save Save) (m *Manifest, h Hash, err error) {
+	for range putAttempts {
+		m, h, err = l.k.Store.Put(ctx, save)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return m, h, err
+		case errors.Is(err, ErrNoSpace):
+			if l.k.drop(ctx, save.Generation) != nil || l.k.tidy(ctx) != nil {
+				return m, h, err
+			}
+		case reason(err) != "":
+			return m, h, err
+		}
+	}
+	return m, h, err
+}
+
+// reason is the contract's word for an error that trying again does not mend, or "".
+func reason(err error) string {
+	for _, r := range []struct {
+		err    error
+		reason string
+	}{{ErrFenced, "fenced"}, {ErrTorn, "torn"}, {ErrBadPath, "bad-path"}, {ErrBadManifest, "bad-path"}, {ErrNoSpace, "no-space"}, {ErrQuarantined, "no-space"}} {
+		if errors.Is(err, r.err) {
+			return r.reason
+		}
+	}
+	return ""
+}
+
+func (l *Line) refuse(r Refusal) { l.k.Report(Refused{l.stamp.Generation, r}) }
+
+const (
+	carryPatience = 30 * time.Second // for a save to find its copies, while newer ones are made
+	carryPause    = 500 * time.Millisecond
+	putAttempts   = 3
+)
+
+// carry replicates and commits. nil also when the save was refused.
+func (l *Line) carry(ctx context.Context, save *Save, m *Manifest, h Hash) error {
+	head, err := l.protect(ctx, m, h)
+	if err == nil {
+		_ = l.k.Store.takeInventory(save.seen) // if not, more is set aside than need be, of what is useless
+		l.k.Report(Committed{head, time.Since(save.Time), m.Entry})
+		// What cannot be removed now is removed after the next commit.
+		_ = l.k.drop(ctx, l.stamp.Generation)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, ErrFenced) {
+		l.refuse(Refusal{"fenced", m.Entry, m.Step, err})
+		return err
+	}
+	l.refuse(Refusal{"too-few-nodes", m.Entry, m.Step, err})
+	return nil
+}
+
+// protect commits with copies that hold at that moment.
+func (l *Line) protect(ctx context.Context, m *Manifest, h Hash) (Head, error) {
+	var holders []membership.Node
+	for {
+		var err error
+		if holders, err = l.copies(ctx, h, holders); err != nil {
+			return Head{}, err
+		}
+		head, err := l.commit(ctx, m, h, holders)
+		var gone *HolderGoneError
+		if !errors.As(err, &gone) {
+			return head, err
+		}
+		holders = slices.DeleteFunc(holders, func(n membership.Node) bool { return n.Node == gone.Node })
+		if err := pause(ctx, nil); err != nil { // the view will hear of it too
+			return Head{}, err
+		}
+	}
+}
+
+// pause waits for a moment, or until moved.
+func pause(ctx context.Context, moved <-chan struct{}) error {
+	timer := time.NewTimer(carryPause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-moved:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// copies finds enough nodes that hold the manifest, this one first and then
+// those that are known to. It waits for better times while too few answer, but
+// not for ever: newer saves wait behind.
+func (l *Line) copies(ctx context.Context, h Hash, holders []membership.Node) ([]membership.Node, error) {
+	began := time.Now()
+	for {
+		nodes, moved := l.k.view()
+		holders = registered(nodes, holders, l.k.Self)
+		var err error
+		if len(holders) > 0 {
+			if holders, err = l.more(ctx, h, nodes, holders); err != nil && (ctx.Err() != nil || errors.Is(err, ErrFenced)) {
+				return nil, err
+			}
+			if enough(nodes, holders, l.k.Replicas) {
+				return holders, nil
+			}
+		}
+		if time.Since(began) > carryPatience {
+			return nil, errors.Join(fmt.Errorf("%d of %d copies", len(holders), l.k.Replicas), err)
+		}
+		if err := pause(ctx, moved); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// more replicates to one choice of nodes after the other, until there are
+// copies enough or nobody is left to ask.
+func (l *Line) more(ctx context.Context, h Hash, nodes, holders []membership.Node) ([]membership.Node, error) {
+	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool { return n.Node != l.k.Self && has(holders, n) })
+	var errs []error
+	for len(holders) < l.k.Replicas {
+		to := Targets(rest, l.k.Self, l.k.Replicas-len(holders))
+		if len(to) == 0 {
+			break
+		}
+		got, err := l.k.replicate(ctx, l.stamp.Generation, h, to)
+		holders = append(holders, got...)
+		if errs = append(errs, err); ctx.Err() != nil || errors.Is(err, ErrFenced) {
+			break
+		}
+		rest = slices.DeleteFunc(rest, func(n membership.Node) bool { return has(to, n) })
+	}
+	return holders, errors.Join(errs...)
+}
+
+// registered returns self and those of the holders that are still the same, as they are registered now.
+func registered(nodes, holders []membership.Node, self string) (now []membership.Node) {
+	for _, n := range nodes {
+		if n.Node == self {
+			now = append(now, n)
+		}
+	}
+	if now == nil {
+		return nil
+	}
+	for _, n := range nodes {
+		if n.Node != self && has(holders, n) {
+			now = append(now, n)
+		}
+	}
+	return now
+}
+
+func has(nodes []membership.Node, n membership.Node) bool {
+	return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) })
+}
+
+// enough reports whether the holders survive the loss of any one machine, as
+// far as the nodes that there are, and the copies asked for, allow. Pure.
+func enough(nodes, holders []membership.Node, replicas int) bool {
+	machines := func(nodes []membership.Node) int {
+		m := map[string]bool{}
+		for _, n := range nodes {
+			m[n.Machine] = true
+		}
+		return len(m)
+	}
+	need := min(2, replicas)
+	return len(holders) >= min(need, len(nodes)) && machines(holders) >= min(need, machines(nodes))
+}
+
+// commit sends the save until it is the head or, as it is, can never be:
+// ErrFenced, *HolderGoneError, or what the store refused.
+func (l *Line) commit(ctx context.Context, m *Manifest, h Hash, holders []membership.Node) (Head, error) {
+	head := Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
+	for {
+		seen, _, err := l.k.Record.Read(ctx)
+		switch {
+		case err == nil && seen.Generation == m.Generation && !l.sent[seen.Manifest]:
+			// Somebody else commits as this generation: ours must not undo it.
+			return Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation, ErrFenced)
+		case err == nil:
+			l.sent[h] = true
+			var made Head
+			if made, err = l.k.Record.Commit(ctx, head, seen, l.k.Self, holders); err == nil {
+				return made, nil
+			}
+		}
+		var gone *HolderGoneError
+		if errors.Is(err, ErrFenced) || errors.As(err, &gone) || store.Refused(err) {
+			return Head{}, err
+		}
+		if err := pause(ctx, nil); err != nil {
+			return Head{}, err
+		}
+	}
+}
