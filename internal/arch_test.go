@@ -22,12 +22,19 @@ const module = "github.com/elasticd/elastic/"
 // imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
 // by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md says where to.
 var may = map[string][]string{
-	"pkg/store":       {},
-	"pkg/schema":      {"pkg/store"},
-	"pkg/history":     {"pkg/schema", "pkg/store"},
-	"pkg/scaling":     {},
-	"pkg/membership":  {"pkg/schema", "pkg/store", "pkg/history"},
-	"pkg/checkpoint":  {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership"},
+	"pkg/store":                 {},
+	"pkg/schema":                {"pkg/store"},
+	"pkg/history":               {"pkg/schema", "pkg/store"},
+	"pkg/scaling":               {},
+	"pkg/membership":            {"pkg/schema", "pkg/store", "pkg/history"},
+	"pkg/checkpoint/manifest":   {"pkg/schema", "pkg/membership"},
+	"pkg/checkpoint/dirfs":      {"pkg/checkpoint/manifest"},
+	"pkg/checkpoint/chunkstore": {"pkg/schema", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
+	"pkg/checkpoint/capture":    {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore"},
+	"pkg/checkpoint/transfer": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
+		"pkg/checkpoint/chunkstore"},
+	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
+		"pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
 	"pkg/rendezvous":  {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
 	"internal/phrase": {},
 
@@ -44,9 +51,11 @@ var may = map[string][]string{
 	"internal/local":     {},
 
 	"internal/node": {"internal/diagnosis", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
-		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
+		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
+		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous"},
 	"internal/cli": {"internal/kube", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
-		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
+		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/chunkstore",
+		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
 	"cmd/elastic": {"internal/cli", "pkg/store/etcd", "internal/node", "internal/worker"},
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
@@ -61,6 +70,9 @@ var may = map[string][]string{
 	// It measures the programs from outside.
 	"bench": {},
 
+	"pkg/checkpoint/dirfs/memfs": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
+	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/dirfs/memfs",
+		"pkg/checkpoint/chunkstore"},
 	"pkg/store/storetest": {"pkg/schema", "pkg/store"},
 	"pkg/store/memory":    {"pkg/store"},
 	"internal/etcdtest":   {"internal/coordinator"},
@@ -75,11 +87,12 @@ var only = []struct{ pkg, why, who string }{
 	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it", "cmd/elasticd pkg/store/etcd internal/coordinator internal/etcdtest"},
 	{"google.golang.org/grpc", "only who speaks to etcd knows its transport", "pkg/store/etcd internal/coordinator internal/etcdtest"},
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys", "internal/coordinator cmd/elasticd"},
-	{"testing", "a package for tests is for tests", "pkg/store/storetest internal/etcdtest"},
+	{"testing", "a package for tests is for tests", "pkg/store/storetest internal/etcdtest pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
 }
 
 // forTests are packages that no program links.
-var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest"}
+var forTests = []string{"pkg/store/storetest", "pkg/store/memory", "internal/etcdtest", "pkg/checkpoint/dirfs/memfs",
+	"pkg/checkpoint/checkpointtest"}
 
 // goPackage is what `go list` says of one.
 type goPackage struct {

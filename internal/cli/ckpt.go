@@ -11,6 +11,8 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -170,7 +172,7 @@ func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string)
 // shelf is the checkpoints of a node of this machine.
 type shelf struct {
 	node string
-	*checkpoint.Shelf
+	*chunkstore.ReadOnlyStore
 }
 
 // here opens what nodes of this machine keep of the job.
@@ -195,7 +197,7 @@ func (k *saves) here() (all []shelf, done func(), err error) {
 }
 
 // sources are from where a checkpoint can be had: this machine, then the holders that are registered.
-func (k *saves) sources(h checkpoint.Head) (from []checkpoint.Source, done func(), err error) {
+func (k *saves) sources(h checkpoint.Head) (from []transfer.Source, done func(), err error) {
 	shelves, closeAll, err := k.here()
 	if err != nil {
 		closeAll()
@@ -211,7 +213,7 @@ func (k *saves) sources(h checkpoint.Head) (from []checkpoint.Source, done func(
 	}
 	there, _ := k.having(h)
 	for _, r := range there {
-		from = append(from, &checkpoint.Distant{Peers: peers, Node: r})
+		from = append(from, &transfer.RemoteSource{Peers: peers, Node: r})
 	}
 	return from, func() { hangUp(); closeAll() }, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 )
 
 // get puts the files of a checkpoint into an empty directory, verified.
@@ -25,17 +26,17 @@ func (k *saves) get(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	m, err := checkpoint.FindManifest(ctx, h.Manifest, from)
+	m, err := transfer.FindManifest(ctx, h.Manifest, from)
 	if err != nil {
 		return k.reading(h, err)
 	}
-	err = checkpoint.Export(ctx, m, from, dir)
+	err = transfer.Export(ctx, m, from, dir)
 	var bad *fs.PathError
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return err
-	case errors.Is(err, checkpoint.ErrNotEmpty):
+	case errors.Is(err, transfer.ErrNotEmpty):
 		return fail(CkptDir, "%s is not empty", k.dir).of(err).because("nothing that is there is touched").cure("a new directory, or an empty one")
 	case errors.Is(err, checkpoint.ErrNoSpace):
 		return fail(CkptDir, "%s: %v", k.dir, err).of(err).cure("a directory on a disk with %s of room", size(h.Bytes))

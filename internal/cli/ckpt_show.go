@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -160,7 +161,7 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 		return nil, err
 	}
 	defer done()
-	m, err := checkpoint.FindManifest(ctx, h.Manifest, from)
+	m, err := transfer.FindManifest(ctx, h.Manifest, from)
 	return m, k.reading(h, err)
 }
 

@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/runtime"
-	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -28,7 +28,7 @@ type disk struct {
 	mu sync.Mutex // one SetSeen at a time: an older one must not end last
 
 	shelves sync.Mutex // guards shelf
-	shelf   *checkpoint.Shelf
+	shelf   *chunkstore.ReadOnlyStore
 }
 
 func newDisk(dir string, job schema.Job) (*disk, error) {

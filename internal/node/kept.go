@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/peer"
-	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -38,7 +39,7 @@ func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) 
 		}
 	}
 	if job.Follows(was) { // before it is the new job's for good: what is not told of then is taken for rubbish
-		if err := checkpoint.KeepLate(filepath.Join(dir, storeDir), job.Adopted); err != nil {
+		if err := chunkstore.KeepLate(filepath.Join(dir, storeDir), job.Adopted); err != nil {
 			return "", err
 		}
 	}
@@ -124,8 +125,8 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 }
 
 // Shelf opens its checkpoints for reading: fs.ErrNotExist where there are none.
-func (k Kept) Shelf() (*checkpoint.Shelf, error) {
-	return checkpoint.OpenShelf(filepath.Join(k.dir, storeDir))
+func (k Kept) Shelf() (*chunkstore.ReadOnlyStore, error) {
+	return chunkstore.OpenReadOnly(filepath.Join(k.dir, storeDir))
 }
 
 // Remove removes it, or all but its checkpoints, and returns how many bytes it had: runtime.ErrLocked
@@ -180,10 +181,10 @@ func sizeOf(path string) (bytes int64) {
 }
 
 // Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
-func Reach(secret []byte, job schema.Job, uid schema.UID) (checkpoint.Peers, func(), error) {
+func Reach(secret []byte, job schema.Job, uid schema.UID) (transfer.Peers, func(), error) {
 	c, err := peer.Dial(secret, peer.Self{Hello: func() peer.Hello { return peer.Hello{Job: job, UID: uid} }})
 	if err != nil {
 		return nil, nil, fmt.Errorf("prove to belong to job %s: %w", job, err)
 	}
-	return &checkpoint.HTTP{To: c.To}, c.Close, nil
+	return &transfer.HTTP{To: c.To}, c.Close, nil
 }

@@ -96,7 +96,7 @@ func (d *disk) Salvage(ctx context.Context, node string, g schema.Generation) ([
 		}
 		d.shelf = s
 	}
-	return d.shelf.Salvage(ctx, g)
+	return checkpoint.Salvage(ctx, d.shelf, g)
 }
 
 func (d *disk) close() {

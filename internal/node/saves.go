@@ -12,6 +12,9 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -31,7 +34,7 @@ type saves struct {
 
 	mu      sync.Mutex // guards what follows; never held while waiting
 	keeper  *checkpoint.Keeper
-	chunks  *checkpoint.Store
+	chunks  *chunkstore.Store
 	nodes   []membership.Node
 	head    checkpoint.Head
 	lines   map[schema.Generation]*capturing
@@ -43,21 +46,21 @@ type saves struct {
 
 // capturing is the captures of one generation.
 type capturing struct {
-	*checkpoint.Line
+	*checkpoint.Pipeline
 	cancel context.CancelFunc
 	asked  bool // to close
 }
 
 // open opens the store, once the node has its name and the job its id.
 func (s *saves) open(node string, job rendezvous.Job) error {
-	chunks, err := checkpoint.Open(filepath.Join(s.w.dir, storeDir))
+	chunks, err := chunkstore.Open(filepath.Join(s.w.dir, storeDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}
 	name := s.w.o.Job.Name
 	tell := func(e history.Event) store.Write { return history.Tell(name, e) }
 	k := &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
-		Peers: &checkpoint.HTTP{To: s.to},
+		Peers: &transfer.HTTP{To: s.to},
 		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID,
 			Event:   func(h checkpoint.Head) store.Write { return tell(committed(h)) },
 			Gone:    func(hs []checkpoint.Head) store.Write { return history.Tell(name, deleted(hs)...) },
@@ -66,7 +69,7 @@ func (s *saves) open(node string, job rendezvous.Job) error {
 	s.mu.Lock()
 	s.keeper, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
-	s.peers.server.Handle(checkpoint.Prefix, checkpoint.Handler(chunks))
+	s.peers.server.Handle(transfer.Prefix, transfer.Handler(chunks))
 	s.w.effects.Go(func() {
 		_ = k.Run(s.w.ctx) // ends with ctx, and in no other way
 		_ = chunks.Close() // what it could not write is written again by the next agent
@@ -220,7 +223,7 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.w.writing.begin(w.Generation)
 	dir := s.w.checkpoints()
 	if !rank0 {
-		if err := s.chunks.Inventory(dir); err != nil {
+		if err := capture.TakeInventory(s.chunks, dir); err != nil {
 			s.w.notice("the checkpoint directory cannot be read: " + err.Error())
 		}
 		return
@@ -238,7 +241,7 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines[w.Generation] = &capturing{Line: l, cancel: cancel}
+	s.lines[w.Generation] = &capturing{Pipeline: l, cancel: cancel}
 	s.protect()
 }
 
@@ -253,7 +256,7 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 		}
 		if !l.asked {
 			l.asked = true
-			l.Line.Close(last)
+			l.Pipeline.Close(last)
 		}
 		closing = append(closing, l)
 	}
@@ -290,7 +293,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume
 		s.resume = manifest
 		s.mu.Unlock()
 	}()
-	if err := s.chunks.See(w.Generation); err != nil {
+	if err := s.chunks.Raise(w.Generation); err != nil {
 		return machine.Resume{}, err
 	}
 	r, shared := w.Resume, s.shared(w)
@@ -298,7 +301,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume
 		if shared {
 			return machine.Resume{}, nil
 		}
-		return machine.Resume{}, s.chunks.Scratch(dir)
+		return machine.Resume{}, capture.Scratch(s.chunks, dir)
 	}
 	resume := machine.Resume{Step: r.Step, Samples: r.Samples}
 	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {

@@ -5,6 +5,7 @@ const (
 	machine    = "internal/agent/machine"
 	runtime    = "internal/agent/runtime"
 	checkpoint = "pkg/checkpoint"
+	chunkstore = checkpoint + "/chunkstore"
 	etcd       = "pkg/store/etcd"
 	storePkg   = "pkg/store"
 	membership = "pkg/membership"
@@ -48,7 +49,7 @@ var plants = []plant{
 	{"section 10: a removed job comes back", runtime + "/reclaim.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
-	{"section 10: what came too late is known to one process", checkpoint + "/succeed.go", `return s.disk.writeFile(".", lateFile, b)`, `_ = b
+	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
 			return nil`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"section 10: what came too late is removed", checkpoint + "/keeper.go", `err != nil || !offered {`, `err != nil || !offered && false {`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"reopen of another end", requests, `			store.Unchanged(r.Job.World(), seen.World.Rev),
@@ -204,16 +205,16 @@ var plants = []plant{
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},
-	{"the directory is not synced", checkpoint + "/disk.go", `return d.syncDir(dir)
+	{"the directory is not synced", checkpoint + "/dirfs/disk.go", `return d.SyncDir(dir)
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},
-	{"chunks are not synced", checkpoint + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, checkpoint, "TestEveryFault"},
-	{"what a peer sends is believed", checkpoint + "/receive.go", `if Hash(sum.Sum(nil)) != h {`, `if false {`, checkpoint, "TestReceive"},
-	{"a failed sync is tried again", checkpoint + "/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, checkpoint, "TestSyncFailureIsFinal"},
-	{"a generation that was fenced meanwhile may still store", checkpoint + "/store.go", `	if g < s.seen {
-		return fmt.Errorf("generation %d, %d was seen: %w", g, s.seen, ErrFenced)
+	{"chunks are not synced", chunkstore + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, checkpoint, "TestEveryFault"},
+	{"what a peer sends is believed", chunkstore + "/receive.go", `if manifest.Hash(sum.Sum(nil)) != h {`, `if false {`, chunkstore, "TestReceive"},
+	{"a failed sync is tried again", checkpoint + "/dirfs/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, chunkstore, "TestSyncFailureIsFinal"},
+	{"a generation that was fenced meanwhile may still store", chunkstore + "/store.go", `	if g < s.generation {
+		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
 	}
-	if !s.whole(m) {`, `	if !s.whole(m) {`, checkpoint, "TestFencedWhilePutting"},
+	if !s.whole(m) {`, `	if !s.whole(m) {`, chunkstore, "TestFencedWhilePutting"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
 	{"a restart in the middle of a warm-up begins it again", scaling + "/warmup.go", `before.LRScale == p.LRScale && `, `false && `, scaling, "TestWarmup"},
 	{"a cap is not looked at", scaling + "/scaling.go", `		err = b.capped(p, world)

@@ -12,54 +12,39 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
-
-// fault is what happens at one operation of a scenario, counted over every
-// disk, the network and the store of the job.
-type fault struct {
-	at    int64
-	kind  string // "error": that operation fails. "crash": it and all later ones of this node fail
-	count atomic.Int64
-	hit   atomic.Bool
-}
-
-func (f *fault) step(node string) error {
-	n := f.count.Add(1)
-	switch {
-	case n == f.at:
-		f.hit.Store(true)
-		return errCrash
-	case n > f.at && f.kind == "crash" && node == "a":
-		return errCrash
-	}
-	return nil
-}
 
 // story is what every fault is tried in: two saves of a, each copied to b and
 // committed, old ones retained away, and what was committed fetched by c.
 // What is promised is checked after a loss of power of any one machine, or of all.
-func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
+func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster) {
 	c = newCluster(t, "a", "b", "c")
 	client := c.etcd.Client("a")
 	for node, d := range c.disks {
-		d.hook = func(op, name string) error {
+		d.Machine.Hook = func(op, name string) error {
 			if op == "lstat" || op == "space" {
 				return nil // they change nothing, and their failure is that of the next operation
 			}
-			return f.step(node)
+			return f.Step(node)
 		}
 	}
-	c.dirs["a"].hook = func(op, name string) error {
+	c.dirs["a"].Machine.Hook = func(op, name string) error {
 		if op == "open" || op == "read" || op == "readdir" {
-			return f.step("a")
+			return f.Step("a")
 		}
 		return nil
 	}
-	c.peers.hook = func(op, node string) error { return f.step("a") }
+	c.peers.Hook = func(op, node string) error { return f.Step("a") }
 	var n atomic.Int64
 	client.Fates(func(op memory.Op) memory.Fate {
-		if f.step("a") == nil {
+		if f.Step("a") == nil {
 			return memory.Fate{}
 		}
 		return memory.Fate{Lost: n.Add(1)%2 == 0, Mute: true} // applied without an answer, or not at all
@@ -69,14 +54,14 @@ func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
 	k.Keep = 1
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	capture, err := watch(c.dirs["a"], stampOf(1), alive, nil)
+	watcher, err := capture.WatchFS(c.dirs["a"], stampOf(1), alive, nil)
 	if err != nil { // said by Start, and tried again
-		capture, err = watch(c.dirs["a"], stampOf(1), alive, nil)
+		watcher, err = capture.WatchFS(c.dirs["a"], stampOf(1), alive, nil)
 	}
 	if err != nil {
 		return nil, c
 	}
-	l := k.start(ctx, capture)
+	l := k.start(ctx, watcher)
 	collect := func(wait time.Duration) {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -94,13 +79,13 @@ func story(t *testing.T, f *fault) (acked []Committed, c *cluster) {
 	}
 	dir := c.dirs["a"]
 	for i := range 2 {
-		hook := dir.set(nil, 1<<40) // the worker's own writes
+		hook := dir.Set(nil, 1<<40) // the worker's own writes
 		must(t, dir.Mkdir(fmt.Sprint("tmp-", i), 0o755))
-		fileIn(t, dir, fmt.Sprintf("tmp-%d/model.bin", i), bytesOf(uint64(i), 2000), 0o600)
-		fileIn(t, dir, fmt.Sprintf("tmp-%d/same.bin", i), bytesOf(99, 1000), 0o600)
+		memfs.WriteFile(t, dir, fmt.Sprintf("tmp-%d/model.bin", i), memfs.Bytes(uint64(i), 2000), 0o600)
+		memfs.WriteFile(t, dir, fmt.Sprintf("tmp-%d/same.bin", i), memfs.Bytes(99, 1000), 0o600)
 		time.Sleep(time.Millisecond)
 		must(t, dir.Rename(fmt.Sprint("tmp-", i), fmt.Sprint("step-", i)))
-		dir.set(hook, 1<<40)
+		dir.Set(hook, 1<<40)
 		collect(2 * time.Minute)
 	}
 	tidying, done := context.WithTimeout(ctx, time.Minute)
@@ -119,9 +104,9 @@ func TestEveryFault(t *testing.T) {
 			for at := int64(1); ; at++ {
 				met := false
 				synctest.Test(t, func(t *testing.T) {
-					f := &fault{at: at, kind: kind}
+					f := &checkpointtest.Fault{At: at, Kind: kind}
 					acked, c := story(t, f)
-					met = f.hit.Load()
+					met = f.Hit.Load()
 					if kind == "error" && len(acked) != 2 || !met && len(acked) != 2 {
 						t.Errorf("operation %d: %d commits of 2", at, len(acked))
 					}
@@ -143,14 +128,14 @@ func TestEveryFault(t *testing.T) {
 func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 7))
 	for _, d := range c.disks {
-		d.hook = nil
+		d.Machine.Hook = nil
 	}
-	c.peers.hook = nil
-	c.dirs["a"].hook = nil
+	c.peers.Hook = nil
+	c.dirs["a"].Machine.Hook = nil
 	head, _, err := recordOn(c.etcd.Client("test")).Read(t.Context())
 	must(t, err)
 	for _, kept := range []func() bool{names(false), names(true), func() bool { return rng.IntN(2) == 0 }} {
-		stores := map[string]*Store{}
+		stores := map[string]*chunkstore.Store{}
 		for node, d := range c.disks {
 			stores[node] = reopen(t, d, kept)
 			for _, h := range stores[node].Held() {
@@ -172,27 +157,27 @@ func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 			t.Errorf("head has %d copies", head.Copies)
 		}
 		for _, lost := range head.Holders { // any one machine, for good
-			peers := &direct{stores: map[string]*Store{}}
+			peers := &checkpointtest.Peers{Stores: map[string]*chunkstore.Store{}}
 			for node, s := range stores {
 				if node != lost.Node {
-					peers.stores[node] = s
+					peers.Stores[node] = s
 				}
 			}
 			// A newcomer fetches what is left.
-			k := &Keeper{Store: storeOn(t, newMem()), Peers: peers, Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
-			to := newMem()
+			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers, Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			to := memfs.New()
 			entry, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to)
 			if err != nil {
 				t.Errorf("without %s: %v", lost.Node, err)
 				continue
 			}
-			want := contents(t, c.dirs["a"])
+			want := memfs.Contents(t, c.dirs["a"])
 			for name := range want {
 				if !strings.HasPrefix(name, entry+"/") {
 					delete(want, name)
 				}
 			}
-			if d := cmp.Diff(want, contents(t, to)); d != "" || len(want) != 2 {
+			if d := cmp.Diff(want, memfs.Contents(t, to)); d != "" || len(want) != 2 {
 				t.Errorf("without %s: %s", lost.Node, d)
 			}
 		}
@@ -208,54 +193,54 @@ func TestEveryFaultOfPrepare(t *testing.T) {
 }
 
 func everyFaultOfPrepare(t *testing.T, kind string) {
-	from := newMem()
-	fileIn(t, from, "step-1/model.bin", bytesOf(1, 3000), 0o600)
-	fileIn(t, from, "step-1/sub/optimizer.bin", bytesOf(2, 3000), 0o640)
-	fileIn(t, from, "latest", []byte("step-1"), 0o600)
+	from := memfs.New()
+	memfs.WriteFile(t, from, "step-1/model.bin", memfs.Bytes(1, 3000), 0o600)
+	memfs.WriteFile(t, from, "step-1/sub/optimizer.bin", memfs.Bytes(2, 3000), 0o640)
+	memfs.WriteFile(t, from, "latest", []byte("step-1"), 0o600)
 	for at := int64(1); ; at++ {
 		met := false
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, "a", "b")
-			_, h := put(t, c.peers.stores["a"], from, 1, 1)
+			_, h := checkpointtest.Put(t, c.peers.Stores["a"], from, 1, 1)
 			k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
-			head, err := k.Record.Commit(t.Context(), Head{Generation: 1, Manifest: h}, Head{}, "a", c.nodes[:1])
+			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a", c.nodes[:1])
 			must(t, err)
 
-			f := &fault{at: at, kind: kind}
-			to := newMem()
-			fileIn(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
-			fileIn(t, to, "latest", []byte("step-0"), 0o600)
+			f := &checkpointtest.Fault{At: at, Kind: kind}
+			to := memfs.New()
+			memfs.WriteFile(t, to, "step-1/model.bin", []byte("torn"), 0o600) // from before
+			memfs.WriteFile(t, to, "latest", []byte("step-0"), 0o600)
 			for _, d := range []string{".", "step-1"} {
 				must(t, to.SyncDir(d))
 			}
-			hook := func(op, name string) error { return f.step("a") }
-			c.disks["b"].hook, to.hook, c.peers.hook = hook, hook, hook
+			hook := func(op, name string) error { return f.Step("a") }
+			c.disks["b"].Machine.Hook, to.Machine.Hook, c.peers.Hook = hook, hook, hook
 			client := c.etcd.Client("b")
-			client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Lost: f.step("a") != nil} })
+			client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Lost: f.Step("a") != nil} })
 			kb := c.keeper("b", client, func(Event) {})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, _, err = kb.prepareTree(ctx, 2, head.Number, h, to)
-			c.peers.hook = nil
-			if met = f.hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
+			c.peers.Hook = nil
+			if met = f.Hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
 				t.Errorf("operation %d, met %v: %v", at, met, err)
 			}
 
 			for _, kept := range []bool{false, true} {
-				after := to.crash(names(kept))
+				after := to.Crash(names(kept))
 				if err == nil {
-					if d := cmp.Diff(contents(t, from), contents(t, after)); d != "" {
+					if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, after)); d != "" {
 						t.Errorf("operation %d: done, and then lost: %s", at, d)
 					}
 				}
 				// Whoever does not go on with it finds the directory as it was, or as it is to be.
-				given := to.crash(names(kept))
-				must(t, c.peers.stores["a"].clean(&disk{tree: given, scratch: own}))
-				got, want := contents(t, given), contents(t, from)
-				if got["step-1/model.bin"] != want["step-1/model.bin"] && !strings.HasSuffix(got["step-1/model.bin"], " torn") || strings.Contains(fmt.Sprint(got), own) {
+				given := to.Crash(names(kept))
+				must(t, chunkstore.CleanRestore(dirfs.NewScratchDisk(given)))
+				got, want := memfs.Contents(t, given), memfs.Contents(t, from)
+				if got["step-1/model.bin"] != want["step-1/model.bin"] && !strings.HasSuffix(got["step-1/model.bin"], " torn") || strings.Contains(fmt.Sprint(got), manifest.ReservedPrefix) {
 					t.Errorf("operation %d: given up: %.200q", at, got)
 				}
-				for name, got := range contents(t, after) {
+				for name, got := range memfs.Contents(t, after) {
 					if name == "latest" && !strings.HasSuffix(got, "step-0") && !strings.HasSuffix(got, "step-1") {
 						t.Errorf("operation %d: torn file %s: %q", at, name, got)
 					}
@@ -265,7 +250,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 				if _, _, err := k.prepareTree(t.Context(), 2, head.Number, h, after); err != nil {
 					t.Errorf("operation %d: then: %v", at, err)
 				}
-				if d := cmp.Diff(contents(t, from), contents(t, after)); d != "" {
+				if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, after)); d != "" {
 					t.Errorf("operation %d: %s", at, d)
 				}
 			}

@@ -9,6 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -18,7 +23,7 @@ type Event interface{ event() }
 
 // Committed says that a checkpoint is saved: it was read back as the head.
 type Committed struct {
-	Head  Head
+	Head  manifest.Head
 	Took  time.Duration // since the save was seen
 	Entry string
 }
@@ -26,7 +31,7 @@ type Committed struct {
 // Refused says that a save was not taken, and never will be.
 type Refused struct {
 	Generation schema.Generation
-	Refusal
+	capture.Refusal
 }
 
 // Moving says how far bytes are: "replicate", "fetch".
@@ -50,8 +55,8 @@ func (Closed) event()    {}
 // Keeper joins a node's store, its peers and the record: it carries saves to
 // commits, and brings the checkpoint to resume from.
 type Keeper struct {
-	Store    *Store
-	Peers    Peers
+	Store    *chunkstore.Store
+	Peers    transfer.Peers
 	Record   *Record
 	Self     string      // this node
 	Replicas int         // copies wanted, with ours
@@ -60,11 +65,11 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	nodes  []membership.Node
-	moved  chan struct{} // closed when nodes change
-	resume []Hash        // what the newest world resumes from
-	late   *Head         // on this disk, and newer than what the job was made again from
-	looked bool          // whether there is one
-	told   []Number      // what held/ says, as of the registration toldAs
+	moved  chan struct{}     // closed when nodes change
+	resume []manifest.Hash   // what the newest world resumes from
+	late   *manifest.Head    // on this disk, and newer than what the job was made again from
+	looked bool              // whether there is one
+	told   []manifest.Number // what held/ says, as of the registration toldAs
 	toldAs int64
 }
 
@@ -124,7 +129,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			switch err := k.tidy(ctx); {
 			case err != nil:
 				timer.Reset(tidyFailed)
-			case k.Store.uncommitted():
+			case k.Store.HasUncommitted():
 				timer.Reset(tidyLater)
 			default:
 				timer.Reset(tidyEvery)
@@ -135,7 +140,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // tidy reads the record once, and acts on it.
 func (k *Keeper) tidy(ctx context.Context) error {
-	seen := k.Store.Seen() // before the record is read: see garbage
+	seen := k.Store.Generation() // before the record is read: see garbage
 	head, committed, err := k.Record.Read(ctx)
 	if err != nil {
 		return err
@@ -177,7 +182,7 @@ func (k *Keeper) drop(ctx context.Context, g schema.Generation) error {
 	return k.Record.Drop(ctx, g, head, Surplus(committed, head, k.Keep, k.pinned(head)))
 }
 
-func (k *Keeper) pinned(head Head) []Hash {
+func (k *Keeper) pinned(head manifest.Head) []manifest.Hash {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append(slices.Clone(k.resume), head.Manifest)
@@ -187,8 +192,8 @@ func (k *Keeper) pinned(head Head) []Hash {
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: nobody who is registered has all of it.
-func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n Number, h Hash, dir string) (string, *Manifest, error) {
-	t, err := makeTree(dir)
+func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, dir string) (string, *manifest.Manifest, error) {
+	t, err := dirfs.Make(dir)
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -200,12 +205,12 @@ func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n Number, h H
 	return filepath.Join(dir, filepath.FromSlash(entry)), m, nil
 }
 
-func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n Number, h Hash, t tree) (string, *Manifest, error) {
-	if err := k.Store.See(g); err != nil {
+func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, t dirfs.FS) (string, *manifest.Manifest, error) {
+	if err := k.Store.Raise(g); err != nil {
 		return "", nil, err
 	}
 	k.mu.Lock()
-	k.resume = []Hash{h}
+	k.resume = []manifest.Hash{h}
 	k.mu.Unlock()
 	for again := false; ; again = true {
 		if !k.Store.Has(h) || again {
@@ -213,29 +218,29 @@ func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n Number,
 				return "", nil, err
 			}
 		}
-		m, err := k.Store.restore(ctx, h, t)
-		if errors.Is(err, ErrDamaged) && !again {
+		m, err := k.Store.RestoreTo(ctx, h, t)
+		if errors.Is(err, chunkstore.ErrDamaged) && !again {
 			continue // what is bad was noted: a fetch brings just that
 		}
 		if err != nil {
 			return "", nil, err
 		}
-		return m.Entry, m, nil
+		return m.Entry, m, capture.SetAside(k.Store, t, m)
 	}
 }
 
 // Entry is where another node's Prepare puts what workers resume from, when dir
 // is that one's directory too: nothing is fetched, nothing is written.
-func (k *Keeper) Entry(ctx context.Context, n Number, h Hash, dir string) (string, error) {
-	c := Copier{k.Store, k.Peers}
+func (k *Keeper) Entry(ctx context.Context, n manifest.Number, h manifest.Hash, dir string) (string, error) {
+	c := transfer.Copier{Store: k.Store, Peers: k.Peers}
 	for _, all := range []bool{false, true} {
 		from, err := k.Record.Holders(ctx, n, all)
 		if err != nil {
 			return "", fmt.Errorf("find what to resume from: %w", err)
 		}
-		raw, err := c.manifest(ctx, h, slices.DeleteFunc(from, func(r membership.Ref) bool { return r.Node == k.Self }))
+		raw, err := c.Manifest(ctx, h, slices.DeleteFunc(from, func(r membership.Ref) bool { return r.Node == k.Self }))
 		if err == nil {
-			m, err := DecodeManifest(raw)
+			m, err := manifest.Decode(raw)
 			if err != nil {
 				return "", fmt.Errorf("find what to resume from: %w", err)
 			}
@@ -245,11 +250,11 @@ func (k *Keeper) Entry(ctx context.Context, n Number, h Hash, dir string) (strin
 			return "", ctx.Err()
 		}
 	}
-	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, ErrNotHeld)
+	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, chunkstore.ErrNotHeld)
 }
 
 // fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
-func (k *Keeper) fetch(ctx context.Context, g schema.Generation, n Number, h Hash) error {
+func (k *Keeper) fetch(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash) error {
 	var errs []error
 	for _, all := range []bool{false, true} {
 		from, err := k.Record.Holders(ctx, n, all)
@@ -257,9 +262,9 @@ func (k *Keeper) fetch(ctx context.Context, g schema.Generation, n Number, h Has
 			return err
 		}
 		from = slices.DeleteFunc(from, func(r membership.Ref) bool { return r.Node == k.Self })
-		c := Copier{k.Store, k.Peers}
+		c := transfer.Copier{Store: k.Store, Peers: k.Peers}
 		err = c.Fetch(ctx, g, h, from, func(done, total int64) { k.Report(Moving{"fetch", done, total}) })
-		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNotHeld) {
+		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
 			return err
 		}
 		errs = append(errs, err)
@@ -271,14 +276,14 @@ func (k *Keeper) fetch(ctx context.Context, g schema.Generation, n Number, h Has
 // many as there are: after a commit with a single copy, and before this node
 // leaves. It acts in g, or in the newest generation that this node has seen:
 // the checkpoint may be older.
-func (k *Keeper) Spread(ctx context.Context, g schema.Generation, h Hash, n int) error {
-	g = max(g, k.Store.Seen())
+func (k *Keeper) Spread(ctx context.Context, g schema.Generation, h manifest.Hash, n int) error {
+	g = max(g, k.Store.Generation())
 	var failed []string
 	held := 0
 	for {
 		nodes, _ := k.view()
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
-		to := Targets(nodes, k.Self, n)
+		to := transfer.Targets(nodes, k.Self, n)
 		if held >= len(to) {
 			if len(to) < n && len(failed) > 0 {
 				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held, n, failed)
@@ -286,7 +291,7 @@ func (k *Keeper) Spread(ctx context.Context, g schema.Generation, h Hash, n int)
 			return nil
 		}
 		got, err := k.replicate(ctx, g, h, to)
-		if ctx.Err() != nil || errors.Is(err, ErrFenced) {
+		if ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
 			return err
 		}
 		held = len(got)
@@ -299,7 +304,7 @@ func (k *Keeper) Spread(ctx context.Context, g schema.Generation, h Hash, n int)
 }
 
 // replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
-func (k *Keeper) replicate(ctx context.Context, g schema.Generation, h Hash, to []membership.Node) ([]membership.Node, error) {
+func (k *Keeper) replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node) ([]membership.Node, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -319,6 +324,6 @@ func (k *Keeper) replicate(ctx context.Context, g schema.Generation, h Hash, to 
 			}
 		}
 	})
-	c := Copier{k.Store, k.Peers}
+	c := transfer.Copier{Store: k.Store, Peers: k.Peers}
 	return c.Replicate(ctx, g, h, to, func(done, total int64) { k.Report(Moving{"replicate", done, total}) })
 }

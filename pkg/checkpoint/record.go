@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -22,10 +24,10 @@ type Record struct {
 	Store store.Store
 	Job   schema.Job
 	UID   schema.UID
-	Event func(Head) store.Write   // the event that goes with a commit
-	Gone  func([]Head) store.Write // likewise, with the removal of records; its value is like no other
+	Event func(manifest.Head) store.Write   // the event that goes with a commit
+	Gone  func([]manifest.Head) store.Write // likewise, with the removal of records; its value is like no other
 	// Offered likewise, with a checkpoint of before the store was lost, where it had the number was.
-	Offered func(h Head, was Number) store.Write
+	Offered func(h manifest.Head, was manifest.Number) store.Write
 
 	mu sync.Mutex // guards UID once the record is in use
 }
@@ -39,29 +41,29 @@ func (e *HolderGoneError) Error() string {
 }
 
 // DecodeHead reads ckpt/head or a ckpt/n/<number>.
-func DecodeHead(e *store.Entry) (Head, error) {
-	h, err := schema.Decode[Head](e)
+func DecodeHead(e *store.Entry) (manifest.Head, error) {
+	h, err := schema.Decode[manifest.Head](e)
 	h.Rev = e.Rev
 	return h, err
 }
 
 // Read returns the head, the zero Head before the first commit, and every
 // recorded checkpoint, oldest first; the Rev of each is that of its own key. ErrOtherJob.
-func (r *Record) Read(ctx context.Context) (head Head, committed []Head, err error) {
+func (r *Record) Read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
 	if _, err := r.fence(ctx); err != nil {
-		return Head{}, nil, err
+		return manifest.Head{}, nil, err
 	}
 	// "ckpt/head" and "ckpt/n/…" at one revision.
 	prefix := r.Job.Prefix() + "ckpt/"
 	read, err := r.Store.Get(ctx, prefix, store.End(prefix))
 	if err != nil {
-		return Head{}, nil, fmt.Errorf("read checkpoints: %w", err)
+		return manifest.Head{}, nil, fmt.Errorf("read checkpoints: %w", err)
 	}
 	for i := range read.Entries {
 		e := &read.Entries[i]
 		h, err := DecodeHead(e)
 		if err != nil {
-			return Head{}, nil, err
+			return manifest.Head{}, nil, err
 		}
 		if e.Key == r.Job.Head() {
 			head = h
@@ -97,7 +99,7 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 // ErrFenced: a newer generation was proposed, it can never be committed.
 // store.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
 // again without that holder. Any other error leaves the result unknown.
-func (r *Record) Commit(ctx context.Context, h, seen Head, self string, holders []membership.Node) (Head, error) {
+func (r *Record) Commit(ctx context.Context, h, seen manifest.Head, self string, holders []membership.Node) (manifest.Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
 	for _, n := range holders {
@@ -115,14 +117,14 @@ func (r *Record) Commit(ctx context.Context, h, seen Head, self string, holders 
 		rev = h.Rev
 	}
 	if err != nil {
-		return Head{}, fmt.Errorf("commit: %w", err)
+		return manifest.Head{}, fmt.Errorf("commit: %w", err)
 	}
 	h.Rev = rev
 	return h, nil
 }
 
 // writes are those of a new head; the first proves the request.
-func (r *Record) writes(h Head) []store.Write {
+func (r *Record) writes(h manifest.Head) []store.Write {
 	v := schema.Encode(h)
 	return []store.Write{store.Put(r.Job.Checkpoint(uint64(h.Number)), v), store.Put(r.Job.Head(), v)}
 }
@@ -131,7 +133,7 @@ func (r *Record) writes(h Head) []store.Write {
 // what never comes back, so that later reads tell. A holder that only
 // registered again, as the same incarnation, still holds: again has it as it
 // is registered now.
-func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []membership.Node) (_ Head, again []membership.Node, err error) {
+func (r *Record) why(ctx context.Context, h, seen manifest.Head, self string, holders []membership.Node) (_ manifest.Head, again []membership.Node, err error) {
 	now, _, err := r.Read(ctx)
 	if err != nil {
 		return h, nil, err
@@ -144,7 +146,7 @@ func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []m
 	case err != nil:
 		return h, nil, err
 	case g > h.Generation:
-		return h, nil, fmt.Errorf("generation %d, newest is %d: %w", h.Generation, g, ErrFenced)
+		return h, nil, fmt.Errorf("generation %d, newest is %d: %w", h.Generation, g, chunkstore.ErrFenced)
 	case now.Rev != seen.Rev:
 		return h, nil, fmt.Errorf("checkpoint %d is the head now: %w", now.Number, store.ErrMoved)
 	}
@@ -183,7 +185,7 @@ func (r *Record) why(ctx context.Context, h, seen Head, self string, holders []m
 // Rollback is what a Propose writes that makes the older checkpoint to the
 // head again, under a new number, and what it compares beyond its own guards:
 // the record of that checkpoint must still be there, for then its bytes are.
-func (r *Record) Rollback(seen, to Head) (Head, []store.Guard, []store.Write) {
+func (r *Record) Rollback(seen, to manifest.Head) (manifest.Head, []store.Guard, []store.Write) {
 	guard := store.Unchanged(r.Job.Checkpoint(uint64(to.Number)), to.Rev)
 	to.Number = seen.Number + 1
 	return to, []store.Guard{guard}, r.writes(to)
@@ -191,7 +193,7 @@ func (r *Record) Rollback(seen, to Head) (Head, []store.Guard, []store.Write) {
 
 // Drop removes the records of checkpoints that Surplus chose, as the
 // generation g: store.ErrMoved if the head moved since seen, or a newer generation was proposed.
-func (r *Record) Drop(ctx context.Context, g schema.Generation, seen Head, drop []Head) error {
+func (r *Record) Drop(ctx context.Context, g schema.Generation, seen manifest.Head, drop []manifest.Head) error {
 	const most = store.MaxOps / 2
 	for len(drop) > 0 {
 		some := drop[:min(most, len(drop))]
@@ -209,9 +211,9 @@ func (r *Record) Drop(ctx context.Context, g schema.Generation, seen Head, drop 
 }
 
 // Hold writes held/<node>: the numbers of the checkpoints on its disk, a hint for Plan.
-func (r *Record) Hold(ctx context.Context, node string, have []Number) error {
+func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) error {
 	if have == nil {
-		have = []Number{}
+		have = []manifest.Number{}
 	}
 	w := store.Put(r.Job.Held(node), schema.Encode(have))
 	if _, err := store.Send(ctx, r.Store, store.Request{Then: []store.Write{w}}); err != nil {
@@ -222,7 +224,7 @@ func (r *Record) Hold(ctx context.Context, node string, have []Number) error {
 
 // Holders finds who has a checkpoint and is registered: those of its record,
 // or, with all, whoever says so.
-func (r *Record) Holders(ctx context.Context, n Number, all bool) (refs []membership.Ref, err error) {
+func (r *Record) Holders(ctx context.Context, n manifest.Number, all bool) (refs []membership.Ref, err error) {
 	names := map[string]bool{}
 	if all {
 		read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
@@ -232,7 +234,7 @@ func (r *Record) Holders(ctx context.Context, n Number, all bool) (refs []member
 		for i := range read.Entries {
 			e := &read.Entries[i]
 			rest := schema.Rest(r.Job.AllHeld(), e.Key)
-			if have, err := schema.Decode[[]Number](e); err == nil && len(rest) == 1 {
+			if have, err := schema.Decode[[]manifest.Number](e); err == nil && len(rest) == 1 {
 				names[rest[0]] = slices.Contains(have, n)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/etcdtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -52,7 +54,7 @@ func TestCommit(t *testing.T) {
 		a, b := register(t, s, "a", "1"), register(t, s, "b", "1")
 		both := []membership.Node{a, b}
 
-		one, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{1}}, Head{}, "a", both)
+		one, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "a", both)
 		must(t, err)
 		head, all, err := r.Read(ctx)
 		must(t, err)
@@ -61,35 +63,35 @@ func TestCommit(t *testing.T) {
 		}
 
 		// C19: what is older than the head is not put over it.
-		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{9}}, Head{}, "a", both); !errors.Is(err, store.ErrMoved) || errors.Is(err, ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{9}}, manifest.Head{}, "a", both); !errors.Is(err, store.ErrMoved) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("with an old head: %v", err)
 		}
 		// The same life under a new lease holds on; another life does not.
 		register(t, s, "b", "1")
-		two, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{2}}, one, "a", both)
+		two, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{2}}, one, "a", both)
 		must(t, err)
 		register(t, s, "b", "2")
 		var gone *HolderGoneError
-		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both); !errors.As(err, &gone) || gone.Node != "b" {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a", both); !errors.As(err, &gone) || gone.Node != "b" {
 			t.Errorf("a holder of another life: %v", err)
 		}
 		mustTxn(t, s, store.Delete(testJob.Node("b")))
-		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both); !errors.As(err, &gone) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a", both); !errors.As(err, &gone) {
 			t.Errorf("a holder that is gone: %v", err)
 		}
 		// Our own registration needs no guard: a lost lease loses no save.
 		mustTxn(t, s, store.Delete(testJob.Node("a")))
-		three, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{3}}, two, "a", both[:1])
+		three, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a", both[:1])
 		must(t, err)
 
 		// C2, C6: a newer proposal, and the generation of the bytes is the old one.
 		fence(t, s, testUID, 2)
-		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{4}}, three, "a", both[:1]); !errors.Is(err, ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a", both[:1]); !errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("older than the fence: %v", err)
 		}
 		// A job that was removed and made again is another one.
 		fence(t, s, "u2", 1)
-		if _, err := r.Commit(ctx, Head{Generation: 1, Manifest: Hash{4}}, three, "a", both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a", both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("another job: %v", err)
 		}
 		fence(t, s, testUID, 2)
@@ -106,16 +108,16 @@ func TestRollbackAndDrop(t *testing.T) {
 		ctx := t.Context()
 		r := recordOn(s)
 		fence(t, s, testUID, 1)
-		var head Head
+		var head manifest.Head
 		for i := range 4 {
 			var err error
-			head, err = r.Commit(ctx, Head{Generation: 1, Manifest: Hash{byte(i + 1)}}, head, "a", nil)
+			head, err = r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i + 1)}}, head, "a", nil)
 			must(t, err)
 		}
 		_, all, err := r.Read(ctx)
 		must(t, err)
 		back, guards, writes := r.Rollback(head, all[1])
-		if back.Number != 5 || back.Manifest != (Hash{2}) || back.Generation != 1 {
+		if back.Number != 5 || back.Manifest != (manifest.Hash{2}) || back.Generation != 1 {
 			t.Errorf("rolled back to %+v", back)
 		}
 		guards = append(guards, store.Unchanged(testJob.Head(), head.Rev))
@@ -150,10 +152,10 @@ func TestDropOfMany(t *testing.T) {
 	s := memory.New().Client("test")
 	r := recordOn(s)
 	fence(t, s, testUID, 1)
-	var head Head
+	var head manifest.Head
 	for range 200 {
 		var err error
-		head, err = r.Commit(ctx, Head{Generation: 1}, head, "a", nil)
+		head, err = r.Commit(ctx, manifest.Head{Generation: 1}, head, "a", nil)
 		must(t, err)
 	}
 	_, all, err := r.Read(ctx)
@@ -178,7 +180,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 					return memory.Fate{}
 				})
 				r := recordOn(s)
-				h, err := r.Commit(t.Context(), Head{Generation: 1, Manifest: Hash{1}}, Head{}, "a", nil)
+				h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "a", nil)
 				must(t, err)
 				time.Sleep(time.Minute) // every late one has arrived
 				head, all, err := r.Read(t.Context())
@@ -192,22 +194,22 @@ func TestCommitWithoutAnswer(t *testing.T) {
 }
 
 func TestSurplus(t *testing.T) {
-	var all []Head
+	var all []manifest.Head
 	for i := range 6 {
-		all = append(all, Head{Number: Number(i + 1), Manifest: Hash{byte(i + 1)}})
+		all = append(all, manifest.Head{Number: manifest.Number(i + 1), Manifest: manifest.Hash{byte(i + 1)}})
 	}
-	all[5].Manifest = Hash{1} // 6 is a rollback to 1
+	all[5].Manifest = manifest.Hash{1} // 6 is a rollback to 1
 	for _, c := range []struct {
 		keep   int
-		pinned []Hash
-		want   []Number
+		pinned []manifest.Hash
+		want   []manifest.Number
 	}{
-		{3, nil, []Number{3, 2}},
-		{1, nil, []Number{5, 4, 3, 2}},
-		{0, []Hash{{3}}, []Number{5, 4, 2}},
+		{3, nil, []manifest.Number{3, 2}},
+		{1, nil, []manifest.Number{5, 4, 3, 2}},
+		{0, []manifest.Hash{{3}}, []manifest.Number{5, 4, 2}},
 		{9, nil, nil},
 	} {
-		var got []Number
+		var got []manifest.Number
 		for _, h := range Surplus(all, all[5], c.keep, c.pinned) {
 			got = append(got, h.Number)
 		}

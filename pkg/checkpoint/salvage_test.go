@@ -9,6 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -17,45 +21,45 @@ import (
 func TestSalvage(t *testing.T) {
 	for _, c := range []struct {
 		what  string
-		prep  func(t *testing.T, s *Store, all []Hash)
+		prep  func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash)
 		g     schema.Generation
-		whole int    // of the captures (1,1) (1,2) (2,1) (2,2): which is the newest
-		as    Number // and its number
+		whole int             // of the captures (1,1) (1,2) (2,1) (2,2): which is the newest
+		as    manifest.Number // and its number
 		heads int
 	}{
-		{"what was committed last", func(*testing.T, *Store, []Hash) {}, 0, 2, 2, 2},
-		{"what was captured later, in the newest generation", func(*testing.T, *Store, []Hash) {}, 2, 4, 3, 2},
-		{"and not what an older one left", func(*testing.T, *Store, []Hash) {}, 3, 2, 2, 2},
-		{"what is whole", func(t *testing.T, s *Store, all []Hash) {
-			for _, h := range []Hash{all[3], all[1]} {
+		{"what was committed last", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 0, 2, 2, 2},
+		{"what was captured later, in the newest generation", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 2, 4, 3, 2},
+		{"and not what an older one left", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 3, 2, 2, 2},
+		{"what is whole", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash) {
+			for _, h := range []manifest.Hash{all[3], all[1]} {
 				m, err := s.Manifest(h)
 				must(t, err)
-				flip(t, s, m.Files[0].Chunks[0])
+				checkpointtest.Flip(t, disk, m.Files[0].Chunks[0])
 			}
 		}, 2, 3, 3, 2},
-		{"nothing", func(t *testing.T, s *Store, all []Hash) {
+		{"nothing", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash) {
 			for _, h := range all {
 				m, err := s.Manifest(h)
 				must(t, err)
-				flip(t, s, m.Files[0].Chunks[0])
+				checkpointtest.Flip(t, disk, m.Files[0].Chunks[0])
 			}
 		}, 2, 0, 0, 2},
-		{"after a fall-back nothing of before it", func(t *testing.T, s *Store, all []Hash) {
-			must(t, s.note([]Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 2, Manifest: all[2]}, {Number: 3, Generation: 1, Manifest: all[1]}}))
+		{"after a fall-back nothing of before it", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash) {
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 2, Manifest: all[2]}, {Number: 3, Generation: 1, Manifest: all[1]}}))
 		}, 2, 2, 3, 3},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			disk, from := newMem(), newMem()
-			s := storeOn(t, disk)
-			var all []Hash
-			for i, at := range []place{{1, 1}, {1, 2}, {2, 1}, {2, 2}} {
-				fileIn(t, from, "model.pt", bytesOf(uint64(i), 100), 0o600)
-				_, h := put(t, s, from, at.Generation, at.Sequence)
+			disk, from := memfs.New(), memfs.New()
+			s := checkpointtest.OpenStore(t, disk)
+			var all []manifest.Hash
+			for i, at := range []struct{ Generation, Sequence int }{{1, 1}, {1, 2}, {2, 1}, {2, 2}} {
+				memfs.WriteFile(t, from, "model.pt", memfs.Bytes(uint64(i), 100), 0o600)
+				_, h := checkpointtest.Put(t, s, from, schema.Generation(at.Generation), uint64(at.Sequence))
 				all = append(all, h)
 			}
-			must(t, s.note([]Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 1, Manifest: all[1]}}))
-			c.prep(t, s, all)
-			heads, newest, err := newShelf(disk).Salvage(t.Context(), c.g)
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 1, Manifest: all[1]}}))
+			c.prep(t, s, disk, all)
+			heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(disk), c.g)
 			must(t, err)
 			if len(heads) != c.heads {
 				t.Errorf("%d commits, want %d", len(heads), c.heads)
@@ -67,7 +71,7 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	if heads, newest, err := newShelf(newMem()).Salvage(t.Context(), 1); err != nil || heads != nil || newest != nil {
+	if heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || heads != nil || newest != nil {
 		t.Errorf("an empty disk: %v %v %v", heads, newest, err)
 	}
 }
@@ -80,17 +84,17 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		b := c.keeper("b", c.etcd.Client("b"), func(Event) {})
-		b.Record.Offered = func(h Head, was Number) store.Write {
+		b.Record.Offered = func(h manifest.Head, was manifest.Number) store.Write {
 			return history.Tell(testJob, history.Event{Kind: history.Offered, Text: fmt.Sprintf("%d was %d", h.Number, was)})
 		}
-		from := newMem()
-		fileIn(t, from, "model.pt", bytesOf(1, 100), 0o600)
-		_, late := put(t, b.Store, from, 1, 7)
-		must(t, b.Store.note([]Head{{Number: 7, Generation: 1, Manifest: late}}))
+		from := memfs.New()
+		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 100), 0o600)
+		_, late := checkpointtest.Put(t, b.Store, from, 1, 7)
+		must(t, b.Store.NoteCommitted([]manifest.Head{{Number: 7, Generation: 1, Manifest: late}}))
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
-		must(t, b.Store.See(3))
-		must(t, keepLate(c.disks["b"], 4))
+		must(t, b.Store.Raise(3))
+		must(t, chunkstore.KeepLateIn(c.disks["b"], 4))
 		b.Succeed("again")
 		done := make(chan error, 1)
 		run, crash := context.WithCancel(ctx)
@@ -100,7 +104,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		must(t, <-done)
 		// The process dies before there is a head below which it can be offered. The next one knows of it all the same.
 		tell := b.Record.Offered
-		c.peers.stores["b"] = reopen(t, c.disks["b"], func() bool { return false })
+		c.peers.Stores["b"] = reopen(t, c.disks["b"], func() bool { return false })
 		b = c.keeper("b", c.etcd.Client("b"), func(Event) {})
 		b.Record.UID, b.Record.Offered = "again", tell
 		go func() { done <- b.Run(ctx) }()
@@ -108,12 +112,12 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		if !b.Store.Has(late) {
 			t.Fatal("what came too late was removed before anybody heard of it")
 		}
-		head := Head{Number: 8, Generation: 1, Manifest: Hash{1}}
+		head := manifest.Head{Number: 8, Generation: 1, Manifest: manifest.Hash{1}}
 		c.write(t, store.Put(testJob.Checkpoint(8), schema.Encode(head)), store.Put(testJob.Head(), schema.Encode(head)))
 		time.Sleep(time.Minute)
 		now, committed, err := b.Record.Read(ctx)
 		must(t, err)
-		i := slices.IndexFunc(committed, func(h Head) bool { return h.Manifest == late })
+		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == late })
 		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 || !committed[i].HeldBy("b") {
 			t.Errorf("head %+v, records %+v", now, committed)
 		}
@@ -124,7 +128,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		if !b.Store.Has(late) {
 			t.Error("it was removed although it is offered")
 		}
-		if h, err := b.Store.late(); h != nil || err != nil {
+		if h, err := b.Store.Late(); h != nil || err != nil {
 			t.Errorf("it is still to be offered: %+v, %v", h, err)
 		}
 		cancel()
@@ -135,21 +139,21 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 // A number below the head that nobody has is taken; those above are of commits to come.
 func TestOffer(t *testing.T) {
 	for _, c := range []struct {
-		taken []Number
-		was   Number
-		want  Number
-	}{{[]Number{4}, 5, 5}, {[]Number{4, 5}, 5, 7}, {nil, 12, 7}, {[]Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
+		taken []manifest.Number
+		was   manifest.Number
+		want  manifest.Number
+	}{{[]manifest.Number{4}, 5, 5}, {[]manifest.Number{4, 5}, 5, 7}, {nil, 12, 7}, {[]manifest.Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
 		e := newCluster(t, "a")
 		r := e.keeper("a", e.etcd.Client("a"), func(Event) {}).Record
-		r.Offered = func(Head, Number) store.Write { return history.Tell(testJob) }
-		head := Head{Number: 8, Manifest: Hash{8}}
+		r.Offered = func(manifest.Head, manifest.Number) store.Write { return history.Tell(testJob) }
+		head := manifest.Head{Number: 8, Manifest: manifest.Hash{8}}
 		head.Rev = e.write(t, store.Put(testJob.Head(), schema.Encode(head)))
-		var committed []Head
+		var committed []manifest.Head
 		for _, n := range c.taken {
-			committed = append(committed, Head{Number: n})
-			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(Head{Number: n})))
+			committed = append(committed, manifest.Head{Number: n})
+			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(manifest.Head{Number: n})))
 		}
-		err := r.Offer(t.Context(), Head{Number: c.was, Manifest: Hash{9}}, head, committed, "a")
+		err := r.Offer(t.Context(), manifest.Head{Number: c.was, Manifest: manifest.Hash{9}}, head, committed, "a")
 		if c.want == 0 {
 			if !errors.Is(err, errNoNumber) {
 				t.Errorf("%+v: %v", c, err)
@@ -159,7 +163,7 @@ func TestOffer(t *testing.T) {
 		must(t, err)
 		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
 		must(t, err)
-		if h, err := DecodeHead(read.One()); err != nil || h.Manifest != (Hash{9}) || !h.Offered {
+		if h, err := DecodeHead(read.One()); err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered {
 			t.Errorf("%+v: %+v %v", c, h, err)
 		}
 	}

@@ -2,12 +2,11 @@ package checkpoint
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -26,65 +25,6 @@ func (r *Record) succeed(u schema.UID) {
 	r.UID = u
 }
 
-// lateFile has the record of a checkpoint that came too late, until it is offered: whatever becomes of the process.
-const lateFile = "late"
-
-// KeepLate comes before the store in dir becomes that of a job that was made again, and adopted there what had the number
-// adopted; 0: nothing. A newer commit that this disk has is kept, and offered as soon as the record has a head:
-// nobody starts from it who did not ask for it.
-func KeepLate(dir string, adopted Number) error {
-	t, err := openTree(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("keep what came too late: %w", err)
-	}
-	return errors.Join(keepLate(t, adopted), t.Close())
-}
-
-func keepLate(t tree, adopted Number) error {
-	s := newShelf(t)
-	s.disk.scratch = tempDir + "/late-" // beside those of the owner
-	heads, err := s.heads()
-	if err != nil {
-		return err
-	}
-	held, err := s.Held()
-	if err != nil {
-		return err
-	}
-	for _, h := range reversed(heads) {
-		if h.Number <= adopted {
-			break
-		}
-		if slices.Contains(held, h.Manifest) {
-			b, err := json.Marshal(h)
-			if err != nil {
-				return err
-			}
-			return s.disk.writeFile(".", lateFile, b)
-		}
-	}
-	return nil
-}
-
-// late reads lateFile; nil if there is none.
-func (s *Store) late() (*Head, error) {
-	b, err := s.disk.readFile(lateFile, maxManifest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var h Head
-	if err == nil {
-		err = json.Unmarshal(b, &h)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read what came too late: %w", err)
-	}
-	return &h, nil
-}
-
 // Succeed: the job was made again under the uid u, after its store was lost, and after KeepLate. No line is open.
 func (k *Keeper) Succeed(u schema.UID) {
 	k.mu.Lock()
@@ -96,11 +36,11 @@ func (k *Keeper) Succeed(u schema.UID) {
 
 // offer puts the checkpoint that came too late into the record. Until it is seen there, by this node or by
 // another one that has it, nothing is removed here.
-func (k *Keeper) offer(ctx context.Context, head Head, committed []Head) (seen bool, err error) {
+func (k *Keeper) offer(ctx context.Context, head manifest.Head, committed []manifest.Head) (seen bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.looked {
-		if k.late, err = k.Store.late(); err != nil {
+		if k.late, err = k.Store.Late(); err != nil {
 			return false, err
 		}
 		k.looked = true
@@ -108,9 +48,9 @@ func (k *Keeper) offer(ctx context.Context, head Head, committed []Head) (seen b
 	if k.late == nil {
 		return true, nil
 	}
-	if slices.ContainsFunc(committed, func(h Head) bool { return h.Manifest == k.late.Manifest }) {
+	if slices.ContainsFunc(committed, func(h manifest.Head) bool { return h.Manifest == k.late.Manifest }) {
 		k.late = nil
-		return true, k.Store.disk.discard(lateFile)
+		return true, k.Store.DropLate()
 	}
 	late := *k.late
 	k.mu.Unlock()
@@ -126,10 +66,10 @@ var errNoNumber = errors.New("no number below the head is free")
 
 // Offer records a checkpoint of before the store was lost, under a free number below the head's: the
 // numbers above are those of commits to come.
-func (r *Record) Offer(ctx context.Context, h, head Head, committed []Head, self string) error {
+func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head, self string) error {
 	was := h.Number
-	taken := func(n Number) bool {
-		return n == 0 || n >= head.Number || slices.ContainsFunc(committed, func(c Head) bool { return c.Number == n })
+	taken := func(n manifest.Number) bool {
+		return n == 0 || n >= head.Number || slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Number == n })
 	}
 	for n := head.Number; n > 0 && taken(h.Number); n-- {
 		h.Number = n - 1

@@ -1,0 +1,60 @@
+package capture
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// What a dead generation left beyond the commit is not found by the next one;
+// what is whole, or was there before, is left alone.
+func TestSetAside(t *testing.T) {
+	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	b := newBench(t)
+	s := checkpointtest.OpenStore(t, memfs.New())
+	b.write("step-9000/model.raw", "of another job")
+	b.write("torn-before.pt", z[:30])
+	must(t, TakeInventory(s, b.dir))
+
+	b.watch(nil)
+	b.write("tmp/model.raw", "committed")
+	b.rename("tmp", "step-20")
+	save := b.look(0)
+	_, h, err := s.Put(t.Context(), save.Save)
+	must(t, err)
+	must(t, save.TakeInventory(s))
+	b.write("step-30/model.raw", "never committed")
+	b.write("step-10/model.raw", "older, and skipped")
+	b.write("half.pt", z[:30])
+	b.write("whole.pt", z)
+	b.write("metrics.csv", "1,2,3")
+	b.write("model.raw", "who knows")
+
+	top := func() (names []string) {
+		for _, f := range checkpointtest.SaveOf(t, b.tree(), 1, 1).Files {
+			if n := manifest.TopOf(f.Path); !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+		return names
+	}
+	_, err = s.Restore(t.Context(), h, b.dir)
+	must(t, err)
+	m, err := s.Manifest(h)
+	must(t, err)
+	must(t, SetAside(s, b.tree(), m))
+	want := []string{asideDir, "metrics.csv", "model.raw", "step-10", "step-20", "step-9000", "torn-before.pt", "whole.pt"}
+	if got := top(); !slices.Equal(got, want) {
+		t.Errorf("after restore: %v, want %v", got, want)
+	}
+
+	b.write("again.pt", z[:30])
+	must(t, Scratch(s, b.dir))
+	want = slices.DeleteFunc(want, func(n string) bool { return n == "step-10" })
+	if got := top(); !slices.Equal(got, want) {
+		t.Errorf("from scratch: %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,505 @@
+package capture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// bench is a capture of a real directory, whose clock the test moves. Files
+// are as old as the test says, so that nothing waits.
+type bench struct {
+	t     *testing.T
+	dir   string
+	c     *Watcher
+	now   time.Time
+	state WorkerState
+}
+
+func newBench(t *testing.T, before ...string) *bench {
+	b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
+	for _, name := range before {
+		b.write(name, "before")
+	}
+	b.watch(nil)
+	return b
+}
+
+func (b *bench) watch(resume *manifest.Manifest) {
+	c, err := Watch(b.dir, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, func() WorkerState { return b.state }, resume)
+	must(b.t, err)
+	b.c = c
+	b.t.Cleanup(func() { c.Close() })
+}
+
+// write writes a file in place, as a worker does at this moment.
+func (b *bench) write(name, data string) {
+	b.t.Helper()
+	p := filepath.Join(b.dir, filepath.FromSlash(name))
+	must(b.t, os.MkdirAll(filepath.Dir(p), 0o755))
+	must(b.t, os.WriteFile(p, []byte(data), 0o644))
+}
+
+// rename makes a name appear, whole.
+func (b *bench) rename(from, to string) {
+	b.t.Helper()
+	b.afterWrite(filepath.Join(b.dir, from))
+	must(b.t, os.Rename(filepath.Join(b.dir, from), filepath.Join(b.dir, to)))
+}
+
+// afterWrite returns when the file system's clock moved on since the last
+// write: a rename within its grain cannot be told from a write, and waits.
+func (b *bench) afterWrite(p string) {
+	b.t.Helper()
+	fi, err := os.Lstat(p)
+	must(b.t, err)
+	probe := filepath.Join(b.t.TempDir(), "probe")
+	for {
+		must(b.t, os.WriteFile(probe, nil, 0o600))
+		now, err := os.Lstat(probe)
+		must(b.t, err)
+		if now.ModTime().After(fi.ModTime()) {
+			return
+		}
+	}
+}
+
+// tree is the directory, open.
+func (b *bench) tree() dirfs.OS {
+	b.t.Helper()
+	t, err := dirfs.Open(b.dir)
+	must(b.t, err)
+	b.t.Cleanup(func() { t.Close() })
+	return t
+}
+
+// look lets time pass in steps of the poll, and returns the entries of the
+// first save, taken, or nil.
+func (b *bench) look(d time.Duration) *Picture {
+	b.t.Helper()
+	for end := b.now.Add(d); ; b.now = b.now.Add(100 * time.Millisecond) {
+		if s := b.once(false); s != nil {
+			return s
+		}
+		if !b.now.Before(end) {
+			return nil
+		}
+	}
+}
+
+func (b *bench) once(last bool) *Picture {
+	b.t.Helper()
+	look := b.c.Look
+	if last {
+		look = b.c.Last
+	}
+	s, _, err := look(b.now)
+	must(b.t, err)
+	if s != nil {
+		b.c.Taken(s)
+	}
+	return s
+}
+
+func paths(s *Picture) string {
+	if s == nil {
+		return ""
+	}
+	var p []string
+	for _, f := range s.Save.Files {
+		p = append(p, f.Path)
+	}
+	return strings.Join(p, " ")
+}
+
+func (b *bench) want(s *Picture, files, entry string, step int64) {
+	b.t.Helper()
+	if got := paths(s); got != files {
+		b.t.Errorf("files %q, want %q", got, files)
+	}
+	if s == nil {
+		return
+	}
+	got := int64(-1)
+	if s.Save.Step != nil {
+		got = *s.Save.Step
+	}
+	if s.Save.Entry != entry || got != step {
+		b.t.Errorf("entry %q, step %d; want %q, %d", s.Save.Entry, got, entry, step)
+	}
+}
+
+const unknown = -1
+
+func TestFileOverTheOldOne(t *testing.T) {
+	b := newBench(t, "model.pt")
+	b.want(b.look(5*time.Second), "", "", 0) // what was there is not theirs
+	whole := string(checkpointtest.Zip(t, map[string]string{"w": "weights"}))
+	for n := range len(whole) {
+		if n%10 == 3 {
+			b.write("model.pt", whole[:n])
+			b.want(b.look(500*time.Millisecond), "", "", 0)
+		}
+	}
+	b.write("model.pt", whole)
+	b.want(b.look(200*time.Millisecond), "model.pt", "model.pt", unknown)
+	b.want(b.look(5*time.Second), "", "", 0)
+	b.write("model.pt", whole+"") // the same bytes again are another save
+	b.want(b.look(200*time.Millisecond), "model.pt", "model.pt", unknown)
+}
+
+// Of a format that says nothing only silence tells.
+func TestOpaqueFile(t *testing.T) {
+	b := newBench(t)
+	for i := range 20 {
+		b.write("model.raw", strings.Repeat("x", 100*(i+1)))
+		b.want(b.look(500*time.Millisecond), "", "", 0)
+	}
+	b.want(b.look(time.Second), "model.raw", "model.raw", unknown)
+}
+
+func TestRenamedIsCompleteAtOnce(t *testing.T) {
+	b := newBench(t, "model.raw")
+	for i := range 3 {
+		b.write("model.raw.tmp", fmt.Sprint("step ", i))
+		b.want(b.look(2*time.Second), "", "", 0)
+		b.rename("model.raw.tmp", "model.raw")
+		b.want(b.look(0), "model.raw", "model.raw", unknown)
+	}
+}
+
+func TestDirectoryOfAStep(t *testing.T) {
+	b := newBench(t)
+	b.write("tmp-step-5/model.raw", "x")
+	b.write("tmp-step-5/deep/optimizer.raw", "y")
+	b.rename("tmp-step-5", "step-5")
+	b.want(b.look(0), "step-5/deep/optimizer.raw step-5/model.raw", "step-5", 5)
+	// Filled under its own name: when it is quiet, and nobody writes a part of it.
+	b.write("step-10/model.raw", "x")
+	b.want(b.look(500*time.Millisecond), "", "", 0)
+	b.write("step-10/optimizer.raw.tmp", "y")
+	b.want(b.look(5*time.Second), "", "", 0)
+	b.rename("step-10/optimizer.raw.tmp", "step-10/optimizer.raw")
+	b.want(b.look(1500*time.Millisecond), "step-10/model.raw step-10/optimizer.raw", "step-10", 10)
+	// Several at once: the newest, by number and not by name.
+	for _, n := range []string{"8", "9", "12", "11"} {
+		b.write("tmp"+n+"/model.raw", "x")
+		b.rename("tmp"+n, "step-"+n)
+	}
+	b.want(b.look(time.Second), "step-12/model.raw", "step-12", 12)
+	b.want(b.look(5*time.Second), "", "", 0)
+	// The next one is under way already.
+	b.write("tmp20/model.raw", "x")
+	b.rename("tmp20", "step-20")
+	b.write("step-30/model.raw", "x")
+	b.want(b.look(0), "step-20/model.raw", "step-20", 20)
+}
+
+// After a rollback the numbers begin lower.
+func TestLowerNumberIsTheNewerSave(t *testing.T) {
+	b := newBench(t, "step-500/model.raw")
+	b.write("tmp/model.raw", "x")
+	b.rename("tmp", "step-10")
+	b.want(b.look(0), "step-10/model.raw", "step-10", 10)
+}
+
+func TestFrameworks(t *testing.T) {
+	t.Run("hugging face", func(t *testing.T) {
+		b := newBench(t)
+		b.write("checkpoint-500/checkpoint-is-incomplete.txt", "")
+		b.write("checkpoint-500/model.safetensors", string(safetensorsOf()))
+		b.write("checkpoint-500/trainer_state.json", `{"global_step": 499}`)
+		b.want(b.look(30*time.Second), "", "", 0)
+		must(t, os.Remove(filepath.Join(b.dir, "checkpoint-500/checkpoint-is-incomplete.txt")))
+		b.want(b.look(time.Second), "checkpoint-500/model.safetensors checkpoint-500/trainer_state.json", "checkpoint-500", 499)
+	})
+	t.Run("megatron", func(t *testing.T) {
+		b := newBench(t)
+		b.write("iter_0000100/mp_rank_00/model_optim_rng.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+		b.want(b.look(5*time.Second), "", "", 0)
+		b.write("latest_checkpointed_iteration.txt", "100")
+		b.want(b.look(2*time.Second), "iter_0000100/mp_rank_00/model_optim_rng.pt latest_checkpointed_iteration.txt", "iter_0000100", 100)
+	})
+	t.Run("deepspeed", func(t *testing.T) {
+		b := newBench(t)
+		b.write("global_step7/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+		b.want(b.look(5*time.Second), "", "", 0)
+		b.write("latest", "global_step7")
+		b.want(b.look(2*time.Second), "global_step7/mp_rank_00_model_states.pt latest", "global_step7", 7)
+	})
+	t.Run("dcp", func(t *testing.T) {
+		b := newBench(t)
+		b.write("step_3/__0_0.distcp", "shard")
+		b.want(b.look(30*time.Second), "", "", 0)
+		b.write("step_3/.metadata", "meta")
+		b.want(b.look(time.Second), "step_3/.metadata step_3/__0_0.distcp", "step_3", 3)
+	})
+	t.Run("lightning", func(t *testing.T) {
+		b := newBench(t)
+		z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+		b.write("epoch=0-step=100.ckpt", z)
+		b.want(b.look(time.Second), "epoch=0-step=100.ckpt", "epoch=0-step=100.ckpt", 100)
+		b.write("epoch=1-step=200.ckpt", z)
+		b.want(b.look(time.Second), "epoch=1-step=200.ckpt", "epoch=1-step=200.ckpt", 200)
+	})
+	t.Run("paddle", func(t *testing.T) {
+		b := newBench(t)
+		b.write("resnet.chkpt", string(pickleOf()))
+		b.want(b.look(time.Second), "resnet.chkpt", "resnet.chkpt", unknown)
+	})
+}
+
+func TestToldExplicitly(t *testing.T) {
+	b := newBench(t)
+	tell := func(name, said string) {
+		b.write(".told", said)
+		must(t, os.Rename(filepath.Join(b.dir, ".told"), filepath.Join(b.dir, name)))
+	}
+	b.write("save/model.raw", "x")
+	b.write("save/deep/opt.raw", "y")
+	tell("save/.elastic-commit", `{"step":120,"samples":30720}`)
+	s := b.look(0)
+	b.want(s, "save/.elastic-commit save/deep/opt.raw save/model.raw", "save", 120)
+	if s.Save.Samples == nil || *s.Save.Samples != 30720 {
+		t.Errorf("samples: %v", s.Save.Samples)
+	}
+	// From now on nothing counts that is not told.
+	b.write("step-130/model.raw", "x")
+	b.want(b.look(time.Minute), "", "", 0)
+	tell("step-130/.elastic-commit", `{"samples":7}`)
+	b.want(b.look(0), "save/.elastic-commit save/deep/opt.raw save/model.raw step-130/.elastic-commit step-130/model.raw", "step-130", unknown)
+
+	b = newBench(t)
+	b.write("model.raw", "1")
+	tell("model.raw.elastic-commit", `{"step":1}`)
+	b.want(b.look(0), "model.raw model.raw.elastic-commit", "model.raw", 1)
+	b.afterWrite(filepath.Join(b.dir, "model.raw.elastic-commit"))
+	b.write("model.raw", "2, half of it")
+	b.want(b.look(time.Minute), "", "", 0)
+	tell("model.raw.elastic-commit", `junk`)
+	b.want(b.look(0), "model.raw model.raw.elastic-commit", "model.raw", unknown)
+	// Told of one save, and the next is being written.
+	tell("model.raw.elastic-commit", `{"step":3}`)
+	b.afterWrite(filepath.Join(b.dir, "model.raw.elastic-commit"))
+	b.write("model.raw", "4, half of it")
+	b.want(b.look(time.Minute), "", "", 0)
+}
+
+// Files that belong together are taken together.
+func TestSeveralFiles(t *testing.T) {
+	b := newBench(t)
+	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	b.write("model.pt", z)
+	b.want(b.look(200*time.Millisecond), "", "", 0)
+	b.write("optimizer.pt", z[:20])
+	b.want(b.look(2*time.Second), "", "", 0) // the second half is still being written
+	b.write("optimizer.pt", z)
+	b.want(b.look(time.Second), "model.pt optimizer.pt", "", unknown)
+	b.write("best.pt", z)
+	b.want(b.look(time.Second), "best.pt model.pt optimizer.pt", "", unknown)
+	// Never quiet together: after a while what is whole is taken.
+	var s *Picture
+	for i := 0; s == nil && i < 60; i++ {
+		b.write("model.pt", z)
+		b.write("optimizer.pt", z)
+		b.now = b.now.Add(100 * time.Millisecond)
+		s = b.once(false)
+	}
+	b.want(s, "best.pt model.pt optimizer.pt", "", unknown)
+}
+
+// Ranks are numbered too, and none of them is older than the others.
+func TestNumberedShards(t *testing.T) {
+	b := newBench(t)
+	for range 2 {
+		b.write("rank_0.raw", "x")
+		b.write("rank_1.raw", "y")
+		b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw", "", unknown)
+	}
+	// A number for each save, and a word that we do not know: the older one is left.
+	b.write("state.1.raw", "x")
+	b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw state.1.raw", "", unknown)
+	b.write("state.2.raw", "x")
+	b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw state.2.raw", "", unknown)
+}
+
+func TestWhatIsNoSave(t *testing.T) {
+	b := newBench(t)
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("s"), 0o600))
+	must(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(b.dir, "link.pt")))
+	must(t, os.Symlink(outside, filepath.Join(b.dir, "step-3")))
+	must(t, os.MkdirAll(filepath.Join(b.dir, "step-4"), 0o755))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(b.dir, "step-4", "model.pt")))
+	mkfifo(t, filepath.Join(b.dir, "pipe.pt"))
+	for _, name := range []string{
+		".hidden", "model.pt.tmp", "model.pt~", "tmpabc", ".model.pt.swp", "x.partial", "model.tmp.4711", manifest.ReservedPrefix + "new-x/a",
+		"train.log", "metrics.jsonl", "events.out.tfevents.1", "runs/a/events", "wandb/run", "tmp-checkpoint-3/model.pt",
+	} {
+		b.write(name, "x")
+	}
+	b.want(b.look(time.Minute), "", "", 0)
+	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+	b.want(b.look(time.Second), "model.pt", "model.pt", unknown)
+}
+
+// A script clears its directory by removing and making it: saves are found in the new one.
+func TestDirectoryMadeAnew(t *testing.T) {
+	b := newBench(t)
+	b.write("model.pt", "old")
+	b.want(b.look(time.Minute), "model.pt", "model.pt", unknown)
+	must(t, os.RemoveAll(b.dir))
+	if _, _, err := b.c.Look(time.Now()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the directory: %v", err)
+	}
+	must(t, os.Mkdir(b.dir, 0o755))
+	b.write("model.pt", "new")
+	b.want(b.look(time.Minute), "model.pt", "model.pt", unknown)
+}
+
+// A table that grows with every step holds nothing up, nor is it a save.
+func TestLogUnderAnotherName(t *testing.T) {
+	b := newBench(t)
+	row := "step,loss\n"
+	var s *Picture
+	for i := 0; s == nil && i < 200; i++ {
+		row += fmt.Sprintf("%d,0.5\n", i)
+		b.write("metrics.csv", row)
+		if i == 20 {
+			b.write("tmp/model.raw", "x")
+			b.rename("tmp", "step-1")
+		}
+		b.now = b.now.Add(100 * time.Millisecond)
+		s = b.once(false)
+	}
+	b.want(s, "step-1/model.raw", "step-1", 1)
+	b.write("metrics.csv", row+"more")
+	b.write("tmp/model.raw", "x")
+	b.rename("tmp", "step-2")
+	b.want(b.look(0), "step-2/model.raw", "step-2", 2)
+}
+
+func TestTheEndOfTheWorkers(t *testing.T) {
+	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	for _, c := range []struct {
+		name  string
+		state WorkerState
+		write func(b *bench)
+		want  string
+		torn  int
+	}{
+		{"opaque, ended", Exited, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
+		{"opaque, killed", Killed, func(b *bench) { b.write("m.raw", "x") }, "", 1},
+		{"whole, ended", Exited, func(b *bench) { b.write("m.pt", z) }, "m.pt", 0},
+		{"whole, killed", Killed, func(b *bench) { b.write("m.pt", z) }, "", 1},
+		{"half, ended", Exited, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
+		{"empty, ended", Exited, func(b *bench) { b.write("m.raw", "") }, "", 1},
+		{"renamed, killed", Killed, func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") }, "m.raw", 0},
+		{"directory, ended", Exited, func(b *bench) { b.write("step-1/m.raw", "x") }, "step-1/m.raw", 0},
+		{"directory, killed", Killed, func(b *bench) { b.write("step-1/m.raw", "x") }, "", 1},
+		{"directory renamed, killed", Killed, func(b *bench) { b.write("tmp/m.raw", "x"); b.rename("tmp", "step-1") }, "step-1/m.raw", 0},
+		{"directory with scratch, ended", Exited, func(b *bench) { b.write("step-1/m.raw.tmp", "x"); b.write("step-1/n.raw", "x") }, "", 1},
+		{"dcp without metadata, ended", Exited, func(b *bench) { b.write("s/a.distcp", "x") }, "", 1},
+		{"megatron without tracker, ended", Exited, func(b *bench) { b.write("iter_0000001/m.pt", z) }, "", 1},
+		{"told, killed", Killed, func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") }, "s/.elastic-commit s/m.raw", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			c.write(b)
+			b.state = c.state
+			s, refused, err := b.c.Last(b.now)
+			must(t, err)
+			if paths(s) != c.want || len(refused) != c.torn {
+				t.Errorf("save %q, refused %v", paths(s), refused)
+			}
+			for _, r := range refused {
+				if r.Reason != "torn" {
+					t.Errorf("refused: %+v", r)
+				}
+			}
+		})
+	}
+}
+
+// What a dead generation left half is not the next one's.
+func TestNextGenerationStartsFromWhatIsThere(t *testing.T) {
+	b := newBench(t)
+	b.write("step-3/m.raw", "uncommitted")
+	b.write("best.raw", "x")
+	b.watch(nil)
+	b.want(b.look(time.Minute), "", "", 0)
+	b.write("tmp/m.raw", "x")
+	b.rename("tmp", "step-5")
+	b.want(b.look(0), "best.raw step-5/m.raw", "step-5", 5)
+
+	b = newBench(t, "ckpt_100.raw", "ckpt_200.raw", "vocab.raw")
+	b.watch(&manifest.Manifest{Files: []manifest.File{{Path: "ckpt_100.raw"}}})
+	b.write("vocab.raw", "changed")
+	b.want(b.look(3*time.Second), "ckpt_100.raw vocab.raw", "ckpt_100.raw", 100)
+}
+
+// Idle, a look costs less than a thousandth of the time until the next.
+func TestPauseFollowsTheCost(t *testing.T) {
+	b := newBench(t, "a", "b")
+	for range 3 {
+		b.once(false)
+		if p := b.c.Pause(); p < pauseMin || p > pauseMax {
+			t.Errorf("pause %v", p)
+		}
+	}
+	b.write("a", "x")
+	b.once(false)
+	if p := b.c.Pause(); p < pauseBusy || p > pauseMax {
+		t.Errorf("pause %v while something is written", p)
+	}
+}
+
+// What a capture takes from a directory is what a Put finds in it.
+func TestCapturedSavesCanBePut(t *testing.T) {
+	b := newBench(t)
+	s := checkpointtest.OpenStore(t, memfs.New())
+	for i := range 5 {
+		b.write("tmp/m.raw", fmt.Sprint("bytes ", i))
+		b.rename("tmp", fmt.Sprint("step-", i))
+		save := b.look(time.Second)
+		m, h, err := s.Put(t.Context(), save.Save)
+		must(t, err)
+		must(t, s.Verify(t.Context(), h))
+		to := t.TempDir()
+		path, err := s.Restore(t.Context(), h, to)
+		must(t, err)
+		raw, err := os.ReadFile(filepath.Join(path, "m.raw"))
+		must(t, err)
+		if string(raw) != fmt.Sprint("bytes ", i) || m.Sequence == 0 {
+			t.Errorf("save %d: %q, %+v", i, raw, m)
+		}
+	}
+	if !slices.IsSortedFunc(s.Held(), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) }) || len(s.Held()) != 5 {
+		t.Errorf("held: %d", len(s.Held()))
+	}
+}
+
+func TestStepNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"step-120": "120", "step_120.pt": "120", "global_step7": "7", "iter_0000100": "100", "checkpoint-500": "500", "ckpt_9.pt": "9",
+		"epoch=1-step=200.ckpt": "200", "model_step120_best": "120", "epoch_3": "null", "resnet50.pt": "null", "model": "null", "mystep5": "null",
+		"step-99999999999999999999": "null",
+	} {
+		told, err := progressOf(nil, &entry{name: name})
+		must(t, err)
+		if got, _ := json.Marshal(told.Step); string(got) != want {
+			t.Errorf("%s: step %s, want %s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Package checkpointtest helps to test with saves, stores and peers.
+package checkpointtest
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+func OpenStore(t testing.TB, tree dirfs.FS) *chunkstore.Store {
+	t.Helper()
+	s, err := chunkstore.OpenFS(tree)
+	must(t, err)
+	return s
+}
+
+// saveOf is a picture of everything in a tree.
+func SaveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) chunkstore.Save {
+	t.Helper()
+	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2}, Sequence: seq, Time: time.Now(), Dir: from}
+	files, err := memfs.Files(from)
+	must(t, err)
+	s.Files = files
+	return s
+}
+
+func Put(t testing.TB, s *chunkstore.Store, from dirfs.FS, g schema.Generation, seq uint64) (*manifest.Manifest, manifest.Hash) {
+	t.Helper()
+	m, h, err := s.Put(t.Context(), SaveOf(t, from, g, seq))
+	must(t, err)
+	return m, h
+}
+
+// flip changes a bit of a chunk in the directory of a store.
+func Flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
+	t.Helper()
+	name, d := "chunks/"+h.String(), dirfs.NewDisk(of, "")
+	raw, err := d.ReadFile(name, manifest.ChunkSize)
+	must(t, err)
+	raw[len(raw)/2] ^= 1
+	must(t, of.Remove(name))
+	must(t, d.Write(name, 0o600, d.From(bytes.NewReader(raw))))
+}
+
+// fault is what happens at one operation of a scenario, counted over every
+// disk, the network and the store of the job.
+type Fault struct {
+	At    int64
+	Kind  string // "error": that operation fails. "crash": it and all later ones of this node fail
+	count atomic.Int64
+	Hit   atomic.Bool
+}
+
+func (f *Fault) Step(node string) error {
+	n := f.count.Add(1)
+	switch {
+	case n == f.At:
+		f.Hit.Store(true)
+		return ErrCrash
+	case n > f.At && f.Kind == "crash" && node == "a":
+		return ErrCrash
+	}
+	return nil
+}
+
+var ErrCrash = errors.New("crashed")
+
+// copyAndSync is what the disk gives: a copy of the file into n new ones, synced. It returns the time.
+func CopyAndSync(b *testing.B, dir string, n int) time.Duration {
+	b.StopTimer()
+	defer b.StartTimer()
+	var took time.Duration
+	for i := range n {
+		name := filepath.Join(b.TempDir(), fmt.Sprint(i))
+		syscall.Sync() // what others, and the iteration before, left to do
+		began := time.Now()
+		in, err := os.Open(filepath.Join(dir, "model.bin"))
+		must(b, err)
+		out, err := os.Create(name)
+		must(b, err)
+		_, err = io.Copy(struct{ io.Writer }{out}, in)
+		must(b, err)
+		must(b, out.Sync())
+		must(b, errors.Join(in.Close(), out.Close()))
+		took += time.Since(began)
+		must(b, os.Remove(name))
+	}
+	return took
+}
+
+func BenchSave(b *testing.B, dir string, i uint64) chunkstore.Save {
+	data := memfs.Bytes(i, BenchBytes)
+	must(b, os.WriteFile(filepath.Join(dir, "model.bin"), data, 0o600))
+	out, err := os.Open(filepath.Join(dir, "model.bin"))
+	must(b, err)
+	must(b, out.Sync()) // the worker's own bytes are not ours to count
+	must(b, out.Close())
+	from, err := dirfs.Open(dir)
+	must(b, err)
+	return SaveOf(b, from, 1, i+1)
+}
+
+const BenchBytes = 256 << 20
+
+func Zip(t testing.TB, records map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, data := range records {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		must(t, err)
+		_, err = w.Write([]byte(data))
+		must(t, err)
+	}
+	must(t, z.Close())
+	return b.Bytes()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

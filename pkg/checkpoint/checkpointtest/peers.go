@@ -1,0 +1,88 @@
+package checkpointtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// direct is Peers without a network between the stores.
+type Peers struct {
+	mu     sync.Mutex
+	Stores map[string]*chunkstore.Store
+	Hook   func(op, node string) error
+	Frozen string // a node that takes requests and does not answer
+}
+
+func (d *Peers) to(ctx context.Context, op, node string) (*chunkstore.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if node == d.Frozen {
+		d.mu.Unlock()
+		<-ctx.Done()
+		d.mu.Lock()
+		return nil, ctx.Err()
+	}
+	if d.Hook != nil {
+		if err := d.Hook(op, node); err != nil {
+			return nil, err
+		}
+	}
+	s := d.Stores[node]
+	if s == nil {
+		return nil, fmt.Errorf("node %s: no route", node)
+	}
+	return s, nil
+}
+
+func (d *Peers) Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error) {
+	s, err := d.to(ctx, "manifest", from.Node)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Has(h) {
+		return nil, chunkstore.ErrNotHeld
+	}
+	return s.RawManifest(h)
+}
+
+func (d *Peers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error {
+	s, err := d.to(ctx, "chunk", from.Node)
+	if err != nil {
+		return err
+	}
+	f, err := s.OpenChunk(h)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.ReadFull(f, dst)
+	return err
+}
+
+func (d *Peers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+	s, err := d.to(ctx, "offer", to.Node)
+	if err != nil {
+		return nil, err
+	}
+	return s.Offer(ctx, g, raw)
+}
+
+func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+	s, err := d.to(ctx, "write", to.Node)
+	if err != nil {
+		return err
+	}
+	f, err := open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.WriteChunk(g, h, f)
+}

@@ -1,0 +1,63 @@
+package chunkstore_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// The speed, and what part it is of a plain copy's in the same minute.
+func BenchmarkPut(b *testing.B) {
+	dir, disk := b.TempDir(), b.TempDir()
+	s, err := chunkstore.Open(disk)
+	must(b, err)
+	b.SetBytes(checkpointtest.BenchBytes)
+	var plain, ours time.Duration
+	for i := uint64(0); b.Loop(); i++ {
+		b.StopTimer()
+		save := checkpointtest.BenchSave(b, dir, i)
+		plain += checkpointtest.CopyAndSync(b, dir, 1)
+		syscall.Sync()
+		began := time.Now()
+		if _, _, err := s.Put(b.Context(), save); err != nil {
+			b.Fatal(err)
+		}
+		ours += time.Since(began)
+		b.StopTimer()
+		must(b, save.Dir.Close())
+		must(b, s.Retain(1, []manifest.Head{}, nil, time.Now()))
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(plain)/float64(ours), "of-cp+fsync")
+}
+
+func BenchmarkRestore(b *testing.B) {
+	from := b.TempDir()
+	s, err := chunkstore.Open(b.TempDir())
+	must(b, err)
+	_, h, err := s.Put(b.Context(), checkpointtest.BenchSave(b, from, 1))
+	must(b, err)
+	b.SetBytes(checkpointtest.BenchBytes)
+	for i := 0; b.Loop(); i++ {
+		if _, err := s.Restore(b.Context(), h, filepath.Join(from, fmt.Sprint(i%2))); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		must(b, os.RemoveAll(filepath.Join(from, fmt.Sprint(i%2))))
+		b.StartTimer()
+	}
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,177 @@
+package chunkstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// chunk is what is known of one chunk. Whoever needs it counts: each manifest
+// on disk, each transfer. Sweep removes those that nobody counts.
+type chunk struct {
+	refs     int
+	present  bool // on disk
+	verified bool // by this process, from disk or before it was written
+}
+
+// All chunks lie in one directory: a checkpoint is then one sync of names.
+func chunkPath(h manifest.Hash) string { return path.Join(chunkDir, h.String()) }
+
+// chunk is the entry of h; mu is held.
+func (s *Store) chunk(h manifest.Hash) *chunk {
+	c := s.chunks[h]
+	if c == nil {
+		c = &chunk{}
+		s.chunks[h] = c
+	}
+	return c
+}
+
+// pins counts the chunks that a transfer needs, so that no sweep takes them
+// before its manifest counts them.
+type pins struct {
+	s   *Store
+	set map[manifest.Hash]bool // guarded by s.mu
+}
+
+func (s *Store) pins() *pins { return &pins{s, map[manifest.Hash]bool{}} }
+
+func (p *pins) add(h manifest.Hash) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if !p.set[h] {
+		p.set[h] = true
+		p.s.chunk(h).refs++
+	}
+}
+
+func (p *pins) release() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	for h := range p.set {
+		p.s.chunk(h).refs--
+	}
+	clear(p.set)
+}
+
+// ensure reports whether the chunk is on disk and true to its hash. One that
+// is not is forgotten, so that it is written or fetched anew.
+func (s *Store) ensure(h manifest.Hash) (bool, error) {
+	s.mu.Lock()
+	c := *s.chunk(h)
+	s.mu.Unlock()
+	if !c.present || c.verified {
+		return c.present, nil
+	}
+	return s.VerifyChunk(h)
+}
+
+// verifyChunk reads the chunk from disk, whatever is believed of it.
+func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
+	sum, err := s.disk.Sum(chunkPath(h))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("verify chunk: %w", err)
+	}
+	good := err == nil && sum == h
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chunk(h)
+	c.present, c.verified = good, good
+	return good, nil
+}
+
+// writeChunk stores data, whose hash is h.
+func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
+	temp := s.disk.TempName()
+	f, err := s.disk.Fill(temp, 0o600, s.disk.From(bytes.NewReader(data)))
+	if err != nil {
+		return err
+	}
+	return s.placeChunk(f, temp, h)
+}
+
+// placeChunk gives a file its name. Neither is durable before flush: a sync
+// for each chunk would cost more than the bytes. After a crash its name may
+// stand for other bytes; that is why nobody believes a name (ensure), and why
+// no manifest is written before flush.
+func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
+	s.mu.Lock() // through the rename: of two files for one chunk, the one that stays is the one that is synced
+	if err := s.disk.Move(temp, chunkPath(h)); err != nil {
+		s.mu.Unlock()
+		return errors.Join(err, f.Close())
+	}
+	c := s.chunk(h)
+	c.present, c.verified = true, true
+	was := s.unsynced[h]
+	s.unsynced[h] = f
+	s.renamed = true
+	many := len(s.unsynced) >= maxUnsynced
+	s.mu.Unlock()
+	var err error
+	if was != nil {
+		err = was.Close() // the same bytes, written twice at once; this name is the later one's
+	}
+	if many {
+		err = errors.Join(err, s.flush())
+	}
+	return err
+}
+
+// maxUnsynced bounds the files that are open, and how much one flush writes.
+const maxUnsynced = 32
+
+// flush makes every chunk durable that is here now, and its name. One at a
+// time: who finds nothing to sync relies on a flush that is over.
+func (s *Store) flush() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.mu.Lock()
+	files, renamed := s.unsynced, s.renamed
+	s.unsynced, s.renamed = map[manifest.Hash]dirfs.File{}, false
+	s.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(syncers)
+	for h, f := range files {
+		g.Go(func() error {
+			err := errors.Join(f.Sync(), f.Close())
+			if err != nil {
+				return errors.Join(err, s.forget(h))
+			}
+			return nil
+		})
+	}
+	err := s.disk.CountFailure(g.Wait()) // one failure, however many chunks it hit
+	if renamed {
+		if syncErr := s.disk.SyncDir(chunkDir); syncErr != nil {
+			err = errors.Join(err, syncErr)
+			for h := range files {
+				err = errors.Join(err, s.forget(h))
+			}
+			s.mu.Lock()
+			s.renamed = true
+			s.mu.Unlock()
+		}
+	}
+	if err != nil {
+		return dirfs.WrapNoSpace(fmt.Errorf("sync chunks: %w", err))
+	}
+	return nil
+}
+
+const syncers = 8 // at once: the file system makes one commit of them
+
+// forget discards a chunk that may not be durable: it is written or fetched anew.
+func (s *Store) forget(h manifest.Hash) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chunk(h)
+	c.present, c.verified = false, false
+	return s.disk.Discard(chunkPath(h))
+}

@@ -1,0 +1,73 @@
+package chunkstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// lateFile has the record of a checkpoint that came too late, until it is offered: whatever becomes of the process.
+const lateFile = "late"
+
+// KeepLate comes before the store in dir becomes that of a job that was made again, and adopted there what had the number
+// adopted; 0: nothing. A newer commit that this disk has is kept, and offered as soon as the record has a head:
+// nobody starts from it who did not ask for it.
+func KeepLate(dir string, adopted manifest.Number) error {
+	t, err := dirfs.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep what came too late: %w", err)
+	}
+	return errors.Join(KeepLateIn(t, adopted), t.Close())
+}
+
+func KeepLateIn(t dirfs.FS, adopted manifest.Number) error {
+	s := NewReadOnly(t)
+	heads, err := s.Heads()
+	if err != nil {
+		return err
+	}
+	held, err := s.Held()
+	if err != nil {
+		return err
+	}
+	for _, h := range slices.Backward(heads) {
+		if h.Number <= adopted {
+			break
+		}
+		if slices.Contains(held, h.Manifest) {
+			b, err := json.Marshal(h)
+			if err != nil {
+				return err
+			}
+			return s.disk.WriteFile(".", lateFile, b)
+		}
+	}
+	return nil
+}
+
+// late reads lateFile; nil if there is none.
+func (s *Store) Late() (*manifest.Head, error) {
+	b, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var h manifest.Head
+	if err == nil {
+		err = json.Unmarshal(b, &h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what came too late: %w", err)
+	}
+	return &h, nil
+}
+
+// DropLate forgets the late checkpoint: it is in the record.
+func (s *Store) DropLate() error { return s.disk.Discard(lateFile) }

@@ -1,0 +1,188 @@
+package chunkstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+	"golang.org/x/sync/errgroup"
+)
+
+// Shelf is the directory of a Store, read from outside: its owner may be at
+// work in it, and nothing is changed.
+type ReadOnlyStore struct {
+	disk *dirfs.Disk
+
+	mu   sync.Mutex
+	read map[manifest.Hash]bool // chunks that Verify read, and whether they are true to their hash
+}
+
+// OpenShelf opens the directory of a store: fs.ErrNotExist where there is none.
+func OpenReadOnly(dir string) (*ReadOnlyStore, error) {
+	t, err := dirfs.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint store: %w", err)
+	}
+	return NewReadOnly(t), nil
+}
+
+func NewReadOnly(t dirfs.FS) *ReadOnlyStore {
+	return &ReadOnlyStore{disk: dirfs.NewDisk(t, tempDir+"/readonly-"), read: map[manifest.Hash]bool{}}
+}
+
+func (s *ReadOnlyStore) Close() error { return s.disk.FS.Close() }
+
+// Held lists the manifests that are there, whole or not.
+func (s *ReadOnlyStore) Held() (all []manifest.Hash, err error) {
+	list, err := s.disk.FS.ReadDir(manifestDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range list {
+		var h manifest.Hash
+		if h.UnmarshalText([]byte(e.Name())) == nil {
+			all = append(all, h)
+		}
+	}
+	return all, err
+}
+
+func (s *ReadOnlyStore) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
+	raw, err := s.disk.ReadFile(path.Join(manifestDir, h.String()), manifest.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
+	}
+	if err == nil && manifest.Sum(raw) != h {
+		err = fmt.Errorf("manifest %v: %w", h, ErrDamaged)
+	}
+	return raw, err
+}
+
+func (s *ReadOnlyStore) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
+	f, err := s.disk.FS.Open(chunkPath(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("chunk %v: %w", h, ErrNotHeld)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.ReadFull(f, dst)
+	if short(err) || err == nil && manifest.Sum(dst) != h {
+		return fmt.Errorf("chunk %v: %w", h, ErrDamaged)
+	}
+	return err
+}
+
+func short(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// readers is how many chunks are read at once.
+const readers = 4
+
+// Damage is a part of a checkpoint that is gone, or not what it was.
+type Damage struct {
+	Path   string // of the file; "" is the manifest, and so all of it
+	Offset int64
+	Chunk  manifest.Hash // zero for the manifest
+}
+
+// Verify reads every byte of a checkpoint, each chunk once however many
+// checkpoints have it. What its owner removes meanwhile is no damage: ErrNotHeld.
+func (s *ReadOnlyStore) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest, []Damage, error) {
+	raw, err := s.Manifest(ctx, h)
+	var m *manifest.Manifest
+	if err == nil {
+		m, err = manifest.Decode(raw)
+	}
+	switch {
+	case errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest):
+		return nil, []Damage{{}}, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	if err := s.readChunks(ctx, m); err != nil {
+		return m, nil, err
+	}
+	var bad []Damage
+	for _, f := range m.Files {
+		for i, c := range f.Chunks {
+			if !s.read[c] {
+				bad = append(bad, Damage{f.Path, int64(i) * manifest.ChunkSize, c})
+			}
+		}
+	}
+	if bad != nil { // a manifest is removed before its chunks
+		if _, err := s.disk.FS.Lstat(path.Join(manifestDir, h.String())); errors.Is(err, fs.ErrNotExist) {
+			return m, nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
+		}
+	}
+	return m, bad, nil
+}
+
+func (s *ReadOnlyStore) readChunks(ctx context.Context, m *manifest.Manifest) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
+	for c := range m.DistinctChunks() {
+		s.mu.Lock()
+		_, known := s.read[c]
+		s.mu.Unlock()
+		if known {
+			continue
+		}
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			got, err := s.disk.Sum(chunkPath(c))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("verify chunk %v: %w", c, err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.read[c] = err == nil && got == c
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// heads are the records that the owner of this store noted.
+func (s *ReadOnlyStore) Heads() (heads []manifest.Head, err error) {
+	b, err := s.disk.ReadFile(headsFile, manifest.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(b, &heads) != nil {
+		heads = nil // as its owner takes it
+	}
+	slices.SortFunc(heads, func(a, b manifest.Head) int { return cmp.Compare(a.Number, b.Number) })
+	return heads, nil
+}
+
+// manifest is nil where there is none that can be used.
+func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Manifest, error) {
+	raw, err := s.Manifest(ctx, h)
+	if err == nil {
+		var m *manifest.Manifest
+		if m, err = manifest.Decode(raw); err == nil {
+			return m, nil
+		}
+	}
+	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) || errors.Is(err, schema.ErrNewerFormat) {
+		return nil, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,221 @@
+package chunkstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// garbage says which manifests go from a disk: those with no record that can
+// get none any more. seen was read before committed was: a generation older
+// than it could not commit afterwards. Pure.
+func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head, seen schema.Generation, pinned []manifest.Hash) (drop []manifest.Hash) {
+	keep := map[manifest.Hash]bool{}
+	var newest manifest.Position
+	for _, c := range committed {
+		keep[c.Manifest] = true
+		if p, ok := held[c.Manifest]; ok && newest.Before(p) {
+			newest = p
+		}
+	}
+	for _, p := range pinned {
+		keep[p] = true
+	}
+	for h, p := range held {
+		// An agent commits its captures in the order in which it made them, or never.
+		if !keep[h] && (p.Generation < seen || p.Before(newest)) {
+			drop = append(drop, h)
+		}
+	}
+	return drop
+}
+
+// Retain removes from this disk what no record names any more and nobody
+// needs, and takes note of what was committed. seen is Seen() from before
+// committed was read, so that a node that has heard of a newer generation since
+// removes nothing on the word of an older one: ErrFenced. It may be cut short
+// anywhere: a manifest goes whole and before its chunks, and chunks that nobody
+// counts go at the next time.
+func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned []manifest.Hash, now time.Time) error {
+	if err := s.Raise(seen); err != nil {
+		return err
+	}
+	s.expire(now)
+	s.mu.Lock()
+	drop := garbage(s.held, committed, seen, pinned)
+	s.mu.Unlock()
+	if err := s.NoteCommitted(committed); err != nil {
+		return err
+	}
+	for _, h := range drop {
+		if err := s.remove(h); err != nil {
+			return fmt.Errorf("retain: %w", err)
+		}
+	}
+	if len(drop) > 0 {
+		if err := s.disk.SyncDir(manifestDir); err != nil {
+			return err
+		}
+		s.tell()
+	}
+	return s.sweep()
+}
+
+const offerIdle = 10 * time.Minute
+
+// expire drops offers whose sender went away.
+func (s *Store) expire(now time.Time) {
+	var old []manifest.Hash
+	s.mu.Lock()
+	for h, o := range s.offers {
+		if o.g < s.generation || now.Sub(o.touched) > offerIdle {
+			old = append(old, h)
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range old {
+		s.drop(h)
+	}
+}
+
+func (s *Store) remove(h manifest.Hash) error {
+	m, err := s.readManifest(h)
+	if errors.Is(err, ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+		m = &manifest.Manifest{} // its chunks stay counted until the store is opened again
+	} else if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.held[h]; !ok {
+		return nil
+	}
+	if err := s.disk.Discard(path.Join(manifestDir, h.String())); err != nil {
+		return err
+	}
+	delete(s.held, h)
+	for c := range m.DistinctChunks() {
+		s.chunk(c).refs--
+	}
+	return nil
+}
+
+// sweep removes the chunks that nobody counts.
+func (s *Store) sweep() error {
+	var loose []manifest.Hash
+	s.mu.Lock()
+	for h, c := range s.chunks {
+		if c.refs == 0 {
+			loose = append(loose, h)
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range loose {
+		if err := s.sweepChunk(h); err != nil {
+			return fmt.Errorf("sweep: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) sweepChunk(h manifest.Hash) error {
+	s.mu.Lock() // held through the removal: nobody may begin to count it in between
+	defer s.mu.Unlock()
+	c := s.chunks[h]
+	if c == nil || c.refs > 0 {
+		return nil
+	}
+	if err := s.disk.Discard(chunkPath(h)); err != nil {
+		return err
+	}
+	delete(s.chunks, h)
+	if f := s.unsynced[h]; f != nil {
+		delete(s.unsynced, h)
+		return f.Close()
+	}
+	return nil
+}
+
+// note keeps the records of what is held here, for the day when the store of
+// the job is lost: Newest tells what this disk could start it from.
+func (s *Store) NoteCommitted(committed []manifest.Head) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keep []manifest.Head
+	for _, c := range committed {
+		if _, ok := s.held[c.Manifest]; ok {
+			keep = append(keep, c)
+		}
+	}
+	slices.SortFunc(keep, func(a, b manifest.Head) int { return int(a.Number) - int(b.Number) })
+	if slices.EqualFunc(keep, s.heads, func(a, b manifest.Head) bool { return a.Number == b.Number && a.Manifest == b.Manifest }) {
+		return nil
+	}
+	b, err := json.Marshal(keep)
+	if err != nil {
+		return err
+	}
+	if err := s.disk.WriteFile(".", headsFile, b); err != nil {
+		return err
+	}
+	s.heads = keep
+	s.tell()
+	return nil
+}
+
+func (s *Store) loadHeads() error {
+	b, err := s.disk.ReadFile(headsFile, manifest.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(b, &s.heads) != nil {
+		s.heads = nil // noted anew from the record
+	}
+	return nil
+}
+
+// uncommitted reports whether a manifest is held that no record is known of.
+func (s *Store) HasUncommitted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h := range s.held {
+		if !slices.ContainsFunc(s.heads, func(c manifest.Head) bool { return c.Manifest == h }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Numbers lists the committed checkpoints on this disk that this node knows of, oldest first.
+func (s *Store) Numbers() (have []manifest.Number) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.heads {
+		if _, ok := s.held[h.Manifest]; ok {
+			have = append(have, h.Number)
+		}
+	}
+	return have
+}
+
+// Newest is the newest committed checkpoint on this disk that this node knows of.
+func (s *Store) Newest() (manifest.Head, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range slices.Backward(s.heads) {
+		if _, ok := s.held[h.Manifest]; ok {
+			return h, true
+		}
+	}
+	return manifest.Head{}, false
+}

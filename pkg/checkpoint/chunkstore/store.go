@@ -1,0 +1,309 @@
+// Package chunkstore is one node's disk of checkpoints: chunks named by their hash,
+// each stored once, and manifests named by theirs. What it reports as held is complete,
+// verified and durable.
+package chunkstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+var (
+	// ErrFenced says that a newer generation exists: what was asked can never succeed any more.
+	ErrFenced = errors.New("a newer generation was proposed")
+	// ErrNotHeld says that a manifest or a chunk is not on this disk.
+	ErrNotHeld = errors.New("not held here")
+	// ErrDamaged says that bytes on disk, or from a peer, are not those that their hash names.
+	ErrDamaged = errors.New("damaged")
+)
+
+// Store is one node's disk: chunks by their hash, each once, and manifests by
+// theirs. A manifest is there only if all its chunks are, verified and durable:
+// it is written last and removed first.
+//
+//	chunks/<hash>   manifests/<hash>   generation   heads   inventory   tmp/
+//
+// It may be used by many goroutines; mu guards the fields below it.
+type Store struct {
+	disk    *dirfs.Disk
+	syncing sync.Mutex // held through flush; taken before mu
+
+	mu         sync.Mutex
+	generation schema.Generation
+	chunks     map[manifest.Hash]*chunk
+	unsynced   map[manifest.Hash]dirfs.File // chunks that a crash could take, open
+	renamed    bool                         // there are names of chunks that a crash could take
+	held       map[manifest.Hash]manifest.Position
+	offers     map[manifest.Hash]*offer
+	known      map[dirfs.FileState]manifest.Chunks // what the files of the newest Put consist of
+	heads      []manifest.Head
+	reserved   int64
+	changed    chan struct{}
+}
+
+const (
+	chunkDir    = "chunks"
+	manifestDir = "manifests"
+	tempDir     = "tmp"
+	seenFile    = "generation"
+	headsFile   = "heads"
+)
+
+// Open opens the store in dir, which it makes if need be. One process at a time may have it.
+func Open(dir string) (*Store, error) {
+	t, err := dirfs.Make(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := OpenFS(t)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open checkpoint store: %w", err), t.Close())
+	}
+	return s, nil
+}
+
+func OpenFS(t dirfs.FS) (*Store, error) {
+	s := &Store{
+		disk:     dirfs.NewDisk(t, tempDir+"/"),
+		chunks:   map[manifest.Hash]*chunk{},
+		unsynced: map[manifest.Hash]dirfs.File{},
+		renamed:  true, // a process that died may have left names unsynced
+		held:     map[manifest.Hash]manifest.Position{},
+		offers:   map[manifest.Hash]*offer{},
+		known:    map[dirfs.FileState]manifest.Chunks{},
+		changed:  make(chan struct{}, 1),
+	}
+	if err := s.disk.RemoveAll(tempDir); err != nil {
+		return nil, err
+	}
+	for _, d := range []string{tempDir, manifestDir, chunkDir} {
+		if err := t.Mkdir(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.SyncDir("."); err != nil {
+		return nil, err
+	}
+	if err := s.loadSeen(); err != nil {
+		return nil, err
+	}
+	if err := s.loadChunks(); err != nil {
+		return nil, err
+	}
+	return s, s.loadManifests()
+}
+
+func (s *Store) loadSeen() error {
+	b, err := s.disk.ReadFile(seenFile, 32)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(string(b), 10, 64)
+	s.generation = schema.Generation(n)
+	return err
+}
+
+func (s *Store) loadChunks() error {
+	list, err := s.disk.FS.ReadDir(chunkDir)
+	for _, e := range list {
+		var h manifest.Hash
+		if h.UnmarshalText([]byte(e.Name())) == nil {
+			s.chunk(h).present = true
+		}
+	}
+	return err
+}
+
+// loadManifests takes up what is whole. What is not, or lacks a chunk, is not
+// held: fetched again like any other it is written anew.
+func (s *Store) loadManifests() error {
+	list, err := s.disk.FS.ReadDir(manifestDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		var h manifest.Hash
+		if h.UnmarshalText([]byte(e.Name())) != nil {
+			continue
+		}
+		m, err := s.readManifest(h)
+		if errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if s.whole(m) {
+			s.add(h, m)
+		}
+	}
+	return s.loadHeads()
+}
+
+// whole reports whether every chunk is on disk. mu is held, or nobody else is there yet.
+func (s *Store) whole(m *manifest.Manifest) bool {
+	for c := range m.DistinctChunks() {
+		if k := s.chunks[c]; k == nil || !k.present {
+			return false
+		}
+	}
+	return true
+}
+
+// Close closes the directory.
+func (s *Store) Close() error { return errors.Join(s.flush(), s.disk.FS.Close()) }
+
+// Changed receives a value after the checkpoints that are held changed.
+func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+// Held lists the manifests on this disk, each complete.
+func (s *Store) Held() []manifest.Hash {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.held), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) })
+}
+
+// Has reports whether the checkpoint is on this disk.
+func (s *Store) Has(h manifest.Hash) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.held[h]
+	return ok
+}
+
+// Manifest reads a manifest: ErrNotHeld, ErrDamaged.
+func (s *Store) Manifest(h manifest.Hash) (*manifest.Manifest, error) {
+	if !s.Has(h) {
+		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
+	}
+	return s.readManifest(h)
+}
+
+func (s *Store) readManifest(h manifest.Hash) (*manifest.Manifest, error) {
+	b, err := s.RawManifest(h)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Decode(b)
+}
+
+func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) {
+	b, err := s.disk.ReadFile(path.Join(manifestDir, h.String()), manifest.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(b) != h {
+		return nil, fmt.Errorf("manifest %v: %w", h, ErrDamaged)
+	}
+	return b, nil
+}
+
+// Seen is the newest generation that this node ever heard of.
+func (s *Store) Generation() schema.Generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.generation
+}
+
+// See raises Seen, durably: from here on nothing older is stored or removed.
+// ErrFenced if g itself is older.
+func (s *Store) Raise(g schema.Generation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g < s.generation {
+		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
+	}
+	if g == s.generation {
+		return nil
+	}
+	if err := s.disk.WriteFile(".", seenFile, []byte(strconv.FormatUint(uint64(g), 10))); err != nil {
+		return fmt.Errorf("keep generation %d: %w", g, err)
+	}
+	s.generation = g
+	return nil
+}
+
+// publish makes the manifest durable, after its chunks, which are on disk,
+// verified, and counted by the caller.
+func (s *Store) publish(ctx context.Context, g schema.Generation, m *manifest.Manifest, raw []byte, h manifest.Hash) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g < s.generation {
+		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
+	}
+	if !s.whole(m) {
+		return fmt.Errorf("a chunk was lost to another transfer's failed sync: %w", ErrDamaged)
+	}
+	if _, ok := s.held[h]; ok {
+		return nil
+	}
+	if err := s.disk.WriteFile(manifestDir, h.String(), raw); err != nil {
+		return err
+	}
+	s.add(h, m)
+	s.tell()
+	return nil
+}
+
+// add counts the chunks of a manifest that is on disk. mu is held, or nobody else is there yet.
+func (s *Store) add(h manifest.Hash, m *manifest.Manifest) {
+	s.held[h] = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
+	for c := range m.DistinctChunks() {
+		s.chunk(c).refs++
+	}
+}
+
+func (s *Store) tell() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// room reserves space for n more bytes: ErrNoSpace. What is written is given
+// back piece by piece, for then the file system counts it.
+func (s *Store) room(n int64) (*room, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.disk.CheckSpace(n, s.reserved); err != nil {
+		return nil, err
+	}
+	s.reserved += n
+	return &room{s, n}, nil
+}
+
+type room struct {
+	s    *Store
+	left int64 // guarded by s.mu
+}
+
+func (r *room) spend(n int64) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	n = min(n, r.left)
+	r.left -= n
+	r.s.reserved -= n
+}
+
+func (r *room) release() { r.spend(1<<63 - 1) }

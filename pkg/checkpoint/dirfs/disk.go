@@ -1,0 +1,239 @@
+package dirfs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+var (
+	// ErrNoSpace says that the disk has no room; nothing that was there is touched.
+	ErrNoSpace = errors.New("no space for the checkpoint")
+	// ErrQuarantined says that the disk failed to sync twice: nothing more is written to it.
+	ErrQuarantined = errors.New("the disk failed twice to sync; nothing more is stored on it")
+)
+
+// disk writes files into a tree so that each is there whole or not at all:
+// a temporary one, fsync, rename, fsync of the directory.
+//
+// A sync that fails is final: the kernel forgets what it could not write, and
+// the next sync would say yes to bytes that never arrived. What was to be
+// synced is discarded; after the second time the disk takes nothing more.
+type Disk struct {
+	FS      FS
+	scratch string // names of temporary files start with it
+	temp    atomic.Int64
+	failed  atomic.Int32
+	buffers sync.Pool // of *[pieceSize]byte
+}
+
+// newDisk writes below t; the names of its temporary files start with scratch.
+func NewDisk(t FS, scratch string) *Disk { return &Disk{FS: t, scratch: scratch} }
+
+const maxFailed = 2
+
+// writeFile puts data at dir/name, or leaves what was there.
+func (d *Disk) WriteFile(dir, name string, data []byte) error {
+	temp := d.TempName()
+	if err := d.Write(temp, 0o600, d.From(bytes.NewReader(data))); err != nil {
+		return err
+	}
+	if err := d.Move(temp, path.Join(dir, name)); err != nil {
+		return err
+	}
+	return d.SyncDir(dir)
+}
+
+func (d *Disk) TempName() string { return d.scratch + strconv.FormatInt(d.temp.Add(1), 10) }
+
+// write makes a new file, whose bytes are durable then; content writes them.
+func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) error) error {
+	f, err := d.Fill(name, perm, content)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(d.CountFailure(f.Sync()), f.Close()); err != nil {
+		return WrapNoSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), d.Discard(name)))
+	}
+	return nil
+}
+
+// fill writes a new file, and leaves it open and unsynced.
+func (d *Disk) Fill(name string, perm fs.FileMode, content func(io.Writer) error) (File, error) {
+	if d.failed.Load() >= maxFailed {
+		return nil, ErrQuarantined
+	}
+	f, err := d.FS.Create(name, perm)
+	if err != nil {
+		return nil, WrapNoSpace(err)
+	}
+	if perm != 0o600 {
+		err = f.Chmod(perm) // what the umask took
+	}
+	if err == nil {
+		err = content(&pieces{f: f})
+	}
+	if err != nil {
+		return nil, WrapNoSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close(), d.Discard(name)))
+	}
+	return f, nil
+}
+
+// from is the content that r yields.
+func (d *Disk) From(r io.Reader) func(io.Writer) error {
+	return func(w io.Writer) error { return d.copy(w, r) }
+}
+
+// copy is io.Copy with a buffer of the right size.
+func (d *Disk) copy(w io.Writer, r io.Reader) error {
+	buf, ok := d.buffers.Get().(*[pieceSize]byte)
+	if !ok {
+		buf = new([pieceSize]byte)
+	}
+	defer d.buffers.Put(buf)
+	_, err := io.CopyBuffer(w, r, buf[:])
+	return err
+}
+
+const (
+	// pieceSize is how much goes to the kernel at once. More is slower, not
+	// faster: for writes of half a megabyte or more ext4 looks for large pages,
+	// and finding them takes three times as long as filling small ones.
+	pieceSize = 128 << 10
+	// earlySize is after how many bytes the disk is told to begin: the sync at
+	// the end then waits for little.
+	earlySize = manifest.ChunkSize
+)
+
+// pieces writes a file in pieces, and has the disk begin early.
+type pieces struct {
+	f   File
+	new int // bytes since Begin
+}
+
+func (w *pieces) Write(b []byte) (n int, err error) {
+	for len(b) > 0 && err == nil {
+		var k int
+		k, err = w.f.Write(b[:min(pieceSize, len(b))])
+		n, b, w.new = n+k, b[k:], w.new+k
+		if w.new >= earlySize {
+			w.f.Begin()
+			w.new = 0
+		}
+	}
+	return n, err
+}
+
+// move renames temp over name, or discards it.
+func (d *Disk) Move(temp, name string) error {
+	if err := d.FS.Rename(temp, name); err != nil {
+		return WrapNoSpace(errors.Join(err, d.Discard(temp)))
+	}
+	return nil
+}
+
+func (d *Disk) SyncDir(dir string) error {
+	if err := d.CountFailure(d.FS.SyncDir(dir)); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// synced counts the failures that are the disk's own.
+func (d *Disk) CountFailure(err error) error {
+	if err = WrapNoSpace(err); err != nil && !errors.Is(err, ErrNoSpace) {
+		d.failed.Add(1)
+	}
+	return err
+}
+
+func (d *Disk) Discard(name string) error {
+	if err := d.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// sum is the hash of a file of at most a chunk; a longer one has none.
+func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
+	f, err := d.FS.Open(name)
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	sum, most := sha256.New(), &io.LimitedReader{R: f, N: manifest.ChunkSize + 1}
+	if err = d.copy(sum, most); err == nil && most.N > 0 {
+		h = manifest.Hash(sum.Sum(nil))
+	}
+	return h, err
+}
+
+func (d *Disk) ReadFile(name string, limit int64) ([]byte, error) {
+	f, err := d.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return b, err
+}
+
+// enough checks the room for n more bytes beside what others reserved: ErrNoSpace.
+func (d *Disk) CheckSpace(n, reserved int64) error {
+	free, size, err := d.FS.Space()
+	if err == nil && free-reserved < n+n/20+min(SparedSpace, size/50) {
+		err = fmt.Errorf("%w: %d bytes wanted, %d free", ErrNoSpace, n, max(0, free-reserved))
+	}
+	return err
+}
+
+// spared is left free for others, or 2 % of a small disk.
+const SparedSpace = 64 << 20
+
+// noSpace gives an error of the file system our name for it.
+func WrapNoSpace(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}
+
+// removeAll removes name and what is below it.
+func (d *Disk) RemoveAll(name string) error {
+	fi, err := d.FS.Lstat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if fi.IsDir() {
+		list, err := d.FS.ReadDir(name)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if err := d.RemoveAll(path.Join(name, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return d.FS.Remove(name)
+}
+
+// newScratchDisk writes into a checkpoint directory, where a save takes no notice of its temporary files.
+func NewScratchDisk(t FS) *Disk { return NewDisk(t, manifest.ReservedPrefix) }

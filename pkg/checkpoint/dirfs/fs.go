@@ -1,0 +1,193 @@
+// Package dirfs is a directory as a small file system that no name leads out of, and
+// files in it that are there whole or not at all, also after a crash.
+package dirfs
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// tree is all of a file system that this package uses: one directory, which
+// no name leads out of. osTree is a real one; tests have one in memory that
+// forgets, at a crash, what was not synced, and one whose i-th operation fails.
+type FS interface {
+	Reader
+	Create(name string, perm fs.FileMode) (File, error) // for writing; the name must be free
+	Mkdir(name string, perm fs.FileMode) error          // nil if it is there
+	Rename(old, new string) error                       // over a file that is there
+	Remove(name string) error                           // a file, or an empty directory
+	SyncDir(name string) error                          // makes its names durable
+	Space() (free, size int64, err error)               // of the file system, for us
+}
+
+// reader is the part of tree that changes nothing.
+type Reader interface {
+	Open(name string) (File, error) // never through a symbolic link at its end
+	Lstat(name string) (fs.FileInfo, error)
+	ReadDir(name string) ([]fs.DirEntry, error) // in the order of their names
+	Close() error
+}
+
+type File interface {
+	io.ReadSeeker
+	io.ReaderAt
+	io.Writer
+	io.Closer
+	Begin()      // has the disk begin with what was written, without waiting for it; Sync tells how it ended
+	Sync() error //
+	Stat() (fs.FileInfo, error)
+	Chmod(fs.FileMode) error
+}
+
+// makeTree opens the directory dir as a tree, and makes it if need be.
+func Make(dir string) (OS, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return OS{}, err
+	}
+	return Open(dir)
+}
+
+func Open(dir string) (OS, error) {
+	r, err := os.OpenRoot(dir)
+	return OS{r}, err
+}
+
+type OS struct{ root *os.Root }
+
+func (t OS) Open(name string) (File, error) {
+	// Non-blocking, so that a pipe with the name of a file does not hold us up.
+	return open(t.root, name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+}
+
+func (t OS) Create(name string, perm fs.FileMode) (File, error) {
+	return open(t.root, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+}
+
+func open(r *os.Root, name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := r.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Begin() {
+	_ = syscall.SyncFileRange(int(f.Fd()), 0, 0, syncFileRangeWrite)
+}
+
+const syncFileRangeWrite = 2 // SYNC_FILE_RANGE_WRITE
+
+func (t OS) Mkdir(name string, perm fs.FileMode) error { return t.root.MkdirAll(name, perm) }
+func (t OS) Rename(old, new string) error              { return t.root.Rename(old, new) }
+func (t OS) Remove(name string) error                  { return t.root.Remove(name) }
+func (t OS) Lstat(name string) (fs.FileInfo, error)    { return t.root.Lstat(name) }
+func (t OS) Close() error                              { return t.root.Close() }
+
+func (t OS) ReadDir(name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(t.root.FS(), name)
+}
+
+func (t OS) SyncDir(name string) error {
+	d, err := t.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// OpenDir opens a directory itself.
+func (t OS) OpenDir(name string) (*os.File, error) { return t.root.Open(name) }
+
+func (t OS) Space() (free, size int64, err error) {
+	d, err := t.root.Open(".")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer d.Close()
+	var st syscall.Statfs_t
+	if err := syscall.Fstatfs(int(d.Fd()), &st); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+// ident tells one state of a file from another without reading it.
+type FileState struct {
+	Dev, Ino     uint64
+	Size         int64
+	Mtime, Ctime int64 // ns
+}
+
+func StateOf(fi fs.FileInfo) FileState {
+	id := FileState{Size: fi.Size(), Mtime: fi.ModTime().UnixNano()}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		id.Dev, id.Ino = uint64(st.Dev), st.Ino
+		id.Ctime = st.Ctim.Nano()
+	}
+	return id
+}
+
+// sameBytes reports whether o has the bytes of id. Ctime is left out: it
+// moves when a file gets another name, or loses one.
+func (id FileState) SameBytes(o FileState) bool {
+	return id.Dev == o.Dev && id.Ino == o.Ino && id.Size == o.Size && id.Mtime == o.Mtime
+}
+
+// published reports whether the last thing done to the file or directory was
+// not a write: a rename, usually. A write moves both times to the same value.
+func (id FileState) Published() bool { return id.Ctime > id.Mtime }
+
+// walk lists the regular files at and below name. skip, if given, leaves out
+// what it says yes to. Links, devices and pipes are no part of a checkpoint.
+func Walk(t Reader, name string, skip func(path string) bool) (files []Found, err error) {
+	fi, err := t.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	return WalkFrom(t, name, fi, skip, 1)
+}
+
+func WalkFrom(t Reader, name string, fi fs.FileInfo, skip func(string) bool, depth int) (files []Found, err error) {
+	if fi.Mode().IsRegular() {
+		return []Found{{name, fi.Mode().Perm(), StateOf(fi)}}, nil
+	}
+	if !fi.IsDir() || depth > manifest.MaxDepth {
+		return nil, nil
+	}
+	list, err := t.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		below := path.Join(name, e.Name())
+		if skip != nil && skip(below) {
+			continue
+		}
+		fi, err := t.Lstat(below)
+		if err != nil {
+			return nil, err
+		}
+		more, err := WalkFrom(t, below, fi, skip, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if files = append(files, more...); len(files) > manifest.MaxFiles {
+			return nil, manifest.ErrBadPath
+		}
+	}
+	return files, nil
+}
+
+type Found struct {
+	Path  string
+	Mode  fs.FileMode
+	State FileState
+}

@@ -1,0 +1,292 @@
+// Package memfs is a dirfs.FS in memory, for tests and simulations. It knows what
+// a loss of power leaves, and fails at the operation that a test chooses.
+package memfs
+
+import (
+	"bytes"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+)
+
+// memTree is a tree in memory that knows what a crash leaves: the bytes of a
+// file up to its last sync, the names of a directory as of its last SyncDir or,
+// as it may please a kernel, as they were.
+type FS struct {
+	Machine *Machine
+	Root    *Node
+}
+
+// memDisk is the state that all trees of one machine share.
+type Machine struct {
+	mu    sync.Mutex
+	Hook  func(op, name string) error // asked before each operation
+	Free  int64                       // free bytes; they do not shrink
+	inode uint64
+}
+
+// set changes the state while others use it, and returns the hook that was there.
+func (t *FS) Set(hook func(op, name string) error, space int64) func(op, name string) error {
+	t.Machine.mu.Lock()
+	defer t.Machine.mu.Unlock()
+	was := t.Machine.Hook
+	t.Machine.Hook, t.Machine.Free = hook, space
+	return was
+}
+
+type Node struct {
+	dir          bool
+	mode         fs.FileMode
+	Ino          uint64
+	Mtime, Ctime time.Time
+	Data, synced []byte
+	Names, kept  map[string]*Node // of a directory: now, and as synced
+}
+
+func New() *FS {
+	d := &Machine{Free: 1 << 40}
+	return &FS{d, d.node(true, 0o700)}
+}
+
+func (d *Machine) node(dir bool, mode fs.FileMode) *Node {
+	d.inode++
+	now := time.Now()
+	n := &Node{dir: dir, mode: mode, Ino: d.inode, Mtime: now, Ctime: now}
+	if dir {
+		n.Names, n.kept = map[string]*Node{}, map[string]*Node{}
+	}
+	return n
+}
+
+// crash is what the disk holds after the machine lost power. names says, for
+// each directory, whether its names are those of now or those that were synced.
+func (t *FS) Crash(names func() bool) *FS {
+	t.Machine.mu.Lock()
+	defer t.Machine.mu.Unlock()
+	d := &Machine{Free: t.Machine.Free, inode: t.Machine.inode}
+	var survive func(n *Node) *Node
+	survive = func(n *Node) *Node {
+		c := *n
+		if !n.dir {
+			c.Data = bytes.Clone(n.synced)
+			if n.synced == nil {
+				c.Data = make([]byte, len(n.Data)/2) // something, but not what was written
+			}
+			c.synced = c.Data
+			return &c
+		}
+		from := n.kept
+		if names() {
+			from = n.Names
+		}
+		c.Names, c.kept = map[string]*Node{}, map[string]*Node{}
+		for name, below := range from {
+			c.Names[name] = survive(below)
+			c.kept[name] = c.Names[name]
+		}
+		return &c
+	}
+	return &FS{d, survive(t.Root)}
+}
+
+func (t *FS) enter(op, name string) (func(), error) {
+	t.Machine.mu.Lock()
+	if t.Machine.Hook != nil {
+		if err := t.Machine.Hook(op, name); err != nil {
+			t.Machine.mu.Unlock()
+			return nil, &fs.PathError{Op: op, Path: name, Err: err}
+		}
+	}
+	return t.Machine.mu.Unlock, nil
+}
+
+// find returns a node and the directory that it is in.
+func (t *FS) Find(op, name string) (dir *Node, base string, n *Node, err error) {
+	if !fs.ValidPath(name) {
+		return nil, "", nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	if name == "." {
+		return nil, ".", t.Root, nil
+	}
+	dir = t.Root
+	parts := strings.Split(name, "/")
+	for _, p := range parts[:len(parts)-1] {
+		if dir = dir.Names[p]; dir == nil || !dir.dir {
+			return nil, "", nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+		}
+	}
+	base = parts[len(parts)-1]
+	return dir, base, dir.Names[base], nil
+}
+
+func (t *FS) there(op, name string) (*Node, error) {
+	_, _, n, err := t.Find(op, name)
+	if err == nil && n == nil {
+		err = &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	return n, err
+}
+
+func (t *FS) Open(name string) (dirfs.File, error) {
+	unlock, err := t.enter("open", name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	n, err := t.there("open", name)
+	if err != nil {
+		return nil, err
+	}
+	return &memFile{t: t, n: n, name: name}, nil
+}
+
+func (t *FS) Create(name string, perm fs.FileMode) (dirfs.File, error) {
+	unlock, err := t.enter("create", name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	dir, base, n, err := t.Find("create", name)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	n = t.Machine.node(false, perm&0o755) // an umask
+	dir.Names[base] = n
+	dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
+	return &memFile{t: t, n: n, name: name}, nil
+}
+
+func (t *FS) Mkdir(name string, perm fs.FileMode) error {
+	unlock, err := t.enter("mkdir", name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var at string
+	for _, p := range strings.Split(name, "/") {
+		at = path.Join(at, p)
+		dir, base, n, err := t.Find("mkdir", at)
+		if err != nil {
+			return err
+		}
+		if n == nil {
+			n = t.Machine.node(true, perm)
+			dir.Names[base] = n
+			dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
+		} else if !n.dir {
+			return &fs.PathError{Op: "mkdir", Path: name, Err: syscall.ENOTDIR}
+		}
+	}
+	return nil
+}
+
+func (t *FS) Rename(old, new string) error {
+	unlock, err := t.enter("rename", new)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	n, err := t.there("rename", old)
+	if err != nil {
+		return err
+	}
+	to, base, was, err := t.Find("rename", new)
+	if err != nil {
+		return err
+	}
+	if was != nil && (was.dir != n.dir || len(was.Names) > 0) {
+		return &fs.PathError{Op: "rename", Path: new, Err: syscall.ENOTEMPTY}
+	}
+	from, oldBase, _, _ := t.Find("rename", old)
+	delete(from.Names, oldBase)
+	to.Names[base] = n
+	now := time.Now()
+	n.Ctime, from.Mtime, from.Ctime, to.Mtime, to.Ctime = now, now, now, now, now
+	return nil
+}
+
+func (t *FS) Remove(name string) error {
+	unlock, err := t.enter("remove", name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	n, err := t.there("remove", name)
+	if err != nil {
+		return err
+	}
+	if len(n.Names) > 0 {
+		return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+	}
+	dir, base, _, _ := t.Find("remove", name)
+	delete(dir.Names, base)
+	dir.Mtime, dir.Ctime = time.Now(), time.Now()
+	return nil
+}
+
+func (t *FS) Lstat(name string) (fs.FileInfo, error) {
+	unlock, err := t.enter("lstat", name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	n, err := t.there("lstat", name)
+	if err != nil {
+		return nil, err
+	}
+	return n.info(path.Base(name)), nil
+}
+
+func (t *FS) ReadDir(name string) (list []fs.DirEntry, err error) {
+	unlock, err := t.enter("readdir", name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	n, err := t.there("readdir", name)
+	if err != nil {
+		return nil, err
+	}
+	for base, below := range n.Names {
+		list = append(list, fs.FileInfoToDirEntry(below.info(base)))
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+func (t *FS) SyncDir(name string) error {
+	unlock, err := t.enter("syncdir", name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	n, err := t.there("syncdir", name)
+	if err != nil {
+		return err
+	}
+	n.kept = map[string]*Node{}
+	for base, below := range n.Names {
+		n.kept[base] = below
+	}
+	return nil
+}
+
+func (t *FS) Space() (free, size int64, err error) {
+	unlock, err := t.enter("space", ".")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unlock()
+	return t.Machine.Free, 1 << 40, nil
+}
+
+func (t *FS) Close() error { return nil }

@@ -1,0 +1,57 @@
+// Package manifest describes what a checkpoint consists of: its files, their chunks
+// and hashes, whose workers wrote it, and the record of its commit. It checks every
+// path and size before anybody acts on them. It reads and writes nothing.
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Hash is a SHA-256.
+type Hash [32]byte
+
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText writes a hash as hex.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (h *Hash) UnmarshalText(b []byte) error {
+	if n, err := hex.Decode(h[:], b); err != nil || n != len(h) {
+		return fmt.Errorf("hash %q is not %d hexadecimal bytes", b, len(h))
+	}
+	return nil
+}
+
+func Sum(b []byte) Hash { return sha256.Sum256(b) }
+
+// Chunks are the hashes of a file's chunks, in order.
+type Chunks []Hash
+
+// MarshalText writes the hashes as one string of hex.
+func (c Chunks) MarshalText() ([]byte, error) {
+	b := make([]byte, 0, len(c)*2*sha256.Size)
+	for _, h := range c {
+		b = hex.AppendEncode(b, h[:])
+	}
+	return b, nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (c *Chunks) UnmarshalText(b []byte) error {
+	const width = 2 * sha256.Size
+	if len(b)%width != 0 {
+		return fmt.Errorf("%d hexadecimal digits are no hashes", len(b))
+	}
+	*c = make(Chunks, 0, len(b)/width)
+	for ; len(b) > 0; b = b[width:] {
+		var h Hash
+		if err := h.UnmarshalText(b[:width]); err != nil {
+			return err
+		}
+		*c = append(*c, h)
+	}
+	return nil
+}

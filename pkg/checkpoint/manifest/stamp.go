@@ -1,0 +1,12 @@
+package manifest
+
+import "github.com/elasticd/elastic/pkg/schema"
+
+// Stamp says whose workers wrote a save. It is fixed when they start, never
+// when their save is seen, put or committed.
+type Stamp struct {
+	Job        schema.Job
+	UID        schema.UID
+	Generation schema.Generation
+	WorldSize  int
+}

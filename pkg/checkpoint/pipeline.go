@@ -1,0 +1,335 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Line carries the saves of one generation, one after the other: captured,
+// put, replicated, committed. That one goroutine does it is what keeps the
+// commits of a generation in the order of its captures.
+type Pipeline struct {
+	k       *Keeper
+	capture watcher
+	stamp   manifest.Stamp
+	closing chan bool // last, once
+	done    chan struct{}
+
+	sent  map[manifest.Hash]bool // manifests that this line tried to commit
+	blind bool                   // the directory could not be read
+}
+
+// Start begins to watch dir for the saves of the stamp's generation; call it
+// before its workers start. resume is what Prepare put back. The line ends
+// after Close, with ctx, or when a newer generation fences it; then it reports Closed.
+func (k *Keeper) Start(ctx context.Context, dir string, stamp manifest.Stamp, writers capture.Workers, resume *manifest.Manifest) (*Pipeline, error) {
+	c, err := capture.Watch(dir, stamp, writers, resume)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.TakeInventory(k.Store); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return k.start(ctx, c), nil
+}
+
+// watcher finds the saves of one generation in one directory: a Capture.
+type watcher interface {
+	Stamp() manifest.Stamp
+	Look(now time.Time) (*capture.Picture, []capture.Refusal, error)
+	Last(now time.Time) (*capture.Picture, []capture.Refusal, error)
+	Taken(p *capture.Picture)
+	Pause() time.Duration
+	Rest() time.Duration
+	Notice() <-chan struct{}
+	Close() error
+}
+
+func (k *Keeper) start(ctx context.Context, c watcher) *Pipeline {
+	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), done: make(chan struct{}), sent: map[manifest.Hash]bool{}}
+	go func() {
+		defer close(l.done)
+		err := errors.Join(l.run(ctx), c.Close())
+		k.Report(Closed{l.stamp.Generation, err})
+	}()
+	return l
+}
+
+// Close asks the line to end: what is captured is carried through, and with
+// last, which is for when the workers ended, what they left complete. Call it once.
+func (l *Pipeline) Close(last bool) { l.closing <- last }
+
+// Done is closed when the line ended.
+func (l *Pipeline) Done() <-chan struct{} { return l.done }
+
+func (l *Pipeline) run(ctx context.Context) error {
+	timer, looked := time.NewTimer(l.capture.Rest()), time.Now()
+	defer timer.Stop()
+	notice := l.capture.Notice()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case last := <-l.closing:
+			if !last {
+				return nil
+			}
+			return l.step(ctx, l.capture.Last, true)
+		case <-notice:
+			notice = nil
+			timer.Reset(l.capture.Pause() - time.Since(looked))
+		case <-timer.C:
+			if err := l.step(ctx, l.capture.Look, false); err != nil {
+				return err
+			}
+			timer.Reset(l.capture.Rest())
+			notice, looked = l.capture.Notice(), time.Now()
+		}
+	}
+}
+
+// step looks once, and carries what it finds. Its errors end the line.
+func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Picture, []capture.Refusal, error), last bool) error {
+	p, refused, err := look(time.Now())
+	for _, r := range refused {
+		l.refuse(r)
+	}
+	if err != nil && !l.blind { // said once, and tried again: it may be being moved about
+		l.refuse(capture.Refusal{Reason: "bad-path", Err: fmt.Errorf("look for saves: %w", err)})
+	}
+	l.blind = err != nil
+	if p == nil {
+		return nil
+	}
+	m, h, err := l.put(ctx, p.Save)
+	if errors.Is(err, chunkstore.ErrTorn) && !last {
+		return nil // it is being written again: the next look sees it
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.capture.Taken(p)                                                                                              // not again, unless it changes
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), "torn"), Path: p.Save.Entry, Step: p.Save.Step, Err: err}) // torn: it cannot be read
+		if errors.Is(err, chunkstore.ErrFenced) {
+			return err
+		}
+		return nil
+	}
+	l.capture.Taken(p)
+	return l.carry(ctx, p, m, h)
+}
+
+// put copies the save. What a disk refused once it may take the next time, or when there is room.
+func (l *Pipeline) put(ctx context.Context, save chunkstore.Save) (m *manifest.Manifest, h manifest.Hash, err error) {
+	for range putAttempts {
+		m, h, err = l.k.Store.Put(ctx, save)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return m, h, err
+		case errors.Is(err, dirfs.ErrNoSpace):
+			if l.k.drop(ctx, save.Generation) != nil || l.k.tidy(ctx) != nil {
+				return m, h, err
+			}
+		case reason(err) != "":
+			return m, h, err
+		}
+	}
+	return m, h, err
+}
+
+// reason is the contract's word for an error that trying again does not mend, or "".
+func reason(err error) string {
+	for _, r := range []struct {
+		err    error
+		reason string
+	}{{chunkstore.ErrFenced, "fenced"}, {chunkstore.ErrTorn, "torn"}, {manifest.ErrBadPath, "bad-path"}, {manifest.ErrBadManifest, "bad-path"}, {dirfs.ErrNoSpace, "no-space"}, {dirfs.ErrQuarantined, "no-space"}} {
+		if errors.Is(err, r.err) {
+			return r.reason
+		}
+	}
+	return ""
+}
+
+func (l *Pipeline) refuse(r capture.Refusal) { l.k.Report(Refused{l.stamp.Generation, r}) }
+
+const (
+	carryPatience = 30 * time.Second // for a save to find its copies, while newer ones are made
+	carryPause    = 500 * time.Millisecond
+	putAttempts   = 3
+)
+
+// carry replicates and commits. nil also when the save was refused.
+func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
+	head, err := l.protect(ctx, m, h)
+	if err == nil {
+		_ = p.TakeInventory(l.k.Store) // if not, more is set aside than need be, of what is useless
+		l.k.Report(Committed{head, time.Since(p.Save.Time), m.Entry})
+		// What cannot be removed now is removed after the next commit.
+		_ = l.k.drop(ctx, l.stamp.Generation)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, chunkstore.ErrFenced) {
+		l.refuse(capture.Refusal{Reason: "fenced", Path: m.Entry, Step: m.Step, Err: err})
+		return err
+	}
+	l.refuse(capture.Refusal{Reason: "too-few-nodes", Path: m.Entry, Step: m.Step, Err: err})
+	return nil
+}
+
+// protect commits with copies that hold at that moment.
+func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest, h manifest.Hash) (manifest.Head, error) {
+	var holders []membership.Node
+	for {
+		var err error
+		if holders, err = l.copies(ctx, h, holders); err != nil {
+			return manifest.Head{}, err
+		}
+		head, err := l.commit(ctx, m, h, holders)
+		var gone *HolderGoneError
+		if !errors.As(err, &gone) {
+			return head, err
+		}
+		holders = slices.DeleteFunc(holders, func(n membership.Node) bool { return n.Node == gone.Node })
+		if err := pause(ctx, nil); err != nil { // the view will hear of it too
+			return manifest.Head{}, err
+		}
+	}
+}
+
+// pause waits for a moment, or until moved.
+func pause(ctx context.Context, moved <-chan struct{}) error {
+	timer := time.NewTimer(carryPause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-moved:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// copies finds enough nodes that hold the manifest, this one first and then
+// those that are known to. It waits for better times while too few answer, but
+// not for ever: newer saves wait behind.
+func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []membership.Node) ([]membership.Node, error) {
+	began := time.Now()
+	for {
+		nodes, moved := l.k.view()
+		holders = registered(nodes, holders, l.k.Self)
+		var err error
+		if len(holders) > 0 {
+			if holders, err = l.more(ctx, h, nodes, holders); err != nil && (ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
+				return nil, err
+			}
+			if enough(nodes, holders, l.k.Replicas) {
+				return holders, nil
+			}
+		}
+		if time.Since(began) > carryPatience {
+			return nil, errors.Join(fmt.Errorf("%d of %d copies", len(holders), l.k.Replicas), err)
+		}
+		if err := pause(ctx, moved); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// more replicates to one choice of nodes after the other, until there are
+// copies enough or nobody is left to ask.
+func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []membership.Node) ([]membership.Node, error) {
+	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool { return n.Node != l.k.Self && has(holders, n) })
+	var errs []error
+	for len(holders) < l.k.Replicas {
+		to := transfer.Targets(rest, l.k.Self, l.k.Replicas-len(holders))
+		if len(to) == 0 {
+			break
+		}
+		got, err := l.k.replicate(ctx, l.stamp.Generation, h, to)
+		holders = append(holders, got...)
+		if errs = append(errs, err); ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
+			break
+		}
+		rest = slices.DeleteFunc(rest, func(n membership.Node) bool { return has(to, n) })
+	}
+	return holders, errors.Join(errs...)
+}
+
+// registered returns self and those of the holders that are still the same, as they are registered now.
+func registered(nodes, holders []membership.Node, self string) (now []membership.Node) {
+	for _, n := range nodes {
+		if n.Node == self {
+			now = append(now, n)
+		}
+	}
+	if now == nil {
+		return nil
+	}
+	for _, n := range nodes {
+		if n.Node != self && has(holders, n) {
+			now = append(now, n)
+		}
+	}
+	return now
+}
+
+func has(nodes []membership.Node, n membership.Node) bool {
+	return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) })
+}
+
+// enough reports whether the holders survive the loss of any one machine, as
+// far as the nodes that there are, and the copies asked for, allow. Pure.
+func enough(nodes, holders []membership.Node, replicas int) bool {
+	machines := func(nodes []membership.Node) int {
+		m := map[string]bool{}
+		for _, n := range nodes {
+			m[n.Machine] = true
+		}
+		return len(m)
+	}
+	need := min(2, replicas)
+	return len(holders) >= min(need, len(nodes)) && machines(holders) >= min(need, machines(nodes))
+}
+
+// commit sends the save until it is the head or, as it is, can never be:
+// ErrFenced, *HolderGoneError, or what the store refused.
+func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.Hash, holders []membership.Node) (manifest.Head, error) {
+	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
+	for {
+		seen, _, err := l.k.Record.Read(ctx)
+		switch {
+		case err == nil && seen.Generation == m.Generation && !l.sent[seen.Manifest]:
+			// Somebody else commits as this generation: ours must not undo it.
+			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation, chunkstore.ErrFenced)
+		case err == nil:
+			l.sent[h] = true
+			var made manifest.Head
+			if made, err = l.k.Record.Commit(ctx, head, seen, l.k.Self, holders); err == nil {
+				return made, nil
+			}
+		}
+		var gone *HolderGoneError
+		if errors.Is(err, chunkstore.ErrFenced) || errors.As(err, &gone) || store.Refused(err) {
+			return manifest.Head{}, err
+		}
+		if err := pause(ctx, nil); err != nil {
+			return manifest.Head{}, err
+		}
+	}
+}

@@ -1,0 +1,442 @@
+package checkpoint
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// reports collects what a keeper says.
+type reports struct{ c chan Event }
+
+func newReports() reports { return reports{make(chan Event, 10_000)} }
+
+func (r reports) add(e Event) {
+	if _, ok := e.(Moving); !ok {
+		r.c <- e
+	}
+}
+
+// next waits for the next report, which must be an E.
+func next[E Event](t *testing.T, r reports) E {
+	t.Helper()
+	got := <-r.c
+	e, ok := got.(E)
+	if !ok {
+		t.Fatalf("reported %#v", got)
+	}
+	return e
+}
+
+// line starts a line on the node's directory.
+func (c *cluster) line(t *testing.T, k *Keeper, stamp manifest.Stamp, w capture.Workers, resume *manifest.Manifest) *Pipeline {
+	t.Helper()
+	watcher, err := capture.WatchFS(c.dirs[k.Self], stamp, w, resume)
+	must(t, err)
+	return k.start(long(t), watcher)
+}
+
+// renamed saves a file the way that careful programs do.
+func renamed(t testing.TB, dir *memfs.FS, name string, data []byte) {
+	t.Helper()
+	memfs.WriteFile(t, dir, name+".tmp", data, 0o600)
+	time.Sleep(time.Millisecond) // the fake clock of the bubble
+	must(t, dir.Rename(name+".tmp", name))
+}
+
+func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b", "c")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		must(t, c.dirs["a"].Mkdir("step-120.tmp", 0o755))
+		memfs.WriteFile(t, c.dirs["a"], "step-120.tmp/model.pt", checkpointtest.Zip(t, map[string]string{"w": "weights"}), 0o644)
+		time.Sleep(time.Second)
+		must(t, c.dirs["a"].Rename("step-120.tmp", "step-120"))
+		done := next[Committed](t, r)
+		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 120 || h.Generation != 1 || !h.HeldBy("a") || !h.HeldBy("b") {
+			t.Errorf("head: %+v", h)
+		}
+		if done.Took > 500*time.Millisecond {
+			t.Errorf("took %v", done.Took)
+		}
+		l.Close(true)
+		if e := next[Closed](t, r); e.Err != nil {
+			t.Error(e.Err)
+		}
+
+		// Another machine starts the next generation from it.
+		c.propose(t, 2)
+		c.gone(t, "a")
+		delete(c.peers.Stores, "a")
+		kc := c.keeper("c", c.etcd.Client("c"), r.add)
+		path, m, err := kc.prepareTree(long(t), 2, done.Head.Number, done.Head.Manifest, c.dirs["c"])
+		must(t, err)
+		if path != "step-120" || m.WorldSize != 2 {
+			t.Errorf("path %q, manifest %+v", path, m)
+		}
+		if d := cmp.Diff(memfs.Contents(t, c.dirs["a"]), memfs.Contents(t, c.dirs["c"])); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// A worker of an older generation, or its agent, commits nothing however late.
+func TestFencedLineEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		c.line(t, k, stampOf(1), alive, nil)
+		c.propose(t, 2)
+		renamed(t, c.dirs["a"], "step-5.pt", []byte("late"))
+		if e := next[Refused](t, r); e.Reason != "fenced" || e.Generation != 1 || *e.Step != 5 {
+			t.Errorf("refused: %+v", e)
+		}
+		if e := next[Closed](t, r); !errors.Is(e.Err, chunkstore.ErrFenced) {
+			t.Errorf("closed: %v", e.Err)
+		}
+		head, _, err := k.Record.Read(t.Context())
+		if err != nil || head.Number != 0 {
+			t.Errorf("head: %+v, %v", head, err)
+		}
+	})
+}
+
+func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		h := next[Committed](t, r).Head
+		if h.Copies != 1 {
+			t.Errorf("copies: %d", h.Copies)
+		}
+		c.disks["b"] = memfs.New()
+		c.peers.Stores["b"] = checkpointtest.OpenStore(t, c.disks["b"])
+		c.join(t, "b", "1")
+		k.Nodes(c.nodes)
+		// Both have gone on to generation 3 since; the checkpoint is still of 1.
+		must(t, k.Store.Raise(3))
+		must(t, c.peers.Stores["b"].Raise(3))
+		must(t, k.Spread(t.Context(), h.Generation, h.Manifest, 1))
+		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// A target that does not answer is replaced by another; one that is gone is not waited for.
+func TestOtherTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b", "c")
+		delete(c.peers.Stores, "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		if h := next[Committed](t, r).Head; !h.HeldBy("c") || h.HeldBy("b") {
+			t.Errorf("holders: %v", h.Holders)
+		}
+		delete(c.peers.Stores, "c")
+		renamed(t, c.dirs["a"], "model.pt", []byte("two"))
+		time.Sleep(5 * time.Second)
+		if len(r.c) > 0 {
+			t.Fatalf("reported %#v while two nodes may have copies", <-r.c)
+		}
+		c.gone(t, "b")
+		c.gone(t, "c")
+		k.Nodes(c.nodes)
+		if h := next[Committed](t, r).Head; h.Number != 2 || h.Copies != 1 {
+			t.Errorf("head: %+v", h)
+		}
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// A target that froze is let go when it is evicted, not before and not later.
+func TestFrozenTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b", "c")
+		c.peers.Frozen = "b"
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		time.Sleep(20 * time.Second)
+		if len(r.c) > 0 {
+			t.Fatalf("reported %#v", <-r.c)
+		}
+		c.gone(t, "b")
+		evicted := time.Now()
+		k.Nodes(c.nodes)
+		if h := next[Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
+			t.Errorf("holders %v after %v", h.Holders, time.Since(evicted))
+		}
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// A holder that crashed between its acknowledgement and the commit does not count.
+func TestHolderGoneBeforeCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b", "c")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		acked := 0
+		c.peers.Hook = func(op, node string) error {
+			if op == "offer" && node == "b" {
+				if acked++; acked == 2 {
+					c.gone(t, "b") // its last words; a has not heard of it
+					time.AfterFunc(2*time.Second, func() { k.Nodes(c.nodes) })
+				}
+			}
+			return nil
+		}
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		if h := next[Committed](t, r).Head; h.HeldBy("b") || !h.HeldBy("c") {
+			t.Errorf("holders: %v", h.Holders)
+		}
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// A holder that lost its lease and registered again, as the same life, holds on.
+func TestHolderRegisteredAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		c.join(t, "b", "1")
+		l := c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		if h := next[Committed](t, r).Head; !h.HeldBy("b") || h.Copies != 2 {
+			t.Errorf("head: %+v", h)
+		}
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// While etcd is away nothing is said to be saved; when it is back it is, once.
+func TestStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		client := c.etcd.Client("a")
+		k := c.keeper("a", client, r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		client.Cut(true)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		time.Sleep(10 * time.Minute)
+		if len(r.c) > 0 {
+			t.Fatalf("reported %#v", <-r.c)
+		}
+		client.Cut(false)
+		if h := next[Committed](t, r).Head; h.Number != 1 {
+			t.Errorf("head: %+v", h)
+		}
+		l.Close(true)
+		next[Closed](t, r)
+		if _, all, _ := k.Record.Read(t.Context()); len(all) != 1 {
+			t.Errorf("commits: %v", all)
+		}
+	})
+}
+
+// Two lines of one generation cannot be; if they were, the second would undo nothing.
+func TestNobodyElseCommitsAsThisGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		_, err := recordOn(c.etcd.Client("x")).Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "x", nil)
+		must(t, err)
+		c.line(t, k, stampOf(1), alive, nil)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		if e := next[Refused](t, r); e.Reason != "fenced" {
+			t.Errorf("refused: %+v", e)
+		}
+		next[Closed](t, r)
+	})
+}
+
+func TestKeepsTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		kb := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+		go k.Run(long(t))
+		go kb.Run(long(t))
+		l := c.line(t, k, stampOf(1), alive, nil)
+		for i := range 6 {
+			renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(i), 1000))
+			next[Committed](t, r)
+		}
+		time.Sleep(time.Minute)
+		for node, s := range c.peers.Stores {
+			chunks, err := c.disks[node].ReadDir("chunks")
+			must(t, err)
+			if got := s.Numbers(); !slices.Equal(got, []manifest.Number{4, 5, 6}) || len(s.Held()) != 3 || len(chunks) != 3 {
+				t.Errorf("%s: numbers %v, %d manifests, %d chunks", node, got, len(s.Held()), len(chunks))
+			}
+		}
+		from, err := k.Record.Holders(t.Context(), 6, true)
+		if want := []membership.Ref{c.nodes[0].Ref, c.nodes[1].Ref}; err != nil || !slices.Equal(from, want) {
+			t.Errorf("held/: %v, %v", from, err)
+		}
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// The planned end: the workers save a last time and leave; that save is taken.
+func TestLastSave(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  capture.WorkerState
+		want bool
+	}{{"ended", capture.Exited, true}, {"killed", capture.Killed, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := newCluster(t, "a", "b")
+				r := newReports()
+				k := cl.keeper("a", cl.etcd.Client("a"), r.add)
+				state := capture.Running
+				l := cl.line(t, k, stampOf(1), func() capture.WorkerState { return state }, nil)
+				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}), 0o600)
+				state = c.end
+				l.Close(true)
+				if c.want {
+					next[Committed](t, r)
+				} else if e := next[Refused](t, r); e.Reason != "torn" {
+					t.Errorf("refused: %+v", e)
+				}
+				if e := next[Closed](t, r); e.Err != nil {
+					t.Error(e.Err)
+				}
+			})
+		})
+	}
+}
+
+func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		c.disks["a"].Set(nil, 10)
+		renamed(t, c.dirs["a"], "model.pt", []byte("too large"))
+		if e := next[Refused](t, r); e.Reason != "no-space" {
+			t.Errorf("refused: %+v", e)
+		}
+		time.Sleep(time.Minute)
+		c.disks["a"].Set(nil, 1<<40)
+		renamed(t, c.dirs["a"], "model.pt", []byte("the next one"))
+		next[Committed](t, r)
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
+// What is damaged on this disk comes from another.
+func TestPrepareMends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		memfs.Model(t, c.dirs["a"])
+		s := c.peers.Stores["a"]
+		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
+		k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
+		must(t, k.Spread(t.Context(), 1, h, 1))
+		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a", c.nodes)
+		must(t, err)
+		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
+		_, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New())
+		must(t, err)
+		must(t, s.Verify(t.Context(), h))
+
+		// The holders of the record are gone; who got a copy later says so in held/.
+		c.disks["c"] = memfs.New()
+		c.peers.Stores["c"] = checkpointtest.OpenStore(t, c.disks["c"])
+		c.join(t, "c", "1")
+		k.Nodes(c.nodes)
+		must(t, k.Spread(t.Context(), 2, h, 2))
+		must(t, k.Record.Hold(t.Context(), "c", []manifest.Number{head.Number}))
+		c.gone(t, "a")
+		c.gone(t, "b")
+		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
+		kd := c.keeper("d", c.etcd.Client("d"), func(Event) {})
+		_, _, err = kd.prepareTree(t.Context(), 2, head.Number, h, memfs.New())
+		must(t, err)
+
+		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
+		delete(c.peers.Stores, "b")
+		delete(c.peers.Stores, "c")
+		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New()); !errors.Is(err, chunkstore.ErrNotHeld) {
+			t.Errorf("nobody has it: %v", err)
+		}
+	})
+}
+
+// A notice brings the next look forward; without one the clock finds what nobody told.
+func TestNoticeBringsTheLookForward(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, "a", "b")
+			r := newReports()
+			k := c.keeper("a", c.etcd.Client("a"), r.add)
+			watcher, err := capture.WatchFS(c.dirs["a"], stampOf(1), alive, nil)
+			must(t, err)
+			n := resting{watcher, make(chan struct{}, 1)}
+			l := k.start(long(t), n)
+			time.Sleep(time.Second) // it rests
+			synctest.Wait()
+			began := time.Now()
+			renamed(t, c.dirs["a"], "step-5.pt", []byte("saved"))
+			if told {
+				n.told <- struct{}{}
+			}
+			next[Committed](t, r)
+			if took := time.Since(began); (took < time.Second) != told || took > 5*time.Second {
+				t.Errorf("told %v: committed after %v", told, took)
+			}
+			l.Close(false)
+			next[Closed](t, r)
+		})
+	}
+}
+
+// resting is a watcher whose directory is watched by the kernel, as it seems.
+type resting struct {
+	*capture.Watcher
+	told chan struct{}
+}
+
+func (r resting) Pause() time.Duration { return 200 * time.Millisecond }
+func (r resting) Rest() time.Duration {
+	if busy := r.Watcher.Rest(); busy < r.Pause() {
+		return busy
+	}
+	return 5 * time.Second
+}
+func (r resting) Notice() <-chan struct{} { return r.told }

@@ -1,0 +1,224 @@
+// Package transfer moves checkpoints between the disks of the nodes of a job.
+// Bytes count only after their hash was checked where they arrived.
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// streams is how many chunks are under way to or from other nodes at once, for each checkpoint.
+const streams = 4
+
+// Copier moves checkpoints between this node's store and those of others.
+type Copier struct {
+	Store *chunkstore.Store
+	Peers Peers
+}
+
+// Replicate puts copies of a checkpoint that is held here onto the nodes of
+// to, and returns those that acknowledged: theirs is verified and durable. g
+// is the generation in which this node acts. The error says why others did
+// not; ErrFenced in it is final. What a broken transfer brought stays there,
+// and is not sent again.
+func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node, report func(done, total int64)) ([]membership.Node, error) {
+	m, err := c.Store.Manifest(h)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.Store.RawManifest(h)
+	if err != nil {
+		return nil, err
+	}
+	p := newProgress(m, len(to), report)
+	acked, errs := make([]bool, len(to)), make([]error, len(to))
+	var wg sync.WaitGroup
+	for i, n := range to {
+		wg.Go(func() {
+			errs[i] = c.send(ctx, g, h, m, raw, n.Ref, p)
+			acked[i] = errs[i] == nil
+		})
+	}
+	wg.Wait()
+	var holders []membership.Node
+	for i, n := range to {
+		if acked[i] {
+			holders = append(holders, n)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return holders, fmt.Errorf("replicate: %w", err)
+	}
+	return holders, nil
+}
+
+// send offers the manifest, sends what is missing, and offers again, until the other side holds it.
+func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash, m *manifest.Manifest, raw []byte, to membership.Ref, p *progress) error {
+	sizes := map[manifest.Hash]int64{}
+	for h, size := range m.DistinctChunks() {
+		sizes[h] = size
+	}
+	last := len(sizes) + 1
+	for {
+		missing, err := c.Peers.Offer(ctx, to, g, h, raw)
+		if err != nil {
+			return err
+		}
+		if missing == nil {
+			p.reach(to.Node, p.each)
+			return nil
+		}
+		if len(missing) >= last {
+			return fmt.Errorf("node %s does not keep what it is sent", to.Node)
+		}
+		last = len(missing)
+		var left int64
+		for _, c := range missing {
+			left += sizes[c]
+		}
+		p.reach(to.Node, p.each-left)
+		eg, ctx := errgroup.WithContext(ctx)
+		eg.SetLimit(streams)
+		for _, chunk := range missing {
+			size, ok := sizes[chunk]
+			if !ok {
+				return errors.Join(fmt.Errorf("node %s asks for a chunk that was not offered", to.Node), eg.Wait())
+			}
+			eg.Go(func() error {
+				return c.sendChunk(ctx, g, to, chunk, size, p)
+			})
+		}
+		if err := eg.Wait(); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membership.Ref, chunk manifest.Hash, size int64, p *progress) error {
+	open := func() (io.ReadSeekCloser, error) {
+		f, err := c.Store.OpenChunk(chunk)
+		if errors.Is(err, chunkstore.ErrNotHeld) {
+			err = fmt.Errorf("chunk %v on this disk: %w", chunk, chunkstore.ErrDamaged)
+		}
+		return f, err
+	}
+	err := c.Peers.WriteChunk(ctx, to, g, chunk, size, open)
+	switch {
+	case err == nil:
+		p.add(to.Node, size)
+	case errors.Is(err, chunkstore.ErrNotHeld):
+		return nil // it was started again meanwhile: the next offer asks anew
+	case errors.Is(err, chunkstore.ErrDamaged):
+		// What went bad here is noted, so that the next Put or Fetch mends it.
+		_, own := c.Store.VerifyChunk(chunk)
+		err = errors.Join(err, own)
+	}
+	return err
+}
+
+// Fetch brings a checkpoint onto this disk, each chunk from any of the nodes
+// that has it: one that is away, or whose bytes are not true to their hash, is
+// passed over for the next. g is the generation in which this node acts. What
+// a broken Fetch brought stays. ErrNotHeld when nobody has all of it.
+func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash, from []membership.Ref, report func(done, total int64)) error {
+	raw, err := c.Manifest(ctx, h, from)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	missing, err := c.Store.Offer(ctx, g, raw)
+	if err != nil || missing == nil {
+		return err
+	}
+	m, err := manifest.Decode(raw)
+	if err != nil {
+		return err
+	}
+	p := newProgress(m, 1, report)
+	want := map[manifest.Hash]int64{}
+	for h, size := range m.DistinctChunks() {
+		want[h] = size
+	}
+	eg, egctx := errgroup.WithContext(ctx)
+	eg.SetLimit(streams)
+	var turn atomic.Uint64
+	buffers := sync.Pool{New: func() any { return new([manifest.ChunkSize]byte) }}
+	left := p.each
+	for _, chunk := range missing {
+		left -= want[chunk]
+	}
+	p.reach("", left)
+	for _, chunk := range missing {
+		eg.Go(func() error {
+			buf := buffers.Get().(*[manifest.ChunkSize]byte)
+			defer buffers.Put(buf)
+			data := buf[:want[chunk]]
+			if err := c.fetchChunk(egctx, g, chunk, data, from, int(turn.Add(1))); err != nil {
+				return err
+			}
+			p.add("", int64(len(data)))
+			return nil
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	missing, err = c.Store.Offer(ctx, g, raw)
+	if err == nil && missing != nil {
+		err = fmt.Errorf("fetch: %d chunks went bad on this disk: %w", len(missing), chunkstore.ErrDamaged)
+	}
+	return err
+}
+
+// manifest reads it here or from the first node that has it.
+func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membership.Ref) ([]byte, error) {
+	if c.Store.Has(h) {
+		if raw, err := c.Store.RawManifest(h); err == nil {
+			return raw, nil
+		}
+	}
+	errs := []error{fmt.Errorf("manifest %v: %w", h, chunkstore.ErrNotHeld)}
+	for _, n := range from {
+		raw, err := c.Peers.Manifest(ctx, n, h)
+		if err == nil && manifest.Sum(raw) == h {
+			return raw, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// fetchChunk asks one node after the other, beginning with another one for
+// each chunk. The store believes nobody: it reads back what it wrote.
+func (c *Copier) fetchChunk(ctx context.Context, g schema.Generation, h manifest.Hash, data []byte, from []membership.Ref, turn int) error {
+	errs := []error{fmt.Errorf("chunk %v: %w", h, chunkstore.ErrNotHeld)}
+	for i := range from {
+		n := from[(turn+i)%len(from)]
+		err := c.Peers.Chunk(ctx, n, h, data)
+		if err == nil {
+			err = c.Store.WriteChunk(g, h, bytes.NewReader(data))
+			if err == nil || !errors.Is(err, chunkstore.ErrDamaged) {
+				return err // a full or broken disk is not the other side's fault
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", n.Node, err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,167 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// What goes over the wire between nodes.
+//
+//	PUT /checkpoint/manifests/<hash>?g=7   the manifest; 200 with the missing hashes, 204 held, 503 send it again
+//	GET /checkpoint/manifests/<hash>
+//	PUT /checkpoint/chunks/<hash>?g=7      204 on disk and verified
+//	GET /checkpoint/chunks/<hash>          Range is served
+const (
+	// Prefix is where a node serves its Handler.
+	Prefix       = "/checkpoint/"
+	manifestsURL = Prefix + "manifests/"
+	chunksURL    = Prefix + "chunks/"
+)
+
+// offerLimit is for how long an offer may keep its sender waiting while chunks
+// that an earlier agent left here are read and verified.
+const offerLimit = 5 * time.Second
+
+// refusals are the errors that travel, each as a status of its own.
+var refusals = []struct {
+	err    error
+	status int
+}{
+	{chunkstore.ErrFenced, http.StatusGone},
+	{chunkstore.ErrNotHeld, http.StatusNotFound},
+	{dirfs.ErrNoSpace, http.StatusInsufficientStorage},
+	{dirfs.ErrQuarantined, http.StatusLocked},
+	{chunkstore.ErrDamaged, http.StatusUnprocessableEntity},
+	{manifest.ErrBadManifest, http.StatusBadRequest},
+	{ErrStranger, http.StatusMisdirectedRequest},
+	{errBusy, http.StatusServiceUnavailable},
+}
+
+// Handler serves a store to the peers of the job. Who they are, and whom they
+// mean, is not its business: it belongs behind a listener that knows.
+func Handler(s *chunkstore.Store) http.Handler {
+	h := &handler{s}
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT "+manifestsURL+"{hash}", h.offer)
+	mux.HandleFunc("GET "+manifestsURL+"{hash}", h.manifest)
+	mux.HandleFunc("PUT "+chunksURL+"{hash}", h.put)
+	mux.HandleFunc("GET "+chunksURL+"{hash}", h.get)
+	return mux
+}
+
+type handler struct{ s *chunkstore.Store }
+
+func (h *handler) offer(w http.ResponseWriter, r *http.Request) {
+	hash, g, err := target(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, manifest.MaxSize))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	if manifest.Sum(raw) != hash {
+		refuse(w, fmt.Errorf("manifest %v: %w", hash, chunkstore.ErrDamaged))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), offerLimit)
+	defer cancel()
+	missing, err := h.s.Offer(ctx, g, raw)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		refuse(w, errBusy)
+	case err != nil:
+		refuse(w, err)
+	case missing == nil:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(manifest.Chunks(missing)) // the other side notices a short answer
+	}
+}
+
+func (h *handler) manifest(w http.ResponseWriter, r *http.Request) {
+	hash, _, err := target(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	if !h.s.Has(hash) {
+		refuse(w, chunkstore.ErrNotHeld)
+		return
+	}
+	raw, err := h.s.RawManifest(hash)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	w.Write(raw)
+}
+
+func (h *handler) put(w http.ResponseWriter, r *http.Request) {
+	hash, g, err := target(r)
+	if err == nil {
+		err = h.s.WriteChunk(g, hash, r.Body)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *handler) get(w http.ResponseWriter, r *http.Request) {
+	hash, _, err := target(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	f, err := h.s.OpenChunk(hash)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Etag", strconv.Quote(hash.String()))
+	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+func target(r *http.Request) (h manifest.Hash, g schema.Generation, err error) {
+	if err := h.UnmarshalText([]byte(r.PathValue("hash"))); err != nil {
+		return h, 0, fmt.Errorf("%w: %w", manifest.ErrBadManifest, err)
+	}
+	if r.Method == http.MethodPut {
+		n, err := strconv.ParseUint(r.URL.Query().Get("g"), 10, 64)
+		if err != nil {
+			return h, 0, fmt.Errorf("%w: generation: %w", manifest.ErrBadManifest, err)
+		}
+		g = schema.Generation(n)
+	}
+	return h, g, nil
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	for _, r := range refusals {
+		if errors.Is(err, r.err) {
+			status = r.status
+			break
+		}
+	}
+	http.Error(w, err.Error(), status)
+}

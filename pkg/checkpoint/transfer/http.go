@@ -1,0 +1,175 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Peers reaches the stores of other nodes. Its errors are those of the Store
+// there, ErrStranger, and whatever the network brings.
+type Peers interface {
+	Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error)
+	// Chunk fetches one chunk into dst, which has its size. What comes is not verified yet.
+	Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error
+	Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) (missing []manifest.Hash, err error)
+	// WriteChunk sends a chunk; open is called again for every attempt.
+	WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error
+}
+
+// answerLimit ends one request, retries included: a peer that froze is slower
+// than any network.
+const answerLimit = 30 * time.Second
+
+// ErrStranger says that the address of a node is another's now.
+var ErrStranger = errors.New("another node answered")
+
+// errBusy says that the other side goes on with an offer that took too long.
+var errBusy = errors.New("still verifying")
+
+// HTTP is Peers over the agents' listeners.
+type HTTP struct {
+	// To is the way to one life of one node, which knows how the two prove to
+	// each other who they are. It answers 421 when another life has the address.
+	To func(membership.Ref) http.RoundTripper
+}
+
+// client retries what got no answer: a blip. Who stays away is replaced by
+// another node, and an answer is final, for the store there has decided.
+func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
+	return &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport:     p.To(to),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryWaitMin: 50 * time.Millisecond,
+		RetryWaitMax: time.Second,
+		RetryMax:     3,
+		Backoff:      retryablehttp.DefaultBackoff,
+		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
+			if ctx.Err() != nil {
+				return false, ctx.Err()
+			}
+			return err != nil, nil
+		},
+	}
+}
+
+// do sends a request and returns a yes, or the error that a no stands for.
+func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g schema.Generation, body any, size int64) (*http.Response, error) {
+	u := url.URL{Scheme: "http", Host: to.Address, Path: path} // To makes https of it
+	if method == http.MethodPut {
+		u.RawQuery = "g=" + strconv.FormatUint(uint64(g), 10)
+	}
+	req, err := retryablehttp.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	if size > 0 {
+		req.ContentLength = size
+	}
+	resp, err := p.client(to).Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", to.Node, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // best effort: the status says the rest
+	for _, r := range refusals {
+		if r.status == resp.StatusCode {
+			return nil, fmt.Errorf("node %s: %w (%q)", to.Node, r.err, bytes.TrimSpace(said))
+		}
+	}
+	return nil, fmt.Errorf("node %s: %s (%q)", to.Node, resp.Status, bytes.TrimSpace(said))
+}
+
+func (p *HTTP) Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	resp, err := p.do(ctx, from, http.MethodGet, manifestsURL+h.String(), 0, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, manifest.MaxSize+1))
+	if err == nil && manifest.Sum(raw) != h {
+		err = fmt.Errorf("manifest %v from node %s: %w", h, from.Node, chunkstore.ErrDamaged)
+	}
+	return raw, err
+}
+
+func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	resp, err := p.do(ctx, from, http.MethodGet, chunksURL+h.String(), 0, nil, 0)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, dst); err != nil {
+		return fmt.Errorf("chunk from node %s: %w", from.Node, err)
+	}
+	return nil
+}
+
+func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+	missing, err := p.offer(ctx, to, g, h, raw)
+	for errors.Is(err, errBusy) {
+		missing, err = p.offer(ctx, to, g, h, raw)
+	}
+	return missing, err
+}
+
+func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	resp, err := p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return nil, nil
+	}
+	var missing manifest.Chunks
+	if err := json.NewDecoder(io.LimitReader(resp.Body, manifest.MaxSize)).Decode(&missing); err != nil {
+		return nil, fmt.Errorf("node %s: read what is missing: %w", to.Node, err)
+	}
+	if len(missing) == 0 {
+		return nil, fmt.Errorf("node %s: misses nothing and holds nothing", to.Node)
+	}
+	return missing, nil
+}
+
+func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {
+		f, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	})
+	resp, err := p.do(ctx, to, http.MethodPut, chunksURL+h.String(), g, body, size)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}

@@ -1,0 +1,109 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// wire answers requests without a network.
+type wire func(*http.Request) (*http.Response, error)
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+
+func says(status int, body io.Reader) *http.Response {
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Body: io.NopCloser(body), Header: http.Header{}}
+}
+
+// stalled yields nothing until the request is given up.
+type stalled struct{ ctx context.Context }
+
+func (s stalled) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }
+
+// endless never stops.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+// liars are what a peer may answer instead of the truth.
+var liars = map[string]wire{
+	"other bytes": func(*http.Request) (*http.Response, error) {
+		return says(200, bytes.NewReader(memfs.Bytes(77, 5000))), nil
+	},
+	"nothing":      func(*http.Request) (*http.Response, error) { return says(200, strings.NewReader("")), nil },
+	"no end":       func(*http.Request) (*http.Response, error) { return says(200, endless{}), nil },
+	"not held":     func(*http.Request) (*http.Response, error) { return says(404, strings.NewReader("not here")), nil },
+	"trouble":      func(*http.Request) (*http.Response, error) { return says(500, endless{}), nil },
+	"no answer":    func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+	"no body":      func(r *http.Request) (*http.Response, error) { return says(200, stalled{r.Context()}), nil },
+	"another node": func(*http.Request) (*http.Response, error) { return says(421, strings.NewReader("another life")), nil },
+}
+
+// truth serves a store without a network.
+func truth(s *chunkstore.Store) wire {
+	h := Handler(s)
+	return func(r *http.Request) (*http.Response, error) {
+		w := &answer{header: http.Header{}, status: 200}
+		h.ServeHTTP(w, r)
+		return &http.Response{StatusCode: w.status, Status: fmt.Sprint(w.status), Body: io.NopCloser(&w.body), Header: w.header}, nil
+	}
+}
+
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *answer) Header() http.Header         { return w.header }
+func (w *answer) WriteHeader(status int)      { w.status = status }
+func (w *answer) Write(b []byte) (int, error) { return w.body.Write(b) }
+
+// A peer that lies, stalls or never stops costs time, and never a wrong byte: what it did not give
+// comes from the next one, and a copy that it claims to have counts only if it says so as it should.
+func TestPeersThatLie(t *testing.T) {
+	from := memfs.New()
+	memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 3000), 0o600)
+	liar, honest := membership.Ref{Node: "a liar"}, membership.Ref{Node: "honest"}
+	for name, lie := range liars {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				held := checkpointtest.OpenStore(t, memfs.New())
+				_, h := checkpointtest.Put(t, held, from, 1, 1)
+				peers := &HTTP{To: func(r membership.Ref) http.RoundTripper {
+					if r == liar {
+						return lie
+					}
+					return truth(held)
+				}}
+				here := checkpointtest.OpenStore(t, memfs.New())
+				c := Copier{here, peers}
+				if err := c.Fetch(t.Context(), 1, h, []membership.Ref{liar}, nil); err == nil || here.Has(h) {
+					t.Errorf("fetched from the liar alone: %v", err)
+				}
+				must(t, c.Fetch(t.Context(), 1, h, []membership.Ref{liar, honest}, nil))
+				must(t, here.Verify(t.Context(), h))
+
+				sender := Copier{held, peers}
+				acked, err := sender.Replicate(t.Context(), 1, h, []membership.Node{{Ref: liar}}, nil)
+				if len(acked) > 0 || err == nil {
+					t.Errorf("acknowledged by the liar: %v", err)
+				}
+				if errors.Is(err, chunkstore.ErrFenced) {
+					t.Errorf("a lie fences: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,23 @@
+package checkpoint
+
+import (
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// The words of the packages below that everybody needs who has to do with checkpoints.
+type (
+	Number   = manifest.Number
+	Hash     = manifest.Hash
+	Head     = manifest.Head
+	Manifest = manifest.Manifest
+	Stamp    = manifest.Stamp
+)
+
+var (
+	ErrFenced  = chunkstore.ErrFenced
+	ErrNotHeld = chunkstore.ErrNotHeld
+	ErrDamaged = chunkstore.ErrDamaged
+	ErrNoSpace = dirfs.ErrNoSpace
+)
