@@ -23,6 +23,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -117,9 +118,9 @@ func TestWordsOfTheReference(t *testing.T) {
 	for _, c := range []struct{ folder, typ, what string }{
 		{"pkg/rendezvous", "Why", "why_code"},
 		{"pkg/rendezvous", "Cause", "cause"},
-		{"pkg/rendezvous", "State", "state of a job"},
+		{"pkg/rendezvous/status", "State", "state of a job"},
 		{"pkg/rendezvous", "Phase", "phase"},
-		{"pkg/rendezvous", "NodeState", "state of a node"},
+		{"pkg/rendezvous/status", "NodeState", "state of a node"},
 		{"pkg/membership", "Sign", "sign"},
 		{"pkg/membership", "Reason", "reason"},
 		{"pkg/scaling", "Policy", "policy"},
@@ -392,8 +393,8 @@ func TestStatusExample(t *testing.T) {
 	if err := json.Unmarshal([]byte(example), &want); err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(rendezvous.Status{Nodes: []rendezvous.NodeStatus{{}}, World: []rendezvous.Seat{{}}, Checkpoint: &rendezvous.CheckpointStatus{},
-		Plan: &scaling.Plan{}, Progress: &rendezvous.ProgressStatus{}, Origin: &rendezvous.OriginStatus{}, Server: &rendezvous.ServerStatus{}})
+	b, err := json.Marshal(status.Status{Nodes: []status.Node{{}}, World: []rendezvous.Seat{{}}, Checkpoint: &status.Checkpoint{},
+		Plan: &scaling.Plan{}, Progress: &status.Progress{}, Origin: &status.Origin{}, Server: &status.Server{}})
 	if err == nil {
 		err = json.Unmarshal(b, &got)
 	}

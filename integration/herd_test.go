@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -162,7 +163,7 @@ func (h *herd) start(name string) {
 	h.lives[name] = append(h.lives[name], b)
 	c := runtime.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
 		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
-		Times: rendezvous.DefaultTimes}
+		Times: plan.DefaultTimeouts}
 	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(machine.Line) {}}
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
 }

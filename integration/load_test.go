@@ -19,6 +19,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -77,7 +78,7 @@ func load(b *testing.B, n int, ttl time.Duration) {
 		}
 		w := s.Wish
 		w.NP, w.By = n/2, "scale"
-		if _, err := (rendezvous.Requests{Store: h.look, Job: h.job.Name}).Ask(b.Context(), &s, w); err != nil {
+		if _, err := (txn.Requests{Store: h.look, Job: h.job.Name}).SetWish(b.Context(), &s, w); err != nil {
 			b.Fatal(err)
 		}
 		h.settles(g, n/2)

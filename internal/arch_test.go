@@ -35,12 +35,22 @@ var may = map[string][]string{
 		"pkg/checkpoint/chunkstore"},
 	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
-	"pkg/rendezvous":  {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
 	"internal/phrase": {},
 
-	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous"},
+	"pkg/membership/verdict": {"pkg/membership"},
+
+	"pkg/rendezvous": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
+	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
+		"pkg/rendezvous", "pkg/scaling"},
+	"pkg/rendezvous/txn": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/membership/verdict",
+		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan"},
+	"pkg/rendezvous/status": {"internal/phrase", "pkg/schema", "pkg/history", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
+		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/scaling"},
+
+	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
+		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status"},
 	"internal/agent/runtime": {"internal/agent/machine", "internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
-		"pkg/checkpoint", "pkg/rendezvous", "pkg/scaling"},
+		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":      {"pkg/schema", "pkg/store", "pkg/membership"},
@@ -52,10 +62,11 @@ var may = map[string][]string{
 
 	"internal/node": {"internal/diagnosis", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
-		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous"},
+		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan"},
 	"internal/cli": {"internal/kube", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/chunkstore",
-		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/scaling"},
+		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous",
+		"pkg/rendezvous/plan", "pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling"},
 	"cmd/elastic": {"internal/cli", "pkg/store/etcd", "internal/node", "internal/worker"},
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
@@ -204,20 +215,9 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// pure are the files that decide: same facts, same decision. Their time is an argument, and they start nothing.
-var pure = []string{
-	"pkg/membership/judge.go", "pkg/membership/detect_observe.go",
-	"pkg/rendezvous/plan.go", "pkg/rendezvous/ends.go", "pkg/rendezvous/change.go", "pkg/rendezvous/ranks.go", "pkg/rendezvous/ledger.go", "pkg/rendezvous/marks.go",
-	"pkg/rendezvous/explain.go", "pkg/rendezvous/explain_why.go", "pkg/rendezvous/explain_nodes.go",
-}
-
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/scaling"}
-
-// decides reports whether a file, named from the root of the module, must be pure.
-func decides(pkg, file string) bool {
-	return slices.Contains(purePackages, pkg) || slices.Contains(pure, pkg+"/"+filepath.Base(file))
-}
+var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/membership/verdict", "pkg/rendezvous/plan",
+	"pkg/rendezvous/status", "pkg/scaling"}
 
 // noImport is what a package that decides does not import: it has no use for I/O, goroutines or chance.
 var noImport = []string{"bufio", "context", "crypto/rand", "io", "io/fs", "math/rand", "math/rand/v2", "net", "net/http",
@@ -254,22 +254,20 @@ var banned = []struct {
 	{"time.Sleep", func(pkg, _ string) bool { return pkg != "bench" },
 		"who waits takes a context and waits for a thing to happen"},
 	{"time.Now time.Since time.Until time.After time.AfterFunc time.NewTimer time.NewTicker rand.Text rand.N rand.IntN rand.Read os.Getenv",
-		decides,
-		"this file decides: time and chance are arguments, so that every decision can be tested"},
+		func(pkg, _ string) bool { return slices.Contains(purePackages, pkg) },
+		"this package decides: time and chance are arguments, so that every decision can be tested"},
 }
 
 func TestBannedCalls(t *testing.T) {
-	seen := map[string]bool{}
 	for _, p := range list(t, "./...") {
+		isPure := slices.Contains(purePackages, p.name())
 		for _, name := range p.GoFiles {
 			file := filepath.Join(p.Dir, name)
-			seen[p.name()+"/"+name] = true
 			fset := token.NewFileSet()
 			f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)
 			}
-			isPure := decides(p.name(), name)
 			ast.Inspect(f, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.FuncDecl:
@@ -278,7 +276,7 @@ func TestBannedCalls(t *testing.T) {
 					}
 				case *ast.GoStmt:
 					if isPure {
-						t.Errorf("%s: a goroutine in a file that decides", fset.Position(n.Pos()))
+						t.Errorf("%s: a goroutine in a package that decides", fset.Position(n.Pos()))
 					}
 				case *ast.SelectorExpr:
 					x, ok := n.X.(*ast.Ident)
@@ -294,11 +292,6 @@ func TestBannedCalls(t *testing.T) {
 				}
 				return true
 			})
-		}
-	}
-	for _, f := range pure {
-		if !seen[f] {
-			t.Errorf("%s is listed as deciding and does not exist", f)
 		}
 	}
 }

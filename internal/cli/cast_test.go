@@ -8,9 +8,13 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
@@ -19,12 +23,12 @@ import (
 type cast struct {
 	t   *testing.T
 	st  *etcd.Store
-	req rendezvous.Requests
+	req txn.Requests
 	reg membership.Registry
 }
 
 func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
-	c := &cast{t: t, st: st, req: rendezvous.Requests{Store: st, Job: schema.Job(name)}, reg: membership.Registry{Store: st, Job: schema.Job(name)}}
+	c := &cast{t: t, st: st, req: txn.Requests{Store: st, Job: schema.Job(name)}, reg: membership.Registry{Store: st, Job: schema.Job(name)}}
 	if err := c.req.Create(t.Context(), newJob(name, np, time.Now())); err != nil {
 		t.Fatalf("create job %s: %v", name, err)
 	}
@@ -78,11 +82,11 @@ func (c *cast) leave(name string) {
 }
 
 func (c *cast) play(ctx context.Context) {
-	var marks rendezvous.Marks
+	var marks plan.Observed
 	var s rendezvous.Snapshot
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
-	seen := rendezvous.Follow(ctx, c.st, c.req.Job, "", rendezvous.All, nil)
+	seen := rendezvous.Follow(ctx, c.st, c.req.Job, "", rendezvous.ScopeAll, nil)
 	for {
 		select {
 		case next, ok := <-seen:
@@ -100,41 +104,41 @@ func (c *cast) play(ctx context.Context) {
 		if s.World != nil {
 			refs = slices.Concat(s.World.Members, s.World.Leavers)
 		}
-		v := membership.Judge(refs, s.Nodes, s.Left, s.Suspects, membership.Evidence{}, membership.Limits{}, now)
-		marks.Observe(&s, v, now)
-		if err := c.act(ctx, &s, rendezvous.Plan(&s, v, marks, rendezvous.DefaultTimes, now), wake); err != nil &&
-			!rendezvous.Moved(err) && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		v := verdict.Judge(refs, s.Nodes, s.Left, s.Suspects, verdict.Evidence{}, verdict.Timeouts{}, now)
+		marks.Update(&s, v, now)
+		if err := c.act(ctx, &s, plan.Next(&s, v, marks, plan.DefaultTimeouts, now), wake); err != nil &&
+			!store.Moved(err) && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			c.t.Errorf("play job %s: %v", c.req.Job, err)
 		}
 	}
 }
 
-func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step rendezvous.Step, wake *time.Timer) error {
+func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step plan.Step, wake *time.Timer) error {
 	if len(s.Nodes) == 0 {
 		return nil // who would?
 	}
 	me := s.Nodes[0]
 	switch step := step.(type) {
-	case rendezvous.Nothing:
+	case plan.Nothing:
 		if !step.Until.IsZero() {
 			wake.Reset(time.Until(step.Until))
 		}
 		return c.report(ctx, s)
-	case rendezvous.Propose:
+	case plan.Propose:
 		_, err := c.req.Propose(ctx, s, me, step)
 		return err
-	case rendezvous.Enter:
-		_, err := c.req.Enter(ctx, s, me, step)
+	case plan.Hold:
+		_, err := c.req.Hold(ctx, s, me, step)
 		return err
-	case rendezvous.Run:
-		fall := rendezvous.Waterfall{By: me.Node, Sign: rendezvous.SignNodes, Decided: new(int64(1)), Proposed: new(int64(7)), Barrier: new(int64(31)), Last: "lab1-2"}
+	case plan.Run:
+		fall := rendezvous.Timing{By: me.Node, Sign: rendezvous.SignNodes, Decided: new(int64(1)), Proposed: new(int64(7)), Barrier: new(int64(31)), Last: "lab1-2"}
 		w, err := c.req.Run(ctx, s, step, 0, fall)
 		if err != nil {
 			return err
 		}
 		fall.Started = new(int64(60))
-		return c.req.Started(ctx, &w, fall)
-	case rendezvous.End:
+		return c.req.PublishTiming(ctx, &w, fall)
+	case plan.End:
 		_, err := c.req.End(ctx, s, step)
 		return err
 	}

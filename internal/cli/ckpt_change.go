@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -31,7 +31,7 @@ func (k *saves) remove(ctx context.Context) error {
 			return k.told(map[string]any{"job": job.Name, "number": h.Number, "removed": true},
 				"checkpoint %d of job %s removed", h.Number, job.Name)
 		}
-		if !rendezvous.Moved(err) {
+		if !store.Moved(err) {
 			return err
 		}
 		if k.snap, err = readJob(ctx, k.s, job.Name); err != nil {
@@ -69,7 +69,7 @@ func (k *saves) restore(ctx context.Context) error {
 		if h.Manifest == head.Manifest {
 			return k.restored(h, head, fmt.Sprintf("job %s is at checkpoint %d already", job, h.Number))
 		}
-		if why := rendezvous.Unrestorable(&k.snap); why != "" {
+		if why := txn.Unrestorable(&k.snap); why != "" {
 			e := fail(JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).cure("elastic stop %s; then elastic ckpt restore %s %d", job, job, h.Number)
 			if ended(&k.snap) {
 				e.Code = JobEnded
@@ -77,14 +77,14 @@ func (k *saves) restore(ctx context.Context) error {
 			}
 			return e
 		}
-		now, err := rendezvous.Requests{Store: k.s, Job: job}.Restore(ctx, &k.snap, h)
+		now, err := txn.Requests{Store: k.s, Job: job}.Restore(ctx, &k.snap, h)
 		if err == nil {
 			if here, away := k.having(h); len(here) == 0 {
 				k.out.say("it is on nodes that are not registered: %s; the job needs one of them", phrase.List(away))
 			}
 			return k.restored(h, now, fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now", job, h.Number, atStep(h.Step), now.Number))
 		}
-		if !rendezvous.Moved(err) {
+		if !store.Moved(err) {
 			return err
 		}
 		if k.snap, err = readJob(ctx, k.s, job); err != nil {

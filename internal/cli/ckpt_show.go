@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -24,7 +24,7 @@ type savedStatus struct {
 	Holders    []string          `json:"holders"` // that are registered now
 	Away       []string          `json:"away"`    // that have it, and are not
 	Copies     int               `json:"copies"`  // at its commit
-	Time       rendezvous.Moment `json:"time"`
+	Time       status.Timestamp  `json:"time"`
 	Manifest   checkpoint.Hash   `json:"manifest"`
 	Head       bool              `json:"head"`
 	Resume     bool              `json:"resume"` // the newest world began with it
@@ -34,7 +34,7 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 	here, away := k.having(h)
 	w := k.snap.World
 	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation, WorldSize: k.worldSize(h.Generation),
-		Bytes: h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies, Time: rendezvous.Moment{Time: h.Time},
+		Bytes: h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies, Time: status.Timestamp{Time: h.Time},
 		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -108,12 +109,12 @@ func (c *call) cut(err error, missing, asked string) error {
 // progressLine says what a following waits for, each time that it is something else.
 type progressLine struct{ last string }
 
-func (l *progressLine) tell(c *call, st rendezvous.Status) {
+func (l *progressLine) tell(c *call, st status.Status) {
 	text := st.Waiting()
 	if text == "" || st.WhyCode != rendezvous.NodesMissing {
 		text = string(st.State) + ": " + st.Why
 	}
-	if text != l.last && !st.Ended() && st.State != rendezvous.StateRunning {
+	if text != l.last && !st.Ended() && st.State != status.StateRunning {
 		c.out.say("%s", text)
 	}
 	l.last = text

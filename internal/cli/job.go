@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -69,7 +70,7 @@ func (c *call) living(all []rendezvous.Snapshot) (live, abandoned []rendezvous.S
 	for _, j := range all {
 		switch {
 		case ended(&j):
-		case rendezvous.Explain(&j, c.out.now()).Abandoned:
+		case status.Explain(&j, c.out.now()).Abandoned:
 			abandoned = append(abandoned, j)
 		default:
 			live = append(live, j)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func jobsCommand() command {
@@ -24,7 +24,7 @@ func jobsAction(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	all := []rendezvous.Status{}
+	all := []status.Status{}
 	rows := [][]string{{"JOB", "STATE", "NODES", "GENERATION", "CHECKPOINT", "AGE", "OWNER", "COMMAND"}}
 	for i := range snaps {
 		if c.context.Bool("mine") && snaps[i].Job.Origin.Owner != c.userName() {
@@ -40,7 +40,7 @@ func jobsAction(ctx context.Context, c *call) error {
 	return c.out.table(rows)
 }
 
-func (c *call) jobRow(st rendezvous.Status) []string {
+func (c *call) jobRow(st status.Status) []string {
 	state, checkpoint := string(st.State), "-"
 	if st.Abandoned {
 		state = "abandoned"
@@ -56,7 +56,7 @@ func (c *call) jobRow(st rendezvous.Status) []string {
 }
 
 // originRow says whose job it is.
-func originRow(o *rendezvous.OriginStatus, p *printer) string {
+func originRow(o *status.Origin, p *printer) string {
 	if o == nil {
 		return ""
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/elasticd/elastic/internal/kube"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -89,7 +91,7 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 }
 
 // steady is a status without what changes all the time.
-func steady(st rendezvous.Status) rendezvous.Status {
+func steady(st status.Status) status.Status {
 	st.Progress, st.Doing, st.Server = nil, nil, nil
 	return st
 }
@@ -117,6 +119,6 @@ func (k kubeJobs) Wish(ctx context.Context, name string, np int) error {
 	}
 	wish := snap.Wish
 	wish.NP, wish.By = np, "scale"
-	_, err = rendezvous.Requests{Store: k.s, Job: snap.Job.Name}.Ask(ctx, &snap, wish)
+	_, err = txn.Requests{Store: k.s, Job: snap.Job.Name}.SetWish(ctx, &snap, wish)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -49,7 +50,7 @@ func vanished(ctx context.Context, s *server, snap *rendezvous.Snapshot, name sc
 	if len(snap.Claims) > 0 {
 		return lost(name, snap.Claims)
 	}
-	removed, err := rendezvous.Requests{Store: s, Job: name}.Removed(ctx, uid)
+	removed, err := txn.Requests{Store: s, Job: name}.Removed(ctx, uid)
 	if err != nil {
 		return err
 	}
@@ -161,8 +162,8 @@ func (k *saves) insist(ctx context.Context) error {
 		return fail(CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).because("they have %s", phrase.List(all)).
 			detail("numbers", append([]string{}, all...))
 	}
-	job, err := rendezvous.Requests{Store: k.s, Job: name}.Remake(ctx, claims[0], m, claims[0].Job)
-	if rendezvous.Moved(err) {
+	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx, claims[0], m, claims[0].Job)
+	if store.Moved(err) {
 		return fail(JobLost, "job %s, or a claim to it, changed at this moment", name).cure("the same command again")
 	}
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func nodesCommand() command {
@@ -28,7 +28,7 @@ func nodesAction(ctx context.Context, c *call) error {
 	return c.nodeTable(st)
 }
 
-func (c *call) nodeTable(st rendezvous.Status) error {
+func (c *call) nodeTable(st status.Status) error {
 	ranks := map[string]string{}
 	for _, seat := range st.World {
 		ranks[seat.Node] = span(seat.Ranks)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func readyCommand() command {
@@ -28,7 +28,7 @@ func readyAction(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	taking := []rendezvous.NodeState{rendezvous.NodeRunning, rendezvous.NodeReady, rendezvous.NodeSpare}
+	taking := []status.NodeState{status.NodeRunning, status.NodeReady, status.NodeSpare}
 	for _, n := range s.explain(&snap, c.out.now()).Nodes {
 		if n.Node != node.text {
 			continue

@@ -8,7 +8,9 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 func rmCommand() command {
@@ -48,8 +50,8 @@ func rmAction(ctx context.Context, c *call) error {
 			return fail(JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"), phrase.List(nodes)).
 				cure("elastic stop %s", name).detail("nodes", nodes)
 		}
-		err = rendezvous.Requests{Store: s, Job: name}.Remove(ctx, &snap)
-		if rendezvous.Moved(err) {
+		err = txn.Requests{Store: s, Job: name}.Remove(ctx, &snap)
+		if store.Moved(err) {
 			continue // a node came, or a new attempt: look again
 		}
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func runCommand() command {
@@ -114,7 +115,7 @@ func (c *call) waited(ctx context.Context, s *server, o *node.Options) error {
 		return exit{e.Status}
 	}
 	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt}) // this one: the rest was missing beside it
-	return e.because("%s", rendezvous.Explain(&snap, c.out.now()).Why)
+	return e.because("%s", status.Explain(&snap, c.out.now()).Why)
 }
 
 // never tells a job that has lost its checkpoints from others that are not to be started again.

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 func scaleCommand() command {
@@ -69,11 +72,11 @@ func scaleAction(ctx context.Context, c *call) error {
 		}
 		wish := snap.Wish
 		wish.NP, wish.By = np, "scale"
-		wish, err = rendezvous.Requests{Store: s, Job: name}.Ask(ctx, &snap, wish)
+		wish, err = txn.Requests{Store: s, Job: name}.SetWish(ctx, &snap, wish)
 		if err == nil {
 			return c.followScale(ctx, s, &snap, wish, limit)
 		}
-		if !rendezvous.Moved(err) {
+		if !store.Moved(err) {
 			return err
 		}
 		if snap, err = readJob(ctx, s, name); err != nil {
@@ -185,7 +188,7 @@ func (c *call) followScale(ctx context.Context, s *server, seen *rendezvous.Snap
 	defer cancel()
 	var missing progressLine
 	err := c.follow(ctx, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
-		st := rendezvous.Explain(snap, c.out.now())
+		st := status.Explain(snap, c.out.now())
 		missing.tell(c, st)
 		switch {
 		case remade(snap, seen) != nil:

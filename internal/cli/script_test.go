@@ -30,6 +30,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -249,7 +250,7 @@ func (s *stage) job(ts *testscript.TestScript, _ bool, args []string) {
 
 func (s *stage) abandoned(ts *testscript.TestScript, _ bool, args []string) {
 	j := newJob(args[0], args[1], time.Now().Add(-time.Hour))
-	ts.Check(rendezvous.Requests{Store: s.open(ts), Job: schema.Job(args[0])}.Create(s.t.Context(), j))
+	ts.Check(txn.Requests{Store: s.open(ts), Job: schema.Job(args[0])}.Create(s.t.Context(), j))
 	_, err := s.client.Delete(s.t.Context(), schema.Job(args[0]).Events(), clientv3.WithPrefix()) // they are of now
 	ts.Check(err)
 	key := schema.Job(args[0]).Wish()

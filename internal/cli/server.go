@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/local"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
@@ -15,7 +15,7 @@ import (
 // server is the etcd of this call, open and answering.
 type server struct {
 	*etcd.Store
-	at    rendezvous.ServerStatus
+	at    status.Server
 	local *local.Runtime // nil: a server was given
 
 	started local.Started // the local server, if it had to be started

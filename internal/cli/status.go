@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func statusCommand() command {
@@ -34,8 +35,8 @@ func statusAction(ctx context.Context, c *call) error {
 	return c.watchStatus(ctx, s, snap)
 }
 
-func (s *server) explain(snap *rendezvous.Snapshot, now time.Time) rendezvous.Status {
-	st := rendezvous.Explain(snap, now)
+func (s *server) explain(snap *rendezvous.Snapshot, now time.Time) status.Status {
+	st := status.Explain(snap, now)
 	st.Server = &s.at
 	return st
 }
@@ -98,7 +99,7 @@ func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snap
 	}
 }
 
-func (c *call) showStatus(st rendezvous.Status) error {
+func (c *call) showStatus(st status.Status) error {
 	p := &c.out
 	if p.json {
 		return p.object(st)
@@ -130,7 +131,7 @@ func (c *call) showStatus(st rendezvous.Status) error {
 	return nil
 }
 
-func statusRows(st rendezvous.Status, p *printer) [][2]string {
+func statusRows(st status.Status, p *printer) [][2]string {
 	w := st.Wish
 	np := fmt.Sprintf("%d (%d here)", w.NP, w.Present)
 	if w.Min != w.Max {
@@ -150,14 +151,14 @@ func statusRows(st rendezvous.Status, p *printer) [][2]string {
 		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"waterfall", waterfall(st.Waterfall)}, {"restarts", restarts}, {"server", servers}}
 }
 
-func waterfall(f *rendezvous.Waterfall) string {
+func waterfall(f *rendezvous.Timing) string {
 	if f == nil {
 		return ""
 	}
 	return f.String()
 }
 
-func progress(g *rendezvous.ProgressStatus, p *printer) string {
+func progress(g *status.Progress, p *printer) string {
 	if g == nil {
 		return ""
 	}
@@ -178,7 +179,7 @@ func progress(g *rendezvous.ProgressStatus, p *printer) string {
 	return strings.Join(parts, ", ")
 }
 
-func doing(all []rendezvous.DoingStatus) string {
+func doing(all []status.Activity) string {
 	var parts []string
 	for _, d := range all {
 		text := d.Node + " " + d.What
@@ -190,7 +191,7 @@ func doing(all []rendezvous.DoingStatus) string {
 	return phrase.List(parts)
 }
 
-func checkpointRow(k *rendezvous.CheckpointStatus, p *printer) string {
+func checkpointRow(k *status.Checkpoint, p *printer) string {
 	if k == nil {
 		return "none yet"
 	}
@@ -208,7 +209,7 @@ func checkpointRow(k *rendezvous.CheckpointStatus, p *printer) string {
 	return text + ", on " + phrase.List(k.Holders)
 }
 
-func planRow(st rendezvous.Status) string {
+func planRow(st status.Status) string {
 	if st.Plan == nil {
 		return ""
 	}

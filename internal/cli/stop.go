@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 func stopCommand() command {
@@ -36,7 +40,7 @@ func stopAction(ctx context.Context, c *call) error {
 		return err
 	}
 	name = snap.Job.Name
-	requests := rendezvous.Requests{Store: s, Job: name}
+	requests := txn.Requests{Store: s, Job: name}
 	for asked := false; !asked; {
 		if ended(&snap) {
 			return endedError(&snap)
@@ -49,8 +53,8 @@ func stopAction(ctx context.Context, c *call) error {
 		}
 		wish := snap.Wish
 		wish.Stop, wish.Grace, wish.By = snap.Job.Attempt, grace, "stop"
-		_, err := requests.Ask(ctx, &snap, wish)
-		if err != nil && !rendezvous.Moved(err) {
+		_, err := requests.SetWish(ctx, &snap, wish)
+		if err != nil && !store.Moved(err) {
 			return err
 		}
 		asked = err == nil
@@ -60,7 +64,7 @@ func stopAction(ctx context.Context, c *call) error {
 	}
 	// Nobody is there to take note of it: the end is written from here.
 	if len(snap.Nodes) == 0 && !ended(&snap) {
-		if _, err := requests.End(ctx, &snap, rendezvous.StopAlone(&snap, c.out.now())); err != nil && !rendezvous.Moved(err) {
+		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.out.now())); err != nil && !store.Moved(err) {
 			return err
 		}
 	}
@@ -91,7 +95,7 @@ func (c *call) followStop(ctx context.Context, s *server, seen *rendezvous.Snaps
 	var missing progressLine
 	var empty time.Time
 	err := c.follow(ctx, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
-		missing.tell(c, rendezvous.Explain(snap, c.out.now()))
+		missing.tell(c, status.Explain(snap, c.out.now()))
 		switch {
 		case remade(snap, seen) != nil:
 			return true, remade(snap, seen)
@@ -104,8 +108,8 @@ func (c *call) followStop(ctx context.Context, s *server, seen *rendezvous.Snaps
 		case empty.IsZero():
 			empty = c.out.now()
 		case c.out.now().Sub(empty) >= alone:
-			_, err := rendezvous.Requests{Store: s, Job: name}.End(ctx, snap, rendezvous.StopAlone(snap, c.out.now()))
-			if err != nil && !rendezvous.Moved(err) {
+			_, err := txn.Requests{Store: s, Job: name}.End(ctx, snap, plan.StopWithoutNodes(snap, c.out.now()))
+			if err != nil && !store.Moved(err) {
 				return true, err
 			}
 		}

@@ -21,7 +21,7 @@ type doing struct {
 	mu    sync.Mutex
 	since time.Time // something moves since
 	wrote time.Time // and was last told; zero: it was not
-	now   rendezvous.Doing
+	now   rendezvous.Activity
 	news  chan struct{}
 }
 
@@ -40,7 +40,7 @@ func (d *doing) moving(what string, done, total int64) {
 	if d.since.IsZero() {
 		d.since = now
 	}
-	d.now = rendezvous.Doing{What: what, Done: done, Total: total, Time: now}
+	d.now = rendezvous.Activity{Kind: what, Done: done, Total: total, Time: now}
 	if now.Sub(d.since) > time.Second && now.Sub(d.wrote) > told {
 		d.wrote = now
 		d.tell()
@@ -51,13 +51,13 @@ func (d *doing) moving(what string, done, total int64) {
 func (d *doing) unreadable(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	again := d.now.What == "unreadable" && d.now.Done == number
+	again := d.now.Kind == "unreadable" && d.now.Done == number
 	if again && time.Since(d.wrote) < told {
 		return false
 	}
 	// Told again now and then: it says that everybody who is here *now* was asked.
 	d.wrote = time.Now()
-	d.now = rendezvous.Doing{What: "unreadable", Done: number, Time: d.wrote}
+	d.now = rendezvous.Activity{Kind: "unreadable", Done: number, Time: d.wrote}
 	d.tell()
 	return !again
 }
@@ -66,7 +66,7 @@ func (d *doing) unreadable(number int64) bool {
 func (d *doing) nothing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.since, d.now = time.Time{}, rendezvous.Doing{}
+	d.since, d.now = time.Time{}, rendezvous.Activity{}
 	if !d.wrote.IsZero() {
 		d.wrote = time.Time{}
 		d.tell()
@@ -91,7 +91,7 @@ func (d *doing) run() {
 		now := d.now
 		d.mu.Unlock()
 		w := store.Delete(d.key)
-		if now.What != "" {
+		if now.Kind != "" {
 			w = store.Put(d.key, schema.Encode(now))
 		}
 		if _, err := d.store.Txn(d.ctx, store.Txn{Then: []store.Write{w}}); err != nil {

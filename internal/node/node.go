@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/peer"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
 // Run takes part in the job until it ends or this node leaves it. The second result is the error of a
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Settle: settle,
-		Times:  rendezvous.DefaultTimes, Hint: hint(o),
+		Times:  plan.DefaultTimeouts, Hint: hint(o),
 	}
 	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)

@@ -231,7 +231,7 @@ func TestRing(t *testing.T) {
 	defer func() { cancel(); run.Wait() }()
 	for i, w := range watchers {
 		run.Go(func() { w.Run(ctx) })
-		w.Set(membership.Watches(ring, ring[i], 2, func(membership.Ref) bool { return false }))
+		w.Set(membership.WatchTargets(ring, ring[i], 2, func(membership.Ref) bool { return false }))
 	}
 	// Every listener has the two streams of its successors.
 	for _, a := range agents {

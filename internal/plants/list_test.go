@@ -9,20 +9,14 @@ const (
 	etcd       = "pkg/store/etcd"
 	storePkg   = "pkg/store"
 	membership = "pkg/membership"
+	verdict    = "pkg/membership/verdict"
 	rendezvous = "pkg/rendezvous"
+	plan       = "pkg/rendezvous/plan"
+	txn        = "pkg/rendezvous/txn"
 	scaling    = "pkg/scaling"
 	workerPkg  = "internal/worker"
 
-	requests = rendezvous + "/requests.go"
-	registry = membership + "/requests.go"
-	plan     = rendezvous + "/plan.go"
-	ends     = rendezvous + "/ends.go"
-	barrier  = rendezvous + "/barrier.go"
-	losses   = rendezvous + "/losses.go"
-	change   = rendezvous + "/change.go"
-	ranks    = rendezvous + "/ranks.go"
-	ledger   = rendezvous + "/ledger.go"
-	judge    = membership + "/judge.go"
+	registry = membership + "/registry.go"
 )
 
 // plants begins with those that a change must not get past; [Cn] are the counterexamples of docs/PROTOCOL.md.
@@ -31,20 +25,20 @@ var plants = []plant{
 		`guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
 	for`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev)}
 	for`, checkpoint, "TestCommit"},
-	{"C1: a commit between plan and propose is lost", requests,
+	{"C1: a commit between plan and propose is lost", txn + "/propose.go",
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
-	{"C17: a suspicion counts though its watcher was not asked", judge,
-		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, membership, "TestJudge"},
+	{"C17: a suspicion counts though its watcher was not asked", verdict + "/verdict.go",
+		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, verdict, "TestJudge"},
 	{"C9: a late event brings an old world back", machine + "/observe.go",
 		`w.Generation < known.Generation || `, ``, machine, "TestStories"},
 
 	// Guards of requests.
-	{"create over a job that is there", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
-	{"section 10: a job from scratch, over a claim of this moment", requests, `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
+	{"create over a job that is there", txn + "/job.go", `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
+	{"section 10: a job from scratch, over a claim of this moment", txn + "/job.go", `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over claims", runtime + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, runtime, "TestClaimsThatEndAreNoLeaveToBegin"},
-	{"section 10: the job is made again twice", rendezvous + "/remake.go", `[]store.Guard{store.Absent(r.Job.Job()), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
+	{"section 10: the job is made again twice", txn + "/remake.go", `[]store.Guard{store.Absent(r.Job.Job()), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
-	{"section 10: what was asked in the store that was lost passes in the next", requests, `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
+	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
 	{"section 10: a removed job comes back", runtime + "/reclaim.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
@@ -52,29 +46,29 @@ var plants = []plant{
 	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
 			return nil`, checkpoint, "TestWhatCameTooLateIsOffered"},
 	{"section 10: what came too late is removed", checkpoint + "/keeper.go", `err != nil || !offered {`, `err != nil || !offered && false {`, checkpoint, "TestWhatCameTooLateIsOffered"},
-	{"reopen of another end", requests, `			store.Unchanged(r.Job.World(), seen.World.Rev),
+	{"reopen of another end", txn + "/job.go", `			store.Unchanged(r.Job.World(), seen.World.Rev),
 		},
 		Then: []store.Write{
 			store.Put(r.Job.Job(), schema.Encode(j)),`, `		},
 		Then: []store.Write{
 			store.Put(r.Job.Job(), schema.Encode(j)),`, rendezvous, "TestGuards/memory"},
-	{"remove of a job with nodes", requests, `store.NoneBelow(r.Job.Nodes()), `, ``, rendezvous, "TestGuards/memory"},
-	{"two wishes at once", requests, `store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)}`, `store.Unchanged(r.Job.World(), worldRev)}`, rendezvous, "TestGuards/memory"},
-	{"two worlds of one generation", requests, `	guards := []store.Guard{
+	{"remove of a job with nodes", txn + "/job.go", `store.NoneBelow(r.Job.Nodes()), `, ``, rendezvous, "TestGuards/memory"},
+	{"two wishes at once", txn + "/wish.go", `store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)}`, `store.Unchanged(r.Job.World(), worldRev)}`, rendezvous, "TestGuards/memory"},
+	{"two worlds of one generation", txn + "/propose.go", `	guards := []store.Guard{
 		store.Unchanged(r.Job.World(), worldRev),`, `	_ = worldRev
 	guards := []store.Guard{`, rendezvous, "TestGuards/memory"},
-	{"a proposer that is registered no more", requests, `would be lost
+	{"a proposer that is registered no more", txn + "/propose.go", `would be lost
 		store.Unchanged(r.Job.Node(me.Node), me.Rev),`, `would be lost`, rendezvous, "TestGuards/memory"},
-	{"C5: evict whoever has the name", requests, `guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+	{"C5: evict whoever has the name", txn + "/propose.go", `guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 		writes`, `writes`, rendezvous, "TestGuards/memory"},
-	{"C4: drop the absent without a look", requests, `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
-	{"C15: propose over the last exit", requests, `guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
-	{"C15: stop over the last exit", requests, `if e.Phase == Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
-	{"two turns of one world", requests, `If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
-	{"two keepers both believe that they did it", requests, `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
-	{"ready for a generation that is over", requests, `[]store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
-	{"C16: a victim of the stop is a failure", requests, `store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))`, `store.Absent(r.Job.Failure(w.Generation))`, rendezvous, "TestGuards/memory"},
-	{"the last failure is the cause", requests, `store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))`, `store.Unchanged(r.Job.World(), w.Rev)`, rendezvous, "TestGuards/memory"},
+	{"C4: drop the absent without a look", txn + "/propose.go", `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
+	{"C15: propose over the last exit", txn + "/propose.go", `guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
+	{"C15: stop over the last exit", txn + "/phase.go", `if e.Phase == rendezvous.Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
+	{"two turns of one world", txn + "/txn.go", `If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
+	{"two keepers both believe that they did it", txn + "/txn.go", `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
+	{"ready for a generation that is over", txn + "/member.go", `[]store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
+	{"C16: a victim of the stop is a failure", txn + "/member.go", `store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))`, `store.Absent(r.Job.Failure(w.Generation))`, rendezvous, "TestGuards/memory"},
+	{"the last failure is the cause", txn + "/member.go", `store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))`, `store.Unchanged(r.Job.World(), w.Rev)`, rendezvous, "TestGuards/memory"},
 	{"C3: register again beside the next generation", registry, `store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)`, `store.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},
 	{"join over a node that is there", registry, `store.Unchanged(r.Job.Job(), jobRev), store.Absent(r.Job.Node(n.Node))`, `store.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
 	{"leave takes the next life along", registry, `If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
@@ -92,48 +86,48 @@ var plants = []plant{
 	{"an unknown result is taken for done", storePkg + "/request.go", `		case Refused(err):
 			return 0, err`, `		case err != nil:
 			return 0, nil`, rendezvous, "TestUnknownResults"},
-	{"members beyond the first part are lost", rendezvous + "/snapshot.go", `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])`, `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members)))[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
-	{"members that cannot be read are left out", rendezvous + "/snapshot.go", `len(w.Members) != w.Count`, `false`, rendezvous, "TestTornMembers"},
-	{"all members are in every phase", requests, `if w.Chunks > 0 {
+	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])`, `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members)))[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
+	{"members that cannot be read are left out", rendezvous + "/members.go", `len(w.Members) != w.Count`, `false`, rendezvous, "TestTornMembers"},
+	{"all members are in every phase", rendezvous + "/world.go", `if w.Chunks > 0 {
 		w.Members = nil`, `if false {
 		w.Members = nil`, rendezvous, "TestWorldsOfManyNodes"},
-	{"a proposal forgets who left last", requests, `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),`, `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation)),`, rendezvous, "TestProposeCleansUp"},
+	{"a proposal forgets who left last", txn + "/propose.go", `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),`, `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation)),`, rendezvous, "TestProposeCleansUp"},
 
 	// Who is alive.
-	{"who answers is gone", judge, `case answered && a.Kind == Same && present:`, `case false:`, membership, "TestJudge"},
-	{"one witness of silence is enough", judge, `len(silentBy) >= 2`, `len(silentBy) >= 1`, membership, "TestJudge"},
-	{"the isolated one drops everybody", judge, `case len(silentBy) >= 2 && !ev.Isolated:`, `case len(silentBy) >= 2:`, membership, "TestJudge"},
-	{"an expired lease is a death", judge, `onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, membership, "TestJudge"},
-	{"silence counts while the store was away", judge, `if !quiet || void {`, `if !quiet {`, membership, "TestJudge"},
-	{"C7: another life keeps the old one alive", judge, `if present && !s.Mine {`, `if false {`, membership, "TestJudge"},
-	{"who left comes back with a late registration", judge, `x != nil && x.Incarnation == m.Incarnation {`, `x != nil && x.Incarnation == m.Incarnation && !present {`, membership, "TestJudge"},
-	{"a suspicion of a dead watcher counts", judge, `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, membership, "TestJudge"},
-	{"an old answer counts", judge, `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, membership, "TestJudge"},
-	{"two of a hundred in doubt are a crowd", judge, `(3*n+9)/10`, `2`, membership, "TestCrowd"},
+	{"who answers is gone", verdict + "/verdict.go", `case answered && a.Kind == membership.Same && present:`, `case false:`, verdict, "TestJudge"},
+	{"one witness of silence is enough", verdict + "/verdict.go", `len(silentBy) >= 2`, `len(silentBy) >= 1`, verdict, "TestJudge"},
+	{"the isolated one drops everybody", verdict + "/verdict.go", `case len(silentBy) >= 2 && !ev.Isolated:`, `case len(silentBy) >= 2:`, verdict, "TestJudge"},
+	{"an expired lease is a death", verdict + "/verdict.go", `onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, verdict, "TestJudge"},
+	{"silence counts while the store was away", verdict + "/verdict.go", `if !quiet || void {`, `if !quiet {`, verdict, "TestJudge"},
+	{"C7: another life keeps the old one alive", verdict + "/verdict.go", `if present && !s.Registered {`, `if false {`, verdict, "TestJudge"},
+	{"who left comes back with a late registration", verdict + "/verdict.go", `x != nil && x.Incarnation == m.Incarnation {`, `x != nil && x.Incarnation == m.Incarnation && !present {`, verdict, "TestJudge"},
+	{"a suspicion of a dead watcher counts", verdict + "/verdict.go", `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, verdict, "TestJudge"},
+	{"an old answer counts", verdict + "/verdict.go", `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, verdict, "TestJudge"},
+	{"two of a hundred in doubt are a crowd", verdict + "/verdict.go", `(3*n+9)/10`, `2`, verdict, "TestCrowd"},
 	{"a suspicion of a moment stays", machine + "/follow.go", ` || p.newestRecord > 0`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
-	{"one that is cut off is a crowd", judge, ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
-	{"one who has a part in some doubts explains all", judge, `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, membership, "TestCrowd"},
+	{"one that is cut off is a crowd", verdict + "/verdict.go", ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
+	{"one who has a part in some doubts explains all", verdict + "/verdict.go", `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, verdict, "TestCrowd"},
 	{"a crowd of those who were in doubt before counts", machine + "/judge.go", `!p.doubts[d]`, `len(p.doubts) == 0`, machine, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
 
 	// The plan.
-	{"C11: the barrier does not wait for leavers", barrier, `for _, l := range p.w.Leavers {
-		r, ok`, `for _, l := range p.w.Leavers[:0] {
+	{"C11: the barrier does not wait for leavers", plan + "/barrier.go", `for _, l := range s.World.Leavers {
+		r, ok`, `for _, l := range s.World.Leavers[:0] {
 		r, ok`, rendezvous, "TestPlan"},
-	{"C11: leavers of leavers are forgotten", change, `slices.Concat(old, oldLeavers)`, `slices.Concat(old, oldLeavers[:0])`, rendezvous, "TestPlan"},
-	{"the barrier takes the word of another life", barrier, `if r, ok := p.s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := p.s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
-	{"C14: done by the word of another life", ends, `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
-	{"who was stopped with 0 is through", rendezvous + "/rendezvous.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
-	{"C18: who saved and left ends the save", plan, `seen.State != membership.Gone || seen.Reason == "left" {`, `seen.State != membership.Gone {`, rendezvous, "TestPlan"},
-	{"C7: a wish is a cause for ever", change, `Request: p.s.Wish.Request, WishRev`, `Request: "", WishRev`, rendezvous, "TestStepsEnd"},
-	{"gone as a cause, alive in the plan", ranks, `(seen.State == membership.Gone ||`, `(false ||`, rendezvous, "TestWorldsAreSound"},
-	{"a failure goes before a stop", plan, `case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`, rendezvous, "TestPlan"},
-	{"finishing restarts what a loss took", plan, `		case seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended:
-`, `		case seen == nil || seen.State == membership.Gone || seen.State == membership.Absent && seen.Ended:
+	{"C11: leavers of leavers are forgotten", plan + "/change.go", `slices.Concat(old, oldLeavers)`, `slices.Concat(old, oldLeavers[:0])`, rendezvous, "TestPlan"},
+	{"the barrier takes the word of another life", plan + "/barrier.go", `if r, ok := s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
+	{"C14: done by the word of another life", plan + "/ends.go", `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
+	{"who was stopped with 0 is through", rendezvous + "/reports.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
+	{"C18: who saved and left ends the save", plan + "/waiting.go", `seen.State != verdict.Gone || seen.Reason == "left" {`, `seen.State != verdict.Gone {`, rendezvous, "TestPlan"},
+	{"C7: a wish is a cause for ever", plan + "/change.go", `Request: p.s.Wish.Request, WishRev`, `Request: "", WishRev`, rendezvous, "TestStepsEnd"},
+	{"gone as a cause, alive in the plan", plan + "/assign.go", `(seen.State == verdict.Gone ||`, `(false ||`, rendezvous, "TestWorldsAreSound"},
+	{"a failure goes before a stop", plan + "/plan.go", `case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`, rendezvous, "TestPlan"},
+	{"finishing restarts what a loss took", plan + "/running.go", `		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
+`, `		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
 			return p.change(NodeLost, p.whoWasLost(p.lost()), false)
 `, rendezvous, "TestPlan"},
-	{"finishing restarts before the failure is on record", plan, `through = through && (p.s.Failure != nil ||`, `through = through && (true ||`, rendezvous, "TestPlan"},
-	{"rank 0 goes to whoever", ranks, `	first(ranks, livesOf(old), others, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
-	{"ranks by name, whoever had them", ranks, `		if r := pool[o.Node]; r != nil {
+	{"finishing restarts before the failure is on record", plan + "/running.go", `through = through && (p.s.Failure != nil ||`, `through = through && (true ||`, rendezvous, "TestPlan"},
+	{"rank 0 goes to whoever", plan + "/assign.go", `	first(ranks, rendezvous.NewRefSet(old), others, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
+	{"ranks by name, whoever had them", plan + "/assign.go", `		if r := pool[o.Node]; r != nil {
 			take(r, rank)
 		}
 	}`, `		for i := range from {
@@ -143,35 +137,35 @@ var plants = []plant{
 			}
 		}
 	}`, rendezvous, "TestLeastMovement"},
-	{"a generation below what a node has seen", change, `w.Generation = max(w.Generation, x.Seen)`, `_ = x`, rendezvous, "TestPlan"},
-	{"the last call is never over", plan, `return p.after(p.m.Call, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
-	{"the last call begins anew with everybody", rendezvous + "/marks.go", `case m.Call.IsZero():`, `default:`, rendezvous, "TestMarks"},
-	{"victims spend the budget", ledger, `s.Collateral = lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
-	{"a loss in the back-off gives nothing back", change, `b.Pardoned = len(p.broke()) > 0 && b.Ledger.pardon(p.w)`, ``, rendezvous, "TestLedger"},
-	{"who leaves in a hurry harms nobody", losses, `		default:
+	{"a generation below what a node has seen", plan + "/change.go", `w.Generation = max(w.Generation, x.LastGeneration)`, `_ = x`, rendezvous, "TestPlan"},
+	{"the last call is never over", plan + "/plan.go", `return p.after(p.m.LastCallSince, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
+	{"the last call begins anew with everybody", plan + "/observed.go", `case m.LastCallSince.IsZero():`, `default:`, rendezvous, "TestMarks"},
+	{"victims spend the budget", plan + "/ledger.go", `s.Collateral = lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
+	{"a loss in the back-off gives nothing back", plan + "/change.go", `b.Pardoned = len(p.lossesThatExplain()) > 0 && pardon(&b.Ledger, p.w)`, ``, rendezvous, "TestLedger"},
+	{"who leaves in a hurry harms nobody", plan + "/losses.go", `		default:
 			broke = append(broke, m)
 		}
 	}
 	return broke`, `		}
 	}
 	return broke`, rendezvous, "TestLedger"},
-	{"a Hold frees who is in quarantine", change, `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
-	{"who left is missed", rendezvous + "/marks.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
-	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(missed))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
-	{"a spare is told lost by each keeper", rendezvous + "/tell.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
-	{"a loss is told and not counted", change, `	w.Ledger = w.Ledger.lose(step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
-	{"a holder throws a survivor out", ranks, `if !old.has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
-	{"101 is a failure", ledger, `if s.Collateral || f.Again() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
-	{"the budget is never full again", ledger, `l.Used = 0
+	{"a Hold frees who is in quarantine", plan + "/waiting.go", `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
+	{"who left is missed", plan + "/observed.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
+	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(MissedEvent))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
+	{"a spare is told lost by each keeper", txn + "/lost.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
+	{"a loss is told and not counted", plan + "/change.go", `	w.Ledger = countLost(w.Ledger, step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
+	{"a holder throws a survivor out", plan + "/assign.go", `if !old.Has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
+	{"101 is a failure", plan + "/ledger.go", `if s.Collateral || f.AsksForRestart() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
+	{"the budget is never full again", plan + "/ledger.go", `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},
-	{"no end without progress", ledger, `if l.Idle >= maxIdle {`, `if false {`, rendezvous, "TestLedger"},
-	{"the back-off is always the same", ledger, `time.Second<<min(used-2, 10)`, `time.Second`, rendezvous, "TestBackoff"},
-	{"one restart more than was said", ledger, `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
+	{"no end without progress", plan + "/ledger.go", `if l.NoProgress >= maxIdle {`, `if false {`, rendezvous, "TestLedger"},
+	{"the back-off is always the same", plan + "/ledger.go", `time.Second<<min(used-2, 10)`, `time.Second`, rendezvous, "TestBackoff"},
+	{"one restart more than was said", plan + "/ledger.go", `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
 
 	// The agent.
 	{"a start on an old read", machine + "/workers.go", `if m.now.Sub(m.seen.asOf) > fresh {`, `if false {`, machine, "TestStories"},
 	{"ready beside older workers", machine + "/workers.go", `m.local.ready >= w.Generation || !m.idle() ||`, `m.local.ready >= w.Generation ||`, machine, "TestStories"},
-	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.Told, m.self.node.Incarnation) {`, ` || slices.Contains(w.Told, "") {`, machine, "TestStories"},
+	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`, ` || slices.Contains(w.ReportedLost, "") {`, machine, "TestStories"},
 	{"who left is suspected", machine + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
 	{"buffered events after a gap are believed", machine + "/observe.go", `case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
 	{"a lost lease stops the workers", machine + "/apply.go", `	case errors.Is(e.Err, store.ErrLeaseLost):

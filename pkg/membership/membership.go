@@ -44,14 +44,14 @@ func (r Ref) Same(o Ref) bool { return r.Node == o.Node && r.Incarnation == o.In
 // Node is a registration, immutable while its key exists.
 type Node struct {
 	Ref
-	Attempt int               `json:"attempt"` // of the job, that the node joined
-	Host    string            `json:"host"`    // random, kept in the state directory: same id, same node lock
-	Machine string            `json:"machine"` // boot id: copies of a checkpoint must differ in it
-	Slots   int               `json:"slots"`   // workers on this node
-	Seen    schema.Generation `json:"seen"`    // highest generation that the node ever saw
-	Since   time.Time         `json:"since"`   // for people
-	Rev     int64             `json:"-"`
-	Lease   store.Lease       `json:"-"`
+	Attempt        int               `json:"attempt"` // of the job, that the node joined
+	Host           string            `json:"host"`    // random, kept in the state directory: same id, same node lock
+	Machine        string            `json:"machine"` // boot id: copies of a checkpoint must differ in it
+	Slots          int               `json:"slots"`   // workers on this node
+	LastGeneration schema.Generation `json:"seen"`    // highest generation that the node ever saw
+	Since          time.Time         `json:"since"`   // for people
+	Rev            int64             `json:"-"`
+	Lease          store.Lease       `json:"-"`
 }
 
 // Reason says why a node left of its own will.
@@ -128,4 +128,35 @@ const (
 
 func (k AnswerKind) String() string {
 	return [...]string{"no answer", "same", "other", "stranger", "refused"}[k]
+}
+
+// Decode reads the entries of a job's prefix that this package owns.
+func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, suspects []Suspicion, err error) {
+	registered, gone, doubted := job.Nodes(), job.AllLeft(), job.AllSuspects()
+	for i := range entries {
+		e := &entries[i]
+		if p := schema.Rest(registered, e.Key); len(p) == 1 {
+			n, err := schema.Decode[Node](e)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			n.Rev, n.Lease = e.Rev, e.Lease
+			nodes = append(nodes, n)
+		} else if p := schema.Rest(gone, e.Key); len(p) == 1 {
+			l, err := schema.Decode[Left](e)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			l.Node, l.Rev = p[0], e.Rev
+			left = append(left, l)
+		} else if p := schema.Rest(doubted, e.Key); len(p) == 2 {
+			x, err := schema.Decode[Suspicion](e)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			x.Node, x.By, x.Rev = p[0], p[1], e.Rev
+			suspects = append(suspects, x)
+		}
+	}
+	return nodes, left, suspects, nil
 }

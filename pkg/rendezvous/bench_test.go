@@ -7,10 +7,11 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
 // many is a job of n nodes and a spare for each hundred of them.
-func many(n int) (*scene, []string) {
+func many(n int) (*jobSnapshot, []string) {
 	names := make([]string, n+n/100)
 	for i := range names {
 		names[i] = fmt.Sprintf("n%05d", i)
@@ -20,7 +21,7 @@ func many(n int) (*scene, []string) {
 
 // refuses: somebody who is here accuses it, and its host refuses the dial.
 func refuses(node string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		by := ref("n00001")
 		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by.Node, Incarnation: ref(node).Incarnation, Watcher: by.Incarnation, Sign: membership.ConnectionClosed})
 		x.answer(node, membership.Refused)
@@ -32,38 +33,38 @@ func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		for _, c := range []struct {
 			name   string
-			moment func() *moment
+			moment func() *situation
 		}{
-			{"first", func() *moment { s, _ := many(n); return when(s, commit(3, "n00001")) }},
-			{"calm", func() *moment { s, names := many(n); return when(s.world(rendezvous.Running, names...)) }},
-			{"lost", func() *moment {
+			{"first", func() *situation { s, _ := many(n); return given(s, commit(3, "n00001")) }},
+			{"calm", func() *situation { s, names := many(n); return given(s.world(rendezvous.Running, names...)) }},
+			{"lost", func() *situation {
 				s, names := many(n)
-				return when(s.world(rendezvous.Running, names...), refuses("n00000"), refuses("n00050"), commit(3, "n00001"))
+				return given(s.world(rendezvous.Running, names...), refuses("n00000"), refuses("n00050"), commit(3, "n00001"))
 			}},
-			{"barrier", func() *moment {
+			{"barrier", func() *situation {
 				s, names := many(n)
-				x := when(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
+				x := given(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
 				for _, name := range names[n/2:] {
 					doing(name, "fetching")(x)
 				}
 				return x
 			}},
-			{"late", func() *moment {
+			{"late", func() *situation {
 				s, names := many(n)
-				return when(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
+				return given(s.world(rendezvous.Forming, names...), since(31*time.Second), ready(names[:n/2]...))
 			}},
-			{"power", func() *moment { // half of a range loses its power
+			{"power", func() *situation { // half of a range loses its power
 				s, names := many(n)
 				s.Job.Limits = rendezvous.Limits{Min: 1, Max: n}
-				x := when(s.world(rendezvous.Running, names...))
+				x := given(s.world(rendezvous.Running, names...))
 				for _, name := range names[n/2:] {
 					refuses(name)(x)
 				}
 				return x
 			}},
-			{"again", func() *moment { // all agents of a job that waited are back
+			{"again", func() *situation { // all agents of a job that waited are back
 				s, names := many(n)
-				x := when(s.world(rendezvous.Waiting, names...), holding(rendezvous.NodesMissing, rendezvous.NodeLost))
+				x := given(s.world(rendezvous.Waiting, names...), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost))
 				for i := range x.Nodes {
 					x.Nodes[i].Incarnation = membership.Incarnation("new-" + x.Nodes[i].Node)
 				}
@@ -75,8 +76,8 @@ func BenchmarkPlan(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					v := x.view()
-					x.m.Observe(&x.Snapshot, v, noon)
-					rendezvous.Plan(&x.Snapshot, v, x.m, rendezvous.DefaultTimes, noon)
+					x.m.Update(&x.Snapshot, v, noon)
+					plan.Next(&x.Snapshot, v, x.m, plan.DefaultTimeouts, noon)
 				}
 			})
 		}

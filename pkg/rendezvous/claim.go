@@ -48,7 +48,7 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 			c.Rank = rank
 		}
 	}
-	if w.Count <= inline || c.Decides() {
+	if w.Count <= MaxInline || c.Decides() {
 		for _, m := range w.Members {
 			c.Members = append(c.Members, m.Node)
 		}
@@ -158,7 +158,7 @@ func Insist(claims []Claim, n checkpoint.Number) *Remake {
 func newestJob(claims []Claim) schema.UID {
 	old := map[schema.UID]bool{}
 	for _, c := range claims {
-		for _, u := range c.Job.before() {
+		for _, u := range c.Job.Predecessors() {
 			old[u] = true
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // saved is a committed checkpoint: its bytes are told by id, its holders by name.
@@ -194,93 +193,5 @@ func TestClaimed(t *testing.T) {
 	}
 	if c = Claimed("n100", j, Wish{}, &w); c.Decides() || c.Members != nil || c.Count != w.Count {
 		t.Errorf("rank 100 of many: %+v", c)
-	}
-}
-
-// Two make the job again at once, and one of their answers is lost: one job comes of it, with everything in one revision.
-func TestRemake(t *testing.T) {
-	c := memory.New()
-	claims := []Claim{says("a", 3, "a b", saved(1, 1), saved(2, 2)), says("b", 3, "a b", saved(2, 2))}
-	var all []Requests
-	for i, k := range claims {
-		r := Requests{Store: c.Client(k.Node), Job: "x"}
-		lease, _, err := r.Store.Grant(t.Context(), time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims[i].Lease = lease
-		if claims[i].Rev, err = r.Claim(t.Context(), claims[i]); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	s, err := Read(t.Context(), all[0].Store, "x")
-	if err != nil || s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" || s.Claims[1].Rev != claims[1].Rev {
-		t.Fatalf("%v %+v", err, s)
-	}
-	v := Reclaim(s.Claims, "u", false)
-	mute := true
-	all[0].Store.(*memory.Client).Fates(func(op memory.Op) memory.Fate {
-		defer func() { mute = false }()
-		return memory.Fate{Mute: mute}
-	})
-	j, err := all[0].Remake(t.Context(), s.Claims[0], v.Remake, Job{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := all[1].Remake(t.Context(), s.Claims[1], v.Remake, Job{}); !Moved(err) {
-		t.Errorf("a second one: %v", err)
-	}
-	if s, err = Read(t.Context(), all[1].Store, "x"); err != nil {
-		t.Fatal(err)
-	}
-	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || len(s.Secret) == 0 || s.Wish.NP != 2 ||
-		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) || len(s.History) != 2 || len(s.Claims) != 0 ||
-		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
-		t.Errorf("%+v", s)
-	}
-	if read, err := all[0].Store.Get(t.Context(), schema.Job("x").Fence(), ""); err != nil || string(read.One().Value) != schema.FenceValue(j.UID, 3) {
-		t.Errorf("fence %s %v", read.One().Value, err)
-	}
-	// It was removed since: what comes late makes nothing.
-	if err := all[0].Remove(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
-	for _, u := range []schema.UID{"u", j.UID} {
-		if gone, err := all[0].Removed(t.Context(), u); !gone || err != nil {
-			t.Errorf("job %s was removed, and nobody is told: %v", u, err)
-		}
-	}
-	if s.Claims = nil; true {
-		rev, err := all[1].Claim(t.Context(), claims[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims[1].Rev = rev
-	}
-	if _, err := all[1].Remake(t.Context(), claims[1], v.Remake, Job{}); !Moved(err) {
-		t.Errorf("after rm: %v", err)
-	}
-}
-
-// A job whose attempt had ended goes on as a new one, with the settings of the agent that opens it.
-func TestRemakeOfAFailedJob(t *testing.T) {
-	c := memory.New()
-	r := Requests{Store: c.Client("a"), Job: "x"}
-	k := says("a", 3, "a").later(func(c *Claim) { c.Phase, c.Job.Attempt = Failed, 2 })
-	var err error
-	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if k.Rev, err = r.Claim(t.Context(), k); err != nil {
-		t.Fatal(err)
-	}
-	own := Job{Limits: Limits{Min: 4, Max: 4, Exact: true}}
-	j, err := r.Remake(t.Context(), k, Reclaim([]Claim{k}, "u", false).Remake, own)
-	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
-		t.Fatalf("%v %+v", err, j)
-	}
-	if s, err := Read(t.Context(), r.Store, "x"); err != nil || s.Wish.NP != 4 {
-		t.Errorf("%v %+v", err, s.Wish)
 	}
 }

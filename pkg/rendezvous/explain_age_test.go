@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 // A job that has not ended is abandoned when no node is registered and nothing was heard of one for
@@ -13,7 +14,7 @@ import (
 func TestAbandoned(t *testing.T) {
 	later := noon.Add(time.Minute)
 	for name, c := range map[string]struct {
-		s    *scene
+		s    *jobSnapshot
 		now  time.Time
 		want bool
 	}{
@@ -23,24 +24,24 @@ func TestAbandoned(t *testing.T) {
 		"all left":             {aJob(1).here("a").world(rendezvous.Running, "a").gone("a"), later, true},
 		"the last left now":    {aJob(1).here("a").world(rendezvous.Running, "a").lost("a", "agent-gone").heard(later), later, false},
 		"progress is told":     {aJob(1).world(rendezvous.Running, "a").progress(later, time.Second), later.Add(time.Second), false},
-		"asked a moment ago":   {aJob(1).with(func(s *scene) { s.Wish.Time = later }), later.Add(time.Second), false},
+		"asked a moment ago":   {aJob(1).with(func(s *jobSnapshot) { s.Wish.Time = later }), later.Add(time.Second), false},
 		"done":                 {aJob(1).world(rendezvous.Done, "a"), later, false},
-		"failed, now reopened": {aJob(1).world(rendezvous.Failed, "a").with(func(s *scene) { s.Job.Attempt = 2 }), later, true},
+		"failed, now reopened": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) { s.Job.Attempt = 2 }), later, true},
 	} {
-		if got := rendezvous.Explain(&c.s.Snapshot, c.now).Abandoned; got != c.want {
+		if got := status.Explain(&c.s.Snapshot, c.now).Abandoned; got != c.want {
 			t.Errorf("%s: abandoned is %v, want %v", name, got, c.want)
 		}
 	}
 }
 
 // heard puts the newest event at that time.
-func (s *scene) heard(at time.Time) *scene {
+func (s *jobSnapshot) heard(at time.Time) *jobSnapshot {
 	s.Events = append(s.Events, history.Event{Kind: history.NodeLeft, Node: "a", Time: at, Rev: 99})
 	return s
 }
 
 // progress is told at that time, and usually so often.
-func (s *scene) progress(at time.Time, every time.Duration) *scene {
+func (s *jobSnapshot) progress(at time.Time, every time.Duration) *jobSnapshot {
 	s.Progress = &rendezvous.Progress{Step: new(int64(7)), Time: at}
 	if every > 0 {
 		s.Progress.Interval = new(rendezvous.Seconds(every))
@@ -51,9 +52,9 @@ func (s *scene) progress(at time.Time, every time.Duration) *scene {
 // Progress is stale when a running world has told none for ten usual intervals, and half a minute
 // at least; of a world that told none yet, since it runs.
 func TestStaleProgress(t *testing.T) {
-	ran := func() *scene { return aJob(1).here("a").world(rendezvous.Running, "a") }
+	ran := func() *jobSnapshot { return aJob(1).here("a").world(rendezvous.Running, "a") }
 	for name, c := range map[string]struct {
-		s    *scene
+		s    *jobSnapshot
 		now  time.Duration // since noon, when the world began to run
 		want bool
 	}{
@@ -66,12 +67,12 @@ func TestStaleProgress(t *testing.T) {
 		"none since this one started": {ran().progress(noon.Add(-time.Hour), time.Second), 31 * time.Second, true},
 		"a world that waits":          {aJob(1).here("a").world(rendezvous.Forming, "a").progress(noon, time.Second), time.Hour, false},
 	} {
-		st := rendezvous.Explain(&c.s.Snapshot, noon.Add(c.now))
+		st := status.Explain(&c.s.Snapshot, noon.Add(c.now))
 		if st.Progress.Stale != c.want {
 			t.Errorf("%s: stale is %v at an age of %vs, want %v", name, st.Progress.Stale, st.Progress.AgeSeconds, c.want)
 		}
 	}
-	st := rendezvous.Explain(&ran().progress(noon, time.Second).Snapshot, noon.Add(45*time.Second))
+	st := status.Explain(&ran().progress(noon, time.Second).Snapshot, noon.Add(45*time.Second))
 	if want := "generation 1 runs: world size 1; no progress told for 45s"; st.Why != want {
 		t.Errorf("why is %q, want %q", st.Why, want)
 	}
@@ -83,7 +84,7 @@ func TestStaleProgress(t *testing.T) {
 func TestOriginOfTheStatus(t *testing.T) {
 	s := aJob(1)
 	s.Job.Origin = rendezvous.NewOrigin("ada", "lab1", []string{"python", "train.py"})
-	got := object(t, rendezvous.Explain(&s.Snapshot, noon))["origin"].(map[string]any)
+	got := object(t, status.Explain(&s.Snapshot, noon))["origin"].(map[string]any)
 	if got["owner"] != "ada" || got["host"] != "lab1" || got["time"] != "2026-11-21T12:03:11.042Z" {
 		t.Errorf("origin is %v", got)
 	}

@@ -14,16 +14,18 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 3, 11, 42e6, time.UTC)
 
 // scene is a job whose nodes are a, b, …, with one worker each.
-type scene struct{ rendezvous.Snapshot }
+type jobSnapshot struct{ rendezvous.Snapshot }
 
-func aJob(np int) *scene {
-	s := &scene{rendezvous.Snapshot{Whole: true, Job: &rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Slots: 1,
+func aJob(np int) *jobSnapshot {
+	s := &jobSnapshot{rendezvous.Snapshot{Whole: true, Job: &rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Slots: 1,
 		Limits: rendezvous.Limits{Min: np, Max: np, Exact: true}, Time: noon, Base: scaling.Base{Nodes: np, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, Replicas: 2, Grace: rendezvous.Seconds(30 * time.Second)}}}}
 	s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1, Time: noon}
@@ -31,7 +33,7 @@ func aJob(np int) *scene {
 	return s
 }
 
-func aRange(min, max int) *scene {
+func aRange(min, max int) *jobSnapshot {
 	s := aJob(max)
 	s.Job.Limits = rendezvous.Limits{Min: min, Max: max}
 	return s
@@ -41,7 +43,7 @@ func ref(node string) membership.Ref {
 	return membership.Ref{Node: node, Incarnation: membership.Incarnation("8f21c0" + node), Address: "127.0.0.1:41201"}
 }
 
-func (s *scene) here(nodes ...string) *scene {
+func (s *jobSnapshot) here(nodes ...string) *jobSnapshot {
 	for _, n := range nodes {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: s.Job.Attempt, Slots: 1, Since: noon, Rev: 5})
 		s.told(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(), "address": "127.0.0.1:41201", "workers": 1})
@@ -50,7 +52,7 @@ func (s *scene) here(nodes ...string) *scene {
 	return s
 }
 
-func (s *scene) gone(node string) *scene {
+func (s *jobSnapshot) gone(node string) *jobSnapshot {
 	var left []membership.Node
 	for _, n := range s.Nodes {
 		if n.Node != node {
@@ -61,16 +63,16 @@ func (s *scene) gone(node string) *scene {
 	return s
 }
 
-func (s *scene) told(kind history.Kind, node string, f history.Fields) *scene {
+func (s *jobSnapshot) told(kind history.Kind, node string, f history.Fields) *jobSnapshot {
 	s.Events = append(s.Events, history.Event{Kind: kind, Node: node, Generation: 1, Time: noon, Fields: f, Rev: int64(len(s.Events) + 1)})
 	return s
 }
 
-func (s *scene) lost(node, reason string) *scene {
+func (s *jobSnapshot) lost(node, reason string) *jobSnapshot {
 	return s.gone(node).told(history.NodeLost, node, history.Fields{"reason": reason})
 }
 
-func (s *scene) world(phase rendezvous.Phase, members ...string) *scene {
+func (s *jobSnapshot) world(phase rendezvous.Phase, members ...string) *jobSnapshot {
 	w := &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: phase, Time: noon, Count: len(members), Slots: 1, NP: s.Wish.NP, Request: "r1"}
 	for _, m := range members {
 		w.Members = append(w.Members, ref(m))
@@ -79,12 +81,12 @@ func (s *scene) world(phase rendezvous.Phase, members ...string) *scene {
 	return s
 }
 
-func (s *scene) hold(h rendezvous.Hold) *scene {
+func (s *jobSnapshot) hold(h rendezvous.Hold) *jobSnapshot {
 	s.World.Phase, s.World.Hold = rendezvous.Waiting, &h
 	return s
 }
 
-func (s *scene) with(change func(*scene)) *scene {
+func (s *jobSnapshot) with(change func(*jobSnapshot)) *jobSnapshot {
 	change(s)
 	return s
 }
@@ -96,7 +98,7 @@ func saved(node string) rendezvous.Exit {
 // Each row is a job as the store shows it, and what is said of it: state, code and sentence; nodes; next.
 func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
-		s    *scene
+		s    *jobSnapshot
 		want string
 	}{
 		"nobody yet": {aJob(2), "waiting nodes-missing: waiting for 2 more nodes (0 of 2) | | `elastic run` on 2 more nodes"},
@@ -108,27 +110,27 @@ func TestExplain(t *testing.T) {
 			"waiting last-call: 2 of 4 nodes are here; waiting a moment for others | a joining, b joining |"},
 		"all here": {aJob(2).here("a", "b"),
 			"waiting barrier: enough nodes are here; the next generation is about to be proposed | a joining, b joining |"},
-		"no plan": {aJob(2).here("a", "b").with(func(s *scene) {
+		"no plan": {aJob(2).here("a", "b").with(func(s *jobSnapshot) {
 			s.Job.Base = scaling.Base{Batch: 7, Nodes: 1, Slots: 1, Policy: scaling.FixedBatch}
 			s.Wish.NP = 8
 		}).here("c", "d", "e", "f", "g", "h"),
 			"waiting plan-impossible: no batch plan: batch 7 is smaller than the world of 8 workers | a joining, b joining, c joining, d joining, e joining, f joining, g joining, h joining | elastic scale x --np=N, with an N that the batch fits"},
 
-		"barrier": {aJob(2).here("a", "b").world(rendezvous.Forming, "a", "b").with(func(s *scene) {
+		"barrier": {aJob(2).here("a", "b").world(rendezvous.Forming, "a", "b").with(func(s *jobSnapshot) {
 			s.Ready["a"] = rendezvous.Ready{Incarnation: ref("a").Incarnation}
 		}), "starting barrier: generation 1 starts when b is ready | a ready, b waiting |"},
-		"fetching": {aJob(2).here("a", "b").world(rendezvous.Forming, "a", "b").with(func(s *scene) {
+		"fetching": {aJob(2).here("a", "b").world(rendezvous.Forming, "a", "b").with(func(s *jobSnapshot) {
 			s.Ready["a"] = rendezvous.Ready{Incarnation: ref("a").Incarnation}
-			s.Doing = []rendezvous.Doing{{Node: "b", What: "fetching", Done: 50, Total: 200}}
+			s.Doing = []rendezvous.Activity{{Node: "b", Kind: "fetching", Done: 50, Total: 200}}
 		}), "starting fetching: generation 1 starts when b is ready; b fetches a checkpoint (25% of 200 bytes) | a ready, b waiting |"},
 		"running": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"),
 			"running running: generation 1 runs: world size 2 | a running, b running |"},
 		"a spare": {aJob(1).here("a", "b").world(rendezvous.Running, "a"),
 			"running running: generation 1 runs: world size 1 | a running, b spare |"},
-		"suspected": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
+		"suspected": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation, Watcher: ref("a").Incarnation, Sign: membership.Silent}}
 		}), "running running: generation 1 runs: world size 2; in doubt: b (silent) | a running, b suspect (silent, says a) |"},
-		"never reached": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
+		"never reached": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation, Watcher: ref("a").Incarnation, Sign: membership.Silent, Never: true}}
 		}), "running running: generation 1 runs: world size 2; in doubt: b (never reached at 127.0.0.1:41201) | a running, b suspect (never reached, says a) |"},
 		"registration lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b"),
@@ -141,72 +143,72 @@ func TestExplain(t *testing.T) {
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}),
 			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting, b lost (silent) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost long ago": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
-			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).with(func(s *scene) { s.Events[2].Time = noon.Add(-time.Hour) }),
+			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).with(func(s *jobSnapshot) { s.Events[2].Time = noon.Add(-time.Hour) }),
 			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost, and back": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).here("b"),
 			"waiting barrier: enough nodes are here; the next generation is about to be proposed | a waiting, b waiting |"},
-		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").told(history.NodeLeft, "b", history.Fields{"reason": membership.Interrupted}).with(func(s *scene) {
+		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").told(history.NodeLeft, "b", history.Fields{"reason": membership.Interrupted}).with(func(s *jobSnapshot) {
 			s.Left = []membership.Left{{Node: "b", Incarnation: ref("b").Incarnation}}
 		}), "waiting nodes-missing: waiting for 1 more node: b left | a waiting, b left (interrupted) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
-		"another life of a member": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
+		"another life of a member": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Nodes[1].Incarnation = "newer"
 		}), "waiting nodes-missing: b was lost (agent gone) | a waiting, b spare |"},
-		"failed worker, not yet held": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
+		"failed worker, not yet held": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Failure = &rendezvous.Failure{Node: "b", Rank: 1, Code: 3, Time: noon}
 		}), "waiting backoff: rank 1 on b ended with exit code 3; the others stop | a waiting, b waiting |"},
 		"back-off": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
 			hold(rendezvous.Hold{Why: rendezvous.BackingOff, Text: "rank 1 on b ended with exit code 3; restart 2 of 3 in 1s", Backoff: rendezvous.Seconds(time.Second)}),
 			"waiting backoff: rank 1 on b ended with exit code 3; restart 2 of 3 in 1s | a waiting, b waiting |"},
 
-		"wish not yet held": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *scene) {
+		"wish not yet held": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *jobSnapshot) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "scale", Rev: 2, Time: noon}
 		}), "waiting saving: np 2 was asked (it is 1) | a waiting |"},
 		"saving": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).with(func(s *scene) { s.Exits["a"] = saved("a") }),
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).with(func(s *jobSnapshot) { s.Exits["a"] = saved("a") }),
 			"waiting saving: saving (np 4 was asked (it is 2)); waiting for b | a waiting, b waiting |"},
 		"saved, and too few": {aJob(4).here("a", "b").world(rendezvous.Running, "a", "b").
 			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).
-			with(func(s *scene) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
+			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
 			"waiting nodes-missing: waiting for 2 more nodes: np 4 was asked (it is 2) | a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
 		"saved, too few, and another wish since": {aJob(3).here("a", "b").world(rendezvous.Running, "a", "b").
 			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).
-			with(func(s *scene) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
+			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
 			"waiting nodes-missing: waiting for 1 more node: np 3 was asked (it is 2) | a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
-		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *scene) {
+		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2, Time: noon}
 		}), "waiting draining: asked to go: b | a waiting, b draining |"},
 
-		"finishing": {aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b").with(func(s *scene) {
+		"finishing": {aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b").with(func(s *jobSnapshot) {
 			s.Exits["a"] = rendezvous.Exit{Incarnation: ref("a").Incarnation, Codes: []*int{new(0)}}
 		}), "finishing finishing: 1 of 2 workers are through | a running, b running |"},
-		"asked to stop": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *scene) { s.Wish.Stop = 1 }),
+		"asked to stop": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop | a waiting |"},
 		"stopping": {aJob(1).here("a").world(rendezvous.Running, "a").
-			hold(rendezvous.Hold{Why: rendezvous.Draining, Planned: true, Reason: "stop"}).with(func(s *scene) { s.Wish.Stop = 1 }),
+			hold(rendezvous.Hold{Why: rendezvous.Draining, Planned: true, Reason: "stop"}).with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping saving: the job was asked to stop; waiting for a to save | a waiting |"},
-		"stopping without anybody": {aJob(1).here("a").world(rendezvous.Running, "a").gone("a").with(func(s *scene) { s.Wish.Stop = 1 }),
+		"stopping without anybody": {aJob(1).here("a").world(rendezvous.Running, "a").gone("a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop; no node is registered | a suspect (lease expired) | no node is left to end it: elastic stop x"},
-		"done": {aJob(1).here("a").world(rendezvous.Done, "a").gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *scene) {
+		"done": {aJob(1).here("a").world(rendezvous.Done, "a").gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
 		}), "done done: every worker ended with 0 | a left (finished) |"},
-		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *scene) {
+		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1), LocalRank: new(0), ExitCode: new(3),
 				Why: rendezvous.RestartsUsed, Message: "restarts used (3 of 3)"}
 		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 1 on b, exit code 3 | | see workerlog.0 of node b; the same `elastic run` line starts a new attempt, from scratch"},
-		"no progress": {aJob(1).world(rendezvous.Failed, "a").with(func(s *scene) {
+		"no progress": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "elastic", Why: rendezvous.NoProgress, Message: "5 generations in a row"}
 			s.Head = checkpoint.Head{Number: 4}
 		}), "failed no-progress: 5 generations in a row | | the same `elastic run` line starts a new attempt, from checkpoint 4"},
-		"stopped": {aJob(1).world(rendezvous.Stopped, "a").with(func(s *scene) {
+		"stopped": {aJob(1).world(rendezvous.Stopped, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator", Message: "stopped by stop"}
 		}), "stopped stopped: stopped by stop | | the same `elastic run` line starts a new attempt, from scratch"},
-		"a new attempt": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *scene) {
+		"a new attempt": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
 			s.Job.Attempt = 2
 			s.World.Outcome = &rendezvous.Outcome{Code: 3}
 		}).here("a"), "waiting nodes-missing: waiting for 1 more node (1 of 2) | a joining | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 	} {
-		st := rendezvous.Explain(&c.s.Snapshot, noon)
+		st := status.Explain(&c.s.Snapshot, noon)
 		var nodes []string
 		for _, n := range st.Nodes {
 			text := n.Node + " " + string(n.State)
@@ -233,12 +235,12 @@ func TestExplain(t *testing.T) {
 }
 
 func TestWaitingIsTheSentenceOfRun(t *testing.T) {
-	for want, s := range map[string]*scene{
+	for want, s := range map[string]*jobSnapshot{
 		"waiting for 1 more node (1 of 2)":  aJob(2).here("a"),
 		"waiting for 3 more nodes (1 of 4)": aJob(4).here("a"),
 		"":                                  aJob(1).here("a"),
 	} {
-		if got := rendezvous.Explain(&s.Snapshot, noon).Waiting(); got != want {
+		if got := status.Explain(&s.Snapshot, noon).Waiting(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -265,8 +267,8 @@ func TestStatusIsTheReference(t *testing.T) {
 	s.Head = checkpoint.Head{Number: 4, Generation: 1, Step: new(int64(120)), Samples: new(int64(30720)), Bytes: 1 << 20,
 		Holders: []membership.Ref{ref("lab1"), ref("lab1-2")}, Time: noon}
 	s.Progress = &rendezvous.Progress{Step: new(int64(131)), Loss: new(0.41), Samples: new(int64(33536)), SamplesPerSecond: new(870.5), Time: noon}
-	st := rendezvous.Explain(&s.Snapshot, noon)
-	st.Server = &rendezvous.ServerStatus{Kind: "local", Endpoints: []string{"unix:///run/user/1000/elastic/etcd.sock"}, Reachable: true}
+	st := status.Explain(&s.Snapshot, noon)
+	st.Server = &status.Server{Kind: "local", Endpoints: []string{"unix:///run/user/1000/elastic/etcd.sock"}, Reachable: true}
 
 	got, want := object(t, st), map[string]any{}
 	if err := json.Unmarshal([]byte(example), &want); err != nil {
@@ -288,7 +290,7 @@ func TestStatusIsTheReference(t *testing.T) {
 
 // What is unknown is null, what is empty is [].
 func TestStatusOfNothing(t *testing.T) {
-	got := object(t, rendezvous.Explain(&aJob(1).Snapshot, noon))
+	got := object(t, status.Explain(&aJob(1).Snapshot, noon))
 	for _, name := range []string{"checkpoint", "plan", "progress", "exit", "server", "origin"} {
 		if v, ok := got[name]; !ok || v != nil {
 			t.Errorf("%s is %v, want null", name, v)
@@ -316,12 +318,12 @@ func object(t *testing.T, v any) map[string]any {
 
 // A checkpoint is on who holds it and is not lost; who left took nothing along.
 func TestHoldersOfTheCheckpoint(t *testing.T) {
-	head := func(s *scene) *scene {
+	head := func(s *jobSnapshot) *jobSnapshot {
 		s.Head = checkpoint.Head{Number: 1, Holders: []membership.Ref{ref("a"), ref("b")}}
 		return s
 	}
 	for name, c := range map[string]struct {
-		s    *scene
+		s    *jobSnapshot
 		want []string
 	}{
 		"both":      {head(aJob(2).here("a", "b")), []string{"a", "b"}},
@@ -329,7 +331,7 @@ func TestHoldersOfTheCheckpoint(t *testing.T) {
 		"one left":  {head(aJob(2).here("a", "b").gone("a").told(history.NodeLeft, "a", nil)), []string{"a", "b"}},
 		"come back": {head(aJob(2).here("a", "b").lost("a", "silent").here("a")), []string{"a", "b"}},
 	} {
-		if diff := cmp.Diff(c.want, rendezvous.Explain(&c.s.Snapshot, noon).Checkpoint.Holders); diff != "" {
+		if diff := cmp.Diff(c.want, status.Explain(&c.s.Snapshot, noon).Checkpoint.Holders); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -338,7 +340,7 @@ func TestHoldersOfTheCheckpoint(t *testing.T) {
 func TestStopAlone(t *testing.T) {
 	zero := rendezvous.Exit{Incarnation: ref("a").Incarnation, Codes: []*int{new(0)}}
 	for name, c := range map[string]struct {
-		s    *scene
+		s    *jobSnapshot
 		want rendezvous.Phase
 		code int
 	}{
@@ -346,11 +348,11 @@ func TestStopAlone(t *testing.T) {
 		"a running one":     {aJob(1).world(rendezvous.Running, "a"), rendezvous.Stopped, 93},
 		"a forming one":     {aJob(1).world(rendezvous.Forming, "a"), rendezvous.Stopped, 93},
 		"one that is saved": {aJob(1).world(rendezvous.Running, "a").hold(rendezvous.Hold{Planned: true}), rendezvous.Stopped, 93},
-		"a finished one":    {aJob(1).world(rendezvous.Finishing, "a").with(func(s *scene) { s.Exits["a"] = zero }), rendezvous.Done, 0},
-		"of an old attempt": {aJob(1).world(rendezvous.Failed, "a").with(func(s *scene) { s.Job.Attempt = 2 }), rendezvous.Stopped, 93},
+		"a finished one":    {aJob(1).world(rendezvous.Finishing, "a").with(func(s *jobSnapshot) { s.Exits["a"] = zero }), rendezvous.Done, 0},
+		"of an old attempt": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) { s.Job.Attempt = 2 }), rendezvous.Stopped, 93},
 	} {
 		c.s.Wish.Stop, c.s.Wish.By = c.s.Job.Attempt, "stop"
-		end := rendezvous.StopAlone(&c.s.Snapshot, noon)
+		end := plan.StopWithoutNodes(&c.s.Snapshot, noon)
 		if end.Phase != c.want || end.Outcome.Code != c.code {
 			t.Errorf("%s: %s with %d, want %s with %d", name, end.Phase, end.Outcome.Code, c.want, c.code)
 		}

@@ -18,14 +18,14 @@ import (
 type Scope int
 
 const (
-	Own Scope = iota
-	All
-	Claims // while the store does not hold the job: whether it does again, and the claims to it
-	Bare   // likewise, for those who leave the claims to others
+	ScopeOwn Scope = iota
+	ScopeAll
+	ScopeClaims // while the store does not hold the job: whether it does again, and the claims to it
+	ScopeJob    // likewise, for those who leave the claims to others
 )
 
 // Seen is what Follow found: a Snapshot, or why there is none at the moment.
-type Seen struct {
+type Update struct {
 	Snapshot
 	Begun time.Time // when a read of the store began that this is the result of; zero: it came by a watch
 	Err   error
@@ -34,16 +34,16 @@ type Seen struct {
 // Follow tells of every change in scope until ctx ends, as snapshots; latest wins: a slow reader misses
 // states in between, never the last one. It lists, watches from there, and lists again on any
 // error and every 10 to 30 seconds, because a watch may go deaf without an error.
-func Follow(ctx context.Context, st store.Store, job schema.Job, node string, scope Scope, known *Roster) <-chan Seen {
-	f := follower{known: known, st: st, job: job, scope: scope, out: make(chan Seen, 1)}
+func Follow(ctx context.Context, st store.Store, job schema.Job, node string, scope Scope, known *MemberCache) <-chan Update {
+	f := follower{known: known, st: st, job: job, scope: scope, out: make(chan Update, 1)}
 	switch scope {
-	case All:
+	case ScopeAll:
 		f.ranges = []span{{job.Prefix(), store.End(job.Prefix())}}
-	case Claims:
+	case ScopeClaims:
 		f.ranges = []span{{job.Job(), ""}, {job.AllClaims(), store.End(job.AllClaims())}}
-	case Bare:
+	case ScopeJob:
 		f.ranges = []span{{job.Job(), ""}}
-	case Own:
+	case ScopeOwn:
 		f.ranges = []span{{job.World(), ""}, {job.Node(node), ""}}
 	}
 	go f.run(ctx)
@@ -51,11 +51,11 @@ func Follow(ctx context.Context, st store.Store, job schema.Job, node string, sc
 }
 
 // ReadOwn reads what scope Own follows.
-func ReadOwn(ctx context.Context, st store.Store, job schema.Job, node string, known *Roster) Seen {
-	f := follower{known: known, st: st, job: job, scope: Own, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
+func ReadOwn(ctx context.Context, st store.Store, job schema.Job, node string, known *MemberCache) Update {
+	f := follower{known: known, st: st, job: job, scope: ScopeOwn, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
 	begun := time.Now()
 	if err := f.list(ctx); err != nil {
-		return Seen{Err: err}
+		return Update{Err: err}
 	}
 	return f.seen(ctx, begun)
 }
@@ -63,12 +63,12 @@ func ReadOwn(ctx context.Context, st store.Store, job schema.Job, node string, k
 type span struct{ from, end string }
 
 type follower struct {
-	known  *Roster
+	known  *MemberCache
 	st     store.Store
 	job    schema.Job
 	scope  Scope
 	ranges []span
-	out    chan Seen
+	out    chan Update
 
 	entries []store.Entry // in the order of their keys
 	rev     int64
@@ -88,7 +88,7 @@ func (f *follower) run(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; {
 		begun := time.Now()
 		if err := f.list(ctx); err != nil {
-			f.tell(Seen{Err: err})
+			f.tell(Update{Err: err})
 			pause(ctx, wait/2+rand.N(wait))
 			wait = min(2*wait, 2*time.Second)
 			continue
@@ -147,7 +147,7 @@ func find(sorted []store.Entry, key string) (int, bool) {
 
 // skip: events are many, and nothing is decided by them, but that what was told is not told again.
 func (f *follower) skip(key string) bool {
-	return strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(missed))
+	return strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(MissedEvent))
 }
 
 // memo remembers what a record says of which there is one for each node: with each change of one of them all are in
@@ -264,22 +264,22 @@ func (f *follower) apply(c store.Change) bool {
 	return moved
 }
 
-func (f *follower) seen(ctx context.Context, begun time.Time) Seen {
+func (f *follower) seen(ctx context.Context, begun time.Time) Update {
 	r := store.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
-	if f.scope != Own {
+	if f.scope != ScopeOwn {
 		began := time.Now()
 		s, err := Decode(f.job, r)
-		s.Whole = f.scope == All
+		s.Whole = f.scope == ScopeAll
 		now := time.Now()
 		f.due = now.Add(min(rests*now.Sub(began), mostRest))
-		return Seen{Snapshot: s, Begun: begun, Err: err}
+		return Update{Snapshot: s, Begun: begun, Err: err}
 	}
 	s, err := decodeOwn(ctx, f.st, f.job, r, f.known)
-	return Seen{Snapshot: s, Begun: begun, Err: err}
+	return Update{Snapshot: s, Begun: begun, Err: err}
 }
 
 // decodeOwn makes a partial snapshot; the members of a large world are read from plan/.
-func decodeOwn(ctx context.Context, st store.Store, job schema.Job, r store.Read, known *Roster) (Snapshot, error) {
+func decodeOwn(ctx context.Context, st store.Store, job schema.Job, r store.Read, known *MemberCache) (Snapshot, error) {
 	partial := Snapshot{Rev: r.Rev, Cluster: r.Cluster}
 	for i := range r.Entries {
 		e := &r.Entries[i]
@@ -302,7 +302,7 @@ func decodeOwn(ctx context.Context, st store.Store, job schema.Job, r store.Read
 
 // tell replaces what the reader has not taken yet. The follower is the only sender. An error never
 // replaces a snapshot.
-func (f *follower) tell(s Seen) {
+func (f *follower) tell(s Update) {
 	select {
 	case old := <-f.out:
 		if s.Err != nil && old.Err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -19,11 +20,11 @@ import (
 // reader is who follows a job, and what it was told.
 type reader struct {
 	t    *testing.T
-	w    *town // writes, past every fault
+	w    *storedJob // writes, past every fault
 	c    *memory.Cluster
 	cl   *memory.Client // through which it is followed
-	seen <-chan rendezvous.Seen
-	last rendezvous.Seen
+	seen <-chan rendezvous.Update
+	last rendezvous.Update
 	end  context.CancelFunc
 }
 
@@ -38,9 +39,9 @@ func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan 
 	return b.Store.Watch(ctx, key, end, from)
 }
 
-func follow(t *testing.T, scope rendezvous.Scope, listed func(w *town)) *reader {
+func follow(t *testing.T, scope rendezvous.Scope, listed func(w *storedJob)) *reader {
 	c := memory.New()
-	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newTown(t, c.Client("writer"), "x").create(2).join("a", "b").run("a", "b")}
+	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newStoredJob(t, c.Client("writer"), "x").create(2).join("a", "b").run("a", "b")}
 	var s store.Store = r.cl
 	if listed != nil {
 		s = between{r.cl, func() { listed(r.w) }}
@@ -52,7 +53,7 @@ func follow(t *testing.T, scope rendezvous.Scope, listed func(w *town)) *reader 
 }
 
 // until reads what is told until it is what the store shows, and says how long that took.
-func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Seen) bool) time.Duration {
+func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Update) bool) time.Duration {
 	r.t.Helper()
 	begun := time.Now()
 	late := time.After(limit)
@@ -77,8 +78,8 @@ func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Seen
 	}
 }
 
-func nodesAre(names ...string) func(rendezvous.Seen) bool {
-	return func(s rendezvous.Seen) bool {
+func nodesAre(names ...string) func(rendezvous.Update) bool {
+	return func(s rendezvous.Update) bool {
 		var have []string
 		for _, n := range s.Nodes {
 			have = append(have, n.Node)
@@ -96,7 +97,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 	}
 	in("a-change-is-told-at-once", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		if r.last.Begun.IsZero() || !r.last.Whole {
@@ -113,7 +114,7 @@ func TestFollowMissesNothing(t *testing.T) {
 	})
 	in("between-list-and-watch", func(t *testing.T) {
 		first := true
-		r := follow(t, rendezvous.All, func(w *town) {
+		r := follow(t, rendezvous.ScopeAll, func(w *storedJob) {
 			if first {
 				first = false
 				w.join("c")
@@ -123,7 +124,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("c", time.Minute, nodesAre("a", "b", "c")), 0)
 	})
 	in("compacted", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		synctest.Wait()
@@ -135,7 +136,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("b is gone, c is there", time.Minute, nodesAre("a", "c")), time.Second)
 	})
 	in("deaf", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.cl.Deaf(true)
@@ -143,40 +144,40 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
 	})
 	in("away", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.c.Down()
-		r.until("an error", time.Minute, func(s rendezvous.Seen) bool { return s.Err != nil })
+		r.until("an error", time.Minute, func(s rendezvous.Update) bool { return s.Err != nil })
 		r.c.Up()
 		r.w.join("c")
 		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
 	})
 	in("another-cluster", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.c.Wipe()
-		at(t, r.until("no job", time.Hour, func(s rendezvous.Seen) bool { return s.Err == nil && s.Job == nil }), 31*time.Second)
+		at(t, r.until("no job", time.Hour, func(s rendezvous.Update) bool { return s.Err == nil && s.Job == nil }), 31*time.Second)
 	})
 	in("another-cluster-at-the-same-revisions", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		other := memory.New()
-		w := newTown(t, other.Client("writer"), "x").create(2)
+		w := newStoredJob(t, other.Client("writer"), "x").create(2)
 		w.lives = 10
 		w.join("a", "b").run("a", "b")
 		if was, is := r.last.Nodes[0], w.nodes["a"]; was.Rev != is.Rev || was.Incarnation == is.Incarnation {
 			t.Fatalf("%s at revision %d, %s at %d", was.Incarnation, was.Rev, is.Incarnation, is.Rev)
 		}
 		r.c.Restore(other.Backup())
-		r.until("its nodes", time.Hour, func(s rendezvous.Seen) bool {
+		r.until("its nodes", time.Hour, func(s rendezvous.Update) bool {
 			return s.Err == nil && s.Nodes[0].Incarnation == w.nodes["a"].Incarnation
 		})
 	})
 	in("slow-reader", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		defer r.end()
 		time.Sleep(time.Second)
 		for i := range 100 {
@@ -184,7 +185,7 @@ func TestFollowMissesNothing(t *testing.T) {
 			synctest.Wait()
 		}
 		told := 0
-		r.until("the last of a hundred", time.Minute, func(s rendezvous.Seen) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
+		r.until("the last of a hundred", time.Minute, func(s rendezvous.Update) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
 		if told > 2 {
 			t.Errorf("it was told %d times: the latest wins", told)
 		}
@@ -193,7 +194,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 	})
 	in("own", func(t *testing.T) {
-		r := follow(t, rendezvous.Own, nil)
+		r := follow(t, rendezvous.ScopeOwn, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("b"))
 		if r.last.Whole || r.last.World == nil || r.last.World.Generation != 1 {
@@ -201,12 +202,12 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 		r.w.join("c")
 		r.w.hold()
-		at(t, r.until("the world waits", time.Minute, func(s rendezvous.Seen) bool { return s.World.Phase == rendezvous.Waiting }), 0)
+		at(t, r.until("the world waits", time.Minute, func(s rendezvous.Update) bool { return s.World.Phase == rendezvous.Waiting }), 0)
 		r.w.expire("b")
 		at(t, r.until("it lost its registration", time.Minute, nodesAre()), 0)
 	})
 	in("ends", func(t *testing.T) {
-		r := follow(t, rendezvous.All, nil)
+		r := follow(t, rendezvous.ScopeAll, nil)
 		r.end()
 		for range r.seen {
 		}
@@ -252,7 +253,7 @@ func TestFollowOverFaults(t *testing.T) {
 				r.cl.Cut(false)
 				r.cl.Fates(nil)
 				want := r.w.see()
-				r.until("all that there is", 40*time.Second, func(s rendezvous.Seen) bool {
+				r.until("all that there is", 40*time.Second, func(s rendezvous.Update) bool {
 					if s.Err != nil {
 						return false
 					}
@@ -289,16 +290,16 @@ func (h hiding) Get(ctx context.Context, key, end string) (store.Read, error) {
 // may be half a minute away: everybody else would wait for this node at the barrier.
 func TestFollowReadsMembersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, memory.New().Client("writer"), "x").create(150).crowd(150)
+		w := newStoredJob(t, memory.New().Client("writer"), "x").create(150).crowd(150)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		hid := false
-		seen := rendezvous.Follow(ctx, hiding{w.Store, w.Job.AllPlans(), &hid}, "x", "n00007", rendezvous.Own, new(rendezvous.Roster))
+		seen := rendezvous.Follow(ctx, hiding{w.Store, w.Job.AllPlans(), &hid}, "x", "n00007", rendezvous.ScopeOwn, new(rendezvous.MemberCache))
 		<-seen // the list
 		time.Sleep(time.Second)
-		var marks rendezvous.Marks
+		var marks plan.Observed
 		s := w.see()
-		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
+		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(plan.Propose))
 		w.must(err)
 		begun := time.Now()
 		for x := range seen {

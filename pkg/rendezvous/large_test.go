@@ -11,14 +11,16 @@ import (
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // crowd registers n nodes, many in one transaction.
-func (w *town) crowd(n int) *town {
+func (w *storedJob) crowd(n int) *storedJob {
 	w.t.Helper()
 	names := make([]string, n)
 	for i := range names {
@@ -42,8 +44,8 @@ func (w *town) crowd(n int) *town {
 }
 
 // step is what Plan says of what is in the store, where dead nodes refuse every dial.
-func (w *town) step(s *rendezvous.Snapshot, marks *rendezvous.Marks, dead map[string]bool) rendezvous.Step {
-	ev := membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{}, Holds: map[string]map[string]time.Time{},
+func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[string]bool) plan.Step {
+	ev := verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{}, Holds: map[string]map[string]time.Time{},
 		Absent: map[membership.Incarnation]time.Time{}, OnTime: noon.Add(-time.Hour)}
 	var refs []membership.Ref
 	if s.World != nil {
@@ -51,15 +53,15 @@ func (w *town) step(s *rendezvous.Snapshot, marks *rendezvous.Marks, dead map[st
 	}
 	for _, r := range refs {
 		if dead[r.Node] {
-			ev.Answers[r.Incarnation] = membership.Answered{Answer: membership.Answer{Kind: membership.Refused}, At: noon}
+			ev.Answers[r.Incarnation] = verdict.Answered{Answer: membership.Answer{Kind: membership.Refused}, At: noon}
 		}
 		if s.Node(r.Node) == nil {
 			ev.Absent[r.Incarnation] = noon
 		}
 	}
-	v := membership.Judge(refs, s.Nodes, s.Left, s.Suspects, ev, membership.DefaultLimits(3*time.Second, time.Minute), noon)
-	marks.Observe(s, v, noon)
-	return rendezvous.Plan(s, v, *marks, rendezvous.DefaultTimes, noon)
+	v := verdict.Judge(refs, s.Nodes, s.Left, s.Suspects, ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
+	marks.Update(s, v, noon)
+	return plan.Next(s, v, *marks, plan.DefaultTimeouts, noon)
 }
 
 func TestWorldsOfManyNodes(t *testing.T) {
@@ -67,10 +69,10 @@ func TestWorldsOfManyNodes(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			tally := &memory.Tally{}
 			c := memory.New()
-			w := newTown(t, memory.Count(c.Client("test"), tally), "x").create(n).crowd(n)
-			var marks rendezvous.Marks
+			w := newStoredJob(t, memory.Count(c.Client("test"), tally), "x").create(n).crowd(n)
+			var marks plan.Observed
 			s := w.see()
-			p, ok := w.step(s, &marks, nil).(rendezvous.Propose)
+			p, ok := w.step(s, &marks, nil).(plan.Propose)
 			if !ok || p.World.Count != n {
 				t.Fatalf("%d nodes are here, and: %s", n, told(w.step(s, &marks, nil)))
 			}
@@ -88,7 +90,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			whole("an ordinary member", rendezvous.ReadOwn(t.Context(), w.Store, w.Job, "n00007", nil).World)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			follow := rendezvous.Follow(ctx, w.Store, w.Job, "n00007", rendezvous.Own, new(rendezvous.Roster))
+			follow := rendezvous.Follow(ctx, w.Store, w.Job, "n00007", rendezvous.ScopeOwn, new(rendezvous.MemberCache))
 			whole("who follows", (<-follow).World)
 			before := w.entries()
 			for k, e := range before {
@@ -109,7 +111,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 
 			// A new phase is a small record, not all of it again.
 			sent := tally.Sent.Load()
-			_, err = w.Run(t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0, rendezvous.Waterfall{})
+			_, err = w.Run(t.Context(), s, plan.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0, rendezvous.Timing{})
 			w.must(err)
 			if sent = tally.Sent.Load() - sent; n > 100 && sent > 3000 {
 				t.Errorf("to turn the world to running %d bytes were sent", sent)
@@ -136,7 +138,7 @@ func keysBelow(entries map[string]store.Entry, prefix string) (below []string) {
 // 250 of 300 nodes die at once: etcd takes 128 comparisons in a transaction, so that it takes three generations to be
 // rid of them, and none of them is forgotten on the way.
 func TestManyAreLostAtOnce(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x")
+	w := newStoredJob(t, memory.New().Client("test"), "x")
 	j := *aRange(1, 300).Job
 	j.Name = w.Job
 	w.must(w.Create(t.Context(), j))
@@ -145,7 +147,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 	for i := range 250 {
 		dead[fmt.Sprintf("n%05d", i+50)] = true
 	}
-	var marks rendezvous.Marks
+	var marks plan.Observed
 	alive := map[string]bool{}
 	var story []string
 	for range 20 {
@@ -172,7 +174,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 		step := w.step(s, &marks, dead)
 		story = append(story, fmt.Sprintf("%T", step))
 		switch step := step.(type) {
-		case rendezvous.Propose:
+		case plan.Propose:
 			if g := 5 + len(step.Evicted) + len(step.Dropped); g > store.MaxOps {
 				t.Fatalf("%d comparisons", g)
 			}
@@ -197,10 +199,10 @@ func TestManyAreLostAtOnce(t *testing.T) {
 				}
 				alive[m.Node] = !dead[m.Node]
 			}
-		case rendezvous.Run:
-			_, err := w.Run(t.Context(), s, step, 0, rendezvous.Waterfall{})
+		case plan.Run:
+			_, err := w.Run(t.Context(), s, step, 0, rendezvous.Timing{})
 			w.must(err)
-		case rendezvous.Nothing:
+		case plan.Nothing:
 			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 || len(s.Nodes) != 50 {
 				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase, s.World.Count, len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
 			}
@@ -231,7 +233,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 
 // A proposal takes along what is over: records of generations before the last one, words about who is in no world any more.
 func TestProposeCleansUp(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
 	fill := func() { // everything that a generation leaves behind
 		s := w.see()
 		for _, m := range s.World.Members {
@@ -286,16 +288,16 @@ func TestEndpoints(t *testing.T) {
 		host string
 		want int
 	}{{"10.0.0.1", 300}, {strings.Repeat("x", 200), 0}} {
-		w := newTown(t, memory.New().Client("test"), "x").create(300).crowd(300)
+		w := newStoredJob(t, memory.New().Client("test"), "x").create(300).crowd(300)
 		s := w.see()
-		var marks rendezvous.Marks
-		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
+		var marks plan.Observed
+		_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(plan.Propose))
 		w.must(err)
 		world := w.see().World
 		for i, m := range world.Members {
 			w.must(w.Ready(t.Context(), world, w.nodes[m.Node], rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
 		}
-		_, err = w.Run(t.Context(), w.see(), rendezvous.Run{}, 0, rendezvous.Waterfall{})
+		_, err = w.Run(t.Context(), w.see(), plan.Run{}, 0, rendezvous.Timing{})
 		w.must(err)
 		list, err := w.Endpoints(t.Context(), world)
 		w.must(err)
@@ -307,10 +309,10 @@ func TestEndpoints(t *testing.T) {
 
 // Nobody runs in a world some of whose members he cannot read.
 func TestTornMembers(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x").create(101).crowd(101)
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(101).crowd(101)
 	s := w.see()
-	var marks rendezvous.Marks
-	_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(rendezvous.Propose))
+	var marks plan.Observed
+	_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(plan.Propose))
 	w.must(err)
 	part := w.Job.Plan(w.see().World.Proposal, 0)
 	whole := string(w.entries()[part].Value)

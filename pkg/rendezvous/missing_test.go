@@ -11,15 +11,17 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // A spare that is killed is no cause of anything. That it is lost is told all the same, unless it left, or is back.
 func TestMissingNodesAreTold(t *testing.T) {
-	with := func(nodes ...string) *moment {
-		return when(aJob(2).here(nodes...).world(rendezvous.Running, "a", "b"))
+	with := func(nodes ...string) *situation {
+		return given(aJob(2).here(nodes...).world(rendezvous.Running, "a", "b"))
 	}
-	gone := func(facts ...fact) *moment {
+	gone := func(facts ...fact) *situation {
 		x := with("a", "b")
 		for _, f := range facts {
 			f(x)
@@ -28,33 +30,33 @@ func TestMissingNodesAreTold(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		before *moment
-		after  *moment
+		before *situation
+		after  *situation
 		quiet  time.Duration // nothing is observed for so long
 		want   []string      // at once, after 4 s, after 5 s, after 60 s
 	}{
 		{"a spare", with("a", "b", "c"), gone(), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
-		{"it was told", with("a", "b", "c"), gone(func(x *moment) { x.Missed = map[incarnation]bool{ref("c").Incarnation: true} }), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"it was told", with("a", "b", "c"), gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("c").Incarnation: true} }), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
 		{"it left", with("a", "b", "c"), gone(wentAway("c")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
 		{"it is back as another life", with("a", "b", "c"), gone(bornAgain("c")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
-		{"it became a member: that is judged", with("a", "b", "c"), when(aJob(2).here("a").world(rendezvous.Forming, "a", "c"), generation(2), vanished("c")), 0,
+		{"it became a member: that is judged", with("a", "b", "c"), given(aJob(2).here("a").world(rendezvous.Forming, "a", "c"), generation(2), vanished("c")), 0,
 			[]string{"hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c"}},
 		{"another generation began since", with("a", "b", "c"), gone(generation(2)), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
-		{"two of them, and one is told already", with("a", "b", "c", "d", "e"), gone(func(x *moment) { x.Missed = map[incarnation]bool{ref("d").Incarnation: true} }), 0,
+		{"two of them, and one is told already", with("a", "b", "c", "d", "e"), gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("d").Incarnation: true} }), 0,
 			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c e", "tell; lost c e"}},
-		{"before the first world", when(aJob(3).here("a", "b")), when(aJob(3).here("b")), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost a", "tell; lost a"}},
-		{"there is something to do", when(aJob(2).here("a", "c")), when(aJob(2).here("a", "b")), 0,
+		{"before the first world", given(aJob(3).here("a", "b")), given(aJob(3).here("b")), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost a", "tell; lost a"}},
+		{"there is something to do", given(aJob(2).here("a", "c")), given(aJob(2).here("a", "b")), 0,
 			[]string{"propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b"}},
-		{"the attempt is over", with("a", "b", "c"), when(aJob(2).here("a", "b").world(rendezvous.Done, "a", "b")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"the attempt is over", with("a", "b", "c"), given(aJob(2).here("a", "b").world(rendezvous.Done, "a", "b")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
 		{"nobody looked for a while: it may have left", with("a", "b", "c"), gone(), 4 * time.Second, []string{"nothing", "nothing", "nothing", "nothing"}},
 	} {
-		var m rendezvous.Marks
-		look := func(x *moment, at time.Time) string {
+		var m plan.Observed
+		look := func(x *situation, at time.Time) string {
 			v := x.view()
-			m.Observe(&x.Snapshot, v, at)
-			step := rendezvous.Plan(&x.Snapshot, v, m, rendezvous.DefaultTimes, at)
-			if wait, idle := step.(rendezvous.Nothing); idle && !wait.Until.IsZero() {
-				step = rendezvous.Nothing{Until: wait.Until.Add(-at.Sub(noon))} // told counts from noon
+			m.Update(&x.Snapshot, v, at)
+			step := plan.Next(&x.Snapshot, v, m, plan.DefaultTimeouts, at)
+			if wait, idle := step.(plan.Nothing); idle && !wait.Until.IsZero() {
+				step = plan.Nothing{Until: wait.Until.Add(-at.Sub(noon))} // told counts from noon
 			}
 			return told(step)
 		}
@@ -76,11 +78,11 @@ func TestMissingNodesAreTold(t *testing.T) {
 // Those who follow the job see that it was told, so that none of them tells it again.
 func TestWhoWasToldIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, memory.New().Client("test"), "x")
+		w := newStoredJob(t, memory.New().Client("test"), "x")
 		stageMissing(w)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		follow := rendezvous.Follow(ctx, w.Store, w.Job, "b", rendezvous.All, nil)
+		follow := rendezvous.Follow(ctx, w.Store, w.Job, "b", rendezvous.ScopeAll, nil)
 		if s := <-follow; len(s.Missed) > 0 || len(s.Events) > 0 {
 			t.Fatalf("before: told %v, %d events", s.Missed, len(s.Events))
 		}
@@ -98,7 +100,7 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 		if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 || told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
 			t.Errorf("%+v, told %v", told, s.Missed)
 		}
-		if nodes := rendezvous.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" || nodes[len(nodes)-1].State != rendezvous.NodeIsLost {
+		if nodes := status.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" || nodes[len(nodes)-1].State != status.NodeLost {
 			t.Errorf("status lists %+v", nodes)
 		}
 	})
@@ -106,7 +108,7 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 
 // Who leaves is known to have left, until everybody had time to see it: a proposal does not take its word away at once.
 func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
 	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))
 	w.propose("a", "b")
 	if len(w.see().Left) != 1 {
@@ -120,14 +122,14 @@ func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
 
 // Why a node is told lost is what it was dropped for, with the time since the first sign.
 func TestReasonsOfALoss(t *testing.T) {
-	late := func(facts ...fact) *moment {
-		return when(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), append([]fact{ready("a"), since(30 * time.Second)}, facts...)...)
+	late := func(facts ...fact) *situation {
+		return given(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), append([]fact{ready("a"), since(30 * time.Second)}, facts...)...)
 	}
-	running := func(f fact) *moment {
-		return when(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), f, func(x *moment) { x.m.Sign = noon.Add(-40 * time.Millisecond) })
+	running := func(f fact) *situation {
+		return given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), f, func(x *situation) { x.m.FirstSign = noon.Add(-40 * time.Millisecond) })
 	}
 	for name, c := range map[string]struct {
-		moment *moment
+		moment *situation
 		want   string
 	}{
 		"it answers, and is not ready":              {late(), "not-ready (not ready in time) 0s"},
@@ -137,7 +139,7 @@ func TestReasonsOfALoss(t *testing.T) {
 		"it was replaced by its next life":          {running(bornAgain("b")), "agent-gone (agent gone) 40ms"},
 		"it is cut off from the store for too long": {running(cutOff("b", time.Minute)), " (lease expired) 40ms"},
 	} {
-		p, ok := c.moment.plan().(rendezvous.Propose)
+		p, ok := c.moment.plan().(plan.Propose)
 		if !ok || len(p.Lost) != 1 {
 			t.Errorf("%s: %s", name, told(c.moment.plan()))
 			continue

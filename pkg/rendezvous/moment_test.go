@@ -8,27 +8,29 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // moment is a scene with what one agent saw with its own eyes and clock: all that Plan is a function of.
-type moment struct {
-	*scene
-	ev membership.Evidence
-	m  rendezvous.Marks
+type situation struct {
+	*jobSnapshot
+	ev verdict.Evidence
+	m  plan.Observed
 }
 
 // when is a moment at noon: the phase was entered just now, and a generation that runs or ran did so for a minute.
-func when(s *scene, facts ...func(*moment)) *moment {
-	x := &moment{scene: s, ev: membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{},
+func given(s *jobSnapshot, facts ...func(*situation)) *situation {
+	x := &situation{jobSnapshot: s, ev: verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, OnTime: noon.Add(-time.Hour)}}
-	x.m.Phase, x.m.Moved = noon, noon
+	x.m.PhaseSince, x.m.ChangedAt = noon, noon
 	if w := s.World; w != nil {
 		w.Rev = 20
 		s.Fence, s.Rev = w.Generation, 50
 		if w.Phase != rendezvous.Forming {
-			x.m.Ran = noon.Add(-time.Minute)
+			x.m.RunningSince = noon.Add(-time.Minute)
 		}
 	}
 	for _, f := range facts {
@@ -37,30 +39,30 @@ func when(s *scene, facts ...func(*moment)) *moment {
 	return x
 }
 
-func (x *moment) refs() []membership.Ref {
+func (x *situation) refs() []membership.Ref {
 	if x.World == nil {
 		return nil
 	}
 	return slices.Concat(x.World.Members, x.World.Leavers)
 }
 
-func (x *moment) view() membership.View {
-	return membership.Judge(x.refs(), x.Nodes, x.Left, x.Suspects, x.ev, membership.DefaultLimits(3*time.Second, time.Minute), noon)
+func (x *situation) view() verdict.View {
+	return verdict.Judge(x.refs(), x.Nodes, x.Left, x.Suspects, x.ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 }
 
-func (x *moment) plan() rendezvous.Step {
-	return rendezvous.Plan(&x.Snapshot, x.view(), x.m, rendezvous.DefaultTimes, noon)
+func (x *situation) plan() plan.Step {
+	return plan.Next(&x.Snapshot, x.view(), x.m, plan.DefaultTimeouts, noon)
 }
 
-type fact = func(*moment)
+type fact = func(*situation)
 
-func (x *moment) answer(node string, kind membership.AnswerKind) {
-	x.ev.Answers[ref(node).Incarnation] = membership.Answered{Answer: membership.Answer{Kind: kind}, At: noon}
+func (x *situation) answer(node string, kind membership.AnswerKind) {
+	x.ev.Answers[ref(node).Incarnation] = verdict.Answered{Answer: membership.Answer{Kind: kind}, At: noon}
 }
 
 // doubted: one watcher holds it silent. A suspect.
 func doubted(node string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		by := "a"
 		if node == by {
 			by = "b"
@@ -68,23 +70,27 @@ func doubted(node string) fact {
 		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by, Incarnation: ref(node).Incarnation, Watcher: ref(by).Incarnation, Sign: membership.Silent})
 		x.ev.Holds[node] = map[string]time.Time{by: noon}
 		x.answer(node, membership.NoAnswer)
-		x.m.Doubt = noon
+		x.m.SuspectSince = noon
 	}
 }
 
 // crashed: its host refuses the dial; its lease has not run out yet.
 func crashed(node string) fact {
-	return func(x *moment) { doubted(node)(x); x.answer(node, membership.Refused); x.m.Doubt = time.Time{} }
+	return func(x *situation) {
+		doubted(node)(x)
+		x.answer(node, membership.Refused)
+		x.m.SuspectSince = time.Time{}
+	}
 }
 
 // vanished: its lease ran out too.
 func vanished(node string) fact {
-	return func(x *moment) { cutOff(node, 0)(x); x.answer(node, membership.Refused) }
+	return func(x *situation) { cutOff(node, 0)(x); x.answer(node, membership.Refused) }
 }
 
 // cutOff: its lease ran out, and it answers: it is cut off from the store, since.
 func cutOff(node string, since time.Duration) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		x.gone(node)
 		x.ev.Absent[ref(node).Incarnation] = noon.Add(-since)
 		x.answer(node, membership.Same)
@@ -93,7 +99,7 @@ func cutOff(node string, since time.Duration) fact {
 
 // its worker failed, and it cannot say so to the store.
 func failedThere(node string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		a := x.ev.Answers[ref(node).Incarnation]
 		a.Failed = true
 		x.ev.Answers[ref(node).Incarnation] = a
@@ -101,7 +107,7 @@ func failedThere(node string) fact {
 }
 
 func endedThere(node string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		a := x.ev.Answers[ref(node).Incarnation]
 		a.Ended = true
 		x.ev.Answers[ref(node).Incarnation] = a
@@ -110,7 +116,7 @@ func endedThere(node string) fact {
 
 // wentAway: it stopped its workers, said so and left.
 func wentAway(node string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		x.gone(node)
 		x.Left = append(x.Left, membership.Left{Node: node, Incarnation: ref(node).Incarnation})
 	}
@@ -118,7 +124,7 @@ func wentAway(node string) fact {
 
 // born again: the node is registered as another incarnation.
 func bornAgain(node string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		x.gone(node)
 		x.here(node)
 		n := x.Node(node)
@@ -127,7 +133,7 @@ func bornAgain(node string) fact {
 }
 
 func leaving(nodes ...string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		for _, n := range nodes {
 			x.World.Leavers = append(x.World.Leavers, ref(n))
 		}
@@ -135,7 +141,7 @@ func leaving(nodes ...string) fact {
 }
 
 func ready(nodes ...string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		for i, n := range nodes {
 			x.Ready[n] = rendezvous.Ready{Incarnation: ref(n).Incarnation, Host: n, Ports: []int{100 + i, 200 + i}}
 		}
@@ -144,7 +150,7 @@ func ready(nodes ...string) fact {
 
 // ended: its workers ended of themselves with these codes; -1: that one still runs.
 func ended(node string, codes ...int) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		e := rendezvous.Exit{Incarnation: ref(node).Incarnation}
 		for _, c := range codes {
 			if c < 0 {
@@ -158,7 +164,7 @@ func ended(node string, codes ...int) fact {
 }
 
 func savedBy(nodes ...string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		for _, n := range nodes {
 			x.Exits[n] = saved(n)
 		}
@@ -167,25 +173,25 @@ func savedBy(nodes ...string) fact {
 
 // failure: a worker ended with code, and that long ago it was told.
 func failure(node string, code int, ago time.Duration) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation, Rank: x.World.Rank(ref(node)), Code: code}
-		x.m.Failed = noon.Add(-ago)
+		x.m.FailedAt = noon.Add(-ago)
 	}
 }
 
 func asksFor(np int) fact {
-	return func(x *moment) { x.Wish.NP, x.Wish.Request, x.Wish.By, x.Wish.Rev = np, "r2", "scale", 40 }
+	return func(x *situation) { x.Wish.NP, x.Wish.Request, x.Wish.By, x.Wish.Rev = np, "r2", "scale", 40 }
 }
 
 func asksToGo(nodes ...string) fact {
-	return func(x *moment) { x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain", 40 }
+	return func(x *situation) { x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain", 40 }
 }
 
-func asksToStop(x *moment) {
+func asksToStop(x *situation) {
 	x.Wish.Stop, x.Wish.Request, x.Wish.By, x.Wish.Rev = x.Job.Attempt, "r2", "stop", 40
 }
 
-func newAttempt(x *moment) {
+func newAttempt(x *situation) {
 	x.Job.Attempt++
 	for i := range x.Nodes {
 		x.Nodes[i].Attempt = x.Job.Attempt
@@ -193,15 +199,15 @@ func newAttempt(x *moment) {
 }
 
 func holding(why rendezvous.Why, cause rendezvous.Cause) fact {
-	return func(x *moment) { x.hold(rendezvous.Hold{Why: why, Cause: cause}) }
+	return func(x *situation) { x.hold(rendezvous.Hold{Why: why, Cause: cause}) }
 }
 
 func savingFor(cause rendezvous.Cause) fact {
-	return func(x *moment) { x.hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Cause: cause}) }
+	return func(x *situation) { x.hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Cause: cause}) }
 }
 
 func commit(number checkpoint.Number, holders ...string) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		x.Head = checkpoint.Head{Number: number, Manifest: checkpoint.Hash{byte(number)}, Rev: 15}
 		for _, h := range holders {
 			x.Head.Holders = append(x.Head.Holders, ref(h))
@@ -210,34 +216,34 @@ func commit(number checkpoint.Number, holders ...string) fact {
 }
 
 func has(node string, numbers ...checkpoint.Number) fact {
-	return func(x *moment) { x.Held[node] = rendezvous.Held{Numbers: numbers, Rev: 16} }
+	return func(x *situation) { x.Held[node] = rendezvous.Held{Numbers: numbers, Rev: 16} }
 }
 
 // since: the world is in its phase for so long.
-func since(d time.Duration) fact { return func(x *moment) { x.m.Phase = noon.Add(-d) } }
-func ran(d time.Duration) fact   { return func(x *moment) { x.m.Ran = noon.Add(-d) } }
-func call(d time.Duration) fact  { return func(x *moment) { x.m.Call = noon.Add(-d) } }
+func since(d time.Duration) fact { return func(x *situation) { x.m.PhaseSince = noon.Add(-d) } }
+func ran(d time.Duration) fact   { return func(x *situation) { x.m.RunningSince = noon.Add(-d) } }
+func call(d time.Duration) fact  { return func(x *situation) { x.m.LastCallSince = noon.Add(-d) } }
 func doubtFor(d time.Duration) fact {
-	return func(x *moment) { x.m.Doubt = noon.Add(-d) }
+	return func(x *situation) { x.m.SuspectSince = noon.Add(-d) }
 }
 
 func doing(node, what string) fact {
-	return func(x *moment) { x.Doing = append(x.Doing, rendezvous.Doing{Node: node, What: what}) }
+	return func(x *situation) { x.Doing = append(x.Doing, rendezvous.Activity{Node: node, Kind: what}) }
 }
 
-func ledger(l rendezvous.Ledger) fact { return func(x *moment) { x.World.Ledger = l } }
+func ledger(l rendezvous.Ledger) fact { return func(x *situation) { x.World.Ledger = l } }
 
 // restartsUsed of three.
 func restartsUsed(n int) fact { return ledger(rendezvous.Ledger{Used: n}) }
 
 func generation(g schema.Generation) fact {
-	return func(x *moment) { x.World.Generation, x.Fence = g, g }
+	return func(x *situation) { x.World.Generation, x.Fence = g, g }
 }
 
-func rule(change func(*rendezvous.Rules)) fact { return func(x *moment) { change(&x.Job.Rules) } }
+func rule(change func(*rendezvous.Rules)) fact { return func(x *situation) { change(&x.Job.Rules) } }
 
 // told is a step in one line.
-func told(step rendezvous.Step) string {
+func told(step plan.Step) string {
 	var b strings.Builder
 	list := func(word string, names []string) {
 		if len(names) > 0 {
@@ -251,7 +257,7 @@ func told(step rendezvous.Step) string {
 		}
 		list("quarantine", names)
 	}
-	failure := func(f *rendezvous.Told) {
+	failure := func(f *plan.ReportedFailure) {
 		switch {
 		case f == nil:
 		case f.Collateral:
@@ -263,12 +269,12 @@ func told(step rendezvous.Step) string {
 		}
 	}
 	switch s := step.(type) {
-	case rendezvous.Nothing:
+	case plan.Nothing:
 		b.WriteString("nothing")
 		if s.Until.After(noon) {
 			fmt.Fprintf(&b, " for %s", s.Until.Sub(noon))
 		}
-	case rendezvous.Propose:
+	case plan.Propose:
 		w := s.World
 		fmt.Fprintf(&b, "propose %d (%s):", w.Generation, w.Cause)
 		for _, m := range w.Members {
@@ -286,7 +292,7 @@ func told(step rendezvous.Step) string {
 		list("lost", nodesSeen(s.Lost))
 		quarantine(w.Quarantine)
 		failure(s.Failure)
-	case rendezvous.Enter:
+	case plan.Hold:
 		b.WriteString("hold (" + string(s.Hold.Why) + ")")
 		if s.Hold.Planned {
 			b.WriteString(" planned, " + s.Hold.Reason)
@@ -297,14 +303,14 @@ func told(step rendezvous.Step) string {
 		list("lost", nodesSeen(s.Lost))
 		quarantine(s.Quarantine)
 		failure(s.Failure)
-	case rendezvous.Tell:
+	case plan.ReportLost:
 		b.WriteString("tell")
 		list("lost", nodesSeen(s.Lost))
-	case rendezvous.Run:
+	case plan.Run:
 		fmt.Fprintf(&b, "run, master %s:%d and %d", s.Master.Host, s.Master.Port, s.Master.Store)
-	case rendezvous.Finish:
+	case plan.Finish:
 		b.WriteString("finishing: " + s.Node)
-	case rendezvous.End:
+	case plan.End:
 		fmt.Fprintf(&b, "%s %d (%s)", s.Phase, s.Outcome.Code, s.Outcome.Source)
 		list("lost", nodesSeen(s.Lost))
 		failure(s.Failure)
@@ -321,7 +327,7 @@ func nodesOf(refs []membership.Ref) (names []string) {
 	return names
 }
 
-func nodesSeen(seen []membership.Seen) (names []string) {
+func nodesSeen(seen []verdict.Member) (names []string) {
 	for _, s := range seen {
 		names = append(names, s.Node)
 	}
@@ -329,7 +335,7 @@ func nodesSeen(seen []membership.Seen) (names []string) {
 }
 
 func quarantine(node string, until schema.Generation) fact {
-	return func(x *moment) {
+	return func(x *situation) {
 		x.World.Quarantine = append(x.World.Quarantine, rendezvous.Quarantine{Node: node, Until: until, Times: 1})
 	}
 }

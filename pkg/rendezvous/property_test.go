@@ -13,7 +13,9 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // anyMoment draws a moment of any phase, of up to nine nodes; much of it never happens.
-func anyMoment(t *rapid.T) *moment {
+func anyMoment(t *rapid.T) *situation {
 	yes := func(name string, of10 int) bool { return rapid.IntRange(0, 9).Draw(t, name) < of10 }
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
 	pick := func(name string, from []string, most int) []string {
@@ -47,7 +49,7 @@ func anyMoment(t *rapid.T) *moment {
 	slices.Sort(here)
 	s.here(here...)
 	if yes("no world", 1) {
-		x := when(s)
+		x := given(s)
 		if yes("call", 5) {
 			call(rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second}).Draw(t, "call since"))(x)
 		}
@@ -61,18 +63,18 @@ func anyMoment(t *rapid.T) *moment {
 	members := rapid.Permutation(names).Draw(t, "members")[:rapid.IntRange(1, 4).Draw(t, "size")]
 	s.world(phase, members...)
 	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(members, n) })
-	x := when(s, leaving(pick("leavers", others, 2)...))
+	x := given(s, leaving(pick("leavers", others, 2)...))
 	old := nodesOf(x.refs())
 	generation(schema.Generation(rapid.IntRange(1, 3).Draw(t, "generation")))(x)
 	since(rapid.SampledFrom([]time.Duration{0, time.Second, 31 * time.Second, time.Hour}).Draw(t, "since"))(x)
 	if phase == rendezvous.Waiting {
 		switch rapid.IntRange(0, 2).Draw(t, "hold") {
 		case 0:
-			savingFor(rendezvous.Scale)(x)
+			savingFor(rendezvous.CauseScale)(x)
 		case 1:
-			holding(rendezvous.NodesMissing, rendezvous.NodeLost)(x)
+			holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)(x)
 		default:
-			x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.WorkerFailed})
+			x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.CauseWorkerFailed})
 		}
 	}
 	for _, n := range old {
@@ -142,15 +144,15 @@ func anyMoment(t *rapid.T) *moment {
 	}
 	x.World.Ledger.Lost = rapid.IntRange(0, 2).Draw(t, "lost before")
 	if yes("some were told of", 2) {
-		x.World.Told = []incarnation{ref(members[0]).Incarnation}
+		x.World.ReportedLost = []incarnation{ref(members[0]).Incarnation}
 	}
 	if yes("seen", 1) && len(x.Nodes) > 0 {
-		x.Nodes[0].Seen = x.World.Generation + 1
+		x.Nodes[0].LastGeneration = x.World.Generation + 1
 	}
 	return x
 }
 
-func check(t *testing.T, law func(t *rapid.T, x *moment, step rendezvous.Step)) {
+func check(t *testing.T, law func(t *rapid.T, x *situation, step plan.Step)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
 		x := anyMoment(t)
@@ -161,13 +163,13 @@ func check(t *testing.T, law func(t *rapid.T, x *moment, step rendezvous.Step)) 
 }
 
 // registered reports whether the store holds that very life.
-func (x *moment) registered(r membership.Ref) bool {
+func (x *situation) registered(r membership.Ref) bool {
 	n := x.Node(r.Node)
 	return n != nil && n.Incarnation == r.Incarnation
 }
 
 func TestPlanIsPure(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		before, _ := json.Marshal(x.Snapshot)
 		again := x.plan()
 		after, _ := json.Marshal(x.Snapshot)
@@ -182,8 +184,8 @@ func TestPlanIsPure(t *testing.T) {
 
 // G1: who is in a world and at which rank.
 func TestWorldsAreSound(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
-		p, ok := step.(rendezvous.Propose)
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
+		p, ok := step.(plan.Propose)
 		if !ok {
 			return
 		}
@@ -206,7 +208,7 @@ func TestWorldsAreSound(t *testing.T) {
 				t.Fatalf("%s is not registered as that life", m.Node)
 			case n.Attempt != x.Job.Attempt:
 				t.Fatalf("%s is of attempt %d", m.Node, n.Attempt)
-			case seen != nil && seen.State == membership.Gone:
+			case seen != nil && seen.State == verdict.Gone:
 				t.Fatalf("%s is gone (%s)", m.Node, seen.Reason)
 			case slices.Contains(x.Wish.Drain, m.Node):
 				t.Fatalf("%s is asked to go", m.Node)
@@ -215,7 +217,7 @@ func TestWorldsAreSound(t *testing.T) {
 		}
 		top := x.Fence
 		for _, n := range x.Nodes {
-			top = max(top, n.Seen)
+			top = max(top, n.LastGeneration)
 		}
 		if w.Generation != top+1 {
 			t.Fatalf("generation %d, the largest that anybody saw is %d", w.Generation, top)
@@ -228,13 +230,13 @@ func TestWorldsAreSound(t *testing.T) {
 
 // I4, C4, C11: everybody of before is a member, or stops before the new workers start, or is shown to be unregistered.
 func TestNobodyOfBeforeIsForgotten(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
-		p, ok := step.(rendezvous.Propose)
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
+		p, ok := step.(plan.Propose)
 		if !ok || x.World == nil {
 			return
 		}
-		has := func(seen []membership.Seen, r membership.Ref) *membership.Seen {
-			if i := slices.IndexFunc(seen, func(s membership.Seen) bool { return s.Same(r) }); i >= 0 {
+		has := func(seen []verdict.Member, r membership.Ref) *verdict.Member {
+			if i := slices.IndexFunc(seen, func(s verdict.Member) bool { return s.Same(r) }); i >= 0 {
 				return &seen[i]
 			}
 			return nil
@@ -250,8 +252,8 @@ func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 			if s := has(p.Evicted, o); s != nil {
 				places++
 				seen := x.view().Find(o)
-				toldLost := seen.State == membership.Suspect && slices.Contains(x.World.Told, o.Incarnation)
-				if seen.State != membership.Gone && !toldLost && !heldUp(x, p.World, o.Node) || !x.registered(o) || s.Rev != x.Node(o.Node).Rev {
+				toldLost := seen.State == verdict.Suspect && slices.Contains(x.World.ReportedLost, o.Incarnation)
+				if seen.State != verdict.Gone && !toldLost && !heldUp(x, p.World, o.Node) || !x.registered(o) || s.Rev != x.Node(o.Node).Rev {
 					t.Fatalf("%s is evicted: %+v", o.Node, s)
 				}
 			}
@@ -278,8 +280,8 @@ func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 // Survivors keep their rank, but for one exchange that brings a holder to rank 0; nobody new takes the
 // place of a survivor, but that holder where there is no newcomer to make room.
 func TestLeastMovement(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
-		p, ok := step.(rendezvous.Propose)
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
+		p, ok := step.(plan.Propose)
 		if !ok || x.World == nil {
 			return
 		}
@@ -323,8 +325,8 @@ func TestLeastMovement(t *testing.T) {
 
 // I6: who may come back in a moment is left out for np only, never for a newcomer.
 func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
-		p, ok := step.(rendezvous.Propose)
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
+		p, ok := step.(plan.Propose)
 		if !ok || x.World == nil || x.World.Attempt != x.Job.Attempt {
 			return
 		}
@@ -336,7 +338,7 @@ func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
 		}
 		view := x.view()
 		for _, o := range x.World.Members {
-			if s := view.Find(o); s.State == membership.Absent && !s.Waited && !s.Failed && !slices.Contains(x.Wish.Drain, o.Node) &&
+			if s := view.Find(o); s.State == verdict.Absent && !s.PastWindow && !s.WorkerFailed && !slices.Contains(x.Wish.Drain, o.Node) &&
 				!heldUp(x, p.World, o.Node) {
 				t.Fatalf("%s may register again, and %s has its place", o.Node, p.World.Members[newcomer].Node)
 			}
@@ -345,7 +347,7 @@ func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
 }
 
 // may reports whether a next world may have that life: the rule, written down once more.
-func may(x *moment, r membership.Ref) bool {
+func may(x *situation, r membership.Ref) bool {
 	n := x.Node(r.Node)
 	if n == nil || n.Incarnation != r.Incarnation || n.Attempt != x.Job.Attempt || slices.Contains(x.Wish.Drain, r.Node) {
 		return false
@@ -356,8 +358,8 @@ func may(x *moment, r membership.Ref) bool {
 				return false
 			}
 		}
-		if seen := x.view().Find(r); seen != nil && (seen.State == membership.Gone ||
-			seen.State == membership.Suspect && slices.Contains(w.Told, r.Incarnation)) {
+		if seen := x.view().Find(r); seen != nil && (seen.State == verdict.Gone ||
+			seen.State == verdict.Suspect && slices.Contains(w.ReportedLost, r.Incarnation)) {
 			return false
 		}
 	}
@@ -365,14 +367,14 @@ func may(x *moment, r membership.Ref) bool {
 }
 
 // heldUp reports whether w is planned without node because it held up the barrier.
-func heldUp(x *moment, w rendezvous.World, node string) bool {
+func heldUp(x *situation, w rendezvous.World, node string) bool {
 	return x.World != nil && slices.ContainsFunc(w.Quarantine, func(q rendezvous.Quarantine) bool {
 		return q.Node == node && q.Until > x.World.Generation
 	})
 }
 
 // holds reports whether node has the newest commit, by its own word if that is newer than the commit, or says so.
-func holds(x *moment, node string) bool {
+func holds(x *situation, node string) bool {
 	if x.Head.Number == 0 {
 		return true
 	}
@@ -384,8 +386,8 @@ func holds(x *moment, node string) bool {
 }
 
 func TestRankZeroGoesToAHolder(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
-		p, ok := step.(rendezvous.Propose)
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
+		p, ok := step.(plan.Propose)
 		if !ok || holds(x, p.World.Members[0].Node) {
 			return
 		}
@@ -400,10 +402,10 @@ func TestRankZeroGoesToAHolder(t *testing.T) {
 // C7: a step that was taken is not taken again: on the world that it made, with the same evidence, the same wish
 // and nothing else, no other world follows.
 func TestStepsEnd(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		for i := range 6 {
 			switch s := step.(type) {
-			case rendezvous.Propose:
+			case plan.Propose:
 				for _, e := range s.Evicted {
 					x.Nodes = slices.DeleteFunc(x.Nodes, func(n membership.Node) bool { return n.Node == e.Node })
 					x.ev.Absent[e.Incarnation] = noon
@@ -414,34 +416,34 @@ func TestStepsEnd(t *testing.T) {
 				x.Suspects = slices.DeleteFunc(x.Suspects, func(s membership.Suspicion) bool {
 					return w.Rank(membership.Ref{Node: s.Node, Incarnation: s.Incarnation}) < 0
 				})
-				x.m = rendezvous.Marks{Phase: noon, Doubt: x.m.Doubt}
-			case rendezvous.Enter:
+				x.m = plan.Observed{PhaseSince: noon, SuspectSince: x.m.SuspectSince}
+			case plan.Hold:
 				x.World.Phase, x.World.Hold, x.World.Ledger = rendezvous.Waiting, &s.Hold, s.Ledger
 				for _, l := range s.Lost {
-					x.World.Told = append(x.World.Told, l.Incarnation)
+					x.World.ReportedLost = append(x.World.ReportedLost, l.Incarnation)
 				}
-				x.m.Phase = noon
-			case rendezvous.Run:
-				x.World.Phase, x.World.Master, x.m.Phase, x.m.Ran = rendezvous.Running, &s.Master, noon, noon
-			case rendezvous.Finish:
-				x.World.Phase, x.m.Phase = rendezvous.Finishing, noon
-			case rendezvous.End:
+				x.m.PhaseSince = noon
+			case plan.Run:
+				x.World.Phase, x.World.Master, x.m.PhaseSince, x.m.RunningSince = rendezvous.Running, &s.Master, noon, noon
+			case plan.Finish:
+				x.World.Phase, x.m.PhaseSince = rendezvous.Finishing, noon
+			case plan.End:
 				x.World = &rendezvous.World{Phase: s.Phase, Attempt: x.Job.Attempt}
-				x.m.Phase = noon
-			case rendezvous.Nothing:
+				x.m.PhaseSince = noon
+			case plan.Nothing:
 				return
 			}
 			was := step
 			step = x.plan()
 			t.Logf("then %s", told(step))
-			if p, ok := step.(rendezvous.Propose); ok {
-				if q, ok := was.(rendezvous.Propose); ok && p.World.Generation == q.World.Generation+1 &&
+			if p, ok := step.(plan.Propose); ok {
+				if q, ok := was.(plan.Propose); ok && p.World.Generation == q.World.Generation+1 &&
 					slices.EqualFunc(p.World.Members, q.World.Members, membership.Ref.Same) {
 					t.Fatal("the same world once more")
 				}
 			}
 			if i == 5 {
-				if _, idle := step.(rendezvous.Nothing); !idle {
+				if _, idle := step.(plan.Nothing); !idle {
 					t.Fatal("nothing happens, and the steps do not end")
 				}
 			}
@@ -451,7 +453,7 @@ func TestStepsEnd(t *testing.T) {
 
 // G8, I7, C14: only a word of every member that all its workers ended with 0 makes a job done; an end is an end.
 func TestEnds(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		w := x.World
 		all := w != nil && len(w.Members) > 0
 		if w != nil {
@@ -460,13 +462,13 @@ func TestEnds(t *testing.T) {
 				all = all && ok && e.Incarnation == m.Incarnation && e.Zero() && len(e.Codes) == w.Slots
 			}
 			if w.Phase.Ended() && (w.Attempt == x.Job.Attempt || w.Phase == rendezvous.Done) {
-				if _, idle := step.(rendezvous.Nothing); !idle {
+				if _, idle := step.(plan.Nothing); !idle {
 					t.Fatalf("the attempt is over (%s), and: %s", w.Phase, told(step))
 				}
 				return
 			}
 		}
-		end, ends := step.(rendezvous.End)
+		end, ends := step.(plan.End)
 		switch {
 		case ends && end.Phase == rendezvous.Done && !(all && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && w.Attempt == x.Job.Attempt):
 			t.Fatalf("done out of %s", w.Phase)
@@ -480,14 +482,14 @@ func TestEnds(t *testing.T) {
 
 // "N nodes lost" is what events say: whoever is told lost is counted, nobody else is, and nobody is told twice.
 func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
-		var lost []membership.Seen
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
+		var lost []verdict.Member
 		switch s := step.(type) {
-		case rendezvous.Propose:
+		case plan.Propose:
 			lost = s.Lost
-		case rendezvous.Enter:
+		case plan.Hold:
 			lost = s.Lost
-		case rendezvous.End:
+		case plan.End:
 			lost = s.Lost
 		default:
 			return
@@ -501,17 +503,17 @@ func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 		}
 		seen := map[incarnation]bool{}
 		for _, l := range lost {
-			if seen[l.Incarnation] || slices.Contains(x.World.Told, l.Incarnation) {
+			if seen[l.Incarnation] || slices.Contains(x.World.ReportedLost, l.Incarnation) {
 				t.Fatalf("%s is told lost twice", l.Node)
 			}
 			seen[l.Incarnation] = true
 		}
-		if _, planned := step.(rendezvous.Enter); planned {
+		if _, planned := step.(plan.Hold); planned {
 			return
 		}
 		for _, m := range x.view().Members {
-			if x.World.Attempt == x.Job.Attempt && m.State == membership.Gone && m.Reason != "left" && x.World.Rank(m.Ref) >= 0 &&
-				!slices.Contains(x.World.Told, m.Incarnation) && !seen[m.Incarnation] {
+			if x.World.Attempt == x.Job.Attempt && m.State == verdict.Gone && m.Reason != "left" && x.World.Rank(m.Ref) >= 0 &&
+				!slices.Contains(x.World.ReportedLost, m.Incarnation) && !seen[m.Incarnation] {
 				t.Fatalf("the generation is over, %s was lost (%s), and nobody says so", m.Node, m.Reason)
 			}
 		}
@@ -520,14 +522,14 @@ func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 
 // A generation is in the books once: a restart is charged for its failure, if any, and given back at most once.
 func TestBooksAreClosedOnce(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		if x.World == nil || x.World.Attempt != x.Job.Attempt {
 			return
 		}
 		before, after := x.World.Ledger, books(step)
 		switch s := step.(type) {
-		case rendezvous.Propose:
-		case rendezvous.Enter:
+		case plan.Propose:
+		case plan.Hold:
 			if s.Hold.Reason == "stop" {
 				return
 			}
@@ -552,12 +554,12 @@ func TestBooksAreClosedOnce(t *testing.T) {
 
 // Whoever asked a job without nodes to stop ends it, whatever lies in the store.
 func TestStopAloneEndsWhateverThereIs(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, _ rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, _ plan.Step) {
 		if x.World != nil && x.World.Phase.Ended() && (x.World.Attempt == x.Job.Attempt || x.World.Phase == rendezvous.Done) {
 			return
 		}
 		x.Nodes, x.Wish.Stop = nil, x.Job.Attempt
-		if end := rendezvous.StopAlone(&x.Snapshot, noon); end.Phase != rendezvous.Stopped && end.Phase != rendezvous.Done {
+		if end := plan.StopWithoutNodes(&x.Snapshot, noon); end.Phase != rendezvous.Stopped && end.Phase != rendezvous.Done {
 			t.Fatalf("%s", told(end))
 		}
 	})
@@ -565,20 +567,20 @@ func TestStopAloneEndsWhateverThereIs(t *testing.T) {
 
 // A stop of this attempt goes before everything but done.
 func TestStopGoesFirst(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		if x.Wish.Stop != x.Job.Attempt {
-			if end, ok := step.(rendezvous.End); ok && end.Phase == rendezvous.Stopped {
+			if end, ok := step.(plan.End); ok && end.Phase == rendezvous.Stopped {
 				t.Fatal("nobody asked to stop this attempt")
 			}
 			return
 		}
 		switch s := step.(type) {
-		case rendezvous.Nothing:
-		case rendezvous.Enter:
+		case plan.Nothing:
+		case plan.Hold:
 			if !s.Hold.Planned || s.Hold.Reason != "stop" || x.World.Phase == rendezvous.Waiting {
 				t.Fatalf("%s", told(step))
 			}
-		case rendezvous.End:
+		case plan.End:
 			if s.Phase == rendezvous.Failed {
 				t.Fatalf("%s", told(step))
 			}
@@ -590,9 +592,9 @@ func TestStopGoesFirst(t *testing.T) {
 
 // The barrier is full before a world runs, and workers are saved before a planned change goes on.
 func TestNothingRunsBeforeTheBarrier(t *testing.T) {
-	check(t, func(t *rapid.T, x *moment, step rendezvous.Step) {
+	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		switch step.(type) {
-		case rendezvous.Run:
+		case plan.Run:
 			for _, m := range x.World.Members {
 				if x.Ready[m.Node].Incarnation != m.Incarnation {
 					t.Fatalf("%s is not ready", m.Node)
@@ -603,9 +605,9 @@ func TestNothingRunsBeforeTheBarrier(t *testing.T) {
 					t.Fatalf("leaver %s has not stopped", l.Node)
 				}
 			}
-		case rendezvous.Propose:
+		case plan.Propose:
 			w := x.World
-			if w == nil || w.Phase != rendezvous.Waiting || w.Attempt != x.Job.Attempt || !w.Hold.Planned || x.m.Phase.Add(32*time.Second).Before(noon) {
+			if w == nil || w.Phase != rendezvous.Waiting || w.Attempt != x.Job.Attempt || !w.Hold.Planned || x.m.PhaseSince.Add(32*time.Second).Before(noon) {
 				return
 			}
 			lost := false
@@ -614,12 +616,12 @@ func TestNothingRunsBeforeTheBarrier(t *testing.T) {
 				e, told := x.Exits[m.Node]
 				told = told && e.Incarnation == m.Incarnation && e.Ended()
 				seen := view.Find(m)
-				lost = lost || seen.State == membership.Gone && seen.Reason != "left" && !told
+				lost = lost || seen.State == verdict.Gone && seen.Reason != "left" && !told
 			}
 			for _, m := range w.Members {
 				e, told := x.Exits[m.Node]
 				told = told && e.Incarnation == m.Incarnation && e.Ended()
-				if view.Find(m).State != membership.Gone && !told && !lost {
+				if view.Find(m).State != verdict.Gone && !told && !lost {
 					t.Fatalf("%s has not saved", m.Node)
 				}
 			}

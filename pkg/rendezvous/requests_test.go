@@ -13,7 +13,9 @@ import (
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/etcd"
@@ -24,28 +26,28 @@ import (
 // guard of that name must refuse it. Without the happening it passes.
 type guarded struct {
 	request, guard string
-	stage          func(w *town)
-	send           func(w *town) func() error // sees, and returns what is sent
-	meanwhile      func(w *town)
+	stage          func(w *storedJob)
+	send           func(w *storedJob) func() error // sees, and returns what is sent
+	meanwhile      func(w *storedJob)
 }
 
-func stageCreated(w *town)  { w.create(2) }
-func stageJoined(w *town)   { w.create(2).join("a", "b", "c") }
-func stageForming(w *town)  { w.create(2).join("a", "b", "c").propose("a", "b") }
-func stageRunning(w *town)  { w.create(2).join("a", "b", "c").run("a", "b") }
-func stageWaiting(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").hold() }
-func stageStopped(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").stop() }
-func stageCutOff(w *town)   { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
-func stageMissing(w *town)  { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
-func stageLeftOver(w *town) { w.create(2) }
+func stageCreated(w *storedJob)  { w.create(2) }
+func stageJoined(w *storedJob)   { w.create(2).join("a", "b", "c") }
+func stageForming(w *storedJob)  { w.create(2).join("a", "b", "c").propose("a", "b") }
+func stageRunning(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b") }
+func stageWaiting(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b").hold() }
+func stageStopped(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b").stop() }
+func stageCutOff(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
+func stageMissing(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
+func stageLeftOver(w *storedJob) { w.create(2) }
 
-func touches(key func(schema.Job) string) func(w *town) {
-	return func(w *town) { w.touch(key(w.Job)) }
+func touches(key func(schema.Job) string) func(w *storedJob) {
+	return func(w *storedJob) { w.touch(key(w.Job)) }
 }
 
 // proposes sends the next generation of a and c: b is shown to be what it was seen as.
-func proposes(change func(w *town, p *rendezvous.Propose)) func(w *town) func() error {
-	return func(w *town) func() error {
+func proposes(change func(w *storedJob, p *plan.Propose)) func(w *storedJob) func() error {
+	return func(w *storedJob) func() error {
 		s, me := w.see(), w.me()
 		p := w.next(s, "a", "c")
 		if change != nil {
@@ -55,88 +57,88 @@ func proposes(change func(w *town, p *rendezvous.Propose)) func(w *town) func() 
 	}
 }
 
-func evictsB(w *town, p *rendezvous.Propose) {
-	p.Evicted = []membership.Seen{seen(w.nodes["b"], w.nodes["b"].Rev)}
+func evictsB(w *storedJob, p *plan.Propose) {
+	p.Evicted = []verdict.Member{seen(w.nodes["b"], w.nodes["b"].Rev)}
 }
-func dropsAbsentB(w *town, p *rendezvous.Propose) {
-	p.Dropped = []membership.Seen{seen(w.nodes["b"], 0)}
+func dropsAbsentB(w *storedJob, p *plan.Propose) {
+	p.Dropped = []verdict.Member{seen(w.nodes["b"], 0)}
 }
-func dropsB(w *town, p *rendezvous.Propose) {
-	p.Dropped = []membership.Seen{seen(w.nodes["b"], w.see().Node("b").Rev)}
+func dropsB(w *storedJob, p *plan.Propose) {
+	p.Dropped = []verdict.Member{seen(w.nodes["b"], w.see().Node("b").Rev)}
 }
 
-func waits(lost func(w *town) []membership.Seen) func(w *town) func() error {
-	return func(w *town) func() error {
+func waits(lost func(w *storedJob) []verdict.Member) func(w *storedJob) func() error {
+	return func(w *storedJob) func() error {
 		s, me := w.see(), w.me()
-		e := rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}}
+		e := plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}}
 		if lost != nil {
 			e.Lost = lost(w)
 		}
-		return func() error { _, err := w.Enter(w.t.Context(), s, me, e); return err }
+		return func() error { _, err := w.Hold(w.t.Context(), s, me, e); return err }
 	}
 }
 
-func tells(w *town) func() error {
+func tells(w *storedJob) func() error {
 	s, me, c := w.see(), w.me(), w.nodes["c"]
 	return func() error {
-		return w.Tell(w.t.Context(), s, me, rendezvous.Tell{Lost: []membership.Seen{{Ref: c.Ref, Reason: "lease-expired", Why: "lease expired"}}})
+		return w.ReportLost(w.t.Context(), s, me, plan.ReportLost{Lost: []verdict.Member{{Ref: c.Ref, Reason: "lease-expired", Why: "lease expired"}}})
 	}
 }
 
-func ends(phase rendezvous.Phase) func(w *town) func() error {
-	return func(w *town) func() error {
+func ends(phase rendezvous.Phase) func(w *storedJob) func() error {
+	return func(w *storedJob) func() error {
 		s := w.see()
 		return func() error {
-			_, err := w.End(w.t.Context(), s, rendezvous.End{Phase: phase, Outcome: rendezvous.Outcome{Code: 93}})
+			_, err := w.End(w.t.Context(), s, plan.End{Phase: phase, Outcome: rendezvous.Outcome{Code: 93}})
 			return err
 		}
 	}
 }
 
-func asks(w *town) func() error {
+func asks(w *storedJob) func() error {
 	s := w.see()
 	return func() error {
 		wish := s.Wish
 		wish.NP, wish.By = 3, "scale"
-		_, err := w.Ask(w.t.Context(), s, wish)
+		_, err := w.SetWish(w.t.Context(), s, wish)
 		return err
 	}
 }
 
-func creates(w *town) func() error {
+func creates(w *storedJob) func() error {
 	j := *aJob(2).Job
 	return func() error { return w.Create(w.t.Context(), j) }
 }
 
-func removes(w *town) func() error {
+func removes(w *storedJob) func() error {
 	s := w.see()
 	return func() error { return w.Remove(w.t.Context(), s) }
 }
 
-func reopens(w *town) func() error {
+func reopens(w *storedJob) func() error {
 	s := w.see()
 	return func() error { return w.Reopen(w.t.Context(), s, *aJob(3).Job) }
 }
 
-func readies(w *town) func() error {
+func readies(w *storedJob) func() error {
 	world, me := w.see().World, w.me()
 	return func() error { return w.Ready(w.t.Context(), world, me, rendezvous.Ready{}) }
 }
 
-func runs(w *town) func() error {
+func runs(w *storedJob) func() error {
 	s := w.see()
 	return func() error {
-		_, err := w.Run(w.t.Context(), s, rendezvous.Run{Master: rendezvous.Master{Host: "a"}}, 0, rendezvous.Waterfall{})
+		_, err := w.Run(w.t.Context(), s, plan.Run{Master: rendezvous.Master{Host: "a"}}, 0, rendezvous.Timing{})
 		return err
 	}
 }
 
-func finishes(w *town) func() error {
+func finishes(w *storedJob) func() error {
 	s := w.see()
-	return func() error { _, err := w.Finish(w.t.Context(), s, rendezvous.Finish{Node: "b"}); return err }
+	return func() error { _, err := w.Finish(w.t.Context(), s, plan.Finish{Node: "b"}); return err }
 }
 
-func exits(w *town) func() error {
+func exits(w *storedJob) func() error {
 	world, b := w.see().World, w.nodes["b"]
 	return func() error {
 		_, err := w.Exit(w.t.Context(), world, "b", 0, rendezvous.Exit{Incarnation: b.Incarnation, Codes: []*int{new(0)}})
@@ -144,109 +146,109 @@ func exits(w *town) func() error {
 	}
 }
 
-func fails(w *town) func() error {
+func fails(w *storedJob) func() error {
 	world, b := w.see().World, w.nodes["b"]
 	return func() error {
 		return w.Fail(w.t.Context(), world, rendezvous.Failure{Node: "b", Incarnation: b.Incarnation, Code: 1, Time: noon})
 	}
 }
 
-func joins(w *town) func() error {
+func joins(w *storedJob) func() error {
 	n, rev := w.life("d"), w.see().Job.Rev
 	return func() error { _, err := w.reg.Join(w.t.Context(), n, rev, 0, ""); return err }
 }
 
-func leaves(w *town) func() error {
+func leaves(w *storedJob) func() error {
 	b := w.nodes["b"]
 	return func() error { return w.reg.Leave(w.t.Context(), b, 1, membership.Terminated) }
 }
 
-func takesOver(w *town) func() error {
+func takesOver(w *storedJob) func() error {
 	b := w.nodes["b"]
 	return func() error { return w.reg.TakeOver(w.t.Context(), b) }
 }
 
 // reregisters: b froze on the way.
-func reregisters(w *town) func() error {
+func reregisters(w *storedJob) func() error {
 	n, world := w.nodes["b"], w.see().World
 	n.Lease = w.life("b").Lease
 	return func() error { _, err := w.reg.Reregister(w.t.Context(), n, world.Rev); return err }
 }
 
-func suspects(w *town) func() error {
+func suspects(w *storedJob) func() error {
 	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation, Sign: membership.Silent}
 	me := w.me()
 	return func() error { _, err := w.reg.Suspect(w.t.Context(), x, me, 1); return err }
 }
 
 // anotherWorld: somebody else was faster. Only the world record moves, so that the other guards hold.
-func anotherWorld(w *town) { w.touch(w.Job.World()) }
+func anotherWorld(w *storedJob) { w.touch(w.Job.World()) }
 
 // laterFence: a later generation was proposed.
-func laterFence(w *town) {
+func laterFence(w *storedJob) {
 	w.put(w.Job.Fence(), []byte(schema.FenceValue(w.see().Job.UID, 2)))
 }
 
 var guards = []guarded{
-	{"create", "no job", func(*town) {}, creates, func(w *town) { w.create(3) }},
-	{"create", "nobody claims it", func(*town) {}, creates, func(w *town) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
+	{"create", "no job", func(*storedJob) {}, creates, func(w *storedJob) { w.create(3) }},
+	{"create", "nobody claims it", func(*storedJob) {}, creates, func(w *storedJob) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
 
 	{"reopen", "job as seen", stageStopped, reopens, touches(schema.Job.Job)},
 	{"reopen", "wish as seen", stageStopped, reopens, touches(schema.Job.Wish)},
 	{"reopen", "that very world", stageStopped, reopens, anotherWorld},
 
-	{"remove", "no node is registered", stageLeftOver, removes, func(w *town) { w.join("z") }},
+	{"remove", "no node is registered", stageLeftOver, removes, func(w *storedJob) { w.join("z") }},
 	{"remove", "job as seen", stageLeftOver, removes, touches(schema.Job.Job)},
 
 	{"join", "job as seen", stageCreated, joins, touches(schema.Job.Job)},
-	{"join", "nobody has the name", stageCreated, joins, func(w *town) { w.join("d") }},
-	{"leave", "own registration", stageRunning, leaves, func(w *town) { w.again("b") }},
-	{"take over", "the registration that was seen", stageRunning, takesOver, func(w *town) { w.again("b") }},
-	{"register again", "nobody has the name", stageCutOff, reregisters, func(w *town) { w.join("b") }},
+	{"join", "nobody has the name", stageCreated, joins, func(w *storedJob) { w.join("d") }},
+	{"leave", "own registration", stageRunning, leaves, func(w *storedJob) { w.again("b") }},
+	{"take over", "the registration that was seen", stageRunning, takesOver, func(w *storedJob) { w.again("b") }},
+	{"register again", "nobody has the name", stageCutOff, reregisters, func(w *storedJob) { w.join("b") }},
 	{"register again", "C3: the world that lists it", stageCutOff, reregisters, anotherWorld},
-	{"suspect", "own registration", stageRunning, suspects, func(w *town) { w.again("a") }},
+	{"suspect", "own registration", stageRunning, suspects, func(w *storedJob) { w.again("a") }},
 
 	{"propose", "world as seen", stageRunning, proposes(nil), anotherWorld},
-	{"propose", "no world yet", stageJoined, proposes(nil), func(w *town) { w.propose("a", "b") }},
+	{"propose", "no world yet", stageJoined, proposes(nil), func(w *storedJob) { w.propose("a", "b") }},
 	{"propose", "job as seen", stageRunning, proposes(nil), touches(schema.Job.Job)},
-	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *town) { w.commit() }},
-	{"propose", "own registration", stageRunning, proposes(nil), func(w *town) { w.again("a") }},
-	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *town) { w.again("b") }},
-	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB), func(w *town) { w.reregister("b") }},
-	{"propose", "C4: the other life of it as seen", func(w *town) { stageCutOff(w); w.again("b") }, proposes(dropsB), func(w *town) { w.again("b") }},
-	{"propose", "C15: no exit since", stageRunning, proposes(nil), func(w *town) { w.exit("b") }},
+	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *storedJob) { w.commit() }},
+	{"propose", "own registration", stageRunning, proposes(nil), func(w *storedJob) { w.again("a") }},
+	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *storedJob) { w.again("b") }},
+	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB), func(w *storedJob) { w.reregister("b") }},
+	{"propose", "C4: the other life of it as seen", func(w *storedJob) { stageCutOff(w); w.again("b") }, proposes(dropsB), func(w *storedJob) { w.again("b") }},
+	{"propose", "C15: no exit since", stageRunning, proposes(nil), func(w *storedJob) { w.exit("b") }},
 
 	{"hold", "world as seen", stageRunning, waits(nil), anotherWorld},
-	{"hold", "own registration", stageRunning, waits(nil), func(w *town) { w.again("a") }},
-	{"hold", "C5: the lost one as seen", stageRunning, waits(func(w *town) []membership.Seen {
-		return []membership.Seen{seen(w.nodes["b"], w.nodes["b"].Rev)}
-	}), func(w *town) { w.again("b") }},
-	{"hold", "C4: the absent one is absent", stageCutOff, waits(func(w *town) []membership.Seen {
-		return []membership.Seen{seen(w.nodes["b"], 0)}
-	}), func(w *town) { w.reregister("b") }},
+	{"hold", "own registration", stageRunning, waits(nil), func(w *storedJob) { w.again("a") }},
+	{"hold", "C5: the lost one as seen", stageRunning, waits(func(w *storedJob) []verdict.Member {
+		return []verdict.Member{seen(w.nodes["b"], w.nodes["b"].Rev)}
+	}), func(w *storedJob) { w.again("b") }},
+	{"hold", "C4: the absent one is absent", stageCutOff, waits(func(w *storedJob) []verdict.Member {
+		return []verdict.Member{seen(w.nodes["b"], 0)}
+	}), func(w *storedJob) { w.reregister("b") }},
 
-	{"tell", "nobody told it", stageMissing, tells, func(w *town) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
-	{"tell", "it is not back", stageMissing, tells, func(w *town) { w.join("c") }},
-	{"tell", "it did not leave since", stageMissing, tells, func(w *town) {
+	{"tell", "nobody told it", stageMissing, tells, func(w *storedJob) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
+	{"tell", "it is not back", stageMissing, tells, func(w *storedJob) { w.join("c") }},
+	{"tell", "it did not leave since", stageMissing, tells, func(w *storedJob) {
 		w.put(w.Job.Left("c"), schema.Encode(membership.Left{Incarnation: w.nodes["c"].Incarnation}))
 	}},
 	{"tell", "world as seen", stageMissing, tells, anotherWorld},
-	{"tell", "own registration", stageMissing, tells, func(w *town) { w.again("a") }},
+	{"tell", "own registration", stageMissing, tells, func(w *storedJob) { w.again("a") }},
 
 	{"run", "world as seen", stageForming, runs, anotherWorld},
 	{"finish", "world as seen", stageRunning, finishes, anotherWorld},
 	{"done", "world as seen", stageRunning, ends(rendezvous.Done), anotherWorld},
 	{"fail", "world as seen", stageRunning, ends(rendezvous.Failed), anotherWorld},
 	{"stop", "world as seen", stageWaiting, ends(rendezvous.Stopped), anotherWorld},
-	{"stop", "no world yet", stageJoined, ends(rendezvous.Stopped), func(w *town) { w.propose("a", "b") }},
-	{"stop", "C15: no exit since", stageWaiting, ends(rendezvous.Stopped), func(w *town) { w.exit("b") }},
+	{"stop", "no world yet", stageJoined, ends(rendezvous.Stopped), func(w *storedJob) { w.propose("a", "b") }},
+	{"stop", "C15: no exit since", stageWaiting, ends(rendezvous.Stopped), func(w *storedJob) { w.exit("b") }},
 
 	{"ready", "C9: no later generation is proposed", stageForming, readies, laterFence},
-	{"ready", "own registration", stageForming, readies, func(w *town) { w.again("a") }},
+	{"ready", "own registration", stageForming, readies, func(w *storedJob) { w.again("a") }},
 	{"exit", "no later generation is proposed", stageRunning, exits, laterFence},
-	{"exit", "the record that was seen", stageRunning, exits, func(w *town) { w.exitWith("b", 1) }},
-	{"failure", "C16: the world runs on", stageRunning, fails, func(w *town) { w.hold() }},
-	{"failure", "none was told", stageRunning, fails, func(w *town) {
+	{"exit", "the record that was seen", stageRunning, exits, func(w *storedJob) { w.exitWith("b", 1) }},
+	{"failure", "C16: the world runs on", stageRunning, fails, func(w *storedJob) { w.hold() }},
+	{"failure", "none was told", stageRunning, fails, func(w *storedJob) {
 		w.must(w.Fail(w.t.Context(), w.see().World, rendezvous.Failure{Node: "a", Code: 2}))
 	}},
 
@@ -273,13 +275,13 @@ func TestGuards(t *testing.T) {
 func testGuards(t *testing.T, open func() store.Store) {
 	for i, g := range guards {
 		t.Run(strings.ReplaceAll(g.request+": "+g.guard, " ", "-"), func(t *testing.T) {
-			calm := newTown(t, open(), schema.Job(fmt.Sprintf("calm%d", i)))
+			calm := newStoredJob(t, open(), schema.Job(fmt.Sprintf("calm%d", i)))
 			g.stage(calm)
 			if err := g.send(calm)(); err != nil {
 				t.Fatalf("nothing happens meanwhile: %v", err)
 			}
 
-			w := newTown(t, open(), schema.Job(fmt.Sprintf("x%d", i)))
+			w := newStoredJob(t, open(), schema.Job(fmt.Sprintf("x%d", i)))
 			g.stage(w)
 			send := g.send(w)
 			g.meanwhile(w)
@@ -313,12 +315,12 @@ func TestWipedStores(t *testing.T) {
 		done[g.request] = true
 		t.Run(strings.ReplaceAll(g.request, " ", "-"), func(t *testing.T) {
 			c := memory.New()
-			was := newTown(t, c.Client("was"), "x")
+			was := newStoredJob(t, c.Client("was"), "x")
 			g.stage(was)
 			send, rev := g.send(was), c.Rev()
 			for range 2 {
 				c.Wipe()
-				is := newTown(t, c.Client("is"), "x")
+				is := newStoredJob(t, c.Client("is"), "x")
 				is.uid = "another"
 				g.stage(is)
 				if g.request == "create" {
@@ -329,7 +331,7 @@ func TestWipedStores(t *testing.T) {
 					t.Fatalf("the revision is %d, it was %d", c.Rev(), rev)
 				}
 			}
-			is := newTown(t, c.Client("is"), "x")
+			is := newStoredJob(t, c.Client("is"), "x")
 			before := is.entries()
 			if err := send(); !errors.Is(err, store.ErrMoved) {
 				t.Errorf("%v, want ErrMoved", err)
@@ -366,7 +368,7 @@ func TestUnknownResults(t *testing.T) {
 			t.Run(strings.ReplaceAll(g.request+" "+name, " ", "-"), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := memory.New()
-					w := newTown(t, c.Client("sees"), "x")
+					w := newStoredJob(t, c.Client("sees"), "x")
 					g.stage(w)
 					cl := c.Client("sends")
 					first := true
@@ -420,7 +422,7 @@ func TestTwinSteps(t *testing.T) {
 		"done": {stage: stageRunning, send: ends(rendezvous.Done)}, "stop": {stage: stageWaiting, send: ends(rendezvous.Stopped)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTown(t, memory.New().Client("test"), "x")
+			w := newStoredJob(t, memory.New().Client("test"), "x")
 			g.stage(w)
 			one, two := g.send(w), g.send(w)
 			if err := one(); err != nil {
@@ -441,17 +443,17 @@ func TestTwinSteps(t *testing.T) {
 
 // What events say to people is said in their language: one is one, and two are two.
 func TestTextsOfEvents(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a")
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a")
 	w.exit("a")
-	_, err := w.Finish(t.Context(), w.see(), rendezvous.Finish{Node: "a"})
+	_, err := w.Finish(t.Context(), w.see(), plan.Finish{Node: "a"})
 	w.must(err)
 	n := w.life("c")
 	n.Slots = 4
 	_, err = w.reg.Join(t.Context(), n, w.see().Job.Rev, 1, "")
 	w.must(err)
 	w.propose("a", "b")
-	_, err = w.End(t.Context(), w.see(), rendezvous.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Message: "enough"},
-		Lost: []membership.Seen{{Ref: w.nodes["b"].Ref, Reason: "agent-gone", Why: "agent gone"}}})
+	_, err = w.End(t.Context(), w.see(), plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Message: "enough"},
+		Lost: []verdict.Member{{Ref: w.nodes["b"].Ref, Reason: "agent-gone", Why: "agent gone"}}})
 	w.must(err)
 	var got []string
 	for _, e := range w.see().Events {
@@ -476,9 +478,9 @@ func TestTextsOfEvents(t *testing.T) {
 
 // A Hold keeps who is in quarantine, unless it brings another list: the agent that leaves knows of none.
 func TestHoldKeepsQuarantine(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
 	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
-	_, err := w.Enter(t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Quarantine: late})
+	_, err := w.Hold(t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Quarantine: late})
 	w.must(err)
 	w.hold()
 	if got := w.see().World.Quarantine; !slices.Equal(got, late) {
@@ -493,10 +495,10 @@ func TestWhoConfirmed(t *testing.T) {
 		"two watchers": {[]string{"b", "c"}, []string{"b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a", "b")
+			w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a", "b")
 			lost := seen(w.nodes["b"], w.nodes["b"].Rev)
 			lost.By = c.by
-			_, err := w.Enter(t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Lost: []membership.Seen{lost}})
+			_, err := w.Hold(t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Lost: []verdict.Member{lost}})
 			w.must(err)
 			events, _, err := history.Read(t.Context(), w.Store, "x", 0)
 			w.must(err)

@@ -8,7 +8,10 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -19,7 +22,7 @@ import (
 type past struct {
 	t      *testing.T
 	st     store.Store
-	req    rendezvous.Requests
+	req    txn.Requests
 	node   membership.Node
 	record *checkpoint.Record
 }
@@ -27,7 +30,7 @@ type past struct {
 func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past {
 	const job schema.Job = "x"
 	p := &past{t: t, st: memory.New().Client("test"), node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1}}
-	p.req = rendezvous.Requests{Store: p.st, Job: job}
+	p.req = txn.Requests{Store: p.st, Job: job}
 	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Event: func(checkpoint.Head) store.Write {
 		return history.Tell(job, history.Event{Kind: history.Committed})
 	}}
@@ -91,7 +94,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("a late commit over checkpoint %d: %v", seen.Number, err)
 		}
 	}
-	if _, err := p.req.Restore(t.Context(), &s, s.History[1]); !rendezvous.Moved(err) {
+	if _, err := p.req.Restore(t.Context(), &s, s.History[1]); !store.Moved(err) {
 		t.Errorf("restored on an old view: %v", err)
 	}
 }
@@ -117,7 +120,7 @@ func TestRestoreIsOvertaken(t *testing.T) {
 		p := newPast(t, rendezvous.Running, nil)
 		s := p.see()
 		meanwhile(p, &s)
-		if _, err := p.req.Restore(t.Context(), &s, s.History[0]); !rendezvous.Moved(err) {
+		if _, err := p.req.Restore(t.Context(), &s, s.History[0]); !store.Moved(err) {
 			t.Errorf("after %s: %v", name, err)
 		}
 	}
@@ -136,8 +139,8 @@ func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 	}
 	p.register()
 	now = p.see()
-	v := membership.Judge(now.World.Members, now.Nodes, nil, nil, membership.Evidence{}, membership.Limits{}, time.Now())
-	step, ok := rendezvous.Plan(&now, v, rendezvous.Marks{}, rendezvous.DefaultTimes, time.Now()).(rendezvous.Propose)
+	v := verdict.Judge(now.World.Members, now.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Now())
+	step, ok := plan.Next(&now, v, plan.Observed{}, plan.DefaultTimeouts, time.Now()).(plan.Propose)
 	if !ok || step.World.Generation != 5 || step.World.Resume.Number != 3 || step.World.Resume.Manifest != s.History[0].Manifest {
 		t.Fatalf("the next step is %+v", step)
 	}
@@ -179,7 +182,7 @@ func TestUnrestorable(t *testing.T) {
 			c.then(p)
 		}
 		s := p.see()
-		if got := rendezvous.Unrestorable(&s); got != c.want {
+		if got := txn.Unrestorable(&s); got != c.want {
 			t.Errorf("%s %+v, registered %v: %q, want %q", c.phase, c.hold, c.here, got, c.want)
 		}
 	}
@@ -193,17 +196,17 @@ func TestGraceOfAStop(t *testing.T) {
 		s.Job.Rules.Grace = rendezvous.Seconds(c.job)
 		s.Wish.Stop, s.Wish.Grace = s.Job.Attempt, rendezvous.Seconds(c.asked)
 		at := time.Now()
-		v := membership.Judge(s.World.Members, s.Nodes, nil, nil, membership.Evidence{}, membership.Limits{}, at)
-		step, ok := rendezvous.Plan(&s, v, rendezvous.Marks{}, rendezvous.DefaultTimes, at).(rendezvous.Enter)
+		v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, at)
+		step, ok := plan.Next(&s, v, plan.Observed{}, plan.DefaultTimeouts, at).(plan.Hold)
 		if !ok || step.Hold.Limit(s.Job) != c.want {
 			t.Errorf("asked for %v where the job has %v: %+v", c.asked, c.job, step)
 		}
 		s.World.Phase, s.World.Hold = rendezvous.Waiting, &step.Hold
-		until := at.Add(c.want + rendezvous.DefaultTimes.Slack)
-		if got := rendezvous.Plan(&s, v, rendezvous.Marks{Phase: at}, rendezvous.DefaultTimes, until.Add(-1)); got != (rendezvous.Nothing{Until: until}) {
+		until := at.Add(c.want + plan.DefaultTimeouts.Slack)
+		if got := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts, until.Add(-1)); got != (plan.Nothing{Until: until}) {
 			t.Errorf("a moment before its end: %+v", got)
 		}
-		if _, ok := rendezvous.Plan(&s, v, rendezvous.Marks{Phase: at}, rendezvous.DefaultTimes, until).(rendezvous.End); !ok {
+		if _, ok := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts, until).(plan.End); !ok {
 			t.Errorf("asked for %v where the job has %v: no end at its end", c.asked, c.job)
 		}
 	}

@@ -34,7 +34,7 @@ type Snapshot struct {
 	Head     checkpoint.Head
 	History  []checkpoint.Head // ckpt/n, oldest first
 	Held     map[string]Held
-	Doing    []Doing
+	Doing    []Activity
 	Progress *Progress
 	Events   []history.Event
 	Claims   []Claim // where Job is nil: who was in the job that the store has lost
@@ -53,6 +53,28 @@ func (s *Snapshot) Node(name string) *membership.Node {
 		return nil
 	}
 	return &s.Nodes[i]
+}
+
+// least and target are how many nodes a World needs, and how many are wished.
+func (s *Snapshot) Least() int {
+	if s.Job.Limits.Exact {
+		return s.Wish.NP
+	}
+	return s.Job.Limits.Min
+}
+
+func (s *Snapshot) Target() int { return s.Wish.NP }
+
+// holds says whether a node has the head on its disk, as far as is known: by its own word, else
+// by the record, which is newer than what the node said before the commit. Without any checkpoint every node is as good as another.
+func (s *Snapshot) Holds(node string) bool {
+	if s.Head.Number == 0 {
+		return true
+	}
+	if have, ok := s.Held[node]; ok && (have.Rev > s.Head.Rev || slices.Contains(have.Numbers, s.Head.Number)) {
+		return slices.Contains(have.Numbers, s.Head.Number)
+	}
+	return s.Head.HeldBy(node)
 }
 
 // Read reads the whole job at one revision. A job that does not exist has Job == nil.
@@ -79,7 +101,7 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	for i := range r.Entries {
 		if _, single := at[r.Entries[i].Key]; single {
 			at[r.Entries[i].Key] = &r.Entries[i]
-		} else if inc, ok := strings.CutPrefix(r.Entries[i].Key, job.Event(missed)); ok {
+		} else if inc, ok := strings.CutPrefix(r.Entries[i].Key, job.Event(MissedEvent)); ok {
 			s.Missed[membership.Incarnation(inc)] = true
 		}
 	}
@@ -152,7 +174,7 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 				s.Held[p[0]] = Held{h, e.Rev}
 			}
 		} else if p := schema.Rest(doing, e.Key); len(p) == 1 {
-			if d, err := schema.Decode[Doing](e); err == nil {
+			if d, err := schema.Decode[Activity](e); err == nil {
 				d.Node, d.Rev = p[0], e.Rev
 				s.Doing = append(s.Doing, d)
 			}
@@ -201,41 +223,13 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 	return &w, nil
 }
 
-// fill puts the members back that lie in plan/.
-func (w *World) fill(job schema.Job, entries []store.Entry) error {
-	if w.Chunks == 0 {
-		return nil
-	}
-	for k := range w.Chunks {
-		found, key := false, job.Plan(w.Proposal, k)
-		for i := range entries {
-			if entries[i].Key == key {
-				var err error
-				if w.Members, err = parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i]); err != nil {
-					return err
-				}
-				found = true
-			}
-		}
-		if !found {
-			return fmt.Errorf("world %d: part %d of its members is missing", w.Generation, k)
-		}
-	}
-	if len(w.Members) != w.Count {
-		return fmt.Errorf("world %d: %d of its %d members are there", w.Generation, len(w.Members), w.Count)
-	}
-	return nil
-}
+// missed is how the ids of events begin that tell of lost nodes that were no members: the incarnation follows. So the event
+// is its own record that it was told.
+const MissedEvent = "missed-"
 
-// Members reads the members of w that lie outside its record.
-func Members(ctx context.Context, st store.Store, job schema.Job, w *World) error {
-	if w.Chunks == 0 || len(w.Members) > 0 {
-		return nil
+func DescribeHead(h *checkpoint.Head) string {
+	if h.Step == nil {
+		return fmt.Sprintf("that of generation %d", h.Generation)
 	}
-	prefix := job.Plans(w.Proposal)
-	r, err := st.Get(ctx, prefix, store.End(prefix))
-	if err != nil {
-		return fmt.Errorf("read members of generation %d: %w", w.Generation, err)
-	}
-	return w.fill(job, r.Entries)
+	return fmt.Sprintf("step %d of generation %d", *h.Step, h.Generation)
 }

@@ -12,27 +12,30 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
 // town is one job in a store, and the requests on it.
-type town struct {
+type storedJob struct {
 	t *testing.T
-	rendezvous.Requests
+	txn.Requests
 	reg   membership.Registry
 	nodes map[string]membership.Node // as registered last
 	lives int
 	uid   schema.UID // of the job; "": that of aJob
 }
 
-func newTown(t *testing.T, s store.Store, job schema.Job) *town {
-	return &town{t: t, Requests: rendezvous.Requests{Store: s, Job: job}, reg: membership.Registry{Store: s, Job: job},
+func newStoredJob(t *testing.T, s store.Store, job schema.Job) *storedJob {
+	return &storedJob{t: t, Requests: txn.Requests{Store: s, Job: job}, reg: membership.Registry{Store: s, Job: job},
 		nodes: map[string]membership.Node{}}
 }
 
-func (w *town) must(err error) {
+func (w *storedJob) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
@@ -40,13 +43,13 @@ func (w *town) must(err error) {
 }
 
 // through is town with requests that go through another store.
-func (w *town) through(s store.Store) *town {
+func (w *storedJob) through(s store.Store) *storedJob {
 	c := *w
 	c.Store, c.reg.Store = s, s
 	return &c
 }
 
-func (w *town) create(np int) *town {
+func (w *storedJob) create(np int) *storedJob {
 	w.t.Helper()
 	j := *aJob(np).Job
 	j.Name = w.Job
@@ -57,7 +60,7 @@ func (w *town) create(np int) *town {
 	return w
 }
 
-func (w *town) see() *rendezvous.Snapshot {
+func (w *storedJob) see() *rendezvous.Snapshot {
 	w.t.Helper()
 	s, err := rendezvous.Read(w.t.Context(), w.Store, w.Job)
 	w.must(err)
@@ -65,7 +68,7 @@ func (w *town) see() *rendezvous.Snapshot {
 }
 
 // life is a registration that node would make now.
-func (w *town) life(node string) membership.Node {
+func (w *storedJob) life(node string) membership.Node {
 	w.lives++
 	lease, _, err := w.reg.Grant(w.t.Context(), time.Hour)
 	w.must(err)
@@ -73,7 +76,7 @@ func (w *town) life(node string) membership.Node {
 		Attempt: 1, Host: node, Machine: node, Slots: 1, Lease: lease}
 }
 
-func (w *town) join(nodes ...string) *town {
+func (w *storedJob) join(nodes ...string) *storedJob {
 	w.t.Helper()
 	for _, name := range nodes {
 		n := w.life(name)
@@ -86,14 +89,14 @@ func (w *town) join(nodes ...string) *town {
 }
 
 // expire ends the lease of a node.
-func (w *town) expire(node string) *town {
+func (w *storedJob) expire(node string) *storedJob {
 	w.t.Helper()
 	w.must(w.Store.Revoke(w.t.Context(), w.nodes[node].Lease))
 	return w
 }
 
 // again: the node joins once more, as another life.
-func (w *town) again(node string) {
+func (w *storedJob) again(node string) {
 	w.t.Helper()
 	if n := w.see().Node(node); n != nil {
 		w.must(w.reg.TakeOver(w.t.Context(), *n))
@@ -102,7 +105,7 @@ func (w *town) again(node string) {
 }
 
 // reregister: the same life on a new lease.
-func (w *town) reregister(node string) {
+func (w *storedJob) reregister(node string) {
 	w.t.Helper()
 	n := w.nodes[node]
 	n.Lease = w.life(node).Lease
@@ -112,20 +115,20 @@ func (w *town) reregister(node string) {
 	w.nodes[node] = n
 }
 
-func (w *town) me() membership.Node { return w.nodes["a"] }
+func (w *storedJob) me() membership.Node { return w.nodes["a"] }
 
 // next is a proposal of these members, as a planner would make it who saw s.
-func (w *town) next(s *rendezvous.Snapshot, members ...string) rendezvous.Propose {
+func (w *storedJob) next(s *rendezvous.Snapshot, members ...string) plan.Propose {
 	world := rendezvous.World{UID: s.Job.UID, Generation: s.Fence + 1, Attempt: 1, Phase: rendezvous.Forming, Count: len(members), Slots: 1, NP: s.Wish.NP}
 	for _, m := range members {
 		world.Members = append(world.Members, w.nodes[m].Ref)
 	}
-	return rendezvous.Propose{World: world}
+	return plan.Propose{World: world}
 }
 
-func seen(n membership.Node, rev int64) membership.Seen { return membership.Seen{Ref: n.Ref, Rev: rev} }
+func seen(n membership.Node, rev int64) verdict.Member { return verdict.Member{Ref: n.Ref, Rev: rev} }
 
-func (w *town) propose(members ...string) *town {
+func (w *storedJob) propose(members ...string) *storedJob {
 	w.t.Helper()
 	s := w.see()
 	_, err := w.Propose(w.t.Context(), s, w.me(), w.next(s, members...))
@@ -134,42 +137,42 @@ func (w *town) propose(members ...string) *town {
 }
 
 // run takes generation 1 of these members from the proposal to running.
-func (w *town) run(members ...string) *town {
+func (w *storedJob) run(members ...string) *storedJob {
 	w.t.Helper()
 	w.propose(members...)
 	for _, m := range members {
 		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m], rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
 	}
-	_, err := w.Run(w.t.Context(), w.see(), rendezvous.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0, rendezvous.Waterfall{})
+	_, err := w.Run(w.t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0, rendezvous.Timing{})
 	w.must(err)
 	return w
 }
 
-func (w *town) hold() *town {
+func (w *storedJob) hold() *storedJob {
 	w.t.Helper()
-	_, err := w.Enter(w.t.Context(), w.see(), w.me(), rendezvous.Enter{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}})
+	_, err := w.Hold(w.t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}})
 	w.must(err)
 	return w
 }
 
-func (w *town) stop() *town {
+func (w *storedJob) stop() *storedJob {
 	w.t.Helper()
-	_, err := w.End(w.t.Context(), w.see(), rendezvous.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Code: 93}})
+	_, err := w.End(w.t.Context(), w.see(), plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Code: 93}})
 	w.must(err)
 	return w
 }
 
 // exit: a worker of node ended with 0.
-func (w *town) exit(node string) { w.exitWith(node, 0) }
+func (w *storedJob) exit(node string) { w.exitWith(node, 0) }
 
-func (w *town) exitWith(node string, code int) {
+func (w *storedJob) exitWith(node string, code int) {
 	w.t.Helper()
 	_, err := w.Exit(w.t.Context(), w.see().World, node, 0, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation, Codes: []*int{&code}})
 	w.must(err)
 }
 
 // commit: rank 0 commits, with the fence of the generation that wrote the bytes.
-func (w *town) commit() {
+func (w *storedJob) commit() {
 	w.t.Helper()
 	s := w.see()
 	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Event: func(h checkpoint.Head) store.Write {
@@ -180,7 +183,7 @@ func (w *town) commit() {
 }
 
 // touch writes what lies at key once more: it is the same, and was written since.
-func (w *town) touch(key string) {
+func (w *storedJob) touch(key string) {
 	w.t.Helper()
 	r, err := w.Store.Get(w.t.Context(), key, "")
 	w.must(err)
@@ -191,14 +194,14 @@ func (w *town) touch(key string) {
 	w.put(key, e.Value)
 }
 
-func (w *town) put(key string, value []byte) {
+func (w *storedJob) put(key string, value []byte) {
 	w.t.Helper()
 	_, err := w.Store.Txn(w.t.Context(), store.Txn{Then: []store.Write{store.Put(key, value)}})
 	w.must(err)
 }
 
 // entries is all that the job is, by key.
-func (w *town) entries() map[string]store.Entry {
+func (w *storedJob) entries() map[string]store.Entry {
 	w.t.Helper()
 	r, err := w.Store.Get(context.WithoutCancel(w.t.Context()), w.Job.Prefix(), store.End(w.Job.Prefix()))
 	w.must(err)

@@ -8,19 +8,22 @@ import (
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // A start is told of while its generation is the newest, and status shows the newest World's and no other's.
 func TestWaterfallOfTheNewestWorld(t *testing.T) {
-	w := newTown(t, memory.New().Client("test"), "x").create(2).join("a", "b")
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b")
 	w.propose("a", "b")
-	shown := func() *rendezvous.Waterfall { return rendezvous.Explain(w.see(), time.Now()).Waterfall }
+	shown := func() *rendezvous.Timing { return status.Explain(w.see(), time.Now()).Waterfall }
 	if f := shown(); f != nil {
 		t.Errorf("a world that forms has a waterfall: %s", f)
 	}
-	fall := rendezvous.Waterfall{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)), Barrier: new(int64(50)), Last: "b"}
-	first, err := w.Run(t.Context(), w.see(), rendezvous.Run{Master: rendezvous.Master{Host: "a"}}, 0, fall)
+	fall := rendezvous.Timing{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)), Barrier: new(int64(50)), Last: "b"}
+	first, err := w.Run(t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: "a"}}, 0, fall)
 	w.must(err)
 	if diff := cmp.Diff(&fall, shown()); diff != "" {
 		t.Errorf("running: %s", diff)
@@ -31,13 +34,13 @@ func TestWaterfallOfTheNewestWorld(t *testing.T) {
 		}
 	}
 	fall.Started = new(int64(80))
-	w.must(w.Started(t.Context(), &first, fall))
+	w.must(w.PublishTiming(t.Context(), &first, fall))
 	if diff := cmp.Diff(&fall, shown()); diff != "" {
 		t.Errorf("started: %s", diff)
 	}
 
 	w.propose("a", "b")
-	if err := w.Started(t.Context(), &first, fall); !rendezvous.Moved(err) {
+	if err := w.PublishTiming(t.Context(), &first, fall); !store.Moved(err) {
 		t.Errorf("a start of generation 1 told under generation 2: %v", err)
 	}
 	if f := shown(); f != nil {

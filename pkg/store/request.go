@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -64,3 +65,6 @@ func Refused(err error) bool {
 	}
 	return false
 }
+
+// Moved reports whether err says that a guard of the request no longer held: it was not applied.
+func Moved(err error) bool { return errors.Is(err, ErrMoved) }

@@ -6,6 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -38,9 +39,9 @@ type (
 	Take struct {
 		Seen rendezvous.Snapshot
 		Me   membership.Node
-		Step rendezvous.Step
-		Idle time.Duration        // how long no worker has run here
-		Fall rendezvous.Waterfall // of a Run: where the time went
+		Step plan.Step
+		Idle time.Duration     // how long no worker has run here
+		Fall rendezvous.Timing // of a Run: where the time went
 	}
 	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an older one.
 	GetReady struct {
@@ -120,7 +121,7 @@ type (
 	// PublishTiming tells where the time of a start went.
 	PublishTiming struct {
 		World  rendezvous.World
-		Timing rendezvous.Waterfall
+		Timing rendezvous.Timing
 	}
 	// Wake asks for a tick at that time.
 	Wake struct{ At time.Time }

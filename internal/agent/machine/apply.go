@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -68,7 +69,7 @@ func (m *Machine) applyRegistration(e Event) {
 			return
 		}
 		m.answeredFor(slotLeave, pace(e.Quick), e.Err)
-		if e.Err == nil || rendezvous.Moved(e.Err) || e.Quick {
+		if e.Err == nil || store.Moved(e.Err) || e.Quick {
 			m.drop()
 		}
 	}
@@ -116,7 +117,7 @@ func (m *Machine) applyRegistered(e Registered) {
 		m.peers.evidence.OnTime = m.now
 		clear(m.peers.written) // these records went with the old lease
 		m.peers.newestRecord = 0
-	case rendezvous.Moved(e.Err):
+	case store.Moved(e.Err):
 		m.self.unkeyed = m.now // read again what the world says now
 	}
 }
@@ -167,7 +168,7 @@ func (m *Machine) applyWorkers(e Event) {
 		}
 	case ExitReported:
 		m.answeredFor(slotExit, e.Generation, e.Err)
-		if e.Err == nil || rendezvous.Moved(e.Err) {
+		if e.Err == nil || store.Moved(e.Err) {
 			m.local.exit.generation, m.local.exit.rev = e.Generation, e.Rev
 			if e.Err == nil {
 				m.local.exit.record = &e.Exit
@@ -234,7 +235,7 @@ func (m *Machine) applyPeers(e Event) {
 	switch e := e.(type) {
 	case Probed:
 		m.answeredAbout(slotProbe, e.About.Incarnation, nil)
-		p.evidence.Answers[e.About.Incarnation] = membership.Answered{Answer: e.Answer, At: m.now}
+		p.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: m.now}
 		holds := map[string]time.Time{}
 		for _, by := range e.Holds {
 			holds[by] = m.now
@@ -262,7 +263,7 @@ func (m *Machine) applySignal(s Signal) {
 	if s.About.Node == "" {
 		return
 	}
-	m.peers.evidence.Answers[s.About.Incarnation] = membership.Answered{Answer: s.Answer, At: m.now}
+	m.peers.evidence.Answers[s.About.Incarnation] = verdict.Answered{Answer: s.Answer, At: m.now}
 	if s.Sign == "" {
 		delete(m.peers.suspected, s.About.Incarnation)
 		return

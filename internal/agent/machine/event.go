@@ -16,7 +16,7 @@ type Event interface{ event() }
 type (
 	// Saw is what the follower or a read found.
 	Saw struct {
-		rendezvous.Seen
+		rendezvous.Update
 		Asked bool // it answers Read
 	}
 	// Entered answers Enter.

@@ -19,13 +19,13 @@ const (
 // everything. The others follow the world and their own registration, with a look at everything now
 // and then.
 func (m *Machine) follow() {
-	scope := rendezvous.All
+	scope := rendezvous.ScopeAll
 	if n := m.size(); n > few && !m.suspects() && !m.among(deputies) {
 		scope = m.ownScope(n)
 	}
 	if m.keeper.scope == nil || *m.keeper.scope != scope {
 		m.keeper.scope = &scope
-		if scope == rendezvous.Own {
+		if scope == rendezvous.ScopeOwn {
 			m.seen.snap.Whole = false
 		}
 		m.do(Follow{scope})
@@ -44,14 +44,14 @@ func (m *Machine) size() int {
 // ownScope is Own, and All for a moment every n seconds of a job of n nodes.
 func (m *Machine) ownScope(n int) rendezvous.Scope {
 	if !m.now.After(m.keeper.lookAgain) {
-		return rendezvous.Own
+		return rendezvous.ScopeOwn
 	}
 	if !m.now.After(m.keeper.lookAgain.Add(lookFor)) {
-		return rendezvous.All
+		return rendezvous.ScopeAll
 	}
 	every := time.Duration(max(n, 30)) * time.Second
 	m.keeper.lookAgain = m.now.Add(every + m.jitter(every))
-	return rendezvous.Own
+	return rendezvous.ScopeOwn
 }
 
 // suspects reports whether this agent suspects a node, or a suspicion that it wrote may still be in the
@@ -75,7 +75,7 @@ func (m *Machine) among(k int) bool {
 		return r >= 0 && r < k
 	}
 	if !m.seen.snap.Whole {
-		return m.keeper.scope == nil || *m.keeper.scope == rendezvous.All
+		return m.keeper.scope == nil || *m.keeper.scope == rendezvous.ScopeAll
 	}
 	for i, n := range m.seen.snap.Nodes {
 		if n.Incarnation == m.self.node.Incarnation {

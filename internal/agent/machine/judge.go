@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 )
 
 // detection is what this agent saw itself of other nodes, and what it makes of that.
 type detection struct {
-	evidence membership.Evidence
-	view     membership.View
-	crowded  bool                      // many were in doubt when they were last judged
-	doubts   map[membership.Doubt]bool // at that time
+	evidence verdict.Evidence
+	view     verdict.View
+	crowded  bool                   // many were in doubt when they were last judged
+	doubts   map[verdict.Doubt]bool // at that time
 
 	suspected    map[membership.Incarnation]Signal // by this agent, now
 	written      map[membership.Incarnation]bool   // its records in the store
@@ -24,7 +25,7 @@ type detection struct {
 // forgetEvidence drops what was seen of other nodes. The watch over them tells again what holds.
 func (m *Machine) forgetEvidence() {
 	p := &m.peers
-	p.evidence = membership.Evidence{Answers: map[membership.Incarnation]membership.Answered{},
+	p.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: p.evidence.Void}
 	p.suspected, p.written = map[membership.Incarnation]Signal{}, map[membership.Incarnation]bool{}
 	p.probed = map[membership.Incarnation]time.Time{}
@@ -35,7 +36,7 @@ func (m *Machine) forgetEvidence() {
 func (m *Machine) judge() {
 	p, snap := &m.peers, &m.seen.snap
 	if !m.self.joined || !snap.Whole {
-		p.view = membership.View{}
+		p.view = verdict.View{}
 		return
 	}
 	refs := m.listedRefs()
@@ -59,21 +60,21 @@ func (m *Machine) judge() {
 	}
 	p.evidence.Absent = absent
 	p.evidence.Isolated = m.isolated()
-	p.view = membership.Judge(refs, snap.Nodes, snap.Left, snap.Suspects, p.evidence, m.limits, m.now)
+	p.view = verdict.Judge(refs, snap.Nodes, snap.Left, snap.Suspects, p.evidence, m.limits, m.now)
 	p.view.Rev = snap.Rev
-	m.noteCrowd(membership.Crowd(p.view, len(refs)))
-	m.keeper.marks.Observe(snap, p.view, m.now)
+	m.noteCrowd(verdict.ManyInDoubt(p.view, len(refs)))
+	m.keeper.marks.Update(snap, p.view, m.now)
 }
 
 // noteCrowd makes silence void for a window when many come into doubt at once. It does so once: doubts
 // that hold after the window count, also when a verdict lapses until these nodes are dialled again.
 func (m *Machine) noteCrowd(crowd bool) {
 	p := &m.peers
-	doubts, news := map[membership.Doubt]bool{}, false
+	doubts, news := map[verdict.Doubt]bool{}, false
 	for _, s := range p.view.Members {
 		for _, d := range s.Doubts() {
 			doubts[d] = true
-			news = news || s.State != membership.Gone && !p.doubts[d]
+			news = news || s.State != verdict.Gone && !p.doubts[d]
 		}
 	}
 	if crowd && !p.crowded && news && p.evidence.Void.Before(m.now) {
@@ -123,7 +124,7 @@ func (m *Machine) witnesses() (refs []membership.Ref) {
 	for i := range nodes {
 		r := nodes[(i+int(m.now.Unix()))%len(nodes)].Ref // not the same ones for ever: they may be lost as well
 		member := m.peers.view.Find(r)
-		alive := member == nil || member.State == membership.Alive
+		alive := member == nil || member.State == verdict.Alive
 		if alive && r.Incarnation != m.self.node.Incarnation && len(refs) < MaxWitnesses {
 			refs = append(refs, r)
 		}

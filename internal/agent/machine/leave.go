@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -89,10 +90,10 @@ func (m *Machine) pressed(since time.Time) bool {
 }
 
 // goodbye is the planned Hold of a member that goes.
-func (m *Machine) goodbye() rendezvous.Step {
+func (m *Machine) goodbye() plan.Step {
 	w := m.seen.world
-	return rendezvous.Enter{Ledger: w.Ledger, Hold: rendezvous.Hold{Why: rendezvous.Saving, Planned: true,
-		Reason: "leave", Cause: rendezvous.Drain, Present: max(0, w.Count-1),
+	return plan.Hold{Ledger: w.Ledger, Hold: rendezvous.Hold{Why: rendezvous.Saving, Planned: true,
+		Reason: "leave", Cause: rendezvous.CauseDrain, Present: max(0, w.Count-1),
 		Text: m.self.node.Node + " leaves (" + string(m.leave.Reason) + ")"}}
 }
 

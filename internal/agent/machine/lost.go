@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -98,7 +99,7 @@ func (m *Machine) adoptJob(job rendezvous.Job) {
 	m.self.job = &job
 	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}
 	m.seen.wrongJob, m.seen.awaySince = false, time.Time{}
-	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = rendezvous.Marks{}, "", 0, nil
+	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
 	m.told.waiting = 0 // a revision of the store that was lost
 	delete(m.requests.rests, slot{kind: slotRead})
 }

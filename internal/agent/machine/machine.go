@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -22,7 +23,7 @@ import (
 // or lost is therefore made good by the next one.
 type Machine struct {
 	cfg    Config
-	limits membership.Limits
+	limits verdict.Timeouts
 	now    time.Time // of the event at hand
 	out    actions   // of the event at hand
 	ticked time.Time // when the event before it came
@@ -109,7 +110,7 @@ type workerGroup struct {
 // New is an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
 	m := &Machine{cfg: c, now: now, ticked: now, local: local{idleSince: now}, requests: newRequests(),
-		limits: membership.DefaultLimits(c.LeaseTTL, c.StoreCutLimit)}
+		limits: verdict.DefaultTimeouts(c.LeaseTTL, c.StoreCutLimit)}
 	m.forgetEvidence()
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -65,7 +66,7 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 // Who follows its own keys only has no whole picture, also when the last one comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
-	own := rendezvous.Own
+	own := rendezvous.ScopeOwn
 	w.m.keeper.scope, w.m.seen.snap.Whole = &own, false
 	w.m.keeper.nodes, w.m.seen.world.Count, w.m.keeper.lookAgain = 100, 100, w.now.Add(time.Hour)
 	w.m.seen.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.seen.world.Members...)
@@ -113,8 +114,8 @@ func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 		void      bool
 	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
 		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about), By: x.by, Watcher: membership.Incarnation(x.by)})
-		m.peers.view = membership.Judge(members, nodes, nil, suspects, m.peers.evidence, m.limits, now)
-		m.noteCrowd(membership.Crowd(m.peers.view, len(members)))
+		m.peers.view = verdict.Judge(members, nodes, nil, suspects, m.peers.evidence, m.limits, now)
+		m.noteCrowd(verdict.ManyInDoubt(m.peers.view, len(members)))
 		if got := m.peers.evidence.Void.After(now); got != x.void {
 			t.Errorf("after %s suspected %s silence is void: %v, want %v", x.by, x.about, got, x.void)
 		}
@@ -131,15 +132,15 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 		return *m.keeper.scope
 	}
 	m.keeper.lookAgain = w.now.Add(time.Hour)
-	if len(m.peers.suspected) > 0 || len(m.peers.written) > 0 || len(m.seen.snap.Suspects) != 1 || scope() != rendezvous.All {
+	if len(m.peers.suspected) > 0 || len(m.peers.written) > 0 || len(m.seen.snap.Suspects) != 1 || scope() != rendezvous.ScopeAll {
 		t.Errorf("its record is in the store, %v, and it does not look there", m.seen.snap.Suspects)
 	}
 	m.seen.snap.Suspects, m.seen.snap.Rev = nil, m.peers.newestRecord-1
-	if scope() != rendezvous.All {
+	if scope() != rendezvous.ScopeAll {
 		t.Error("an older picture, without the record, is taken for the end of it")
 	}
 	m.seen.snap.Rev = m.peers.newestRecord
-	if scope() != rendezvous.Own {
+	if scope() != rendezvous.ScopeOwn {
 		t.Error("its record is gone, and it goes on following everything")
 	}
 }

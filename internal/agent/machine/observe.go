@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -67,7 +68,7 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 		m.keeper.nodes = len(s.Nodes)
 		m.noteActivity(s.Doing)
 	}
-	if m.keeper.scope != nil && *m.keeper.scope == rendezvous.Own {
+	if m.keeper.scope != nil && *m.keeper.scope == rendezvous.ScopeOwn {
 		s.Whole = false // it was on its way when the scope changed: nothing that follows keeps it current
 	}
 	if s.Whole || !o.snap.Whole {
@@ -102,7 +103,7 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 	if known == nil || w.Generation > known.Generation {
 		// Evidence from before this world says nothing of its members: its proposer may have had their
 		// answers since. Otherwise two agents that disagree would undo each other's worlds.
-		m.peers.evidence.Answers = map[membership.Incarnation]membership.Answered{}
+		m.peers.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
 		m.peers.evidence.Holds = map[string]map[string]time.Time{}
 		m.peers.probed = map[membership.Incarnation]time.Time{}
 	}

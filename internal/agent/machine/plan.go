@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 // planning is what this agent needs to take the job's next step, and to know whose turn it is.
 type planning struct {
-	marks  rendezvous.Marks
-	timing rendezvous.Fall
+	marks  plan.Observed
+	timing status.TimingObserver
 	start  startTiming
 
 	activity map[string]sighting // what each node said last that it does
@@ -41,7 +43,7 @@ func (m *Machine) turn() int {
 		if s.Same(m.self.node.Ref) {
 			return at
 		}
-		if s.State == membership.Alive && s.Mine {
+		if s.State == verdict.Alive && s.Registered {
 			at++
 		}
 	}
@@ -66,9 +68,9 @@ func (m *Machine) plan() {
 	m.probe(turn)
 	shown := *snap
 	shown.Doing = m.moving()
-	next := rendezvous.Plan(&shown, m.peers.view, m.keeper.marks, m.cfg.Times, m.now)
+	next := plan.Next(&shown, m.peers.view, m.keeper.marks, m.cfg.Times, m.now)
 	m.keeper.timing.Observe(snap, m.peers.view, m.sign(), next, m.now)
-	if wait, ok := next.(rendezvous.Nothing); ok {
+	if wait, ok := next.(plan.Nothing); ok {
 		if wait.Until.After(m.now) {
 			m.wake(wait.Until)
 		}
@@ -83,9 +85,9 @@ func (m *Machine) plan() {
 
 // deputyWaits reports whether a deputy leaves the step to those before it, and wakes it when it does
 // not any more.
-func (m *Machine) deputyWaits(turn int, next rendezvous.Step) bool {
+func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	k := &m.keeper
-	if key := fmt.Sprintf("%T/%d", next, k.marks.Moved.UnixNano()); k.step != key {
+	if key := fmt.Sprintf("%T/%d", next, k.marks.ChangedAt.UnixNano()); k.step != key {
 		k.step, k.stepAt = key, m.now
 	}
 	if turn == 0 {
@@ -99,13 +101,13 @@ func (m *Machine) deputyWaits(turn int, next rendezvous.Step) bool {
 	return false
 }
 
-func (m *Machine) take(next rendezvous.Step) {
+func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
-	take := Take{Seen: m.seen.snap, Me: m.self.node, Step: next, Fall: k.timing.Waterfall(m.self.node.Node)}
+	take := Take{Seen: m.seen.snap, Me: m.self.node, Step: next, Fall: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = m.now.Sub(m.local.idleSince)
 	}
-	if _, run := next.(rendezvous.Run); m.request(slotStep, take) && run {
+	if _, run := next.(plan.Run); m.request(slotStep, take) && run {
 		k.start = startTiming{sign: k.timing.Sign(), timing: take.Fall}
 	}
 }
@@ -114,7 +116,7 @@ func (m *Machine) take(next rendezvous.Step) {
 const still = 30 * time.Second
 
 // noteActivity remembers when each node last said what it does.
-func (m *Machine) noteActivity(said []rendezvous.Doing) {
+func (m *Machine) noteActivity(said []rendezvous.Activity) {
 	was := m.keeper.activity
 	m.keeper.activity = map[string]sighting{}
 	for _, d := range said {
@@ -127,9 +129,9 @@ func (m *Machine) noteActivity(said []rendezvous.Doing) {
 }
 
 // moving is what nodes do, without what a node said long ago and did not take back: it may be gone.
-func (m *Machine) moving() (moving []rendezvous.Doing) {
+func (m *Machine) moving() (moving []rendezvous.Activity) {
 	for _, d := range m.seen.snap.Doing {
-		if d.What == "unreadable" || m.now.Sub(m.keeper.activity[d.Node].at) < still {
+		if d.Kind == "unreadable" || m.now.Sub(m.keeper.activity[d.Node].at) < still {
 			moving = append(moving, d)
 		}
 	}

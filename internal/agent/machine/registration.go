@@ -27,7 +27,7 @@ func (m *Machine) keepRegistration() {
 		return
 	}
 	w := m.seen.world
-	if _, member := m.member(); !member || w.Phase.Ended() || slices.Contains(w.Told, m.self.node.Incarnation) {
+	if _, member := m.member(); !member || w.Phase.Ended() || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {
 		m.drop()
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -155,7 +156,7 @@ func (m *Machine) tellMissing() {
 			return // the wait itself is told first
 		}
 	}
-	present, wished, missing := rendezvous.Shortage(&m.seen.snap, m.peers.view)
+	present, wished, missing := plan.Shortage(&m.seen.snap, m.peers.view)
 	if missing == 0 {
 		t.missing = ""
 		return

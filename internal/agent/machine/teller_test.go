@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -151,7 +152,7 @@ func (w *teller) line(text string) error {
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
 		w.tell(Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
-		w.tell(Saw{Seen: rendezvous.Seen{Err: errors.New("no answer")}})
+		w.tell(Saw{Update: rendezvous.Update{Err: errors.New("no answer")}})
 	case "SIGTERM":
 		w.tell(Asked{Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
@@ -193,7 +194,7 @@ func (w *teller) begins(f []string) error {
 	w.s.Job = &w.job
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
 	w.m = New(Config{LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
-		Times: rendezvous.DefaultTimes}, w.now)
+		Times: plan.DefaultTimeouts}, w.now)
 	w.tell(Ticked{})
 	return nil
 }
@@ -244,7 +245,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 			s.Nodes = []membership.Node{*n}
 		}
 	}
-	w.tell(Saw{Seen: rendezvous.Seen{Snapshot: s, Begun: begun}, Asked: asked})
+	w.tell(Saw{Update: rendezvous.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
 // copy is the snapshot as it is now, and stays so.
@@ -331,15 +332,15 @@ func (w *teller) shows(f []string) error {
 		w.next(next)
 		return err
 	case "holds":
-		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes), Text: strings.Join(f[2:], " "), Cause: rendezvous.NodeLost}
+		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes), Text: strings.Join(f[2:], " "), Cause: rendezvous.CauseNodeLost}
 		if h.Why == rendezvous.Saving {
-			h.Planned, h.Reason, h.Text, h.Cause = true, f[2], strings.Join(f[3:], " "), rendezvous.Scale
+			h.Planned, h.Reason, h.Text, h.Cause = true, f[2], strings.Join(f[3:], " "), rendezvous.CauseScale
 		}
 		phase(rendezvous.Waiting)
 		world.Hold = &h
 		for _, m := range world.Members {
 			if h.Why == rendezvous.NodesMissing && w.s.Node(m.Node) == nil {
-				world.Told = append(world.Told, m.Incarnation) // its loss is why it holds
+				world.ReportedLost = append(world.ReportedLost, m.Incarnation) // its loss is why it holds
 			}
 		}
 		return nil
@@ -428,7 +429,7 @@ func (w *teller) ends(slot string, err error) error {
 		w.moved = true
 	case Read:
 		if err != nil {
-			w.tell(Saw{Seen: rendezvous.Seen{Err: err}, Asked: true})
+			w.tell(Saw{Update: rendezvous.Update{Err: err}, Asked: true})
 			return nil
 		}
 		w.see(w.copy(), true)
@@ -451,7 +452,7 @@ func (w *teller) ends(slot string, err error) error {
 		w.s = w.copy()
 		w.apply(a.Step)
 		done := Stepped{World: *w.s.World}
-		if _, told := a.Step.(rendezvous.Tell); told {
+		if _, told := a.Step.(plan.ReportLost); told {
 			done = Stepped{}
 		}
 		w.tell(done)
@@ -532,30 +533,30 @@ func (w *teller) ends(slot string, err error) error {
 }
 
 // apply makes a step of the plan true, as the requests do.
-func (w *teller) apply(step rendezvous.Step) {
+func (w *teller) apply(step plan.Step) {
 	switch p := step.(type) {
-	case rendezvous.Propose:
+	case plan.Propose:
 		for _, x := range p.Evicted {
 			w.remove(x.Node)
 		}
 		w.next(p.World)
 		return
-	case rendezvous.Enter:
+	case plan.Hold:
 		w.s.World.Phase, w.s.World.Hold, w.s.World.Ledger = rendezvous.Waiting, &p.Hold, p.Ledger
 		for _, x := range p.Lost {
-			w.s.World.Told = append(w.s.World.Told, x.Incarnation)
+			w.s.World.ReportedLost = append(w.s.World.ReportedLost, x.Incarnation)
 		}
-	case rendezvous.Tell:
+	case plan.ReportLost:
 		w.s.Missed = maps.Clone(w.s.Missed)
 		for _, x := range p.Lost {
 			w.s.Missed[x.Incarnation] = true
 		}
 		return
-	case rendezvous.Run:
+	case plan.Run:
 		w.s.World.Phase, w.s.World.Master = rendezvous.Running, &p.Master
-	case rendezvous.Finish:
+	case plan.Finish:
 		w.s.World.Phase = rendezvous.Finishing
-	case rendezvous.End:
+	case plan.End:
 		w.s.World.Phase, w.s.World.Hold, w.s.World.Outcome, w.s.World.Ledger = p.Phase, nil, &p.Outcome, p.Ledger
 	}
 	w.s.World.Rev = w.rev

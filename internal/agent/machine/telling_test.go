@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
 // state is where a is, in the words of docs/PROTOCOL.md, section 5.
@@ -48,7 +50,7 @@ func (w *teller) does(a Action) {
 		}
 		do("", "forget the registration")
 	case Follow:
-		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.All: "everything", rendezvous.Own: "the world and its own key"}[a.Scope])
+		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.ScopeAll: "everything", rendezvous.ScopeOwn: "the world and its own key"}[a.Scope])
 	case Read:
 		w.read = w.now
 		do("read", "read the world")
@@ -169,7 +171,7 @@ func codes(x rendezvous.Exit) string {
 	return strings.Join(s, ", ")
 }
 
-func step(s rendezvous.Step) string {
+func step(s plan.Step) string {
 	lives := func(word string, refs []membership.Ref) string {
 		if len(refs) == 0 {
 			return ""
@@ -179,21 +181,21 @@ func step(s rendezvous.Step) string {
 		}
 		return word
 	}
-	lost := func(seen []membership.Seen) (refs []membership.Ref) {
+	lost := func(seen []verdict.Member) (refs []membership.Ref) {
 		for _, x := range seen {
 			refs = append(refs, x.Ref)
 		}
 		return refs
 	}
 	switch s := s.(type) {
-	case rendezvous.Propose:
+	case plan.Propose:
 		text := lives(fmt.Sprintf("propose generation %d (%s):", s.World.Generation, s.World.Cause), s.World.Members) +
 			lives("; leaving", s.World.Leavers) + lives("; evicts", lost(s.Evicted)) + lives("; without", lost(s.Dropped))
 		if s.World.Resume != nil {
 			text += fmt.Sprintf("; from checkpoint %d", s.World.Resume.Number)
 		}
 		return text
-	case rendezvous.Enter:
+	case plan.Hold:
 		if s.Hold.Planned {
 			return fmt.Sprintf("hold (%s), the workers save first (%s)", s.Hold.Why, s.Hold.Reason)
 		}
@@ -201,13 +203,13 @@ func step(s rendezvous.Step) string {
 			return fmt.Sprintf("hold (%s), for %s", s.Hold.Why, time.Duration(s.Hold.Backoff))
 		}
 		return fmt.Sprintf("hold (%s)", s.Hold.Why) + lives("; lost", lost(s.Lost))
-	case rendezvous.Tell:
+	case plan.ReportLost:
 		return lives("tell: lost", lost(s.Lost))
-	case rendezvous.Run:
+	case plan.Run:
 		return "run, master on " + s.Master.Host
-	case rendezvous.Finish:
+	case plan.Finish:
 		return "finishing, " + s.Node + " is through"
-	case rendezvous.End:
+	case plan.End:
 		return fmt.Sprintf("%s, exit %d", s.Phase, s.Outcome.Code)
 	}
 	return fmt.Sprintf("%T", s)

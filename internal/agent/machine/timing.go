@@ -12,7 +12,7 @@ import (
 type startTiming struct {
 	ran    schema.Generation // the world that it turned running
 	sign   time.Time
-	timing rendezvous.Waterfall
+	timing rendezvous.Timing
 }
 
 // sign is what this agent saw itself of a change that the store may not show yet.

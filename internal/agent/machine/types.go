@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -15,7 +16,7 @@ type Config struct {
 	StoreCutLimit time.Duration
 	WaitTimeout   time.Duration // 0: none
 	Hint          string        // how to bring more nodes, shown once while some are missing
-	Times         rendezvous.Times
+	Times         plan.Timeouts
 }
 
 // Start is what a generation's workers are told.

@@ -99,7 +99,7 @@ func (m *Machine) predecessors() []membership.Ref {
 	refused := func(r membership.Ref) bool {
 		return m.peers.suspected[r.Incarnation].Sign == membership.ConnectionClosed
 	}
-	watched := membership.Watches(ring, m.self.node.Ref, 2, refused)
+	watched := membership.WatchTargets(ring, m.self.node.Ref, 2, refused)
 	return slices.DeleteFunc(watched, func(r membership.Ref) bool { return r.Node == m.self.node.Node })
 }
 

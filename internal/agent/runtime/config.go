@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -30,7 +31,7 @@ type Config struct {
 	Settle         time.Duration // for those who were in a job that a new store may have lost; 0: none can be
 	WaitTimeout    time.Duration // 0: none
 	Hint           string        // how to bring more nodes, shown once while some are missing
-	Times          rendezvous.Times
+	Times          plan.Timeouts
 }
 
 // machine is the part of the settings that decisions rest on.

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -26,7 +27,7 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.followScope(ctx, l.joining.node, a.Scope)
 	case machine.Read:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Saw{Seen: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster), Asked: true}
+			return machine.Saw{Update: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster), Asked: true}
 		})
 	case machine.Locate:
 		l.effect(ctx, func(context.Context) machine.Event { return machine.Located{Address: l.Peers.Here()} })
@@ -35,7 +36,7 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 	case machine.Take:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
 			w, err := l.take(ctx, a)
-			if _, ran := a.Step.(rendezvous.Run); ran && err == nil {
+			if _, ran := a.Step.(plan.Run); ran && err == nil {
 				l.effects.Go(func() { l.trim(ctx); l.clean(ctx, &a.Seen) }) // nobody waits for it
 			}
 			return machine.Stepped{World: w, Err: err}
@@ -85,7 +86,7 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		})
 	case machine.PublishTiming:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			_ = l.requests.Started(ctx, &a.World, a.Timing) // refused: a newer generation has its own
+			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused: a newer generation has its own
 			return nil
 		})
 	case machine.Say:
@@ -140,7 +141,7 @@ func (l *loop) register(ctx context.Context, a machine.Register) machine.Event {
 // take makes a step true.
 func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, error) {
 	switch step := a.Step.(type) {
-	case rendezvous.Propose:
+	case plan.Propose:
 		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
 		if err == nil {
 			for _, x := range step.Evicted { // its renewals would go on succeeding
@@ -150,15 +151,15 @@ func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, erro
 			}
 		}
 		return w, err
-	case rendezvous.Enter:
-		return l.requests.Enter(ctx, &a.Seen, a.Me, step)
-	case rendezvous.Run:
+	case plan.Hold:
+		return l.requests.Hold(ctx, &a.Seen, a.Me, step)
+	case plan.Run:
 		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Fall)
-	case rendezvous.Finish:
+	case plan.Finish:
 		return l.requests.Finish(ctx, &a.Seen, step)
-	case rendezvous.Tell:
-		return rendezvous.World{}, l.requests.Tell(ctx, &a.Seen, a.Me, step)
-	case rendezvous.End:
+	case plan.ReportLost:
+		return rendezvous.World{}, l.requests.ReportLost(ctx, &a.Seen, a.Me, step)
+	case plan.End:
 		step.By = a.Me.Node
 		return l.requests.End(ctx, &a.Seen, step)
 	}
@@ -269,7 +270,7 @@ func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
 func (l *loop) reportExit(ctx context.Context, a machine.ReportExit) machine.Event {
 	r := machine.ExitReported{Generation: a.World.Generation, Exit: a.Exit}
 	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, a.Seen, a.Exit)
-	if !rendezvous.Moved(r.Err) {
+	if !store.Moved(r.Err) {
 		return r
 	}
 	// An earlier life of this agent may have written one: the next try names its revision.
@@ -311,12 +312,12 @@ func (l *loop) sayGoodbye(ctx context.Context, a machine.Leave) error {
 		seen := *a.Stop
 		wish := seen.Wish
 		wish.Stop, wish.By = seen.Job.Attempt, "stop"
-		if _, err := l.requests.Ask(ctx, &seen, wish); err != nil && !rendezvous.Moved(err) {
+		if _, err := l.requests.SetWish(ctx, &seen, wish); err != nil && !store.Moved(err) {
 			return err
 		}
-		end := rendezvous.End{Phase: rendezvous.Stopped,
+		end := plan.End{Phase: rendezvous.Stopped,
 			Outcome: rendezvous.Outcome{Code: 130, Source: "operator", Message: "its last node was interrupted"}}
-		if _, err := l.requests.End(ctx, &seen, end); err != nil && !rendezvous.Moved(err) {
+		if _, err := l.requests.End(ctx, &seen, end); err != nil && !store.Moved(err) {
 			return err
 		}
 	}

@@ -108,7 +108,7 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 			return *e
 		}
 		switch {
-		case err == nil || rendezvous.Moved(err):
+		case err == nil || store.Moved(err):
 			last = hindrance{errors.New("others changed the job again and again")}
 		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
 			last, l.joining.storeMissed = err, true
@@ -275,7 +275,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 	}
 	n := membership.Node{
 		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
-		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, Seen: seen, Since: time.Now(), Lease: lease}
+		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(), Lease: lease}
 	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, s.Fence, replaces); err != nil {
 		l.revoke(ctx, lease)
 		return nil, err

@@ -18,7 +18,7 @@ func TestAStaleRecordOfSavingHoldsNobodyUp(t *testing.T) {
 		at := map[string]*simAgent{"a": s.start("a"), "b": s.start("b")}
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		members := s.snapshot().World.Members
-		w := store.Put(s.job.Name.Doing(members[0].Node), schema.Encode(rendezvous.Doing{What: "saving", Done: 1, Total: 2}))
+		w := store.Put(s.job.Name.Doing(members[0].Node), schema.Encode(rendezvous.Activity{Kind: "saving", Done: 1, Total: 2}))
 		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		var then []store.Write
 		for _, node := range []string{"b", "old", "older"} {
-			then = append(then, store.Put(job.Doing(node), schema.Encode(rendezvous.Doing{What: "saving"})), store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
+			then = append(then, store.Put(job.Doing(node), schema.Encode(rendezvous.Activity{Kind: "saving"})), store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
 		}
 		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: then}); err != nil {
 			t.Fatal(err)

@@ -178,7 +178,7 @@ func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
 func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.Claims, &rendezvous.Roster{}) {
+	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.ScopeClaims, &rendezvous.MemberCache{}) {
 		switch {
 		case errors.Is(s.Err, schema.ErrNewerFormat):
 			return s.Err

@@ -52,11 +52,11 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 	}
 	k := &claimant{l: l, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1)}
 	defer k.giveBack(ctx)
-	scope := rendezvous.Claims
+	scope := rendezvous.ScopeClaims
 	if !c.Decides() {
-		scope = rendezvous.Bare
+		scope = rendezvous.ScopeJob
 	}
-	seen := rendezvous.Follow(ctx, l.Store, l.Job.Name, c.Node, scope, &rendezvous.Roster{})
+	seen := rendezvous.Follow(ctx, l.Store, l.Job.Name, c.Node, scope, &rendezvous.MemberCache{})
 	refresh := time.NewTicker(claimRefresh)
 	defer refresh.Stop()
 	limit := time.NewTimer(l.StoreCutLimit)

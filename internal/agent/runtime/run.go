@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -25,10 +26,10 @@ func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) machin
 type loop struct {
 	Config
 	Deps
-	requests rendezvous.Requests
+	requests txn.Requests
 	registry membership.Registry
 	events   chan machine.Event
-	saw      chan rendezvous.Seen // apart from events: what is seen waits in no queue, a newer one takes its place
+	saw      chan rendezvous.Update // apart from events: what is seen waits in no queue, a newer one takes its place
 	wake     *time.Timer
 	hello    machine.Hello
 	met      bool // Peers knows the job
@@ -36,7 +37,7 @@ type loop struct {
 	effects sync.WaitGroup
 	follow  context.CancelFunc
 	group   *startedGroup
-	roster  rendezvous.Roster
+	roster  rendezvous.MemberCache
 	lease   store.Lease                   // that is renewed
 	renew   context.CancelFunc            // ends that
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
@@ -52,10 +53,10 @@ type loop struct {
 
 func newLoop(c Config, d Deps) *loop {
 	return &loop{Config: c, Deps: d,
-		requests: rendezvous.Requests{Store: d.Store, Job: c.Job.Name},
+		requests: txn.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan machine.Event, 64),
-		saw:      make(chan rendezvous.Seen),
+		saw:      make(chan rendezvous.Update),
 		under:    map[string]context.CancelFunc{}}
 }
 
@@ -77,7 +78,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 		select {
 		case e = <-l.events:
 		case s := <-l.saw:
-			e = machine.Saw{Seen: s}
+			e = machine.Saw{Update: s}
 		case <-tick.C:
 			tick.Reset(machine.UntilTick(time.Now().Add(-l.phase), machine.Tick))
 			e = machine.Ticked{}

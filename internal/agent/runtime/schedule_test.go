@@ -12,6 +12,8 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -153,8 +155,8 @@ func (s *sim) scale(n int) {
 	s.mu.Unlock()
 	w := snap.Wish
 	w.NP, w.By = n, "scale"
-	req := rendezvous.Requests{Store: s.etcd.Client("scale"), Job: s.job.Name}
-	if _, err := req.Ask(s.t.Context(), &snap, w); err != nil && !rendezvous.Moved(err) {
+	req := txn.Requests{Store: s.etcd.Client("scale"), Job: s.job.Name}
+	if _, err := req.SetWish(s.t.Context(), &snap, w); err != nil && !store.Moved(err) {
 		s.t.Log(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -132,7 +133,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan machine.Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
-		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: rendezvous.DefaultTimes, Given: map[string]bool{}}
+		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: plan.DefaultTimeouts, Given: map[string]bool{}}
 	return a
 }
 

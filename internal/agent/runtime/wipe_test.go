@@ -17,6 +17,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -168,7 +169,7 @@ func (s *wiped) remove() {
 	s.t.Helper()
 	s.until("the leases are gone", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 0 })
 	snap := s.snapshot()
-	if err := (rendezvous.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(), &snap); err != nil {
+	if err := (txn.Requests{Store: s.etcd.Client("rm"), Job: s.job.Name}).Remove(s.t.Context(), &snap); err != nil {
 		s.t.Fatal(err)
 	}
 	s.mu.Lock()

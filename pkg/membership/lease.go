@@ -1,0 +1,40 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Keep renews lease l every third of ttl until ctx ends or the store says that it is gone.
+// report is told the outcome of every renewal: nil, store.ErrLeaseLost (the last call), or an
+// error that says nothing about the lease. sent is when the renewal was *sent*: validity
+// counts from there.
+func Keep(ctx context.Context, s store.Store, l store.Lease, ttl time.Duration, report func(sent time.Time, err error)) {
+	every := ttl / 3
+	wait := time.NewTimer(every)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		}
+		sent := time.Now()
+		err := s.Renew(ctx, l)
+		if ctx.Err() != nil {
+			return
+		}
+		report(sent, err)
+		switch {
+		case errors.Is(err, store.ErrLeaseLost):
+			return
+		case err != nil:
+			wait.Reset(min(every, 200*time.Millisecond)) // the store has its own deadline per try
+		default:
+			wait.Reset(max(0, every-time.Since(sent)))
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package membership
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Registry makes the requests on nodes/, left/ and suspects/ of one job.
+// Each returns store.ErrMoved when a guard no longer holds: read again.
+type Registry struct {
+	Store store.Store
+	Job   schema.Job
+}
+
+// Grant makes the lease that a registration lives on, alone. The store may grant a longer one.
+func (r Registry) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
+	l, granted, err := r.Store.Grant(ctx, ttl)
+	if err != nil {
+		return 0, 0, fmt.Errorf("grant lease: %w", err)
+	}
+	return l, granted, nil
+}
+
+// Join registers n while the job is the one that was read at jobRev and nobody has the name.
+// g is the newest generation, for the
+// record; replaces is the incarnation whose place it takes, or "".
+func (r Registry) Join(ctx context.Context, n Node, jobRev int64, g schema.Generation, replaces Incarnation) (int64, error) {
+	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: g,
+		Text:   fmt.Sprintf("%s joined with %s at %s", n.Node, workers(n.Slots), n.Address),
+		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots, "replaces": nil}}
+	if replaces != "" {
+		ev.Fields["replaces"] = replaces.Short()
+	}
+	rev, err := store.Send(ctx, r.Store, store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.Job(), jobRev), store.Absent(r.Job.Node(n.Node))},
+		Then: []store.Write{
+			store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease),
+			history.Tell(r.Job, ev),
+		},
+	})
+	return rev, wrap("join", err)
+}
+
+func workers(n int) string {
+	if n == 1 {
+		return "1 worker"
+	}
+	return fmt.Sprintf("%d workers", n)
+}
+
+// Reregister puts the registration of a member back whose lease ran out: the same incarnation on a
+// new lease. worldRev is the world that lists it as member: without that guard a node that
+// froze on the way would come back registered beside the generation that replaced it.
+func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64, error) {
+	rev, err := store.Send(ctx, r.Store, store.Request{
+		If:   []store.Guard{store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)},
+		Then: []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease)},
+	})
+	return rev, wrap("register again", err)
+}
+
+// TakeOver deletes the registration of a dead predecessor. Its caller holds the lock of this node
+// on this host, which its predecessor held as long as it lived.
+func (r Registry) TakeOver(ctx context.Context, dead Node) error {
+	res, err := r.Store.Txn(ctx, store.Txn{
+		If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},
+		Then: []store.Write{store.Delete(r.Job.Node(dead.Node))},
+	})
+	if err != nil {
+		return wrap("replace the earlier registration", err)
+	}
+	if !res.OK {
+		return wrap("replace the earlier registration", store.ErrMoved)
+	}
+	return nil
+}
+
+// Leave says that the node stopped its workers, closed its captures and goes.
+func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Reason) error {
+	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in"}[why]
+	if text == "" {
+		text = "left (" + string(why) + ")"
+	}
+	_, err := store.Send(ctx, r.Store, store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},
+		Then: []store.Write{
+			store.Put(r.Job.Left(n.Node), schema.Encode(Left{Incarnation: n.Incarnation, Reason: why, Time: time.Now()})),
+			store.Delete(r.Job.Node(n.Node)),
+			history.Tell(r.Job, history.Event{Kind: history.NodeLeft, Node: n.Node, Generation: g,
+				Text: n.Node + " " + text, Fields: history.Fields{"reason": why}}),
+		},
+	})
+	return wrap("leave", err)
+}
+
+// Suspect records a suspicion on the watcher's own lease, so that it ends with its watcher.
+// It is no claim: only a proposer that confirms it makes anything of it.
+func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g schema.Generation) (int64, error) {
+	rev, err := store.Send(ctx, r.Store, store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.Node(s.By), watcher.Rev)},
+		Then: []store.Write{
+			store.PutLeased(r.Job.Suspect(s.Node, s.By), schema.Encode(s), watcher.Lease),
+			history.Tell(r.Job, history.Event{Kind: history.NodeSuspected, Node: s.Node, Generation: g,
+				Text:   fmt.Sprintf("%s suspects %s (%s)", s.By, s.Node, s.Sign),
+				Fields: history.Fields{"by": s.By, "sign": s.Sign}}),
+		},
+	})
+	return rev, wrap("suspect", err)
+}
+
+// Clear takes the suspicion of by about node back. That it answers again, if so, is told.
+func (r Registry) Clear(ctx context.Context, node, by string, rev int64, g schema.Generation, answers bool) error {
+	t := store.Txn{If: []store.Guard{store.Unchanged(r.Job.Suspect(node, by), rev)}, Then: []store.Write{store.Delete(r.Job.Suspect(node, by))}}
+	if answers {
+		t.Then = append(t.Then, history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: node, Generation: g,
+			Text: node + " answers again", Fields: history.Fields{"by": by, "sign": Silent}}))
+	}
+	res, err := r.Store.Txn(ctx, t)
+	if err == nil && !res.OK {
+		err = store.ErrMoved
+	}
+	return wrap("clear suspicion", err)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

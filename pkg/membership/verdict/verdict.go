@@ -1,0 +1,271 @@
+package verdict
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// State is what is known of a member.
+type State int
+
+const (
+	Alive   State = iota
+	Suspect       // somebody doubts it; nobody confirmed it
+	Absent        // its key is gone; it may register again
+	Gone          // it is dead, replaced or left: a cause, and never part of a plan
+)
+
+func (s State) String() string { return [...]string{"alive", "suspect", "absent", "gone"}[s] }
+
+// Seen is one member of the world, judged.
+type Member struct {
+	membership.Ref
+	State        State
+	Rev          int64                    // ModRevision of the key of its name, 0 if there is none
+	Registered   bool                     // that key is of this very incarnation
+	Why          string                   // "agent gone", "silent", "lease expired", "left", "replaced"
+	Reason       string                   // the same for scripts: agent-gone, silent, lease-expired, left, replaced
+	By           []string                 // who confirmed it
+	Since        time.Time                // first sign, by the judge's clock
+	PastWindow   bool                     // Absent: past the re-registration window
+	PastCutLimit bool                     // Absent: past the store-cut limit
+	WorkerFailed bool                     // Absent, and it answers that its worker failed
+	WorkersEnded bool                     // Absent, and it answers that its workers ended
+	After        time.Duration            // from the first sign to the verdict
+	unheard      bool                     // a watcher that accuses it was not asked yet whether it still does
+	accused      []membership.Incarnation // by these watchers, who are registered
+	Removed      bool                     // by its own will (left) or replaced by its own next life
+}
+
+// View is the members of a world, each judged, and the other live nodes, at one revision. Judge makes it.
+type View struct {
+	Rev     int64
+	Members []Member          // in the order that was given: rank order, then leavers
+	Others  []membership.Node // registered, and not one of these incarnations
+	Ask     []membership.Ref  // whom the judge must dial before it can say more
+
+	at map[membership.Incarnation]int // place among the members
+}
+
+// Find returns the member r, or nil.
+func (v View) Find(r membership.Ref) *Member {
+	if i, ok := v.at[r.Incarnation]; ok && v.Members[i].Same(r) {
+		return &v.Members[i]
+	}
+	return nil
+}
+
+// Answered is an answer and when it came.
+type Answered struct {
+	membership.Answer
+	At time.Time
+}
+
+// Evidence is what one agent saw with its own eyes and clock. Its times are monotonic and
+// local; they delay verdicts, they never make one true.
+type Evidence struct {
+	Answers  map[membership.Incarnation]Answered  // own dials
+	Holds    map[string]map[string]time.Time      // suspects: node → watchers who said just now that they still hold
+	Absent   map[membership.Incarnation]time.Time // since when a key is known to be absent
+	OnTime   time.Time                            // since when every renewal of the own lease was on time; zero: they are not
+	Void     time.Time                            // silence and absent keys count for nothing before that moment
+	Isolated bool                                 // no peer at all answers: the judge may be the one who is cut off
+}
+
+// Limits are the times of the verdicts (docs/PROTOCOL.md, section 4).
+type Timeouts struct {
+	Window   time.Duration // in which an absent node may register again
+	Fresh    time.Duration // for how long an answer counts
+	TTL      time.Duration // of a lease
+	CutLimit time.Duration // after which a member that is cut from the store alone is dropped
+}
+
+// DefaultLimits are those of docs/PROTOCOL.md.
+func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
+	return Timeouts{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, CutLimit: cut}
+}
+
+// Judge says of each member whether it is alive. It is the one rule of who is gone: the same
+// verdict makes a cause and keeps a node out of a plan. One that differed between the two
+// would propose the same world for ever.
+func Judge(members []membership.Ref, nodes []membership.Node, left []membership.Left, suspects []membership.Suspicion, ev Evidence, l Timeouts, now time.Time) View {
+	v := View{Members: make([]Member, 0, len(members)), at: make(map[membership.Incarnation]int, len(members))}
+	f := facts{nodes: make(map[string]*membership.Node, len(nodes)), left: map[string]*membership.Left{}, accused: map[string][]*membership.Suspicion{}}
+	for i := range nodes {
+		f.nodes[nodes[i].Node] = &nodes[i]
+	}
+	for i := range left {
+		f.left[left[i].Node] = &left[i]
+	}
+	for i := range suspects {
+		f.accused[suspects[i].Node] = append(f.accused[suspects[i].Node], &suspects[i])
+	}
+	for i, m := range members {
+		v.at[m.Incarnation] = i
+		s := judge(m, f, ev, l, now)
+		if (s.State == Suspect || s.State == Absent) && (s.unheard || !fresh(ev, m, l, now)) {
+			v.Ask = append(v.Ask, m)
+		}
+		v.Members = append(v.Members, s)
+	}
+	for _, n := range nodes {
+		if _, taken := v.at[n.Incarnation]; !taken {
+			v.Others = append(v.Others, n)
+		}
+	}
+	return v
+}
+
+// facts are what the store says, by the node that it is about.
+type facts struct {
+	nodes   map[string]*membership.Node
+	left    map[string]*membership.Left
+	accused map[string][]*membership.Suspicion
+}
+
+func fresh(ev Evidence, m membership.Ref, l Timeouts, now time.Time) bool {
+	a, ok := ev.Answers[m.Incarnation]
+	return ok && now.Sub(a.At) < l.Fresh
+}
+
+func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Member {
+	s := Member{Ref: m}
+	n, present := f.nodes[m.Node]
+	if present {
+		s.Rev, s.Registered = n.Rev, n.Incarnation == m.Incarnation
+	}
+	gone := func(reason, why string, by ...string) Member {
+		s.State, s.Reason, s.Why, s.By = Gone, reason, why, by
+		return s
+	}
+	// Also when its key is there again: a registration that was sent before it left may arrive late.
+	if x := f.left[m.Node]; x != nil && x.Incarnation == m.Incarnation {
+		s.Removed = true
+		return gone("left", "left")
+	}
+	if present && !s.Registered {
+		s.Removed = true
+		return gone("agent-gone", "agent gone") // its own next life replaced it
+	}
+
+	var a membership.Answer
+	answered := fresh(ev, m, l, now)
+	if answered {
+		a = ev.Answers[m.Incarnation].Answer
+	}
+	accused, never := false, true
+	var silentBy []string
+	for _, x := range f.accused[m.Node] {
+		if x.Incarnation != m.Incarnation {
+			continue
+		}
+		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
+			continue // its watcher is no more: nobody can say that it still holds
+		}
+		accused, never = true, never && x.Never
+		s.accused = append(s.accused, x.Watcher)
+		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
+			silentBy = append(silentBy, x.By)
+		} else {
+			s.unheard = true
+		}
+	}
+	absentSince, absent := ev.Absent[m.Incarnation]
+	absent = absent && !present
+	switch {
+	case present && !accused:
+		return s // alive: nobody doubts it
+	case answered && a.Kind == membership.Same && present:
+		return s // the accusation is void: it answers
+	case answered && (a.Kind == membership.Other || a.Kind == membership.Stranger):
+		return gone("agent-gone", "agent gone")
+	case answered && a.Kind == membership.Refused:
+		return gone("agent-gone", "agent gone", silentBy...)
+	}
+	silent := "silent"
+	if accused && never {
+		silent = "never reached at " + m.Address
+	}
+	if present {
+		s.State, s.Why = Suspect, silent
+	} else {
+		s.State, s.Why, s.Since = Absent, "lease expired", absentSince
+	}
+	quiet := answered && a.Kind == membership.NoAnswer
+	void := now.Before(ev.Void)
+	if absent && answered && a.Kind == membership.Same {
+		age := now.Sub(absentSince)
+		s.PastWindow = !void && age >= l.Window
+		s.PastCutLimit = !void && age >= l.CutLimit
+		s.WorkerFailed, s.WorkersEnded = a.Failed, a.Ended
+		return s
+	}
+	if !quiet || void {
+		return s
+	}
+	// Silence to me. Who else says so? Where nobody answers me, others whom the store still renews are better
+	// judges than I am: that both it and I lost a healthy node may be two cuts, and one of them is mine.
+	if ev.Isolated && absent && len(f.nodes) > 1 {
+		return s
+	}
+	onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL
+	switch {
+	case onTime:
+		// The store is the second witness: my renewals were on time all along, its were not.
+		return gone("lease-expired", "silent, lease expired", "etcd")
+	case absent && !ev.OnTime.IsZero() && now.Sub(absentSince) >= l.Window && now.Sub(ev.OnTime) >= l.Window:
+		// I faltered when its key went, and may be the one who is cut off; but the store has renewed mine
+		// for a whole window since, and never saw it.
+		return gone("lease-expired", "silent, lease expired", "etcd")
+	case len(silentBy) >= 2 && !ev.Isolated:
+		return gone("silent", silent, silentBy...)
+	case absent && now.Sub(absentSince) >= l.Window && !ev.Isolated:
+		return gone("silent", silent, silentBy...)
+	}
+	return s
+}
+
+// Doubt is one sign against a member: By suspects About, or the key of About is absent (By is About then).
+type Doubt struct{ By, About membership.Incarnation }
+
+// Doubts are the signs for which s is not alive, also where it is gone by now.
+func (s Member) Doubts() (all []Doubt) {
+	if s.State == Alive {
+		return nil // it answers: they are void
+	}
+	if !s.Registered {
+		all = append(all, Doubt{s.Incarnation, s.Incarnation})
+	}
+	for _, by := range s.accused {
+		all = append(all, Doubt{by, s.Incarnation})
+	}
+	return all
+}
+
+// Crowd reports whether so many of n members are in doubt at once that etcd, the network or the
+// judge itself is the likelier cause. A single node that explains all of it is no crowd: who is cut off
+// suspects those whom it watches, while its own watchers suspect it. Silence is no danger to the others then:
+// no two watchers accuse them.
+func ManyInDoubt(v View, n int) bool {
+	var doubts []Doubt
+	count := 0
+	for _, m := range v.Members {
+		if m.State == Suspect || m.State == Absent {
+			count++
+			doubts = append(doubts, m.Doubts()...)
+		}
+	}
+	return count >= max(2, (3*n+9)/10) && !oneNode(doubts)
+}
+
+// oneNode reports whether a single node has a part in each doubt.
+func oneNode(doubts []Doubt) bool {
+	for _, x := range []membership.Incarnation{doubts[0].By, doubts[0].About} {
+		if !slices.ContainsFunc(doubts, func(d Doubt) bool { return d.By != x && d.About != x }) {
+			return true
+		}
+	}
+	return false
+}

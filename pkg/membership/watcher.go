@@ -1,0 +1,313 @@
+package membership
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Link is the network as a Watcher needs it.
+type Link interface {
+	// Follow keeps one connection to the node, sends a beat for each value of beats, and tells
+	// heard of the first answer and of each answer to a beat, all of kind Same. It returns what
+	// the dial brought when that is not Same, and otherwise NoAnswer, once the connection broke
+	// or ctx ended. A dial has a deadline of its own, well beyond Beats.Dial: where everybody is
+	// slow, one that is thrown away and begun again would never end.
+	Follow(ctx context.Context, to Ref, beats <-chan struct{}, heard func(Answer)) Answer
+}
+
+// Beats are the times of a Watcher.
+type Beats struct {
+	Every   time.Duration // between two beats
+	Missed  int           // beats without an answer before it dials anew
+	Dial    time.Duration // a dial without an answer for so long counts as one that has none
+	Silence time.Duration // without any answer, and the new dial had none either: Silent
+	Retry   time.Duration // between two dials of a node that is known to be gone
+	Stall   time.Duration // gap between two own ticks past which the watcher distrusts itself
+}
+
+// DefaultBeats signal silence 1.0 to 1.5 s after the last answer.
+func DefaultBeats() Beats {
+	return Beats{Every: 250 * time.Millisecond, Missed: 3, Dial: 500 * time.Millisecond, Silence: time.Second,
+		Retry: time.Second, Stall: time.Second}
+}
+
+// Signal is a change of what a Watcher holds against a node.
+type Signal struct {
+	Ref
+	Sign   Sign          // ConnectionClosed, Silent, or "": it answers again
+	Answer Answer        // of the dial: Refused, Other or Stranger; NoAnswer when it is Silent
+	Silent time.Duration // since the last answer, or since counting began
+	Never  bool          // it never answered
+}
+
+// Cleared reports whether the signal takes the one before it back.
+func (s Signal) Cleared() bool { return s.Sign == "" }
+
+// Watches are the nodes that me keeps a connection to: its k predecessors on the ring, which is
+// the members in rank order and the spares behind them. So each node is watched by k others. One that refused a
+// dial is no watcher of those before it any more, and me watches these in its place: machines that end together are
+// often neighbours on the ring, and only the ends of such a row have watchers that are left.
+func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
+	at := slices.IndexFunc(ring, me.Same)
+	if at < 0 {
+		return nil
+	}
+	var watch []Ref
+	for i := 1; i < len(ring) && k > 0; i++ {
+		r := ring[(at-i+len(ring))%len(ring)]
+		watch = append(watch, r)
+		if !refused(r) {
+			k--
+		}
+	}
+	return watch
+}
+
+// Watcher keeps one connection to each node that it watches and says when one is dead or silent.
+// Run owns all it counts; the rest may be called from anywhere.
+type Watcher struct {
+	link    Link
+	beats   Beats
+	signals chan Signal
+	changed chan struct{} // holds one value when wanted is new
+
+	mu     sync.Mutex
+	wanted []Ref
+	held   map[Incarnation]bool // suspicions that hold now
+}
+
+// NewWatcher returns a Watcher that watches nobody.
+func NewWatcher(l Link, b Beats) *Watcher {
+	return &Watcher{link: l, beats: b, signals: make(chan Signal), changed: make(chan struct{}, 1),
+		held: map[Incarnation]bool{}}
+}
+
+// Signals is closed when Run returns. Signals wait for their reader, in order; watching goes on.
+func (w *Watcher) Signals() <-chan Signal { return w.signals }
+
+// Set makes refs the nodes that are watched. What is held against a node that is no longer
+// among them is forgotten without a signal; what is held against one that still is, is signalled again: it
+// may be another life that asks, or one that forgot.
+func (w *Watcher) Set(refs []Ref) {
+	w.mu.Lock()
+	w.wanted = slices.Clone(refs)
+	w.mu.Unlock()
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Holds answers whether this watcher still suspects that incarnation. After a stall of its own
+// it does not until it has counted anew.
+func (w *Watcher) Holds(about Ref) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held[about.Incarnation]
+}
+
+func (w *Watcher) publish(n *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.sign != "" && !n.void {
+		w.held[n.ref.Incarnation] = true
+	} else {
+		delete(w.held, n.ref.Incarnation)
+	}
+}
+
+// line is one connection, or the attempt at one.
+type line struct {
+	to     *contact
+	beats  chan struct{} // holds one beat at most: a stuck line misses beats, the owner never waits
+	cancel context.CancelFunc
+}
+
+func (l *line) beat() {
+	if l == nil {
+		return
+	}
+	select {
+	case l.beats <- struct{}{}:
+	default:
+	}
+}
+
+// contact is a watched node and the lines to it.
+type contact struct {
+	watched
+	line  *line // the newest that did not end
+	older *line // it was up and went silent, so that line was dialled. An answer over it is an answer.
+}
+
+// happening is what a line tells the owner.
+type lineEvent struct {
+	on *line
+	event
+}
+
+// round is one Run: what its goroutine owns.
+type watchRun struct {
+	*Watcher
+	ctx      context.Context // of the lines
+	lines    sync.WaitGroup
+	heard    chan lineEvent
+	contacts []*contact
+	queue    []Signal
+	tick     time.Time
+}
+
+// Run watches until ctx ends, and returns when everything that it started has ended.
+func (w *Watcher) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &watchRun{Watcher: w, ctx: ctx, heard: make(chan lineEvent), tick: time.Now()}
+	defer func() {
+		cancel()
+		r.lines.Wait()
+		w.mu.Lock()
+		clear(w.held)
+		w.mu.Unlock()
+		close(w.signals)
+	}()
+	clock := time.NewTicker(w.beats.Every)
+	defer clock.Stop()
+	for {
+		var out chan<- Signal
+		var first Signal
+		if len(r.queue) > 0 {
+			out, first = w.signals, r.queue[0]
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case out <- first:
+			r.queue = r.queue[1:]
+		case <-w.changed:
+			r.renew(r.awake())
+		case <-clock.C:
+			now := r.awake()
+			r.tick = now
+			r.all(event{kind: ticked}, now)
+		case h := <-r.heard:
+			r.hear(h, r.awake())
+		}
+	}
+}
+
+// awake returns the time, and first of all owns up to what this process missed: when it did not
+// run, silence says nothing about the others.
+func (r *watchRun) awake() time.Time {
+	now := time.Now()
+	gap := now.Sub(r.tick)
+	late := gap - r.beats.Every
+	switch {
+	case gap > r.beats.Stall:
+		r.all(event{kind: stalled}, now)
+	case late > r.beats.Every/2:
+		r.all(event{kind: starved, late: late}, now)
+	default:
+		return now
+	}
+	r.tick = now.Add(-r.beats.Every) // the tick itself is still to come
+	return now
+}
+
+func (r *watchRun) all(e event, now time.Time) {
+	for _, c := range r.contacts {
+		r.apply(c, c.observe(e, now, r.beats))
+	}
+}
+
+// hear brings the lines of a contact in line with what one of them told.
+func (r *watchRun) hear(h lineEvent, now time.Time) {
+	c := h.on.to
+	switch {
+	case h.kind == ended:
+		h.on.cancel()
+		if c.older == h.on {
+			c.older = nil // the newer one will tell
+			return
+		}
+		if c.line != h.on {
+			return
+		}
+		c.line = nil
+	case c.older == h.on:
+		c.line, c.older = c.older, c.line
+		c.dropOlder()
+	case c.line == h.on:
+		c.dropOlder()
+	default:
+		return
+	}
+	r.apply(c, c.observe(h.event, now, r.beats))
+}
+
+func (c *contact) dropOlder() {
+	if c.older != nil {
+		c.older.cancel()
+		c.older = nil
+	}
+}
+
+func (r *watchRun) apply(c *contact, o orders) {
+	if o.open {
+		if c.line != nil {
+			c.dropOlder()
+			c.older = c.line
+		}
+		c.line = r.open(c)
+	}
+	if o.beat {
+		c.line.beat()
+		c.older.beat()
+	}
+	r.queue = append(r.queue, o.signals...)
+	r.publish(&c.watched)
+}
+
+func (r *watchRun) open(c *contact) *line {
+	ctx, cancel := context.WithCancel(r.ctx)
+	l := &line{to: c, beats: make(chan struct{}, 1), cancel: cancel}
+	tell := func(e event) {
+		select {
+		case r.heard <- lineEvent{l, e}:
+		case <-ctx.Done():
+		}
+	}
+	ref := c.ref
+	r.lines.Go(func() {
+		a := r.link.Follow(ctx, ref, l.beats, func(a Answer) { tell(event{kind: answered, answer: a}) })
+		tell(event{kind: ended, answer: a})
+	})
+	return l
+}
+
+// renew brings the contacts in line with what is wanted.
+func (r *watchRun) renew(now time.Time) {
+	r.mu.Lock()
+	wanted := slices.Clone(r.wanted)
+	r.mu.Unlock()
+	r.contacts = slices.DeleteFunc(r.contacts, func(c *contact) bool {
+		if i := slices.Index(wanted, c.ref); i >= 0 {
+			wanted = slices.Delete(wanted, i, i+1)
+			r.queue = append(r.queue, c.held(now)...)
+			return false
+		}
+		if c.line != nil {
+			c.line.cancel()
+		}
+		c.line = nil
+		c.dropOlder()
+		c.sign = ""
+		r.publish(&c.watched)
+		return true
+	})
+	for _, ref := range wanted {
+		c := &contact{watched: watched{ref: ref}}
+		r.contacts = append(r.contacts, c)
+		r.apply(c, c.observe(event{kind: begun}, now, r.beats))
+	}
+}

@@ -1,0 +1,102 @@
+// Package rendezvous says what the job is, what is wished of it, and which
+// World holds.
+//
+// Snapshot is one read of the whole job. Plan is a pure function from a
+// Snapshot, judged, to the next step. Requests are the transactions that make
+// a step true, each with the guards that keep it true when it arrives late.
+// Nobody is in charge: any agent may take any step, and the store picks one.
+package rendezvous
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Limits are the sizes that a World may have, in nodes.
+type Limits struct {
+	Min   int  `json:"min"`
+	Max   int  `json:"max"`
+	Exact bool `json:"exact"` // --np=N: exactly N form a World, and scale may set any N
+}
+
+// String is how a user writes it.
+func (l Limits) String() string {
+	if l.Exact {
+		return fmt.Sprint(l.Max)
+	}
+	return fmt.Sprintf("%d:%d", l.Min, l.Max)
+}
+
+// Seconds is a duration, written in seconds for those who read the store.
+type Seconds time.Duration
+
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	var f float64
+	err := json.Unmarshal(b, &f)
+	*s = Seconds(f * float64(time.Second))
+	return err
+}
+
+// Rules are the settings of a job that are no sizes.
+type Rules struct {
+	MaxRestarts   int     `json:"max_restarts"`
+	LastCall      Seconds `json:"last_call"`
+	Grace         Seconds `json:"grace"`
+	FinishTimeout Seconds `json:"finish_timeout"` // 0: none
+	Replicas      int     `json:"replicas"`
+	Keep          int     `json:"keep"`
+	Load          string  `json:"load"`
+}
+
+// Job is what the job is. Its first agent makes it; only a new attempt changes it.
+type Job struct {
+	Name     schema.Job   `json:"-"`
+	UID      schema.UID   `json:"uid"`
+	Attempt  int          `json:"attempt"` // 1, 2, …: a run of the job after it failed or was stopped
+	Limits   Limits       `json:"limits"`
+	Slots    int          `json:"slots"` // workers a node
+	Base     scaling.Base `json:"base"`
+	Rules    Rules        `json:"rules"`
+	Succeeds schema.UID   `json:"succeeds,omitempty"` // the uid that it had in a store that was lost
+	Lineage  []schema.UID `json:"lineage,omitempty"`  // and those before that one, if it was lost more than once
+	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
+	Adopted checkpoint.Number `json:"adopted,omitempty"`
+	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
+	Origin  Origin            `json:"origin,omitzero"`
+	Time    time.Time         `json:"time"`
+	Rev     int64             `json:"-"`
+}
+
+// before are the uids that the job had in stores that were lost, the newest last: enough of them for who
+// was away for long.
+func (j *Job) Predecessors() []schema.UID {
+	const most = 16
+	all := slices.Clone(j.Lineage)
+	if j.Succeeds != "" {
+		all = append(all, j.Succeeds)
+	}
+	return all[max(0, len(all)-most):]
+}
+
+// Follows reports whether j is the job u, made again after its store was lost.
+func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
+
+// Wish is what the operator asked.
+type Wish struct {
+	NP      int       `json:"np"`              // the size that is wanted
+	Drain   []string  `json:"drain"`           // nodes that are to go
+	Stop    int       `json:"stop"`            // the attempt that it ends; 0: none
+	Grace   Seconds   `json:"grace,omitempty"` // of that stop; 0: the job's
+	Request string    `json:"request"`         // a wish is a cause by its id: 3→1→3 must restart those who stopped
+	By      string    `json:"by"`              // run, scale, drain, stop
+	Time    time.Time `json:"time"`
+	Rev     int64     `json:"-"`
+}

@@ -1,0 +1,101 @@
+package rendezvous
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// fill puts the members back that lie in plan/.
+func (w *World) fill(job schema.Job, entries []store.Entry) error {
+	if w.Chunks == 0 {
+		return nil
+	}
+	for k := range w.Chunks {
+		found, key := false, job.Plan(w.Proposal, k)
+		for i := range entries {
+			if entries[i].Key == key {
+				var err error
+				if w.Members, err = parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i]); err != nil {
+					return err
+				}
+				found = true
+			}
+		}
+		if !found {
+			return fmt.Errorf("world %d: part %d of its members is missing", w.Generation, k)
+		}
+	}
+	if len(w.Members) != w.Count {
+		return fmt.Errorf("world %d: %d of its %d members are there", w.Generation, len(w.Members), w.Count)
+	}
+	return nil
+}
+
+// Members reads the members of w that lie outside its record.
+func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) error {
+	if w.Chunks == 0 || len(w.Members) > 0 {
+		return nil
+	}
+	prefix := job.Plans(w.Proposal)
+	r, err := st.Get(ctx, prefix, store.End(prefix))
+	if err != nil {
+		return fmt.Errorf("read members of generation %d: %w", w.Generation, err)
+	}
+	return w.fill(job, r.Entries)
+}
+
+// Roster remembers the members of one large world for an agent. They never change within a
+// proposal: each node reads them once, not with every phase. A nil Roster remembers nothing.
+type MemberCache struct {
+	mu       sync.Mutex // the follower and reads share it
+	proposal string
+	members  []membership.Ref
+}
+
+// fill puts the members into w, whose record leaves them out.
+func (r *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, w *World) error {
+	if r == nil || w.Chunks == 0 {
+		return ReadMembers(ctx, st, job, w)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.proposal != w.Proposal {
+		if err := ReadMembers(ctx, st, job, w); err != nil {
+			return err
+		}
+		r.proposal, r.members = w.Proposal, w.Members
+	}
+	w.Members = r.members
+	return nil
+}
+
+// members writes refs as a part of plan/: a line for each. It is read by every node, as often as there are generations,
+// and what is written as JSON takes five times as long to read. Its format is that of the world record which names it.
+func EncodeMembers(refs []membership.Ref) []byte {
+	var b strings.Builder
+	for _, r := range refs {
+		fmt.Fprintf(&b, "%s %s %s\n", r.Node, r.Incarnation, r.Address)
+	}
+	return []byte(b.String())
+}
+
+// parseMembers reads what members wrote, behind those that came before.
+func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error) {
+	for line := range strings.Lines(string(e.Value)) {
+		node, rest, _ := strings.Cut(line, " ")
+		incarnation, rest, ok := strings.Cut(rest, " ")
+		address, whole := strings.CutSuffix(rest, "\n")
+		if !ok || !whole {
+			return nil, fmt.Errorf("%s: %q is no member", e.Key, line)
+		}
+		to = append(to, membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation), Address: address})
+	}
+	return to, nil
+}

@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// arrange picks n of the candidates, who come in the order of their names, and ranks them: survivors keep their rank where
+// it still exists, a node that comes back or a spare takes the place of one that is lost, and rank 0
+// goes to a node that holds the newest checkpoint.
+func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
+	ranks := make([]*membership.Ref, n)
+	pool := make(map[string]*membership.Ref, len(from)) // who has no rank yet
+	for i := range from {
+		pool[from[i].Node] = &from[i].Ref
+	}
+	take := func(r *membership.Ref, rank int) {
+		ranks[rank] = r
+		delete(pool, r.Node)
+	}
+	for rank, o := range old[:min(n, len(old))] { // the same life, else a new life of the same node
+		if r := pool[o.Node]; r != nil {
+			take(r, rank)
+		}
+	}
+	var others []*membership.Ref // survivors of ranks that are no more, in their order, then anybody
+	survivors := map[membership.Incarnation]bool{}
+	for _, o := range old[min(n, len(old)):] {
+		if r := pool[o.Node]; r != nil && r.Same(o) {
+			others, survivors[o.Incarnation] = append(others, r), true
+		}
+	}
+	for i := range from {
+		if r := pool[from[i].Node]; r != nil && !survivors[r.Incarnation] {
+			others = append(others, r)
+		}
+	}
+	for rank := range ranks {
+		if ranks[rank] == nil {
+			take(others[0], rank)
+			others = others[1:]
+		}
+	}
+	first(ranks, rendezvous.NewRefSet(old), others, holds)
+	out := make([]membership.Ref, n)
+	for i, r := range ranks {
+		out[i] = *r
+	}
+	return out
+}
+
+// first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one that
+// was left over, a survivor before the others. That one takes the place of a newcomer, at rank 0 or else the highest:
+// a survivor stays in the world as long as anybody else can make room.
+func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref, holds func(string) bool) {
+	holder := func(r *membership.Ref) bool { return holds(r.Node) }
+	at := slices.IndexFunc(ranks, holder)
+	if at < 0 {
+		i := slices.IndexFunc(others, holder)
+		if i < 0 {
+			return
+		}
+		at = len(ranks) - 1
+		for rank := range ranks {
+			if !old.Has(*ranks[rank]) {
+				at = rank
+			}
+			if at == 0 {
+				break
+			}
+		}
+		ranks[at] = others[i]
+	}
+	ranks[0], ranks[at] = ranks[at], ranks[0]
+}
+
+// candidates are the nodes that a next World may have: registered in this attempt, not gone, not
+// asked to go, not in quarantine. In the order of their names.
+func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
+	c := fit(s, v, quarantined(s.World))
+	if len(c) < s.Least() { // better one that was late before than no World: no generation could pass to free it
+		c = fit(s, v, nil)
+	}
+	return c
+}
+
+func fit(s *rendezvous.Snapshot, v verdict.View, out map[string]bool) []membership.Node {
+	drained := rendezvous.SetOf(s.Wish.Drain)
+	var told map[membership.Incarnation]bool
+	if s.World != nil {
+		told = rendezvous.SetOf(s.World.ReportedLost)
+	}
+	c := make([]membership.Node, 0, len(s.Nodes))
+	for _, n := range s.Nodes {
+		if n.Attempt != s.Job.Attempt || drained[n.Node] || out[n.Node] {
+			continue
+		}
+		if seen := v.Find(n.Ref); seen != nil && (seen.State == verdict.Gone ||
+			seen.State == verdict.Suspect && told[n.Incarnation]) {
+			continue // also who was found gone by another, as long as it does not answer
+		}
+		c = append(c, n)
+	}
+	return c
+}
+
+// quarantined are the nodes that no plan has before another generation.
+func quarantined(w *rendezvous.World) map[string]bool {
+	if w == nil {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, q := range w.Quarantine {
+		if q.Until > w.Generation {
+			out[q.Node] = true
+		}
+	}
+	return out
+}
+
+// Shortage says how many nodes are here that a World may have, how many are wished, and how many are
+// missing for there to be one.
+func Shortage(s *rendezvous.Snapshot, v verdict.View) (present, wished, missing int) {
+	n := len(candidates(s, v))
+	return n, s.Target(), max(0, s.Least()-n)
+}
+
+// size is the number of nodes that a World would have now.
+func Size(s *rendezvous.Snapshot, v verdict.View) int { return min(Present(s, v), s.Target()) }
+
+// present is the number of nodes here that a World may have.
+func Present(s *rendezvous.Snapshot, v verdict.View) int { return len(candidates(s, v)) }
+
+// fits reports whether there is a batch plan for the nodes at hand.
+func (p *planner) fits() bool {
+	_, err := Batch(p.s, Size(p.s, p.v))
+	return err == nil
+}
+
+// batch is the batch and rate plan for n nodes.
+func Batch(s *rendezvous.Snapshot, n int) (*scaling.Plan, error) {
+	return scaling.For(s.Job.Base, n*s.Job.Slots)
+}

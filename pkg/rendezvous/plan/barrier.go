@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/internal/phrase"
+
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// forming: the barrier. Nothing but a full barrier turns it to running; anything that comes before
+// is a cause for the next generation.
+func (p *planner) forming() Step {
+	lost := p.lost()
+	switch {
+	case len(lost) > 0:
+		return p.change(rendezvous.CauseNodeLost, LossText(lost), false)
+	case p.s.Wish.Request != p.w.Request:
+		return p.change(p.wishCause(), "", false)
+	}
+	missing := Unready(p.s)
+	if len(missing) == 0 {
+		r := p.s.Ready[p.w.Members[0].Node]
+		master := rendezvous.Master{Host: r.Host}
+		if len(r.Ports) > 1 {
+			master.Port, master.Store = r.Ports[0], r.Ports[1]
+		}
+		return Run{master}
+	}
+	if bad, settled := p.unreadable(missing); bad {
+		if !settled {
+			return Nothing{p.now.Add(p.t.Barrier / 10)} // who holds it may come back: nobody falls back before
+		}
+		return p.fallBack()
+	}
+	if p.grows() { // better now than in a planned change a moment later: nothing has started
+		return p.atTarget(func() Step { return p.change(rendezvous.CauseNodeJoined, "more nodes are here", false) })
+	}
+	return p.after(p.m.PhaseSince, p.t.Barrier, func() Step {
+		late := rendezvous.SetOf(missing)
+		for _, d := range p.s.Doing {
+			if late[d.Node] && d.Kind == "fetching" && p.now.Sub(p.m.PhaseSince) < 20*p.t.Barrier {
+				return Nothing{p.now.Add(p.t.Barrier / 10)}
+			}
+		}
+		return p.without(missing)
+	})
+}
+
+// unready lists the nodes that the barrier waits for.
+func Unready(s *rendezvous.Snapshot) []string {
+	var names []string
+	for _, m := range s.World.Members {
+		if r, ok := s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {
+			names = append(names, m.Node)
+		}
+	}
+	for _, l := range s.World.Leavers {
+		r, ok := s.Ready[l.Node]
+		n := s.Node(l.Node)
+		registered := n != nil && n.Incarnation == l.Incarnation
+		if registered && (!ok || r.Incarnation != l.Incarnation) {
+			names = append(names, l.Node)
+		}
+	}
+	return names
+}
+
+// leaverGone reports whether a leaver is gone but still registered: it can never be ready.
+func (p *planner) leaverGone() bool {
+	for _, l := range p.w.Leavers {
+		if seen := p.v.Find(l); seen != nil && seen.State == verdict.Gone && seen.Registered {
+			return true
+		}
+	}
+	return false
+}
+
+// without plans around the nodes that hold the barrier up.
+func (p *planner) without(missing []string) Step {
+	w := *p.w
+	late, times := rendezvous.SetOf(missing), map[string]int{}
+	w.Quarantine = slices.DeleteFunc(slices.Clone(w.Quarantine), func(q rendezvous.Quarantine) bool {
+		if late[q.Node] {
+			times[q.Node] = min(2*q.Times, 16)
+		}
+		return late[q.Node]
+	})
+	for _, node := range missing { // not a candidate now, nor for as many generations as it held up barriers
+		n := max(1, times[node])
+		w.Quarantine = append(w.Quarantine, rendezvous.Quarantine{Node: node, Times: n, Until: w.Generation + 1 + schema.Generation(n)})
+	}
+	s := *p.s
+	s.World = &w
+	q := *p
+	q.s, q.w = &s, &w
+	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot would
+	// hold up the next barrier just as it did this one.
+	q.evict = missing
+	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing), false)
+}

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// books closes the books of the present generation, once: a Hold that did it carries the result. One that a
+// member wrote who leaves, or that asks to stop, did not.
+func (p *planner) books() Settled {
+	if p.w.Ledger.Closed == p.w.Generation {
+		b := Settled{Ledger: p.w.Ledger}
+		b.Pardoned = len(p.lossesThatExplain()) > 0 && pardon(&b.Ledger, p.w)
+		return b
+	}
+	f := p.s.Failure
+	if p.w.Phase == rendezvous.Forming {
+		f = nil
+	}
+	told := p.s.Progress != nil && p.s.Progress.Step != nil
+	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, len(p.lossesThatExplain()) > 0, p.m.ran(p.now), told)
+}
+
+// change is an unplanned cause: the next World at once where a plan is at hand, else a Hold.
+func (p *planner) change(c rendezvous.Cause, text string, failure bool) Step {
+	b := p.books()
+	var told *ReportedFailure
+	if failure {
+		told = &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
+		if p.s.Failure.AsksForRestart() {
+			c = rendezvous.CauseAsked
+		}
+		if b.Collateral {
+			c, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
+		}
+	}
+	switch {
+	case b.Fail != nil:
+		lost := p.unreported()
+		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: countLost(b.Ledger, lost), Lost: lost, Failure: told}
+	case b.Backoff > 0:
+		lost := p.unreported()
+		return Hold{Hold: rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(b.Backoff), Present: Present(p.s, p.v), Cause: c,
+			Text: fmt.Sprintf("%s; restart %d of %d in %s", text, b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)},
+			Ledger: countLost(b.Ledger, lost), Lost: lost, Failure: told}
+	}
+	step := p.propose(c, text, b)
+	switch step := step.(type) {
+	case Propose:
+		step.Failure = told
+		return step
+	case Nothing:
+		if p.blocked() != "" {
+			return step
+		}
+		e := p.enter(c, text, b)
+		e.Failure = told
+		return e
+	}
+	return step
+}
+
+// propose is the next World, or Nothing when there can be none now.
+func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
+	n := Size(p.s, p.v)
+	if n < max(1, p.s.Least()) || p.blocked() != "" {
+		return Nothing{p.now.Add(p.t.Verdict / 3)}
+	}
+	plan, err := Batch(p.s, n)
+	if err != nil {
+		if p.w != nil && p.w.Phase == rendezvous.Waiting && p.w.Hold.Why == rendezvous.PlanImpossible {
+			return Nothing{}
+		}
+		if p.w == nil {
+			return Nothing{}
+		}
+		return p.enter(c, text, b)
+	}
+	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming, Count: n, Slots: p.s.Job.Slots,
+		Cause: c, CauseText: text, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev, NP: p.s.Wish.NP,
+		Plan: plan, LRScale: p.s.Job.Base.LRScale(n * p.s.Job.Slots), Ledger: b.Ledger}
+	w.Generation = p.s.Fence
+	for _, x := range p.s.Nodes {
+		w.Generation = max(w.Generation, x.LastGeneration)
+	}
+	w.Generation++
+	var old, oldLeavers []membership.Ref
+	if p.w != nil {
+		old, oldLeavers = p.w.Members, p.w.Leavers
+		w.Previous = p.w.Previous
+		if p.w.Master != nil {
+			w.Previous = p.w.Size()
+		}
+		w.Quarantine = slices.DeleteFunc(slices.Clone(p.w.Quarantine), func(q rendezvous.Quarantine) bool {
+			return q.Until+schema.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
+		})
+	}
+	w.Members = arrange(old, candidates(p.s, p.v), n, p.s.Holds)
+	h := p.s.Head
+	if p.newHead != nil {
+		h = *p.newHead
+	}
+	if h.Number > 0 {
+		w.Resume = &rendezvous.Resume{Number: h.Number, Manifest: h.Manifest, Step: h.Step, Samples: h.Samples}
+		for _, r := range h.Holders {
+			w.Resume.Holders = append(w.Resume.Holders, r.Node)
+		}
+	}
+	if p.w != nil && w.Resume != nil && w.Resume.Samples != nil {
+		w.Plan.WarmFrom(p.w.Plan, *w.Resume.Samples, p.s.Job.Base.WarmupSamples)
+	}
+	step := Propose{NewHead: p.newHead, Older: p.older}
+	var told map[membership.Incarnation]bool
+	if p.w != nil {
+		told = rendezvous.SetOf(p.w.ReportedLost)
+	}
+	placed, late := rendezvous.NewRefSet(w.Members), rendezvous.SetOf(p.evict)
+	for i, o := range slices.Concat(old, oldLeavers) {
+		if placed.Has(o) {
+			continue
+		}
+		placed.Add(o)
+		seen := p.v.Find(o)
+		if seen == nil {
+			w.Leavers = append(w.Leavers, o)
+			continue
+		}
+		lost := seen.State == verdict.Gone
+		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
+		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect && told[o.Incarnation]):
+			// Also who was told lost and does not answer: as a leaver it would hold the barrier up.
+			step.Evicted, lost = append(step.Evicted, *seen), true
+		case room && !seen.Registered:
+			step.Dropped, lost = append(step.Dropped, *seen), lost || i < len(old)
+		default:
+			w.Leavers = append(w.Leavers, o)
+		}
+		if lost && p.isNewLoss(*seen) && len(step.Lost) < mostEvents {
+			news := p.withDelay(*seen)
+			if late[o.Node] && seen.State != verdict.Gone && seen.Registered {
+				news.Reason, news.Why = "not-ready", "not ready in time"
+			}
+			step.Lost = append(step.Lost, news)
+			if told == nil {
+				told = map[membership.Incarnation]bool{}
+			}
+			told[o.Incarnation] = true
+		}
+	}
+	for _, l := range w.Leavers {
+		if told[l.Incarnation] {
+			w.ReportedLost = append(w.ReportedLost, l.Incarnation)
+		}
+	}
+	w.Ledger = countLost(w.Ledger, step.Lost)
+	step.World = w
+	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
+		len(step.Evicted) == 0 && p.newHead == nil {
+		return Nothing{}
+	}
+	return step
+}
+
+// blocked names an old member that is neither gone nor present nor cut by the wish: it may be
+// about to register again, and a World without it would stop a healthy node. A suspect blocks too, for as
+// long as a verdict takes: others may have it already, and would undo a World with it.
+func (p *planner) blocked() string {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() {
+		return ""
+	}
+	here := map[string]membership.Incarnation{}
+	for _, n := range candidates(p.s, p.v) {
+		here[n.Node] = n.Incarnation
+	}
+	out, late := rendezvous.SetOf(p.s.Wish.Drain), quarantined(p.w)
+	places := p.s.Target() // that are left for those behind: who finds none is cut by the wish
+	for rank, m := range p.w.Members {
+		seen := p.v.Find(m)
+		if seen == nil || places == 0 {
+			break
+		}
+		goesOn := here[m.Node] == m.Incarnation
+		doubted := goesOn && seen.State == verdict.Suspect && p.now.Before(p.m.SuspectSince.Add(p.t.Verdict))
+		away := seen.State == verdict.Absent && !seen.PastWindow && !seen.WorkerFailed && !out[m.Node] && !late[m.Node]
+		switch {
+		case doubted || away:
+			return m.Node
+		case goesOn, here[m.Node] != "" && rank < p.s.Target():
+			places-- // it goes on, or its next life has its rank
+		}
+	}
+	return ""
+}
+
+// doubts reports whether somebody is neither alive for certain nor gone.
+func (p *planner) doubts() bool {
+	return slices.ContainsFunc(p.v.Members, func(m verdict.Member) bool {
+		return m.State == verdict.Suspect || m.State == verdict.Absent
+	})
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// stop: a stop of this attempt goes before everything but done.
+func (p *planner) stop() Step {
+	outcome := rendezvous.Outcome{Code: exitNever, Source: "operator", Message: "the operator asked for it"}
+	end := func() Step {
+		led, lost := rendezvous.Ledger{}, p.unreported()
+		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
+			led = countLost(p.w.Ledger, lost)
+		}
+		return End{Phase: rendezvous.Stopped, Outcome: outcome, Ledger: led, Lost: lost}
+	}
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt {
+		return end()
+	}
+	if (p.w.Phase == rendezvous.Finishing || p.w.Phase == rendezvous.Waiting) && p.allZero() {
+		return p.done()
+	}
+	switch {
+	case p.w.Phase != rendezvous.Waiting:
+		return Hold{Hold: rendezvous.Hold{Why: rendezvous.Draining, Text: "the job is asked to stop", Planned: true, Reason: "stop", Grace: p.s.Wish.Grace, Present: Present(p.s, p.v)}, Ledger: p.w.Ledger}
+	case !p.w.Hold.Planned || p.saved() || p.unplanned():
+		return end()
+	}
+	return Nothing{p.m.PhaseSince.Add(p.w.Hold.Limit(p.s.Job) + p.t.Slack)}
+}
+
+// allZero reports whether every worker of every member ended of itself with 0.
+func (p *planner) allZero() bool {
+	for _, m := range p.w.Members {
+		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {
+			return false
+		}
+	}
+	return len(p.w.Members) > 0
+}
+
+func (p *planner) done() Step {
+	lost := p.unreported()
+	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, lost), Lost: lost}
+}
+
+// StopAlone is the end of an attempt that was asked to stop while no node is registered: no agent
+// is there to save or to write the end, so the command that asked for the stop writes it. A job
+// whose ranks all finished is done.
+func StopWithoutNodes(s *rendezvous.Snapshot, now time.Time) End {
+	p := planner{s: s, v: StoreView(s, now), t: DefaultTimeouts, now: now}
+	if w := s.World; w != nil && w.Attempt == s.Job.Attempt {
+		held := *w
+		held.Phase, held.Hold = rendezvous.Waiting, &rendezvous.Hold{} // an unplanned Hold ends at once
+		p.w, p.m = &held, Observed{PhaseSince: w.Time}
+	}
+	return p.stop().(End)
+}
+
+// storeView judges the members by the store alone, without evidence of an agent.
+func StoreView(s *rendezvous.Snapshot, now time.Time) verdict.View {
+	if s.World == nil {
+		return verdict.View{}
+	}
+	w := s.World
+	refs := append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
+	return verdict.Judge(refs, s.Nodes, s.Left, s.Suspects, verdict.Evidence{}, verdict.Timeouts{}, now)
+}

@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/phrase"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// lost are the members that are gone, and those that are cut off for longer than is waited.
+func (p *planner) lost() []verdict.Member {
+	var lost []verdict.Member
+	for _, m := range p.v.Members[:min(len(p.v.Members), len(p.w.Members))] {
+		switch {
+		case m.State == verdict.Gone:
+		case m.State == verdict.Absent && p.w.Phase == rendezvous.Forming && m.PastWindow:
+		case m.State == verdict.Absent && p.w.Phase == rendezvous.Running && (m.PastCutLimit || m.WorkerFailed):
+		default:
+			continue
+		}
+		lost = append(lost, m)
+	}
+	if p.w.Phase == rendezvous.Forming && p.leaverGone() {
+		for _, m := range p.v.Members[min(len(p.v.Members), len(p.w.Members)):] {
+			if m.State == verdict.Gone && m.Registered {
+				lost = append(lost, m)
+			}
+		}
+	}
+	return lost
+}
+
+// untold are the members and leavers that are lost and that no event told of yet: the Hold that did names them. Not more
+// than a Hold can guard; the next one names the others.
+func (p *planner) unreported() []verdict.Member {
+	var out []verdict.Member
+	for _, m := range p.v.Members {
+		if m.State == verdict.Gone && p.isNewLoss(m) && len(out) < maxDropped {
+			out = append(out, p.withDelay(m))
+		}
+	}
+	return out
+}
+
+// tells reports whether the loss of m is news: in this attempt, told by nobody yet, and not of one that said good-bye. A leaver
+// said it if it left since, or is back: its word is that of its name only, and a later life may have written over it.
+func (p *planner) isNewLoss(m verdict.Member) bool {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" || slices.Contains(p.w.ReportedLost, m.Incarnation) {
+		return false
+	}
+	return m.Registered || !p.w.Leaver(m.Ref) || p.s.Node(m.Node) == nil &&
+		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
+}
+
+// news is m as it is told.
+func (p *planner) withDelay(m verdict.Member) verdict.Member {
+	if !p.m.FirstSign.IsZero() {
+		m.After = p.now.Sub(p.m.FirstSign)
+	}
+	return m
+}
+
+// lossText says in words which members are lost.
+func LossText(lost []verdict.Member) string {
+	var parts []string
+	for _, m := range lost {
+		if m.Reason == "left" {
+			parts = append(parts, m.Node+" left")
+		} else {
+			parts = append(parts, fmt.Sprintf("%s was lost (%s)", m.Node, m.Why))
+		}
+	}
+	return phrase.List(parts)
+}
+
+// broke are the members whose end explains the failure of another worker: they are lost, or left without waiting
+// for the others to save.
+func (p *planner) lossesThatExplain() []verdict.Member {
+	var broke []verdict.Member
+	for _, m := range p.lost() {
+		switch f, x := p.s.Failure, p.s.Exits[m.Node]; {
+		case slices.Contains(p.w.ReportedLost, m.Incarnation):
+			// It had its effect on the books already.
+		case m.Reason != "left":
+			broke = append(broke, m)
+		case p.w.Rank(m.Ref) < 0, x.Incarnation == m.Incarnation && x.Zero():
+			// It was no member, or through.
+		case f != nil && f.Node == m.Node && f.Incarnation == m.Incarnation:
+			// Its own worker failed before it left.
+		case p.w.Phase == rendezvous.Waiting && !p.now.Before(p.m.FailedAt.Add(p.t.Verdict)):
+			// The others were stopped already.
+		default:
+			broke = append(broke, m)
+		}
+	}
+	return broke
+}

@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Times are the limits of Plan that are not the job's.
+type Timeouts struct {
+	Barrier time.Duration // after which a forming world goes on without who is missing
+	Verdict time.Duration // that a failure waits for an open suspicion
+	Nearby  time.Duration // within which a suspicion that opens belongs to the failure
+	Slack   time.Duration // that a planned stop may take beyond the grace
+	Missing time.Duration // in which a node that is no member may be back after its registration ended
+}
+
+// DefaultTimes are those of docs/PROTOCOL.md.
+var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Slack: 2 * time.Second, Missing: 5 * time.Second}
+
+// Plan is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
+func Next(s *rendezvous.Snapshot, v verdict.View, m Observed, t Timeouts, now time.Time) Step {
+	if s.Job == nil || s.Wish.Rev == 0 {
+		return Nothing{}
+	}
+	p := planner{s: s, w: s.World, v: v, m: m, t: t, now: now}
+	if w := s.World; w != nil && (w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
+		return Nothing{}
+	}
+	step := p.next()
+	if wait, idle := step.(Nothing); idle {
+		return p.reportLost(wait)
+	}
+	return step
+}
+
+func (p *planner) next() Step {
+	s, w := p.s, p.w
+	switch {
+	case s.Wish.Stop == s.Job.Attempt:
+		return p.stop()
+	case w == nil || w.Attempt != s.Job.Attempt:
+		return p.first()
+	}
+	switch w.Phase {
+	case rendezvous.Forming:
+		return p.forming()
+	case rendezvous.Running:
+		return p.running()
+	case rendezvous.Finishing:
+		return p.finishing()
+	default:
+		return p.waiting()
+	}
+}
+
+type planner struct {
+	s   *rendezvous.Snapshot
+	w   *rendezvous.World
+	v   verdict.View
+	m   Observed
+	t   Timeouts
+	now time.Time
+
+	newHead, older *checkpoint.Head
+	evict          []string // nodes that are dropped although nobody found them gone
+}
+
+// tell says who else is lost while there is nothing to be done: nobody waits for a node that is no member, and a spare that
+// is not there when it is needed should have been missed before.
+func (p *planner) reportLost(wait Nothing) Step {
+	var t ReportLost
+	for _, x := range p.m.missing {
+		until := x.since.Add(p.t.Missing)
+		if !p.now.Before(until) {
+			t.Lost = append(t.Lost, verdict.Member{Ref: x.Ref, Reason: "lease-expired", Why: "lease expired", After: p.now.Sub(x.since), By: []string{"etcd"}})
+		} else if wait.Until.IsZero() || until.Before(wait.Until) {
+			wait.Until = until
+		}
+	}
+	if len(t.Lost) > 0 {
+		t.Lost = t.Lost[:min(len(t.Lost), MaxReported)]
+		return t
+	}
+	return wait
+}
+
+// after is Nothing before d has passed since from, and then next.
+func (p *planner) after(from time.Time, d time.Duration, next func() Step) Step {
+	if until := from.Add(d); p.now.Before(until) {
+		return Nothing{until}
+	}
+	return next()
+}
+
+// first is the first World of an attempt.
+func (p *planner) first() Step {
+	cause := rendezvous.CauseFirst
+	if p.w != nil {
+		cause = rendezvous.CauseAttempt
+	}
+	return p.lastCall(func() Step { return p.propose(cause, "", Settled{}) })
+}
+
+// lastCall waits for enough nodes; between enough and the target a short time for those on their way.
+func (p *planner) lastCall(next func() Step) Step {
+	if Present(p.s, p.v) < p.s.Least() {
+		return Nothing{}
+	}
+	return p.atTarget(next)
+}
+
+// atTarget is next at once when the target is met, else after the last call.
+func (p *planner) atTarget(next func() Step) Step {
+	if Present(p.s, p.v) >= p.s.Target() || p.m.LastCallSince.IsZero() {
+		return next()
+	}
+	return p.after(p.m.LastCallSince, time.Duration(p.s.Job.Rules.LastCall), next)
+}

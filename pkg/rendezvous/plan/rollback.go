@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// unreadable reports whether a node that the barrier waits for says that the resume checkpoint cannot be
+// had, and whether that is settled: everybody who had it at its commit is here, so that nobody can come
+// and bring it. Falling back earlier would lose what was acknowledged.
+func (p *planner) unreadable(missing []string) (bad, settled bool) {
+	r := p.w.Resume
+	if r == nil || p.s.Head.Number != r.Number {
+		return false, false
+	}
+	late := rendezvous.SetOf(missing)
+	for _, d := range p.s.Doing {
+		if d.Kind == "unreadable" && d.Done == int64(r.Number) && late[d.Node] {
+			bad = true
+			settled = settled || p.asked(d)
+		}
+	}
+	return bad, settled
+}
+
+// asked reports whether d was said after every holder had registered: then the node has asked them all, and each of
+// them answered that it has not all of it.
+func (p *planner) asked(d rendezvous.Activity) bool {
+	for _, h := range p.s.Head.Holders {
+		if n := p.s.Node(h.Node); n == nil || n.Rev >= d.Rev {
+			return false
+		}
+	}
+	return true
+}
+
+// fallBack makes the newest older checkpoint the head, under a new number: numbers are the order. With
+// none left the job ends, loudly: it is never started from scratch when there was a commit.
+func (p *planner) fallBack() Step {
+	bad := p.s.Head
+	first := bad.Number // of those with the bytes that cannot be read
+	for _, h := range p.s.History {
+		if h.Manifest == bad.Manifest {
+			first = min(first, h.Number)
+		}
+	}
+	var older *checkpoint.Head
+	for i, h := range p.s.History {
+		if h.Number < first && !h.Offered && (older == nil || h.Number > older.Number) {
+			older = &p.s.History[i]
+		}
+	}
+	if older == nil {
+		lost := p.unreported()
+		return End{Phase: rendezvous.Failed, Ledger: countLost(p.w.Ledger, lost), Lost: lost, Outcome: rendezvous.Outcome{Code: exitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
+			Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
+	}
+	head := *older
+	head.Number = bad.Number + 1
+	p.newHead, p.older = &head, older
+	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number), false)
+}

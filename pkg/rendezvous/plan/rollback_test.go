@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// A forming world whose node a says that checkpoint 2 cannot be had, with what is known of its holders.
+func unreadable(holders ...string) (*rendezvous.Snapshot, verdict.View) {
+	ref := func(n string) membership.Ref {
+		return membership.Ref{Node: n, Incarnation: membership.Incarnation(n + "1")}
+	}
+	s := &rendezvous.Snapshot{Rev: 9, Whole: true,
+		Job:  &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1}},
+		Wish: rendezvous.Wish{NP: 2, Request: "r", Rev: 1}, Fence: 4, Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
+		History: []checkpoint.Head{{Number: 1, Manifest: checkpoint.Hash{1}, Rev: 3}, {Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5}},
+		Head:    checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5},
+		World: &rendezvous.World{UID: "u", Generation: 4, Attempt: 1, Phase: rendezvous.Forming, Count: 2, Slots: 1, Request: "r",
+			Members: []membership.Ref{ref("a"), ref("b")}, Resume: &rendezvous.Resume{Number: 2, Manifest: checkpoint.Hash{2}}, Rev: 8},
+		Doing: []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 2, Rev: 9}},
+	}
+	for _, n := range []string{"a", "b"} {
+		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: 1, Rev: 2})
+	}
+	for _, h := range holders {
+		s.Head.Holders = append(s.Head.Holders, ref(h))
+	}
+	v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	return s, v
+}
+
+func plan(s *rendezvous.Snapshot, v verdict.View) Step {
+	return Next(s, v, Observed{}, DefaultTimeouts, time.Time{}.Add(time.Hour))
+}
+
+func TestAnUnreadableHeadYieldsToTheOneBefore(t *testing.T) {
+	s, v := unreadable("a", "b")
+	p, ok := plan(s, v).(Propose)
+	if !ok || p.NewHead == nil || p.NewHead.Number != 3 || p.NewHead.Manifest != (checkpoint.Hash{1}) || p.Older.Number != 1 {
+		t.Fatalf("got %+v", plan(s, v))
+	}
+	if r := p.World.Resume; r.Number != 3 || r.Manifest != (checkpoint.Hash{1}) || p.World.Generation != 5 {
+		t.Errorf("the next world resumes from %+v in generation %d", r, p.World.Generation)
+	}
+}
+
+func TestNobodyFallsBackWhileAHolderMayComeBack(t *testing.T) {
+	s, v := unreadable("a", "away")
+	if step, ok := plan(s, v).(Nothing); !ok {
+		t.Fatalf("got %+v", step)
+	}
+}
+
+func TestNobodyFallsBackBeforeALateHolderWasAsked(t *testing.T) {
+	s, _ := unreadable("a", "b")
+	s.Nodes[1].Rev = 12 // it came back after a had asked
+	v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	if step, ok := plan(s, v).(Nothing); !ok {
+		t.Fatalf("got %+v", step)
+	}
+}
+
+func TestAJobWithoutAnyReadableCheckpointEndsLoudly(t *testing.T) {
+	s, v := unreadable("a", "b")
+	s.History[0].Manifest = s.Head.Manifest // the same bytes under another number
+	end, ok := plan(s, v).(End)
+	if !ok || end.Phase != rendezvous.Failed || end.Outcome.Code != 93 || end.Outcome.Why != rendezvous.CheckpointLost {
+		t.Fatalf("got %+v", end)
+	}
+}

@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/internal/phrase"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// running: the only place where training happens.
+func (p *planner) running() Step {
+	for _, m := range p.w.Members {
+		if x, ok := p.s.Exits[m.Node]; ok && x.Incarnation == m.Incarnation && !x.Planned && anyZero(x) {
+			return Finish{m.Node}
+		}
+	}
+	if f := p.s.Failure; f != nil {
+		return p.failure(f)
+	}
+	if lost := p.lost(); len(lost) > 0 {
+		return p.change(rendezvous.CauseNodeLost, LossText(lost), false)
+	}
+	switch {
+	case p.s.Wish.Request != p.w.Request:
+		return p.planned(p.wishCause(), WishText(p.s))
+	case Drained(p.s):
+		return p.planned(rendezvous.CauseDrain, "asked to go: "+phrase.List(p.s.Wish.Drain))
+	}
+	for _, n := range p.s.Nodes {
+		if n.LastGeneration > p.s.Fence {
+			return p.planned(rendezvous.CauseNodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node, n.LastGeneration))
+		}
+	}
+	if p.grows() {
+		return p.atTarget(func() Step { return p.planned(rendezvous.CauseNodeJoined, "more nodes are here") })
+	}
+	return Nothing{}
+}
+
+// grows reports whether the next World would have more nodes than this one.
+func (p *planner) grows() bool {
+	return p.w.Count < p.s.Target() && Present(p.s, p.v) > p.w.Count && p.fits()
+}
+
+// failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
+// loss of that node that made it fail: the verdict is waited for, not long.
+func (p *planner) failure(f *rendezvous.Failure) Step {
+	lost := p.lost()
+	wait := p.t.Nearby
+	if p.doubts() {
+		wait = p.t.Verdict
+	}
+	if len(lost) == 0 && p.w.Count > 1 {
+		if until := p.m.FailedAt.Add(wait); p.now.Before(until) {
+			return Nothing{until}
+		}
+	}
+	return p.change(rendezvous.CauseWorkerFailed, f.String(), true)
+}
+
+// finishing: a worker is through. Nothing restarts until the others are through, gone, or the
+// finish timeout has passed; only a stop, or a member that leaves, holds it.
+func (p *planner) finishing() Step {
+	if p.allZero() {
+		return p.done()
+	}
+	through := true
+	for _, m := range p.w.Members {
+		x, ok := p.s.Exits[m.Node]
+		seen := p.v.Find(m)
+		switch {
+		case ok && x.Incarnation == m.Incarnation && x.Ended():
+			// Its failure is a record of its own, and may come after this one: without it nothing would be spent.
+			through = through && (p.s.Failure != nil || !anyFailed(x) || !registered(seen))
+		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
+		default:
+			through = false
+		}
+	}
+	again := func() Step {
+		if p.s.Failure != nil {
+			return p.change(rendezvous.CauseWorkerFailed, p.s.Failure.String(), true)
+		}
+		text := LossText(p.lost())
+		if text == "" {
+			text = "the finish timeout has passed"
+		}
+		return p.change(rendezvous.CauseNodeLost, text, false)
+	}
+	if through {
+		return again()
+	}
+	if limit := time.Duration(p.s.Job.Rules.FinishTimeout); limit > 0 {
+		return p.after(p.m.PhaseSince, limit, again)
+	}
+	return Nothing{}
+}
+
+func anyZero(x rendezvous.Exit) bool {
+	return slices.ContainsFunc(x.Codes, func(c *int) bool { return c != nil && *c == 0 })
+}
+
+func anyFailed(x rendezvous.Exit) bool {
+	return slices.ContainsFunc(x.Codes, func(c *int) bool { return c != nil && *c != 0 })
+}
+
+// registered reports whether a member is registered, and not found gone.
+func registered(m *verdict.Member) bool {
+	return m != nil && (m.State == verdict.Alive || m.State == verdict.Suspect)
+}
+
+func (p *planner) wishCause() rendezvous.Cause {
+	if p.s.Wish.By == "drain" {
+		return rendezvous.CauseDrain
+	}
+	return rendezvous.CauseScale
+}
+
+// wishText says in words what the wish changes.
+func WishText(s *rendezvous.Snapshot) string {
+	return fmt.Sprintf("np %d was asked (it is %d)", s.Wish.NP, s.World.Count)
+}
+
+// drained reports whether a member is asked to go.
+func Drained(s *rendezvous.Snapshot) bool {
+	drained := rendezvous.SetOf(s.Wish.Drain)
+	return len(drained) > 0 && slices.ContainsFunc(s.World.Members, func(m membership.Ref) bool { return drained[m.Node] })
+}

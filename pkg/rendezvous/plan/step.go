@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Step is what is to be done next. Whoever takes it proves by its guards that the snapshot it was
+// planned on still holds.
+type Step interface{ step() }
+
+type (
+	// Nothing is to be done, or not before Until.
+	Nothing struct{ Until time.Time }
+	// Propose makes World the next generation. It is the fence.
+	Propose struct {
+		World   rendezvous.World
+		Evicted []verdict.Member // gone, and still registered: their keys are deleted
+		Dropped []verdict.Member // members or leavers before, nothing now: shown to be unregistered
+		Lost    []verdict.Member // of these two, whose loss nobody told of yet
+		Failure *ReportedFailure
+		NewHead *checkpoint.Head // the newest commit is unreadable: this becomes the head
+		Older   *checkpoint.Head // and it is this older one, under a new number
+	}
+	// Enter writes a Hold: the survivors wait.
+	Hold struct {
+		Hold       rendezvous.Hold
+		Lost       []verdict.Member
+		Ledger     rendezvous.Ledger
+		Failure    *ReportedFailure
+		Quarantine []rendezvous.Quarantine // nil: as it is
+	}
+	// Run turns a forming world into a running one: the barrier is full.
+	Run struct{ Master rendezvous.Master }
+	// Finish notes that a worker is through.
+	Finish struct{ Node string }
+	// Tell says of nodes that were no members that they are lost. It is no cause of anything.
+	ReportLost struct{ Lost []verdict.Member }
+	// End closes the attempt: done, failed or stopped.
+	End struct {
+		Phase   rendezvous.Phase
+		Outcome rendezvous.Outcome
+		Ledger  rendezvous.Ledger
+		Lost    []verdict.Member
+		By      string // the node that takes the step, and so says who was lost
+		Failure *ReportedFailure
+	}
+)
+
+func (Nothing) step() {}
+
+func (Propose) step() {}
+
+func (Hold) step() {}
+
+func (Run) step() {}
+
+func (Finish) step() {}
+
+func (ReportLost) step() {}
+
+func (End) step() {}
+
+// Told is a failure as it is told: judged.
+type ReportedFailure struct {
+	rendezvous.Failure
+	Collateral, Spent bool
+}
+
+// maxDropped leaves room in Propose for its own guards; who is dropped beyond it passes the barrier
+// as a leaver, which needs no guard.
+const maxDropped = 100
+
+// maxTold leaves room for the guards of each.
+const MaxReported = (store.MaxOps - 3) / 3
+
+// mostEvents of losses go with one Propose; history has room for a thousand.
+const mostEvents = 900

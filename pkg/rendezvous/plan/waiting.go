@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// waiting: the survivors hold. A Hold that is through is a cause by itself as soon as a plan exists,
+// whatever became of its reason.
+func (p *planner) waiting() Step {
+	if p.allZero() {
+		return p.done()
+	}
+	h := p.w.Hold
+	if h.Planned && !p.saved() && !p.unplanned() {
+		return Nothing{p.m.PhaseSince.Add(h.Limit(p.s.Job) + p.t.Slack)}
+	}
+	if f := p.s.Failure; f != nil && p.w.Ledger.Closed != p.w.Generation {
+		return p.change(rendezvous.CauseWorkerFailed, f.String(), true) // it was told just before a member asked all to save
+	}
+	b, cause, text := p.books(), h.Cause, h.Text
+	if b.Pardoned { // it was no failure of its own: nothing to back off from
+		cause, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
+	}
+	if until := p.m.PhaseSince.Add(time.Duration(h.Backoff)); h.Why == rendezvous.BackingOff && !b.Pardoned && p.now.Before(until) {
+		return Nothing{until}
+	}
+	propose := func() Step { return p.propose(cause, text, b) }
+	var step Step
+	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() {
+		step = propose()
+	} else {
+		step = p.lastCall(propose)
+	}
+	if _, idle := step.(Nothing); !idle {
+		return step
+	}
+	lost := p.unreported()
+	if b.Pardoned {
+		lost = p.lossesThatExplain()
+	}
+	if len(lost) == 0 {
+		return step
+	}
+	return p.enter(rendezvous.CauseNodeLost, LossText(lost), b)
+}
+
+// through reports whether a planned Hold is: every member wrote that it saved and stopped, or that
+// it ended, left or is gone; or the grace has passed and rank 0 moves no bytes.
+func AllSaved(s *rendezvous.Snapshot, v verdict.View, waited time.Duration, slack time.Duration) bool {
+	all := true
+	for _, m := range s.World.Members {
+		x, ok := s.Exits[m.Node]
+		if ok && x.Incarnation == m.Incarnation && x.Ended() {
+			continue
+		}
+		if seen := v.Find(m); seen != nil && seen.State == verdict.Gone {
+			continue
+		}
+		all = false
+	}
+	if all {
+		return true
+	}
+	if waited < s.World.Hold.Limit(s.Job)+slack {
+		return false
+	}
+	return !slices.ContainsFunc(s.Doing, func(d rendezvous.Activity) bool {
+		return len(s.World.Members) > 0 && d.Node == s.World.Members[0].Node && d.Kind == "saving"
+	})
+}
+
+// saved is saved for this world.
+func (p *planner) saved() bool { return AllSaved(p.s, p.v, p.now.Sub(p.m.PhaseSince), p.t.Slack) }
+
+// unplanned reports whether a member was lost while it had not yet written that it saved. Who left,
+// or is gone after its record, is no cause: the save of the others goes on.
+func (p *planner) unplanned() bool {
+	for _, m := range p.w.Members {
+		seen := p.v.Find(m)
+		if seen == nil || seen.State != verdict.Gone || seen.Reason == "left" {
+			continue
+		}
+		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || !x.Ended() {
+			return true
+		}
+	}
+	return false
+}
+
+// planned asks the workers to save first.
+func (p *planner) planned(c rendezvous.Cause, text string) Step {
+	reason := map[rendezvous.Cause]string{rendezvous.CauseScale: "scale", rendezvous.CauseDrain: "drain", rendezvous.CauseNodeJoined: "join"}[c]
+	return Hold{Hold: rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason, Present: Present(p.s, p.v), Cause: c}, Ledger: p.books().Ledger}
+}
+
+// enter is an unplanned Hold: below the least size, or no batch plan for the nodes at hand.
+func (p *planner) enter(c rendezvous.Cause, text string, b Settled) Hold {
+	h := rendezvous.Hold{Why: rendezvous.NodesMissing, Text: text, Present: Present(p.s, p.v), Cause: c}
+	if n := Size(p.s, p.v); n >= max(1, p.s.Least()) {
+		if _, err := Batch(p.s, n); err != nil {
+			h.Why, h.Text = rendezvous.PlanImpossible, err.Error()
+		}
+	}
+	lost := p.unreported()
+	return Hold{Hold: h, Lost: lost, Ledger: countLost(b.Ledger, lost), Quarantine: p.w.Quarantine}
+}

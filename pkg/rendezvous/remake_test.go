@@ -1,0 +1,118 @@
+package rendezvous_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// memberClaim is the claim of a member of job "u" as it was at generation 3, whose members were a and b;
+// has are the checkpoints on the member's disk.
+func memberClaim(node string, has ...checkpoint.Head) rendezvous.Claim {
+	members := []string{"a", "b"}
+	c := rendezvous.Claim{Node: node, Generation: 3, World: 3, Count: 2, Rank: slices.Index(members, node), Members: members, Heads: has,
+		Job:  rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
+		Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
+	if n := len(has); n > 0 {
+		c.Newest, c.Known = &has[n-1], has[n-1]
+	}
+	return c
+}
+
+// Two make the job again at once, and one of their answers is lost: one job comes of it, with everything in one revision.
+func TestRemake(t *testing.T) {
+	c := memory.New()
+	saved1 := checkpoint.Head{Number: 1, Manifest: checkpoint.Hash{1}, Generation: 2, Copies: 1}
+	saved2 := checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Generation: 2, Copies: 1}
+	claims := []rendezvous.Claim{memberClaim("a", saved1, saved2), memberClaim("b", saved2)}
+	var all []txn.Requests
+	for i, k := range claims {
+		r := txn.Requests{Store: c.Client(k.Node), Job: "x"}
+		lease, _, err := r.Store.Grant(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims[i].Lease = lease
+		if claims[i].Rev, err = r.Claim(t.Context(), claims[i]); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	s, err := rendezvous.Read(t.Context(), all[0].Store, "x")
+	if err != nil || s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" || s.Claims[1].Rev != claims[1].Rev {
+		t.Fatalf("%v %+v", err, s)
+	}
+	v := rendezvous.Reclaim(s.Claims, "u", false)
+	mute := true
+	all[0].Store.(*memory.Client).Fates(func(op memory.Op) memory.Fate {
+		defer func() { mute = false }()
+		return memory.Fate{Mute: mute}
+	})
+	j, err := all[0].Remake(t.Context(), s.Claims[0], v.Remake, rendezvous.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all[1].Remake(t.Context(), s.Claims[1], v.Remake, rendezvous.Job{}); !store.Moved(err) {
+		t.Errorf("a second one: %v", err)
+	}
+	if s, err = rendezvous.Read(t.Context(), all[1].Store, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || len(s.Secret) == 0 || s.Wish.NP != 2 ||
+		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) || len(s.History) != 2 || len(s.Claims) != 0 ||
+		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
+		t.Errorf("%+v", s)
+	}
+	if read, err := all[0].Store.Get(t.Context(), schema.Job("x").Fence(), ""); err != nil || string(read.One().Value) != schema.FenceValue(j.UID, 3) {
+		t.Errorf("fence %s %v", read.One().Value, err)
+	}
+	// It was removed since: what comes late makes nothing.
+	if err := all[0].Remove(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range []schema.UID{"u", j.UID} {
+		if gone, err := all[0].Removed(t.Context(), u); !gone || err != nil {
+			t.Errorf("job %s was removed, and nobody is told: %v", u, err)
+		}
+	}
+	if s.Claims = nil; true {
+		rev, err := all[1].Claim(t.Context(), claims[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims[1].Rev = rev
+	}
+	if _, err := all[1].Remake(t.Context(), claims[1], v.Remake, rendezvous.Job{}); !store.Moved(err) {
+		t.Errorf("after rm: %v", err)
+	}
+}
+
+// A job whose attempt had ended goes on as a new one, with the settings of the agent that opens it.
+func TestRemakeOfAFailedJob(t *testing.T) {
+	c := memory.New()
+	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	k := memberClaim("a")
+	k.Phase, k.Job.Attempt, k.Members, k.Count = rendezvous.Failed, 2, []string{"a"}, 1
+	var err error
+	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if k.Rev, err = r.Claim(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	own := rendezvous.Job{Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
+	j, err := r.Remake(t.Context(), k, rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, own)
+	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
+		t.Fatalf("%v %+v", err, j)
+	}
+	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || s.Wish.NP != 4 {
+		t.Errorf("%v %+v", err, s.Wish)
+	}
+}

@@ -1,0 +1,109 @@
+package rendezvous
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Outcome is how an attempt ended; the exit of status and of the last event.
+type Outcome struct {
+	Code      int     `json:"code"`
+	Source    string  `json:"source"` // worker, elastic, operator
+	Node      *string `json:"node"`
+	Rank      *int    `json:"rank"`
+	LocalRank *int    `json:"local_rank"`
+	ExitCode  *int    `json:"exit_code"`
+	Signal    *string `json:"signal"`
+	Why       Why     `json:"why,omitempty"`
+	Message   string  `json:"message"`
+}
+
+// Ready is a member's word that it stopped every older worker and has what generation g needs.
+type Ready struct {
+	Incarnation membership.Incarnation `json:"incarnation"`
+	Host        string                 `json:"host,omitempty"`
+	Ports       []int                  `json:"ports,omitempty"` // rank 0: master and store first; then one a worker
+	StopMS      int64                  `json:"stop_ms"`
+	AfterMS     *int64                 `json:"after_ms,omitempty"` // since nothing of its workers was left; null: it had none
+	Rev         int64                  `json:"-"`
+}
+
+// Exit is how the workers of a member ended.
+type Exit struct {
+	Incarnation membership.Incarnation `json:"incarnation"`
+	Codes       []*int                 `json:"codes"`   // by local rank; null while it runs, or if it never started
+	Planned     bool                   `json:"planned"` // the member is through with a planned stop
+	Rev         int64                  `json:"-"`
+}
+
+// Zero reports whether every worker ended of itself with 0.
+func (e Exit) Zero() bool {
+	for _, c := range e.Codes {
+		if c == nil || *c != 0 {
+			return false
+		}
+	}
+	return !e.Planned && len(e.Codes) > 0
+}
+
+// Ended reports whether no worker runs any more.
+func (e Exit) Ended() bool {
+	if e.Planned {
+		return true
+	}
+	for _, c := range e.Codes {
+		if c == nil {
+			return false
+		}
+	}
+	return len(e.Codes) > 0
+}
+
+// Failure is the first failure of a generation; others are its victims.
+type Failure struct {
+	Node        string                 `json:"node"`
+	Incarnation membership.Incarnation `json:"incarnation"`
+	Rank        int                    `json:"rank"`
+	LocalRank   int                    `json:"local_rank"`
+	Code        int                    `json:"code"`
+	Signal      string                 `json:"signal,omitempty"`
+	Message     string                 `json:"message,omitempty"`
+	Time        time.Time              `json:"time"`
+	Rev         int64                  `json:"-"`
+}
+
+// Again reports whether the worker asked for a new generation (Paddle's 101 and 102).
+func (f Failure) AsksForRestart() bool { return f.Signal == "" && (f.Code == 101 || f.Code == 102) }
+
+// Status is the exit status that a job ends with because of it: 128+N for a signal.
+func (f Failure) Status() int { return f.Code }
+
+func (f Failure) String() string {
+	if f.Signal != "" {
+		return fmt.Sprintf("rank %d on %s was ended by %s", f.Rank, f.Node, f.Signal)
+	}
+	return fmt.Sprintf("rank %d on %s ended with exit code %d", f.Rank, f.Node, f.Code)
+}
+
+// Doing is what a node does that takes longer than a second, for people and for the limits that
+// wait while bytes move.
+type Activity struct {
+	Node  string    `json:"-"`
+	Kind  string    `json:"what"` // saving, fetching, unreadable (Done is the number of the checkpoint)
+	Done  int64     `json:"done"`
+	Total int64     `json:"total"`
+	Time  time.Time `json:"time"`
+	Rev   int64     `json:"-"`
+}
+
+// Progress is what the workers tell of their training.
+type Progress struct {
+	Step             *int64    `json:"step"`
+	Loss             *float64  `json:"loss"`
+	Samples          *int64    `json:"samples"`
+	SamplesPerSecond *float64  `json:"samples_per_second"`
+	Interval         *Seconds  `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
+	Time             time.Time `json:"time"`               // of the newest line
+}

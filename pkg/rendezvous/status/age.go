@@ -1,0 +1,89 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// OriginStatus says whose job it is.
+type Origin struct {
+	rendezvous.Origin
+	Time Timestamp `json:"time"` // when the job was made, or its newest attempt
+}
+
+// abandonedAfter is how long a job must have shown no sign of a node to be called abandoned: nodes
+// that lost their registrations while the store was away register again well within it.
+const abandonedAfter = 10 * time.Second
+
+// abandoned reports whether the job goes on without anybody: it has not ended, no node is
+// registered, and nothing was heard of one for a while.
+func (x *explainer) abandoned() bool {
+	s := x.s
+	if len(s.Nodes) > 0 || x.w != nil && x.w.Phase.Ended() {
+		return false
+	}
+	newest := s.Job.Time
+	for _, t := range []time.Time{s.Wish.Time, x.worldTime(), x.progressTime(), x.lastEvent()} {
+		if t.After(newest) {
+			newest = t
+		}
+	}
+	return x.now.Sub(newest) > abandonedAfter
+}
+
+func (x *explainer) worldTime() time.Time {
+	if x.s.World == nil {
+		return time.Time{}
+	}
+	return x.s.World.Time
+}
+
+func (x *explainer) lastEvent() time.Time {
+	if n := len(x.s.Events); n > 0 {
+		return x.s.Events[n-1].Time
+	}
+	return time.Time{}
+}
+
+func (x *explainer) progressTime() time.Time {
+	if x.s.Progress == nil {
+		return time.Time{}
+	}
+	return x.s.Progress.Time
+}
+
+// Progress is stale when a running world has told none for ten times as long as usual, and for half
+// a minute at least.
+const (
+	staleTimes = 10
+	staleLeast = 30 * time.Second
+)
+
+// progress is what the workers told last, and how old it is. In a world that has not told any yet
+// its age counts from the start of that world.
+func (x *explainer) progress() *Progress {
+	p := x.s.Progress
+	if p == nil {
+		return nil
+	}
+	st := &Progress{Step: p.Step, Loss: p.Loss, Samples: p.Samples, SamplesPerSecond: p.SamplesPerSecond, Time: Timestamp{p.Time}}
+	age := max(0, x.now.Sub(p.Time))
+	st.AgeSeconds = age.Truncate(100 * time.Millisecond).Seconds()
+	if x.w == nil || x.w.Phase != rendezvous.Running {
+		return st
+	}
+	quiet := min(age, max(0, x.now.Sub(x.w.Time)))
+	limit := staleLeast
+	if p.Interval != nil {
+		limit = max(limit, staleTimes*time.Duration(*p.Interval))
+	}
+	st.Stale = quiet > limit
+	return st
+}
+
+// stale is the sentence about stale progress.
+func (p *Progress) stale() string {
+	return fmt.Sprintf("no progress told for %s", (time.Duration(p.AgeSeconds) * time.Second).Round(time.Second))
+}

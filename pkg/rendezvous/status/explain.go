@@ -1,0 +1,145 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+)
+
+// Explain says where the job of s is and why. It knows the keys and nothing else: a member without a
+// registration is lost once an event says so, and in doubt until then. s is whole, with its
+// events, and has a job.
+func Explain(s *rendezvous.Snapshot, now time.Time) Status {
+	x := newExplainer(s, now)
+	st := Status{Schema: "elastic.status/1", Job: s.Job.Name, World: []rendezvous.Seat{}, Doing: []Activity{},
+		Restarts: Restarts{Max: s.Job.Rules.MaxRestarts}}
+	if s.World != nil {
+		st.Generation, st.WorldSize, st.World, st.Plan = s.World.Generation, s.World.Size(), s.World.Layout(), s.World.Plan
+	}
+	st.Wish = x.wish()
+	verdict := x.explain()
+	st.State, st.WhyCode, st.Why, st.Since = verdict.state, verdict.code, verdict.text, Timestamp{verdict.since}
+	if x.w != nil {
+		st.Restarts.Used = x.w.Ledger.Used
+		if x.w.Phase.Ended() {
+			st.Exit = x.w.Outcome
+		}
+	}
+	st.Nodes = x.nodes(st.State)
+	st.Checkpoint = x.checkpoint()
+	st.Waterfall = x.waterfall()
+	if st.Progress = x.progress(); st.Progress != nil && st.Progress.Stale && st.State == StateRunning {
+		st.Why += "; " + st.Progress.stale()
+	}
+	st.Abandoned = x.abandoned()
+	if o := s.Job.Origin; o.Owner != "" {
+		st.Origin = &Origin{o, Timestamp{s.Job.Time}}
+	}
+	for _, d := range s.Doing {
+		st.Doing = append(st.Doing, Activity{d.Node, d.Kind, d.Done, d.Total, Timestamp{d.Time}})
+	}
+	if next := st.next(s.Job.Limits.Exact); next != "" {
+		st.Next = &next
+	}
+	return st
+}
+
+// Ended reports whether the attempt is over.
+func (st Status) Ended() bool { return rendezvous.Phase(st.State).Ended() }
+
+// Waiting is the sentence that says how many nodes are missing, "" if none is.
+func (st Status) Waiting() string {
+	m := st.Wish.Missing
+	if m == 0 {
+		return ""
+	}
+	return fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(m, "more node"), st.Wish.Present, st.Wish.NP)
+}
+
+// next is what there is for the user to do.
+func (st Status) next(exact bool) string {
+	again := "the same `elastic run` line starts a new attempt, from scratch"
+	if st.Checkpoint != nil {
+		again = fmt.Sprintf("the same `elastic run` line starts a new attempt, from checkpoint %d", st.Checkpoint.Number)
+	}
+	switch {
+	case st.Abandoned && st.State != StateStopping:
+		return fmt.Sprintf("no node is left: `elastic run` goes on with it, elastic stop %s ends it", st.Job)
+	case st.Progress != nil && st.Progress.Stale && st.State == StateRunning && len(st.World) > 0:
+		return fmt.Sprintf("if it hangs: workerlog.0 of node %s has the output of rank 0", st.World[0].Node)
+	case st.State == "failed" && st.Exit != nil && st.Exit.Node != nil && st.Exit.LocalRank != nil:
+		return fmt.Sprintf("see workerlog.%d of node %s; %s", *st.Exit.LocalRank, *st.Exit.Node, again)
+	case st.State == "failed", st.State == "stopped":
+		return again
+	case st.State == StateStopping && st.Wish.Present == 0:
+		return fmt.Sprintf("no node is left to end it: elastic stop %s", st.Job)
+	case st.WhyCode == rendezvous.PlanImpossible:
+		return fmt.Sprintf("elastic scale %s --np=N, with an N that the batch fits", st.Job)
+	case st.State != StateWaiting || st.WhyCode != rendezvous.NodesMissing || st.Wish.Missing == 0:
+		return ""
+	case exact && st.Wish.Present > 0:
+		return fmt.Sprintf("`elastic run` on %s, or: elastic scale %s --np=%d", phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
+	}
+	return fmt.Sprintf("`elastic run` on %s", phrase.Count(st.Wish.Missing, "more node"))
+}
+
+// explainer says where a job is. Its w is nil while the world is of an earlier attempt.
+type explainer struct {
+	s      *rendezvous.Snapshot
+	w      *rendezvous.World
+	v      verdict.View
+	now    time.Time
+	events map[string]lastEvent // the newest event of each node
+}
+
+func newExplainer(s *rendezvous.Snapshot, now time.Time) *explainer {
+	x := &explainer{s: s, v: plan.StoreView(s, now), now: now, events: lastEvents(s.Events)}
+	if w := s.World; w != nil && w.Attempt == s.Job.Attempt {
+		x.w = w
+	}
+	return x
+}
+
+func (x *explainer) wish() Wish {
+	s := x.s
+	present, np, missing := plan.Shortage(s, x.v)
+	w := Wish{NP: np, Min: s.Job.Limits.Min, Max: s.Job.Limits.Max, Present: present, Missing: missing,
+		Slots: s.Job.Slots, Draining: []string{}, By: s.Wish.By}
+	if s.Job.Limits.Exact {
+		w.Min, w.Max = np, np
+	}
+	for _, n := range s.Wish.Drain {
+		if s.Node(n) != nil {
+			w.Draining = append(w.Draining, n)
+		}
+	}
+	return w
+}
+
+func (x *explainer) checkpoint() *Checkpoint {
+	h := x.s.Head
+	if h.Number == 0 {
+		return nil
+	}
+	c := &Checkpoint{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation,
+		Time: Timestamp{h.Time}, Bytes: h.Bytes, Holders: []string{}, Replicas: x.s.Job.Rules.Replicas}
+	seen := map[string]bool{}
+	add := func(node string) {
+		if !seen[node] && x.s.Holds(node) && (x.s.Node(node) != nil || x.events[node].kind != history.NodeLost) {
+			c.Holders = append(c.Holders, node)
+		}
+		seen[node] = true
+	}
+	for _, r := range h.Holders {
+		add(r.Node)
+	}
+	for _, n := range x.s.Nodes {
+		add(n.Node)
+	}
+	return c
+}

@@ -1,0 +1,213 @@
+package status
+
+import (
+	"encoding/json"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// NodeStatus is one node of a job.
+type Node struct {
+	Node        string             `json:"node"`
+	State       NodeState          `json:"state"`
+	Address     *string            `json:"address"`
+	Workers     *int               `json:"workers"`
+	Incarnation *string            `json:"incarnation"`
+	Generation  *schema.Generation `json:"generation"` // of the world that it belongs, or belonged, to
+	Since       Timestamp          `json:"since"`
+	Why         *string            `json:"why"`
+}
+
+// NodeState is what a node does, or what became of it.
+type NodeState string
+
+const (
+	NodeJoining  NodeState = "joining"
+	NodeReady    NodeState = "ready"
+	NodeRunning  NodeState = "running"
+	NodeWaiting  NodeState = "waiting"
+	NodeSpare    NodeState = "spare"
+	NodeSuspect  NodeState = "suspect"
+	NodeDraining NodeState = "draining"
+	NodeLost     NodeState = "lost"
+	NodeLeft     NodeState = "left"
+)
+
+// listed is how long a node that is lost or left stays in the list.
+const listed = 10 * time.Minute
+
+// nodes lists the members by rank, then the others that are registered by name, then who is lost or left.
+func (x *explainer) nodes(state State) []Node {
+	s := x.s
+	list := []Node{}
+	told := map[string]bool{}
+	if w := x.w; w != nil {
+		for i, m := range w.Members {
+			n := s.Node(m.Node)
+			switch {
+			case told[m.Node]:
+			case n != nil && n.Incarnation == m.Incarnation:
+				list, told[m.Node] = append(list, x.member(n, &x.v.Members[i], state)), true
+			case n == nil && !w.Phase.Ended() && !x.lostBy(m.Node) && x.v.Members[i].State == verdict.Absent:
+				list, told[m.Node] = append(list, x.absent(m)), true
+			}
+		}
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; !told[n.Node] {
+			list, told[n.Node] = append(list, x.other(n)), true
+		}
+	}
+	var past []Node
+	for node, w := range x.events {
+		if told[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) || x.now.Sub(w.at) > listed {
+			continue
+		}
+		past = append(past, w.status(node))
+	}
+	sort.Slice(past, func(i, k int) bool { return past[i].Node < past[k].Node })
+	return append(list, past...)
+}
+
+func nodeStatus(n *membership.Node, state NodeState, since time.Time) Node {
+	return Node{Node: n.Node, State: state, Address: new(n.Address), Workers: new(n.Slots),
+		Incarnation: new(n.Incarnation.Short()), Since: Timestamp{since}}
+}
+
+// member is a registered member of the newest world.
+func (x *explainer) member(n *membership.Node, seen *verdict.Member, state State) Node {
+	w := x.w
+	st := nodeStatus(n, NodeWaiting, w.Time)
+	st.Generation = new(w.Generation)
+	if n.Since.After(st.Since.Time) {
+		st.Since = Timestamp{n.Since}
+	}
+	switch {
+	case seen.State == verdict.Suspect && slices.Contains(w.ReportedLost, n.Incarnation) && x.lostBy(n.Node):
+		return x.events[n.Node].status(n.Node) // its key will end with its lease, or with the next generation
+	case seen.State == verdict.Suspect:
+		st.State, st.Why = NodeSuspect, new(seen.Why)
+		if by := x.suspectedBy(n); by != "" {
+			st.Why = new(by)
+		}
+	case slices.Contains(x.s.Wish.Drain, n.Node):
+		st.State = NodeDraining
+	case w.Phase == rendezvous.Forming && x.isReady(n):
+		st.State = NodeReady
+	case state == StateRunning || state == StateFinishing:
+		st.State = NodeRunning
+	}
+	return st
+}
+
+// absent is a member whose registration is gone, and of whom nobody said that it is lost: it may come back.
+func (x *explainer) absent(m membership.Ref) Node {
+	return Node{Node: m.Node, State: NodeSuspect, Address: new(m.Address), Workers: new(x.w.Slots),
+		Incarnation: new(m.Incarnation.Short()), Generation: new(x.w.Generation), Why: new("lease expired")}
+}
+
+// other is a registered node that is no member of the newest world.
+func (x *explainer) other(n *membership.Node) Node {
+	st := nodeStatus(n, NodeSpare, n.Since)
+	switch {
+	case slices.Contains(x.s.Wish.Drain, n.Node):
+		st.State = NodeDraining
+	case x.w == nil || x.w.Generation == 0:
+		st.State = NodeJoining
+	case x.w.Leaver(n.Ref) && x.w.Phase == rendezvous.Forming && !x.isReady(n):
+		st.State = NodeWaiting
+	}
+	return st
+}
+
+func (x *explainer) isReady(n *membership.Node) bool {
+	r, ok := x.s.Ready[n.Node]
+	return ok && r.Incarnation == n.Incarnation
+}
+
+// suspectedBy is in words who doubts n, and why.
+func (x *explainer) suspectedBy(n *membership.Node) string {
+	var by []string
+	for _, s := range x.s.Suspects {
+		if s.Node == n.Node && s.Incarnation == n.Incarnation {
+			by = append(by, s.What()+", says "+s.By)
+		}
+	}
+	return strings.Join(by, "; ")
+}
+
+// lostBy reports whether the last that events say of node is that it is lost or left.
+func (x *explainer) lostBy(node string) bool {
+	k := x.events[node].kind
+	return k == history.NodeLost || k == history.NodeLeft
+}
+
+// word is the last that events say of a node, with what its joining said.
+type lastEvent struct {
+	kind        history.Kind
+	at          time.Time
+	why         string
+	generation  schema.Generation
+	address     *string
+	workers     *int
+	incarnation *string
+}
+
+func (w lastEvent) status(node string) Node {
+	st := Node{Node: node, State: NodeLost, Address: w.address, Workers: w.workers, Incarnation: w.incarnation,
+		Since: Timestamp{w.at}, Why: new(w.why)}
+	if w.kind == history.NodeLeft {
+		st.State = NodeLeft
+	}
+	if w.generation > 0 {
+		st.Generation = new(w.generation)
+	}
+	return st
+}
+
+func lastEvents(events []history.Event) map[string]lastEvent {
+	words := map[string]lastEvent{}
+	for _, e := range events {
+		w := words[e.Node]
+		switch e.Kind {
+		case history.NodeJoined:
+			w = lastEvent{address: field[string](e, "address"), workers: field[int](e, "workers"), incarnation: field[string](e, "incarnation")}
+		case history.NodeLost, history.NodeLeft:
+			w.why = ""
+			if reason := field[string](e, "reason"); reason != nil {
+				w.why = strings.ReplaceAll(*reason, "-", " ")
+			}
+			w.generation = e.Generation
+		default:
+			continue
+		}
+		w.kind, w.at = e.Kind, e.Time
+		words[e.Node] = w
+	}
+	return words
+}
+
+// field reads a field of an event whose type is that of its writer, or that of JSON.
+func field[T any](e history.Event, name string) *T {
+	v, ok := e.Fields[name]
+	if !ok || v == nil {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	out := new(T)
+	if json.Unmarshal(b, out) != nil {
+		return nil
+	}
+	return out
+}

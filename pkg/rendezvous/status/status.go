@@ -1,0 +1,117 @@
+package status
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Status is where a job is and why: the object of `elastic status -o json`. Its fields may grow in
+// number and never change their names; what is not known is null.
+type Status struct {
+	Schema     string              `json:"schema"`
+	Job        schema.Job          `json:"job"`
+	State      State               `json:"state"`
+	Since      Timestamp           `json:"since"`
+	Why        string              `json:"why"` // one sentence, for people
+	WhyCode    rendezvous.Why      `json:"why_code"`
+	Generation schema.Generation   `json:"generation"` // 0 before the first
+	WorldSize  int                 `json:"world_size"`
+	Abandoned  bool                `json:"abandoned"` // no node is left, and it has not ended
+	Origin     *Origin             `json:"origin"`    // null: made by an elastic that did not record it
+	Wish       Wish                `json:"wish"`
+	Nodes      []Node              `json:"nodes"`
+	World      []rendezvous.Seat   `json:"world"`
+	Checkpoint *Checkpoint         `json:"checkpoint"`
+	Plan       *scaling.Plan       `json:"plan"`
+	Waterfall  *rendezvous.Timing  `json:"waterfall"` // of the newest World; null until it runs
+	Progress   *Progress           `json:"progress"`
+	Doing      []Activity          `json:"doing"`
+	Restarts   Restarts            `json:"restarts"`
+	Exit       *rendezvous.Outcome `json:"exit"`
+	Next       *string             `json:"next"` // what there is for the user to do
+	Server     *Server             `json:"server"`
+}
+
+// State is where a job is.
+type State string
+
+const (
+	StateWaiting   State = "waiting" // the survivors hold or are stopping; no world runs
+	StateStarting  State = "starting"
+	StateRunning   State = "running"
+	StateFinishing State = "finishing"
+	StateStopping  State = "stopping"
+)
+
+// WishStatus is what is wished, and what of it is here.
+type Wish struct {
+	NP       int      `json:"np"`
+	Min      int      `json:"min"`
+	Max      int      `json:"max"`
+	Present  int      `json:"present"`
+	Missing  int      `json:"missing"` // for there to be a world
+	Slots    int      `json:"nproc_per_node"`
+	Draining []string `json:"draining"`
+	By       string   `json:"by"`
+}
+
+// CheckpointStatus is the newest commit.
+type Checkpoint struct {
+	Number     checkpoint.Number `json:"number"`
+	Step       *int64            `json:"step"`
+	Samples    *int64            `json:"samples"`
+	Generation schema.Generation `json:"generation"`
+	Time       Timestamp         `json:"time"`
+	Bytes      int64             `json:"bytes"`
+	Holders    []string          `json:"holders"` // that are not lost
+	Replicas   int               `json:"replicas"`
+}
+
+// ProgressStatus is what the workers told last.
+type Progress struct {
+	Step             *int64    `json:"step"`
+	Loss             *float64  `json:"loss"`
+	Samples          *int64    `json:"samples"`
+	SamplesPerSecond *float64  `json:"samples_per_second"`
+	Time             Timestamp `json:"time"`
+	AgeSeconds       float64   `json:"age_seconds"` // of the newest line, when this status was made
+	Stale            bool      `json:"stale"`       // the job runs, and tells none for much longer than usual
+}
+
+// DoingStatus is what takes a node longer than a second.
+type Activity struct {
+	Node  string    `json:"node"`
+	What  string    `json:"what"`
+	Done  int64     `json:"done"`
+	Total int64     `json:"total"`
+	Time  Timestamp `json:"time"`
+}
+
+// RestartStatus is the restart budget.
+type Restarts struct {
+	Used int `json:"used"`
+	Max  int `json:"max"`
+}
+
+// ServerStatus is where all this was read; whoever read it fills it in.
+type Server struct {
+	Kind      string   `json:"kind"` // local, elasticd, etcd
+	Endpoints []string `json:"endpoints"`
+	Reachable bool     `json:"reachable"`
+}
+
+// Moment is a time as scripts see it: UTC with milliseconds, null if it is not known.
+type Timestamp struct{ time.Time }
+
+func (m Timestamp) MarshalJSON() ([]byte, error) {
+	if m.IsZero() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(m.UTC().Format(history.TimeFormat))
+}

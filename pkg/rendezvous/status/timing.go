@@ -1,0 +1,172 @@
+package status
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Fall follows the change of the World that is under way, as one agent sees it. Its owner is that agent.
+type TimingObserver struct {
+	generation schema.Generation
+	ready      int64 // revision of the newest Ready that was seen
+	short      bool  // too few nodes were here when it was last looked
+
+	what, last                                        string
+	sign, decided, enough, proposed, stopped, barrier time.Time
+}
+
+// Observe notes what s and the step that is planned on it show for the first time. own is a sign that
+// this agent saw and the store does not show yet, or "".
+func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own string, step plan.Step, now time.Time) {
+	var g schema.Generation
+	if s.World != nil {
+		g = s.World.Generation
+	}
+	if g != f.generation {
+		f.generation, f.ready, f.proposed = g, 0, now
+		f.last, f.stopped, f.barrier = "", time.Time{}, time.Time{}
+	}
+	if s.Job == nil {
+		return
+	}
+	enough := plan.Present(s, v) >= s.Least()
+	switch w := s.World; {
+	case w == nil || w.Attempt != s.Job.Attempt:
+		if !enough {
+			*f = TimingObserver{generation: g}
+			return
+		}
+		f.begin(rendezvous.SignNodes, now)
+	case w.Phase == rendezvous.Running:
+		what := firstSign(s, v, own)
+		if what == "" {
+			*f = TimingObserver{generation: g}
+			return
+		}
+		f.begin(what, now)
+	case w.Phase == rendezvous.Waiting:
+		f.begin(rendezvous.SignUnseen, now)
+		if f.short && enough {
+			f.enough = now
+		}
+		f.short = !enough
+	case w.Phase == rendezvous.Forming:
+		f.begin(rendezvous.SignUnseen, now)
+		f.barriers(s, now)
+	default:
+		*f = TimingObserver{generation: g}
+		return
+	}
+	switch step.(type) {
+	case plan.Propose, plan.Hold:
+		note(&f.decided, now)
+	case plan.Run:
+		note(&f.barrier, now)
+	}
+}
+
+func (f *TimingObserver) begin(what string, now time.Time) {
+	if f.sign.IsZero() {
+		f.what, f.sign = what, now
+	}
+}
+
+func note(t *time.Time, now time.Time) {
+	if t.IsZero() {
+		*t = now
+	}
+}
+
+// barriers notes who became Ready. How long ago its workers were gone is said by the node itself, so what is
+// subtracted here is a duration of its clock, and the way of its Ready through the store counts as stopping.
+func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
+	newest := f.ready
+	for node, r := range s.Ready {
+		if r.Rev <= f.ready {
+			continue
+		}
+		if r.Rev > newest {
+			newest, f.last = r.Rev, node
+		}
+		if r.AfterMS == nil {
+			continue
+		}
+		if at := now.Add(-time.Duration(*r.AfterMS) * time.Millisecond); at.After(f.stopped) {
+			f.stopped = at
+		}
+	}
+	f.ready = newest
+}
+
+// clue is what says that a running World has to end; "" while nothing does.
+func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
+	switch {
+	case own != "":
+		return own
+	case s.Failure != nil:
+		return rendezvous.SignFailure
+	}
+	for _, m := range v.Members {
+		if m.State == verdict.Alive {
+			continue
+		}
+		for _, x := range s.Suspects {
+			if x.Incarnation == m.Incarnation {
+				return string(x.Sign)
+			}
+		}
+		if m.Reason == "left" {
+			return rendezvous.SignLeft
+		}
+		return string(membership.LeaseExpired)
+	}
+	switch {
+	case s.Wish.Request != s.World.Request, s.Wish.Stop == s.Job.Attempt, plan.Drained(s):
+		return rendezvous.SignWish
+	case plan.Present(s, v) > s.World.Count && s.World.Count < s.Target():
+		return rendezvous.SignNodes
+	}
+	return ""
+}
+
+// Waterfall is what was seen, up to the barrier.
+func (f *TimingObserver) Timing(by string) rendezvous.Timing {
+	return rendezvous.Timing{By: by, Sign: f.what, Last: f.last, Decided: f.since(f.decided), Enough: f.since(f.enough),
+		Proposed: f.since(f.proposed), Stopped: f.since(f.stopped), Barrier: f.since(f.barrier)}
+}
+
+// Sign is when it began.
+func (f *TimingObserver) Sign() time.Time { return f.sign }
+
+func (f *TimingObserver) since(t time.Time) *int64 {
+	if t.IsZero() || f.sign.IsZero() {
+		return nil
+	}
+	return new(max(0, t.Sub(f.sign).Milliseconds()))
+}
+
+// waterfall is that of the newest World, as the events tell it; nil until it runs.
+func (x *explainer) waterfall() *rendezvous.Timing {
+	if x.s.World == nil {
+		return nil
+	}
+	for i := len(x.s.Events) - 1; i >= 0; i-- {
+		e := x.s.Events[i]
+		if e.Generation != x.s.World.Generation || e.Kind != history.Started && e.Kind != history.WorldRunning {
+			continue
+		}
+		raw, err := json.Marshal(e.Fields["waterfall"])
+		var f *rendezvous.Timing
+		if err == nil && json.Unmarshal(raw, &f) == nil && f != nil {
+			return f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package txn
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Create makes the job, with its secret and its first wish: never over the claims of those who were in it when the
+// store lost it.
+func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
+	_, err := r.send(ctx, "create job", store.Request{
+		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},
+		Then: []store.Write{
+			store.Put(r.Job.Job(), schema.Encode(j)),
+			store.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
+			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
+			store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, 0))),
+			history.Tell(r.Job, history.Event{Kind: history.JobCreated, Text: "job created",
+				Fields: history.Fields{"np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots}}),
+		},
+	})
+	return err
+}
+
+// Reopen begins a new attempt of a job that had failed or was stopped when this agent came: of that very
+// world, once. j carries the settings of this agent.
+func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rendezvous.Job) error {
+	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
+	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted
+	_, err := r.sendOn(ctx, j.UID, seen.Fence, "open a new attempt", store.Request{
+		If: []store.Guard{
+			store.Unchanged(r.Job.Job(), seen.Job.Rev),
+			store.Unchanged(r.Job.Wish(), seen.Wish.Rev),
+			store.Unchanged(r.Job.World(), seen.World.Rev),
+		},
+		Then: []store.Write{
+			store.Put(r.Job.Job(), schema.Encode(j)),
+			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
+		},
+	})
+	return err
+}
+
+func firstWish(j rendezvous.Job) rendezvous.Wish {
+	return rendezvous.Wish{NP: j.Limits.Max, Request: rand.Text(), By: "run", Time: time.Now()}
+}
+
+// tombs are the words that a job was removed, for who still has something of it.
+func (r Requests) tombstones(j *rendezvous.Job) []store.Write {
+	now := []byte(time.Now().UTC().Format(history.TimeFormat))
+	tombs := []store.Write{store.Put(r.Job.Removed(j.UID), now)}
+	for _, u := range j.Predecessors() {
+		tombs = append(tombs, store.Put(r.Job.Removed(u), now))
+	}
+	return tombs
+}
+
+// Remove deletes everything of a job without nodes.
+func (r Requests) Remove(ctx context.Context, seen *rendezvous.Snapshot) error {
+	j := seen.Job
+	res, err := r.Store.Txn(ctx, store.Txn{
+		If:   []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev), schema.FenceIs(r.Job, j.UID, seen.Fence)},
+		Then: append([]store.Write{store.DeleteRange(r.Job.Prefix(), store.End(r.Job.Prefix()))}, r.tombstones(j)...),
+	})
+	if err != nil {
+		return fmt.Errorf("remove job: %w", err)
+	}
+	if !res.OK {
+		return fmt.Errorf("remove job: %w", store.ErrMoved)
+	}
+	return nil
+}

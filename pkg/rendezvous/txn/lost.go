@@ -1,0 +1,65 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
+	f := history.Fields{"rank": t.Rank, "local_rank": t.LocalRank, "exit_code": t.Code, "signal": nil,
+		"collateral": t.Collateral, "spent": t.Spent, "message": t.Message}
+	if t.Signal != "" {
+		f["exit_code"], f["signal"] = nil, t.Signal
+	}
+	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
+}
+
+func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []history.Event {
+	var events []history.Event
+	for _, x := range lost {
+		reason, why := x.Reason, x.Why
+		if reason == "" {
+			reason, why = "lease-expired", "lease expired"
+		}
+		by := x.By
+		if len(by) == 0 { // its own dial was enough
+			by = []string{judge}
+		}
+		events = append(events, history.Event{Kind: history.NodeLost, Generation: g, Node: x.Node,
+			Text:   fmt.Sprintf("%s was lost (%s)", x.Node, why),
+			Fields: history.Fields{"reason": reason, "confirmed_by": by, "after_ms": x.After.Milliseconds()}})
+	}
+	return events
+}
+
+// Tell says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
+func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost) error {
+	var g schema.Generation
+	var worldRev int64
+	if seen.World != nil {
+		g, worldRev = seen.World.Generation, seen.World.Rev
+	}
+	left := map[string]int64{}
+	for _, l := range seen.Left {
+		left[l.Node] = l.Rev
+	}
+	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.World(), worldRev), store.Unchanged(r.Job.Node(me.Node), me.Rev)}}
+	for i, event := range lostEvents(g, me.Node, step.Lost) {
+		x := step.Lost[i]
+		key := r.Job.Event(rendezvous.MissedEvent + string(x.Incarnation))
+		req.If = append(req.If, store.Absent(key), store.Absent(r.Job.Node(x.Node)), store.Unchanged(r.Job.Left(x.Node), left[x.Node]))
+		w := history.Tell(r.Job, event)
+		w.Key = key
+		req.Then = append(req.Then, w)
+	}
+	_, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "tell who is lost", req)
+	return err
+}

@@ -1,0 +1,119 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/internal/phrase"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Enter writes a Hold. The fence stays: what was captured may still be committed.
+func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, e plan.Hold) (rendezvous.World, error) {
+	w := *seen.World
+	w.Phase, w.Hold, w.Ledger = rendezvous.Waiting, &e.Hold, e.Ledger
+	if e.Quarantine != nil {
+		w.Quarantine = e.Quarantine
+	}
+	guards := []store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}
+	for _, x := range e.Lost {
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+		w.ReportedLost = append(w.ReportedLost, x.Incarnation)
+	}
+	events := lostEvents(w.Generation, me.Node, e.Lost)
+	if e.Failure != nil {
+		events = append(events, failureEvent(w.Generation, e.Failure))
+	}
+	if e.Hold.Why == rendezvous.BackingOff {
+		events = append(events, history.Event{Kind: history.Backoff, Generation: w.Generation, Text: e.Hold.Text,
+			Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(), "restarts_used": e.Ledger.Used, "restarts_max": seen.Job.Rules.MaxRestarts}})
+	}
+	events = append(events, history.Event{Kind: history.WaitEntered, Generation: w.Generation, Text: e.Hold.Text,
+		Fields: history.Fields{"why_code": e.Hold.Why, "present": e.Hold.Present, "np": seen.Wish.NP}})
+	if e.Hold.Planned {
+		events = append(events, history.Event{Kind: history.SaveAsked, Generation: w.Generation,
+			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
+			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
+	}
+	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
+}
+
+// Run starts a generation whose barrier is full.
+func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, step plan.Run, idle time.Duration, f rendezvous.Timing) (rendezvous.World, error) {
+	w := *seen.World
+	w.Phase, w.Master = rendezvous.Running, &step.Master
+	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
+		Text:   fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
+		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.Forming(), "stopped_ms": slowestStop(seen), "waterfall": f}}
+	if idle > 0 {
+		ev.Fields["idle_ms"] = idle.Milliseconds()
+	}
+	return r.turn(ctx, seen, w, store.Request{Then: r.putEndpoints(seen)}, ev)
+}
+
+func slowestStop(s *rendezvous.Snapshot) int64 {
+	var ms int64
+	for _, r := range s.Ready {
+		ms = max(ms, r.StopMS)
+	}
+	return ms
+}
+
+// Started tells where the time went, once the workers of w run on the node that turned it running.
+func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rendezvous.Timing) error {
+	_, err := r.send(ctx, "tell of the start", store.Request{
+		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation)},
+		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.Started, Generation: w.Generation, Node: f.By,
+			Text: f.String(), Fields: history.Fields{"waterfall": f}})},
+	})
+	return err
+}
+
+// Finish notes that a worker is through: from here on nothing restarts until the others are.
+func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot, step plan.Finish) (rendezvous.World, error) {
+	w := *seen.World
+	w.Phase = rendezvous.Finishing
+	rank, left := 0, 0
+	for i, m := range w.Members {
+		x := seen.Exits[m.Node]
+		for k := range w.Slots {
+			if x.Incarnation == m.Incarnation && k < len(x.Codes) && x.Codes[k] != nil {
+				if m.Node == step.Node {
+					rank = i*w.Slots + k
+				}
+				continue
+			}
+			left++
+		}
+	}
+	return r.turn(ctx, seen, w, store.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
+		Text: fmt.Sprintf("rank %d is through, and %s to go", rank, phrase.Count(left, "worker")), Fields: history.Fields{"rank": rank, "left": left}})
+}
+
+// End closes the attempt.
+func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End) (rendezvous.World, error) {
+	w := rendezvous.World{UID: seen.Job.UID}
+	if seen.World != nil {
+		w = *seen.World
+	}
+	w.Attempt, w.Phase, w.Hold, w.Outcome, w.Ledger = seen.Job.Attempt, e.Phase, nil, &e.Outcome, e.Ledger
+	var guards []store.Guard
+	if e.Phase == rendezvous.Stopped && seen.World != nil {
+		guards = append(guards, store.NoneNewer(r.Job.Exits(w.Generation), seen.Rev))
+	}
+	events := lostEvents(w.Generation, e.By, e.Lost)
+	if e.Failure != nil {
+		events = append(events, failureEvent(w.Generation, e.Failure))
+	}
+	kind := map[rendezvous.Phase]history.Kind{rendezvous.Done: history.JobDone, rendezvous.Failed: history.JobFailed, rendezvous.Stopped: history.JobStopped}[e.Phase]
+	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
+		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: history.Fields{"exit": e.Outcome}})
+	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
+}

@@ -1,0 +1,123 @@
+package txn
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/internal/phrase"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Propose makes the next generation. From here on no commit of an older one succeeds.
+func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, p plan.Propose) (rendezvous.World, error) {
+	w := p.World
+	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
+	var worldRev int64
+	var old schema.Generation
+	if seen.World != nil {
+		worldRev, old = seen.World.Rev, seen.World.Generation
+	}
+	if w.Count > rendezvous.MaxInline {
+		if err := r.putMembers(ctx, &w); err != nil {
+			return rendezvous.World{}, err
+		}
+	}
+	guards := []store.Guard{
+		store.Unchanged(r.Job.World(), worldRev),
+		store.Unchanged(r.Job.Job(), seen.Job.Rev),
+		store.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
+		store.Unchanged(r.Job.Node(me.Node), me.Rev),
+	}
+	if seen.World != nil {
+		// The last worker's exit may land now: a job that all ranks finished must not start again.
+		guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))
+	}
+	writes := []store.Write{
+		store.Put(r.Job.World(), w.Record()),
+		store.Put(r.Job.Fence(), []byte(schema.FenceValue(w.UID, w.Generation))),
+		store.DeleteRange(r.Job.AllReady(), schema.Before(r.Job.AllReady(), w.Generation)),
+		store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),
+		store.DeleteRange(r.Job.AllFailures(), schema.Before(r.Job.AllFailures(), w.Generation-1)),
+		store.DeleteRange(r.Job.AllPlans(), schema.Before(r.Job.AllPlans(), w.Generation-1)),
+		store.Delete(r.Job.Progress()),
+	}
+	for _, x := range p.Evicted {
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
+	}
+	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+	}
+	room := store.MaxOps - len(writes) - 3
+	members, before := rendezvous.NewRefSet(w.Members), rendezvous.RefSet{}
+	if seen.World != nil {
+		before = rendezvous.NewRefSet(slices.Concat(seen.World.Members, seen.World.Leavers))
+	}
+	for _, x := range seen.Suspects {
+		if room > 0 && !members.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
+			writes = append(writes, store.Delete(r.Job.Suspect(x.Node, x.By)))
+			room--
+		}
+	}
+	for _, x := range seen.Left {
+		// One that was just written may not have been seen by all: without it they would miss the node.
+		if room > 0 && seen.World != nil && x.Rev < seen.World.Rev && !before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
+			writes = append(writes, store.Delete(r.Job.Left(x.Node)))
+			room--
+		}
+	}
+	events := lostEvents(old, me.Node, p.Lost)
+	if p.Failure != nil {
+		events = append(events, failureEvent(old, p.Failure))
+	}
+	if h := p.NewHead; h != nil {
+		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
+		guards, writes = append(guards, kept...), append(writes, head...)
+		events = append(events, history.Event{Kind: history.Bad, Generation: old,
+			Text:   fmt.Sprintf("checkpoint %d cannot be read on any of its holders: %s is used instead, as checkpoint %d", seen.Head.Number, rendezvous.DescribeHead(h), h.Number),
+			Fields: history.Fields{"number": seen.Head.Number, "path": nil, "used_instead": h.Number}})
+	}
+	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
+		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node, phrase.Count(w.Count, "node"), w.Size()),
+		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
+			"checkpoint": number(&w), "by": me.Node}})
+	writes = append(writes, history.Tell(r.Job, events...))
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
+	w.Rev = rev
+	return w, err
+}
+
+// membersPerChunk keeps a chunk below etcd's 1.5 MB.
+const membersPerChunk = 5000
+
+// putMembers writes the members of a large world beside it, before it: nobody reads them
+// unless the world that names them is there.
+func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
+	for chunk := range slices.Chunk(w.Members, membersPerChunk) {
+		_, err := r.send(ctx, "write members", store.Request{
+			Then: []store.Write{store.Put(r.Job.Plan(w.Proposal, w.Chunks), rendezvous.EncodeMembers(chunk))}})
+		if err != nil {
+			return err
+		}
+		w.Chunks++
+	}
+	return nil
+}
+
+// number is the checkpoint that w resumes from as an event shows it; nil for none.
+func number(w *rendezvous.World) any {
+	if w.Resume == nil {
+		return nil
+	}
+	return w.Resume.Number
+}

@@ -1,0 +1,89 @@
+package txn
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job has
+// not to train, nor to save. A world whose members are all gone trains no more.
+func Unrestorable(s *rendezvous.Snapshot) string {
+	w := s.World
+	switch {
+	case w == nil, w.Phase == rendezvous.Failed, w.Phase == rendezvous.Stopped:
+		return ""
+	case w.Phase == rendezvous.Done:
+		return "it is done: nothing starts from its checkpoints any more"
+	case w.Phase != rendezvous.Waiting && len(s.Nodes) > 0:
+		return fmt.Sprintf("generation %d is %s", w.Generation, w.Phase)
+	case w.Phase == rendezvous.Waiting && w.Hold.Planned && saving(s):
+		return fmt.Sprintf("the workers of generation %d are saving", w.Generation)
+	}
+	return ""
+}
+
+// saving reports whether a member that is here has not yet written that it saved and stopped.
+func saving(s *rendezvous.Snapshot) bool {
+	for _, m := range s.World.Members {
+		n, x := s.Node(m.Node), s.Exits[m.Node]
+		if n != nil && n.Same(m) && !(x.Incarnation == m.Incarnation && x.Ended()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Restore makes an earlier checkpoint the head again, under the number after the head's: what trains
+// next starts from it. It takes a generation of its own, in which nobody is: from here on no commit of
+// the generation before succeeds, however late it arrives, and would undo what was asked. A world whose
+// members are all gone is turned to waiting, so that who was only cut off from the store stops, too.
+func (r Requests) Restore(ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head) (checkpoint.Head, error) {
+	from, was := to.Number, to.Rev
+	to.Number, to.Offered = seen.Head.Number+1, false
+	var worldRev int64
+	var g schema.Generation
+	if seen.World != nil {
+		worldRev, g = seen.World.Rev, seen.World.Generation
+	}
+	holders := []string{}
+	for _, h := range to.Holders {
+		holders = append(holders, h.Node)
+	}
+	record := schema.Encode(to)
+	req := store.Request{
+		If: []store.Guard{
+			store.Unchanged(r.Job.Job(), seen.Job.Rev),
+			store.Unchanged(r.Job.World(), worldRev),
+			store.Unchanged(r.Job.Head(), seen.Head.Rev),
+			store.Unchanged(r.Job.Checkpoint(uint64(from)), was), // as long as its record is there its bytes are
+			schema.FenceIs(r.Job, seen.Job.UID, seen.Fence),
+		},
+		Then: []store.Write{
+			history.Tell(r.Job, history.Event{Kind: history.Committed, Generation: to.Generation,
+				Text: fmt.Sprintf("checkpoint %d committed: the operator restored checkpoint %d (%s)", to.Number, from, rendezvous.DescribeHead(&to)),
+				Fields: history.Fields{"number": to.Number, "step": to.Step, "samples": to.Samples, "bytes": to.Bytes,
+					"holders": holders, "seconds": nil, "restored": from}}),
+			store.Put(r.Job.Checkpoint(uint64(to.Number)), record),
+			store.Put(r.Job.Head(), record),
+			store.Put(r.Job.Fence(), []byte(schema.FenceValue(seen.Job.UID, seen.Fence+1))),
+		},
+	}
+	if w := seen.World; w != nil && !w.Phase.Ended() && w.Phase != rendezvous.Waiting {
+		held := *w
+		held.Phase, held.Time, held.Turn = rendezvous.Waiting, time.Now(), rand.Text()
+		held.Hold = &rendezvous.Hold{Why: rendezvous.NodesMissing, Cause: rendezvous.CauseNodeLost, Text: fmt.Sprintf("no node of generation %d is registered; checkpoint %d was restored", g, from)}
+		req.If = append(req.If, store.NoneBelow(r.Job.Nodes()))
+		req.Then = append(req.Then, store.Put(r.Job.World(), held.Record()))
+	}
+	rev, err := r.send(ctx, "restore checkpoint", req)
+	to.Rev = rev
+	return to, err
+}

@@ -1,0 +1,53 @@
+package txn
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Requests makes the transactions of one job (docs/PROTOCOL.md, section 2). Each is harmless when it
+// is applied late, also after its sender crashed, froze or came back as somebody else. Each
+// returns store.ErrMoved when a guard no longer holds: it was not applied and never will be.
+type Requests struct {
+	Store store.Store
+	Job   schema.Job
+}
+
+func (r Requests) send(ctx context.Context, what string, req store.Request) (int64, error) {
+	rev, err := store.Send(ctx, r.Store, req)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	return rev, nil
+}
+
+// sendOn is send for what rests on the job u as it was seen, with g as its newest proposed generation. Revisions do not
+// come back in one store, but one that was wiped counts anew: there, only the fence tells the job from the one that was lost.
+func (r Requests) sendOn(ctx context.Context, u schema.UID, g schema.Generation, what string, req store.Request) (int64, error) {
+	req.If = append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)
+	return r.send(ctx, what, req)
+}
+
+// turn writes a new phase over the world that was seen, and what goes with it.
+func (r Requests) turn(ctx context.Context, seen *rendezvous.Snapshot, to rendezvous.World, with store.Request, events ...history.Event) (rendezvous.World, error) {
+	var rev int64
+	if seen.World != nil {
+		rev = seen.World.Rev
+	}
+	to.Time = time.Now()
+	// The proof needs a value that nobody else writes: two keepers may turn the same world the same way.
+	to.Turn = rand.Text()
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "turn the world to "+string(to.Phase), store.Request{
+		If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),
+		Then: append([]store.Write{store.Put(r.Job.World(), to.Record()), history.Tell(r.Job, events...)}, with.Then...),
+	})
+	to.Rev = rev
+	return to, err
+}

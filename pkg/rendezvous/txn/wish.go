@@ -1,0 +1,37 @@
+package txn
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Ask writes a wish over the one that was seen. It returns the wish with its request id.
+func (r Requests) SetWish(ctx context.Context, seen *rendezvous.Snapshot, w rendezvous.Wish) (rendezvous.Wish, error) {
+	previous := seen.Wish.NP
+	w.Request, w.Time = rand.Text(), time.Now()
+	text := map[string]string{"scale": fmt.Sprintf("np %d was asked, it was %d", w.NP, previous),
+		"drain": "asked to go: " + strings.Join(w.Drain, ", "), "stop": "the job was asked to stop"}[w.By]
+	var worldRev int64
+	var g schema.Generation
+	if seen.World != nil {
+		worldRev, g = seen.World.Rev, seen.World.Generation
+	}
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "write the wish", store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)},
+		Then: []store.Write{
+			store.Put(r.Job.Wish(), schema.Encode(w)),
+			history.Tell(r.Job, history.Event{Kind: history.WishChanged, Generation: g, Text: text,
+				Fields: history.Fields{"np": w.NP, "previous_np": previous, "by": w.By}}),
+		},
+	})
+	w.Rev = rev
+	return w, err
+}

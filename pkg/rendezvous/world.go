@@ -1,0 +1,204 @@
+package rendezvous
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Phase is where a World is. forming → running → finishing → done; the first three →
+// waiting, and never back: the same members, too, go on as the next generation.
+type Phase string
+
+const (
+	Forming   Phase = "forming"
+	Running   Phase = "running"
+	Finishing Phase = "finishing"
+	Waiting   Phase = "waiting"
+	Done      Phase = "done"
+	Failed    Phase = "failed"
+	Stopped   Phase = "stopped"
+)
+
+// Ended reports whether no step leads out of p within its attempt.
+func (p Phase) Ended() bool { return p == Done || p == Failed || p == Stopped }
+
+// Why says why a World waits; it is the why_code of status and events.
+type Why string
+
+const (
+	NodesMissing   Why = "nodes-missing"
+	LastCall       Why = "last-call"
+	Saving         Why = "saving"
+	BackingOff     Why = "backoff"
+	Draining       Why = "draining"
+	PlanImpossible Why = "plan-impossible"
+	NoProgress     Why = "no-progress"
+	RestartsUsed   Why = "restarts-used"
+	CheckpointLost Why = "checkpoint-lost"
+)
+
+// The reasons of a status that no Hold has.
+const (
+	WhyBarrier   Why = "barrier"
+	WhyFetching  Why = "fetching"
+	WhyRunning   Why = "running"
+	WhyFinishing Why = "finishing"
+)
+
+// Hold is why the survivors wait.
+type Hold struct {
+	Why     Why     `json:"why"`
+	Text    string  `json:"text"`
+	Planned bool    `json:"planned"`           // the workers are asked to save first
+	Reason  string  `json:"reason,omitempty"`  // planned: scale, join, drain, stop, leave
+	Grace   Seconds `json:"grace,omitempty"`   // planned: for the save; 0: the job's
+	Backoff Seconds `json:"backoff,omitempty"` // why = backoff: how long
+	Present int     `json:"present"`
+	Cause   Cause   `json:"cause"` // of the World that will end it
+}
+
+// Limit is how long the workers of j may take to save in a planned Hold.
+func (h *Hold) Limit(j *Job) time.Duration {
+	if h.Grace > 0 {
+		return time.Duration(h.Grace)
+	}
+	return time.Duration(j.Rules.Grace)
+}
+
+// Cause is why a World was proposed.
+type Cause string
+
+const (
+	CauseFirst        Cause = "first"
+	CauseAttempt      Cause = "attempt"
+	CauseNodeLost     Cause = "node-lost"
+	CauseNodeJoined   Cause = "node-joined"
+	CauseScale        Cause = "scale"
+	CauseWorkerFailed Cause = "worker-failed"
+	CauseDrain        Cause = "drain"
+	CauseAsked        Cause = "asked"      // a worker ended with 101 or 102
+	CauseCheckpoint   Cause = "checkpoint" // the newest commit cannot be read: an older one takes its place
+)
+
+// Resume is the checkpoint that a generation starts from.
+type Resume struct {
+	Number   checkpoint.Number `json:"number"`
+	Manifest checkpoint.Hash   `json:"manifest"`
+	Step     *int64            `json:"step"`
+	Samples  *int64            `json:"samples"`
+	Holders  []string          `json:"holders"`
+}
+
+// Master is where the workers of a running World meet: fresh for each generation, on the node of rank 0.
+type Master struct {
+	Host  string `json:"host"`
+	Port  int    `json:"port"`
+	Store int    `json:"store"` // a second port, for Paddle's store
+}
+
+// Quarantine keeps a node out of plans that it held up, until that generation.
+type Quarantine struct {
+	Node  string            `json:"node"`
+	Until schema.Generation `json:"until"`
+	Times int               `json:"times"`
+}
+
+// World is the ranked nodes of one Generation. Its members, leavers and resume never change;
+// only phase, hold, outcome and, with running, the master do.
+type World struct {
+	UID        schema.UID        `json:"uid"`
+	Generation schema.Generation `json:"generation"`
+	Attempt    int               `json:"attempt"`
+	Phase      Phase             `json:"phase"`
+	Time       time.Time         `json:"time"` // of the phase, for people
+	Hold       *Hold             `json:"hold,omitempty"`
+	Proposal   string            `json:"proposal"`
+	Turn       string            `json:"turn,omitempty"`    // random, new with every phase
+	Count      int               `json:"count"`             // of the members
+	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
+	Chunks     int               `json:"chunks,omitempty"`
+	Leavers    []membership.Ref  `json:"leavers,omitempty"` // of older generations, who must stop before this one runs
+	Slots      int               `json:"slots"`
+	Previous   int               `json:"previous"` // world size of the newest World that ran before
+	Resume     *Resume           `json:"resume"`
+	Plan       *scaling.Plan     `json:"plan"`
+	LRScale    float64           `json:"lr_scale"`
+	Cause      Cause             `json:"cause,omitempty"`
+	CauseText  string            `json:"cause_text,omitempty"`
+	Request    string            `json:"request,omitempty"` // the wish that was read, and when it was written
+	WishRev    int64             `json:"wish_rev,omitempty"`
+	NP         int               `json:"np"` // the wish's size
+	Ledger     Ledger            `json:"ledger"`
+	Quarantine []Quarantine      `json:"quarantine,omitempty"`
+	Master     *Master           `json:"master,omitempty"`
+	Outcome    *Outcome          `json:"outcome,omitempty"`
+	// Told are the members whose loss an event told of already.
+	ReportedLost []membership.Incarnation `json:"told,omitempty"`
+	Rev          int64                    `json:"-"`
+}
+
+// inline is the size above which members are kept outside the world record, so that those who
+// watch it are not all sent all of it again for each phase.
+const MaxInline = 100
+
+// Size is the number of workers.
+func (w *World) Size() int { return w.Count * w.Slots }
+
+// Rank is the place of r among the members, or -1.
+func (w *World) Rank(r membership.Ref) int { return index(w.Members, r) }
+
+// Leaver reports whether r must stop before this generation runs.
+func (w *World) Leaver(r membership.Ref) bool { return index(w.Leavers, r) >= 0 }
+
+func index(refs []membership.Ref, r membership.Ref) int {
+	for i, m := range refs {
+		if m.Same(r) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Seat is a node's place in a world.
+type Seat struct {
+	NodeRank int    `json:"node_rank"`
+	Node     string `json:"node"`
+	Ranks    []int  `json:"ranks"`
+}
+
+// Layout is the world as people and scripts see it, by node rank.
+func (w *World) Layout() []Seat {
+	seats := []Seat{}
+	for i, m := range w.Members {
+		s := Seat{NodeRank: i, Node: m.Node}
+		for k := range w.Slots {
+			s.Ranks = append(s.Ranks, i*w.Slots+k)
+		}
+		seats = append(seats, s)
+	}
+	return seats
+}
+
+// record is the world as it is written: members that lie in plan/ are left out.
+func (w World) Record() []byte {
+	if w.Chunks > 0 {
+		w.Members = nil
+	}
+	return schema.Encode(w)
+}
+
+// Ledger is what the restart rules remember. It lives in the World, because every agent may die.
+type Ledger struct {
+	Used        int               `json:"used"`         // causes that spent budget since the last refill
+	NoProgress  int               `json:"idle"`         // generations in a row that spent none and brought no progress
+	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
+	Ran         int               `json:"ran"`          // generations that ran in this attempt
+	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
+	Charged     schema.Generation `json:"charged"`      // the generation whose failure was charged last
+	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
+	LastFailure string            `json:"last_failure"` // for people
+}
