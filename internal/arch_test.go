@@ -78,6 +78,9 @@ var may = map[string][]string{
 	// It speaks to Kubernetes and knows sizes, no records.
 	"internal/kube": {},
 
+	// The sandbox of a pod in the lab.
+	"integration/kube/pause": {},
+
 	// It measures the programs from outside.
 	"bench": {},
 

@@ -11,6 +11,7 @@ stop() {
     kill "${pids[i]}" 2>/dev/null || true
     wait "${pids[i]}" 2>/dev/null || true
   done
+  rm -rf "$volumes"
   ip link delete elastic-cni0 2>/dev/null || true
   iptables -t nat -D "${nat[@]}" 2>/dev/null || true
 }
@@ -33,6 +34,11 @@ until_ok() { # what, command...
   echo "$what did not come up; see $dir/log" >&2
   return 1
 }
+
+# The volumes of the lab's pods, which are no root.
+volumes=/var/lib/elastic-kube-lab
+rm -rf "$volumes"
+for pod in elasticd-{0..2} trainer-{0..7}; do install -d -m 0777 "$volumes/$pod"; done
 
 # The network of the pods, with the control plane at its first address.
 ip link show elastic-cni0 >/dev/null 2>&1 || ip link add elastic-cni0 type bridge

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
-
-	"os/signal"
 
 	"github.com/elasticd/elastic/internal/kube"
 	"github.com/elasticd/elastic/pkg/history"
@@ -82,9 +81,9 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 		job.Min, job.Max = snap.Wish.NP, snap.Wish.NP
 	}
 	for _, e := range snap.Events {
-		if e.Rev > since {
+		if shown, warning := mirrored(e.Kind); shown && e.Rev > since {
 			job.Events = append(job.Events, kube.Happened{Rev: e.Rev, Time: e.Time, Kind: string(e.Kind), Text: e.Text,
-				Bad: warns(e.Kind)})
+				Bad: warning})
 		}
 	}
 	return job, nil
@@ -96,13 +95,17 @@ func steady(st status.Status) status.Status {
 	return st
 }
 
-// warns reports whether an event is a warning in Kubernetes.
-func warns(k history.Kind) bool {
+// mirrored are the events that Kubernetes shows, and whether each is a warning. What happens every minute
+// in a healthy job is not among them.
+func mirrored(k history.Kind) (shown, warning bool) {
 	switch k {
 	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused, history.Backoff:
-		return true
+		return true, true
+	case history.JobCreated, history.NodeLeft, history.WaitEntered, history.WorldRunning, history.WishChanged,
+		history.JobDone, history.JobStopped:
+		return true, false
 	}
-	return false
+	return false, false
 }
 
 func (k kubeJobs) Wish(ctx context.Context, name string, np int) error {
