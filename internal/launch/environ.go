@@ -47,6 +47,7 @@ type Inputs struct {
 	// Own are those of this node's workers; nil: taken from Endpoints.
 	Endpoints, Own []string
 
+	HelperDir string   // holds the Python helper; "": none
 	Inherited []string // what the workers' environment is built upon
 	// Mark is put into the environment of every worker, so that leftovers of a
 	// killed agent can be told from other processes.
@@ -77,7 +78,8 @@ func Environ(in Inputs) [][]string {
 	for _, kv := range in.Inherited {
 		name, _, _ := strings.Cut(kv, "=")
 		delete(unset, name)
-		if !ours(name) && name != in.MarkName && name != secret {
+		replaced := name == "PYTHONPATH" && in.HelperDir != ""
+		if !ours(name) && name != in.MarkName && name != secret && !replaced {
 			inherited = append(inherited, kv)
 		}
 	}
@@ -95,6 +97,9 @@ func Environ(in Inputs) [][]string {
 			e.set("OMP_NUM_THREADS", "1")
 		}
 		e.set("PYTHONUNBUFFERED", "1")
+		if in.HelperDir != "" {
+			e.set("PYTHONPATH", in.pythonPath())
+		}
 		if in.MarkName != "" {
 			e.set(in.MarkName, in.MarkValue)
 		}
@@ -106,6 +111,17 @@ func Environ(in Inputs) [][]string {
 // secret is the password of this agent's user of etcd. A worker, and all that it starts and logs, has
 // no use for it.
 const secret = "ELASTIC_PASSWORD"
+
+// pythonPath is the inherited one with the helper at its end: what the user has there comes first.
+func (in *Inputs) pythonPath() string {
+	path := in.HelperDir
+	for _, kv := range in.Inherited {
+		if given, ok := strings.CutPrefix(kv, "PYTHONPATH="); ok && given != "" {
+			path = given + string(filepath.ListSeparator) + in.HelperDir
+		}
+	}
+	return path
+}
 
 // ours says whether an inherited variable is one that only we, or an outer
 // launcher, give to workers: a stale one would send a worker into another world.

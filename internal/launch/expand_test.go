@@ -39,3 +39,16 @@ func TestCheckPlaceholders(t *testing.T) {
 		}
 	}
 }
+
+func TestPythonPath(t *testing.T) {
+	for inherited, want := range map[string]string{"": "/helper", "PYTHONPATH=": "/helper", "PYTHONPATH=/a:/b": "/a:/b:/helper"} {
+		in := example(t)
+		in.HelperDir = "/helper"
+		if inherited != "" {
+			in.Inherited = append(in.Inherited, inherited)
+		}
+		if got := values(t, launch.Environ(in)[0])["PYTHONPATH"]; got != want {
+			t.Errorf("%q: PYTHONPATH=%s, want %s", inherited, got, want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/python"
 )
 
 // workers starts the processes of this node. Once it is open it knows the node's directories.
@@ -72,6 +73,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := python.Write(w.helper()); err != nil {
+		return "", err
+	}
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
 	if err := w.saves.open(node, job); err != nil {
 		return "", err
@@ -122,6 +126,9 @@ func (w *workers) close() {
 		w.notice("the logs could not be closed: " + err.Error())
 	}
 }
+
+// helper is the directory of the Python helper, of this agent's version.
+func (w *workers) helper() string { return filepath.Join(w.dir, "python") }
 
 func (w *workers) checkpoints() string {
 	if w.o.CheckpointDir != "" {
@@ -221,7 +228,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
 		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
 		CheckpointDir: w.checkpoints(), RunDir: runs, Plan: world.Plan, LRScale: world.LRScale,
-		Endpoints: s.Endpoints, Inherited: w.o.Environ,
+		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(),
 	}
 	if world.Master != nil {
 		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store

@@ -1,0 +1,36 @@
+"""Training that gives the same result at any world size.
+
+    import elastic
+
+    world = elastic.world(batch_size=32, lr=0.1)
+    state = elastic.State(model=net, optimizer=opt, sampler=elastic.Sampler(len(data)))
+    state.load()
+    for epoch in state.sampler.epochs(10):
+        for indices in state.sampler:
+            ...one optimizer step on data[indices]; the loss times world.loss_weight...
+            state.commit(loss=loss)
+    state.save()
+
+The same file runs under `elastic run`, under torchrun and under plain python. The
+package needs the standard library alone; torch and Paddle are used where the script
+has imported them already.
+"""
+
+from .environment import World, world
+from .errors import ElasticError, LoadError
+from .reporting import progress
+from .sampler import Sampler
+from .state import State
+from .stopping import Stopped, should_stop
+
+__all__ = [
+    "ElasticError",
+    "LoadError",
+    "Sampler",
+    "State",
+    "Stopped",
+    "World",
+    "progress",
+    "should_stop",
+    "world",
+]

@@ -1,0 +1,111 @@
+"""What the ranks agree on, by way of the framework that the script uses.
+
+Nothing here imports a framework: one that the script did not import is not in use.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, List, Optional, Tuple
+
+
+class Vote:
+    """Turns the wish of any rank into the same answer on every rank at the same step.
+
+    With torch a vote is an all-reduce of one number that is not waited for: cast() begins
+    the one of this step and gives the result of the one before, which every rank has joined
+    by now, because all of them have met in the gradients of this step since.
+    """
+
+    def __init__(self) -> None:
+        self._pending: Optional[Tuple[Any, Any]] = None
+        self._broken = False
+        self._group: Any = None
+
+    def cast(self, wish: bool, size: int) -> bool:
+        """Give this rank's wish for a step; True on every rank at the same step."""
+        if size == 1:
+            return wish
+        try:
+            if torch_distributed() is not None:
+                return self._torch(wish)
+            if paddle_distributed() is not None:
+                return _paddle(wish)
+        except Exception:  # a peer is lost: the script's own collective says so
+            self._pending, self._broken = None, True
+        return wish
+
+    def _torch(self, wish: bool) -> bool:
+        if self._broken:
+            return False
+        import torch
+
+        dist = torch.distributed
+        if self._group is None:
+            self._group = side_group()
+        decided = False
+        if self._pending is not None:
+            work, flag = self._pending
+            work.wait()
+            decided = bool(flag.item())
+        flag = torch.tensor([int(wish)], dtype=torch.int32)
+        work = dist.all_reduce(flag, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
+        self._pending = (work, flag)
+        return decided
+
+
+def share_newest(step: int, content: Any) -> Any:
+    """Give every rank the content of the lowest rank with the largest step. A rank that has
+    nothing says -1. Without a process group each rank keeps its own."""
+    dist = torch_distributed()
+    if dist is None or dist.get_world_size() == 1:
+        return content
+    group = side_group()
+    steps: List[int] = [-1] * dist.get_world_size()
+    dist.all_gather_object(steps, step, group=group)
+    newest = max(steps)
+    if min(steps) == newest:
+        return content
+    box = [content if step == newest else None]
+    dist.broadcast_object_list(box, src=steps.index(newest), group=group)
+    return box[0]
+
+
+def side_group() -> Any:
+    """A gloo group of all ranks beside the script's own: it carries numbers of the CPU, and
+    its order is not mixed up with that of the gradients. The same one at every call."""
+    global _side
+    dist = torch_distributed()
+    default = dist.distributed_c10d._get_default_group()
+    if _side is None or _side[0] is not default:
+        _side = (default, dist.new_group(backend="gloo"))
+    return _side[1]
+
+
+_side: Optional[Tuple[Any, Any]] = None
+
+
+def torch_distributed() -> Any:
+    """torch.distributed, if the script has a process group; else None."""
+    torch = sys.modules.get("torch")
+    dist = getattr(torch, "distributed", None)
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return dist
+
+
+def paddle_distributed() -> Any:
+    """paddle.distributed, if the script has a process group; else None."""
+    paddle = sys.modules.get("paddle")
+    dist = getattr(paddle, "distributed", None)
+    if dist is None or not dist.is_initialized():
+        return None
+    return dist
+
+
+def _paddle(wish: bool) -> bool:
+    import paddle
+
+    flag = paddle.to_tensor([int(wish)], dtype="int32")
+    paddle.distributed.all_reduce(flag, op=paddle.distributed.ReduceOp.MAX)
+    return bool(flag.item())

@@ -1,0 +1,21 @@
+"""Errors that say what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+
+class ElasticError(ValueError):
+    """A value that makes no sense: an argument, a variable of the environment."""
+
+
+class LoadError(RuntimeError):
+    """A checkpoint that is there and cannot be used. Training never starts over because of it."""
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """Return value if it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ElasticError(f"{name}={value!r}: not a whole number")
+    number = value.__index__()
+    if number < least:
+        raise ElasticError(f"{name}={number}: at least {least}")
+    return number

@@ -1,0 +1,107 @@
+"""Progress, told to the launcher without ever holding up a step.
+
+A step leaves its figures in a slot and goes on. A thread of the helper appends the newest
+ones to $ELASTIC_PROGRESS_FILE. What the thread cannot write is lost, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+from typing import Any, Dict, Optional
+
+from .environment import world
+
+INTERVAL = 0.1
+"""Seconds between two lines at least."""
+
+
+class Reporter:
+    """One for each process. tell() takes some microseconds, never waits and never raises."""
+
+    def __init__(self, path: Optional[str], interval: float = INTERVAL) -> None:
+        self._path = path
+        self._interval = interval
+        self._slot: Optional[Dict[str, Any]] = None
+        self._news = threading.Event()
+        self._stop = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._pid = os.getpid()
+
+    def tell(self, figures: Dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        self._slot = figures
+        if not self._news.is_set():
+            self._news.set()
+        if self._thread is None:
+            self._start()
+
+    def close(self) -> None:
+        """Write what is in the slot, and end the thread; it gets half a second."""
+        if self._thread is not None and self._pid == os.getpid():
+            self._stop.set()
+            self._news.set()
+            self._thread.join(0.5)
+
+    def _start(self) -> None:
+        try:
+            self._thread = threading.Thread(target=self._run, name="elastic-progress", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
+        except RuntimeError:  # no thread can be had: training matters more
+            self._path = None
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._news.wait()
+            self._news.clear()
+            self._write()
+            self._stop.wait(self._interval)
+        self._write()
+
+    def _write(self) -> None:
+        figures, self._slot = self._slot, None
+        if figures is None:
+            return
+        try:
+            line = json.dumps({name: _plain(value) for name, value in figures.items()})
+            with open(self._path or os.devnull, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except Exception:  # a figure that is no number, a full disk: the next line makes up for it
+            pass
+
+
+def _plain(value: Any) -> Any:
+    """A number out of what frameworks call one: a tensor is read here and not in the step."""
+    return value if isinstance(value, (int, float, type(None))) else float(value)
+
+
+_reporter: Optional[Reporter] = None
+
+
+def reporter() -> Reporter:
+    """The one of this process."""
+    global _reporter
+    if _reporter is None:
+        _reporter = Reporter(world().progress_file)
+    return _reporter
+
+
+def progress(
+    step: Optional[int] = None, loss: Any = None, samples: Optional[int] = None, **more: Any
+) -> None:
+    """Tell the launcher how far training is, where no State does it. loss may be a number or
+    a tensor of one element. `elastic status` shows rank 0's."""
+    try:
+        figures = dict(more, step=step, loss=detached(loss), samples=samples)
+        reporter().tell({name: value for name, value in figures.items() if value is not None})
+    except Exception:
+        pass
+
+
+def detached(loss: Any) -> Any:
+    """The loss without the graph that computed it, which must not outlive the step."""
+    return loss.detach() if hasattr(loss, "detach") else loss

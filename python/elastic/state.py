@@ -1,0 +1,201 @@
+"""All that training needs to go on in another world."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Dict, Optional, Union
+
+from . import saving
+from .collective import share_newest
+from .environment import world
+from .errors import ElasticError, LoadError, whole_number
+from .reporting import detached, reporter
+from .sampler import Sampler
+from .stopping import stopper
+
+
+class State:
+    """The model, the optimizer, the position in the data, the step, and whatever else has to
+    survive. Each is an attribute: state.model, state.step, state.best_accuracy.
+
+        state = elastic.State(model=net, optimizer=opt, sampler=sampler, best=0.0)
+        state.load()
+
+    Anything with state_dict and load_state_dict is saved by them, a plain value as it is.
+    One attribute may be an elastic.Sampler; `step` counts optimizer steps and begins at 0.
+
+    save_every: steps ("100" or 100) or time ("30s", "5m") between two saves of commit();
+    None: only save() and a stop save. checkpoint_dir: the launcher's, else none and nothing
+    is saved. keep: checkpoints that stay in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        save_every: Union[int, str, None] = "30s",
+        checkpoint_dir: Optional[str] = None,
+        keep: int = 2,
+        **values: Any,
+    ) -> None:
+        for name in values:
+            if name.startswith("_") or hasattr(type(self), name):
+                raise ElasticError(f"State({name}=…): the name is taken; choose another")
+        samplers = [name for name, value in values.items() if isinstance(value, Sampler)]
+        if len(samplers) > 1:
+            raise ElasticError(f"State has {len(samplers)} samplers ({', '.join(samplers)}): only one is trained on")
+        values.setdefault("step", 0)
+        whole_number("step", values["step"], 0)
+        self._names = list(values)
+        self._sampler: Optional[Sampler] = values[samplers[0]] if samplers else None
+        self._samples = 0
+        self._every_steps, self._every_seconds = _interval(save_every)
+        self._keep = whole_number("keep", keep, 1)
+        self._directory = checkpoint_dir or world().checkpoint_dir
+        self._saved_step, self._saved_at = -1, time.monotonic()
+        self.step: int
+        for name, value in values.items():
+            setattr(self, name, value)
+        self._bind()
+        stopper()
+
+    @property
+    def samples(self) -> int:
+        """Samples that all ranks have taken in all committed steps."""
+        return self._sampler.position if self._sampler else self._samples
+
+    def load(self) -> bool:
+        """Go on from the committed checkpoint; False: there is none. On every rank, and after the
+        process group is there: a rank without the files gets the state of one that has them.
+
+        A checkpoint that is there and cannot be read is an error. Training never starts
+        over because of one."""
+        w = world()
+        path = w.resume_from
+        if path is None and not w.managed and self._directory is not None:
+            path = saving.newest(self._directory)
+        content: Optional[Dict[str, Any]] = None
+        unreadable: Optional[Exception] = None
+        if path is not None:
+            try:
+                content = saving.read(path)
+            except LoadError as error:
+                unreadable = error
+        content = share_newest(content["step"] if content else -1, content)
+        if content is None:
+            if unreadable is not None:
+                raise unreadable
+            return False
+        self._restore(content)
+        return True
+
+    def save(self) -> Optional[str]:
+        """Save now; only rank 0 writes. Returns the path, None where nothing was written."""
+        self._saved_at = time.monotonic()
+        if world().rank != 0 or self._directory is None or self._saved_step == self.step:
+            return None
+        content = {name: _content(getattr(self, name)) for name in self._names}
+        content["samples"] = self.samples
+        mark: Dict[str, Any] = {"step": self.step, "samples": self.samples}
+        if self._sampler is not None:
+            mark.update(
+                epoch=self._sampler.epoch,
+                seed=self._sampler.seed,
+                consumed=self._sampler.consumed,
+                dataset_size=self._sampler.n,
+            )
+        path = saving.write(self._directory, content, mark)
+        saving.retain(self._directory, self.step, self._keep)
+        self._saved_step = self.step
+        return path
+
+    def commit(self, loss: Any = None) -> None:
+        """End a step, on every rank: count it and its samples, tell the launcher, save when it is
+        time, and stop when the launcher wants it, at the same step on every rank.
+
+        loss is for people and for --on-nan: a number, or a tensor of one element, which is
+        read in the background."""
+        has_samples = self._sampler is None or self._sampler.loss_weight > 0
+        self.step += 1
+        if self._sampler is not None:
+            self._sampler.advance()
+        else:
+            self._samples += world().global_batch_size
+        figures: Dict[str, Any] = {"step": self.step, "samples": self.samples}
+        if loss is not None and has_samples:
+            figures["loss"] = detached(loss)
+        reporter().tell(figures)
+        if stopper().step():
+            self.save()
+            stopper().leave()
+        if self._due():
+            self.save()
+
+    def _due(self) -> bool:
+        if self._every_steps:
+            return self.step % self._every_steps == 0
+        if self._every_seconds:
+            return time.monotonic() - self._saved_at >= self._every_seconds
+        return False
+
+    def _bind(self) -> None:
+        """Have the world compute with the position that this state is at."""
+        w = world()
+        w._samples = lambda: self.samples
+        if self._sampler is not None:
+            sampler = self._sampler
+            w._weight = lambda: sampler.loss_weight
+
+    def _restore(self, content: Dict[str, Any]) -> None:
+        missing = [name for name in self._names if name not in content]
+        if missing:
+            raise LoadError(f"the checkpoint has no {', '.join(missing)}: it was saved by another script")
+        if self._sampler is not None:  # it refuses what does not fit, before anything has changed
+            name = next(n for n in self._names if getattr(self, n) is self._sampler)
+            self._sampler.load_state_dict(content[name])
+        for name in self._names:
+            value = getattr(self, name)
+            if value is self._sampler:
+                continue
+            loader = _loader(value)
+            if loader is not None:
+                loader(content[name])
+            else:
+                setattr(self, name, content[name])
+        self._samples = content["samples"]
+        self._saved_step = self.step
+
+
+def _bare(value: Any) -> Any:
+    """The module inside of a data-parallel wrapper: a checkpoint knows no wrapper."""
+    wrapped = type(value).__name__ in ("DistributedDataParallel", "DataParallel")
+    return getattr(value, "module", value) if wrapped else value
+
+
+def _loader(value: Any) -> Any:
+    """The method that takes what state_dict() gave; None for a plain value."""
+    value = _bare(value)
+    if not hasattr(value, "state_dict"):
+        return None
+    return getattr(value, "load_state_dict", None) or getattr(value, "set_state_dict", None)
+
+
+def _content(value: Any) -> Any:
+    return _bare(value).state_dict() if _loader(value) is not None else value
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _interval(every: Union[int, str, None]) -> "tuple[int, float]":
+    """Steps and seconds of save_every; one of them is 0, or both."""
+    if every is None:
+        return 0, 0.0
+    if isinstance(every, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", every)
+        if match:
+            return 0, float(match[1]) * _UNITS[match[2]]
+        if not every.isdigit():
+            raise ElasticError(f'save_every={every!r}: steps (100) or a time ("30s", "5m")')
+        every = int(every)
+    return whole_number("save_every", every, 1), 0.0

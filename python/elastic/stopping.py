@@ -1,0 +1,140 @@
+"""Ending a process between two steps, when the launcher wants the machine or another world.
+
+`elastic run` asks by a file ($ELASTIC_DRAIN_FILE) and a SIGTERM. A SIGTERM without the file
+means that the world is gone already: nothing can be saved, and the process ends at once,
+even from within a collective that is blocked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from typing import NoReturn, Optional
+
+from .collective import Vote
+from .environment import world
+
+STOPPED = 143
+"""Exit status of a worker that stopped as asked. Not 0: that would say that training is through."""
+AGAIN = 101
+"""Exit status of a worker that stopped because others were asked: a new generation, please."""
+OWN_WISH_LIMIT = 30.0
+"""Seconds to wait to be asked as well, after another rank was."""
+
+
+class Stopped(SystemExit):
+    """Raised by state.commit() after the last step of this world. It ends the process, with
+    the status that the launcher expects, unless the script catches it."""
+
+
+class Stopper:
+    """One for each process."""
+
+    def __init__(self, drain_file: Optional[str]) -> None:
+        self._drain_file = drain_file
+        self._signalled = False
+        self._vote = Vote()
+        self.agreed = False
+        if drain_file is not None:
+            self._listen()
+
+    def asked(self) -> bool:
+        """Whether the launcher wants this rank to stop."""
+        return self._signalled or self._drain_file is not None and os.path.exists(self._drain_file)
+
+    def step(self) -> bool:
+        """Call once for each step: True at the same step on every rank."""
+        if not self.agreed:
+            self.agreed = self._vote.cast(self.asked(), world().size)
+        return self.agreed
+
+    def status(self) -> int:
+        """The exit status, when this rank has been asked as well: one that ends earlier looks
+        like one that failed."""
+        limit = time.monotonic() + OWN_WISH_LIMIT
+        while not self.asked():
+            if time.monotonic() > limit:
+                return AGAIN
+            time.sleep(0.01)
+        return STOPPED
+
+    def leave(self) -> NoReturn:
+        status = self.status()
+        print(f"elastic: rank {world().rank} stopped as asked", file=sys.stderr)
+        raise Stopped(status)
+
+    def _listen(self) -> None:
+        """Hear SIGTERM in a thread: Python's own handlers wait for the main thread, which may be
+        blocked in a collective."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return  # the script has a handler of its own
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_through, after_in_child=_forget_signals)
+        threading.Thread(target=self._hear, args=(read,), name="elastic-stop", daemon=True).start()
+        atexit.register(self._at_exit)
+
+    def _hear(self, read: int) -> None:
+        while True:
+            if signal.SIGTERM not in os.read(read, 64):
+                continue
+            if not os.path.exists(self._drain_file or ""):
+                os._exit(STOPPED)
+            self._signalled = True
+
+    def _at_exit(self) -> None:
+        """A script that left its loop because of should_stop() ends with status 0 by itself."""
+        if self.agreed:
+            from .reporting import reporter
+
+            reporter().close()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(STOPPED)
+
+
+# Processes that the script forks, such as loaders, must not speak for it: a SIGTERM that one of
+# them gets before it has forgotten the pipe would be taken for ours.
+
+
+def _hold_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+
+def _let_sigterm_through() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+
+def _forget_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _let_sigterm_through()
+
+
+_stopper: Optional[Stopper] = None
+
+
+def stopper() -> Stopper:
+    """The one of this process."""
+    global _stopper
+    if _stopper is None:
+        _stopper = Stopper(world().drain_file)
+    return _stopper
+
+
+def should_stop() -> bool:
+    """Whether to save and leave the loop now. Call it once for each step, on every rank: it
+    is True at the same step on all of them. state.commit() does it by itself."""
+    s = stopper()
+    if s.step():
+        s.status()
+        return True
+    return False

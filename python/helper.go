@@ -1,0 +1,74 @@
+// Package python carries the Python helper, so that `import elastic` works in every worker without
+// an install. The files are in elastic/; tests/ has their unit tests.
+package python
+
+import (
+	"bytes"
+	"embed"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+//go:embed elastic/*.py elastic/py.typed
+var files embed.FS
+
+// Write makes dir hold the package and nothing else of it, so that dir can stand in PYTHONPATH.
+// Files that are right already are left alone: workers may be reading them.
+func Write(dir string) error {
+	stale, err := existing(dir)
+	if err != nil {
+		return err
+	}
+	err = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		path := filepath.Join(dir, name)
+		delete(stale, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(path, 0o700)
+		}
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return writeFile(path, data)
+	})
+	for path := range stale {
+		if err == nil {
+			err = os.Remove(path)
+		}
+	}
+	return err
+}
+
+// existing are the modules of an earlier version that are in dir.
+func existing(dir string) (map[string]bool, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "elastic", "*.py"))
+	found := map[string]bool{}
+	for _, p := range paths {
+		found[p] = true
+	}
+	return found, err
+}
+
+// writeFile replaces a file in one step: an interpreter that reads it sees the old or the new one.
+func writeFile(path string, data []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

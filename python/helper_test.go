@@ -1,0 +1,46 @@
+package python_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/elasticd/elastic/python"
+)
+
+// The unit tests of the helper, by the interpreter of this machine.
+func TestHelper(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-W", "error", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// A worker imports what Write wrote, from a directory that an older version used before.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "elastic"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"__init__.py": "raise SystemExit('old')", "gone.py": ""} {
+		if err := os.WriteFile(filepath.Join(dir, "elastic", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := python.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-c", "import elastic, os; print(elastic.world().size, os.path.exists(os.path.join(os.path.dirname(elastic.__file__), 'gone.py')))")
+	cmd.Env = []string{"PYTHONPATH=" + dir, "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != "1 False\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "elastic", ".new-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
