@@ -55,15 +55,16 @@ var may = map[string][]string{
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":      {"pkg/schema", "pkg/store", "pkg/membership"},
 	"internal/diagnosis": {}, // decides about what workers left
+	"internal/logs":      {},
 	"internal/worker":    {},
 	"internal/launch":    {"pkg/scaling"},
 	"pkg/store/etcd":     {"pkg/schema", "pkg/store"},
 	"internal/local":     {},
 
-	"internal/node": {"python", "internal/diagnosis", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/node": {"python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan"},
-	"internal/cli": {"internal/kube", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/cli": {"internal/logs", "internal/kube", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling"},

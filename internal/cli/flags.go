@@ -60,7 +60,7 @@ func jobFlag() flag {
 // commands is the whole table.
 func commands() []command {
 	all := []command{
-		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), jobsCommand(), nodesCommand(),
+		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), jobsCommand(), nodesCommand(),
 		stopCommand(), rmCommand(), ckptCommand(), planCommand(), installCommand(), kubeCommand(), readyCommand(), versionCommand(),
 	}
 	for i := range all {

@@ -91,6 +91,7 @@ func show(_ context.Context, o node.Options) machine.Result {
 //	leave NAME NODE          a node of it goes, without a word
 //	keys FILE                everything that is in etcd, but what nodes say in their own time of what they hold
 //	saved NAME N             waits until checkpoint N of the job is committed
+//	waits FILE TEXT          waits until TEXT is in FILE
 //	status N COMMAND…        exec, which must end with status N
 //	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
 //	begin NAME RE CMD…       starts a command, and goes on when a line of its stderr matches RE
@@ -107,7 +108,7 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			s := &stage{t: t, jobs: map[string]*cast{}, running: map[string]*running{}}
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave, "keys": s.keys, "saved": s.saved, "status": s.status,
+				"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave, "keys": s.keys, "saved": s.saved, "waits": s.waits, "status": s.status,
 				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
 				"lose": s.lose,
 			}})
@@ -212,6 +213,20 @@ func (s *stage) keys(ts *testscript.TestScript, _ bool, args []string) {
 		fmt.Fprintf(&b, "%s %d\n", kv.Key, kv.ModRevision)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
+}
+
+func (s *stage) waits(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	for {
+		if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), args[1]) {
+			return
+		}
+		select {
+		case <-s.t.Context().Done():
+			ts.Fatalf("never in %s: %s", path, args[1])
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 func (s *stage) saved(ts *testscript.TestScript, _ bool, args []string) {

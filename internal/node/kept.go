@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -182,9 +181,9 @@ func sizeOf(path string) (bytes int64) {
 
 // Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
 func Reach(secret []byte, job schema.Job, uid schema.UID) (transfer.Peers, func(), error) {
-	c, err := peer.Dial(secret, peer.Self{Hello: func() peer.Hello { return peer.Hello{Job: job, UID: uid} }})
+	to, hangUp, err := Dial(secret, job, uid)
 	if err != nil {
-		return nil, nil, fmt.Errorf("prove to belong to job %s: %w", job, err)
+		return nil, nil, err
 	}
-	return &transfer.HTTP{To: c.To}, c.Close, nil
+	return &transfer.HTTP{To: to}, hangUp, nil
 }

@@ -76,6 +76,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := python.Write(w.helper()); err != nil {
 		return "", err
 	}
+	if err := w.showLogs(); err != nil {
+		return "", err
+	}
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
 	if err := w.saves.open(node, job); err != nil {
 		return "", err

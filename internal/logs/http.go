@@ -1,0 +1,127 @@
+package logs
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Path is where a node's listener serves its logs.
+const Path = "/logs"
+
+// alive is how often a listener says that it is there while no worker writes.
+const alive = 5 * time.Second
+
+// Handler serves the logs in dir, a Line as JSON on each line.
+func Handler(dir string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q Query
+		if err := json.Unmarshal([]byte(r.URL.Query().Get("q")), &q); err != nil {
+			http.Error(w, "the query is not JSON", http.StatusBadRequest)
+			return
+		}
+		out := &sender{follow: q.Follow, out: json.NewEncoder(w), control: http.NewResponseController(w)}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		w.WriteHeader(http.StatusOK)
+		if q.Follow {
+			go out.keepAlive(ctx, cancel)
+		}
+		if err := Read(ctx, dir, q, out.send); err != nil && ctx.Err() == nil {
+			out.put(message{Error: err.Error()})
+		}
+		out.put(message{End: true})
+	})
+}
+
+// message is one line of an answer: a Line, an error, the end, or nothing, which says that the sender lives.
+type message struct {
+	Line  *Line  `json:"line,omitempty"`
+	Error string `json:"error,omitempty"`
+	End   bool   `json:"end,omitempty"`
+}
+
+// sender writes an answer; several readers of a node share it.
+type sender struct {
+	follow  bool // each line leaves at once
+	control *http.ResponseController
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func (s *sender) send(l Line) error { return s.put(message{Line: &l}) }
+
+func (s *sender) put(m message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.out.Encode(m); err != nil || !s.follow {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (s *sender) keepAlive(ctx context.Context, cancel context.CancelFunc) {
+	for {
+		if s.put(message{}) != nil {
+			cancel()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(alive):
+		}
+	}
+}
+
+// ErrCut: the answer of a node ended before its end was told.
+var ErrCut = errors.New("the node did not answer to the end")
+
+// Fetch reads the logs of another node. to leads to its listener.
+func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) error) error {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://node"+Path+"?q="+url.QueryEscape(string(b)), nil)
+	if err != nil {
+		return err
+	}
+	res, err := to.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the node answers %s", res.Status)
+	}
+	in := json.NewDecoder(bufio.NewReader(res.Body))
+	for {
+		var m message
+		err := in.Decode(&m)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return ErrCut
+		case err != nil:
+			return err
+		case m.Error != "":
+			return errors.New(m.Error)
+		case m.End:
+			return nil
+		case m.Line != nil:
+			if err := emit(*m.Line); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+// Package logs reads what the workers of a job wrote: on this machine out of the log directory, and of
+// other nodes through their listener.
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Query says which lines are wanted.
+type Query struct {
+	Job        string
+	Generation uint64    // 0: of every generation
+	From       uint64    // of this generation and later ones
+	Ranks      []int     // nil: of every rank
+	Since      time.Time // files that were last written before it are of an earlier job of that name
+	Last       int       // so many lines of each rank; 0: all
+	Follow     bool      // go on with what is written from now on, until the context ends
+}
+
+// Line is one line of one worker.
+type Line struct {
+	Generation uint64 `json:"generation"`
+	Rank       int    `json:"rank"`
+	Node       string `json:"node"`
+	Text       string `json:"line"`
+}
+
+// wants reports whether the lines below a header are asked for.
+func (q Query) wants(h Header) bool {
+	return (q.Generation == 0 || q.Generation == h.Generation) && q.From <= h.Generation && (h.Job == "" || h.Job == q.Job) &&
+		(q.Ranks == nil || slices.Contains(q.Ranks, h.Rank))
+}
+
+// Header is what stands before the lines of one start of one worker.
+type Header struct {
+	Generation uint64
+	Rank       int
+	Node, Job  string
+}
+
+// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----".
+func parseHeader(line string) (Header, bool) {
+	rest, ok := strings.CutPrefix(line, "---- elastic: generation ")
+	if !ok || !strings.HasSuffix(rest, " ----") {
+		return Header{}, false
+	}
+	var h Header
+	generation, more, _ := strings.Cut(rest, ", ")
+	var err error
+	if h.Generation, err = strconv.ParseUint(generation, 10, 64); err != nil {
+		return Header{}, false
+	}
+	for field := range strings.SplitSeq(more, ", ") {
+		name, value, _ := strings.Cut(field, " ")
+		switch name {
+		case "rank":
+			if h.Rank, err = strconv.Atoi(value); err != nil {
+				return Header{}, false
+			}
+		case "node":
+			h.Node = value
+		case "job":
+			h.Job = value
+		}
+	}
+	return h, h.Node != ""
+}
+
+// Read passes the lines that q asks for to emit, of one worker after the other; with Follow those of all
+// workers as they come. Its error is that of emit, or says what could not be read.
+func Read(ctx context.Context, dir string, q Query, emit func(Line) error) error {
+	if q.Follow {
+		return follow(ctx, dir, q, emit)
+	}
+	paths, err := workerLogs(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if err := readWorker(ctx, path, q, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workerLogs lists the logs that are being written, by local rank.
+func workerLogs(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	type found struct {
+		rank int
+		name string
+	}
+	var all []found
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), "workerlog.")
+		rank, err := strconv.Atoi(strings.TrimSuffix(name, ".err"))
+		if ok && err == nil && rank >= 0 && e.Type().IsRegular() {
+			all = append(all, found{rank, e.Name()})
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
+	})
+	var paths []string
+	for _, f := range all {
+		paths = append(paths, filepath.Join(dir, f.name))
+	}
+	return paths, nil
+}
+
+// readWorker reads the log of one worker from its oldest file that may matter.
+func readWorker(ctx context.Context, path string, q Query, emit func(Line) error) error {
+	files, err := chain(path, q)
+	if err != nil {
+		return err
+	}
+	out := emit
+	var kept []Line
+	if q.Last > 0 {
+		out = func(l Line) error {
+			kept = append(kept, l)
+			if len(kept) >= 2*q.Last+64 {
+				kept = append(kept[:0], kept[len(kept)-q.Last:]...)
+			}
+			return nil
+		}
+	}
+	r := &reader{q: q, emit: out}
+	for _, file := range files {
+		if err := r.file(ctx, file); err != nil {
+			return err
+		}
+	}
+	for _, l := range kept[max(0, len(kept)-q.Last):] {
+		if err := emit(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chain is the files of one worker that can have lines of q, oldest first: the one that is written, and
+// those that it was rotated to, back to one that begins before the generation.
+func chain(path string, q Query) ([]string, error) {
+	files := []string{path}
+	if begins(path, q) {
+		return files, nil
+	}
+	older, err := rotated(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range slices.Backward(older) {
+		info, err := os.Stat(o)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.ModTime().Before(q.Since) {
+			break
+		}
+		files = append(files, o)
+		if begins(o, q) {
+			break
+		}
+	}
+	slices.Reverse(files)
+	return files, nil
+}
+
+// begins reports whether a file begins with a generation that is older than the one asked for, so that
+// files before it have nothing of that.
+func begins(path string, q Query) bool {
+	oldest := max(q.Generation, q.From)
+	if oldest == 0 {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b := make([]byte, 512)
+	n, _ := f.Read(b)
+	first, _, _ := strings.Cut(string(b[:n]), "\n")
+	h, ok := parseHeader(first)
+	return ok && h.Generation <= oldest
+}
+
+// rotated lists path.1, path.2… in the order in which they were written.
+func rotated(path string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	var numbers []int
+	for _, e := range entries {
+		if tail, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+"."); ok {
+			if n, err := strconv.Atoi(tail); err == nil {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	var paths []string
+	for _, n := range numbers {
+		paths = append(paths, fmt.Sprintf("%s.%d", path, n))
+	}
+	return paths, nil
+}

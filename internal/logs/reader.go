@@ -1,0 +1,198 @@
+package logs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// longestLine is where a line is cut that does not end.
+const longestLine = 64 << 10
+
+// reader picks the lines of a query out of the files of one worker.
+type reader struct {
+	q       Query
+	emit    func(Line) error
+	section Header
+	inside  bool // the lines here are asked for
+}
+
+// line takes one line without its end.
+func (r *reader) line(text string) error {
+	if h, ok := parseHeader(text); ok {
+		r.section, r.inside = h, r.q.wants(h)
+		return nil
+	}
+	if !r.inside {
+		return nil
+	}
+	return r.emit(Line{r.section.Generation, r.section.Rank, r.section.Node, strings.ToValidUTF8(text, "?")})
+}
+
+// file reads one file to its end. One that was removed meanwhile has nothing to say.
+func (r *reader) file(ctx context.Context, path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	g := &growing{path: path, f: f, in: bufio.NewReaderSize(f, longestLine)}
+	defer g.close()
+	err = g.rest(func(text string) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return r.line(text)
+	})
+	if err == nil && g.part != "" {
+		err = r.line(g.part)
+	}
+	return err
+}
+
+// poll is how often a log that is followed is looked at.
+const poll = 200 * time.Millisecond
+
+// follow reads all workers at once, and goes on. Workers of a later generation that has more of them are
+// found as their logs appear.
+func follow(ctx context.Context, dir string, q Query, emit func(Line) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	one := func(l Line) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return emit(l)
+	}
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer cancel(nil)
+	known := map[string]bool{}
+	for {
+		paths, err := workerLogs(dir)
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			if known[path] {
+				continue
+			}
+			known[path] = true
+			readers.Go(func() {
+				if err := followWorker(ctx, path, q, one); err != nil {
+					cancel(err)
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(5 * poll):
+		}
+	}
+}
+
+// followWorker reads what is there, then what is added. It ends with ctx.
+func followWorker(ctx context.Context, path string, q Query, emit func(Line) error) error {
+	q.Follow = false
+	files, err := chain(path, q)
+	if err != nil {
+		return err
+	}
+	r := &reader{q: q, emit: emit}
+	for _, older := range files[:len(files)-1] {
+		if err := r.file(ctx, older); err != nil {
+			return err
+		}
+	}
+	g := &growing{path: path}
+	defer g.close()
+	for {
+		if err := g.lines(r.line); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// growing is a file that others append to and rotate.
+type growing struct {
+	path string
+	f    *os.File
+	in   *bufio.Reader
+	part string // of a line that has not ended
+}
+
+// lines passes on what was added since the last call, and goes on in the next file if this one was rotated.
+func (g *growing) lines(take func(string) error) error {
+	for range 2 {
+		if g.f == nil {
+			f, err := os.Open(g.path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("read log: %w", err)
+			}
+			g.f, g.in = f, bufio.NewReaderSize(f, longestLine)
+		}
+		moved := g.rotated() // before the end is read: what is read after it is all of the old file
+		if err := g.rest(take); err != nil || !moved {
+			return err
+		}
+		g.close()
+	}
+	return nil
+}
+
+// rest reads to the present end of the file.
+func (g *growing) rest(take func(string) error) error {
+	for {
+		text, err := g.in.ReadSlice('\n')
+		g.part += string(text)
+		if err == nil || errors.Is(err, bufio.ErrBufferFull) {
+			line := strings.TrimRight(g.part, "\r\n")
+			g.part = ""
+			if err := take(line); err != nil {
+				return err
+			}
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+	}
+}
+
+// rotated reports whether path is another file by now.
+func (g *growing) rotated() bool {
+	here, err := g.f.Stat()
+	if err != nil {
+		return true
+	}
+	there, err := os.Stat(g.path)
+	return err != nil || !os.SameFile(here, there)
+}
+
+func (g *growing) close() {
+	if g.f != nil {
+		g.f.Close()
+	}
+	g.f = nil
+}
