@@ -60,5 +60,5 @@ func (c *call) showEvent(e history.Event) error {
 	if node == "" {
 		node = "-"
 	}
-	return c.out.line("%s  g%d  %s  %s  %s", e.Time.Local().Format("15:04:05.000"), e.Generation, e.Kind, node, e.Text)
+	return c.out.line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, e.Text)
 }

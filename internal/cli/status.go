@@ -15,7 +15,8 @@ import (
 
 func statusCommand() command {
 	return command{name: "status", args: "[JOB]", most: 1, usage: "what is happening, and why", action: statusAction,
-		flags: []flag{jobFlag(), {name: "watch", short: "w", kind: boolean, usage: "again after every change, until the job ends"}}}
+		flags: []flag{jobFlag(), {name: "watch", short: "w", kind: boolean, usage: "again after every change, until the job ends"},
+			{name: "verbose", short: "v", kind: boolean, usage: "also where the time of the newest start went"}}}
 }
 
 func statusAction(ctx context.Context, c *call) error {
@@ -114,7 +115,11 @@ func (c *call) showStatus(st status.Status) error {
 	if err := p.line("%s  %s: %s", st.Job, p.paint(state), st.Why); err != nil {
 		return err
 	}
-	for _, row := range statusRows(st, p) {
+	rows := statusRows(st, p)
+	if c.context.Bool("verbose") {
+		rows = append(rows, [2]string{"last start", timing(st.Waterfall)})
+	}
+	for _, row := range rows {
 		if row[1] == "" {
 			continue
 		}
@@ -148,10 +153,10 @@ func statusRows(st status.Status, p *printer) [][2]string {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
 	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation}, {"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
-		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"waterfall", waterfall(st.Waterfall)}, {"restarts", restarts}, {"server", servers}}
+		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"restarts", restarts}, {"server", servers}}
 }
 
-func waterfall(f *rendezvous.Timing) string {
+func timing(f *rendezvous.Timing) string {
 	if f == nil {
 		return ""
 	}
