@@ -16,5 +16,5 @@ func main() {
 		os.Exit(worker.Guard())
 	}
 	etcd.Quiet()
-	os.Exit(cli.App{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}.Main(os.Args[1:]))
+	os.Exit(cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}.Main(os.Args[1:]))
 }

@@ -21,6 +21,7 @@ import (
 
 // App is elastic without its process.
 type App struct {
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Run            func(context.Context, node.Options) machine.Result // the node of `elastic run`

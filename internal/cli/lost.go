@@ -125,22 +125,22 @@ func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot,
 	if err != nil {
 		return err
 	}
+	kept = slices.DeleteFunc(kept, func(k node.Kept) bool { return k.UID == "" })
+	if len(kept) == 0 {
+		return none
+	}
+	c.sayHere(kept)
+	if err := c.confirm(fmt.Sprintf("remove what is left of job %s?", name)); err != nil {
+		return err
+	}
 	for _, k := range kept {
-		if k.UID == "" {
-			continue
-		}
 		_, err := store.Send(ctx, s, store.Request{If: []store.Guard{store.Absent(name.Job())},
 			Then: []store.Write{store.Put(name.Removed(k.UID), []byte("rm"))}})
 		if err != nil && !errors.Is(err, store.ErrMoved) {
 			return err
 		}
 	}
-	for _, k := range kept {
-		if k.UID != "" {
-			return c.removed(&rendezvous.Job{Name: name, UID: k.UID})
-		}
-	}
-	return none
+	return c.removed(&rendezvous.Job{Name: name, UID: kept[0].UID})
 }
 
 // keptOf is what the nodes of this host keep of jobs of that name.

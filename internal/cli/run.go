@@ -27,6 +27,7 @@ func runCommand() command {
 		{name: "nproc-per-node", arg: "N", usage: "workers on each node (1)", env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
 		{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"},
 			env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
+		{name: "again", kind: boolean, usage: "begin a job that is done anew, from scratch"},
 		{name: "host", arg: "ADDRESS", usage: "of this machine, that other nodes reach", same: []string{"local-addr"}, env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "POD_IP"}},
 		{name: "node", arg: "NAME", usage: "name of this node (host name)"},
 		{name: "log-dir", arg: "DIR", usage: "output of the workers (log)", env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},

@@ -91,6 +91,7 @@ func (c *call) names(o *node.Options) error {
 	if len(c.args) == 0 {
 		return fail(Usage, "no program to run").cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
+	o.Again = c.context.Bool("again")
 	o.Job.Origin = rendezvous.NewOrigin(c.userName(), hostName(), c.args)
 	id := c.setting("job-id")
 	switch {

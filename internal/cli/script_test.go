@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	main := func(run func(context.Context, node.Options) machine.Result) func() {
 		return func() {
 			etcd.Quiet()
-			os.Exit(cli.App{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}.Main(os.Args[1:]))
+			os.Exit(cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}.Main(os.Args[1:]))
 		}
 	}
 	testscript.Main(m, map[string]func(){"elastic": main(node.Run), "parsed": main(show)})

@@ -128,6 +128,25 @@ func (k Kept) Shelf() (*chunkstore.ReadOnlyStore, error) {
 	return chunkstore.OpenReadOnly(filepath.Join(k.dir, storeDir))
 }
 
+// Size is how many bytes Remove would delete.
+func (k Kept) Size(checkpoints bool) (bytes int64) {
+	list, err := os.ReadDir(k.dir)
+	if err != nil {
+		return 0 // it is gone
+	}
+	for _, e := range list {
+		if removes(e.Name(), checkpoints) {
+			bytes += sizeOf(filepath.Join(k.dir, e.Name()))
+		}
+	}
+	return bytes
+}
+
+// removes reports whether Remove deletes an entry of the directory of a job.
+func removes(name string, checkpoints bool) bool {
+	return name != lockFile && (checkpoints || name != storeDir && name != workDir && name != uidFile)
+}
+
 // Remove removes it, or all but its checkpoints, and returns how many bytes it had: runtime.ErrLocked
 // while its agent lives.
 func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
@@ -145,8 +164,7 @@ func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	}
 	var bytes int64
 	for _, e := range list {
-		keep := !checkpoints && (e.Name() == storeDir || e.Name() == workDir || e.Name() == uidFile)
-		if e.Name() == lockFile || keep {
+		if !removes(e.Name(), checkpoints) {
 			continue
 		}
 		path := filepath.Join(k.dir, e.Name())

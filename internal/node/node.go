@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers}
 	c := runtime.Config{
-		Job: o.Job, Given: o.Given, Node: o.Node, NodeGiven: o.NodeGiven,
+		Job: o.Job, Given: o.Given, Again: o.Again, Node: o.Node, NodeGiven: o.NodeGiven,
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Settle: settle,

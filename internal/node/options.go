@@ -23,6 +23,7 @@ type Options struct {
 	Job   rendezvous.Job
 	Given map[string]bool
 
+	Again     bool   // --again: a job that is done is removed, and made anew
 	Node      string // --node, else POD_NAME, else the host name without domain
 	NodeGiven bool   // by --node: no other will do
 	Host      string // the address that other nodes dial: 127.0.0.1 with the local server

@@ -21,6 +21,7 @@ type Config struct {
 	Job   rendezvous.Job  // as this agent would make it: Name, Limits, Slots, Base, Rules, Made
 	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
 
+	Again     bool   // a job that is done is removed, and made anew
 	Node      string // name that is wanted
 	NodeGiven bool   // by --node: no other will do
 	Machine   string // boot id

@@ -165,10 +165,12 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
 		switch {
+		case w.Phase == rendezvous.Done && l.Again && w.Rev == l.joining.endedWorld:
+			return nil, l.requests.Remove(ctx, &s) // and then it is made anew
 		case w.Phase == rendezvous.Done:
 			e := over(0, nil)
 			if l.joining.uid == "" {
-				e.Lines = []string{fmt.Sprintf("job %s is done already", l.Job.Name)}
+				e.Lines = doneAlready(s.Job, l.Job.Origin)
 			}
 			return done(e)
 		case w.Rev == l.joining.endedWorld:
