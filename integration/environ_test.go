@@ -79,10 +79,14 @@ func TestEnvironment(t *testing.T) {
 		"NODE_RANK": "1", "NNODES": "2", "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4", "ROLE_NAME": "default",
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "^[0-9]+$",
 		"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": "1", "TORCHELASTIC_MAX_RESTARTS": "3", "TORCHELASTIC_USE_AGENT_STORE": "False",
-		"TORCHELASTIC_ERROR_FILE":         filepath.Join(job, "run", "2", "1", "error.json"),
-		"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
+		"TORCHELASTIC_ERROR_FILE": filepath.Join(job, "run", "2", "1", "error.json"),
+		"OMP_NUM_THREADS":         "1", "PYTHONUNBUFFERED": "1",
+		"PADDLE_DISTRI_BACKEND": "gloo", "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1", "PADDLE_LOG_DIR": p.path("log", "b"),
 		"CUDA_VISIBLE_DEVICES": "3", "MINE": "a b\nc",
 	})
+	if v, ok := seen["TORCH_NCCL_ASYNC_ERROR_HANDLING"]; ok {
+		t.Errorf("TORCH_NCCL_ASYNC_ERROR_HANDLING=%s: 1 turns off the dumps of the flight recorder", v)
+	}
 	if v, ok := seen["TORCHELASTIC_OF_OLD"]; ok {
 		t.Errorf("inherited: TORCHELASTIC_OF_OLD=%s", v)
 	}

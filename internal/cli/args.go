@@ -133,10 +133,7 @@ func (r *reader) flag(word string) error {
 	if name == "version" && r.cmd == nil {
 		return r.command(name)
 	}
-	f, theirs := r.all[name], false
-	if f == nil {
-		f, theirs = r.ignored[name], true
-	}
+	f, theirs := r.lookup(name)
 	if f == nil {
 		return unknownFlag(word, name, r.cmd, r.all)
 	}
@@ -170,6 +167,22 @@ func (r *reader) flag(word string) error {
 	}
 	r.line.flags = append(r.line.flags, "--"+f.name+"="+val)
 	return nil
+}
+
+// lookup finds a flag: of the command if that is known, else of any; or one that run takes and does not need.
+func (r *reader) lookup(name string) (f *flag, theirs bool) {
+	if r.cmd != nil {
+		if own := spell(r.cmd.flags)[name]; own != nil {
+			return own, false
+		}
+		if f := r.ignored[name]; f != nil && r.cmd.name == "run" {
+			return f, true
+		}
+	}
+	if f := r.all[name]; f != nil {
+		return f, false
+	}
+	return r.ignored[name], true
 }
 
 // value is the word after a flag that needs one. A flag of ours is never meant as a value.

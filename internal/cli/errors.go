@@ -40,6 +40,7 @@ const (
 	LogDir       Code = "E-LOG-DIR"
 	Timeout      Code = "E-TIMEOUT"
 	NoPlan       Code = "E-PLAN"
+	BadDevices   Code = "E-DEVICES"   // that are not there, twice, or not as many for each worker
 	CkptLost     Code = "E-CKPT-LOST" // there was a commit, none of it can be read
 	CkptDir      Code = "E-CKPT-DIR"
 	CkptBad      Code = "E-CKPT-BAD"
@@ -50,7 +51,7 @@ const (
 // status is what the process ends with.
 func (c Code) status() int {
 	switch c {
-	case Usage, NPRange, BadName, JobID, JobAmbiguous, JobDiffers, NoPlan:
+	case Usage, NPRange, BadName, JobID, JobAmbiguous, JobDiffers, NoPlan, BadDevices:
 		return 2
 	case ServerAuth:
 		return 4

@@ -76,21 +76,3 @@ func commands() []command {
 	}
 	return all
 }
-
-// unused are flags of other launchers whose work is done here without being told.
-func unused() []flag {
-	return []flag{
-		{name: "rdzv-backend"}, {name: "rdzv-conf"}, {name: "node-rank", same: []string{"rank", "machine-rank"}},
-		{name: "master-addr"}, {name: "master-port"}, {name: "standalone", kind: boolean}, {name: "role"},
-		{name: "monitor-interval"}, {name: "start-method"}, {name: "elastic-level"}, {name: "elastic-timeout"},
-	}
-}
-
-// misleading are flags of other launchers that mean something else than ours of the same look.
-func misleading() map[string]string {
-	return map[string]string{
-		"num-processes": "it counts all processes; here: --np=NODES --nproc-per-node=WORKERS",
-		"num-proc":      "it counts all processes; here: --np=NODES --nproc-per-node=WORKERS",
-		"password":      "a password is no flag: it would stand in the list of processes; set ELASTIC_PASSWORD",
-	}
-}

@@ -22,8 +22,8 @@ func unknownCommand(word string, table []command) *Error {
 func unknownFlag(word, name string, cmd *command, all spelling) *Error {
 	typed, _, _ := strings.Cut(word, "=")
 	e := fail(Usage, "unknown flag %s", typed)
-	if why, ok := misleading()[name]; ok {
-		return e.because("%s", why)
+	if g, ok := removed()[name]; ok {
+		return e.because("%s", g.why).cure("%s", g.fix)
 	}
 	if cmd != nil {
 		all = spell(cmd.flags)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,9 +23,9 @@ import (
 )
 
 func runCommand() command {
-	return command{name: "run", args: "[--] PROGRAM [ARGS…]", most: -1, usage: "take part in a job with this machine", action: runAction, flags: append(batchFlags(), []flag{
+	return command{name: "run", args: "[--] PROGRAM [ARGS…]", most: -1, usage: "take part in a job with this machine", action: runAction, flags: slices.Concat(batchFlags(), launchFlags(), []flag{
 		{name: "np", arg: "N", usage: "nodes of the job, or MIN:MAX (1)", same: []string{"nnodes", "num-nodes"}, env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
-		{name: "nproc-per-node", arg: "N", usage: "workers on each node (1)", env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
+		{name: "nproc-per-node", arg: "N", usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)", env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
 		{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"},
 			env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
 		{name: "again", kind: boolean, usage: "begin a job that is done anew, from scratch"},
@@ -49,10 +50,10 @@ func runCommand() command {
 		{name: "store-cut-limit", arg: "TIME", usage: "for a node that the server alone lost (60s)"},
 		{name: "port", arg: "P", usage: "of this agent, that other nodes dial (any)"},
 		{name: "worker-ports", arg: "LO-HI", usage: "for the workers (any)"},
-		{name: "console", arg: "0|all|none|RANKS", usage: "whose output is shown here, by local rank (0)", same: []string{"local-ranks-filter"}},
+		{name: "console", arg: "0|all|none|RANKS", usage: "whose output is shown here, by local rank (0)", same: []string{"local-ranks-filter"}, env: []string{"PET_LOCAL_RANKS_FILTER"}},
 		{name: "tee", short: "t", arg: "STD", usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…", env: []string{"PET_TEE"}},
 		{name: "redirects", short: "r", arg: "STD", usage: "as torchrun's", env: []string{"PET_REDIRECTS"}},
-	}...)}
+	})}
 }
 
 func runAction(ctx context.Context, c *call) error {
@@ -63,9 +64,15 @@ func runAction(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	more, err := c.signals()
+	if err != nil {
+		return err
+	}
+	if o.Launcher.Announce && !c.out.quiet {
+		fmt.Fprint(c.Stderr, c.arguments(&o))
+	}
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer signal.Stop(signals)
+	defer notify(signals, more)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := c.connect(ctx, o.ConnectTimeout, signals)
@@ -84,6 +91,8 @@ func runAction(ctx context.Context, c *call) error {
 			c.userName(), s.started.PID)
 	}
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
+	held := c.claim(&o)
+	defer held.Close()
 	r := c.Run(ctx, o)
 	stderr.close()
 	switch {
@@ -97,10 +106,39 @@ func runAction(ctx context.Context, c *call) error {
 		return exit{r.Status}
 	}
 	e := *Known(r.Err)
+	if e.Code == JobDiffers && e.Details["flag"] == "nproc-per-node" && c.setting("gpus").given {
+		e.because("%s is one worker for each device, and all nodes of a job have as many", c.setting("gpus"))
+	}
 	if e.Code == Failed && r.Status != 0 {
 		e.Code, e.Status = place(r.Err, &o), r.Status
 	}
 	return &e
+}
+
+// notify sends the signals of a node to signals, until the result is called. On one of more it saves and leaves,
+// as on SIGTERM.
+func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	if len(more) == 0 {
+		return func() { signal.Stop(signals) }
+	}
+	others, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(others, more...)
+	go func() {
+		defer close(done)
+		for range others {
+			select {
+			case signals <- syscall.SIGTERM:
+			default: // it has four of them already
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		signal.Stop(others)
+		close(others)
+		<-done
+	}
 }
 
 // waited tells a node that would not wait any longer from a job that failed with the same status.

@@ -29,7 +29,7 @@ func (c *call) options() (node.Options, error) {
 	for _, name := range jobSettings {
 		o.Given[name] = c.setting(name).given
 	}
-	for _, step := range []func(*node.Options) error{c.sizes, c.batch, c.rules, c.names, c.times, c.streams, c.program, c.address, c.dirs} {
+	for _, step := range []func(*node.Options) error{c.sizes, c.batch, c.rules, c.names, c.times, c.streams, c.launcher, c.program, c.address, c.dirs} {
 		if err := step(&o); err != nil {
 			return o, err
 		}
@@ -46,7 +46,7 @@ func (c *call) sizes(o *node.Options) (err error) {
 			return err
 		}
 	}
-	if j.Slots, err = c.setting("nproc-per-node").number(1, 1); err != nil {
+	if err := c.slots(o); err != nil {
 		return err
 	}
 	if j.Slots > scaling.MaxWorld/j.Limits.Max {
@@ -76,6 +76,16 @@ func (c *call) rules(o *node.Options) (err error) {
 			return err
 		}
 		*d.to = rendezvous.Seconds(v)
+	}
+	if s := c.setting("shutdown-timeout"); s.given && !c.setting("grace").given {
+		n, err := s.number(0, 0)
+		if err != nil {
+			return err
+		}
+		r.Grace, o.Given["grace"] = rendezvous.Seconds(time.Duration(n)*time.Second), true
+	}
+	if level := c.Getenv("PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL"); level == "0" && !c.setting("max-restarts").given {
+		r.MaxRestarts = 0 // Paddle's word for: a failure ends the job
 	}
 	r.Load = "all"
 	if l := c.setting("load"); l.given {
@@ -203,11 +213,17 @@ func (c *call) program(o *node.Options) error {
 	if self, err := os.Executable(); err == nil {
 		beside = filepath.Dir(self)
 	}
-	var err error
-	if o.Program, err = launch.FindProgram(c.args[0], c.Getenv("PATH"), beside); err != nil {
+	before, err := c.interpreted()
+	if err == nil && before != nil {
+		err = c.script(o, before, beside)
+	} else if err == nil {
+		o.Program, err = launch.FindProgram(c.args[0], c.Getenv("PATH"), beside)
+		o.Args = c.args[1:]
+	}
+	if err != nil {
 		return err
 	}
-	o.Args, o.Environ = c.args[1:], os.Environ()
+	o.Environ = os.Environ()
 	if o.Expand = c.context.Bool("expand"); o.Expand {
 		if err := launch.CheckPlaceholders(o.Args); err != nil {
 			return fail(Usage, "--expand: %v", err).of(err).

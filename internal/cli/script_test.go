@@ -73,10 +73,14 @@ func show(_ context.Context, o node.Options) machine.Result {
 		TTL, Wait, Cut, Conn string
 		Port, Lo, Hi, Kept   int
 		Shown                []int
+		Devices, Role        string
+		CopyOut              []string
+		Lead                 string
 	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact, o.Job.Made, o.NodeGiven,
 		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
 		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
-		[]int{int(worker.Shown(o.Console, o.Tee, o.Redirects)(0)), int(worker.Shown(o.Console, o.Tee, o.Redirects)(1))}})
+		[]int{int(worker.Shown(o.Console, o.Tee, o.Redirects)(0)), int(worker.Shown(o.Console, o.Tee, o.Redirects)(1))},
+		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String()})
 	return machine.Result{}
 }
 

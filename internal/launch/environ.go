@@ -3,7 +3,6 @@
 package launch
 
 import (
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,7 +46,16 @@ type Inputs struct {
 	// Own are those of this node's workers; nil: taken from Endpoints.
 	Endpoints, Own []string
 
-	HelperDir string   // holds the Python helper; "": none
+	HelperDir string // holds the Python helper; "": none
+
+	// Hosts are the addresses of the nodes, by node rank.
+	Hosts []string
+
+	Role             Role
+	Devices          [][]string // NAME=VALUE of each worker's devices, by local rank; nil: none has one
+	VirtualLocalRank bool       // LOCAL_RANK is 0 for all, who see one device each
+	LogDir           string     // absolute; "": not told
+
 	Inherited []string // what the workers' environment is built upon
 	// Mark is put into the environment of every worker, so that leftovers of a
 	// killed agent can be told from other processes.
@@ -70,31 +78,40 @@ func WorkerDir(runDir string, generation uint64, localRank int) string {
 	return filepath.Join(runDir, strconv.FormatUint(generation, 10), strconv.Itoa(localRank))
 }
 
-// Environ is the whole environment of each worker of this node, by local rank.
-// What is inherited comes first; every name appears at most once among ours.
+// Environ is the whole environment of each worker of this node, by local rank. What is inherited comes
+// first; no name appears twice.
 func Environ(in Inputs) [][]string {
-	var inherited []string
-	unset := map[string]bool{"OMP_NUM_THREADS": true, "TORCH_NCCL_ASYNC_ERROR_HANDLING": true}
-	for _, kv := range in.Inherited {
-		name, _, _ := strings.Cut(kv, "=")
-		delete(unset, name)
-		replaced := name == "PYTHONPATH" && in.HelperDir != ""
-		if !ours(name) && name != in.MarkName && name != secret && !replaced {
-			inherited = append(inherited, kv)
+	envs := make([][]string, in.Workers)
+	for local, given := range Given(in) {
+		e := make([]string, 0, len(in.Inherited)+len(given))
+		names := map[string]bool{}
+		for _, kv := range given {
+			names[nameOf(kv)] = true
 		}
+		for _, kv := range in.Inherited {
+			if name := nameOf(kv); !names[name] && !ours(name) && name != in.MarkName && name != secret {
+				e = append(e, kv)
+			}
+		}
+		envs[local] = append(e, given...)
+	}
+	return envs
+}
+
+// Given is what each worker is told beyond what it inherits, by local rank.
+func Given(in Inputs) [][]string {
+	set := map[string]bool{}
+	for _, kv := range in.Inherited {
+		set[nameOf(kv)] = true
 	}
 	envs := make([][]string, in.Workers)
 	for local := range envs {
-		e := env{list: slices.Clone(inherited)}
+		e := env{inherited: set}
 		in.elastic(&e, local)
 		in.batch(&e, in.FirstRank+local)
-		in.torch(&e, local)
-		in.paddle(&e, local)
-		if unset["TORCH_NCCL_ASYNC_ERROR_HANDLING"] {
-			e.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
-		}
-		if unset["OMP_NUM_THREADS"] && in.Workers > 1 {
-			e.set("OMP_NUM_THREADS", "1")
+		in.Role.environ(&in, &e, local)
+		if in.Workers > 1 {
+			e.unlessSet("OMP_NUM_THREADS", "1")
 		}
 		e.set("PYTHONUNBUFFERED", "1")
 		if in.HelperDir != "" {
@@ -106,6 +123,11 @@ func Environ(in Inputs) [][]string {
 		envs[local] = e.list
 	}
 	return envs
+}
+
+func nameOf(kv string) string {
+	name, _, _ := strings.Cut(kv, "=")
+	return name
 }
 
 // secret is the password of this agent's user of etcd. A worker, and all that it starts and logs, has
@@ -131,18 +153,18 @@ func ours(name string) bool {
 			return true
 		}
 	}
-	_, found := slices.BinarySearch(told, name)
-	return found
+	return slices.Contains(told, name)
 }
 
-// told are the other names that workers may be given, sorted.
+// told are the other names that workers may be given, and that mean nothing to them from elsewhere.
 var told = []string{
 	"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
 	"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_JOB_ID", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR", "ELASTIC_LR_SCALE",
 	"ELASTIC_NODE", "ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
 	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
-	"GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES", "NODE_RANK",
-	"PADDLE_CURRENT_ENDPOINT", "PADDLE_GLOBAL_RANK", "PADDLE_GLOBAL_SIZE", "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE", "PADDLE_MASTER",
+	"DISTRIBUTED_TRAINER_ENDPOINTS", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES", "NODE_RANK",
+	"PADDLE_AUTO_CLUSTER", "PADDLE_BACKUP_ENV_PATH", "PADDLE_CURRENT_ENDPOINT", "PADDLE_GLOBAL_RANK", "PADDLE_GLOBAL_SIZE", "PADDLE_LOCAL_DEVICE_IDS", "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE",
+	"PADDLE_LOG_DIR", "PADDLE_MASTER",
 	"PADDLE_NNODES", "PADDLE_RANK_IN_NODE", "PYTHONUNBUFFERED", "RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "WORLD_SIZE",
 }
 
@@ -197,7 +219,11 @@ func (in *Inputs) batch(e *env, rank int) {
 // store that nobody opens.
 func (in *Inputs) torch(e *env, local int) {
 	e.int("RANK", in.FirstRank+local)
-	e.int("LOCAL_RANK", local)
+	if in.VirtualLocalRank {
+		e.int("LOCAL_RANK", 0)
+	} else {
+		e.int("LOCAL_RANK", local)
+	}
 	e.int("WORLD_SIZE", in.WorldSize)
 	e.int("LOCAL_WORLD_SIZE", in.Workers)
 	e.int("GROUP_RANK", in.NodeRank)
@@ -206,7 +232,7 @@ func (in *Inputs) torch(e *env, local int) {
 	e.int("NNODES", in.Nodes)
 	e.int("ROLE_RANK", in.FirstRank+local)
 	e.int("ROLE_WORLD_SIZE", in.WorldSize)
-	e.set("ROLE_NAME", "default")
+	e.set("ROLE_NAME", in.Role.String())
 	e.set("MASTER_ADDR", in.MasterHost)
 	e.int("MASTER_PORT", in.MasterPort)
 	e.set("TORCHELASTIC_RUN_ID", in.Job)
@@ -214,29 +240,6 @@ func (in *Inputs) torch(e *env, local int) {
 	e.int("TORCHELASTIC_MAX_RESTARTS", in.MaxRestarts)
 	e.set("TORCHELASTIC_USE_AGENT_STORE", "False")
 	e.set("TORCHELASTIC_ERROR_FILE", filepath.Join(WorkerDir(in.RunDir, in.Generation, local), "error.json"))
-}
-
-// paddle is what Paddle's launcher sets, but PADDLE_DISTRI_BACKEND, which
-// depends on devices and is the user's. Its store has a port of its own: a
-// script may use both frameworks.
-func (in *Inputs) paddle(e *env, local int) {
-	e.int("PADDLE_TRAINER_ID", in.FirstRank+local)
-	e.int("PADDLE_TRAINERS_NUM", in.WorldSize)
-	if own := in.endpoint(local); own != "" {
-		e.set("PADDLE_CURRENT_ENDPOINT", own)
-	}
-	e.int("PADDLE_RANK_IN_NODE", local)
-	e.int("PADDLE_LOCAL_RANK", local)
-	e.int("PADDLE_GLOBAL_RANK", in.FirstRank+local)
-	e.int("PADDLE_GLOBAL_SIZE", in.WorldSize)
-	e.int("PADDLE_LOCAL_SIZE", in.Workers)
-	e.int("PADDLE_NNODES", in.Nodes)
-	if in.PaddlePort > 0 {
-		e.set("PADDLE_MASTER", net.JoinHostPort(in.MasterHost, strconv.Itoa(in.PaddlePort)))
-	}
-	if list := strings.Join(in.Endpoints, ","); list != "" && len(list) <= maxList {
-		e.set("PADDLE_TRAINER_ENDPOINTS", list)
-	}
 }
 
 func (in *Inputs) endpoint(local int) string {
@@ -249,7 +252,17 @@ func (in *Inputs) endpoint(local int) string {
 	return ""
 }
 
-type env struct{ list []string }
+type env struct {
+	list      []string
+	inherited map[string]bool // names that the user or an outer launcher set
+}
+
+// unlessSet sets a variable that the user may have chosen.
+func (e *env) unlessSet(name, value string) {
+	if !e.inherited[name] {
+		e.set(name, value)
+	}
+}
 
 func (e *env) set(name, value string)    { e.list = append(e.list, name+"="+value) }
 func (e *env) int(name string, v int)    { e.set(name, strconv.Itoa(v)) }

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ func example(t *testing.T) launch.Inputs {
 		Plan: plan, LRScale: base.LRScale(4),
 		MasterHost: "10.0.0.1", MasterPort: 41873, PaddlePort: 41874,
 		Endpoints: []string{"10.0.0.1:41001", "10.0.0.1:41002", "10.0.0.2:42001", "10.0.0.2:42002"},
+		Hosts:     []string{"10.0.0.1", "10.0.0.2"}, LogDir: "/log",
 	}
 }
 
@@ -41,9 +43,12 @@ func TestExampleOfTheContract(t *testing.T) {
 		ELASTIC_PROGRESS_FILE=/run/3/1/progress.jsonl ELASTIC_DRAIN_FILE=/run/3/drain
 		RANK=3 LOCAL_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=1 GROUP_WORLD_SIZE=2 NODE_RANK=1 NNODES=2 ROLE_RANK=3 ROLE_WORLD_SIZE=4 ROLE_NAME=default
 		MASTER_ADDR=10.0.0.1 MASTER_PORT=41873 TORCHELASTIC_RUN_ID=x TORCHELASTIC_RESTART_COUNT=2 TORCHELASTIC_MAX_RESTARTS=3 TORCHELASTIC_USE_AGENT_STORE=False
-		TORCHELASTIC_ERROR_FILE=/run/3/1/error.json TORCH_NCCL_ASYNC_ERROR_HANDLING=1 OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
+		TORCHELASTIC_ERROR_FILE=/run/3/1/error.json OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
 		PADDLE_TRAINER_ID=3 PADDLE_TRAINERS_NUM=4 PADDLE_CURRENT_ENDPOINT=10.0.0.2:42002 PADDLE_RANK_IN_NODE=1 PADDLE_LOCAL_RANK=1 PADDLE_GLOBAL_RANK=3 PADDLE_GLOBAL_SIZE=4
-		PADDLE_LOCAL_SIZE=2 PADDLE_NNODES=2 PADDLE_MASTER=10.0.0.1:41874 PADDLE_TRAINER_ENDPOINTS=10.0.0.1:41001,10.0.0.1:41002,10.0.0.2:42001,10.0.0.2:42002`)
+		PADDLE_LOCAL_SIZE=2 PADDLE_NNODES=2 PADDLE_MASTER=10.0.0.1:41874 PADDLE_TRAINER_ENDPOINTS=10.0.0.1:41001,10.0.0.1:41002,10.0.0.2:42001,10.0.0.2:42002
+		DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.1:41001,10.0.0.1:41002,10.0.0.2:42001,10.0.0.2:42002 PADDLE_TRAINERS=10.0.0.1,10.0.0.2
+		PADDLE_AUTO_CLUSTER=0 PADDLE_WITH_GLOO=0 PADDLE_GLOO_RENDEZVOUS=3 PADDLE_GLOO_FS_PATH=/run/3/gloo PADDLE_DISTRI_BACKEND=gloo
+		PADDLE_LOG_DIR=/log PADDLE_BACKUP_ENV_PATH=/log/backup_env.3.json`)
 	envs := launch.Environ(example(t))
 	if len(envs) != 2 {
 		t.Fatalf("%d environments for 2 workers", len(envs))
@@ -78,11 +83,12 @@ func TestInherited(t *testing.T) {
 	in := example(t)
 	told := launch.Environ(in)[0]
 	in.Plan, in.PaddlePort, in.Endpoints = nil, 0, nil
+	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS", "PADDLE_GLOO_FS_PATH"}
 	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379", "PADDLE_DISTRI_BACKEND=gloo", "X=a=b", "RANKS=9", "MASTERS=9"}
 	in.Inherited = slices.Clone(keep)
 	for _, kv := range told {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != "OMP_NUM_THREADS" && name != "TORCH_NCCL_ASYNC_ERROR_HANDLING" {
+		if !slices.Contains(chosen, name) {
 			in.Inherited = append(in.Inherited, name+"=stale")
 		}
 	}
@@ -112,27 +118,80 @@ func TestInherited(t *testing.T) {
 	}
 }
 
+// What the user set is the user's: threads, the backend, and how NCCL handles errors. Nothing is said about the
+// last: 1, which torchrun sets, turns off the dumps of the flight recorder.
 func TestOnlyIfUnset(t *testing.T) {
 	for name, c := range map[string]struct {
-		inherited []string
-		workers   int
-		omp, nccl string
+		inherited          []string
+		workers            int
+		devices            [][]string
+		omp, nccl, backend string
 	}{
-		"unset":                  {nil, 2, "1", "1"},
-		"one worker":             {nil, 1, "", "1"},
-		"set":                    {[]string{"OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=0"}, 2, "4", "0"},
-		"set to nothing counts":  {[]string{"OMP_NUM_THREADS=", "TORCH_NCCL_ASYNC_ERROR_HANDLING="}, 2, "", ""},
-		"another name is no set": {[]string{"OMP_NUM_THREADSX=4"}, 2, "1", "1"},
+		"unset":                  {nil, 2, nil, "1", "", "gloo"},
+		"one worker":             {nil, 1, nil, "", "", "gloo"},
+		"devices":                {nil, 2, [][]string{{"FLAGS_selected_gpus=0"}, {"FLAGS_selected_gpus=1"}}, "1", "", ""},
+		"set":                    {[]string{"OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "PADDLE_DISTRI_BACKEND=x"}, 2, nil, "4", "3", "x"},
+		"set to nothing counts":  {[]string{"OMP_NUM_THREADS="}, 2, nil, "", "", "gloo"},
+		"another name is no set": {[]string{"OMP_NUM_THREADSX=4"}, 2, nil, "1", "", "gloo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := example(t)
-			in.Inherited, in.Workers = c.inherited, c.workers
+			in.Inherited, in.Workers, in.Devices = c.inherited, c.workers, c.devices
 			m := values(t, launch.Environ(in)[0])
-			if m["OMP_NUM_THREADS"] != c.omp || m["TORCH_NCCL_ASYNC_ERROR_HANDLING"] != c.nccl {
-				t.Errorf("OMP_NUM_THREADS=%q TORCH_NCCL_ASYNC_ERROR_HANDLING=%q, want %q %q",
-					m["OMP_NUM_THREADS"], m["TORCH_NCCL_ASYNC_ERROR_HANDLING"], c.omp, c.nccl)
+			got := []string{m["OMP_NUM_THREADS"], m["TORCH_NCCL_ASYNC_ERROR_HANDLING"], m["PADDLE_DISTRI_BACKEND"]}
+			if d := cmp.Diff([]string{c.omp, c.nccl, c.backend}, got); d != "" {
+				t.Errorf("threads, errors of NCCL, backend (-want +got)\n%s", d)
 			}
 		})
+	}
+}
+
+// What a device needs replaces what was inherited: a stale FLAGS_selected_gpus would put two workers on one.
+func TestDevices(t *testing.T) {
+	in := example(t)
+	in.Inherited = []string{"CUDA_VISIBLE_DEVICES=0,1,2,3", "FLAGS_selected_gpus=9"}
+	in.Devices = [][]string{{"CUDA_VISIBLE_DEVICES=2", "FLAGS_selected_gpus=0"}, {"CUDA_VISIBLE_DEVICES=3", "FLAGS_selected_gpus=0"}}
+	in.VirtualLocalRank, in.Role = true, launch.Trainer("learner")
+	for local, e := range launch.Environ(in) {
+		m := values(t, e)
+		for name, want := range map[string]string{"CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + local), "FLAGS_selected_gpus": "0", "LOCAL_RANK": "0",
+			"ELASTIC_LOCAL_RANK": fmt.Sprint(local), "PADDLE_LOCAL_RANK": fmt.Sprint(local), "ROLE_NAME": "learner"} {
+			if m[name] != want {
+				t.Errorf("worker %d: %s=%s, want %s", local, name, m[name], want)
+			}
+		}
+	}
+}
+
+// The lists that are too long for an environment are in the file that Paddle reads instead.
+func TestRecords(t *testing.T) {
+	in := example(t)
+	in.Inherited = []string{"TOKEN=secret"}
+	in.Endpoints = []string{strings.Repeat("h", 50_000), "10.0.0.2:42002"}
+	in.Own = []string{"10.0.0.2:42001", "10.0.0.2:42002"}
+	files, err := launch.Records(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, f := range files {
+		found[f.Name] = string(f.Content)
+		if strings.Contains(string(f.Content), "secret") {
+			t.Errorf("%s has what was inherited", f.Name)
+		}
+	}
+	if !strings.HasPrefix(found["endpoints.log"], "PADDLE_TRAINER_ENDPOINTS: \nhhh") {
+		t.Errorf("endpoints.log: %.40q", found["endpoints.log"])
+	}
+	if !strings.Contains(found["envlog.1"], "\nPADDLE_TRAINER_ID=3\n") {
+		t.Errorf("envlog.1:\n%s", found["envlog.1"])
+	}
+	var backup map[string]string
+	if err := json.Unmarshal([]byte(found["backup_env.3.json"]), &backup); err != nil {
+		t.Fatal(err)
+	}
+	if backup["PADDLE_TRAINER_ENDPOINTS"] != strings.Join(in.Endpoints, ",") || backup["PADDLE_TRAINER_ID"] != "3" {
+		t.Errorf("backup_env.3.json: %.200v", backup)
 	}
 }
 

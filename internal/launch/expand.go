@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ var placeholder = regexp.MustCompile(`\{[a-z][a-z_]*\}`)
 func CheckPlaceholders(args []string) error {
 	for _, a := range args {
 		for _, p := range placeholder.FindAllString(a, -1) {
-			if _, known := slices.BinarySearch(told, variableOf(p)); !known {
+			if !slices.Contains(told, variableOf(p)) {
 				return fmt.Errorf("%w %s: no worker is told %s", ErrPlaceholder, p, variableOf(p))
 			}
 		}
@@ -50,6 +51,15 @@ func Expand(args, environ []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// LocalRank replaces torchrun's ${local_rank} in the arguments of a worker.
+func LocalRank(args []string, local int) []string {
+	out := slices.Clone(args)
+	for i, a := range args {
+		out[i] = strings.ReplaceAll(a, "${local_rank}", strconv.Itoa(local))
+	}
+	return out
 }
 
 func variableOf(placeholder string) string {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 )
@@ -93,3 +94,8 @@ func near(name string) []string {
 	}
 	return found
 }
+
+var importsPaddle = regexp.MustCompile(`(?m)^\s*(?:import|from)\s+paddle\b`)
+
+// UsesPaddle reports whether a script imports Paddle.
+func UsesPaddle(script []byte) bool { return importsPaddle.Match(script) }

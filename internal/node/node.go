@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
 	}
 	at := &place{server: server, host: o.Host, port: o.Port, now: o.Reaches}
-	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, address: at.Here}
+	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw, address: at.Here}
 	defer workers.close()
 	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers}

@@ -13,7 +13,7 @@ type notices struct {
 
 	mu    sync.Mutex
 	begun bool
-	early []string
+	early []machine.Line
 }
 
 // agent says a line of the agent's own.
@@ -24,22 +24,27 @@ func (n *notices) agent(l machine.Line) {
 	}
 }
 
-func (n *notices) notice(text string) {
+func (n *notices) notice(text string) { n.tell(machine.Line{Text: text}) }
+
+// raw says a text that has a form of its own.
+func (n *notices) raw(text string) { n.tell(machine.Line{Text: text, Raw: true}) }
+
+func (n *notices) tell(l machine.Line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.begun {
-		n.say(machine.Line{Text: text})
+		n.say(l)
 		return
 	}
-	n.early = append(n.early, text)
+	n.early = append(n.early, l)
 }
 
 func (n *notices) flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.begun = true
-	for _, text := range n.early {
-		n.say(machine.Line{Text: text})
+	for _, l := range n.early {
+		n.say(l)
 	}
 	n.early = nil
 }

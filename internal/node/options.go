@@ -47,6 +47,8 @@ type Options struct {
 	StateDir      string // <state>/<host>, absolute, writable
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
 
+	Launcher Launcher // how the workers are started
+
 	Console   worker.Choice // --console
 	Tee       worker.Choice
 	Redirects worker.Choice

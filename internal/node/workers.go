@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +28,7 @@ type workers struct {
 	ctx     context.Context
 	effects *sync.WaitGroup
 	notice  func(string)
+	raw     func(string) // says it without "elastic: " in front
 
 	saves   *saves
 	writing writing
@@ -42,6 +41,8 @@ type workers struct {
 	dir   string // of the node and job
 	logs  *worker.Logs
 	doing *doing
+
+	announced bool // owned by Start, which is called for one generation after the other
 
 	preparing sync.Mutex // held while a guardian is made that is to stand by
 
@@ -67,9 +68,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := w.mark(); err != nil {
 		return "", err
 	}
-	w.logs, err = worker.OpenLogs(worker.LogOptions{Dir: w.o.LogDir, Node: node, Run: run(job),
-		Apart: w.o.SplitLogs, Prefix: rankPrefix, Keep: w.o.LogKeep, Console: w.o.Stdout,
-		Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice})
+	w.logs, err = worker.OpenLogs(w.logOptions(node, job))
 	if err != nil {
 		return "", err
 	}
@@ -83,13 +82,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := w.saves.open(node, job); err != nil {
 		return "", err
 	}
-	shown := w.logs.Dir()
-	if here, err := os.Getwd(); err == nil {
-		if rel, err := filepath.Rel(here, shown); err == nil && filepath.IsLocal(rel) {
-			shown = rel
-		}
-	}
-	return shown, nil
+	return shownDir(w.logs.Dir()), nil
 }
 
 // run names one attempt of one job: its output is kept apart from that of any other.
@@ -190,7 +183,7 @@ func (w *workers) take() *worker.Prepared {
 
 // spec is what all generations have in common.
 func (w *workers) spec() worker.Spec {
-	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, Guardian: []string{"/proc/self/exe", Guardian}}
+	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY, Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
 // begin starts the group of spec, with the guardian that stands by if it is there, still lives, and is for as many: a new
@@ -225,53 +218,11 @@ func (r refused) ExitCode() int { return r.code }
 
 func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, error) {
 	world := s.World
-	runs := filepath.Join(w.dir, "run")
-	in := launch.Inputs{
-		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,
-		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
-		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
-		CheckpointDir: w.checkpoints(), RunDir: runs, Plan: world.Plan, LRScale: world.LRScale,
-		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(),
-	}
-	if world.Master != nil {
-		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store
-	}
-	host, _, err := net.SplitHostPort(world.Members[s.Rank].Address)
+	in, err := w.inputs(s)
 	if err != nil {
 		return nil, refused{err, 125}
 	}
-	for _, p := range s.Ports[min(2, len(s.Ports)):] {
-		in.Own = append(in.Own, net.JoinHostPort(host, strconv.Itoa(p)))
-	}
-	if world.Resume != nil {
-		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
-	}
-	spec := w.spec()
-	spec.Job = string(w.o.Job.Name)
-	spec.Node, spec.Generation, spec.WorldSize = s.Node, uint64(world.Generation), world.Size()
-	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
-	if w.o.Expand {
-		for _, env := range spec.Env {
-			args, err := launch.Expand(w.o.Args, env)
-			if err != nil {
-				return nil, refused{err, 125}
-			}
-			spec.Args = append(spec.Args, args)
-		}
-	}
-	spec.RunDir = filepath.Dir(launch.DrainFile(runs, uint64(world.Generation)))
-	for k := range world.Slots {
-		spec.Ranks = append(spec.Ranks, in.FirstRank+k)
-	}
-	if err := os.RemoveAll(spec.RunDir); err != nil {
-		return nil, refused{err, 125}
-	}
-	if len(s.Endpoints) > 0 {
-		if err := w.logs.WriteEndpoints(s.Endpoints); err != nil {
-			w.notice("endpoints.log could not be written: " + err.Error())
-		}
-	}
-	g, err := w.begin(ctx, spec)
+	g, err := w.started(ctx, in)
 	switch {
 	case errors.Is(err, worker.ErrNotFound):
 		return nil, refused{err, 127}
@@ -283,7 +234,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 	out := &group{g: g, exits: make(chan machine.WorkerExit, world.Slots)}
 	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
-		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(runs, uint64(world.Generation), 0)) })
+		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(in.RunDir, uint64(world.Generation), 0)) })
 	}
 	return out, nil
 }

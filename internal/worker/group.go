@@ -36,8 +36,14 @@ type Spec struct {
 	Argv   []string   // Argv[0] is the file to execute, seen from Dir: it is not looked up
 	Args   [][]string // arguments by local rank where they differ; nil: those of Argv
 	Env    [][]string // the whole environment, by local rank
+	CPUs   [][]int    // that a worker may run on, by local rank; nil: any
 	Dir    string
 	RunDir string // of the generation: gets a directory by local rank, and the drain file
+
+	// Lead is how much earlier the worker of rank 0 starts than all others, on this node and elsewhere.
+	Lead time.Duration
+	// TTY is the terminal that the only worker has as its input and output; nil: none.
+	TTY *os.File
 
 	Logs     *Logs
 	Guardian []string // a command that calls Guard
@@ -64,6 +70,7 @@ type Group struct {
 	orders   *gob.Encoder
 	pumps    [][]*pump
 	ends     []workerOrder // by local rank, for the order
+	terminal int           // of the worker, among the guardian's descriptors; 0: none
 	streams  []streamOrder
 	began    time.Time
 	oomKills int // seen so far; -1 where nobody counts
@@ -99,8 +106,9 @@ func Start(ctx context.Context, s Spec) (*Group, error) {
 }
 
 func (s Spec) check() error {
-	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) ||
-		s.Args != nil && len(s.Args) != len(s.Env) || len(s.Guardian) == 0 {
+	if len(s.Argv) == 0 || len(s.Env) == 0 || len(s.Ranks) != len(s.Env) || len(s.Guardian) == 0 ||
+		s.Args != nil && len(s.Args) != len(s.Env) || s.CPUs != nil && len(s.CPUs) != len(s.Env) ||
+		s.TTY != nil && len(s.Env) != 1 {
 		return fmt.Errorf("start workers: %w: program, ranks or guardian missing", os.ErrInvalid)
 	}
 	return nil

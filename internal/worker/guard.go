@@ -57,7 +57,7 @@ func Guard() int {
 // keepOnly closes what the agent inherited without wanting it (a shell's lock
 // or pipe would live as long as the workers), and keeps the rest from them.
 func keepOnly(s *startOrder) {
-	ours := []int{wireFD}
+	ours := []int{wireFD, s.TTY}
 	for _, w := range s.Workers {
 		ours = append(ours, w.Out, w.Err)
 	}

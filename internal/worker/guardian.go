@@ -7,6 +7,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // guardian is owned by the goroutine of Guard.
@@ -46,8 +48,16 @@ func (g *guardian) start() {
 	}
 	defer syscall.Close(null)
 
+	if g.spec.TTY != 0 {
+		null = g.spec.TTY
+	}
 	up := make([]started, 0, len(g.spec.Workers))
+	led := false
 	for i, w := range g.spec.Workers {
+		if w.Rank != 0 && !led && g.spec.Lead > 0 {
+			led = true
+			<-time.After(g.spec.Lead)
+		}
 		pid, err := g.spawn(w, null, cg)
 		if err != nil {
 			g.fail(i, err)
@@ -79,11 +89,16 @@ func (g *guardian) fail(worker int, err error) {
 
 // spawn starts one worker, inside the cgroup if that can be done: whether a
 // kernel or a container forbids it is known only by trying.
-func (g *guardian) spawn(w workerOrder, null, cg int) (int, error) {
+func (g *guardian) spawn(w workerOrder, in, cg int) (int, error) {
+	restore, err := bind(w.CPUs)
+	if err != nil {
+		return 0, err
+	}
+	defer restore()
 	attr := &syscall.ProcAttr{
 		Dir:   g.spec.Dir,
 		Env:   w.Env,
-		Files: []uintptr{uintptr(null), uintptr(w.Out), uintptr(w.Err)},
+		Files: []uintptr{uintptr(in), uintptr(w.Out), uintptr(w.Err)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0, CgroupFD: cg},
 	}
 	pid, err := syscall.ForkExec(w.Argv[0], w.Argv, attr)
@@ -129,6 +144,25 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 			g.obey(o)
 		}
 	}
+}
+
+// bind has the processes that this thread starts run on cpus, until restore. The guardian starts all of them from
+// one thread.
+func bind(cpus []int) (restore func(), err error) {
+	if len(cpus) == 0 {
+		return func() {}, nil
+	}
+	var before, wanted unix.CPUSet
+	for _, c := range cpus {
+		wanted.Set(c)
+	}
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, err
+	}
+	if err := unix.SchedSetaffinity(0, &wanted); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil // the guardian itself may run anywhere
 }
 
 func (g *guardian) obey(o order) {

@@ -37,8 +37,16 @@ func (g *Group) launch(workers int) (err error) {
 		pass = append(pass, f)
 		return wireFD + len(pass) - 1
 	}
+	if g.spec.TTY != nil {
+		g.terminal = give(g.spec.TTY)
+	}
 	for i := range workers {
 		var w workerOrder
+		if g.terminal != 0 {
+			g.ends = append(g.ends, workerOrder{Out: g.terminal, Err: g.terminal})
+			g.pumps = append(g.pumps, nil)
+			break
+		}
 		pumps := g.spec.Logs.pumps(i)
 		g.pumps = append(g.pumps, pumps)
 		for _, p := range pumps {
@@ -79,6 +87,7 @@ func (g *Group) launch(workers int) (err error) {
 
 // shareConsole tells the pumps that several of them are shown. The workers have not started yet.
 func (g *Group) shareConsole() {
+	logs := g.spec.Logs
 	workers, streams := 0, 0
 	for _, pumps := range g.pumps {
 		shown := 0
@@ -92,29 +101,35 @@ func (g *Group) shareConsole() {
 			workers++
 		}
 	}
-	if streams < 2 {
-		return
-	}
 	for i, pumps := range g.pumps {
-		prefix := ""
-		if workers > 1 {
-			prefix = g.spec.Logs.prefix(i, g.spec.Ranks[i])
+		label, prefix := logs.label(i, g.spec.Ranks[i]), ""
+		switch {
+		case logs.o.Labelled != nil && logs.o.Labelled(i):
+			prefix = label
+		case workers > 1:
+			prefix = logs.prefix(i, g.spec.Ranks[i])
 		}
 		for _, p := range pumps {
-			p.share(prefix)
+			p.name(label)
+			if streams > 1 || prefix != "" {
+				p.share(prefix)
+			}
 		}
 	}
 }
 
 // order is what the guardian is told to start.
 func (g *Group) order() *startOrder {
-	start := &startOrder{Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark,
+	start := &startOrder{Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Lead: g.spec.Lead, TTY: g.terminal,
 		Cgroup: string(g.cgroup), Streams: g.streams}
 	for i, env := range g.spec.Env {
 		w := g.ends[i]
-		w.Argv, w.Env = g.spec.Argv, withMark(env, g.mark)
+		w.Argv, w.Env, w.Rank = g.spec.Argv, withMark(env, g.mark), g.spec.Ranks[i]
 		if g.spec.Args != nil {
 			w.Argv = append([]string{g.spec.Argv[0]}, g.spec.Args[i]...)
+		}
+		if g.spec.CPUs != nil {
+			w.CPUs = g.spec.CPUs[i]
 		}
 		start.Workers = append(start.Workers, w)
 	}

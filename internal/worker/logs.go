@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,6 +29,13 @@ type LogOptions struct {
 	Show    func(localRank int) Std // what goes there too; nil: nothing
 	// Prefix is what stands before each line on the console where more than one worker is shown; nil: nothing.
 	Prefix func(localRank, rank int) string
+	// Label stands before the lines that are copied, and before those on the console of the workers that Labelled
+	// chooses; nil: nothing, none.
+	Label    func(localRank, rank int) string
+	Labelled func(localRank int) bool
+	// CopyOut and CopyErr are words: lines of that stream with one of them go to filtered_stdout.log or
+	// filtered_stderr.log, too.
+	CopyOut, CopyErr []string
 
 	// Notice is told, in a sentence, what the user should know: bytes that
 	// could not be written or shown. It may block. nil: nobody.
@@ -46,6 +52,8 @@ type Logs struct {
 	o       LogOptions
 	console *console // nil: none
 	notices *notices
+
+	copyOut, copyErr *duplicate // nil: none
 
 	mu    sync.Mutex
 	files map[string]*logFile // by path
@@ -85,6 +93,8 @@ func OpenLogs(o LogOptions) (*Logs, error) {
 			return nil, fmt.Errorf("open log directory: %w", err)
 		}
 	}
+	l.copyOut = newDuplicate(l.dir, "filtered_stdout.log", o.CopyOut)
+	l.copyErr = newDuplicate(l.dir, "filtered_stderr.log", o.CopyErr)
 	l.notices = newNotices(o.Notice)
 	if err := l.claim(o.Run); err != nil {
 		l.notices.say(err.Error())
@@ -136,23 +146,38 @@ func (l *Logs) ErrPath(localRank int) string { return l.Path(localRank) + errSuf
 
 const errSuffix = ".err"
 
-// WriteEndpoints rewrites endpoints.log, as Paddle's tools read it.
-func (l *Logs) WriteEndpoints(endpoints []string) error {
-	var b strings.Builder
-	b.WriteString("PADDLE_TRAINER_ENDPOINTS: \n")
-	for _, e := range endpoints {
-		b.WriteString(e + "\n")
-	}
-	path := filepath.Join(l.dir, "endpoints.log")
-	tmp := filepath.Join(l.dir, ".endpoints.log")
-	if err := writeNew(tmp, []byte(b.String())); err != nil {
+// Write puts a file into the directory, whole: it may be read at any moment.
+func (l *Logs) Write(name string, content []byte) error {
+	tmp := filepath.Join(l.dir, "."+name)
+	if err := writeNew(tmp, content); err != nil {
 		os.Remove(tmp)
-		return fmt.Errorf("write endpoints: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("write endpoints: %w", err)
+	if err := os.Rename(tmp, filepath.Join(l.dir, name)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
+}
+
+// Append adds to a file of the directory.
+func (l *Logs) Append(name string, content []byte) error {
+	f, err := openAppend(filepath.Join(l.dir, name))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = f.Write(content)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// openAppend opens a file to add to it, and follows no link.
+func openAppend(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 }
 
 // writeNew writes a file that was not there before, so that it is no link to another one.
@@ -181,6 +206,8 @@ func (l *Logs) Close(ctx context.Context) error {
 	for _, f := range l.files {
 		f.close()
 	}
+	l.copyOut.close()
+	l.copyErr.close()
 	syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN) // a process that is just being forked has it open too
 	l.lock.Close()
 	return err
@@ -230,6 +257,12 @@ func (l *Logs) pumps(localRank int) []*pump {
 	show := l.o.Show(localRank)
 	make := func(of Std, path string) *pump {
 		p := &pump{of: of, log: l.file(path)}
+		switch of {
+		case Out:
+			p.copies = l.copyOut
+		case Err:
+			p.copies = l.copyErr
+		}
 		if show&of == of {
 			p.console = l.console
 		}
@@ -239,7 +272,7 @@ func (l *Logs) pumps(localRank int) []*pump {
 	switch {
 	case l.o.Apart:
 		return []*pump{make(Out, path), make(Err, l.ErrPath(localRank))}
-	case show == Out || show == Err:
+	case show == Out, show == Err, l.copyOut != nil, l.copyErr != nil:
 		return []*pump{make(Out, path), make(Err, path)}
 	}
 	return []*pump{make(Both, path)}
@@ -251,4 +284,11 @@ func (l *Logs) prefix(localRank, rank int) string {
 		return ""
 	}
 	return l.o.Prefix(localRank, rank)
+}
+
+func (l *Logs) label(localRank, rank int) string {
+	if l.o.Label == nil {
+		return ""
+	}
+	return l.o.Label(localRank, rank)
 }

@@ -350,19 +350,27 @@ func TestLogDirectoryErrors(t *testing.T) {
 	}
 }
 
-func TestEndpoints(t *testing.T) {
+func TestRecords(t *testing.T) {
 	t.Parallel()
+	all := ""
 	l := openLogs(t, LogOptions{Dir: t.TempDir()})
 	for _, endpoints := range [][]string{{"10.0.0.1:41001", "10.0.0.2:42001"}, {"10.0.0.2:42002"}} {
-		if err := l.WriteEndpoints(endpoints); err != nil {
+		want := strings.Join(endpoints, "\n") + "\n"
+		if err := l.Write("endpoints.log", []byte(want)); err != nil {
 			t.Fatal(err)
 		}
-		want := "PADDLE_TRAINER_ENDPOINTS: \n" + strings.Join(endpoints, "\n") + "\n"
+		if err := l.Append("envlog.0", []byte(want)); err != nil {
+			t.Fatal(err)
+		}
+		all += want
 		if got := read(t, filepath.Join(l.Dir(), "endpoints.log")); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if entries, _ := os.ReadDir(l.Dir()); len(entries) != 1 {
+	if got := read(t, filepath.Join(l.Dir(), "envlog.0")); got != all {
+		t.Errorf("appended: %q, want %q", got, all)
+	}
+	if entries, _ := os.ReadDir(l.Dir()); len(entries) != 2 {
 		t.Errorf("%v", entries)
 	}
 }
@@ -390,7 +398,7 @@ func TestLogsFollowNoLinks(t *testing.T) {
 				}
 			}
 			runToEnd(t, s)
-			if err := s.Logs.WriteEndpoints([]string{"10.0.0.1:1"}); err != nil {
+			if err := s.Logs.Write("endpoints.log", []byte("10.0.0.1:1\n")); err != nil {
 				t.Error(err)
 			}
 			if err := s.Logs.Close(t.Context()); err != nil {
@@ -405,7 +413,7 @@ func TestLogsFollowNoLinks(t *testing.T) {
 			if all := said.all(); len(all) == 0 || !strings.Contains(all[0], "workers go on") {
 				t.Errorf("it was not told: %q", all)
 			}
-			if read(t, filepath.Join(dir, "endpoints.log")) != "PADDLE_TRAINER_ENDPOINTS: \n10.0.0.1:1\n" {
+			if read(t, filepath.Join(dir, "endpoints.log")) != "10.0.0.1:1\n" {
 				t.Error("endpoints.log was not written")
 			}
 		})

@@ -23,6 +23,7 @@ type pump struct {
 	of      Std // the streams that it carries
 	log     *logFile
 	console *console // nil: not shown
+	copies  *duplicate
 
 	read *os.File // nil until open
 	conn syscall.RawConn
@@ -35,6 +36,9 @@ type pump struct {
 	shared  bool   // the console shows other workers too: lines are kept whole
 	prefix  string // before each line there
 	midLine bool   // what was shown last ended no line
+
+	label  string // before each line that is copied
+	copied lines
 }
 
 // open makes the pipe and returns the end for the worker.
@@ -91,7 +95,7 @@ func (p *pump) run() {
 // is held.
 func (p *pump) move(fd int) (int, error) {
 	want := tailBytes
-	if p.console != nil {
+	if p.console != nil || p.copies != nil {
 		want = chunk
 	}
 	n, last, err := p.log.take(fd, want)
@@ -101,7 +105,22 @@ func (p *pump) move(fd int) (int, error) {
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
 	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
 	p.show(last)
+	p.copy(last, false)
 	return n, nil
+}
+
+// name says whose lines are copied from now on.
+func (p *pump) name(label string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.label = label
+}
+
+// copy passes on the lines that the copy is to have. p.mu is held.
+func (p *pump) copy(b []byte, end bool) {
+	if p.copies != nil {
+		p.copied.add(b, end, func(line []byte) { p.copies.take(p.label, line) })
+	}
 }
 
 // share tells the pump that the console shows other workers too. Lines are kept whole then, a carriage
@@ -134,6 +153,7 @@ func (p *pump) show(b []byte) {
 func (p *pump) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.copy(nil, true)
 	if p.console == nil || len(p.part) == 0 {
 		return
 	}

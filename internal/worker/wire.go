@@ -21,12 +21,16 @@ type startOrder struct {
 	Cgroup  string // "": none
 	Workers []workerOrder
 	Streams []streamOrder
+	Lead    time.Duration // before the workers of other ranks than 0 start
+	TTY     int           // 0: none
 }
 
 // workerOrder names the write ends by descriptor; both may be the same.
 type workerOrder struct {
 	Argv []string
 	Env  []string
+	CPUs []int
+	Rank int
 	Out  int
 	Err  int
 }

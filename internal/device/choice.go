@@ -1,0 +1,151 @@
+package device
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Binding says how a worker is kept to its devices.
+type Binding string
+
+const (
+	// Auto has every worker see the devices of this node; its local rank is the index of its own.
+	Auto Binding = "auto"
+	// Env has a worker see its own devices only, from index 0.
+	Env Binding = "env"
+	// None leaves the variables of visible devices alone.
+	None Binding = "none"
+)
+
+// ParseBinding reads the value of --device-binding.
+func ParseBinding(s string) (Binding, bool) {
+	b := Binding(s)
+	return b, slices.Contains([]Binding{Auto, Env, None}, b)
+}
+
+// Choice is the devices of this node's workers, in the order of local ranks.
+type Choice struct {
+	Vendor  Vendor
+	Devices []Device
+	index   []int // of each among what is visible to this process
+	narrow  bool  // they are not all that is visible, in that order
+	Found   bool  // they were seen on this machine, and not only named
+}
+
+// All takes every visible device.
+func (s Set) All() Choice {
+	c := Choice{Vendor: s.Vendor, Devices: s.Visible, Found: len(s.Visible) > 0}
+	for i := range s.Visible {
+		c.index = append(c.index, i)
+	}
+	return c
+}
+
+// Choose takes devices by a comma list of their ids, as the vendor's tool numbers them. Where no device was
+// found the ids are taken as they are. ErrDevice.
+func (s Set) Choose(list string) (Choice, error) {
+	c := Choice{Vendor: s.Vendor, Found: len(s.Visible)+len(s.Hidden) > 0}
+	for id := range strings.SplitSeq(list, ",") {
+		id = strings.TrimSpace(id)
+		d, at, err := s.choose(id, c.Found)
+		if err != nil {
+			return Choice{}, err
+		}
+		if slices.ContainsFunc(c.Devices, func(o Device) bool { return o.Label == d.Label }) {
+			return Choice{}, bad("%s %s is named twice", s.Vendor.name(), id)
+		}
+		c.Devices, c.index = append(c.Devices, d), append(c.index, at)
+	}
+	c.narrow = !c.Found || len(c.index) != len(s.Visible) || !slices.IsSorted(c.index)
+	return c, nil
+}
+
+func (s Set) choose(id string, found bool) (Device, int, error) {
+	if !found {
+		if n := number(id); n >= 0 && digits(id) {
+			return Device{Index: n, Label: strconv.Itoa(n)}, n, nil
+		}
+		return Device{}, 0, bad("%q is no device id", id)
+	}
+	if d, ok := named(s.Visible, id); ok {
+		at := slices.IndexFunc(s.Visible, func(o Device) bool { return o.Index == d.Index && (d.Index >= 0 || o.Label == d.Label) })
+		if at >= 0 {
+			return s.Visible[at], at, nil
+		}
+	}
+	if _, hidden := named(s.Hidden, id); hidden {
+		return Device{}, 0, bad("%s %s is here, and %s does not show it", s.Vendor.name(), id, s.Vendor.Variables[0])
+	}
+	if !digits(id) {
+		return Device{}, 0, bad("%q is no device id; here: %s", id, s)
+	}
+	return Device{}, 0, bad("there is no %s %s; here: %s", s.Vendor.name(), id, s)
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// Share are the devices of one of so many workers, as positions in Devices; nil: there are fewer devices
+// than workers, or none, and no worker has one of its own.
+func (c Choice) share(local, workers int) []int {
+	each := len(c.Devices) / max(1, workers)
+	var own []int
+	for i := range each {
+		own = append(own, local*each+i)
+	}
+	return own
+}
+
+// Fits reports whether every one of so many workers gets as many devices as the others.
+func (c Choice) Fits(workers int) bool {
+	return len(c.Devices) >= workers && len(c.Devices)%workers == 0
+}
+
+// Environ is what each of this node's workers is told about its devices, NAME=VALUE, by local rank.
+func (c Choice) Environ(b Binding, workers int) [][]string {
+	envs := make([][]string, workers)
+	for local := range envs {
+		own := c.share(local, workers)
+		if own == nil {
+			continue
+		}
+		var e, selected []string
+		visible := c.Devices
+		for _, i := range own {
+			at := i
+			switch b {
+			case Env:
+				at = i - own[0]
+			case None:
+				at = c.index[i]
+			}
+			selected = append(selected, strconv.Itoa(at))
+		}
+		if b == Env {
+			visible = c.Devices[own[0] : own[len(own)-1]+1]
+		}
+		if b == Env || b == Auto && c.narrow {
+			e = append(e, c.Vendor.Variables[0]+"="+labels(visible))
+			if c.Vendor.Order != "" {
+				e = append(e, c.Vendor.Order)
+			}
+		}
+		ids := strings.Join(selected, ",")
+		e = append(e, "FLAGS_selected_"+c.Vendor.Paddle+"="+ids, "PADDLE_LOCAL_DEVICE_IDS="+ids)
+		if c.Vendor.Kind == GPU {
+			e = append(e, "FLAGS_selected_accelerators="+ids)
+		}
+		envs[local] = e
+	}
+	return envs
+}
+
+// String is the devices as a list of their ids.
+func (c Choice) String() string { return labels(c.Devices) }
+
+// Used are the devices that so many workers have.
+func (c Choice) Used(workers int) Choice {
+	n := len(c.Devices) / max(1, workers) * workers
+	c.Devices, c.index = c.Devices[:n], c.index[:n]
+	return c
+}

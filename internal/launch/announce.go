@@ -1,0 +1,90 @@
+package launch
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Arguments are what Paddle's launcher shows of its command line, in its order. What was not given is None.
+type Arguments struct {
+	GPUs, Heters, HeterNum, HTTPPort, IPs, LogDir, NProc string
+	ServerNum, Servers, Script                           string
+	ScriptArgs                                           []string
+	WorkerNum, Workers                                   string
+}
+
+// String is the block of Paddle 2.x that begins a log.
+func (a Arguments) String() string {
+	none := func(s string) string {
+		if s == "" {
+			return "None"
+		}
+		return s
+	}
+	var quoted []string
+	for _, arg := range a.ScriptArgs {
+		quoted = append(quoted, "'"+arg+"'")
+	}
+	var b strings.Builder
+	b.WriteString("-----------  Configuration Arguments -----------\n")
+	for _, row := range [][2]string{
+		{"gpus", none(a.GPUs)}, {"heter_worker_num", none(a.HeterNum)}, {"heter_workers", a.Heters}, {"http_port", none(a.HTTPPort)},
+		{"ips", a.IPs}, {"log_dir", a.LogDir}, {"nproc_per_node", none(a.NProc)}, {"server_num", none(a.ServerNum)},
+		{"servers", a.Servers}, {"training_script", a.Script}, {"training_script_args", "[" + strings.Join(quoted, ", ") + "]"},
+		{"worker_num", none(a.WorkerNum)}, {"workers", a.Workers},
+	} {
+		fmt.Fprintf(&b, "%s: %s\n", row[0], row[1])
+	}
+	b.WriteString("------------------------------------------------\n")
+	return b.String()
+}
+
+// shown are the variables of a trainer in Paddle's table, in its order; those that are not told are left out.
+var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus", "FLAGS_selected_npus",
+	"PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT"}
+
+// Announce is what Paddle's launcher says of a start: the environment of the first process of this node,
+// and where the rest can be read. logs is the log directory as people see it.
+func Announce(in Inputs, logs string, now time.Time) string {
+	device := "CPU"
+	told := map[string]string{}
+	for _, kv := range Given(in)[0] {
+		name, value, _ := strings.Cut(kv, "=")
+		told[name] = value
+	}
+	for _, kind := range []string{"gpu", "xpu", "npu"} {
+		if _, ok := told["FLAGS_selected_"+kind+"s"]; ok {
+			device = strings.ToUpper(kind)
+		}
+	}
+	stamp := now.Format("2006-01-02 15:04:05,000")
+	var b strings.Builder
+	fmt.Fprintf(&b, "launch train in %s mode\n", device)
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:472] Local start %d processes. First process distributed environment info (Only For Debug):\n", stamp, in.Workers)
+	const left, right = 40, 45
+	border := strings.Repeat("=", left+2+right)
+	fmt.Fprintf(&b, "+%s+\n", border)
+	fmt.Fprintf(&b, "|%*s  %s|\n", left, "Distributed Envs", centre("Value", right))
+	fmt.Fprintf(&b, "+%s+\n", strings.Repeat("-", left+2+right))
+	for _, name := range shown {
+		value, ok := told[name]
+		if !ok {
+			continue
+		}
+		if len(value) >= right {
+			value = "... " + value[len(value)-right+4:]
+		}
+		fmt.Fprintf(&b, "|%*s  %s|\n", left, name, centre(value, right))
+	}
+	fmt.Fprintf(&b, "+%s+\n", border)
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be found in %s, and detail running logs maybe found in %s",
+		stamp, filepath.Join(logs, "endpoints.log"), filepath.Join(logs, "workerlog.0"))
+	return b.String()
+}
+
+func centre(s string, width int) string {
+	space := max(0, width-len(s))
+	return strings.Repeat(" ", space/2) + s + strings.Repeat(" ", space-space/2)
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/device"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Launcher is what a launcher's flags say of the workers of this node, beside their program.
+type Launcher struct {
+	Role             string // ROLE_NAME; "": default
+	Devices          device.Choice
+	Binding          device.Binding
+	Affinity         device.Affinity
+	VirtualLocalRank bool
+
+	Prefix           string // template of what is put before each line that --tee shows
+	CopyOut, CopyErr []string
+
+	Lead     time.Duration // of rank 0's start before all others
+	TTY      *os.File      // the terminal, for the only worker; nil: none
+	Announce bool          // say what Paddle's launcher says of a start
+}
+
+// inputs is what the environments of one start are made of.
+func (w *workers) inputs(s machine.Start) (launch.Inputs, error) {
+	world, l := s.World, w.o.Launcher
+	in := launch.Inputs{
+		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,
+		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
+		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
+		CheckpointDir: w.checkpoints(), RunDir: filepath.Join(w.dir, "run"), Plan: world.Plan, LRScale: world.LRScale,
+		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), LogDir: w.logs.Dir(),
+		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, world.Slots), VirtualLocalRank: l.VirtualLocalRank,
+	}
+	if world.Master != nil {
+		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store
+	}
+	for _, m := range world.Members {
+		host, _, err := net.SplitHostPort(m.Address)
+		if err != nil {
+			return in, err
+		}
+		in.Hosts = append(in.Hosts, host)
+	}
+	for _, p := range s.Ports[min(2, len(s.Ports)):] {
+		in.Own = append(in.Own, net.JoinHostPort(in.Hosts[s.Rank], strconv.Itoa(p)))
+	}
+	if world.Resume != nil {
+		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
+	}
+	return in, nil
+}
+
+// launched is the spec of one start, with what is each worker's own.
+func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
+	spec := w.spec()
+	spec.Job, spec.Node, spec.Generation, spec.WorldSize = in.Job, in.Node, in.Generation, in.WorldSize
+	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
+	spec.RunDir = filepath.Dir(launch.DrainFile(in.RunDir, in.Generation))
+	spec.Lead = w.o.Launcher.Lead
+	for k := range in.Workers {
+		spec.Ranks = append(spec.Ranks, in.FirstRank+k)
+		args := launch.LocalRank(w.o.Args, k)
+		if w.o.Expand {
+			var err error
+			if args, err = launch.Expand(args, spec.Env[k]); err != nil {
+				return spec, err
+			}
+		}
+		spec.Args = append(spec.Args, args)
+	}
+	var err error
+	spec.CPUs, err = w.o.Launcher.Devices.CPUs(device.Host{}, w.o.Launcher.Affinity, in.Workers, device.Allowed())
+	return spec, err
+}
+
+// record leaves what the workers of a start are told where Paddle's tools look for it, and announces the
+// first start. Files that cannot be written are a notice: the workers have it all in their environment.
+func (w *workers) record(in launch.Inputs) {
+	files, err := launch.Records(in)
+	for _, f := range files {
+		write := w.logs.Write
+		if f.Append {
+			write = w.logs.Append
+		}
+		if werr := write(f.Name, f.Content); werr != nil && err == nil {
+			err = werr
+		}
+	}
+	if err != nil {
+		w.notice("what the workers are told could not be recorded: " + err.Error())
+	}
+	if w.o.Launcher.Announce && !w.announced {
+		w.announced = true
+		w.raw(launch.Announce(in, shownDir(w.logs.Dir()), time.Now()))
+	}
+}
+
+// prefix is what is put before the lines of a worker that --tee shows, and before those that are copied.
+func (w *workers) prefix(template string) func(local, rank int) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	role := launch.Trainer(w.o.Launcher.Role).String()
+	return func(local, rank int) string {
+		return strings.NewReplacer("${role_name}", role, "${local_rank}", strconv.Itoa(local),
+			"${rank}", strconv.Itoa(rank), "${hostname}", host).Replace(template)
+	}
+}
+
+// torchPrefix is torchrun's.
+const torchPrefix = "[${role_name}${local_rank}]:"
+
+// logOptions says where the output of workers goes.
+func (w *workers) logOptions(node string, job rendezvous.Job) worker.LogOptions {
+	l := w.o.Launcher
+	template := l.Prefix
+	if template == "" {
+		template = torchPrefix
+	}
+	label := w.prefix(template)
+	return worker.LogOptions{Dir: w.o.LogDir, Node: node, Run: run(job), Apart: w.o.SplitLogs, Keep: w.o.LogKeep,
+		Console: w.o.Stdout, Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice, Prefix: rankPrefix,
+		Label: label, Labelled: func(local int) bool { return w.o.Tee.Of(local) != worker.None },
+		CopyOut: l.CopyOut, CopyErr: l.CopyErr}
+}
+
+// shownDir is a directory as people see it from here.
+func shownDir(dir string) string {
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return dir
+}
+
+// started begins the group of a start.
+func (w *workers) started(ctx context.Context, in launch.Inputs) (*worker.Group, error) {
+	spec, err := w.launched(in)
+	if err != nil {
+		return nil, refused{err, 125}
+	}
+	if err := os.RemoveAll(spec.RunDir); err != nil {
+		return nil, refused{err, 125}
+	}
+	w.record(in)
+	return w.begin(ctx, spec)
+}
