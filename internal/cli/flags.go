@@ -39,10 +39,10 @@ func everywhere() []flag {
 	return []flag{
 		{name: "server", kind: list, arg: "HOST:PORT", usage: "the etcd or elasticd to use; repeatable, or a comma list",
 			same: []string{"elastic-server", "rdzv-endpoint", "master"}, env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT"}},
-		{name: "cacert", arg: "FILE", usage: "certificate authority of the server"},
-		{name: "cert", arg: "FILE", usage: "our certificate"},
-		{name: "key", arg: "FILE", usage: "its key"},
-		{name: "user", arg: "NAME", usage: "user of etcd; the password is ELASTIC_PASSWORD"},
+		{name: "cacert", arg: "FILE", usage: "certificate authority of the server", env: []string{"ELASTIC_CACERT"}},
+		{name: "cert", arg: "FILE", usage: "our certificate", env: []string{"ELASTIC_CERT"}},
+		{name: "key", arg: "FILE", usage: "its key", env: []string{"ELASTIC_KEY"}},
+		{name: "user", arg: "NAME", usage: "user of etcd; the password is ELASTIC_PASSWORD", env: []string{"ELASTIC_USER"}},
 		{name: "output", short: "o", arg: "json", usage: "for scripts"},
 		{name: "quiet", short: "q", kind: boolean, usage: "no words; names only"},
 		{name: "no-color", kind: boolean, usage: "no colours (also NO_COLOR)"},
@@ -61,7 +61,7 @@ func jobFlag() flag {
 func commands() []command {
 	all := []command{
 		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), jobsCommand(), nodesCommand(),
-		stopCommand(), rmCommand(), ckptCommand(), planCommand(), installCommand(), kubeCommand(), readyCommand(), versionCommand(),
+		stopCommand(), rmCommand(), ckptCommand(), planCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), versionCommand(),
 	}
 	for i := range all {
 		own := map[string]bool{}

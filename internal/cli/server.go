@@ -38,8 +38,8 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 			because("what is typed stands in the list of processes").cure("--user=NAME with ELASTIC_PASSWORD")
 	}
 	s := &server{}
-	conf := etcd.Config{CACert: c.context.String("cacert"), Cert: c.context.String("cert"), Key: c.context.String("key"),
-		User: c.context.String("user"), Password: c.Getenv("ELASTIC_PASSWORD")}
+	conf := etcd.Config{CACert: c.setting("cacert").text, Cert: c.setting("cert").text, Key: c.setting("key").text,
+		User: c.setting("user").text, Password: c.Getenv("ELASTIC_PASSWORD")}
 	if given.given {
 		for e := range strings.SplitSeq(given.text, ",") {
 			e = strings.TrimPrefix(strings.TrimSpace(e), "etcd://")
