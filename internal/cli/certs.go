@@ -20,8 +20,8 @@ import (
 func certsCommand() command {
 	return command{name: "certs", usage: "certificates for a lab: an authority, server, members and clients", action: certsAction, flags: []flag{
 		{name: "dir", arg: "DIR", usage: "where they lie (certs)"},
-		{name: "host", kind: list, arg: "NAME", usage: "name or address under which elasticd is dialled; repeatable, or a comma list (this host)"},
-		{name: "client", kind: list, arg: "NAME", usage: "user of the server; repeatable, or a comma list (client)"},
+		{name: "host", arg: "NAME,…", usage: "names and addresses under which elasticd is dialled (this host)"},
+		{name: "client", arg: "NAME,…", usage: "users of the server (client)"},
 		{name: "days", arg: "N", usage: "for which they are valid (365)"},
 		{name: "kubernetes", arg: "NAME", usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
 	}}
