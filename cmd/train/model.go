@@ -14,8 +14,8 @@ type dataset struct {
 	y    []int
 	seed uint64
 
-	epoch int64 // whose order perm is
-	perm  []int
+	epoch int64 // whose order it is
+	order order
 }
 
 func makeData(n int, seed uint64) *dataset {
@@ -36,9 +36,9 @@ func makeData(n int, seed uint64) *dataset {
 func (d *dataset) at(position int64) int {
 	n := int64(len(d.x))
 	if epoch := position / n; epoch != d.epoch {
-		d.epoch, d.perm = epoch, rand.New(rand.NewPCG(d.seed, 2+uint64(epoch))).Perm(int(n))
+		d.epoch, d.order = epoch, newOrder(int(n), d.seed, epoch)
 	}
-	return d.perm[position%n]
+	return d.order.at(int(position % n))
 }
 
 // newWeights are those of a network of one tanh layer and a softmax, as one

@@ -16,6 +16,8 @@ type state struct {
 	Samples  int64     `json:"samples"`  // the position: all before it were trained on
 	Checksum float64   `json:"checksum"` // of the samples that the steps really took
 	Weights  []float64 `json:"weights"`
+	Seed     uint64    `json:"seed"`
+	Dataset  int       `json:"dataset_size"`
 	History  []stretch `json:"history"`
 }
 
@@ -44,7 +46,7 @@ func save(dir string, s *state) error {
 		func() error { return writeJSON(path, stateFile, s) },
 		func() error { return syncDir(dir) },
 		func() error {
-			return writeJSON(path, commitFile, map[string]int64{"step": int64(s.Step), "samples": s.Samples})
+			return writeJSON(path, commitFile, s.mark())
 		},
 		func() error { return retain(dir, s.Step) },
 	} {
@@ -53,6 +55,15 @@ func save(dir string, s *state) error {
 		}
 	}
 	return nil
+}
+
+// mark is what elastic is told of a save: it stands in the manifest of the checkpoint.
+func (s *state) mark() map[string]any {
+	m := map[string]any{"step": s.Step, "samples": s.Samples}
+	if n := int64(s.Dataset); n > 0 {
+		m["epoch"], m["consumed"], m["seed"], m["dataset_size"] = s.Samples/n, s.Samples%n, s.Seed, n
+	}
+	return m
 }
 
 // retain removes old saves. One of a later step is of steps that were given up:

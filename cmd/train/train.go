@@ -59,7 +59,7 @@ func resume(g *group, c config, w world) (*state, error) {
 		s, unreadable = newest(c.dir)
 	}
 	if s == nil {
-		s = &state{Identity: c.identity(), Weights: newWeights(c.hidden, c.seed)}
+		s = &state{Identity: c.identity(), Weights: newWeights(c.hidden, c.seed), Seed: c.seed, Dataset: c.samples}
 	}
 	if err := g.newest(s); err != nil {
 		return nil, err
@@ -112,10 +112,10 @@ func (t *trainer) left() int64 {
 // the same on all ranks, and true if any was asked to.
 func (t *trainer) step(asked bool) (mine int, stop bool, err error) {
 	// The mean of a micro-batch, over the micro-batches, times the weight: a sample
-	// counts size/global. Only the last batch of a run may be shorter.
+	// counts size/global. Only the last batch of an epoch may be shorter.
 	n, scale := t.global, t.weight/float64(t.batch*t.accum)
-	if left := t.left(); left < int64(n) {
-		n, scale = int(left), float64(t.size)/float64(left)
+	if left := t.samples - int(t.Samples%int64(t.samples)); left < n {
+		n, scale = left, float64(t.size)/float64(left)
 	}
 	end := len(t.Weights)
 	v := make([]float64, end+3) // gradient, loss, checksum, stop

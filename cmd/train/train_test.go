@@ -118,7 +118,7 @@ func sameWeights(t *testing.T, got, want *state) {
 	}
 }
 
-// 3 epochs of 1,010 in batches of 60: batches straddle epochs, and the last is short.
+// 3 epochs of 1,010 in batches of 60: the last batch of an epoch has 50.
 var smallRun = []string{"--samples=1010", "--epochs=3"}
 
 func reference(t *testing.T) *state {
