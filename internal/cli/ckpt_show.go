@@ -111,9 +111,10 @@ func (k *saves) show(ctx context.Context) error {
 		return k.out.object(struct {
 			Job schema.Job `json:"job"`
 			savedStatus
-			Entry string      `json:"entry"`
-			Files []savedFile `json:"files"`
-		}{k.snap.Job.Name, st, m.Entry, files})
+			Entry  string             `json:"entry"`
+			Cursor *checkpoint.Cursor `json:"cursor"` // null: the script did not tell it
+			Files  []savedFile        `json:"files"`
+		}{k.snap.Job.Name, st, m.Entry, m.Cursor, files})
 	}
 	if !k.out.quiet {
 		if err := k.showHead(st, m); err != nil {
@@ -133,6 +134,9 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 	}
 	if st.Samples != nil {
 		what = append(what, fmt.Sprintf("%d samples", *st.Samples))
+	}
+	if m.Cursor != nil {
+		what = append(what, m.Cursor.String())
 	}
 	entry := m.Entry
 	if entry == "" {

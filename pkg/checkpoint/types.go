@@ -12,6 +12,7 @@ type (
 	Hash     = manifest.Hash
 	Head     = manifest.Head
 	Manifest = manifest.Manifest
+	Cursor   = manifest.Cursor
 	Stamp    = manifest.Stamp
 )
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
 // entry is one name at the top of a checkpoint directory, as it was seen.
@@ -31,6 +32,19 @@ type entry struct {
 type told struct {
 	Step    *int64 `json:"step"`
 	Samples *int64 `json:"samples"`
+
+	Epoch       *int64  `json:"epoch"`
+	Consumed    *int64  `json:"consumed"`
+	Seed        *uint64 `json:"seed"`
+	DatasetSize *int64  `json:"dataset_size"`
+}
+
+// cursor is the position in the data, nil if the script tells none.
+func (t *told) cursor() *manifest.Cursor {
+	if t.Epoch == nil || t.Consumed == nil {
+		return nil
+	}
+	return &manifest.Cursor{Epoch: *t.Epoch, Consumed: *t.Consumed, Seed: t.Seed, DatasetSize: t.DatasetSize}
 }
 
 const (

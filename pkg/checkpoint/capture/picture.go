@@ -120,7 +120,7 @@ func (c *Watcher) describe(s *chunkstore.Save, take, made []*entry) error {
 			return err
 		}
 		if t.Step != nil && (s.Step == nil || *t.Step > *s.Step) {
-			s.Step, s.Samples = t.Step, t.Samples
+			s.Step, s.Samples, s.Cursor = t.Step, t.Samples, t.cursor()
 		}
 		if s.Samples == nil {
 			s.Samples = t.Samples

@@ -268,11 +268,14 @@ func TestToldExplicitly(t *testing.T) {
 	}
 	b.write("save/model.raw", "x")
 	b.write("save/deep/opt.raw", "y")
-	tell("save/.elastic-commit", `{"step":120,"samples":30720}`)
+	tell("save/.elastic-commit", `{"step":120,"samples":30720,"epoch":2,"seed":7,"consumed":720,"dataset_size":15000}`)
 	s := b.look(0)
 	b.want(s, "save/.elastic-commit save/deep/opt.raw save/model.raw", "save", 120)
 	if s.Save.Samples == nil || *s.Save.Samples != 30720 {
 		t.Errorf("samples: %v", s.Save.Samples)
+	}
+	if c := s.Save.Cursor; c == nil || c.String() != "epoch 2, 720 of 15000 samples of it" || *c.Seed != 7 {
+		t.Errorf("cursor: %v", c)
 	}
 	// From now on nothing counts that is not told.
 	b.write("step-130/model.raw", "x")

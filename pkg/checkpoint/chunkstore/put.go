@@ -25,6 +25,7 @@ type Save struct {
 	Sequence      uint64 // of the saves of this generation
 	Entry         string
 	Step, Samples *int64
+	Cursor        *manifest.Cursor
 	Time          time.Time
 
 	Files []dirfs.Found // by path, ascending
@@ -88,7 +89,7 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
 		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence, WorldSize: s.WorldSize,
-		Entry: s.Entry, Step: s.Step, Samples: s.Samples, Time: s.Time.UTC().Truncate(time.Millisecond),
+		Entry: s.Entry, Step: s.Step, Samples: s.Samples, Cursor: s.Cursor, Time: s.Time.UTC().Truncate(time.Millisecond),
 	}
 	if len(s.Files) > manifest.MaxFiles || s.Bytes() > manifest.MaxBytes {
 		return nil, fmt.Errorf("%w: %d files of %d bytes", manifest.ErrBadPath, len(s.Files), s.Bytes())

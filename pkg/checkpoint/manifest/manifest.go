@@ -51,8 +51,26 @@ type Manifest struct {
 	Entry      string            `json:"entry"` // what a worker resumes from; "" is the directory itself
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
+	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not tell it
 	Time       time.Time         `json:"time"`
 	Files      []File            `json:"files"` // by path, ascending
+}
+
+// Cursor is the position in the data that the steps of a checkpoint have reached. A sampler of
+// another seed or size cannot go on from it.
+type Cursor struct {
+	Epoch       int64   `json:"epoch"`
+	Consumed    int64   `json:"consumed"` // samples of that epoch, of all ranks
+	Seed        *uint64 `json:"seed,omitempty"`
+	DatasetSize *int64  `json:"dataset_size,omitempty"`
+}
+
+func (c *Cursor) String() string {
+	of := ""
+	if c.DatasetSize != nil {
+		of = fmt.Sprintf(" of %d", *c.DatasetSize)
+	}
+	return fmt.Sprintf("epoch %d, %d%s samples of it", c.Epoch, c.Consumed, of)
 }
 
 // File is one file of a checkpoint.
