@@ -216,6 +216,8 @@ func TestPlan(t *testing.T) {
 			{"with one asked to go, too", given(aJob(3).here("a", "b", "d").world(Waiting, "a", "b", "c"), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), asksFor(2), func(x *situation) { x.Wish.Drain = []string{"a"} }, cutOff("c", time.Second)), "nothing for 500ms"},
 			{"a range above MIN: a last call", given(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), wentAway("b"), call(time.Second)), "nothing for 2s"},
 			{"the last call is over", given(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), wentAway("b"), call(3*time.Second)), "propose 2 (node-lost): a; without b"},
+			{"a member left a range: those who saved go on at once", given(aRange(1, 3).here("a").world(Waiting, "a", "b"), lastCall, holding(rendezvous.Saving, rendezvous.CauseDrain), wentAway("b"), call(0)), "propose 2 (drain): a; without b"},
+			{"a member left, below MIN: whoever comes is waited for as before the first world", given(aRange(2, 4).here("a", "c").world(Waiting, "a", "b"), lastCall, holding(rendezvous.Saving, rendezvous.CauseDrain), wentAway("b"), call(time.Second)), "nothing for 2s"},
 			{"the back-off has not passed", given(aJob(2).here("a", "b").world(Waiting, "a", "b"), since(time.Second), func(x *situation) {
 				x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.CauseWorkerFailed})
 			}), "nothing for 1s"},

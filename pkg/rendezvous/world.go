@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"maps"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -136,9 +137,33 @@ type World struct {
 	Quarantine []Quarantine      `json:"quarantine,omitempty"`
 	Master     *Master           `json:"master,omitempty"`
 	Outcome    *Outcome          `json:"outcome,omitempty"`
+	// IdleMS is how long nobody trained before this World ran; 0: not known, or nobody had.
+	IdleMS int64 `json:"idle_ms,omitempty"`
+	// Causes counts the starts after the first, over all attempts.
+	Causes map[Cause]Starts `json:"causes,omitempty"`
 	// Told are the members whose loss an event told of already.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
 	Rev          int64                    `json:"-"`
+}
+
+// Starts is how often a World ran for one cause, and how long nobody trained before, in sum.
+type Starts struct {
+	Count  int   `json:"count"`
+	IdleMS int64 `json:"idle_ms"`
+}
+
+// CountStart notes in w that it runs, after a time without training; 0: not known.
+func (w *World) CountStart(idle time.Duration) {
+	w.IdleMS = idle.Milliseconds()
+	if w.Previous == 0 {
+		return
+	}
+	w.Causes = maps.Clone(w.Causes)
+	if w.Causes == nil {
+		w.Causes = map[Cause]Starts{}
+	}
+	c := w.Causes[w.Cause]
+	w.Causes[w.Cause] = Starts{Count: c.Count + 1, IdleMS: c.IdleMS + w.IdleMS}
 }
 
 // inline is the size above which members are kept outside the world record, so that those who

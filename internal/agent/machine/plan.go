@@ -105,7 +105,7 @@ func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
 	take := Take{Seen: m.seen.snap, Me: m.self.node, Step: next, Fall: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
-		take.Idle = m.now.Sub(m.local.idleSince)
+		take.Idle = k.timing.Idle(m.now)
 	}
 	if _, run := next.(plan.Run); m.request(slotStep, take) && run {
 		k.start = startTiming{sign: k.timing.Sign(), timing: take.Fall}

@@ -64,7 +64,7 @@ func (m *Machine) tellWorld() {
 	case rendezvous.Running, rendezvous.Finishing:
 		if member && g != nil && g.started && g.world.Generation == w.Generation && t.running < w.Generation {
 			t.running, t.spare = w.Generation, false
-			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), m.idleText())
+			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), idleText(w))
 		}
 	case rendezvous.Waiting:
 		if t.waiting < w.Rev && m.idle() && m.self.joined && m.self.listed {
@@ -110,7 +110,11 @@ func (m *Machine) tellSpare() {
 		t.spare = false
 	case m.self.joined && !m.leaver() && !m.self.listed && !t.spare && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
 		t.spare = true
-		m.say("standing by as a spare")
+		text := "standing by as a spare"
+		if w.Count >= w.NP {
+			text += fmt.Sprintf(": np=%d is met", w.NP)
+		}
+		m.say("%s", text)
 	}
 }
 
@@ -121,9 +125,12 @@ func (m *Machine) tellLeaving() {
 	m.told.leaving = true
 	if m.self.job.Made {
 		m.say("leaving; job %s is stopped with its last node", m.self.job.Name)
-		return
+	} else {
+		m.say("leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop %s", m.self.job.Name)
 	}
-	m.say("leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop %s", m.self.job.Name)
+	if g := m.local.group; g != nil && !g.dead && !m.leave.Now {
+		m.say("waiting for the workers to save and end, at most %s; Ctrl-C again does not wait", time.Duration(m.self.job.Rules.Grace))
+	}
 }
 
 func (m *Machine) tellAway() {
@@ -216,11 +223,12 @@ func (m *Machine) tellEnd() {
 	}
 }
 
-func (m *Machine) idleText() string {
-	if m.local.idleSince.IsZero() || m.seen.world.Previous == 0 {
+// idleText is the time without training: the figure of the record, the same on every node.
+func idleText(w *rendezvous.World) string {
+	if w.IdleMS == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %.1fs without training", m.now.Sub(m.local.idleSince).Seconds())
+	return fmt.Sprintf("; %.1fs without training", float64(w.IdleMS)/1000)
 }
 
 func from(w *rendezvous.World) string {

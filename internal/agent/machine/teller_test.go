@@ -450,7 +450,7 @@ func (w *teller) ends(slot string, err error) error {
 			return nil
 		}
 		w.s = w.copy()
-		w.apply(a.Step)
+		w.apply(a.Step, a.Idle)
 		done := Stepped{World: *w.s.World}
 		if _, told := a.Step.(plan.ReportLost); told {
 			done = Stepped{}
@@ -533,7 +533,7 @@ func (w *teller) ends(slot string, err error) error {
 }
 
 // apply makes a step of the plan true, as the requests do.
-func (w *teller) apply(step plan.Step) {
+func (w *teller) apply(step plan.Step, idle time.Duration) {
 	switch p := step.(type) {
 	case plan.Propose:
 		for _, x := range p.Evicted {
@@ -554,6 +554,7 @@ func (w *teller) apply(step plan.Step) {
 		return
 	case plan.Run:
 		w.s.World.Phase, w.s.World.Master = rendezvous.Running, &p.Master
+		w.s.World.CountStart(idle)
 	case plan.Finish:
 		w.s.World.Phase = rendezvous.Finishing
 	case plan.End:

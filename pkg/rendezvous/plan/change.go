@@ -92,7 +92,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 	var old, oldLeavers []membership.Ref
 	if p.w != nil {
 		old, oldLeavers = p.w.Members, p.w.Leavers
-		w.Previous = p.w.Previous
+		w.Previous, w.Causes = p.w.Previous, p.w.Causes
 		if p.w.Master != nil {
 			w.Previous = p.w.Size()
 		}

@@ -30,7 +30,7 @@ func (p *planner) waiting() Step {
 	}
 	propose := func() Step { return p.propose(cause, text, b) }
 	var step Step
-	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() {
+	if h.Why == rendezvous.BackingOff && Present(p.s, p.v) >= p.s.Least() || cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least() {
 		step = propose()
 	} else {
 		step = p.lastCall(propose)
@@ -46,6 +46,17 @@ func (p *planner) waiting() Step {
 		return step
 	}
 	return p.enter(rendezvous.CauseNodeLost, LossText(lost), b)
+}
+
+// survivors is how many members of this World can be members of the next: a member that leaves takes
+// no longer than one that is lost, so enough of them wait for nobody else.
+func (p *planner) survivors() (n int) {
+	for _, c := range candidates(p.s, p.v) {
+		if p.w.Rank(c.Ref) >= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // through reports whether a planned Hold is: every member wrote that it saved and stopped, or that

@@ -20,6 +20,7 @@ type TimingObserver struct {
 
 	what, last                                        string
 	sign, decided, enough, proposed, stopped, barrier time.Time
+	idle                                              time.Time // the first node began to stop its workers; zero: none had any
 }
 
 // Observe notes what s and the step that is planned on it show for the first time. own is a sign that
@@ -31,7 +32,7 @@ func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own str
 	}
 	if g != f.generation {
 		f.generation, f.ready, f.proposed = g, 0, now
-		f.last, f.stopped, f.barrier = "", time.Time{}, time.Time{}
+		f.last, f.stopped, f.barrier, f.idle = "", time.Time{}, time.Time{}, time.Time{}
 	}
 	if s.Job == nil {
 		return
@@ -98,8 +99,12 @@ func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 		if r.AfterMS == nil {
 			continue
 		}
-		if at := now.Add(-time.Duration(*r.AfterMS) * time.Millisecond); at.After(f.stopped) {
+		at := now.Add(-time.Duration(*r.AfterMS) * time.Millisecond)
+		if at.After(f.stopped) {
 			f.stopped = at
+		}
+		if halted := at.Add(-time.Duration(r.StopMS) * time.Millisecond); f.idle.IsZero() || halted.Before(f.idle) {
+			f.idle = halted
 		}
 	}
 	f.ready = newest
@@ -140,6 +145,15 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 func (f *TimingObserver) Timing(by string) rendezvous.Timing {
 	return rendezvous.Timing{By: by, Sign: f.what, Last: f.last, Decided: f.since(f.decided), Enough: f.since(f.enough),
 		Proposed: f.since(f.proposed), Stopped: f.since(f.stopped), Barrier: f.since(f.barrier)}
+}
+
+// Idle is how long the workers have not trained: since the first node stopped its own. A node that had
+// none says nothing, so the figure covers the time before a newcomer came, too. 0: not known.
+func (f *TimingObserver) Idle(now time.Time) time.Duration {
+	if f.idle.IsZero() {
+		return 0
+	}
+	return now.Sub(f.idle)
 }
 
 // Sign is when it began.

@@ -49,6 +49,7 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, step plan.Run, idle time.Duration, f rendezvous.Timing) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase, w.Master = rendezvous.Running, &step.Master
+	w.CountStart(idle)
 	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
 		Text:   fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
 		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.Forming(), "stopped_ms": slowestStop(seen), "waterfall": f}}
