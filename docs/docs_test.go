@@ -342,7 +342,9 @@ func TestMetrics(t *testing.T) {
 	for _, f := range sources(t, "internal/coordinator") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if c, ok := n.(*ast.CallExpr); ok && len(c.Args) > 0 {
-				if id, ok := c.Fun.(*ast.Ident); ok && id.Name == "desc" {
+				id, _ := c.Fun.(*ast.Ident)
+				method, _ := c.Fun.(*ast.SelectorExpr)
+				if id != nil && id.Name == "desc" || method != nil && method.Sel.Name == "gauge" {
 					if s, ok := literal(c.Args[0]); ok {
 						if found++; !names(ref, "elastic_"+s) {
 							t.Errorf("elastic_%s is not in REFERENCE.md", s)
@@ -355,6 +357,30 @@ func TestMetrics(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no metrics in internal/coordinator")
+	}
+}
+
+// Alert rules and the dashboard ask for metrics that there are, and are well formed.
+func TestMonitoring(t *testing.T) {
+	ref, alerts, board := read(t, "docs/REFERENCE.md"), read(t, "deploy/monitoring/alerts.yaml"), read(t, "deploy/monitoring/grafana.json")
+	asked := regexp.MustCompile(`elastic_(job|store)_[a-z_]+`).FindAllString(alerts+board, -1)
+	if len(asked) < 20 {
+		t.Fatalf("only %d metrics are asked for", len(asked))
+	}
+	for _, name := range asked {
+		if !names(ref, name) {
+			t.Errorf("%s is in deploy/monitoring and not in REFERENCE.md", name)
+		}
+	}
+	if !json.Valid([]byte(board)) {
+		t.Error("grafana.json is no JSON")
+	}
+	for _, rule := range strings.Split(alerts, "- alert: ")[1:] {
+		for _, part := range []string{"expr: ", "severity: ", "summary: ", "action: "} {
+			if !strings.Contains(rule, part) {
+				t.Errorf("no %sin the alert %s", part, strings.Fields(rule)[0])
+			}
+		}
 	}
 }
 

@@ -46,12 +46,17 @@ func TestJobMetrics(t *testing.T) {
 	m := begin(t, cfg)
 	j := schema.Job("x")
 	for key, value := range map[string]string{
-		j.Job():     record0(``),
-		j.Fence():   schema.FenceValue("uid", 7),
-		j.World():   record0(`"phase":"running","count":3,"slots":2,"ledger":{"used":1}`),
-		j.Wish():    record0(`"np":4`),
-		j.Head():    record0(`"number":5`),
-		j.Node("a"): "n", j.Node("b"): "n",
+		j.Job():   record0(`"rules":{"replicas":2}`),
+		j.Fence(): schema.FenceValue("uid", 7),
+		j.World(): record0(fmt.Sprintf(`"generation":7,"phase":"running","time":%q,"count":3,"slots":2,"ledger":{"used":1,
+			"nodes":[{"node":"d","quarantine":60,"time":%[1]q},{"node":"e","quarantine":1,"time":"2020-01-01T00:00:00Z"}]},
+			"quarantine":[{"node":"c","until":9},{"node":"b","until":7}],
+			"causes":{"node-lost":{"count":3,"idle_ms":4500},"scale":{"count":1,"idle_ms":500}}`, time.Now().Add(-time.Hour).Format(time.RFC3339))),
+		j.Wish():     record0(`"np":4`),
+		j.Head():     record0(`"number":5,"step":120,"time":"2020-01-01T00:00:00Z","holders":[{"node":"a"},{"node":"z"}]`),
+		j.Progress(): record0(fmt.Sprintf(`"step":131,"time":%q`, time.Now().Add(-90*time.Second).Format(time.RFC3339))),
+		j.Node("a"):  "n", j.Node("b"): "n",
+		j.Held("b"):             `{"format":1,"record":[4,5]}`,
 		schema.Job("y").Job():   record0(``),
 		schema.Job("y").World(): `{"format":9,"record":{"phase":"done"}}`,
 	} {
@@ -71,10 +76,25 @@ func TestJobMetrics(t *testing.T) {
 		`elastic_job_nodes{job="x"} 2`,
 		`elastic_job_nodes{job="y"} 0`,
 		`elastic_job_checkpoint_number{job="x"} 5`,
+		`elastic_job_checkpoint_step{job="x"} 120`,
+		`elastic_job_checkpoint_copies{job="x"} 2`,
+		`elastic_job_checkpoint_copies_wanted{job="x"} 2`,
+		`elastic_job_step{job="x"} 131`,
+		`elastic_job_quarantined_nodes{job="x"} 1`,
+		`elastic_job_starts_total{cause="node-lost",job="x"} 3`,
+		`elastic_job_lost_seconds_total{cause="node-lost",job="x"} 4.5`,
+		`elastic_job_starts_total{cause="scale",job="x"} 1`,
 		`etcd_server_has_leader 1`,
 	} {
 		if !strings.Contains(body, "\n"+line+"\n") {
 			t.Errorf("missing: %s", line)
+		}
+	}
+	for name, least := range map[string]float64{"progress": 90, "checkpoint": 100_000_000} {
+		var age float64
+		_, rest, found := strings.Cut(body, "\nelastic_job_"+name+`_age_seconds{job="x"} `)
+		if _, err := fmt.Sscan(rest, &age); !found || err != nil || age < least {
+			t.Errorf("age of the %s: %v (%v)", name, age, err)
 		}
 	}
 	if strings.Contains(body, `phase="done"`) {
@@ -205,6 +225,17 @@ func TestQuorum(t *testing.T) {
 	}
 	if _, err := c.Put(ctx, "k", "v"); err != nil {
 		t.Errorf("put after the cure: %v", err)
+	}
+
+	// Each series of a job is told once: by the leader.
+	if _, err := c.Put(ctx, schema.Job("x").Job(), record0(``)); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		told := strings.Contains(get(t, m.Handler(), "/metrics").Body.String(), `elastic_job_nodes{job="x"}`)
+		if told != m.leads() {
+			t.Errorf("member %s tells of job x: %v, it leads: %v", m.cfg.Name, told, m.leads())
+		}
 	}
 
 	// One of three is alive, and knows that it is of no use.

@@ -46,8 +46,22 @@ type world struct {
 	Count  int       `json:"count"` // of the members
 	Slots  int       `json:"slots"` // workers a node
 	Ledger struct {
-		Used int `json:"used"`
+		Used  int `json:"used"`
+		Nodes []struct {
+			Node       string    `json:"node"`
+			Quarantine float64   `json:"quarantine"` // seconds
+			Time       time.Time `json:"time"`
+		} `json:"nodes"`
 	} `json:"ledger"`
+	Generation schema.Generation `json:"generation"`
+	Quarantine []struct {
+		Node  string            `json:"node"`
+		Until schema.Generation `json:"until"`
+	} `json:"quarantine"`
+	Causes map[string]struct {
+		Count  int   `json:"count"`
+		IdleMS int64 `json:"idle_ms"`
+	} `json:"causes"`
 }
 
 func record[T any](e *mvccpb.KeyValue) (T, bool) {

@@ -1,0 +1,231 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// jobState is what the metrics of one job are made of, read at one revision.
+type jobState struct {
+	name       string
+	now        time.Time
+	generation schema.Generation
+	fenced     bool
+	rules      jobRecord
+	world      *world
+	np         *int
+	head       *headRecord
+	progress   *progressRecord
+	nodes      map[string]bool     // that are registered
+	held       map[string][]uint64 // checkpoints by node, as the nodes say
+	heldRev    map[string]int64    // and when they said it
+}
+
+type (
+	jobRecord struct {
+		Rules struct {
+			Replicas int `json:"replicas"`
+		} `json:"rules"`
+	}
+	wishRecord struct {
+		NP int `json:"np"`
+	}
+	headRecord struct {
+		Number  uint64    `json:"number"`
+		Step    *int64    `json:"step"`
+		Time    time.Time `json:"time"`
+		Holders []struct {
+			Node string `json:"node"`
+		} `json:"holders"`
+		rev int64
+	}
+	progressRecord struct {
+		Step *int64    `json:"step"`
+		Time time.Time `json:"time"`
+	}
+)
+
+// readJob reads what this member has; a figure must not cost a round of the quorum. A record of a
+// format that is not known here counts as absent.
+func readJob(ctx context.Context, kv clientv3.KV, j schema.Job, now time.Time) (jobState, error) {
+	s := jobState{name: string(j), now: now, nodes: map[string]bool{}, held: map[string][]uint64{}, heldRev: map[string]int64{}}
+	read := func(key string, opts ...clientv3.OpOption) clientv3.Op {
+		return clientv3.OpGet(key, append(opts, clientv3.WithSerializable())...)
+	}
+	r, err := kv.Txn(ctx).Then(read(j.Job()), read(j.Fence()), read(j.World()), read(j.Wish()), read(j.Head()), read(j.Progress()),
+		read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()), read(j.AllHeld(), clientv3.WithPrefix())).Commit()
+	if err != nil {
+		return s, fmt.Errorf("read job %s: %w", j, err)
+	}
+	for _, answer := range r.Responses {
+		for _, kv := range answer.GetResponseRange().Kvs {
+			s.take(j, kv)
+		}
+	}
+	return s, nil
+}
+
+func (s *jobState) take(j schema.Job, kv *mvccpb.KeyValue) {
+	switch key := string(kv.Key); key {
+	case j.Job():
+		s.rules, _ = record[jobRecord](kv)
+	case j.Fence():
+		if _, g, err := schema.ParseFence(kv.Value); err == nil {
+			s.generation, s.fenced = g, true
+		}
+	case j.World():
+		s.world = known[world](kv)
+	case j.Wish():
+		if w := known[wishRecord](kv); w != nil {
+			s.np = &w.NP
+		}
+	case j.Head():
+		if s.head = known[headRecord](kv); s.head != nil {
+			s.head.rev = kv.ModRevision
+		}
+	case j.Progress():
+		s.progress = known[progressRecord](kv)
+	default:
+		if node, ok := strings.CutPrefix(key, j.Nodes()); ok {
+			s.nodes[node] = true
+		} else if node, ok := strings.CutPrefix(key, j.AllHeld()); ok {
+			if h := known[[]uint64](kv); h != nil {
+				s.held[node], s.heldRev[node] = *h, kv.ModRevision
+			}
+		}
+	}
+}
+
+// known decodes a record; nil: it has a format that is not known here.
+func known[T any](kv *mvccpb.KeyValue) *T {
+	v, err := schema.Decode[T](&store.Entry{Key: string(kv.Key), Value: kv.Value})
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+// emitter hands metrics of one job to a scrape.
+type emitter struct {
+	out chan<- prometheus.Metric
+	job string
+}
+
+func (e emitter) gauge(name, help string, v float64) {
+	e.out <- prometheus.MustNewConstMetric(desc(name, help, "job"), prometheus.GaugeValue, v, e.job)
+}
+
+func (s *jobState) collect(e emitter) {
+	e.gauge("job_nodes", "Nodes that hold a lease.", float64(len(s.nodes)))
+	if s.fenced {
+		e.gauge("job_generation", "Newest generation that was proposed.", float64(s.generation))
+	}
+	if s.np != nil {
+		e.gauge("job_wished_nodes", "Nodes that the operator asked for.", float64(*s.np))
+	}
+	s.collectWorld(e)
+	s.collectProgress(e)
+	s.collectCheckpoint(e)
+}
+
+func (s *jobState) collectWorld(e emitter) {
+	w := s.world
+	if w == nil {
+		return
+	}
+	e.out <- prometheus.MustNewConstMetric(desc("job_phase", "1 for the phase that the World is in.", "job", "phase"),
+		prometheus.GaugeValue, 1, e.job, w.Phase)
+	e.gauge("job_world_nodes", "Nodes of the newest World.", float64(w.Count))
+	e.gauge("job_world_size", "Workers of the newest World.", float64(w.Count*w.Slots))
+	e.gauge("job_restarts_used", "Restarts spent since the budget was full.", float64(w.Ledger.Used))
+	e.gauge("job_quarantined_nodes", "Nodes that are kept out of the next World.", float64(w.quarantined(s.now)))
+	for cause, c := range w.Causes {
+		e.out <- prometheus.MustNewConstMetric(desc("job_starts_total", "Starts of the workers after the first, by cause.", "job", "cause"),
+			prometheus.CounterValue, float64(c.Count), e.job, cause)
+		e.out <- prometheus.MustNewConstMetric(desc("job_lost_seconds_total", "Time without training before these starts, by cause.", "job", "cause"),
+			prometheus.CounterValue, float64(c.IdleMS)/1000, e.job, cause)
+	}
+}
+
+// quarantined is how many nodes are kept out now.
+func (w *world) quarantined(now time.Time) int {
+	out := map[string]bool{}
+	for _, q := range w.Quarantine {
+		out[q.Node] = q.Until > w.Generation
+	}
+	for _, n := range w.Ledger.Nodes {
+		until := n.Time.Add(time.Duration(n.Quarantine * float64(time.Second)))
+		out[n.Node] = out[n.Node] || n.Quarantine > 0 && now.Before(until)
+	}
+	count := 0
+	for _, is := range out {
+		count += int(truth(is))
+	}
+	return count
+}
+
+// collectProgress tells the age of the newest progress while a World runs; at any other time it would
+// only say that the job does not run, which the phase says.
+func (s *jobState) collectProgress(e emitter) {
+	p := s.progress
+	if p == nil {
+		return
+	}
+	if p.Step != nil {
+		e.gauge("job_step", "Newest step that the workers told.", float64(*p.Step))
+	}
+	if s.world == nil || s.world.Phase != "running" || p.Time.IsZero() {
+		return
+	}
+	since := p.Time
+	if s.world.Time.After(since) {
+		since = s.world.Time
+	}
+	e.gauge("job_progress_age_seconds", "Time since the workers of a running World told progress.", max(0, s.now.Sub(since)).Seconds())
+}
+
+func (s *jobState) collectCheckpoint(e emitter) {
+	h := s.head
+	if h == nil {
+		return
+	}
+	e.gauge("job_checkpoint_number", "Newest committed checkpoint.", float64(h.Number))
+	if h.Step != nil {
+		e.gauge("job_checkpoint_step", "Step of the newest committed checkpoint.", float64(*h.Step))
+	}
+	if !h.Time.IsZero() {
+		e.gauge("job_checkpoint_age_seconds", "Time since the newest checkpoint was committed.", max(0, s.now.Sub(h.Time)).Seconds())
+	}
+	e.gauge("job_checkpoint_copies", "Registered nodes that have the newest checkpoint.", float64(s.copies()))
+	e.gauge("job_checkpoint_copies_wanted", "Copies that the job asks for (--replicas).", float64(s.rules.Rules.Replicas))
+}
+
+// copies counts the registered nodes with the newest checkpoint: by their own word, else by the record
+// of the commit, which is newer than a word from before it.
+func (s *jobState) copies() (n int) {
+	holds := map[string]bool{}
+	for _, r := range s.head.Holders {
+		holds[r.Node] = true
+	}
+	for node, numbers := range s.held {
+		if has := slices.Contains(numbers, s.head.Number); has || s.heldRev[node] > s.head.rev {
+			holds[node] = has
+		}
+	}
+	for node, has := range holds {
+		if has && s.nodes[node] {
+			n++
+		}
+	}
+	return n
+}
