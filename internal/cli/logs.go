@@ -14,9 +14,9 @@ import (
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func logsCommand() command {
@@ -105,28 +105,17 @@ func (r *reading) settle() error {
 	r.query.Job, r.query.Since = string(r.snap.Job.Name), r.snap.Job.Time
 	switch {
 	case r.context.Bool("first-failure"):
-		e := lastFailure(r.snap)
-		if e == nil {
+		f := status.LastFailure(r.snap)
+		if f == nil {
 			return fail(Failed, "no worker of job %s has failed", r.snap.Job.Name)
 		}
-		rank, _ := e.Fields["rank"].(float64)
-		r.query.Ranks, r.query.Generation, r.single = []int{int(rank)}, uint64(e.Generation), true
-		r.out.say("rank %d on %s, generation %d: %s", int(rank), e.Node, e.Generation, e.Text)
+		r.query.Ranks, r.query.Generation, r.single = []int{f.Rank}, uint64(f.Generation), true
+		r.out.say("generation %d: %s", f.Generation, f.Text)
 	case r.setting("gen").given || r.snap.World == nil:
 	case r.follow:
 		r.query.From = uint64(r.snap.World.Generation)
 	default:
 		r.query.Generation = uint64(r.snap.World.Generation)
-	}
-	return nil
-}
-
-// lastFailure is the event of the newest failure that had no other cause; nil if there is none.
-func lastFailure(s *rendezvous.Snapshot) *history.Event {
-	for _, e := range slices.Backward(s.Events) {
-		if collateral, _ := e.Fields["collateral"].(bool); e.Kind == history.WorkerFailed && !collateral {
-			return &e
-		}
 	}
 	return nil
 }

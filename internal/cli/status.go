@@ -127,11 +127,35 @@ func (c *call) showStatus(st status.Status) error {
 			return err
 		}
 	}
+	if err := c.failureLines(st); err != nil {
+		return err
+	}
 	if err := c.nodeTable(st); err != nil {
 		return err
 	}
 	if st.Next != nil {
 		return p.line("next: %s", *st.Next)
+	}
+	return nil
+}
+
+// failureRow is the newest failure; after a job that failed because of it the rest of it stands below.
+func failureRow(f *status.Failure, p *printer) string {
+	if f == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (generation %d, %s)", f.Text, f.Generation, p.since(f.Time.Time))
+}
+
+// failureLines are the traceback of the failure that a job ended with, and who failed because of it.
+func (c *call) failureLines(st status.Status) error {
+	if st.Exit == nil || st.Exit.Failure == nil {
+		return nil
+	}
+	for _, line := range st.Exit.Failure.Lines() {
+		if err := c.out.line("    %s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -153,7 +177,7 @@ func statusRows(st status.Status, p *printer) [][2]string {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
 	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation}, {"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
-		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"restarts", restarts}, {"server", servers}}
+		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"failure", failureRow(st.Failure, p)}, {"restarts", restarts}, {"server", servers}}
 }
 
 func timing(f *rendezvous.Timing) string {

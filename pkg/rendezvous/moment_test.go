@@ -98,6 +98,15 @@ func cutOff(node string, since time.Duration) fact {
 }
 
 // its worker failed, and it cannot say so to the store.
+func isVictim(x *situation) { x.Failure.Victim = true }
+func hangs(x *situation)    { x.Failure.Hang = true }
+
+func besides(rank int) fact {
+	return func(x *situation) {
+		x.Failure.Others = append(x.Failure.Others, rendezvous.CollateralEnd{Rank: rank, Code: 1, Victim: true})
+	}
+}
+
 func failedThere(node string) fact {
 	return func(x *situation) {
 		a := x.ev.Answers[ref(node).Incarnation]

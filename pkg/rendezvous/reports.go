@@ -1,7 +1,6 @@
 package rendezvous
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -18,6 +17,9 @@ type Outcome struct {
 	Signal    *string `json:"signal"`
 	Why       Why     `json:"why,omitempty"`
 	Message   string  `json:"message"`
+
+	// Failure is that of the worker, with its traceback and those who failed because of it; nil for other sources.
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // Ready is a member's word that it stopped every older worker and has what generation g needs.
@@ -59,32 +61,6 @@ func (e Exit) Ended() bool {
 		}
 	}
 	return len(e.Codes) > 0
-}
-
-// Failure is the first failure of a generation; others are its victims.
-type Failure struct {
-	Node        string                 `json:"node"`
-	Incarnation membership.Incarnation `json:"incarnation"`
-	Rank        int                    `json:"rank"`
-	LocalRank   int                    `json:"local_rank"`
-	Code        int                    `json:"code"`
-	Signal      string                 `json:"signal,omitempty"`
-	Message     string                 `json:"message,omitempty"`
-	Time        time.Time              `json:"time"`
-	Rev         int64                  `json:"-"`
-}
-
-// Again reports whether the worker asked for a new generation (Paddle's 101 and 102).
-func (f Failure) AsksForRestart() bool { return f.Signal == "" && (f.Code == 101 || f.Code == 102) }
-
-// Status is the exit status that a job ends with because of it: 128+N for a signal.
-func (f Failure) Status() int { return f.Code }
-
-func (f Failure) String() string {
-	if f.Signal != "" {
-		return fmt.Sprintf("rank %d on %s was ended by %s", f.Rank, f.Node, f.Signal)
-	}
-	return fmt.Sprintf("rank %d on %s ended with exit code %d", f.Rank, f.Node, f.Code)
 }
 
 // Doing is what a node does that takes longer than a second, for people and for the limits that

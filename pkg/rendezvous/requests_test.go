@@ -248,9 +248,6 @@ var guards = []guarded{
 	{"exit", "no later generation is proposed", stageRunning, exits, laterFence},
 	{"exit", "the record that was seen", stageRunning, exits, func(w *storedJob) { w.exitWith("b", 1) }},
 	{"failure", "C16: the world runs on", stageRunning, fails, func(w *storedJob) { w.hold() }},
-	{"failure", "none was told", stageRunning, fails, func(w *storedJob) {
-		w.must(w.Fail(w.t.Context(), w.see().World, rendezvous.Failure{Node: "a", Code: 2}))
-	}},
 
 	{"ask", "wish as seen", stageRunning, asks, touches(schema.Job.Wish)},
 	{"ask", "world as seen", stageRunning, asks, anotherWorld},

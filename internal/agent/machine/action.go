@@ -79,10 +79,10 @@ type (
 		Seen  int64 // revision of the record that it replaces; 0: there is none
 		Exit  rendezvous.Exit
 	}
-	// ReportFailure tells that a worker failed.
-	ReportFailure struct {
-		World   rendezvous.World
-		Failure rendezvous.Failure
+	// ReportFailures tells that workers failed.
+	ReportFailures struct {
+		World    rendezvous.World
+		Failures []rendezvous.Failure
 	}
 	// Probe dials a node, and asks its watchers whether they still suspect it.
 	Probe struct {
@@ -129,29 +129,29 @@ type (
 	Quit struct{ Result }
 )
 
-func (Enter) action()         {}
-func (Renew) action()         {}
-func (Forget) action()        {}
-func (Follow) action()        {}
-func (Read) action()          {}
-func (Register) action()      {}
-func (Locate) action()        {}
-func (Take) action()          {}
-func (GetReady) action()      {}
-func (StartWorkers) action()  {}
-func (HaltWorkers) action()   {}
-func (CloseSaves) action()    {}
-func (Remember) action()      {}
-func (Reclaim) action()       {}
-func (ReportExit) action()    {}
-func (ReportFailure) action() {}
-func (Probe) action()         {}
-func (WatchNodes) action()    {}
-func (Suspect) action()       {}
-func (Withdraw) action()      {}
-func (SayHello) action()      {}
-func (Leave) action()         {}
-func (Say) action()           {}
-func (PublishTiming) action() {}
-func (Wake) action()          {}
-func (Quit) action()          {}
+func (Enter) action()          {}
+func (Renew) action()          {}
+func (Forget) action()         {}
+func (Follow) action()         {}
+func (Read) action()           {}
+func (Register) action()       {}
+func (Locate) action()         {}
+func (Take) action()           {}
+func (GetReady) action()       {}
+func (StartWorkers) action()   {}
+func (HaltWorkers) action()    {}
+func (CloseSaves) action()     {}
+func (Remember) action()       {}
+func (Reclaim) action()        {}
+func (ReportExit) action()     {}
+func (ReportFailures) action() {}
+func (Probe) action()          {}
+func (WatchNodes) action()     {}
+func (Suspect) action()        {}
+func (Withdraw) action()       {}
+func (SayHello) action()       {}
+func (Leave) action()          {}
+func (Say) action()            {}
+func (PublishTiming) action()  {}
+func (Wake) action()           {}
+func (Quit) action()           {}

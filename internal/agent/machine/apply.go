@@ -208,7 +208,7 @@ func (m *Machine) applyStarted(e Started) {
 		code := e.Code
 		g.codes[i] = &code
 	}
-	g.failed = &WorkerExit{Code: e.Code, Message: e.Err.Error()}
+	g.failures = append(g.failures, m.failure(&g.world, WorkerExit{Code: e.Code, Message: e.Err.Error()}))
 }
 
 func (m *Machine) applyExit(e Exited) {
@@ -221,9 +221,8 @@ func (m *Machine) applyExit(e Exited) {
 	}
 	code := e.Code
 	g.codes[e.LocalRank] = &code
-	if code != 0 && g.failed == nil && g.halt == NoHalt {
-		x := e.WorkerExit
-		g.failed = &x
+	if code != 0 && g.halt == NoHalt {
+		g.failures = append(g.failures, m.failure(&g.world, e.WorkerExit))
 	}
 	if !slices.ContainsFunc(g.codes, func(code *int) bool { return code == nil || *code != 0 }) {
 		g.through = m.now

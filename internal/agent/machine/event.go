@@ -98,7 +98,7 @@ type (
 		Exit       rendezvous.Exit
 		Err        error
 	}
-	// FailureReported answers ReportFailure.
+	// FailureReported answers ReportFailures.
 	FailureReported struct {
 		Generation schema.Generation
 		Err        error

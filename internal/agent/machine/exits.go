@@ -2,6 +2,7 @@ package machine
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -16,16 +17,21 @@ func (m *Machine) reportEnd() {
 	if x := m.exitRecord(); x != nil && !(x.Planned && m.leave != nil) && !reflect.DeepEqual(x, m.lastExit()) {
 		m.requestFor(slotExit, w.Generation, ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
 	}
-	if g == nil || g.failed == nil || g.halt != NoHalt || g.world.Generation != w.Generation || g.failRev == w.Rev ||
+	if g == nil || len(g.failures) == 0 || g.halt != NoHalt || g.world.Generation != w.Generation ||
+		g.failRev == w.Rev && g.reported == len(g.failures) ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
 		return
 	}
-	f := rendezvous.Failure{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, LocalRank: g.failed.LocalRank,
-		Rank: w.Rank(m.self.node.Ref)*w.Slots + g.failed.LocalRank, Code: g.failed.Code, Signal: g.failed.Signal,
-		Message: g.failed.Message, Time: m.now}
-	if m.requestFor(slotFailure, w.Generation, ReportFailure{World: *w, Failure: f}) {
-		g.failRev = w.Rev
+	if m.requestFor(slotFailure, w.Generation, ReportFailures{World: *w, Failures: slices.Clone(g.failures)}) {
+		g.failRev, g.reported = w.Rev, len(g.failures)
 	}
+}
+
+// failure is the end of a worker here as the others are told it.
+func (m *Machine) failure(w *rendezvous.World, x WorkerExit) rendezvous.Failure {
+	return rendezvous.Failure{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, LocalRank: x.LocalRank,
+		Rank: w.Rank(m.self.node.Ref)*w.Slots + x.LocalRank, Code: x.Code, Signal: x.Signal,
+		Message: x.Message, Detail: x.Detail, Victim: x.Victim, Hang: x.Hang, Time: m.now}
 }
 
 // exitRecord is what the record of this node should say, or nil if there is nothing to say yet.

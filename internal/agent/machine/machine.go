@@ -96,8 +96,9 @@ type workerGroup struct {
 	started      bool
 	startedAt    time.Time
 	codes        []*int
-	failed       *WorkerExit
-	failRev      int64 // revision of the world under which the failure was reported
+	failures     []rendezvous.Failure // in the order in which they were seen
+	failRev      int64                // revision of the world under which they were reported
+	reported     int                  // how many of them were
 	halt         Halt
 	haltedAt     time.Time
 	through      time.Time // when the last of them had ended with 0

@@ -209,17 +209,38 @@ func (m *Machine) tellEnd() {
 		o := w.Outcome
 		if o.Source == "worker" && o.Rank != nil {
 			m.do(Say{Line{Raw: true, Text: fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. Please check its log.", w.Size(), *o.Rank)}})
-			how := fmt.Sprintf("exit code %d", o.Code)
-			if o.Signal != nil {
-				how = "ended by " + *o.Signal
-			}
 			log := m.self.logs + "/"
 			if *o.Node != m.self.node.Node {
 				log = "on node " + *o.Node + ": " // where it has its logs only that node knows
 			}
-			m.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, how, log, *o.LocalRank)
+			m.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, howEnded(o), log, *o.LocalRank)
+			m.sayFailure(o.Failure)
 		}
 		m.say("job %s failed: %s; exit code %d", m.self.job.Name, o.Message, o.Code)
+	}
+}
+
+func howEnded(o *rendezvous.Outcome) string {
+	switch {
+	case o.Failure != nil:
+		return o.Failure.Ended()
+	case o.Signal != nil:
+		return "ended by " + *o.Signal
+	}
+	return fmt.Sprintf("exit code %d", o.Code)
+}
+
+// shownLines is how many lines of a traceback the terminal gets; the log has it all.
+const shownLines = 30
+
+// sayFailure says why a worker failed, and who failed because of it.
+func (m *Machine) sayFailure(f *rendezvous.Failure) {
+	if f == nil {
+		return
+	}
+	lines := f.Lines()
+	for _, line := range lines[max(0, len(lines)-shownLines):] {
+		m.say("  %s", strings.ReplaceAll(line, "\t", "    "))
 	}
 }
 

@@ -488,10 +488,10 @@ func (w *teller) ends(slot string, err error) error {
 			w.moved = true
 		}
 		w.tell(ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
-	case ReportFailure:
+	case ReportFailures:
 		if err == nil {
 			w.s = w.copy()
-			f := a.Failure
+			f := a.Failures[0]
 			f.Rev = w.rev
 			w.s.Failure = &f
 			w.moved = true

@@ -89,8 +89,8 @@ func (w *teller) does(a Action) {
 		}
 	case ReportExit:
 		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
-	case ReportFailure:
-		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failure.Code)
+	case ReportFailures:
+		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failures[0].Code)
 	case PublishTiming:
 		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Timing)
 	case Probe:

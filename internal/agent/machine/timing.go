@@ -17,7 +17,7 @@ type startTiming struct {
 
 // sign is what this agent saw itself of a change that the store may not show yet.
 func (m *Machine) sign() string {
-	if g := m.local.group; g != nil && g.failed != nil && g.halt == NoHalt {
+	if g := m.local.group; g != nil && len(g.failures) > 0 && g.halt == NoHalt {
 		return rendezvous.SignFailure
 	}
 	var sign membership.Sign

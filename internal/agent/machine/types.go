@@ -45,6 +45,7 @@ type WorkerExit struct {
 	Message   string // why, in one line
 	Detail    string // the traceback, or the end of its output
 	Victim    bool   // its connection to another worker broke: another failure is the cause
+	Hang      bool   // it made no progress, and was ended for that
 }
 
 // Hello is what this agent answers to its peers.

@@ -38,7 +38,7 @@ func (m *Machine) watchPeers() {
 func (m *Machine) hello() Hello {
 	h := Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, Generation: m.generation()}
 	if g := m.local.group; g != nil {
-		h.Failed = g.failed != nil
+		h.Failed = len(g.failures) > 0
 		h.Ended = g.dead
 	}
 	for _, inc := range slices.Sorted(maps.Keys(m.peers.suspected)) {

@@ -61,9 +61,9 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reclaimEffect(ctx, a.Claim) })
 	case machine.ReportExit:
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reportExit(ctx, a) })
-	case machine.ReportFailure:
+	case machine.ReportFailures:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.FailureReported{Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failure)}
+			return machine.FailureReported{Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failures...)}
 		})
 	case machine.Probe:
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.probe(ctx, a) })

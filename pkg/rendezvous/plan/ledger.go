@@ -95,7 +95,7 @@ func backoff(used int) time.Duration {
 func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	rank, local, code := f.Rank, f.LocalRank, f.Code
 	o := &rendezvous.Outcome{Code: f.Status(), Source: "worker", Node: &f.Node, Rank: &rank, LocalRank: &local,
-		Why: rendezvous.RestartsUsed, Message: message}
+		Why: rendezvous.RestartsUsed, Message: message, Failure: f}
 	if f.Signal == "" {
 		o.ExitCode = &code
 	} else {

@@ -12,13 +12,14 @@ import (
 type Timeouts struct {
 	Barrier time.Duration // after which a forming world goes on without who is missing
 	Verdict time.Duration // that a failure waits for an open suspicion
+	Cause   time.Duration // within which a failure that is no victim is the cause of one that is
 	Nearby  time.Duration // within which a suspicion that opens belongs to the failure
 	Slack   time.Duration // that a planned stop may take beyond the grace
 	Missing time.Duration // in which a node that is no member may be back after its registration ended
 }
 
 // DefaultTimes are those of docs/PROTOCOL.md.
-var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Slack: 2 * time.Second, Missing: 5 * time.Second}
+var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Cause: 2 * time.Second, Slack: 2 * time.Second, Missing: 5 * time.Second}
 
 // Plan is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
 func Next(s *rendezvous.Snapshot, v verdict.View, m Observed, t Timeouts, now time.Time) Step {

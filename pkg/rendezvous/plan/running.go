@@ -50,17 +50,28 @@ func (p *planner) grows() bool {
 // failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
 // loss of that node that made it fail: the verdict is waited for, not long.
 func (p *planner) failure(f *rendezvous.Failure) Step {
-	lost := p.lost()
-	wait := p.t.Nearby
-	if p.doubts() {
-		wait = p.t.Verdict
-	}
-	if len(lost) == 0 && p.w.Count > 1 {
-		if until := p.m.FailedAt.Add(wait); p.now.Before(until) {
+	if len(p.lost()) == 0 {
+		if until := p.m.FailedAt.Add(p.causeWait(f)); p.now.Before(until) {
 			return Nothing{until}
 		}
 	}
 	return p.change(rendezvous.CauseWorkerFailed, f.String(), true)
+}
+
+// causeWait is how long another cause of f may still turn up: a lost node, or, of a victim, another
+// worker that failed. No other worker can once all of the world have failed.
+func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
+	switch {
+	case p.w.Count < 2:
+	case p.doubts():
+		wait = p.t.Verdict
+	default:
+		wait = p.t.Nearby
+	}
+	if f.Victim && (f.Hang || len(f.Others)+1 < p.w.Size()) {
+		wait = max(wait, p.t.Cause)
+	}
+	return wait
 }
 
 // finishing: a worker is through. Nothing restarts until the others are through, gone, or the

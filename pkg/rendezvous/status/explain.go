@@ -30,6 +30,7 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 			st.Exit = x.w.Outcome
 		}
 	}
+	st.Failure = LastFailure(s)
 	st.Nodes = x.nodes(st.State)
 	st.Checkpoint = x.checkpoint()
 	st.Waterfall = x.waterfall()

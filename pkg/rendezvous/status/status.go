@@ -33,6 +33,7 @@ type Status struct {
 	Progress   *Progress           `json:"progress"`
 	Doing      []Activity          `json:"doing"`
 	Restarts   Restarts            `json:"restarts"`
+	Failure    *Failure            `json:"failure"` // the newest of a worker; null: none failed
 	Exit       *rendezvous.Outcome `json:"exit"`
 	Next       *string             `json:"next"` // what there is for the user to do
 	Server     *Server             `json:"server"`

@@ -27,12 +27,48 @@ func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, se
 	})
 }
 
-// Fail records the first failure of a generation; who comes later gets store.ErrMoved. Its guard is the
-// world, not the fence: a worker that ends because the others were asked to stop did not fail.
-func (r Requests) Fail(ctx context.Context, w *rendezvous.World, f rendezvous.Failure) error {
-	_, err := r.sendOn(ctx, w.UID, w.Generation, "report failure", store.Request{
-		If:   []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))},
-		Then: []store.Write{store.Put(r.Job.Failure(w.Generation), schema.Encode(f))},
-	})
-	return err
+// Fail records failures of a generation, of which the first in time comes first: they are merged with the
+// record that is there (rendezvous.Failure.With). The guard is the world, not the fence: a worker that ends
+// because the others were asked to stop did not fail.
+func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...rendezvous.Failure) error {
+	var known rendezvous.Failure // by its revision the record that is in the store
+	for {
+		record, more := merged(known, failures)
+		if !more {
+			return nil
+		}
+		_, err := r.sendOn(ctx, w.UID, w.Generation, "report failure", store.Request{
+			If:   []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Unchanged(r.Job.Failure(w.Generation), known.Rev)},
+			Then: []store.Write{store.Put(r.Job.Failure(w.Generation), schema.Encode(record))},
+		})
+		if !store.Moved(err) {
+			return err
+		}
+		read, bad := r.Store.Get(ctx, r.Job.Failure(w.Generation), "")
+		if bad != nil {
+			return bad
+		}
+		e := read.One()
+		if e == nil || e.Rev == known.Rev {
+			return err // it was the world that moved on
+		}
+		if known, bad = schema.Decode[rendezvous.Failure](e); bad != nil {
+			return bad
+		}
+		known.Rev = e.Rev
+	}
+}
+
+// merged is a record and the failures beside it; more: they say something that the record does not.
+func merged(known rendezvous.Failure, failures []rendezvous.Failure) (record rendezvous.Failure, more bool) {
+	record = known
+	for i, f := range failures {
+		if i == 0 && known.Rev == 0 {
+			record, more = f, true
+			continue
+		}
+		next, says := record.With(f)
+		record, more = next, more || says
+	}
+	return record, more
 }

@@ -1,0 +1,127 @@
+package rendezvous
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Failure is the cause that is known of the end of a generation, and who else failed in it.
+type Failure struct {
+	Node        string                 `json:"node"`
+	Incarnation membership.Incarnation `json:"incarnation"`
+	Rank        int                    `json:"rank"`
+	LocalRank   int                    `json:"local_rank"`
+	Code        int                    `json:"code"`
+	Signal      string                 `json:"signal,omitempty"`
+	Hang        bool                   `json:"hang,omitempty"`    // it made no progress, and was ended for that
+	Message     string                 `json:"message,omitempty"` // why, in one line: the exception, or its last words
+	Detail      string                 `json:"detail,omitempty"`  // the traceback, or the end of its output
+	// Victim: all that is known of it is that its connection to another worker broke, or that it was ended
+	// with others that hang. Any other failure of the generation is the cause then.
+	Victim bool            `json:"victim,omitempty"`
+	Others []CollateralEnd `json:"others,omitempty"` // who failed beside it; at most maxCollateral
+	Time   time.Time       `json:"time"`
+	Rev    int64           `json:"-"`
+}
+
+// CollateralEnd is a worker that failed in the same generation, and is not the cause.
+type CollateralEnd struct {
+	Rank   int    `json:"rank"`
+	Node   string `json:"node"`
+	Code   int    `json:"code"`
+	Signal string `json:"signal,omitempty"`
+	Victim bool   `json:"victim,omitempty"` // its connection to another worker broke
+}
+
+// maxCollateral bounds the record: thousands of ranks may fail because of one.
+const maxCollateral = 16
+
+// With is f when next failed in the same generation, too. The first failure is the cause, unless it is a
+// victim and next is none. changed: it says more than f.
+func (f Failure) With(next Failure) (merged Failure, changed bool) {
+	cause, other := f, next
+	if f.Victim && !next.Victim {
+		cause, other = next, f
+	}
+	cause.Others = nil
+	for _, c := range append(f.Others[:len(f.Others):len(f.Others)], other.collateral()) {
+		known := slices.ContainsFunc(cause.Others, func(k CollateralEnd) bool { return k.Rank == c.Rank })
+		if c.Rank != cause.Rank && !known && len(cause.Others) < maxCollateral {
+			cause.Others = append(cause.Others, c)
+		}
+	}
+	cause.Rev = f.Rev
+	return cause, cause.Rank != f.Rank || cause.Victim != f.Victim || len(cause.Others) != len(f.Others)
+}
+
+func (f Failure) collateral() CollateralEnd {
+	return CollateralEnd{Rank: f.Rank, Node: f.Node, Code: f.Code, Signal: f.Signal, Victim: f.Victim}
+}
+
+// AsksForRestart reports whether the worker asked for a new generation (Paddle's 101 and 102).
+func (f Failure) AsksForRestart() bool {
+	return f.Signal == "" && !f.Hang && (f.Code == 101 || f.Code == 102)
+}
+
+// Status is the exit status that a job ends with because of it: 128+N for a signal.
+func (f Failure) Status() int { return f.Code }
+
+// String is the failure as one sentence.
+func (f Failure) String() string {
+	text := fmt.Sprintf("rank %d on %s ended with exit code %d", f.Rank, f.Node, f.Code)
+	switch {
+	case f.Hang:
+		text = fmt.Sprintf("rank %d on %s hangs", f.Rank, f.Node)
+	case f.Signal != "":
+		text = fmt.Sprintf("rank %d on %s was ended by %s", f.Rank, f.Node, f.Signal)
+	}
+	if f.Message != "" {
+		text += ": " + f.Message
+	}
+	return text
+}
+
+// Ended is how its worker ended, in words.
+func (f Failure) Ended() string {
+	if f.Hang {
+		return "hangs"
+	}
+	return endedAs(f.Code, f.Signal)
+}
+
+func endedAs(code int, signal string) string {
+	if signal != "" {
+		return "ended by " + signal
+	}
+	return fmt.Sprintf("exit code %d", code)
+}
+
+// Lines is what there is to say of the failure below its first line: the traceback or the last output,
+// and who failed because of it.
+func (f Failure) Lines() []string {
+	var lines []string
+	shown := strings.Join(strings.Fields(f.Detail), " ")
+	if f.Message != "" && !strings.Contains(shown, strings.TrimSuffix(f.Message, "…")) {
+		lines = append(lines, f.Message)
+	}
+	if f.Detail != "" {
+		lines = append(lines, strings.Split(f.Detail, "\n")...)
+	}
+	if len(f.Others) == 0 {
+		return lines
+	}
+	var others []string
+	for _, o := range f.Others {
+		how := endedAs(o.Code, o.Signal)
+		if o.Victim {
+			how += ", connection lost"
+		}
+		others = append(others, fmt.Sprintf("rank %d (%s)", o.Rank, how))
+	}
+	return append(lines, "because of it: "+phrase.List(others)+"; other ranks were ended by elastic")
+}
