@@ -207,3 +207,97 @@ func TestBeginAnewAfterALoss(t *testing.T) {
 	p.must("stop", "x")
 	p.ends(c, 93)
 }
+
+// keeps stops the servers, copies their data, and starts them again. setBack puts the copy in place of the data
+// while they are stopped.
+func (p *place) keeps(all []*daemon) (setBack func(between func())) {
+	p.t.Helper()
+	data := func(i int) string { return filepath.Join(p.dir, fmt.Sprintf("data-m%d", i)) }
+	copyAll := func(from, to string) {
+		p.t.Helper()
+		for i := range all {
+			if err := os.RemoveAll(data(i) + to); err != nil {
+				p.t.Fatal(err)
+			}
+			if err := os.CopyFS(data(i)+to, os.DirFS(data(i)+from)); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
+	swap := func(from, to string, between func()) {
+		for _, d := range all {
+			d.end()
+		}
+		copyAll(from, to)
+		between()
+		for _, d := range all {
+			d.start()
+		}
+	}
+	swap("", ".copy", func() {})
+	return func(between func()) { swap(".copy", "", between) }
+}
+
+// A server that comes back with an older copy of its data, while the agents are alive or after they were restarted: the
+// job is made again above every generation, from a checkpoint that is not older than the newest that was committed.
+func TestServerSetBack(t *testing.T) {
+	for name, restart := range map[string]bool{"agents alive": false, "agents restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			servers := p.daemons(1)
+			a, b := trains(p, "a", 2), trains(p, "b", 2)
+			p.running("x", 1, 2)
+			p.committed("x", 2)
+			setBack := p.keeps(servers)
+			p.running("x", 1, 2)
+			if err := b.kill(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-b.done
+			b = trains(p, "b", 2)
+			p.running("x", 2, 2)
+			p.committed("x", 5)
+			newest := 0
+			for _, e := range kinds(p.events("x"), "checkpoint_committed") {
+				newest = max(newest, e.Number)
+			}
+			setBack(func() {
+				if !restart {
+					return
+				}
+				for _, x := range []*proc{a, b} {
+					if err := x.kill(syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+					<-x.done
+				}
+			})
+			if restart {
+				a, b = trains(p, "a", 2), trains(p, "b", 2)
+			}
+			for _, x := range []*proc{a, b} {
+				p.says(x, "elastic: the server lost job x; it was made again and goes on from checkpoint ")
+			}
+			p.running("x", 3, 2)
+			remade := kinds(p.events("x"), "job_remade")
+			if len(remade) != 1 {
+				t.Fatalf("job_remade: %v", remade)
+			}
+			if remade[0].Adopted < newest {
+				t.Errorf("checkpoint %d was committed, and the job goes on from %d", newest, remade[0].Adopted)
+			}
+			until(t, "it commits again", func() error {
+				for _, e := range kinds(p.events("x"), "checkpoint_committed") {
+					if e.Generation >= 3 {
+						return nil
+					}
+				}
+				return fmt.Errorf("not yet")
+			})
+			p.must("stop", "x")
+			p.ends(a, 93)
+			p.ends(b, 93)
+		})
+	}
+}

@@ -106,7 +106,7 @@ func ended(s *rendezvous.Snapshot) bool {
 // readJob reads one job; E-JOB-NONE names the nearest.
 func readJob(ctx context.Context, s *server, name schema.Job) (rendezvous.Snapshot, error) {
 	snap, err := rendezvous.Read(ctx, s, name)
-	if err != nil || snap.Job != nil {
+	if err != nil || snap.Job != nil && !snap.Claimed(snap.Job) {
 		return snap, err
 	}
 	if len(snap.Claims) > 0 {

@@ -162,7 +162,7 @@ func (k *saves) insist(ctx context.Context) error {
 		return fail(CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).because("they have %s", phrase.List(all)).
 			detail("numbers", append([]string{}, all...))
 	}
-	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx, claims[0], m, claims[0].Job)
+	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx, txn.Remaking{Me: claims[0], Job: m, Own: claims[0].Job, Seen: &k.snap})
 	if store.Moved(err) {
 		return fail(JobLost, "job %s, or a claim to it, changed at this moment", name).cure("the same command again")
 	}

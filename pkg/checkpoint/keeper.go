@@ -71,6 +71,30 @@ type Keeper struct {
 	looked bool              // whether there is one
 	told   []manifest.Number // what held/ says, as of the registration toldAs
 	toldAs int64
+	newest manifest.Number // of the commits that were read of this job
+}
+
+// ErrStoreBehind says that the store shows an older head than this node knows: it was set back. Nothing is
+// removed, and nothing committed, until the job is made again.
+var ErrStoreBehind = errors.New("the store is behind the commits that this node knows")
+
+// read is Record.Read, held to the commits that this node knows.
+func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
+	head, committed, err = k.Record.Read(ctx)
+	if err != nil {
+		return head, committed, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.newest
+	if h, ok := k.Store.Newest(); ok && k.looked && k.late == nil {
+		known = max(known, h.Number)
+	}
+	if head.Number < known {
+		return manifest.Head{}, nil, fmt.Errorf("it shows %d, known is %d: %w", head.Number, known, ErrStoreBehind)
+	}
+	k.newest = head.Number
+	return head, committed, nil
 }
 
 // Nodes says who is registered now, this node among them.
@@ -141,7 +165,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 // tidy reads the record once, and acts on it.
 func (k *Keeper) tidy(ctx context.Context) error {
 	seen := k.Store.Generation() // before the record is read: see garbage
-	head, committed, err := k.Record.Read(ctx)
+	if err := k.findLate(); err != nil {
+		return err
+	}
+	head, committed, err := k.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,7 +202,7 @@ func (k *Keeper) tell(ctx context.Context) error {
 
 // drop removes surplus records, as rank 0's agent does after a commit. The disks follow.
 func (k *Keeper) drop(ctx context.Context, g schema.Generation) error {
-	head, committed, err := k.Record.Read(ctx)
+	head, committed, err := k.read(ctx)
 	if err != nil {
 		return err
 	}

@@ -312,7 +312,7 @@ func enough(nodes, holders []membership.Node, replicas int) bool {
 func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.Hash, holders []membership.Node) (manifest.Head, error) {
 	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
 	for {
-		seen, _, err := l.k.Record.Read(ctx)
+		seen, _, err := l.k.read(ctx)
 		switch {
 		case err == nil && seen.Generation == m.Generation && !l.sent[seen.Manifest]:
 			// Somebody else commits as this generation: ours must not undo it.

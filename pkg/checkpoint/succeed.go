@@ -32,6 +32,21 @@ func (k *Keeper) Succeed(u schema.UID) {
 	k.Record.succeed(u)
 	k.told, k.toldAs = nil, 0 // revisions of another store say nothing in this one
 	k.late, k.looked = nil, false
+	k.newest = 0
+}
+
+// findLate looks once whether a checkpoint that came too late is on this disk.
+func (k *Keeper) findLate() (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.looked {
+		return nil
+	}
+	if k.late, err = k.Store.Late(); err != nil {
+		return err
+	}
+	k.looked = true
+	return nil
 }
 
 // offer puts the checkpoint that came too late into the record. Until it is seen there, by this node or by
@@ -39,12 +54,6 @@ func (k *Keeper) Succeed(u schema.UID) {
 func (k *Keeper) offer(ctx context.Context, head manifest.Head, committed []manifest.Head) (seen bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.looked {
-		if k.late, err = k.Store.Late(); err != nil {
-			return false, err
-		}
-		k.looked = true
-	}
 	if k.late == nil {
 		return true, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Claim is the word of a node that it was in a job which the store has lost: what the job was, what the
-// node knows of it, and what is on its disk. Everything that is made again is made of claims.
+// Claim is what a node knows of a job for which the store is behind: what the job was, what the node saw
+// of it, and what is on its disk. A job is made again from claims and from nothing else.
 type Claim struct {
 	Node       string            `json:"-"`
 	Job        Job               `json:"job"` // as it was, under the uid that it had
@@ -26,6 +26,9 @@ type Claim struct {
 	Known      checkpoint.Head   `json:"known"`             // the newest commit that it heard of
 	Heads      []checkpoint.Head `json:"heads"`             // committed, and on its disk; oldest first
 	Newest     *checkpoint.Head  `json:"newest"`            // the newest on its disk that it has read and found whole
+	Behind     bool              `json:"behind"`            // this node found the store behind; else it joined others that did
+	Cluster    uint64            `json:"cluster,omitempty"` // the store that it last read, and the revision there
+	StoreRev   int64             `json:"store_rev,omitempty"`
 	Rev        int64             `json:"-"`
 	Lease      store.Lease       `json:"-"`
 }

@@ -40,7 +40,7 @@ func TestRemake(t *testing.T) {
 			t.Fatal(err)
 		}
 		claims[i].Lease = lease
-		if claims[i].Rev, err = r.Claim(t.Context(), claims[i]); err != nil {
+		if claims[i].Rev, err = r.Claim(t.Context(), claims[i], &rendezvous.Snapshot{}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)
@@ -55,11 +55,11 @@ func TestRemake(t *testing.T) {
 		defer func() { mute = false }()
 		return memory.Fate{Mute: mute}
 	})
-	j, err := all[0].Remake(t.Context(), s.Claims[0], v.Remake, rendezvous.Job{})
+	j, err := all[0].Remake(t.Context(), txn.Remaking{Me: s.Claims[0], Job: v.Remake, Seen: &s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[1].Remake(t.Context(), s.Claims[1], v.Remake, rendezvous.Job{}); !store.Moved(err) {
+	if _, err := all[1].Remake(t.Context(), txn.Remaking{Me: s.Claims[1], Job: v.Remake, Seen: &s}); !store.Moved(err) {
 		t.Errorf("a second one: %v", err)
 	}
 	if s, err = rendezvous.Read(t.Context(), all[1].Store, "x"); err != nil {
@@ -83,13 +83,13 @@ func TestRemake(t *testing.T) {
 		}
 	}
 	if s.Claims = nil; true {
-		rev, err := all[1].Claim(t.Context(), claims[1])
+		rev, err := all[1].Claim(t.Context(), claims[1], &rendezvous.Snapshot{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		claims[1].Rev = rev
 	}
-	if _, err := all[1].Remake(t.Context(), claims[1], v.Remake, rendezvous.Job{}); !store.Moved(err) {
+	if _, err := all[1].Remake(t.Context(), txn.Remaking{Me: claims[1], Job: v.Remake, Seen: &rendezvous.Snapshot{}}); !store.Moved(err) {
 		t.Errorf("after rm: %v", err)
 	}
 }
@@ -104,11 +104,11 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if k.Rev, err = r.Claim(t.Context(), k); err != nil {
+	if k.Rev, err = r.Claim(t.Context(), k, &rendezvous.Snapshot{}); err != nil {
 		t.Fatal(err)
 	}
 	own := rendezvous.Job{Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
-	j, err := r.Remake(t.Context(), k, rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, own)
+	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, Own: own, Seen: &rendezvous.Snapshot{}})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)
 	}

@@ -44,9 +44,7 @@ func (m *Machine) rememberWorld() {
 	if w == nil || m.seen.wrongJob || w.Generation <= m.memory.world || w.Rank(m.self.node.Ref) >= 0 || m.leaver() {
 		return
 	}
-	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, m.seen.snap.Wish, w)
-	c.Known = m.seen.snap.Head
-	m.request(slotRemember, Remember{c})
+	m.request(slotRemember, Remember{m.claim()})
 }
 
 // noteWritten takes in whether the memory could be written. A disk that does not take it is tried more
@@ -65,14 +63,20 @@ func (m *Machine) noteWritten(err error) {
 	}
 }
 
-// reclaimJob claims the job that the store has lost, while the workers go on.
+// claim is what this node knows of the job.
+func (m *Machine) claim() rendezvous.Claim {
+	o := &m.seen
+	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
+	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
+	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
+	return c
+}
+
+// reclaimJob claims the job for which the store is behind, while the workers go on.
 func (m *Machine) reclaimJob() {
-	if !m.seen.wrongJob || m.leave != nil {
-		return
+	if m.seen.wrongJob && m.leave == nil {
+		m.request(slotReclaim, Reclaim{m.claim()})
 	}
-	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, m.seen.snap.Wish, m.seen.world)
-	c.Known, c.Generation = m.seen.snap.Head, max(c.Generation, m.seen.snap.Fence)
-	m.request(slotReclaim, Reclaim{c})
 }
 
 // applyReclaimed: the store holds a job of this name again.
@@ -99,6 +103,8 @@ func (m *Machine) adoptJob(job rendezvous.Job) {
 	m.self.job = &job
 	m.seen.world, m.seen.snap = nil, rendezvous.Snapshot{}
 	m.seen.wrongJob, m.seen.awaySince = false, time.Time{}
+	m.seen.behind, m.seen.setBack = false, false
+	m.seen.cluster, m.seen.rev = 0, 0
 	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
 	m.told.waiting = 0 // a revision of the store that was lost
 	delete(m.requests.rests, slot{kind: slotRead})

@@ -59,8 +59,15 @@ type observation struct {
 	asOf  time.Time         // when the newest read began that has world as its result; a Ready is such a read
 	stale bool              // this process stood still: nothing is believed before a new read
 
+	// How far the store had got when it was last believed. A read that began after revAt shows no less.
+	cluster uint64
+	rev     int64
+	revAt   time.Time
+	behind  bool // it showed less all the same: it was wiped, set back or replaced; until the job is made again
+	setBack bool // and it still holds an older state of the job
+
 	awaySince         time.Time // the store does not answer since then
-	wrongJob          bool      // the store holds another job of that name, or none
+	wrongJob          bool      // it answers, but what it holds is not this job as it is: nothing of it is believed
 	awaitsJob         bool      // it is outside, and waits until the job is made again
 	addressUnverified bool      // the store was away: this node may have another address since
 

@@ -30,7 +30,9 @@ func (m *Machine) applyRead(e Saw) {
 		return // buffered while this process stood still, or of no job of this agent
 	}
 	s := e.Snapshot
-	if o.wrongJob = m.isWrongJob(&s); o.wrongJob {
+	o.behind = o.behind || m.isBehind(&e)
+	o.setBack = o.behind && (s.Job != nil || s.World != nil)
+	if o.wrongJob = o.behind || m.isWrongJob(&s); o.wrongJob {
 		o.readFailed = o.readFailed || unanswered
 		m.storeSilent() // it answers, but not for this job
 		o.stale = o.stale && !e.Asked
@@ -39,6 +41,7 @@ func (m *Machine) applyRead(e Saw) {
 	}
 	m.storeAnswered()
 	o.stale = false
+	m.believe(s.Cluster, s.Rev)
 	if s.World != nil {
 		m.acceptWorld(s.World)
 	}
@@ -48,11 +51,38 @@ func (m *Machine) applyRead(e Saw) {
 	m.keepSnapshot(s)
 }
 
-// isWrongJob reports whether s is not of the job that this node is in.
+// believe notes how far the store has got.
+func (m *Machine) believe(cluster uint64, rev int64) {
+	o := &m.seen
+	if cluster != o.cluster || rev > o.rev {
+		o.cluster, o.rev, o.revAt = cluster, rev, m.now
+	}
+}
+
+// isBehind reports whether a read that began after everything that this node has seen shows less than that.
+// What comes by a watch, or began before, may just be late.
+func (m *Machine) isBehind(e *Saw) bool {
+	o, s := &m.seen, &e.Snapshot
+	if o.rev == 0 || !e.Begun.After(o.revAt) {
+		return false
+	}
+	if w, known := s.World, o.world; w != nil && known != nil && w.UID == known.UID &&
+		(w.Generation < known.Generation || w.Generation == known.Generation && w.Proposal != known.Proposal) {
+		return true
+	}
+	if s.Whole {
+		c := m.claim()
+		return s.Cluster != o.cluster && (s.Job == nil || s.Job.UID == m.self.job.UID) || c.Ahead(s)
+	}
+	return s.Cluster != o.cluster || s.Rev < o.rev
+}
+
+// isWrongJob reports whether s is not of the job that this node is in, or other nodes have found the store
+// behind.
 func (m *Machine) isWrongJob(s *rendezvous.Snapshot) bool {
 	uid := m.self.job.UID
 	return s.Whole && (s.Job == nil || s.Job.UID != uid) || s.World != nil && s.World.UID != uid ||
-		s.World == nil && m.seen.world != nil
+		s.World == nil && m.seen.world != nil || s.Claimed(m.self.job)
 }
 
 // keepSnapshot takes in what s shows beside the world, unless a newer snapshot is known.
@@ -108,6 +138,7 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 		m.peers.probed = map[membership.Incarnation]time.Time{}
 	}
 	m.seen.world = w
+	m.believe(m.seen.cluster, w.Rev)
 	if w.Rank(m.self.node.Ref) >= 0 || w.Leaver(m.self.node.Ref) {
 		m.self.listed = true
 	}

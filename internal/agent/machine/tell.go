@@ -138,7 +138,9 @@ func (m *Machine) tellAway() {
 	switch {
 	case m.self.joined && !m.seen.awaySince.IsZero() && !t.away && m.now.Sub(m.seen.awaySince) > 2*time.Second:
 		t.away = true
-		if m.seen.wrongJob {
+		if m.seen.setBack {
+			m.say("the server shows less of this job than it did; workers go on, and nothing is saved")
+		} else if m.seen.wrongJob {
 			m.say("the server does not hold this job any more; workers go on, and nothing is saved")
 		} else {
 			m.say("the server does not answer; workers go on")

@@ -99,8 +99,8 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 	var last error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		e, err := l.tryEnter(limit)
-		if errors.Is(err, errLost) {
-			e, err = l.lost(ctx)
+		if behind := (storeBehind{}); errors.As(err, &behind) {
+			e, err = l.lost(ctx, &behind.seen)
 			cancel()
 			limit, cancel = contact() // the server answered: a job that it lost is waited for as long as it takes
 		}
@@ -152,8 +152,8 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 			l.joining.endedWorld = s.World.Rev
 		}
 	}
-	if s.Job == nil {
-		return nil, errLost
+	if err := l.checkStore(ctx, &s); err != nil {
+		return nil, err
 	}
 	if s.Job.Follows(l.joining.uid) {
 		if err := l.succeed(&s); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -25,12 +26,56 @@ const lookAgain = 20 * time.Second
 // hear that the store is away, and who claims one look again at what is so.
 const asks = 10 * time.Second
 
-// errLost: the store does not hold the job.
-var errLost = errors.New("the job is not in the store")
+// storeBehind is the error of a store that is behind what this node, or another one, has seen of the job.
+type storeBehind struct{ seen rendezvous.Snapshot }
 
-// lost is entering a job that the store does not hold. Who was in it claims it, and who was not makes it;
-// but never over the claims of others, nor over what another node of this host has of it.
-func (l *loop) lost(ctx context.Context) (*machine.Entered, error) {
+func (storeBehind) Error() string { return "the store is behind what nodes have seen of the job" }
+
+// checkStore returns storeBehind where the store shows less than this node remembers, or other nodes claim
+// that it does.
+//
+// A node that comes late is not believed against the others: while members of the world that the store
+// shows answer, and do not claim, the job goes on without what this node alone remembers. It is above the
+// generation that the node registers with, and the node's checkpoint is offered.
+func (l *loop) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
+	if s.Job == nil || s.Claimed(s.Job) {
+		return storeBehind{*s}
+	}
+	name, unlock, err := l.name()
+	if err != nil {
+		return nil // taking the name says why
+	}
+	c, err := l.Disk.Recall(name)
+	unlock()
+	if err != nil || c == nil || !c.Ahead(s) || s.Job.UID == c.Job.UID && l.live(ctx, s, name) {
+		return err
+	}
+	return storeBehind{*s}
+}
+
+// live reports whether a member of the world that the store shows, other than node, answers.
+func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) bool {
+	if s.World == nil {
+		return false
+	}
+	l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+	asked := 0
+	for _, r := range s.World.Members {
+		if r.Node == node || asked == machine.MaxWitnesses {
+			continue
+		}
+		asked++
+		if l.Peers.Probe(ctx, r).Kind == membership.Same {
+			return true
+		}
+	}
+	return false
+}
+
+// lost is joining a job for which the store is behind. A node that was in it claims it. A node that was not
+// makes it, where the store holds none; but never over the claims of others, nor over what another node of
+// this host has of it.
+func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Entered, error) {
 	name, unlock, err := l.name()
 	if errors.Is(err, ErrLocked) {
 		e := over(1, &NameTaken{l.Node, "another agent on this host"})
@@ -40,18 +85,26 @@ func (l *loop) lost(ctx context.Context) (*machine.Entered, error) {
 		e := over(125, err)
 		return &e, nil
 	}
-	defer unlock() // who claims has the name; who joins takes it anew
+	defer unlock() // a claimant holds the name; joining takes it anew
 	c, err := l.Disk.Recall(name)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
 	}
 	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
+		c.Behind = c.Ahead(s)
 		_, err := l.reclaim(ctx, *c, l.claiming(ctx))
 		if !errors.Is(err, store.ErrMoved) {
 			l.joining.claimed = l.joining.claimed || err == nil
 			return nil, err
 		}
+	}
+	if s.Job != nil {
+		text := fmt.Sprintf("the server is behind what nodes have seen of job %s: waiting until they make it again", l.Job.Name)
+		uid := s.Job.UID
+		return nil, l.await(ctx, text, func(s *rendezvous.Snapshot) bool {
+			return s.Job == nil || s.Job.UID != uid || !s.Claimed(s.Job)
+		})
 	}
 	if l.joining.uid != "" { // this agent is of that job, and of no other
 		ctx, cancel := context.WithTimeout(ctx, asks)

@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -18,11 +19,12 @@ import (
 // claimRefresh is how often the disk is looked at again: workers go on, and save, while the job is claimed.
 const claimRefresh = 10 * time.Second
 
-// claimant claims a job that the store has lost, until the store has it again. One goroutine owns it.
+// claimant claims a job for which the store is behind, until the store holds it made again. One goroutine
+// owns it.
 type claimant struct {
 	l     *loop
 	claim rendezvous.Claim
-	tell  func(string) // what is waited for, when that changes
+	tell  func(string) // says what is waited for, when that changes
 
 	began  time.Time
 	limit  bool // store-cut-limit has passed
@@ -33,11 +35,12 @@ type claimant struct {
 	told   string
 }
 
-// reclaim returns the job that the store holds again: this one, one that succeeds it, or another one.
-// store.ErrMoved: it was removed, and nobody makes it again.
+// reclaim returns the job that the store holds when the claim is over: one that succeeds c's, another one of
+// its name, or c's own where this node only joined other claimants and they are gone. store.ErrMoved: the
+// job was removed.
 //
-// Nothing here needs more than a claim to be true when it is written: the job is made again in one
-// transaction by whoever comes first, and the others find it there.
+// Nothing here needs more than a claim to be true when it is written: the first claimant that may makes the
+// job again, in one transaction, and the others find it there.
 func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string)) (rendezvous.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -52,18 +55,27 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 	}
 	k := &claimant{l: l, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1)}
 	defer k.giveBack(ctx)
-	scope := rendezvous.ScopeClaims
-	if !c.Decides() {
-		scope = rendezvous.ScopeJob
+	return k.run(ctx)
+}
+
+// scope is what the claimant follows. Of a large World its first ranks decide, and for the others the job
+// record is enough: it changes when the job is made again.
+func (k *claimant) scope() rendezvous.Scope {
+	if k.claim.Decides() {
+		return rendezvous.ScopeAll
 	}
-	seen := rendezvous.Follow(ctx, l.Store, l.Job.Name, c.Node, scope, &rendezvous.MemberCache{})
+	return rendezvous.ScopeJob
+}
+
+func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
+	seen := rendezvous.Follow(ctx, k.l.Store, k.l.Job.Name, k.claim.Node, k.scope(), &rendezvous.MemberCache{})
 	refresh := time.NewTicker(claimRefresh)
 	defer refresh.Stop()
-	limit := time.NewTimer(l.StoreCutLimit)
+	limit := time.NewTimer(k.l.StoreCutLimit)
 	defer limit.Stop()
-	var s *rendezvous.Snapshot
 	again := time.NewTimer(0)
 	defer again.Stop()
+	var s *rendezvous.Snapshot
 	for {
 		select {
 		case <-ctx.Done():
@@ -84,15 +96,16 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 		case <-limit.C:
 			k.limit = true
 		case <-refresh.C:
-			if s != nil && s.Job == nil {
+			if s != nil && !k.over(s) {
 				k.look(ctx)
+				s = k.whole(ctx, s)
 			}
 		case <-again.C:
 		}
 		if s == nil {
 			continue
 		}
-		if s.Job != nil {
+		if k.over(s) {
 			return *s.Job, nil
 		}
 		if k.step(ctx, s) != nil {
@@ -101,31 +114,63 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 	}
 }
 
+// over reports whether s ends the claim: the store holds another job than c's, or this node only joined
+// other claimants, and they are gone.
+func (k *claimant) over(s *rendezvous.Snapshot) bool {
+	c := &k.claim
+	switch {
+	case s.Job == nil || c.Job.Follows(s.Job.UID):
+		return false
+	case s.Job.UID != c.Job.UID:
+		return true
+	}
+	return !c.Behind && s.Whole && !s.Claimed(&c.Job)
+}
+
+// whole reads everything for a claimant that follows less and may have joined claims that are gone.
+func (k *claimant) whole(ctx context.Context, s *rendezvous.Snapshot) *rendezvous.Snapshot {
+	if k.claim.Behind || s.Whole {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	now, err := rendezvous.Read(ctx, k.l.Store, k.l.Job.Name)
+	if err != nil {
+		return s
+	}
+	return &now
+}
+
 // step claims, and makes the job again if that may be done now.
 func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
-	if k.wrote == nil && k.claim.Rev == 0 {
+	c := &k.claim
+	c.Generation = max(c.Generation, s.Fence)
+	if s.Head.Number > c.Known.Number {
+		c.Known = s.Head
+	}
+	if k.wrote == nil && c.Rev == 0 {
 		k.look(ctx)
 	}
-	if err := k.put(ctx); err != nil {
+	if err := k.put(ctx, s); err != nil {
 		return err
 	}
 	mine := -1
 	for i := range s.Claims {
-		if s.Claims[i].Node == k.claim.Node {
+		if s.Claims[i].Node == c.Node {
 			mine = i
 		}
 	}
-	if mine < 0 || s.Claims[mine].Rev != k.claim.Rev {
+	if mine < 0 || s.Claims[mine].Rev != c.Rev {
 		return nil // the news of it is on its way
 	}
-	v := rendezvous.Reclaim(s.Claims, k.claim.Job.UID, k.limit)
+	v := rendezvous.Reclaim(s.Claims, c.Job.UID, k.limit)
 	if v.Remake == nil {
 		k.wait(v)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	_, err := k.l.requests.Remake(ctx, k.claim, v.Remake, k.l.Job)
+	_, err := k.l.requests.Remake(ctx, txn.Remaking{Me: *c, Job: v.Remake, Own: k.l.Job, Seen: s})
 	return err
 }
 
@@ -146,7 +191,7 @@ func (k *claimant) look(ctx context.Context) {
 }
 
 // put writes the claim if it is not there as it is now.
-func (k *claimant) put(ctx context.Context) error {
+func (k *claimant) put(ctx context.Context, s *rendezvous.Snapshot) error {
 	if k.lease == 0 {
 		lease, ttl, err := k.l.registry.Grant(ctx, k.l.LeaseTTL)
 		if err != nil {
@@ -161,7 +206,7 @@ func (k *claimant) put(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	rev, err := k.l.requests.Claim(ctx, c)
+	rev, err := k.l.requests.Claim(ctx, c, s)
 	if err != nil {
 		if errors.Is(err, store.ErrLeaseLost) {
 			k.lease, k.wrote = 0, nil

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,17 +12,7 @@ import (
 )
 
 // entries is what lies below prefix now, past every fault.
-func (s *sim) entries(prefix string) []store.Entry {
-	at := map[string]store.Entry{}
-	for _, c := range s.etcd.History(0) {
-		for _, e := range c.Events {
-			if delete(at, e.Key); !e.Deleted && strings.HasPrefix(e.Key, prefix) {
-				at[e.Key] = e.Entry
-			}
-		}
-	}
-	return slices.Collect(maps.Values(at))
-}
+func (s *sim) entries(prefix string) []store.Entry { return s.etcd.Entries(prefix) }
 
 // snapshot reads the job past every fault.
 func (s *sim) snapshot() rendezvous.Snapshot {
@@ -85,7 +74,7 @@ func (s *sim) finish() {
 		<-a.done
 	}
 	worlds := map[schema.Generation]rendezvous.World{}
-	var last rendezvous.World
+	last := s.base
 	for _, c := range s.etcd.History(0) {
 		lost, before, after := 0, last, (*rendezvous.World)(nil)
 		for _, e := range c.Events {
@@ -94,6 +83,9 @@ func (s *sim) finish() {
 			}
 			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
 				worlds, last = map[schema.Generation]rendezvous.World{}, rendezvous.World{}
+			}
+			if e.Deleted && e.Key == s.job.Name.World() { // made again: the books begin anew, above every generation
+				last.Ledger.Lost, before.Ledger.Lost = 0, 0
 			}
 			if e.Deleted || e.Key != s.job.Name.World() {
 				continue

@@ -39,6 +39,7 @@ type sim struct {
 	agents []*simAgent
 	empty  map[string]bool        // addresses that no machine has any more
 	apart  func(a, b string) bool // which hosts do not reach each other; nil: none
+	base   rendezvous.World       // what the store showed when it was set back last
 	trace  []string
 	wrong  []string
 	began  time.Time

@@ -85,11 +85,12 @@ type wiped struct {
 	acked map[schema.UID]checkpoint.Head // the newest commit of each job that was read back
 	last  schema.UID                     // of the job that was made last
 	stop  context.CancelFunc
-	fence map[schema.UID]schema.Generation // as it was when the store was wiped
+	fence map[schema.UID]schema.Generation // as it was when the store was wiped or set back
+	known map[schema.UID]bool              // jobs that were made
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
-	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, fence: map[schema.UID]schema.Generation{}}
+	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]bool{}}
 	s.settle = 2 * time.Second
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
@@ -108,6 +109,13 @@ func (s *wiped) commit() {
 	me := snap.Node(w.Members[0].Node)
 	if zero == nil || me == nil || !me.Same(w.Members[0]) {
 		return
+	}
+	s.mu.Lock()
+	saved := zero.host.saved[zero.node]
+	behind := len(saved) > 0 && saved[len(saved)-1].Number > snap.Head.Number
+	s.mu.Unlock()
+	if behind {
+		return // as checkpoint.Keeper does: the store shows less than this disk knows
 	}
 	holders, at := []membership.Node{*me}, []*simAgent{zero}
 	for _, n := range snap.Nodes {
@@ -162,6 +170,7 @@ func (s *wiped) wipe() {
 	s.tracef("the store is wiped")
 	s.mu.Unlock()
 	s.etcd.Wipe()
+	s.base = rendezvous.World{}
 }
 
 // remove is what `elastic rm` does, as soon as no node is registered any more.
@@ -201,9 +210,10 @@ func (s *wiped) made() {
 	snap := s.snapshot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if snap.Job == nil || s.last == snap.Job.UID {
+	if snap.Job == nil || s.known[snap.Job.UID] { // a store that is set back shows what was made before
 		return
 	}
+	s.known[snap.Job.UID] = true
 	j, was := snap.Job, s.last
 	s.last = j.UID
 	if s.acked[j.UID].Number < snap.Head.Number {
@@ -625,6 +635,7 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 		up(n)
 	}
 	s.until("a first world runs", 2*time.Minute, func(x rendezvous.Snapshot) bool { return x.World != nil && s.running(0, x.World.Count)(x) })
+	old := s.etcd.Backup()
 	left := 1 + r.IntN(3)
 	for range 6 + r.IntN(10) {
 		time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
@@ -633,9 +644,16 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 		switch k := r.IntN(12); {
 		case k < 4:
 			s.commit()
-		case k < 6 && left > 0:
+		case k < 5:
+			old = s.etcd.Backup()
+		case k < 7 && left > 0:
 			left--
-			s.wipe()
+			if r.IntN(2) == 0 {
+				s.setBack(old)
+			} else {
+				s.wipe()
+				old = s.etcd.Backup()
+			}
 			if r.IntN(3) == 0 { // all die with it
 				for _, a := range at {
 					a.kill()

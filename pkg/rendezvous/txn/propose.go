@@ -37,6 +37,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 		store.Unchanged(r.Job.Job(), seen.Job.Rev),
 		store.Unchanged(r.Job.Head(), seen.Head.Rev), // a commit between plan and propose would be lost
 		store.Unchanged(r.Job.Node(me.Node), me.Rev),
+		store.NoneBelow(r.Job.AllClaims()), // a store that is behind: the job is made again above what it shows
 	}
 	if seen.World != nil {
 		// The last worker's exit may land now: a job that all ranks finished must not start again.

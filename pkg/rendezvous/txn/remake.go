@@ -11,12 +11,19 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Claim writes c while the job is not in the store, on a lease: a claim is the word of one who is here.
-func (r Requests) Claim(ctx context.Context, c rendezvous.Claim) (int64, error) {
+// Claim writes c on a lease, while the store holds the job that was seen, or none.
+func (r Requests) Claim(ctx context.Context, c rendezvous.Claim, seen *rendezvous.Snapshot) (int64, error) {
 	return r.send(ctx, "claim the job", store.Request{
-		If:   []store.Guard{store.Absent(r.Job.Job())},
+		If:   []store.Guard{store.Unchanged(r.Job.Job(), jobRev(seen))},
 		Then: []store.Write{store.PutLeased(r.Job.Claim(c.Node), schema.Encode(c), c.Lease)},
 	})
+}
+
+func jobRev(s *rendezvous.Snapshot) int64 {
+	if s.Job == nil {
+		return 0
+	}
+	return s.Job.Rev
 }
 
 // Removed reports whether somebody removed the job of that uid: then nobody makes it again.
@@ -25,15 +32,24 @@ func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 	return res.One() != nil, err
 }
 
-// Remake makes a job again that the store has lost, under a new uid and with a new secret: by one who
-// claims it, once, unless somebody else did or removed it meanwhile. own holds the settings of this
-// agent, for a job whose attempt had ended.
-func (r Requests) Remake(ctx context.Context, me rendezvous.Claim, m *rendezvous.Remake, own rendezvous.Job) (rendezvous.Job, error) {
+// Remaking is a request to make a job again.
+type Remaking struct {
+	Me   rendezvous.Claim
+	Job  *rendezvous.Remake
+	Own  rendezvous.Job       // the settings of this agent, for a job whose attempt had ended
+	Seen *rendezvous.Snapshot // the store, which is behind
+}
+
+// Remake makes a job again for which the store is behind, under a new uid and with a new secret: once,
+// unless another node did, the job was removed, or anything moved in the store since it was seen. What the
+// store still shows of the older job goes with it, but for the records of its checkpoints.
+func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error) {
+	m, me := x.Job, x.Me
 	j, wish, was := m.Job, m.Wish, m.Job.UID
 	if m.Ended {
 		attempt := j.Attempt + 1
-		j = own
-		j.Attempt, wish = attempt, firstWish(own)
+		j = x.Own
+		j.Attempt, wish = attempt, firstWish(x.Own)
 	}
 	if wish.NP == 0 {
 		wish = firstWish(j)
@@ -48,7 +64,12 @@ func (r Requests) Remake(ctx context.Context, me rendezvous.Claim, m *rendezvous
 		store.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
 		store.Put(r.Job.Wish(), schema.Encode(wish)),
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, m.Fence))),
-		store.DeleteRange(r.Job.AllClaims(), store.End(r.Job.AllClaims())),
+		store.Delete(r.Job.World()),
+		store.Delete(r.Job.Progress()),
+	}
+	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(), r.Job.AllLeft(),
+		r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(), r.Job.AllDoing()} {
+		then = append(then, store.DeleteRange(of, store.End(of)))
 	}
 	if h := m.Head; h != nil {
 		record := schema.Encode(*h)
@@ -58,10 +79,11 @@ func (r Requests) Remake(ctx context.Context, me rendezvous.Claim, m *rendezvous
 	for _, h := range m.History {
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), schema.Encode(h)))
 	}
-	_, err := r.send(ctx, "make the job again", store.Request{
-		If: []store.Guard{store.Absent(r.Job.Job()), store.Unchanged(r.Job.Claim(me.Node), me.Rev),
-			store.Absent(r.Job.Removed(was))},
-		Then: append(then, history.Tell(r.Job, ev)),
-	})
+	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),
+		store.Absent(r.Job.Removed(was))}
+	if x.Seen.Job != nil {
+		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence), store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))
+	}
+	_, err := r.send(ctx, "make the job again", store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
 	return j, err
 }

@@ -82,6 +82,14 @@ func (c *Cluster) History(from int64) []store.Change {
 	return slices.Clone(c.since(from))
 }
 
+// Entries returns what lies below prefix now, past every fault.
+func (c *Cluster) Entries(prefix string) []store.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lo, hi := c.span(prefix, store.End(prefix))
+	return slices.Clone(c.entries[lo:hi])
+}
+
 func (c *Cluster) since(from int64) []store.Change {
 	i, _ := slices.BinarySearchFunc(c.history, from, func(h store.Change, r int64) int { return cmp.Compare(h.Rev, r) })
 	return c.history[i:]

@@ -1,0 +1,129 @@
+package runtime
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// setBack replaces the store by an older copy of itself.
+func (s *wiped) setBack(b memory.Backup) {
+	if snap := s.snapshot(); snap.Job != nil {
+		s.fence[snap.Job.UID] = max(s.fence[snap.Job.UID], snap.Fence)
+	}
+	s.mu.Lock()
+	s.tracef("the store is set back")
+	s.mu.Unlock()
+	s.etcd.Restore(b)
+	if w := s.snapshot().World; w != nil {
+		s.base = *w
+	}
+}
+
+// goesOn waits until the job runs on n nodes under a successor of the job that was, in a generation above
+// g, from the newest checkpoint that was acknowledged.
+func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
+	s.t.Helper()
+	was := s.last
+	acked := s.acked[was]
+	s.until("it runs again above what was seen", limit, func(x rendezvous.Snapshot) bool {
+		return x.Job != nil && x.Job.Follows(was) && x.World != nil && x.World.Generation > g && s.running(0, n)(x)
+	})
+	snap := s.snapshot()
+	if acked.Number > 0 && (snap.World.Resume == nil || snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
+		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s", acked.Number, snap.Head, snap.World.Resume, s.story())
+	}
+}
+
+// Agents that are alive when the store is replaced by an older copy make the job again, above every
+// generation and checkpoint that they saw, and their workers go on until then.
+func TestSetBackStore(t *testing.T) {
+	for name, since := range map[string]func(s *wiped, b *simAgent){
+		"commits":    func(s *wiped, _ *simAgent) { s.commit(); s.commit() },
+		"generation": func(s *wiped, b *simAgent) { s.replace(b); s.commit() },
+		"nothing":    func(s *wiped, _ *simAgent) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newWiped(t, "2", 1)
+				s.start("a")
+				b := s.start("b")
+				s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+				s.commit()
+				old := s.etcd.Backup()
+				time.Sleep(30 * time.Second)
+				since(s, b)
+				g := s.snapshot().World.Generation
+				s.setBack(old)
+				if name == "nothing" {
+					time.Sleep(40 * time.Second)
+					s.until("it runs", time.Second, s.running(0, 2))
+				} else {
+					s.goesOn(g, 2, 30*time.Second)
+				}
+				s.end()
+			})
+		})
+	}
+}
+
+// replace kills a and waits until the next generation runs with its next life.
+func (s *wiped) replace(a *simAgent) {
+	s.t.Helper()
+	w := s.snapshot().World
+	a.kill()
+	s.until("the others wait", 10*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+	s.start(a.name)
+	s.until("the next generation runs", 30*time.Second, s.running(w.Generation+1, w.Count))
+}
+
+// All agents are ended while the store is set back. What they remember is above what the store shows.
+func TestSetBackWhileAllWereDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		old := s.etcd.Backup()
+		s.replace(b)
+		s.commit()
+		for _, x := range s.agents {
+			x.kill()
+		}
+		s.setBack(old)
+		s.start(a.name)
+		time.Sleep(5 * time.Second)
+		s.start("c") // it was never in the job
+		time.Sleep(5 * time.Second)
+		s.start(b.name)
+		s.goesOn(2, 2, 60*time.Second)
+		s.end()
+	})
+}
+
+// A node that missed everything since the copy was made takes part when another one finds the store behind.
+func TestSetBackAndOneSawNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		a, b := s.start("a"), s.start("b")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.commit()
+		time.Sleep(time.Second)
+		old := s.etcd.Backup()
+		zero := s.agent(s.snapshot().World.Members[0])
+		other := a
+		if zero == a {
+			other = b
+		}
+		other.client.Cut(true)
+		s.commit()
+		s.setBack(old)
+		other.client.Cut(false)
+		s.goesOn(1, 2, 30*time.Second)
+		s.end()
+	})
+}

@@ -1,0 +1,55 @@
+package checkpoint
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// A store that is set back names fewer commits than the disks know. Nothing is removed on its word, and no save
+// becomes its head, neither by the process that committed nor by the next one on that disk.
+func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		a := c.keeper("a", c.etcd.Client("a"), r.add)
+		b := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+		go a.Run(long(t))
+		go b.Run(long(t))
+		l := c.line(t, a, stampOf(1), alive, nil)
+		save := func(i int) { renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(i), 1000)) }
+		save(1)
+		next[Committed](t, r)
+		time.Sleep(time.Minute)
+		old := c.etcd.Backup()
+		for i := range 2 {
+			save(2 + i)
+			next[Committed](t, r)
+		}
+		time.Sleep(time.Minute)
+		c.etcd.Restore(old)
+		save(4)
+		time.Sleep(5 * time.Minute)
+		head, _, err := a.Record.Read(t.Context())
+		must(t, err)
+		if head.Number != 1 {
+			t.Errorf("the head of a store that is behind is %d now", head.Number)
+		}
+		next := c.keeper("b", c.etcd.Client("b"), func(Event) {}) // another process on the same disk
+		go next.Run(long(t))
+		time.Sleep(5 * time.Minute)
+		for node, s := range c.peers.Stores {
+			if got := s.Numbers(); !slices.Equal(got, []manifest.Number{1, 2, 3}) {
+				t.Errorf("%s has %v", node, got)
+			}
+		}
+		if n := len(c.peers.Stores["a"].Held()); n != 4 {
+			t.Errorf("a holds %d manifests, and not the three commits and the save that waits", n)
+		}
+		l.Close(false)
+	})
+}

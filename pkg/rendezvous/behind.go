@@ -1,0 +1,29 @@
+package rendezvous
+
+// Ahead reports whether the node of claim c knows more of its job than s shows: the store is behind. s must
+// come from a linearizable read that began after the node learned what c says. Three cases are one: the
+// store was wiped (no job), set back to an older copy (an older generation, commit or revision), or
+// replaced by one that holds the job under a uid that it had before.
+//
+// Another job of the same name is not behind, and a job that succeeds c's is ahead of it.
+func (c *Claim) Ahead(s *Snapshot) bool {
+	if s.Job == nil || c.Job.Follows(s.Job.UID) {
+		return true
+	}
+	if s.Job.UID != c.Job.UID {
+		return false
+	}
+	return s.Fence < c.Generation || s.Head.Number < c.Known.Number || s.World == nil && c.World > 0 ||
+		s.Cluster == c.Cluster && s.Rev < c.StoreRev
+}
+
+// Claimed reports whether a node has found the store behind and claims the job, or one that it was.
+func (s *Snapshot) Claimed(j *Job) bool {
+	for i := range s.Claims {
+		c := &s.Claims[i]
+		if c.Behind && (c.Job.UID == j.UID || c.Job.Follows(j.UID) || j.Follows(c.Job.UID)) {
+			return true
+		}
+	}
+	return false
+}

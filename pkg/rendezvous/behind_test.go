@@ -1,0 +1,115 @@
+package rendezvous_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// What a node knows is compared with what a later read shows: older in any respect is behind, another job is not.
+func TestAhead(t *testing.T) {
+	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3, Known: checkpoint.Head{Number: 7}, Cluster: 1, StoreRev: 50}
+	store := func(change func(s *rendezvous.Snapshot)) rendezvous.Snapshot {
+		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3, World: &rendezvous.World{Generation: 3}, Head: checkpoint.Head{Number: 7}, Cluster: 1, Rev: 50}
+		change(&s)
+		return s
+	}
+	for name, x := range map[string]struct {
+		change func(s *rendezvous.Snapshot)
+		behind bool
+	}{
+		"as it was":              {func(*rendezvous.Snapshot) {}, false},
+		"newer":                  {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 }, false},
+		"wiped":                  {func(s *rendezvous.Snapshot) { *s = rendezvous.Snapshot{Cluster: 2, Rev: 1} }, true},
+		"an older generation":    {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
+		"an older commit":        {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},
+		"no world":               {func(s *rendezvous.Snapshot) { s.World = nil }, true},
+		"an older revision":      {func(s *rendezvous.Snapshot) { s.Rev = 49 }, true},
+		"of another cluster":     {func(s *rendezvous.Snapshot) { s.Cluster, s.Rev = 2, 10 }, false},
+		"under an earlier uid":   {func(s *rendezvous.Snapshot) { s.Job.UID = "t" }, true},
+		"made again":             {func(s *rendezvous.Snapshot) { s.Job.UID, s.Job.Succeeds, s.Fence = "v", "u", 1 }, false},
+		"another job, and older": {func(s *rendezvous.Snapshot) { s.Job.UID, s.Fence = "w", 1 }, false},
+	} {
+		if s := store(x.change); c.Ahead(&s) != x.behind {
+			t.Errorf("%s: behind %v, want %v", name, !x.behind, x.behind)
+		}
+	}
+}
+
+// A store that still holds an older state of the job: while a node claims it nothing is proposed there. The job is made
+// again over it in one transaction, unless anything moved since it was seen; the records of its checkpoints stay.
+func TestRemakeOverAnOlderStore(t *testing.T) {
+	c := memory.New()
+	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	job := schema.Job("x")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(key string, v any) {
+		t.Helper()
+		_, err := r.Store.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(key, schema.Encode(v))}})
+		must(err)
+	}
+	read := func() rendezvous.Snapshot {
+		t.Helper()
+		s, err := rendezvous.Read(t.Context(), r.Store, job)
+		must(err)
+		return s
+	}
+	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2}, Slots: 1}))
+	me := membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1}
+	put(job.Node("a"), me)
+	s := read()
+	me.Rev = s.Node("a").Rev
+	propose := func(s rendezvous.Snapshot, g schema.Generation) error {
+		_, err := r.Propose(t.Context(), &s, me, plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1, Phase: rendezvous.Forming, Count: 1,
+			Members: []membership.Ref{me.Ref}, Slots: 1}})
+		return err
+	}
+	must(propose(s, 1))
+	older := checkpoint.Head{Number: 1, Generation: 1, Manifest: checkpoint.Hash{9}}
+	put(job.Checkpoint(1), older)
+	put(job.Head(), older)
+
+	saved := checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Generation: 2, Copies: 1}
+	k := memberClaim("a", saved)
+	k.Behind, k.Members, k.Count = true, []string{"a"}, 1
+	var err error
+	k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute)
+	must(err)
+	s = read()
+	k.Rev, err = r.Claim(t.Context(), k, &s)
+	must(err)
+	if err := propose(read(), 2); !store.Moved(err) {
+		t.Errorf("a generation was proposed in a store that is behind: %v", err)
+	}
+	s = read()
+	if !s.Claimed(s.Job) {
+		t.Error("nobody sees that it is claimed")
+	}
+	remake := func(s rendezvous.Snapshot) (rendezvous.Job, error) {
+		return r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, Seen: &s})
+	}
+	put(job.Head(), checkpoint.Head{Number: 3, Generation: 1, Manifest: checkpoint.Hash{8}})
+	if _, err := remake(s); !store.Moved(err) {
+		t.Errorf("it was made again over a commit of this moment: %v", err)
+	}
+	j, err := remake(read())
+	must(err)
+	s = read()
+	if s.Job.UID != j.UID || s.Job.Succeeds != "u" || s.World != nil || len(s.Nodes) != 0 || len(s.Claims) != 0 || s.Fence != 3 ||
+		s.Head.Manifest != saved.Manifest || len(s.History) != 2 {
+		t.Errorf("%+v", s)
+	}
+}
