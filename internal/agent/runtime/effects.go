@@ -142,6 +142,10 @@ func (l *loop) register(ctx context.Context, a machine.Register) machine.Event {
 func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, error) {
 	switch step := a.Step.(type) {
 	case plan.Propose:
+		// The number is on this disk before the store has it: if both are lost at once, it is not given again.
+		if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {
+			return rendezvous.World{}, fmt.Errorf("note generation %d: %w", step.World.Generation, err)
+		}
 		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
 		if err == nil {
 			for _, x := range step.Evicted { // its renewals would go on succeeding
