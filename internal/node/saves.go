@@ -31,6 +31,7 @@ const hurry = 500 * time.Millisecond
 type saves struct {
 	w     *workers
 	peers *peers
+	told  *history.Trimmer // keeps the events of saves bounded
 
 	mu      sync.Mutex // guards what follows; never held while waiting
 	keeper  *checkpoint.Keeper
@@ -66,6 +67,7 @@ func (s *saves) open(node string, job rendezvous.Job) error {
 			Gone:    func(hs []checkpoint.Head) store.Write { return history.Tell(name, deleted(hs)...) },
 			Offered: func(h checkpoint.Head, was checkpoint.Number) store.Write { return tell(offered(node, h, was)) }},
 		Report: s.report}
+	s.told = &history.Trimmer{Store: s.w.store, Job: name}
 	s.mu.Lock()
 	s.keeper, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
@@ -136,6 +138,7 @@ func (s *saves) report(e checkpoint.Event) {
 	switch e := e.(type) {
 	case checkpoint.Committed:
 		s.w.doing.nothing()
+		s.wrote(2) // the commit, and the removal of the oldest
 		s.mu.Lock()
 		s.head = e.Head
 		alone := e.Head.Copies < 2 && s.keeper.Replicas > 1
@@ -157,6 +160,7 @@ func (s *saves) report(e checkpoint.Event) {
 				Generation: e.Generation, Node: s.keeper.Self, Text: text,
 				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
 		})
+		s.wrote(1)
 	case checkpoint.Moving:
 		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
 		if e.Done == e.Total {
@@ -166,6 +170,18 @@ func (s *saves) report(e checkpoint.Event) {
 		s.w.doing.moving(what, e.Done, e.Total)
 	}
 }
+
+// wrote counts n transactions with events, and has old events removed when it is time.
+func (s *saves) wrote(n int) {
+	s.w.effects.Go(func() {
+		ctx, cancel := context.WithTimeout(s.w.ctx, trimLimit)
+		defer cancel()
+		_ = s.told.Wrote(ctx, n) // what is left over goes the next time
+	})
+}
+
+// trimLimit is how long the removal of old events may take.
+const trimLimit = 30 * time.Second
 
 // Nodes are those that are registered, as far as this one follows them.
 func (s *saves) Nodes(nodes []membership.Node, head checkpoint.Head) {

@@ -38,6 +38,7 @@ var plants = []plant{
 	{"section 10: a job from scratch, over claims", runtime + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, runtime, "TestClaimsThatEndAreNoLeaveToBegin"},
 	{"section 10: the job is made again twice", txn + "/remake.go", `[]store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
+	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, checkpoint, "TestEventsStayBoundedWithinOneGeneration"},
 	{"section 10: a generation number is given twice", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestGenerationIsNotedBeforeItIsProposed"},
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},

@@ -160,27 +160,3 @@ func Read(ctx context.Context, s store.Store, job schema.Job, since int64) ([]Ev
 	from := sort.Search(len(all), func(i int) bool { return all[i].Rev > since })
 	return all[from:], r.Rev + 1, nil
 }
-
-// Kept is how many transactions' events a job keeps at least.
-const Kept = 1000
-
-// Trim deletes the oldest events once there are twice as many as are kept.
-// Losing the race against another trimmer is harmless.
-func Trim(ctx context.Context, s store.Store, job schema.Job, entries []store.Entry) error {
-	var own []store.Entry
-	for _, e := range entries {
-		if schema.Rest(job.Events(), e.Key) != nil {
-			own = append(own, e)
-		}
-	}
-	if len(own) < 2*Kept {
-		return nil
-	}
-	sort.Slice(own, func(i, k int) bool { return own[i].Rev < own[k].Rev })
-	var t store.Txn
-	for _, e := range own[:store.MaxOps] {
-		t.Then = append(t.Then, store.Delete(e.Key))
-	}
-	_, err := s.Txn(ctx, t)
-	return err
-}

@@ -37,7 +37,10 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.effect(ctx, func(ctx context.Context) machine.Event {
 			w, err := l.take(ctx, a)
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
-				l.effects.Go(func() { l.trim(ctx); l.clean(ctx, &a.Seen) }) // nobody waits for it
+				l.effects.Go(func() { // no step waits for it; what is left over goes after the next Run
+					_ = history.Trim(ctx, l.Store, l.Job.Name)
+					l.clean(ctx, &a.Seen)
+				})
 			}
 			return machine.Stepped{World: w, Err: err}
 		})
@@ -93,15 +96,6 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.Say(a.Line)
 	case machine.Wake:
 		l.wake.Reset(max(0, time.Until(a.At)))
-	}
-}
-
-// trim keeps the events of the job bounded; once a generation is often enough. What it fails to remove
-// is removed after the next one.
-func (l *loop) trim(ctx context.Context) {
-	prefix := l.Job.Name.Events()
-	if r, err := l.Store.Get(ctx, prefix, store.End(prefix)); err == nil {
-		_ = history.Trim(ctx, l.Store, l.Job.Name, r.Entries)
 	}
 }
 
