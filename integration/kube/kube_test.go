@@ -62,8 +62,8 @@ func open(t *testing.T) *lab {
 // certificates makes the Secret of the servers and clients.
 func (l *lab) certificates() {
 	l.t.Helper()
-	make := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "elastic"), "certs", "--kubernetes",
-		"--host=*.elasticd,elasticd,localhost")
+	make := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "elastic"), "certs", "--kubernetes=elasticd",
+		"--host=elasticd,*.elasticd", "--dir="+filepath.Join(l.dir, "elastic-certs"))
 	make.Stderr = os.Stderr
 	secret, err := make.Output()
 	if err != nil {
@@ -188,9 +188,7 @@ func (l *lab) exact() {
 	l.runs("exact", 2)
 	l.must("scale", "statefulset/trainer", "--replicas=3")
 	l.runs("exact", 3)
-	server := "--server=https://elasticd-0.elasticd:2379"
-	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", "exact", "--np=2", server,
-		"--cacert=/certs/ca.crt", "--cert=/certs/client.crt", "--key=/certs/client.key")
+	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", "exact", "--np=2", "--detach")
 	l.runs("exact", 2)
 	l.until(time.Minute, "replicas follow np", func() bool {
 		return l.must("get", "statefulset/trainer", "-o", "jsonpath={.spec.replicas}") == "2"
