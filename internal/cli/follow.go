@@ -12,72 +12,59 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// relist is how often a job that is followed is read again although nothing was heard: a watch may be
-// deaf without an error.
-const relist = 10 * time.Second
+// lookAgain is how often a job that is followed is looked at although nothing changed: some of what is
+// waited for is time that passes.
+const lookAgain = 10 * time.Second
 
 // follow calls each with the job of seen as it is now, and again after every change, until it says that it
 // saw enough. While the server does not answer it says so once, and goes on.
 func (c *call) follow(ctx context.Context, s *server, seen *rendezvous.Snapshot, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
-	name, uid := seen.Job.Name, seen.Job.UID
-	away := false
-	for wait := 100 * time.Millisecond; ; {
-		snap, err := rendezvous.Read(ctx, s, name)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, schema.ErrNewerFormat), store.Refused(err):
-			return err
-		case err != nil:
-			if !away {
-				away = true
-				c.out.say("the server does not answer; going on")
-			}
-			if err := pause(ctx, wait); err != nil {
-				return err
-			}
-			wait = min(2*wait, 2*time.Second)
-			continue
-		case snap.Job == nil:
-			return vanished(ctx, s, &snap, name, uid)
-		}
-		uid = snap.Job.UID
-		if away {
-			away = false
-			c.out.say("the server answers again")
-		}
-		wait = 100 * time.Millisecond
-		if enough, err := each(&snap); enough || err != nil {
-			return err
-		}
-		if err := changed(ctx, s, name, snap.Rev); err != nil {
-			return err
-		}
-	}
-}
-
-// changed returns when the job was written after revision rev, or it is time to read it again.
-func changed(ctx context.Context, s *server, name schema.Job, rev int64) error {
-	watching, cancel := context.WithTimeout(ctx, relist)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for ch := range s.Watch(watching, name.Prefix(), store.End(name.Prefix()), rev+1) {
-		if len(ch.Events) > 0 || ch.Err != nil {
-			break
+	updates := rendezvous.Follow(ctx, s, seen.Job.Name, "", rendezvous.ScopeEvents, nil)
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	away := false
+	for last := (*rendezvous.Snapshot)(nil); ; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		case u, ok := <-updates:
+			switch {
+			case !ok:
+				return context.Cause(ctx)
+			case errors.Is(u.Err, schema.ErrNewerFormat), store.Refused(u.Err):
+				return u.Err
+			case u.Err != nil:
+				if !away {
+					c.out.say("the server does not answer; going on")
+				}
+				away = true
+				continue
+			case u.Job == nil:
+				return vanished(ctx, s, &u.Snapshot, seen.Job.Name, jobOf(last, seen).UID)
+			}
+			if away {
+				c.out.say("the server answers again")
+			}
+			away, last = false, &u.Snapshot
+		}
+		if last == nil {
+			continue
+		}
+		if enough, err := each(last); enough || err != nil {
+			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
+// jobOf is the job as it was seen last.
+func jobOf(last, first *rendezvous.Snapshot) *rendezvous.Job {
+	if last != nil {
+		return last.Job
 	}
+	return first.Job
 }
 
 // errLimit is the cause of a context whose --timeout passed.
@@ -118,4 +105,13 @@ func (l *progressLine) tell(c *call, st status.Status) {
 		c.out.say("%s", text)
 	}
 	l.last = text
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }

@@ -63,7 +63,7 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	}
 	p.effects.Go(func() {
 		select {
-		case <-time.After(machine.UntilTick(time.Now(), machine.Tick)): // its clock beats with the agent's
+		case <-time.After(membership.UntilTick(time.Now(), machine.Tick)): // its clock beats with the agent's
 		case <-p.ctx.Done():
 		}
 		p.watcher.Run(p.ctx)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -22,7 +22,7 @@ const told = 2 * time.Second
 // for people: what is lost is made good by the next line.
 func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir string) {
 	tail := progressTail{path: filepath.Join(dir, "progress.jsonl")}
-	tick := time.NewTimer(machine.UntilTick(time.Now(), told))
+	tick := time.NewTimer(membership.UntilTick(time.Now(), told))
 	defer tick.Stop()
 	for ended := false; !ended; {
 		select {
@@ -31,7 +31,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		case <-w.ctx.Done():
 			return
 		case <-tick.C:
-			tick.Reset(machine.UntilTick(time.Now(), told))
+			tick.Reset(membership.UntilTick(time.Now(), told))
 		}
 		p, ok := tail.read()
 		if !ok {

@@ -34,7 +34,8 @@ func Keep(ctx context.Context, s store.Store, l store.Lease, ttl time.Duration, 
 		case err != nil:
 			wait.Reset(min(every, 200*time.Millisecond)) // the store has its own deadline per try
 		default:
-			wait.Reset(max(0, every-time.Since(sent)))
+			now := time.Now()
+			wait.Reset(lastTick(now, max(0, every-now.Sub(sent)), DefaultBeats().Every))
 		}
 	}
 }

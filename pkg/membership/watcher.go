@@ -171,7 +171,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		w.mu.Unlock()
 		close(w.signals)
 	}()
-	clock := time.NewTicker(w.beats.Every)
+	clock := time.NewTimer(UntilTick(time.Now(), w.beats.Every))
 	defer clock.Stop()
 	for {
 		var out chan<- Signal
@@ -188,6 +188,7 @@ func (w *Watcher) Run(ctx context.Context) {
 			r.renew(r.awake())
 		case <-clock.C:
 			now := r.awake()
+			clock.Reset(UntilTick(now, w.beats.Every))
 			r.tick = now
 			r.all(event{kind: ticked}, now)
 		case h := <-r.heard:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -22,6 +23,7 @@ const (
 	ScopeAll
 	ScopeClaims // while the store does not hold the job: whether it does again, and the claims to it
 	ScopeJob    // likewise, for those who leave the claims to others
+	ScopeEvents // all, with the events: for people
 )
 
 // Seen is what Follow found: a Snapshot, or why there is none at the moment.
@@ -37,7 +39,7 @@ type Update struct {
 func Follow(ctx context.Context, st store.Store, job schema.Job, node string, scope Scope, known *MemberCache) <-chan Update {
 	f := follower{known: known, st: st, job: job, scope: scope, out: make(chan Update, 1)}
 	switch scope {
-	case ScopeAll:
+	case ScopeAll, ScopeEvents:
 		f.ranges = []span{{job.Prefix(), store.End(job.Prefix())}}
 	case ScopeClaims:
 		f.ranges = []span{{job.Job(), ""}, {job.AllClaims(), store.End(job.AllClaims())}}
@@ -147,7 +149,7 @@ func find(sorted []store.Entry, key string) (int, bool) {
 
 // skip: events are many, and nothing is decided by them, but that what was told is not told again.
 func (f *follower) skip(key string) bool {
-	return strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(MissedEvent))
+	return f.scope != ScopeEvents && strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(MissedEvent))
 }
 
 // memo remembers what a record says of which there is one for each node: with each change of one of them all are in
@@ -269,7 +271,10 @@ func (f *follower) seen(ctx context.Context, begun time.Time) Update {
 	if f.scope != ScopeOwn {
 		began := time.Now()
 		s, err := Decode(f.job, r)
-		s.Whole = f.scope == ScopeAll
+		s.Whole = f.scope == ScopeAll || f.scope == ScopeEvents
+		if f.scope == ScopeEvents {
+			s.Events = history.Of(f.job, f.entries)
+		}
 		now := time.Now()
 		f.due = now.Add(min(rests*now.Sub(began), mostRest))
 		return Update{Snapshot: s, Begun: begun, Err: err}

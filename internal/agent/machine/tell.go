@@ -75,6 +75,7 @@ func (m *Machine) tellWorld() {
 		if !t.ended && (m.self.joined && w.Attempt == m.self.node.Attempt || left) {
 			t.ended = true
 			m.tellEnd()
+			m.tellCheckpoint()
 		}
 	}
 }
@@ -246,6 +247,36 @@ func (m *Machine) sayFailure(f *rendezvous.Failure) {
 	}
 }
 
+// tellCheckpoint says at the end where the newest checkpoint lies and how to get its files.
+func (m *Machine) tellCheckpoint() {
+	s := &m.seen.snap
+	if s.Head.Number == 0 || !s.Whole {
+		return
+	}
+	var holders []string
+	for _, r := range s.Head.Holders {
+		if s.Holds(r.Node) {
+			holders = append(holders, r.Node)
+		}
+	}
+	if len(holders) == 0 {
+		return
+	}
+	there := ""
+	if !s.Holds(m.self.node.Node) {
+		there = " there"
+	}
+	m.say("checkpoint %d%s is on %s; to get its files: elastic ckpt get %s %d DIR%s", s.Head.Number, atStep(s.Head.Step),
+		phrase.List(holders), m.self.job.Name, s.Head.Number, there)
+}
+
+func atStep(step *int64) string {
+	if step == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (step %d)", *step)
+}
+
 // idleText is the time without training: the figure of the record, the same on every node.
 func idleText(w *rendezvous.World) string {
 	if w.IdleMS == 0 {
@@ -255,14 +286,10 @@ func idleText(w *rendezvous.World) string {
 }
 
 func from(w *rendezvous.World) string {
-	switch r := w.Resume; {
-	case r == nil:
+	if w.Resume == nil {
 		return "from scratch"
-	case r.Step == nil:
-		return fmt.Sprintf("from checkpoint %d", r.Number)
-	default:
-		return fmt.Sprintf("from checkpoint %d (step %d)", r.Number, *r.Step)
 	}
+	return fmt.Sprintf("from checkpoint %d%s", w.Resume.Number, atStep(w.Resume.Step))
 }
 
 func stopped(h *rendezvous.Hold) string {

@@ -77,13 +77,6 @@ type Line struct {
 	Error bool
 }
 
-// UntilTick is how long it is to the next tick of a clock that ticks so often: a multiple by the wall clock. What a
-// process does again and again it does in one moment, the one in which the beats of others come. Else each
-// of them wakes a process that has nothing else to do.
-func UntilTick(now time.Time, every time.Duration) time.Duration {
-	return now.Truncate(every).Add(every).Sub(now)
-}
-
 // MaxWitnesses is how many nodes are asked at most whether they reach another one.
 const MaxWitnesses = 3
 

@@ -67,7 +67,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 	defer l.joining.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
-	tick := time.NewTimer(machine.UntilTick(time.Now().Add(-l.phase), machine.Tick))
+	tick := time.NewTimer(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
 	defer tick.Stop()
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
@@ -80,7 +80,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 		case s := <-l.saw:
 			e = machine.Saw{Update: s}
 		case <-tick.C:
-			tick.Reset(machine.UntilTick(time.Now().Add(-l.phase), machine.Tick))
+			tick.Reset(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
 			e = machine.Ticked{}
 		case <-l.wake.C:
 			e = machine.Ticked{}
