@@ -36,7 +36,7 @@ def network():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--float64", action="store_true")
     parser.add_argument("--save-every", default="2s")
@@ -44,7 +44,7 @@ def main():
 
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64 if args.float64 else torch.float32)
-    world = elastic.world(batch_size=50, lr=0.1)  # elastic
+    world = elastic.world(batch_size=50, lr=0.05)  # elastic
     if world.size > 1:
         torch.distributed.init_process_group("gloo")
     images, labels = stripes(args.samples)
@@ -73,7 +73,7 @@ def main():
         with torch.no_grad():
             outputs = net(images)
         right = (outputs.argmax(1) == labels).float().mean().item()
-        print(f"{state.step} steps: loss {loss_function(outputs, labels).item():.9f}, accuracy {right:.1%}")
+        print(f"{state.step} steps: loss {loss_function(outputs, labels).item():.12g}, accuracy {right:.1%}")
     if world.size > 1:
         torch.distributed.destroy_process_group()
 
