@@ -64,6 +64,7 @@ type event struct {
 	PreviousNP          int    `json:"previous_np"`
 	WhyCode             string `json:"why_code"`
 	By                  any
+	Plan                *struct{ LR float64 }
 	Exit                *exit
 }
 

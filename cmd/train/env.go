@@ -17,6 +17,7 @@ type world struct {
 	// batch each. weight makes the plain average over ranks exact.
 	global, batch, accum int
 	weight, lr           float64
+	warmup               warmup
 
 	resume          string // the checkpoint to start from; empty = the newest save, if any
 	progress, drain string // files
@@ -53,8 +54,25 @@ func readEnv(getenv func(string) string, c config) (world, error) {
 	w.global = integer("ELASTIC_GLOBAL_BATCH_SIZE", w.batch*w.size)
 	w.weight = float("ELASTIC_LOSS_WEIGHT", 1)
 	w.lr = float("ELASTIC_LR", c.baseLR*float("ELASTIC_LR_SCALE", 1))
+	w.warmup = warmup{int64(integer("ELASTIC_WARMUP_BEGIN", 0)), int64(integer("ELASTIC_WARMUP_SAMPLES", 0)),
+		float("ELASTIC_WARMUP_LR_SCALE", 1) / float("ELASTIC_LR_SCALE", 1)}
 	if bad == nil && (w.rank < 0 || w.rank >= w.size || w.batch < 1 || w.accum < 1 || w.global < w.size*w.accum) {
 		bad = fmt.Errorf("rank %d of %d with a batch of %d x %d out of %d is impossible", w.rank, w.size, w.batch, w.accum, w.global)
 	}
 	return w, bad
+}
+
+// warmup is a climb of the rate after a change of the world that raised it.
+type warmup struct {
+	begin, samples int64
+	from           float64 // of the rate, at begin
+}
+
+// rate is the learning rate of the step at a position in samples.
+func (w world) rate(at int64) float64 {
+	if at >= w.warmup.begin+w.warmup.samples {
+		return w.lr
+	}
+	done := float64(max(at-w.warmup.begin, 0)) / float64(w.warmup.samples)
+	return w.lr * (w.warmup.from + (1-w.warmup.from)*done)
 }

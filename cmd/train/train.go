@@ -44,7 +44,7 @@ func train(ctx context.Context, c config, w world, stdout io.Writer) error {
 		t.out = stdout
 	}
 	fmt.Fprintf(t.out, "generation %d: world %d, batch %d, lr %.4g, from step %d (%d samples)\n",
-		w.generation, w.size, w.global, w.lr, t.Step, t.Samples)
+		w.generation, w.size, w.global, w.rate(t.Samples), t.Step, t.Samples)
 	return t.loop(ctx)
 }
 
@@ -83,7 +83,7 @@ func (t *trainer) loop(ctx context.Context) error {
 		}
 		if since := time.Since(shownAt); t.rank == 0 && since >= time.Second {
 			fmt.Fprintf(t.out, "step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
-				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size, t.global, t.lr)
+				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size, t.global, t.rate(t.Samples))
 			t.tell()
 			shown, shownAt = t.Samples, time.Now()
 		}
@@ -139,8 +139,9 @@ func (t *trainer) step(asked bool) (mine int, stop bool, err error) {
 	if err := t.group.sum(v); err != nil {
 		return 0, false, err
 	}
+	lr := t.rate(t.Samples)
 	for i := range t.Weights {
-		t.Weights[i] -= t.lr * v[i] / float64(t.size) // the plain average over ranks
+		t.Weights[i] -= lr * v[i] / float64(t.size) // the plain average over ranks
 	}
 	t.Step++
 	t.Samples += int64(n)

@@ -3,6 +3,7 @@ package cli
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -111,4 +112,35 @@ func (s setting) positive() (float64, error) {
 		return 0, s.refuse("a number above 0")
 	}
 	return v, nil
+}
+
+// rollbacks is how often in a row a job goes back because of its loss, where nothing else was said.
+const rollbacks = 3
+
+// onNaN reads ignore, fail, rollback or rollback:K.
+func (c *call) onNaN(r *rendezvous.Rules) error {
+	s := c.setting("on-nan")
+	if !s.given {
+		return nil
+	}
+	rule, times, limited := strings.Cut(s.text, ":")
+	r.OnNaN = rendezvous.OnNaN(rule)
+	switch r.OnNaN {
+	case rendezvous.NaNIgnored, rendezvous.NaNFails:
+		if limited {
+			return s.refuse("only rollback has a number of times")
+		}
+		return nil
+	case rendezvous.NaNRollback:
+		if r.Rollbacks = rollbacks; !limited {
+			return nil
+		}
+		n, err := strconv.Atoi(times)
+		if err != nil || n < 1 {
+			return s.refuse("rollback:K goes back at most K times in a row, at least 1")
+		}
+		r.Rollbacks = n
+		return nil
+	}
+	return s.refuse("ignore, fail or rollback[:K]")
 }

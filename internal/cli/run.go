@@ -38,6 +38,7 @@ func runCommand() command {
 		{name: "checkpoint-dir", arg: "DIR", usage: "where the workers save"},
 		{name: "replicas", arg: "N", usage: "copies of a checkpoint (2)"},
 		{name: "keep", arg: "N", usage: "checkpoints that stay (3)"},
+		{name: "on-nan", arg: "RULE", usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
 		{name: "load", arg: "all|rank0", usage: "who loads a checkpoint (all)"},
 		{name: "expand", kind: boolean, usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{name: "max-restarts", arg: "N", usage: "after failures of workers (3)", same: []string{"max-restart"}, env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},

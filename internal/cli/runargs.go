@@ -20,7 +20,7 @@ import (
 
 // jobSettings are the flags whose values are the job's once its first agent made it.
 var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
-	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load",
+	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "on-nan",
 	"max-restarts", "last-call", "grace", "finish-timeout"}
 
 // options parses and checks the whole line before anything is touched.
@@ -88,6 +88,9 @@ func (c *call) rules(o *node.Options) (err error) {
 		r.MaxRestarts = 0 // Paddle's word for: a failure ends the job
 	}
 	r.Load = "all"
+	if err := c.onNaN(r); err != nil {
+		return err
+	}
 	if l := c.setting("load"); l.given {
 		if r.Load = l.text; l.text != "all" && l.text != "rank0" {
 			return l.refuse("all or rank0")

@@ -5,12 +5,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -24,7 +29,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 	tail := progressTail{path: filepath.Join(dir, "progress.jsonl")}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), told))
 	defer tick.Stop()
-	for ended := false; !ended; {
+	for ended, reported := false, false; !ended; {
 		select {
 		case <-done:
 			ended = true
@@ -37,6 +42,9 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		if !ok {
 			continue
 		}
+		if tail.nan && !reported {
+			reported = w.reportNaN(world, p.Step)
+		}
 		job := w.o.Job.Name
 		// An error says nothing that anybody waits for.
 		_, _ = w.store.Txn(w.ctx, store.Txn{
@@ -46,20 +54,51 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 	}
 }
 
+// reportNaN tells that the loss is not a number, and ends the generation where the job says so. What
+// is not told now is told with the next line.
+func (w *workers) reportNaN(world rendezvous.World, step *int64) bool {
+	rule := w.job.Load().Rules.OnNaN
+	me := world.Members[0]
+	err := txn.Requests{Store: w.store, Job: w.o.Job.Name}.LossNaN(w.ctx, &world,
+		rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step, NaN: true, Time: time.Now()},
+		rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
+	return err == nil
+}
+
+// lastTold is the last step that a worker told in a run directory, and whether its loss was not a number then.
+func lastTold(dir string) (step *int64, nan bool) {
+	tail := progressTail{path: filepath.Join(dir, "progress.jsonl")}
+	p, _ := tail.read()
+	return p.Step, tail.nan
+}
+
 // progressTail reads the lines that were appended since it last looked.
 type progressTail struct {
 	path string
 	at   int64
 	last rendezvous.Progress
+	nan  bool // the newest loss is not a finite number
 	pace pace
 }
 
 // line is one line of $ELASTIC_PROGRESS_FILE: any subset.
 type line struct {
-	Step    *int64   `json:"step"`
-	Loss    *float64 `json:"loss"`
-	Samples *int64   `json:"samples"`
+	Step    *int64 `json:"step"`
+	Loss    *loss  `json:"loss"`
+	Samples *int64 `json:"samples"`
 }
+
+// loss is a number, or what programs write for one that is not finite.
+type loss float64
+
+func (l *loss) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	*l = loss(v)
+	return err
+}
+
+// notFinite are the words of Python's json for what JSON has no word for.
+var notFinite = regexp.MustCompile(`:\s*(-?Infinity|NaN)\b`)
 
 // read takes what is new; false: nothing is. The newest line is as old as the last write to the file.
 func (t *progressTail) read() (rendezvous.Progress, bool) {
@@ -99,14 +138,19 @@ func (t *progressTail) read() (rendezvous.Progress, bool) {
 // take reads one line; false: it is none.
 func (t *progressTail) take(b []byte) bool {
 	var l line
-	if json.Unmarshal(b, &l) != nil {
+	if json.Unmarshal(notFinite.ReplaceAll(b, []byte(`:"$1"`)), &l) != nil {
 		return false
 	}
 	if l.Step != nil {
 		t.last.Step = l.Step
 	}
 	if l.Loss != nil {
-		t.last.Loss = l.Loss
+		v := float64(*l.Loss)
+		if t.nan = math.IsNaN(v) || math.IsInf(v, 0); t.nan {
+			t.last.Loss = nil
+		} else {
+			t.last.Loss = &v
+		}
 	}
 	if l.Samples != nil {
 		t.last.Samples = l.Samples

@@ -231,7 +231,12 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 	case err != nil:
 		return nil, refused{err, 125}
 	}
-	out := &group{g: g, exits: make(chan machine.WorkerExit, world.Slots)}
+	told := func(local int) (*int64, bool) {
+		step, nan := lastTold(launch.WorkerDir(in.RunDir, uint64(world.Generation), local))
+		rule := w.job.Load().Rules.OnNaN
+		return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
+	}
+	out := &group{g: g, told: told, exits: make(chan machine.WorkerExit, world.Slots)}
 	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
 		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(in.RunDir, uint64(world.Generation), 0)) })
@@ -242,6 +247,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 // group is the workers of one generation, in the agent's words.
 type group struct {
 	g     *worker.Group
+	told  func(local int) (step *int64, nan bool) // the last that a worker told
 	exits chan machine.WorkerExit
 }
 
@@ -251,7 +257,8 @@ func (g *group) translate() (killed bool) {
 	for x := range g.g.Exits() {
 		killed = killed || x.Signal != ""
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile, Output: x.Tail})
-		g.exits <- machine.WorkerExit{LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours,
+		step, nan := g.told(x.LocalRank)
+		g.exits <- machine.WorkerExit{Step: step, NaN: nan, LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours,
 			Message: c.Message, Detail: c.Detail, Victim: c.Victim}
 	}
 	return killed

@@ -18,6 +18,8 @@ type Failure struct {
 	LocalRank   int                    `json:"local_rank"`
 	Code        int                    `json:"code"`
 	Signal      string                 `json:"signal,omitempty"`
+	Step        *int64                 `json:"step,omitempty"`    // the last that it told
+	NaN         bool                   `json:"nan,omitempty"`     // the last loss that it told is not a finite number
 	Hang        bool                   `json:"hang,omitempty"`    // it made no progress, and was ended for that
 	Message     string                 `json:"message,omitempty"` // why, in one line: the exception, or its last words
 	Detail      string                 `json:"detail,omitempty"`  // the traceback, or the end of its output
@@ -75,6 +77,10 @@ func (f Failure) Status() int { return f.Code }
 func (f Failure) String() string {
 	text := fmt.Sprintf("rank %d on %s ended with exit code %d", f.Rank, f.Node, f.Code)
 	switch {
+	case f.NaN && f.Step != nil:
+		return fmt.Sprintf("the loss of rank %d on %s is not a number at step %d", f.Rank, f.Node, *f.Step)
+	case f.NaN:
+		return fmt.Sprintf("the loss of rank %d on %s is not a number", f.Rank, f.Node)
 	case f.Hang:
 		text = fmt.Sprintf("rank %d on %s hangs", f.Rank, f.Node)
 	case f.Signal != "":

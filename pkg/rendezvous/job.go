@@ -8,6 +8,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -45,6 +46,23 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// OnNaN is what follows a loss that is not a finite number.
+type OnNaN string
+
+const (
+	NaNIgnored  OnNaN = "ignore"
+	NaNFails    OnNaN = "fail"
+	NaNRollback OnNaN = "rollback"
+)
+
+// NaNRule is how a user writes the rule about losses.
+func (r Rules) NaNRule() string {
+	if r.OnNaN == NaNRollback {
+		return fmt.Sprintf("%s:%d", r.OnNaN, r.Rollbacks)
+	}
+	return string(cmp.Or(r.OnNaN, NaNIgnored))
+}
+
 // Rules are the settings of a job that are no sizes.
 type Rules struct {
 	MaxRestarts   int     `json:"max_restarts"`
@@ -54,6 +72,8 @@ type Rules struct {
 	Replicas      int     `json:"replicas"`
 	Keep          int     `json:"keep"`
 	Load          string  `json:"load"`
+	OnNaN         OnNaN   `json:"on_nan,omitempty"`    // "": ignore
+	Rollbacks     int     `json:"rollbacks,omitempty"` // of OnNaN rollback: in a row, at most
 }
 
 // Job is what the job is. Its first agent makes it; only a new attempt changes it.

@@ -40,6 +40,7 @@ const (
 	NoProgress     Why = "no-progress"
 	RestartsUsed   Why = "restarts-used"
 	CheckpointLost Why = "checkpoint-lost"
+	LossNaN        Why = "loss-nan"
 )
 
 // The reasons of a status that no Hold has.
@@ -226,4 +227,20 @@ type Ledger struct {
 	Charged     schema.Generation `json:"charged"`      // the generation whose failure was charged last
 	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
 	LastFailure string            `json:"last_failure"` // for people
+	Death       *Death            `json:"death,omitempty"`
+	Back        *Back             `json:"back,omitempty"`
+}
+
+// Death is where the last generation that died of a failure of its own stood.
+type Death struct {
+	Step      int64 `json:"step"`
+	Rollbacks int   `json:"rollbacks"`           // in a row, without getting past that step
+	WentBack  bool  `json:"went_back,omitempty"` // the generation after it began from an older checkpoint
+}
+
+// Back is a decision that waits for the next World: it begins from an older checkpoint.
+type Back struct {
+	From checkpoint.Number `json:"from"` // the newest when it was decided
+	To   checkpoint.Number `json:"to"`
+	Why  string            `json:"why"`
 }

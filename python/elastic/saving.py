@@ -86,8 +86,9 @@ def retain(directory: str, step: int, keep: int) -> None:
             shutil.rmtree(path_of(directory, number), ignore_errors=True)
 
 
-def sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync(path: str) -> None:
+    """Have a file or a directory on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -110,15 +111,12 @@ def _framework(content: Any) -> str:
 
 
 def _dump(framework: str, content: Any, path: str) -> None:
-    with open(path, "wb") as file:
-        if framework == "torch":
-            sys.modules["torch"].save(content, file)
-        elif framework == "paddle":
-            sys.modules["paddle"].save(content, file)
-        else:
+    if framework:
+        sys.modules[framework].save(content, path)
+    else:
+        with open(path, "wb") as file:
             pickle.dump(content, file, protocol=pickle.HIGHEST_PROTOCOL)
-        file.flush()
-        os.fsync(file.fileno())
+    sync(path)
 
 
 def _load(framework: str, path: str) -> Any:
@@ -130,8 +128,7 @@ def _load(framework: str, path: str) -> Any:
         if framework == "paddle":
             import paddle
 
-            with open(path, "rb") as file:
-                return paddle.load(file)
+            return paddle.load(path)
         with open(path, "rb") as file:
             return pickle.load(file)
     except Exception as error:

@@ -1,9 +1,11 @@
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 from elastic import ElasticError, LoadError, Sampler, State, environment, saving
 
@@ -159,6 +161,20 @@ class StateTest(unittest.TestCase):
         bare = self.state()
         bare.load()
         self.assertEqual(bare.model.weight, 2.0)
+
+    def test_the_format_is_that_of_the_values(self):
+        for framework, name in (("torch", "state.pt"), ("paddle", "state.pdparams")):
+            with self.subTest(framework=framework):
+                fake = types.ModuleType(framework)
+                tensor = type("Tensor", (), {"__module__": framework + ".tensor"})
+                fake.save = lambda content, path: pathlib.Path(path).write_text("saved")
+                fake.load = lambda path, **_: {"step": 7, "samples": 9, "weight": pathlib.Path(path).read_text()}
+                with unittest.mock.patch.dict(sys.modules, {framework: fake}):
+                    s = State(save_every=None, weight=[{"w": tensor()}])
+                    s.commit()
+                    self.assertTrue(os.path.exists(os.path.join(s.save(), name)))
+                    s.load()
+                self.assertEqual((s.step, s.samples, s.weight), (7, 9, "saved"))
 
     def test_samples_without_a_sampler(self):
         s = State(save_every=None, model=types.SimpleNamespace())

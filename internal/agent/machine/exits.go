@@ -31,7 +31,7 @@ func (m *Machine) reportEnd() {
 func (m *Machine) failure(w *rendezvous.World, x WorkerExit) rendezvous.Failure {
 	return rendezvous.Failure{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, LocalRank: x.LocalRank,
 		Rank: w.Rank(m.self.node.Ref)*w.Slots + x.LocalRank, Code: x.Code, Signal: x.Signal,
-		Message: x.Message, Detail: x.Detail, Victim: x.Victim, Hang: x.Hang, Time: m.now}
+		Message: x.Message, Detail: x.Detail, Victim: x.Victim, Hang: x.Hang, Step: x.Step, NaN: x.NaN, Time: m.now}
 }
 
 // exitRecord is what the record of this node should say, or nil if there is nothing to say yet.

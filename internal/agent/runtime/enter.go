@@ -383,6 +383,7 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 	add("warmup-samples", j.Base.WarmupSamples, mine.Base.WarmupSamples)
 	add("replicas", j.Rules.Replicas, mine.Rules.Replicas)
 	add("keep", j.Rules.Keep, mine.Rules.Keep)
+	add("on-nan", j.Rules.NaNRule(), mine.Rules.NaNRule())
 	add("load", j.Rules.Load, mine.Rules.Load)
 	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
 	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))

@@ -23,7 +23,11 @@ func (p *planner) books() Settled {
 		f = nil
 	}
 	told := p.s.Progress != nil && p.s.Progress.Step != nil
-	return settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, len(p.lossesThatExplain()) > 0, p.m.ran(p.now), told)
+	b := settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, len(p.lossesThatExplain()) > 0, p.m.ran(p.now), told)
+	if f != nil && !b.Collateral && !f.Victim && !f.AsksForRestart() {
+		p.trust(&b, f)
+	}
+	return b
 }
 
 // change is an unplanned cause: the next World at once where a plan is at hand, else a Hold.
@@ -81,6 +85,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 		}
 		return p.enter(c, text, b)
 	}
+	p.back(&b.Ledger)
 	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming, Count: n, Slots: p.s.Job.Slots,
 		Cause: c, CauseText: text, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev, NP: p.s.Wish.NP,
 		Plan: plan, LRScale: p.s.Job.Base.LRScale(n * p.s.Job.Slots), Ledger: b.Ledger}
@@ -114,7 +119,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 	if p.w != nil && w.Resume != nil && w.Resume.Samples != nil {
 		w.Plan.WarmFrom(p.w.Plan, *w.Resume.Samples, p.s.Job.Base.WarmupSamples)
 	}
-	step := Propose{NewHead: p.newHead, Older: p.older}
+	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust}
 	var told map[membership.Incarnation]bool
 	if p.w != nil {
 		told = rendezvous.SetOf(p.w.ReportedLost)

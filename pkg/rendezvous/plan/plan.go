@@ -66,6 +66,7 @@ type planner struct {
 	now time.Time
 
 	newHead, older *checkpoint.Head
+	distrust       string   // why, where newHead can be read and older is better
 	evict          []string // nodes that are dropped although nobody found them gone
 }
 

@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -25,6 +26,19 @@ func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, se
 		If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Exit(w.Generation, node), seen)},
 		Then: []store.Write{store.Put(r.Job.Exit(w.Generation, node), schema.Encode(x))},
 	})
+}
+
+// LossNaN tells that the loss of a generation is not a number; with fail the generation is over because of it.
+func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure, fail bool) error {
+	req := store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))},
+		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.LossNaN, Generation: w.Generation,
+			Node: f.Node, Text: f.String(), Fields: history.Fields{"rank": f.Rank, "step": f.Step}})}}
+	if fail {
+		req.Then = append(req.Then, store.Put(r.Job.Failure(w.Generation), schema.Encode(f)))
+	}
+	_, err := r.sendOn(ctx, w.UID, w.Generation, "report a loss that is not a number", req)
+	return err
 }
 
 // Fail records failures of a generation, of which the first in time comes first: they are merged with the

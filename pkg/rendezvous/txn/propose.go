@@ -84,9 +84,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 	if h := p.NewHead; h != nil {
 		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
 		guards, writes = append(guards, kept...), append(writes, head...)
-		events = append(events, history.Event{Kind: history.Bad, Generation: old,
-			Text:   fmt.Sprintf("checkpoint %d cannot be read on any of its holders: %s is used instead, as checkpoint %d", seen.Head.Number, rendezvous.DescribeHead(h), h.Number),
-			Fields: history.Fields{"number": seen.Head.Number, "path": nil, "used_instead": h.Number}})
+		events = append(events, rollbackEvent(old, seen.Head, p))
 	}
 	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node, phrase.Count(w.Count, "node"), w.Size()),
@@ -96,6 +94,19 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
 	w.Rev = rev
 	return w, err
+}
+
+// rollbackEvent tells why an older checkpoint takes the place of the newest.
+func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) history.Event {
+	instead := fmt.Sprintf("%s is used instead, as checkpoint %d", rendezvous.DescribeHead(p.NewHead), p.NewHead.Number)
+	if p.Distrust != "" {
+		return history.Event{Kind: history.Distrusted, Generation: g,
+			Text:   fmt.Sprintf("checkpoint %d, %s, is not trusted: %s; %s", bad.Number, rendezvous.DescribeHead(&bad), p.Distrust, instead),
+			Fields: history.Fields{"number": bad.Number, "step": bad.Step, "why": p.Distrust, "used_instead": p.NewHead.Number}}
+	}
+	return history.Event{Kind: history.Bad, Generation: g,
+		Text:   fmt.Sprintf("checkpoint %d cannot be read on any of its holders: %s", bad.Number, instead),
+		Fields: history.Fields{"number": bad.Number, "path": nil, "used_instead": p.NewHead.Number}}
 }
 
 // membersPerChunk keeps a chunk below etcd's 1.5 MB.

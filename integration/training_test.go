@@ -1,0 +1,143 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// script writes a training script that imports the helper as a user's does, and returns its path.
+func (p *place) script(body string) string {
+	p.t.Helper()
+	path := filepath.Join(p.dir, "train.py")
+	if err := os.WriteFile(path, []byte("import elastic, time, sys\n"+body), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// The state is poisoned from step 30 on, saved every five steps, and noticed at step 40: by a loss that
+// is not a number three steps after each load, or by a worker that cannot use what it loaded. Each
+// checkpoint is bit for bit what was saved, so nothing but the death of its generation tells.
+func TestPoisonedCheckpointsAreLeft(t *testing.T) {
+	t.Parallel()
+	const training = `
+world = elastic.world()
+state = elastic.State(save_every=5, keep=20, poisoned=False)
+state.load()
+%s
+begin = state.step
+while state.step < 60:
+    time.sleep(0.05)
+    if world.generation == 1 and state.step == 29:
+        state.poisoned = True
+    at_once = world.generation > 1 and state.step >= begin + 2
+    bad = state.poisoned and (state.step >= 39 or at_once)
+    state.commit(loss=float("nan") if bad else 0.5)
+    %s
+print("steps:", state.step, "poisoned:", state.poisoned)
+`
+	for name, c := range map[string]struct{ flag, load, step string }{
+		"a loss that is not a number": {"--on-nan=rollback", "", "time.sleep(3 if bad else 0)"},
+		"a state that cannot be used": {"--on-nan=ignore", "if state.poisoned: sys.exit(3)", "if bad: sys.exit(3)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			x := p.run("--job-id=x", "--keep=20", "--max-restarts=10", c.flag, "python3", p.script(fmt.Sprintf(training, c.load, c.step)))
+			p.ends(x, 0)
+			if got := lastLine(x.stdout()); got != "steps: 60 poisoned: False" {
+				t.Errorf("the script says %q", got)
+			}
+			all := p.events("x")
+			dead := len(kinds(all, "world_running")) - 2 // without the one that poisoned it and the one that is healthy
+			if dead > 3 {
+				t.Errorf("%d generations died before it was healthy, at most 3 may", dead)
+			}
+			if len(kinds(all, "checkpoint_distrusted")) == 0 {
+				t.Error("no event says that a checkpoint is not trusted")
+			}
+			if nan := len(kinds(all, "loss_nan")); (nan > 0) != (c.flag == "--on-nan=rollback") {
+				t.Errorf("%d events of a loss that is not a number", nan)
+			}
+		})
+	}
+}
+
+func TestALossThatIsNotANumberFailsTheJob(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	x := p.run("--job-id=x", "--on-nan=fail", "python3", p.script(`
+state = elastic.State(save_every=None)
+while True:
+    time.sleep(0.05)
+    state.commit(loss=float("inf") if state.step > 10 else 0.5)
+`))
+	p.ends(x, 93)
+	st, err := p.status("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.State != "failed" || st.WhyCode != "loss-nan" {
+		t.Errorf("status: %s", st)
+	}
+}
+
+// rates are the learning rates that `train` tells, in order, each once.
+func rates(x *proc) (all []float64) {
+	for _, m := range regexp.MustCompile(` lr ([0-9.]+)`).FindAllStringSubmatch(x.stdout(), -1) {
+		if v, err := strconv.ParseFloat(m[1], 64); err == nil && (len(all) == 0 || all[len(all)-1] != v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// The rate follows the world from the base, never from the last rate, and climbs over the warm-up.
+func TestTheRateFollowsTheWorld(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	node := func(name string) *proc {
+		return p.run("--node="+name, "--np=1", "--job-id=x", "--batch-size=32", "--lr=0.1", "--base-np=1", "--warmup-samples=4000", "--log-dir=log-"+name,
+			"train", "--epochs=1000", "--pace=600", "--save-every=200ms")
+	}
+	a := node("a")
+	p.running("x", 1, 1)
+	p.committed("x", 1)
+	node("b")
+	p.must("scale", "x", "--np=2")
+	until(t, "the rate of two workers is reached", func() error {
+		if all := rates(a); all[len(all)-1] != .2 {
+			return fmt.Errorf("rates %v", all)
+		}
+		return nil
+	})
+	p.must("scale", "x", "--np=1")
+	p.must("scale", "x", "--np=2")
+	all := rates(a)
+	climbed := 0
+	for _, v := range all {
+		if v < .1 || v > .2 {
+			t.Errorf("rates %v: beyond those of one and two workers", all)
+		}
+		if v > .1 && v < .2 {
+			climbed++
+		}
+	}
+	if climbed == 0 {
+		t.Errorf("rates %v: no step between", all)
+	}
+	var planned []float64
+	for _, e := range kinds(p.events("x"), "world_proposed") {
+		if e.Plan != nil {
+			planned = append(planned, e.Plan.LR)
+		}
+	}
+	if want := []float64{.1, .2, .1, .2}; fmt.Sprint(planned) != fmt.Sprint(want) {
+		t.Errorf("the history has rates %v, want %v", planned, want)
+	}
+	p.must("stop", "x")
+}

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// A checkpoint can be bit for bit what was saved and still be worthless: the state in it was
+// poisoned before it was saved. It earns trust by the steps that are made from it, and loses it
+// by a generation that dies of it.
+
+const (
+	// trustedAfter is how many steps made from a checkpoint are a sign that its state is sound.
+	trustedAfter = 10
+	// mostRollbacks bounds how often in a row a failing job goes back to an older checkpoint. A
+	// lost loss has a bound of its own, Rules.Rollbacks.
+	mostRollbacks = 3
+)
+
+// ending is how a generation died of a failure of its own.
+type ending struct {
+	failure  *rendezvous.Failure
+	resume   *rendezvous.Resume // what it began from; nil: from scratch
+	previous *rendezvous.Death  // of the last generation that died so
+	history  []checkpoint.Head
+}
+
+// step is the last step that the generation made; nil: it is not known.
+func (e ending) step() *int64 {
+	switch {
+	case e.failure.Step != nil:
+		return e.failure.Step
+	case e.resume != nil:
+		return e.resume.Step // nothing was told since: none was made
+	}
+	return nil
+}
+
+// again reports whether the generation before it died at the same step.
+func (e ending) again() bool {
+	at := e.step()
+	return at != nil && e.previous != nil && *at == e.previous.Step
+}
+
+// made is the number of steps that were made from the checkpoint; false: it is not known.
+func (e ending) made() (int64, bool) {
+	at := e.step()
+	if at == nil || e.resume == nil || e.resume.Step == nil {
+		return 0, false
+	}
+	return *at - *e.resume.Step, true
+}
+
+// suspects reports whether the checkpoint that the generation began from is no longer trusted, and
+// why.
+func (e ending) suspects() (why string, suspected bool) {
+	made, known := e.made()
+	switch {
+	case e.resume == nil:
+		return "", false
+	case e.again():
+		return fmt.Sprintf("two generations in a row died at step %d", *e.step()), true
+	case known && e.failure.NaN && made < trustedAfter:
+		return fmt.Sprintf("the loss was not a number %d steps after it was loaded", made), true
+	case known && made <= 0 && e.previous != nil && e.previous.WentBack:
+		return "no step was made from it", true
+	}
+	return "", false
+}
+
+// target is the checkpoint to go on from, nil if the newest will do, and why.
+func (e ending) target(head checkpoint.Head) (to *checkpoint.Head, why string) {
+	if why, suspected := e.suspects(); suspected {
+		return e.before(), why
+	}
+	if !e.failure.NaN || e.step() == nil {
+		return nil, ""
+	}
+	// What was saved at or after the step is poisoned too.
+	if sound(head, *e.step()) {
+		return nil, ""
+	}
+	for i, h := range e.history {
+		if sound(h, *e.step()) && !h.Offered && (to == nil || h.Number > to.Number) {
+			to = &e.history[i]
+		}
+	}
+	return to, fmt.Sprintf("the loss was not a number at step %d already", *e.step())
+}
+
+// sound reports whether a checkpoint was saved before a step went wrong.
+func sound(h checkpoint.Head, wrong int64) bool { return h.Step == nil || *h.Step < wrong }
+
+// before is the newest checkpoint that is older than the one that the generation began from; nil:
+// there is none.
+func (e ending) before() (older *checkpoint.Head) {
+	first := e.resume.Number // of those with the same bytes
+	for _, h := range e.history {
+		if h.Manifest == e.resume.Manifest {
+			first = min(first, h.Number)
+		}
+	}
+	for i, h := range e.history {
+		if h.Number < first && !h.Offered && (older == nil || h.Number > older.Number) {
+			older = &e.history[i]
+		}
+	}
+	return older
+}
+
+// trust closes the books about the checkpoint that a failed generation began from: b says which one
+// the next generation begins from, or that the job has failed.
+func (p *planner) trust(b *Settled, f *rendezvous.Failure) {
+	l := &b.Ledger
+	e := ending{failure: f, resume: p.w.Resume, previous: l.Death, history: p.s.History}
+	at := e.step()
+	if at == nil {
+		return
+	}
+	rolled := 0
+	if l.Death != nil && *at <= l.Death.Step {
+		rolled = l.Death.Rollbacks // training did not get past it since
+	}
+	l.Death = &rendezvous.Death{Step: *at, Rollbacks: rolled}
+	if f.NaN {
+		p.lossLost(b, f, *at)
+		if b.Fail != nil {
+			return
+		}
+	}
+	to, why := e.target(p.s.Head)
+	if to == nil && why != "" && f.NaN {
+		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, and no older checkpoint is left", *at))
+		return
+	}
+	if to == nil || !f.NaN && rolled >= mostRollbacks {
+		return
+	}
+	l.Death.Rollbacks, l.Death.WentBack = rolled+1, true
+	l.Back = &rendezvous.Back{From: p.s.Head.Number, To: to.Number, Why: why}
+}
+
+// lossLost settles a loss that is not a number by the rule of the job. It spends no restart: it has a
+// bound of its own.
+func (p *planner) lossLost(b *Settled, f *rendezvous.Failure, at int64) {
+	rules, rolled := p.s.Job.Rules, b.Ledger.Death.Rollbacks
+	b.Ledger.Used, b.Ledger.Charged = p.w.Ledger.Used, p.w.Ledger.Charged
+	b.Spent, b.Backoff, b.Fail = false, 0, nil
+	switch {
+	case rules.OnNaN == rendezvous.NaNFails:
+		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d", at))
+	case rolled >= rules.Rollbacks:
+		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, after going back %d times", at, rolled))
+	}
+}
+
+func lossOutcome(f *rendezvous.Failure, message string) *rendezvous.Outcome {
+	return &rendezvous.Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN, Message: message}
+}
+
+// back makes an older checkpoint the newest where the books say so, unless that was done already or
+// an operator chose one meanwhile.
+func (p *planner) back(l *rendezvous.Ledger) {
+	b := l.Back
+	if l.Back = nil; b == nil || p.newHead != nil || p.s.Head.Number != b.From || p.s.Fence != p.w.Generation {
+		return
+	}
+	for i, h := range p.s.History {
+		if h.Number == b.To {
+			head := h
+			head.Number = p.s.Head.Number + 1
+			p.newHead, p.older, p.distrust = &head, &p.s.History[i], b.Why
+		}
+	}
+}

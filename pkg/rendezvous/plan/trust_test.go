@@ -1,0 +1,207 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// trainer is a job of one node in whose checkpoints some are poisoned. It commits every ten steps,
+// and keeps the newest checkpoints only.
+type trainer struct {
+	t       *testing.T
+	s       *rendezvous.Snapshot
+	keep    int
+	cycles  int // generations that died
+	deepest checkpoint.Number
+	numbers checkpoint.Number
+	bytes   byte
+}
+
+func newTrainer(t *testing.T, rules rendezvous.Rules) *trainer {
+	rules.MaxRestarts = 100
+	ref := membership.Ref{Node: "a", Incarnation: "a1"}
+	return &trainer{t: t, keep: 5, s: &rendezvous.Snapshot{Rev: 9, Whole: true, Fence: 1,
+		Job: &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
+			Base: scaling.Base{Nodes: 1, Slots: 1}, Rules: rules},
+		Wish:  rendezvous.Wish{NP: 1, Request: "r", Rev: 1},
+		Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
+		Nodes: []membership.Node{{Ref: ref, Attempt: 1, Rev: 2}},
+		World: &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: rendezvous.Running, Count: 1, Slots: 1, Request: "r",
+			Members: []membership.Ref{ref}, Master: &rendezvous.Master{}, Rev: 8}}}
+}
+
+// commit makes a checkpoint of the running generation.
+func (x *trainer) commit(step int64) {
+	x.numbers, x.bytes = max(x.numbers, x.s.Head.Number)+1, x.bytes+1
+	h := checkpoint.Head{Number: x.numbers, Manifest: checkpoint.Hash{x.bytes}, Step: &step, Generation: x.s.World.Generation, Rev: int64(x.numbers)}
+	x.add(h)
+}
+
+func (x *trainer) add(h checkpoint.Head) {
+	x.s.Head = h
+	x.s.History = append(x.s.History, h)
+	x.s.History = x.s.History[max(0, len(x.s.History)-x.keep):]
+}
+
+// fail has the generation die, and runs the next one if there is one. It returns the step that the
+// next one begins from, -1 if the job has failed.
+func (x *trainer) fail(step *int64, nan bool) int64 {
+	x.t.Helper()
+	x.cycles++
+	x.s.Failure = &rendezvous.Failure{Node: "a", Incarnation: "a1", Code: 1, Step: step, NaN: nan}
+	v := verdict.Judge(x.s.World.Members, x.s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	for range 3 {
+		switch step := Next(x.s, v, Observed{}, DefaultTimeouts, time.Time{}.Add(time.Hour)).(type) {
+		case End:
+			if step.Phase != rendezvous.Failed {
+				x.t.Fatalf("ended %s", step.Phase)
+			}
+			x.s.World.Outcome = &step.Outcome
+			return -1
+		case Hold: // a back-off: it passes
+			x.s.World.Phase, x.s.World.Hold, x.s.World.Ledger = rendezvous.Waiting, &step.Hold, step.Ledger
+			x.s.Failure = nil
+			x.s.World.Hold.Backoff = 0
+		case Propose:
+			if step.NewHead != nil {
+				x.s.Head = *step.NewHead
+				x.s.History = append(x.s.History, x.s.Head) // surplus goes with the next commit
+				if step.Distrust == "" {
+					x.t.Error("the checkpoint can be read")
+				}
+			}
+			w := step.World
+			w.Phase, w.Master, w.Rev = rendezvous.Running, &rendezvous.Master{}, x.s.World.Rev+10
+			x.s.World, x.s.Fence, x.s.Failure = &w, w.Generation, nil
+			return *w.Resume.Step
+		default:
+			x.t.Fatalf("got %+v", step)
+		}
+	}
+	x.t.Fatal("no world")
+	return 0
+}
+
+func at(step int64) *int64 { return &step }
+
+func TestSuspicion(t *testing.T) {
+	resume := func(step int64) *rendezvous.Resume { return &rendezvous.Resume{Number: 3, Step: &step} }
+	died := func(step int64, back bool) *rendezvous.Death { return &rendezvous.Death{Step: step, WentBack: back} }
+	for name, c := range map[string]struct {
+		ending
+		want bool
+	}{
+		"from scratch":                                {ending{failure: &rendezvous.Failure{Step: at(5), NaN: true}}, false},
+		"a first crash":                               {ending{failure: &rendezvous.Failure{Step: at(40)}, resume: resume(30)}, false},
+		"a crash at load, for the first time":         {ending{failure: &rendezvous.Failure{}, resume: resume(30)}, false},
+		"a crash at load again":                       {ending{failure: &rendezvous.Failure{}, resume: resume(30), previous: died(30, false)}, true},
+		"a crash at the same step":                    {ending{failure: &rendezvous.Failure{Step: at(40)}, resume: resume(30), previous: died(40, false)}, true},
+		"a crash at another step":                     {ending{failure: &rendezvous.Failure{Step: at(41)}, resume: resume(30), previous: died(40, false)}, false},
+		"no step from the older checkpoint either":    {ending{failure: &rendezvous.Failure{}, resume: resume(20), previous: died(30, true)}, true},
+		"some steps from the older checkpoint":        {ending{failure: &rendezvous.Failure{Step: at(25)}, resume: resume(20), previous: died(30, true)}, false},
+		"a loss that is lost at once":                 {ending{failure: &rendezvous.Failure{Step: at(33), NaN: true}, resume: resume(30)}, true},
+		"a loss that is lost after the trusted steps": {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true}, resume: resume(30)}, false},
+		"a loss that is lost there again":             {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true}, resume: resume(30), previous: died(45, false)}, true},
+		"nothing tells steps":                         {ending{failure: &rendezvous.Failure{NaN: true}, resume: &rendezvous.Resume{Number: 3}}, false},
+	} {
+		if why, got := c.suspects(); got != c.want || got == (why == "") {
+			t.Errorf("%s: %v, %q", name, got, why)
+		}
+	}
+}
+
+// The newest checkpoints are poisoned: the worker cannot load them. Each costs one generation, the
+// first one more, because a single crash says nothing.
+func TestPoisonedStateIsHealed(t *testing.T) {
+	for poisoned := int64(1); poisoned <= 2; poisoned++ {
+		t.Run(fmt.Sprint(poisoned), func(t *testing.T) {
+			x := newTrainer(t, rendezvous.Rules{})
+			for step := int64(10); step <= 50; step += 10 {
+				x.commit(step)
+			}
+			sound := 50 - 10*poisoned
+			from := x.fail(at(55), false) // whatever it was; it is gone
+			for from > sound {
+				from = x.fail(nil, false)
+			}
+			if from != sound || x.cycles-1 > 3 {
+				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3", from, x.cycles-1, sound)
+			}
+		})
+	}
+}
+
+// A loss that is lost three steps after loading goes back at once, and the job is healthy after at
+// most three generations.
+func TestALossThatIsLostAtOnceGoesBack(t *testing.T) {
+	x := newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNRollback, Rollbacks: 3})
+	for step := int64(10); step <= 50; step += 10 {
+		x.commit(step)
+	}
+	for _, c := range []struct{ died, from int64 }{{55, 50}, {53, 40}, {43, 30}, {33, 20}} {
+		if from := x.fail(&c.died, true); from != c.from {
+			t.Fatalf("the loss was lost at step %d: goes on from step %d, want %d", c.died, from, c.from)
+		}
+	}
+	if from := x.fail(at(23), true); from != -1 || x.s.World.Outcome.Why != rendezvous.LossNaN {
+		t.Errorf("after three times back it goes on from step %d, %+v", from, x.s.World.Outcome)
+	}
+}
+
+// What was saved after the loss was lost is not used, whatever its number.
+func TestPoisonThatWasSavedIsSkipped(t *testing.T) {
+	x := newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNRollback, Rollbacks: 3})
+	for step := int64(10); step <= 50; step += 10 {
+		x.commit(step)
+	}
+	if from := x.fail(at(35), true); from != 30 {
+		t.Errorf("goes on from step %d, want 30", from)
+	}
+	// It gets past that step, so the next time is the first time again.
+	x.commit(60)
+	x.commit(70)
+	if from := x.fail(at(75), true); from != 70 || x.s.World.Ledger.Death.Rollbacks != 0 {
+		t.Errorf("goes on from step %d, rollbacks %d", from, x.s.World.Ledger.Death.Rollbacks)
+	}
+}
+
+func TestTheRuleOfTheJob(t *testing.T) {
+	x := newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNFails})
+	x.commit(10)
+	if from := x.fail(at(15), true); from != -1 || x.s.World.Outcome.Code != exitNever {
+		t.Errorf("goes on from %d, %+v", from, x.s.World.Outcome)
+	}
+	x = newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNRollback, Rollbacks: 3})
+	x.commit(10)
+	x.s.World.Resume = &rendezvous.Resume{Number: 1, Manifest: x.s.Head.Manifest, Step: at(10)}
+	if from := x.fail(at(12), true); from != -1 {
+		t.Errorf("no older checkpoint is left, and it goes on from %d", from)
+	}
+	if used := x.s.World.Ledger.Used; used != 0 {
+		t.Errorf("a lost loss spent %d restarts", used)
+	}
+}
+
+// A bug at one step goes back a bounded number of times; then the budget of restarts decides.
+func TestABugIsNotTakenForPoisonForEver(t *testing.T) {
+	x := newTrainer(t, rendezvous.Rules{})
+	x.keep = 100
+	for step := int64(10); step <= 200; step += 10 {
+		x.commit(step)
+	}
+	lowest := int64(200)
+	for range 20 {
+		from := x.fail(at(205), false)
+		lowest = min(lowest, from)
+	}
+	if lowest != 200-10*mostRollbacks {
+		t.Errorf("went back to step %d, want %d", lowest, 200-10*mostRollbacks)
+	}
+}
