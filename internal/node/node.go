@@ -19,6 +19,7 @@ import (
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Run takes part in the job until it ends or this node leaves it. The second result is the error of a
@@ -53,7 +54,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 	}
 	disk.server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
 	defer disk.close()
-	settle := settleTime
+	settle := schema.SettleTime
 	if o.Local != nil {
 		disk.server, settle = "local", 0 // all its agents share this disk
 	}
@@ -76,10 +77,6 @@ func Run(ctx context.Context, o Options) machine.Result {
 	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)
 }
-
-// settleTime is for agents that lost their server to find it again, and to say that they were in the job:
-// a connection is tried anew every second.
-const settleTime = 2 * time.Second
 
 // hint says how more nodes come.
 func hint(o Options) string {

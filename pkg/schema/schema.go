@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -20,6 +21,13 @@ const Root = "/elastic/v1/"
 
 // Elasticd tells an elasticd from a plain etcd; its value is the version.
 const Elasticd = "/elastic/elasticd"
+
+// Settled is written by an elasticd when a new store has been served for SettleTime: nodes of a job
+// that an earlier store lost have found the server by then, and claimed that job.
+const Settled = "/elastic/settled"
+
+// SettleTime is enough for an agent to connect again, which it tries every second, and to write a claim.
+const SettleTime = 2 * time.Second
 
 // name is the pattern of job and node names. Keys are built from names that
 // match it only, which is why no key needs escaping.

@@ -135,11 +135,19 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 		if err != nil || s.Job != nil {
 			return err
 		}
-		if s.Rev < young || l.joining.storeMissed {
+		if l.joining.storeMissed || s.Rev < young && !l.settled(ctx) {
 			l.joining.notBefore = time.Now().Add(l.Settle)
 		}
 	}
 	return l.create(ctx)
+}
+
+// settled reports whether the server has been up for long enough to have heard every claim.
+func (l *loop) settled(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	r, err := l.Store.Get(ctx, schema.Settled, "")
+	return err == nil && r.One() != nil
 }
 
 // name is the node that this agent would be, with its lock: the first whose lock is free.
@@ -211,7 +219,7 @@ func (l *loop) create(ctx context.Context) error {
 	if wait := time.Until(l.joining.notBefore); wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		text := fmt.Sprintf("the server is young, or was away: job %s begins in %s, unless nodes say that they were in it", l.Job.Name, wait.Round(time.Second))
+		text := fmt.Sprintf("new server, or it was away: waiting %s in case nodes of an earlier job %s report", wait.Round(time.Second), l.Job.Name)
 		err := l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = nil

@@ -491,17 +491,28 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 
 // The first job on a young server is made a moment late, and says so; on one that is in its place it begins at once.
 func TestAYoungServerIsTold(t *testing.T) {
-	const line = "says: the server is young, or was away: job x begins in 2s, unless nodes say that they were in it"
-	for _, young := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newWiped(t, "1", 1)
-			for cl := s.etcd.Client("others"); !young && s.etcd.Rev() < 100; {
+	const line = "says: new server, or it was away: waiting 2s in case nodes of an earlier job x report"
+	for name, c := range map[string]struct {
+		waits bool
+		make  func(cl store.Store, rev func() int64)
+	}{
+		"young": {true, func(store.Store, func() int64) {}},
+		"in its place": {false, func(cl store.Store, rev func() int64) {
+			for rev() < 100 {
 				cl.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/other", []byte("1"))}})
 			}
+		}},
+		"up for long enough": {false, func(cl store.Store, _ func() int64) {
+			cl.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(schema.Settled, []byte("v1"))}})
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newWiped(t, "1", 1)
+			c.make(s.etcd.Client("others"), s.etcd.Rev)
 			s.start("a")
 			s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
-			if n := strings.Count(s.story(), line); n != map[bool]int{true: 1}[young] {
-				t.Errorf("young %v: it was said %d times\n%s", young, n, s.story())
+			if n := strings.Count(s.story(), line); n != map[bool]int{true: 1}[c.waits] {
+				t.Errorf("%s: it was said %d times\n%s", name, n, s.story())
 			}
 			s.end()
 		})
