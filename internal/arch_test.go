@@ -22,15 +22,16 @@ const module = "github.com/elasticd/elastic/"
 // imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
 // by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md says where to.
 var may = map[string][]string{
-	"pkg/store":                 {},
-	"pkg/schema":                {"pkg/store"},
-	"pkg/history":               {"pkg/schema", "pkg/store"},
-	"pkg/scaling":               {},
-	"pkg/membership":            {"pkg/schema", "pkg/store", "pkg/history"},
-	"pkg/checkpoint/manifest":   {"pkg/schema", "pkg/membership"},
-	"pkg/checkpoint/dirfs":      {"pkg/checkpoint/manifest"},
-	"pkg/checkpoint/chunkstore": {"pkg/schema", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
-	"pkg/checkpoint/capture":    {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore"},
+	"pkg/store":                    {},
+	"pkg/schema":                   {"pkg/store"},
+	"pkg/history":                  {"pkg/schema", "pkg/store"},
+	"pkg/scaling":                  {},
+	"pkg/membership":               {"pkg/schema", "pkg/store", "pkg/history"},
+	"pkg/checkpoint/manifest":      {"pkg/schema", "pkg/membership"},
+	"pkg/checkpoint/dirfs":         {"pkg/checkpoint/manifest"},
+	"pkg/checkpoint/chunkstore":    {"pkg/schema", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
+	"pkg/checkpoint/capture/judge": {},
+	"pkg/checkpoint/capture":       {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture/judge"},
 	"pkg/checkpoint/transfer": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore"},
 	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
@@ -225,7 +226,7 @@ func TestPrograms(t *testing.T) {
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/membership/verdict", "pkg/rendezvous/plan",
+var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/checkpoint/capture/judge", "pkg/membership/verdict", "pkg/rendezvous/plan",
 	"pkg/rendezvous/status", "pkg/scaling"}
 
 // noImport is what a package that decides does not import: it has no use for I/O, goroutines or chance.

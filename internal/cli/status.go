@@ -177,7 +177,7 @@ func statusRows(st status.Status, p *printer) [][2]string {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
 	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation}, {"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
-		{"checkpoint", checkpointRow(st.Checkpoint, p)}, {"batch, rate", planRow(st)}, {"failure", failureRow(st.Failure, p)}, {"restarts", restarts}, {"server", servers}}
+		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)}, {"failure", failureRow(st.Failure, p)}, {"restarts", restarts}, {"server", servers}}
 }
 
 func timing(f *rendezvous.Timing) string {
@@ -220,7 +220,15 @@ func doing(all []status.Activity) string {
 	return phrase.List(parts)
 }
 
-func checkpointRow(k *status.Checkpoint, p *printer) string {
+func checkpointRow(st *status.Status, p *printer) string {
+	text := headText(st.Checkpoint, p)
+	if u := st.Untaken; u != nil {
+		text += fmt.Sprintf("; %s (%s)", u.Text, p.since(u.Time.Time))
+	}
+	return text
+}
+
+func headText(k *status.Checkpoint, p *printer) string {
 	if k == nil {
 		return "none yet"
 	}

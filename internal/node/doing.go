@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -102,40 +101,5 @@ func (d *doing) run() {
 				d.tell()
 			}
 		}
-	}
-}
-
-// writing is what became of the workers of the newest generation, for those who look at their files.
-type writing struct {
-	mu    sync.Mutex
-	state map[schema.Generation]capture.WorkerState
-}
-
-func (w *writing) begin(g schema.Generation) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.state = map[schema.Generation]capture.WorkerState{g: capture.Running}
-}
-
-// end notes that every worker of g ended; killed: one of them by a signal.
-func (w *writing) end(g schema.Generation, killed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, ok := w.state[g]; ok {
-		w.state[g] = capture.Exited
-		if killed {
-			w.state[g] = capture.Killed
-		}
-	}
-}
-
-func (w *writing) of(g schema.Generation) capture.Workers {
-	return func() capture.WorkerState {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if s, ok := w.state[g]; ok {
-			return s
-		}
-		return capture.Killed // an older generation: nothing of it is finished any more
 	}
 }

@@ -151,6 +151,9 @@ func (s *saves) report(e checkpoint.Event) {
 	case checkpoint.Refused:
 		s.w.doing.nothing()
 		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
+		if errors.Is(e.Err, capture.ErrUnsettled) {
+			text = e.Err.Error()
+		}
 		s.w.notice(text)
 		s.w.effects.Go(func() {
 			ctx, cancel := context.WithTimeout(s.w.ctx, 5*time.Second)
@@ -237,7 +240,7 @@ func sameNodes(a, b []membership.Node) bool {
 // Open begins to capture, on the node of rank 0, before the workers start.
 func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.w.writing.begin(w.Generation)
-	dir := s.w.checkpoints()
+	dir := s.w.directory()
 	if !rank0 {
 		if err := capture.TakeInventory(s.chunks, dir); err != nil {
 			s.w.notice("the checkpoint directory cannot be read: " + err.Error())
@@ -302,7 +305,7 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 
 // Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
 func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
-	dir := s.w.checkpoints()
+	dir := s.w.directory()
 	var manifest *checkpoint.Manifest
 	defer func() {
 		s.mu.Lock()
@@ -325,7 +328,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume
 	}
 	var err error
 	if shared {
-		resume.From, err = s.keeper.Entry(ctx, r.Number, r.Manifest, dir)
+		resume.From, err = s.keeper.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
 		resume.From, manifest, err = s.keeper.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
 	}

@@ -237,6 +237,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 		return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 	}
 	out := &group{g: g, told: told, exits: make(chan machine.WorkerExit, world.Slots)}
+	w.writing.started(world.Generation, g.PIDs)
 	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
 		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(in.RunDir, uint64(world.Generation), 0)) })

@@ -6,6 +6,7 @@ const (
 	runtime    = "internal/agent/runtime"
 	checkpoint = "pkg/checkpoint"
 	chunkstore = checkpoint + "/chunkstore"
+	capture    = checkpoint + "/capture"
 	etcd       = "pkg/store/etcd"
 	storePkg   = "pkg/store"
 	membership = "pkg/membership"
@@ -212,6 +213,25 @@ var plants = []plant{
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},
+	{"a file that is open for writing is complete", capture + "/openfiles.go", `if want[id] && writable(pid, d.Name()) {`, `if want[id] && false {`,
+		capture, "TestOpaqueFileIsCompleteWhenClosed"},
+	{"a file that is mapped for writing is complete", capture + "/openfiles.go", `		if id, ok := inodes[ino]; ok {`, `		if id, ok := inodes[ino]; ok && false {`,
+		capture, "TestMappedFileIsUnderWay"},
+	{"files of two saves are taken together", capture + "/judge/judge.go", `if u.Passes != rounds*m.passes[u.Key] || rounds == 0 {`, `if u.Passes != rounds*m.passes[u.Key] && false {`,
+		capture, "TestSavesBetweenTwoLooks"},
+	{"a save is taken without what the last one wrote", capture + "/judge/judge.go",
+		`if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {`, `if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) && false {`, capture, "TestSeveralFiles"},
+	{"a directory is complete while nothing says so", capture + "/judge/judge.go", `if u.Dir && u.Counted && !u.Proven && `, `if u.Dir && u.Counted && !u.Proven && false && `,
+		capture, "TestDirectoryOfAStep"},
+	{"a save that waits is not told", capture + "/picture.go", `	c.doubt.told = now
+	return []Refusal{`, `	c.doubt.told = now
+	return nil
+	return []Refusal{`, capture, "TestUnsettledSaveIsTold"},
+	{"the agent's own state is a save", capture + "/look.go", `		case l.exclude[name]:
+`, `		case false:
+`, capture, "TestExcludedDirectories"},
+	{"what a dead generation left stays", capture + "/aside.go", `if prints[name] != e.print() && (m == nil || !m.Contains(name)) {`,
+		`if prints[name] != e.print() && false {`, capture, "TestSetAside"},
 	{"the directory is not synced", checkpoint + "/dirfs/disk.go", `return d.SyncDir(dir)
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},

@@ -166,7 +166,7 @@ func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 			// A newcomer fetches what is left.
 			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers, Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
 			to := memfs.New()
-			entry, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to)
+			entry, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to, capture.Dir{})
 			if err != nil {
 				t.Errorf("without %s: %v", lost.Node, err)
 				continue
@@ -220,7 +220,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			kb := c.keeper("b", client, func(Event) {})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, _, err = kb.prepareTree(ctx, 2, head.Number, h, to)
+			_, _, err = kb.prepareTree(ctx, 2, head.Number, h, to, capture.Dir{})
 			c.peers.Hook = nil
 			if met = f.Hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
 				t.Errorf("operation %d, met %v: %v", at, met, err)
@@ -247,7 +247,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 				}
 				k := c.keeper("b", c.etcd.Client("b again"), func(Event) {})
 				k.Store = reopen(t, c.disks["b"], names(kept))
-				if _, _, err := k.prepareTree(t.Context(), 2, head.Number, h, after); err != nil {
+				if _, _, err := k.prepareTree(t.Context(), 2, head.Number, h, after, capture.Dir{}); err != nil {
 					t.Errorf("operation %d: then: %v", at, err)
 				}
 				if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, after)); d != "" {

@@ -106,7 +106,7 @@ func (c *cluster) keeper(node string, client store.Store, report func(Event)) *K
 	return k
 }
 
-func alive() capture.WorkerState { return capture.Running }
+var alive = capture.Workers{State: func() capture.WorkerState { return capture.Running }}
 
 // reopen is a machine that lost power and came back: its store, opened again.
 func reopen(t testing.TB, disk *memfs.FS, names func() bool) *chunkstore.Store {

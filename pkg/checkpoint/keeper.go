@@ -219,20 +219,20 @@ func (k *Keeper) pinned(head manifest.Head) []manifest.Hash {
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: nobody who is registered has all of it.
-func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, dir string) (string, *manifest.Manifest, error) {
-	t, err := dirfs.Make(dir)
+func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, dir capture.Dir) (string, *manifest.Manifest, error) {
+	t, err := dirfs.Make(dir.Path)
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
 	}
 	defer t.Close()
-	entry, m, err := k.prepareTree(ctx, g, n, h, t)
+	entry, m, err := k.prepareTree(ctx, g, n, h, t, dir)
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
 	}
-	return filepath.Join(dir, filepath.FromSlash(entry)), m, nil
+	return filepath.Join(dir.Path, filepath.FromSlash(entry)), m, nil
 }
 
-func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, t dirfs.FS) (string, *manifest.Manifest, error) {
+func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, t dirfs.FS, dir capture.Dir) (string, *manifest.Manifest, error) {
 	if err := k.Store.Raise(g); err != nil {
 		return "", nil, err
 	}
@@ -252,7 +252,7 @@ func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n manifes
 		if err != nil {
 			return "", nil, err
 		}
-		return m.Entry, m, capture.SetAside(k.Store, t, m)
+		return m.Entry, m, capture.SetAside(k.Store, t, dir, m)
 	}
 }
 

@@ -34,7 +34,7 @@ type Pipeline struct {
 // Start begins to watch dir for the saves of the stamp's generation; call it
 // before its workers start. resume is what Prepare put back. The line ends
 // after Close, with ctx, or when a newer generation fences it; then it reports Closed.
-func (k *Keeper) Start(ctx context.Context, dir string, stamp manifest.Stamp, writers capture.Workers, resume *manifest.Manifest) (*Pipeline, error) {
+func (k *Keeper) Start(ctx context.Context, dir capture.Dir, stamp manifest.Stamp, writers capture.Workers, resume *manifest.Manifest) (*Pipeline, error) {
 	c, err := capture.Watch(dir, stamp, writers, resume)
 	if err != nil {
 		return nil, err

@@ -82,7 +82,7 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		c.gone(t, "a")
 		delete(c.peers.Stores, "a")
 		kc := c.keeper("c", c.etcd.Client("c"), r.add)
-		path, m, err := kc.prepareTree(long(t), 2, done.Head.Number, done.Head.Manifest, c.dirs["c"])
+		path, m, err := kc.prepareTree(long(t), 2, done.Head.Number, done.Head.Manifest, c.dirs["c"], capture.Dir{})
 		must(t, err)
 		if path != "step-120" || m.WorldSize != 2 {
 			t.Errorf("path %q, manifest %+v", path, m)
@@ -322,7 +322,7 @@ func TestLastSave(t *testing.T) {
 				r := newReports()
 				k := cl.keeper("a", cl.etcd.Client("a"), r.add)
 				state := capture.Running
-				l := cl.line(t, k, stampOf(1), func() capture.WorkerState { return state }, nil)
+				l := cl.line(t, k, stampOf(1), capture.Workers{State: func() capture.WorkerState { return state }}, nil)
 				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}), 0o600)
 				state = c.end
 				l.Close(true)
@@ -371,7 +371,7 @@ func TestPrepareMends(t *testing.T) {
 		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a", c.nodes)
 		must(t, err)
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
-		_, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New())
+		_, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{})
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 
@@ -386,13 +386,13 @@ func TestPrepareMends(t *testing.T) {
 		c.gone(t, "b")
 		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
 		kd := c.keeper("d", c.etcd.Client("d"), func(Event) {})
-		_, _, err = kd.prepareTree(t.Context(), 2, head.Number, h, memfs.New())
+		_, _, err = kd.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{})
 		must(t, err)
 
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		delete(c.peers.Stores, "b")
 		delete(c.peers.Stores, "c")
-		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New()); !errors.Is(err, chunkstore.ErrNotHeld) {
+		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{}); !errors.Is(err, chunkstore.ErrNotHeld) {
 			t.Errorf("nobody has it: %v", err)
 		}
 	})
@@ -409,7 +409,9 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			must(t, err)
 			n := resting{watcher, make(chan struct{}, 1)}
 			l := k.start(long(t), n)
-			time.Sleep(time.Second) // it rests
+			renamed(t, c.dirs["a"], "step-4.pt", []byte("the first save"))
+			next[Committed](t, r)
+			time.Sleep(22 * time.Second) // it rests
 			synctest.Wait()
 			began := time.Now()
 			renamed(t, c.dirs["a"], "step-5.pt", []byte("saved"))

@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +16,13 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// entry is one name at the top of a checkpoint directory, as it was seen.
+// entry is what is written as one, as it was seen: a file, or the directory of a step.
 type entry struct {
-	name    string
+	name    string // its path in the checkpoint directory
 	dir     bool
 	top     dirfs.FileState  // of the name itself
 	files   []dirfs.Found    // by path: what would be captured
-	scratch bool             // somebody is writing beside them
+	scratch string           // a temporary name in it
 	mark    *dirfs.FileState // of the file that says that the entry is complete
 	told    told             // what that file says
 	named   bool             // a tracker file names it
@@ -50,7 +50,10 @@ func (t *told) cursor() *manifest.Cursor {
 const (
 	markFile   = ".elastic-commit" // in a directory
 	markSuffix = ".elastic-commit" // after the name of a file
-	maxTold    = 1 << 20
+	ownPrefix  = ".elastic-"       // begins the names that Elastic makes
+
+	incompleteFile = "checkpoint-is-incomplete.txt" // Hugging Face's, while it writes
+	maxTold        = 1 << 20
 )
 
 // same reports whether nothing changed between two looks at an entry.
@@ -60,11 +63,11 @@ func (e *entry) same(o *entry) bool {
 }
 
 // numbered reports whether the name has a number: that of a step, or of a rank, or of nothing.
-func (e *entry) numbered() bool { return digits.MatchString(e.name) }
+func (e *entry) numbered() bool { return digits.MatchString(path.Base(e.name)) }
 
 // order is the number of a name that counts something up: of those only the newest are of use.
 func (e *entry) order() (n int64, ok bool) {
-	m := countName.FindAllStringSubmatch(e.name, -1)
+	m := countName.FindAllStringSubmatch(path.Base(e.name), -1)
 	if m == nil {
 		return 0, false
 	}
@@ -73,7 +76,23 @@ func (e *entry) order() (n int64, ok bool) {
 }
 
 // family is the name without its numbers.
-func (e *entry) family() string { return digits.ReplaceAllString(e.name, "#") }
+func (e *entry) family() string {
+	return path.Join(path.Dir(e.name), digits.ReplaceAllString(path.Base(e.name), "#"))
+}
+
+// shape is the names of its files, without the number of its step.
+func (e *entry) shape() string {
+	var names []string
+	number := digits.FindString(path.Base(e.name))
+	for _, f := range e.files {
+		name := strings.TrimPrefix(f.Path, e.name)
+		if number != "" {
+			name = strings.ReplaceAll(name, number, "#")
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, "\n")
+}
 
 func (e *entry) has(name string) bool {
 	return slices.ContainsFunc(e.files, func(f dirfs.Found) bool { return f.Path == e.name+"/"+name })
@@ -91,110 +110,133 @@ func (e *entry) newest() (t int64) {
 	return t
 }
 
-var (
-	digits     = regexp.MustCompile(`\d+`)
-	stepName   = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt)[-_=]?(\d+)`)
-	countName  = regexp.MustCompile(`(?i)(?:(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt|epochs?)[-_=]?|^)(\d+)`)
-	trackedDir = regexp.MustCompile(`^(?:iter_\d{7}|global_step\d+)$`)
-	tmpName    = regexp.MustCompile(`(?i)(?:^|[._-])(?:tmp|temp)(?:[._-]|\d|$)`)
-)
-
-// trackers are the files by which Megatron and DeepSpeed name a directory that is complete.
-var trackers = map[string]bool{"latest_checkpointed_iteration.txt": true, "latest": true}
-
-// passing reports whether a name is one under which programs write what they rename later.
-func passing(name string) bool {
-	if name == markFile || name == ".metadata" {
-		return false
-	}
-	switch path.Ext(name) {
-	case ".part", ".partial", ".incomplete", ".swp", ".lock":
-		return true
-	}
-	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "tmp") || strings.HasPrefix(name, ".nfs") ||
-		strings.HasPrefix(name, ".#") || tmpName.MatchString(name)
+// Dir is a checkpoint directory.
+type Dir struct {
+	Path    string
+	Exclude []string // directories that are no part of it: where the agent keeps its state and its logs
 }
 
-// ignored reports whether a name at the top is never part of a save: hidden
-// ones, those of passing files, and the logs that frameworks keep beside.
-func ignored(name string) bool {
-	switch name {
-	case "runs", "log", "logs", "lightning_logs", "wandb", "mlruns", "tensorboard", "tb_logs", "__pycache__", "nohup.out":
-		return true
+// within are the excluded directories below the checkpoint directory, as paths in it.
+func (d Dir) within() map[string]bool {
+	in := map[string]bool{}
+	if d.Path == "" {
+		return in
 	}
-	switch path.Ext(name) {
-	case ".log", ".jsonl":
-		return true
+	top, err := filepath.EvalSymlinks(d.Path)
+	if err != nil {
+		return in
 	}
-	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "events.out.tfevents") || passing(name)
+	for _, x := range d.Exclude {
+		if full, err := filepath.EvalSymlinks(x); err == nil {
+			x = full
+		}
+		rel, err := filepath.Rel(top, x)
+		if err == nil && filepath.IsLocal(rel) && rel != "." {
+			in[filepath.ToSlash(rel)] = true
+		}
+	}
+	return in
 }
 
-// look lists the entries of a directory. base has those that were there
-// before: a numbered directory that is as it was is not looked into again.
-func look(t dirfs.Reader, base map[string]*entry) (map[string]*entry, error) {
-	list, err := t.ReadDir(".")
+// listing is what one look found.
+type listing struct {
+	tree    dirfs.Reader
+	exclude map[string]bool
+	entries map[string]*entry
+	temps   map[string]dirfs.FileState // files of temporary names beside the entries
+	marks   []string
+}
+
+// look lists the entries of a checkpoint directory.
+func look(t dirfs.Reader, exclude map[string]bool) (*listing, error) {
+	l := &listing{tree: t, exclude: exclude, entries: map[string]*entry{}, temps: map[string]dirfs.FileState{}}
+	top, err := t.ReadDir(".")
+	if err == nil {
+		err = l.list(".", top, 1)
+	}
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]*entry{}
-	var marks []string
-	for _, d := range list {
-		name := d.Name()
-		if strings.HasSuffix(name, markSuffix) && name != markFile {
-			marks = append(marks, name)
-			continue
-		}
-		if ignored(name) {
-			continue
-		}
-		e, err := lookAt(t, name, base[name])
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // gone since the listing
-		}
-		if err != nil {
-			return nil, err
-		}
-		if e != nil {
-			found[name] = e
-		}
-	}
-	for _, name := range marks {
-		if e := found[strings.TrimSuffix(name, markSuffix)]; e != nil && !e.dir {
+	for _, name := range l.marks {
+		if e := l.entries[strings.TrimSuffix(name, markSuffix)]; e != nil && !e.dir {
 			if err := e.takeMark(t, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
 		}
 	}
-	return found, nameTracked(t, found)
+	return l, nameTracked(t, l.entries)
 }
 
-// lookAt returns nil for what is no file and has none.
-func lookAt(t dirfs.Reader, name string, was *entry) (*entry, error) {
-	fi, err := t.Lstat(name)
+// list adds what is in one directory.
+func (l *listing) list(dir string, list []fs.DirEntry, depth int) error {
+	for _, d := range list {
+		name := path.Join(dir, d.Name())
+		switch {
+		case l.exclude[name]:
+		case strings.HasSuffix(name, markSuffix) && d.Name() != markFile:
+			l.marks = append(l.marks, name)
+		case dir != "." && d.Name() == markFile:
+		case !strings.HasPrefix(d.Name(), ownPrefix) && passing(d.Name()):
+			if fi, err := l.tree.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.IsDir()) {
+				l.temps[name] = dirfs.StateOf(fi)
+			}
+		case ignored(d.Name()):
+		default:
+			if err := l.add(name, depth); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add adds a file, the directory of a step, or what is in any other directory.
+func (l *listing) add(name string, depth int) error {
+	fi, err := l.tree.Lstat(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e := &entry{name: name, dir: fi.IsDir(), top: dirfs.StateOf(fi)}
-	if was != nil && was.dir && e.dir && was.numbered() && was.top.SameBytes(e.top) {
-		copied := *was
-		copied.named = false
-		return &copied, nil
+	if !e.dir && !fi.Mode().IsRegular() || depth > manifest.MaxDepth {
+		return nil
 	}
-	e.files, err = dirfs.WalkFrom(t, name, fi, func(p string) bool {
+	if _, counted := e.order(); e.dir && !counted {
+		list, err := l.tree.ReadDir(name)
+		if err != nil || !slices.ContainsFunc(list, func(d fs.DirEntry) bool { return framework(d.Name()) }) {
+			return errors.Join(err, l.list(name, list, depth+1))
+		}
+	}
+	e.files, err = dirfs.WalkFrom(l.tree, name, fi, func(p string) bool {
+		if l.exclude[p] {
+			return true
+		}
 		if passing(path.Base(p)) {
-			e.scratch = true
+			e.scratch = p
 			return true
 		}
 		return false
-	}, 1)
-	if err != nil || len(e.files) == 0 {
-		return nil, err
+	}, depth)
+	if err != nil {
+		return err
 	}
 	slices.SortFunc(e.files, func(a, b dirfs.Found) int { return strings.Compare(a.Path, b.Path) })
-	if e.dir && e.has(markFile) {
-		err = e.takeMark(t, name+"/"+markFile)
+	if len(e.files) == 0 {
+		return nil
 	}
-	return e, err
+	l.entries[name] = e
+	if e.dir && e.has(markFile) {
+		return e.takeMark(l.tree, path.Join(name, markFile))
+	}
+	return nil
+}
+
+// framework reports whether a file of that name makes the directory that it is in a save as a whole.
+func framework(name string) bool {
+	switch name {
+	case markFile, "trainer_state.json", ".metadata", incompleteFile:
+		return true
+	}
+	return path.Ext(name) == ".distcp"
 }
 
 // takeMark reads the file that says that e is complete, and makes it part of e.
@@ -218,13 +260,13 @@ func (e *entry) takeMark(t dirfs.Reader, name string) error {
 	return nil
 }
 
-// nameTracked marks the directories that a tracker names.
+// nameTracked marks the directories that a tracker beside them names.
 func nameTracked(t dirfs.Reader, found map[string]*entry) error {
-	for tracker := range trackers {
-		if e := found[tracker]; e == nil || e.dir {
+	for name, e := range found {
+		if e.dir || !trackers[path.Base(name)] {
 			continue
 		}
-		raw, err := readTold(t, tracker)
+		raw, err := readTold(t, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -235,8 +277,8 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 		if n, err := strconv.Atoi(said); err == nil {
 			said = fmt.Sprintf("iter_%07d", n) // Megatron names it by its number
 		}
-		if e := found[said]; e != nil {
-			e.named = true
+		if named := found[path.Join(path.Dir(name), said)]; named != nil {
+			named.named = true
 		}
 	}
 	return nil
@@ -269,7 +311,7 @@ func progressOf(t dirfs.Reader, e *entry) (told, error) {
 			return told{Step: state.Step}, nil
 		}
 	}
-	if m := stepName.FindAllStringSubmatch(e.name, -1); m != nil {
+	if m := stepName.FindAllStringSubmatch(path.Base(e.name), -1); m != nil {
 		if n, err := strconv.ParseInt(m[len(m)-1][1], 10, 64); err == nil {
 			return told{Step: &n}, nil
 		}

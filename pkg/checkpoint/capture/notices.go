@@ -1,11 +1,16 @@
 package capture
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,17 +18,24 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// notices is the word of the kernel that something happened in a directory: a hint to look, and never more. Each
-// directory is watched before it is read, so what comes after the reading is told. One that cannot be watched, or
-// on whose file system others write unseen, makes them deaf: then there is only the clock.
+// notices are what the kernel tells of a directory: that it is time to look, and which names were closed after
+// writing, or given by a rename. Each directory is watched before it is read, so what comes after the reading is
+// told. One that cannot be watched, or on whose file system other machines write unseen, makes them deaf: then
+// there is only the clock for looking.
 //
-// The goroutine of the Capture owns deaf. What is not asked for stays with the kernel: a save of many writes wakes nobody.
+// The goroutine of the Watcher owns deaf. What is not asked for stays with the kernel: a save of many writes wakes nobody.
 type notices struct {
 	queue *os.File
 	conn  syscall.RawConn
 	ask   chan struct{} // holds one value: to wait for the next
 	told  chan struct{} // holds one value: there was one; closed when no more will be told
 	deaf  bool          // about a directory of this look
+
+	mu      sync.Mutex // held through each read: what was read is noted in the order of the kernel
+	paths   map[int32]string
+	passes  map[string]int  // by name: how often it was closed after writing, or given
+	renamed map[string]bool // by name: whether the last notice of it is that it was given
+	lost    bool            // the kernel had more to tell than it keeps
 }
 
 const (
@@ -48,27 +60,20 @@ func newNotices() *notices {
 		queue.Close()
 		return nil
 	}
-	n := &notices{queue: queue, conn: conn, ask: make(chan struct{}, 1), told: make(chan struct{}, 1)}
+	n := &notices{queue: queue, conn: conn, ask: make(chan struct{}, 1), told: make(chan struct{}, 1),
+		paths: map[int32]string{}, passes: map[string]int{}, renamed: map[string]bool{}}
 	go n.run()
 	return n
 }
 
 func (n *notices) run() {
 	defer close(n.told)
-	b := make([]byte, 4<<10)
 	for range n.ask {
 		var broke bool
 		err := n.conn.Read(func(fd uintptr) bool {
-			for any := false; ; any = true {
-				switch k, err := unix.Read(int(fd), b); {
-				case err == unix.EINTR:
-				case err == unix.EAGAIN:
-					return any
-				case err != nil || k <= 0:
-					broke = true
-					return true
-				}
-			}
+			var any bool
+			any, broke = n.read(int(fd))
+			return any || broke
 		})
 		if err != nil || broke {
 			return
@@ -78,6 +83,73 @@ func (n *notices) run() {
 		default:
 		}
 	}
+}
+
+// read notes all that the kernel has to tell, without waiting.
+func (n *notices) read(fd int) (any, broke bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := make([]byte, 16<<10)
+	for ; ; any = true {
+		k, err := unix.Read(fd, b)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return any, false
+		case err != nil || k <= 0:
+			return any, true
+		}
+		n.parse(b[:k])
+	}
+}
+
+// parse notes events. mu is held.
+func (n *notices) parse(b []byte) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
+		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], "\x00"))
+		b = b[unix.SizeofInotifyEvent+size:]
+		if mask&unix.IN_Q_OVERFLOW != 0 {
+			n.lost = true
+		}
+		dir, ok := n.paths[wd]
+		if !ok || name == "" {
+			continue
+		}
+		name = path.Join(dir, name)
+		switch {
+		case mask&unix.IN_MOVED_TO != 0:
+			n.passes[name]++
+			n.renamed[name] = true
+		case mask&unix.IN_CLOSE_WRITE != 0:
+			n.passes[name]++
+		case mask&(unix.IN_MODIFY|unix.IN_CREATE) != 0:
+			n.renamed[name] = false
+		}
+	}
+}
+
+// take passes on what was told since the last time, and reports whether some of it was lost.
+func (n *notices) take(v *evidence) (lost bool) {
+	if n == nil {
+		return false
+	}
+	_ = n.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to tell
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, k := range n.passes {
+		v.passes[name] += k
+	}
+	maps.Copy(v.renamed, n.renamed)
+	lost = n.lost
+	n.passes, n.renamed, n.lost = map[string]int{}, map[string]bool{}, false
+	if lost {
+		clear(v.passes)
+		clear(v.renamed)
+	}
+	return lost
 }
 
 // of is the tree of a directory, and of what is read below it there will be notices.
@@ -118,12 +190,11 @@ func (n *notices) close() error {
 	return err
 }
 
-// watch has notices of a directory that is open.
-func (n *notices) watch(dir *os.File) {
+// watch has notices of a directory that is open, and has that name.
+func (n *notices) watch(dir *os.File, name string) {
 	var on unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || !tells[int64(on.Type)] {
-		n.deaf = true
-		return
+		n.deaf = true // what this machine's workers do is told all the same
 	}
 	var wd int
 	var err error
@@ -134,6 +205,11 @@ func (n *notices) watch(dir *os.File) {
 			n.deaf = true
 		}
 	})
+	if err == nil && stopped == nil {
+		n.mu.Lock()
+		n.paths[int32(wd)] = name
+		n.mu.Unlock()
+	}
 	n.deaf = n.deaf || err != nil || stopped != nil
 }
 
@@ -153,7 +229,7 @@ func (t watched) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer d.Close()
-	t.notices.watch(d)
+	t.notices.watch(d, name)
 	list, err := d.ReadDir(-1)
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, err

@@ -10,7 +10,7 @@ import (
 // atRest looks until nothing is to be waited for, and what happens next will be told. The directory of a test is on a local disk.
 func (b *bench) atRest() {
 	b.t.Helper()
-	for b.look(2*quietStuck) != nil {
+	for b.look(2*busyFor) != nil {
 	}
 	if got := b.c.Rest(); got != pauseMax {
 		b.t.Fatalf("rests for %v", got)

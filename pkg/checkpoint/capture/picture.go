@@ -2,120 +2,199 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// timely reports whether to take what is ready now, or to wait for more: for
-// what is still being written, and for a moment of quiet when several files
-// may belong together.
-func (c *Watcher) timely(found map[string]*entry, ready, waiting []*entry, now time.Time) bool {
-	marked := c.explicit && slices.ContainsFunc(ready, func(e *entry) bool { return e.mark != nil })
-	if marked {
+// decide finds out whether there is a complete save, and makes its picture.
+func (c *Watcher) decide(found *listing, fresh []*entry, now time.Time, state WorkerState) (*Picture, []Refusal, error) {
+	l := judge.Look{Workers: state, Now: now, Temporary: c.temporary(found)}
+	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
+		u, err := c.unit(found.entries[name], slices.Contains(fresh, found.entries[name]), now, state)
+		if err != nil {
+			return nil, nil, err
+		}
+		l.Units = append(l.Units, u)
+	}
+	var d judge.Decision
+	if c.explicit {
+		d = c.marked(found, l.Units)
+	} else {
+		d = c.memory.Decide(l)
+	}
+	if d.Take == nil {
+		return nil, c.refuse(found, l.Units, d, now, state), nil
+	}
+	p, err := c.picture(found, l.Units, d, now)
+	return p, nil, err
+}
+
+// unit is what the judge is told of an entry.
+func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (judge.Unit, error) {
+	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
+		Status: judge.Done, Passes: c.evidence.passesOf(e.name)}
+	n, counted := e.order()
+	if !counted && e.numbered() && !c.shards[e.family()] && !c.several(e) {
+		n, counted = lastNumber(path.Base(e.name))
+	}
+	if counted {
+		u.Key, u.Number, u.Counted = e.family(), n, true
+	}
+	if e.dir {
+		u.Shape, u.Proven = e.shape(), c.proven(e)
+	}
+	if !fresh {
+		return u, nil
+	}
+	at, why, err := c.evidence.unfinished(e, c.since[e.name], now, state)
+	if why != "" {
+		u.Status, u.At, u.Why = judge.Busy, at, why
+		c.since[e.name] = now // quiet begins when it is complete
+	}
+	u.Since = c.since[e.name]
+	if !e.dir && !counted && err == nil {
+		u.Text, u.Log, err = c.growth.of(c.tree, e, u.Status == judge.Done)
+	}
+	return u, err
+}
+
+// several reports whether more than one file of the family was written at once: their numbers are those of
+// ranks, or of parts.
+func (c *Watcher) several(e *entry) bool {
+	n := 0
+	for name, o := range c.last.entries {
+		if o.family() == e.family() && (c.in[name] || !o.same(c.base[name])) && c.in[name] == c.in[e.name] {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// proven reports whether a directory is complete by a mark or by a rename. A mark of before is none.
+func (c *Watcher) proven(e *entry) bool {
+	if e.named || c.evidence.isRenamed(e, e.name, e.top) {
 		return true
 	}
-	for _, e := range waiting {
-		if n, ok := e.order(); ok && !slices.ContainsFunc(ready, func(r *entry) bool { m, ok := r.order(); return ok && m == n }) {
-			continue // the next step is under way already
-		}
-		if now.Sub(c.changed[e.name]) < logPatience || !c.isLog(e) {
-			return false
-		}
-		c.logs[e.name] = true
-	}
-	one := len(ready) == 1 && (ready[0].dir && ready[0].numbered() || len(found) == 1 && c.base[ready[0].name] != nil)
-	if one {
-		return true
-	}
-	quiet := true
-	for _, e := range ready {
-		if now.Sub(c.changed[e.name]) >= patience {
+	for _, f := range e.files {
+		mark := framework(path.Base(f.Path)) && path.Dir(f.Path) == e.name && path.Ext(f.Path) != ".distcp"
+		if mark && !c.base[e.name].hasSame(f) {
 			return true
 		}
-		quiet = quiet && now.Sub(c.since[e.name]) >= quietSet
 	}
-	return quiet
+	return false
 }
 
-// isLog reports whether an entry that is never quiet is text.
-func (c *Watcher) isLog(e *entry) bool {
-	if e.dir || e.numbered() {
-		return false
-	}
-	raw, err := readTold(c.dir, e.name)
-	return err == nil && utf8.Valid(raw[:min(len(raw), 4096)]) && !slices.Contains(raw, 0)
+// hasSame reports whether the entry has a file as it is.
+func (e *entry) hasSame(f dirfs.Found) bool {
+	return e != nil && slices.ContainsFunc(e.files, func(o dirfs.Found) bool { return o.Path == f.Path && o.State.SameBytes(f.State) })
 }
 
-// save makes the picture: what is ready and not older than its like, and what
-// did not change and still counts.
-func (c *Watcher) save(found map[string]*entry, ready []*entry, now time.Time) (*Picture, error) {
-	c.sequence++
-	p := &Picture{Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.dir}, seen: map[string]*entry{}}
-	s := &p.Save
-	for name, e := range found {
-		if was := c.base[name]; was != nil && !e.same(was) {
-			e = was // what is not ready counts as changed until it is
-		} else if was == nil {
-			continue
-		}
-		p.seen[name] = e
-	}
-	newest, fresh := map[string]int64{}, map[string]bool{} // of the families of what is ready: the last in order; those with a new name
-	for _, e := range ready {
-		p.seen[e.name] = e
-		if n, ok := e.order(); ok {
-			newest[e.family()] = max(n, newest[e.family()])
-		} else if e.numbered() && c.base[e.name] == nil {
-			fresh[e.family()] = true
+// temporary is a temporary name beside the entries that was not there when the watch began.
+func (c *Watcher) temporary(found *listing) string {
+	for _, name := range slices.Sorted(maps.Keys(found.temps)) {
+		if !found.temps[name].SameBytes(c.temps[name]) {
+			return name
 		}
 	}
-	var take, made []*entry
-	for name, e := range found {
-		n, ordered := e.order()
-		last, ok := newest[e.family()]
+	return ""
+}
+
+// marked decides where saves are told by a mark: nothing else is one.
+func (c *Watcher) marked(found *listing, units []judge.Unit) (d judge.Decision) {
+	for _, u := range units {
+		e := found.entries[u.Path]
+		was := c.base[e.name]
+		fresh := e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) && e.newest() <= e.mark.Mtime
 		switch {
-		case slices.Contains(ready, e):
-			if !ordered || n == last {
-				take, made = append(take, e), append(made, e)
-			}
-		case e.same(c.base[name]) && c.in[name] && !(ordered && ok) && !fresh[e.family()]:
-			take = append(take, e)
+		case fresh:
+			d.Wrote = append(d.Wrote, u)
+		case e.mark == nil && !e.numbered() && u.Status == judge.Done && (u.Fresh || u.InLast), !u.Fresh && u.InLast:
+			d.Take = append(d.Take, u)
+		}
+	}
+	if d.Wrote == nil {
+		return judge.Decision{}
+	}
+	d.Take = slices.DeleteFunc(d.Take, func(u judge.Unit) bool {
+		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool { return w.Counted && w.Key == u.Key && w.Number != u.Number })
+	})
+	wrote := slices.DeleteFunc(slices.Clone(d.Wrote), func(u judge.Unit) bool {
+		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool { return w.Key == u.Key && w.Number > u.Number })
+	})
+	d.Wrote, d.Take = wrote, append(d.Take, wrote...)
+	return d
+}
+
+// picture makes the save of what was decided.
+func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision, now time.Time) (*Picture, error) {
+	c.sequence++
+	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]int{},
+		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree, Directories: []string{}}}
+	s := &p.Save
+	var take, wrote []*entry
+	for _, u := range d.Take {
+		e := found.entries[u.Path]
+		take = append(take, e)
+		if slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool { return w.Path == u.Path }) {
+			wrote = append(wrote, e)
+		}
+	}
+	for _, u := range units {
+		e, was := found.entries[u.Path], c.base[u.Path]
+		switch {
+		case slices.Contains(take, e), u.Obsolete(d.Wrote):
+			p.seen[u.Path], p.passes[u.Path] = e, c.evidence.passes[u.Path]
+		case was != nil:
+			p.seen[u.Path] = was // what is not taken stays fresh
 		}
 	}
 	slices.SortFunc(take, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	for _, e := range take {
 		p.entries = append(p.entries, e.name)
-		s.Files = append(s.Files, e.files...)
+		if e.dir {
+			s.Directories = append(s.Directories, e.name)
+		}
+		for _, f := range e.files {
+			f.Unsure = c.evidence.unmapped[e.name]
+			s.Files = append(s.Files, f)
+		}
 	}
 	slices.SortFunc(s.Files, func(a, b dirfs.Found) int { return strings.Compare(a.Path, b.Path) })
-	return p, c.describe(s, take, made)
+	next := c.memory.Clone()
+	next.Taken(d)
+	s.Written = next.Keys()
+	return p, c.describe(s, take, wrote)
 }
 
 // describe finds what a worker resumes from, and the step.
-func (c *Watcher) describe(s *chunkstore.Save, take, made []*entry) error {
+func (c *Watcher) describe(s *chunkstore.Save, take, wrote []*entry) error {
 	var main []*entry
 	for _, e := range take {
-		if _, ok := e.order(); ok || e.dir && e.numbered() {
+		if _, ok := e.order(); ok || e.dir {
 			main = append(main, e)
 		}
 	}
-	if marked := slices.DeleteFunc(made, func(e *entry) bool { return e.mark == nil }); len(marked) > 0 {
+	if marked := slices.DeleteFunc(slices.Clone(wrote), func(e *entry) bool { return e.mark == nil }); len(marked) > 0 {
 		main = marked
 	}
 	if main == nil {
 		main = take
 	}
-	if len(main) == 1 {
-		s.Entry = main[0].name
+	s.Entry = main[0].name
+	for _, e := range main[1:] {
+		s.Entry = common(s.Entry, e.name)
 	}
 	for _, e := range main {
-		t, err := progressOf(c.dir, e)
+		t, err := progressOf(c.tree, e)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -127,4 +206,80 @@ func (c *Watcher) describe(s *chunkstore.Save, take, made []*entry) error {
 		}
 	}
 	return nil
+}
+
+// common is the directory that two paths have in common; "" is the checkpoint directory.
+func common(a, b string) string {
+	for a != "." && a != b && !strings.HasPrefix(b, a+"/") {
+		a = path.Dir(a)
+	}
+	return strings.TrimPrefix(a, ".")
+}
+
+// limits of what is said about a save that is not taken.
+const (
+	doubtAfter = 8 * time.Second
+	doubtAgain = time.Minute
+)
+
+// doubt is what a save waits for.
+type doubt struct {
+	began time.Time // of the waiting
+	told  time.Time // when it was last said
+}
+
+// ErrUnsettled says that there is a save that is not known to be complete.
+var ErrUnsettled = errors.New("a save is not taken yet")
+
+// refuse says what is beyond repair, once, and what a save has waited for too long.
+func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, now time.Time, state WorkerState) (refused []Refusal) {
+	if state != Running {
+		return c.refuseAll(found, units, d)
+	}
+	if d.Path == "" {
+		return nil
+	}
+	if c.doubt.began.IsZero() {
+		c.doubt.began = now
+	}
+	growing := now.Sub(c.moved) < 2*time.Second && c.evidence.writers != nil && len(c.evidence.writers) > 0
+	if growing || now.Sub(c.doubt.began) < doubtAfter || !c.doubt.told.IsZero() && now.Sub(c.doubt.told) < doubtAgain {
+		return nil
+	}
+	c.doubt.told = now
+	return []Refusal{{Reason: "unsettled", Path: d.Path, Err: unsettled(d)}}
+}
+
+func unsettled(d judge.Decision) error {
+	return fmt.Errorf("%w: %s: %s; if the save is complete, say so with .elastic-commit", ErrUnsettled, d.Path, d.Why)
+}
+
+// refuseAll refuses what is fresh when the workers ended and nothing of it was taken.
+func (c *Watcher) refuseAll(found *listing, units []judge.Unit, d judge.Decision) (refused []Refusal) {
+	for _, u := range units {
+		if !u.Fresh {
+			continue
+		}
+		e := found.entries[u.Path]
+		if c.refused[e.top] || c.explicit && e.mark == nil && !e.numbered() && u.Status == judge.Done {
+			continue
+		}
+		c.refused[e.top] = true
+		why := u.Name() + ": " + u.Why
+		if u.Why == "" && d.Path != "" {
+			why = d.Path + ": " + d.Why
+		}
+		t, err := progressOf(c.tree, e)
+		refused = append(refused, Refusal{Reason: "torn", Path: u.Name(), Step: t.Step, Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, why), err)})
+	}
+	return refused
+}
+
+// lastNumber is the last number in a name.
+func lastNumber(name string) (int64, bool) {
+	all := digits.FindAllString(name, -1)
+	if all == nil {
+		return 0, false
+	}
+	return parse(all[len(all)-1])
 }

@@ -5,68 +5,71 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// Writing says what became of the worker processes of a capture.
-type WorkerState int
+// WorkerState says what became of the worker processes of a generation.
+type WorkerState = judge.Workers
 
 const (
-	Running WorkerState = iota
-	Exited              // by themselves, without a signal
-	Killed              // by a signal, in the middle of something perhaps
+	Running = judge.Running
+	Exited  = judge.Exited // by themselves, without a signal
+	Killed  = judge.Killed // by a signal, in the middle of something perhaps
 )
 
-// Writers tells how the worker processes of one generation are.
-type Workers func() WorkerState
+// Workers are the worker processes of one generation.
+type Workers struct {
+	State func() WorkerState
+	// PIDs are the processes from which the others descend; nil where nobody's open files can be seen.
+	PIDs func() []int
+}
 
-// How long a save must have been quiet. A file that was renamed to its name,
-// or tells by its format that it is whole, is complete at once; these times
-// are for those that say less, and for several files that belong together.
-const (
-	quietSet    = 300 * time.Millisecond // several files, or one that a framework marks
-	quietOpaque = time.Second            // a format that we do not know
-	quietStuck  = 10 * time.Second       // what looks unfinished, but nobody goes on writing
-	patience    = 3 * time.Second        // several files that are never quiet together
-	logPatience = 5 * time.Second        // text that grows all the time is a log
-	settled     = 50 * time.Millisecond  // the grain of file times, and more
-)
+// settled is the grain of file times, and more: a file may be written again so soon without looking so.
+const settled = 50 * time.Millisecond
 
-// Refusal is a save that is not taken. Reason is one of the contract's words.
+// Reason is the contract's word for why a save was not taken.
+type Reason string
+
+// Refusal is a save that is not taken.
 type Refusal struct {
-	Reason string // torn, no-space, bad-path, too-few-nodes, fenced
+	Reason string // torn, no-space, bad-path, too-few-nodes, fenced, unsettled
 	Path   string
 	Step   *int64
 	Err    error
 }
 
-// Capture looks for saves of one generation in one directory. It belongs to
+// Watcher looks for saves of one generation in one directory. It belongs to
 // one goroutine, which calls Look now and then.
 type Watcher struct {
-	path    string // of dir; "": it is in no file system
-	dir     dirfs.Reader
+	dir     Dir // Path is "" for one that is in no file system
+	tree    dirfs.Reader
+	exclude map[string]bool
 	notices *notices // nil: there are none
 	stamp   manifest.Stamp
-	writers Workers
+	workers Workers
 
-	base     map[string]*entry // as they were in the last save taken, or at the start
-	in       map[string]bool   // entries of the last save, or of what was resumed from
-	last     map[string]*entry // as they were at the last Look
+	base     map[string]*entry          // as they were in the last save taken, or at the start
+	temps    map[string]dirfs.FileState // temporary names of before that
+	in       map[string]bool            // entries of the last save, or of what was resumed from
+	last     *listing                   // the last Look
 	since    map[string]time.Time
-	changed  map[string]time.Time // since when an entry is not as in base
-	moved    time.Time            // when anything was written
-	explicit bool                 // marks are used here: what has none is not finished
-	logs     map[string]bool
-	sound    map[dirfs.Found]wholeness
+	moved    time.Time // when anything was written
+	fresh    int       // entries that are not as in base
+	evidence *evidence
+	memory   judge.Memory
+	growth   growing
+	shards   map[string]bool // families whose numbers count no steps
+	explicit bool            // marks are used here: what has none is not finished
 	refused  map[dirfs.FileState]bool
+	doubt    doubt
 	sequence uint64
 	pause    time.Duration
 	rest     time.Duration // not below pause
@@ -74,9 +77,11 @@ type Watcher struct {
 
 // Picture is a save that was found, and the state of the directory in which it was found.
 type Picture struct {
-	Save    chunkstore.Save
-	seen    map[string]*entry // all that was in the directory, for Taken
-	entries []string          // those of them that are in the save
+	Save     chunkstore.Save
+	seen     map[string]*entry // all that was in the directory, for Taken
+	entries  []string          // those of them that are in the save
+	decision judge.Decision
+	passes   map[string]int
 }
 
 // Stamp says whose workers write what is looked for.
@@ -85,47 +90,58 @@ func (c *Watcher) Stamp() manifest.Stamp { return c.stamp }
 // Watch begins to look for saves that workers of the stamp's generation make
 // in dir. What is there already is not theirs: call it before they start.
 // resume is what was put back for them, if anything.
-func Watch(dir string, stamp manifest.Stamp, writers Workers, resume *manifest.Manifest) (*Watcher, error) {
-	disk, err := dirfs.Make(dir)
+func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
+	disk, err := dirfs.Make(dir.Path)
 	if err != nil {
 		return nil, fmt.Errorf("watch checkpoint directory: %w", err)
 	}
 	n := newNotices()
 	t := n.of(disk)
-	c, err := WatchFS(t, stamp, writers, resume)
+	c, err := watch(dir, t, stamp, workers, resume)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.close())
 	}
-	c.path, c.notices = dir, n
+	c.notices = n
 	return c, nil
 }
 
-func WatchFS(t dirfs.Reader, stamp manifest.Stamp, writers Workers, resume *manifest.Manifest) (*Watcher, error) {
-	base, err := look(t, nil)
+// WatchFS is Watch for a directory that is in no file system.
+func WatchFS(t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
+	return watch(Dir{}, t, stamp, workers, resume)
+}
+
+func watch(dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
+	c := &Watcher{
+		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
+		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{}, refused: map[dirfs.FileState]bool{},
+		evidence: newEvidence(t),
+	}
+	found, err := look(t, c.exclude)
 	if err != nil {
 		return nil, err
 	}
-	c := &Watcher{
-		dir: t, stamp: stamp, writers: writers, base: base, last: base, pause: pauseMin, rest: pauseMin,
-		in: map[string]bool{}, since: map[string]time.Time{}, changed: map[string]time.Time{}, logs: map[string]bool{}, sound: map[dirfs.Found]wholeness{}, refused: map[dirfs.FileState]bool{},
-	}
-	for name, e := range base {
+	c.base, c.temps, c.last = found.entries, found.temps, found
+	for name, e := range c.base {
 		c.in[name] = !e.numbered() || resume != nil && resume.Contains(name)
 		c.explicit = c.explicit || e.mark != nil
+	}
+	if resume != nil {
+		c.memory.Remember(resume.Written)
 	}
 	return c, nil
 }
 
 // Close ends the watch. Last first, if the workers ended.
-func (c *Watcher) Close() error { return errors.Join(c.dir.Close(), c.notices.close()) }
+func (c *Watcher) Close() error { return errors.Join(c.tree.Close(), c.notices.close()) }
 
 const (
 	pauseMin  = 200 * time.Millisecond
 	pauseBusy = 100 * time.Millisecond
 	pauseMax  = 5 * time.Second
-	idleShare = 1000 // of the time goes into looking while nothing happens: 0.1 %
-	toldShare = 50   // after a notice: 2 %
-	busyShare = 20   // while something is being written: 5 %
+	idleShare = 1000             // of the time goes into looking while nothing happens: 0.1 %
+	toldShare = 50               // after a notice: 2 %
+	busyShare = 20               // while something is being written: 5 %
+	busyFor   = 10 * time.Second // after the last write
 )
 
 // Pause is how long to wait before the next Look when there is a notice, Rest when there is none.
@@ -147,10 +163,10 @@ func (c *Watcher) Notice() <-chan struct{} {
 func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	began := time.Now()
 	c.notices.begin()
-	save, refused, err := c.look(now, false)
+	p, refused, err := c.look(now, c.workers.State())
 	cost := time.Since(began)
 	c.pause = min(max(pauseMin, idleShare*cost), pauseMax)
-	busy := len(c.changed) > 0 && now.Sub(c.moved) < quietStuck
+	busy := c.fresh > 0 && now.Sub(c.moved) < busyFor
 	if busy {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
 	}
@@ -158,112 +174,94 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	if !busy && err == nil && c.notices.all() { // nobody looks for nothing
 		c.rest, c.pause = pauseMax, min(max(pauseMin, toldShare*cost), pauseMax)
 	}
-	return save, refused, err
+	return p, refused, err
 }
 
 // Last is Look for the time when the workers ended: there is nothing to wait for any more.
-func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) { return c.look(now, true) }
+func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
+	state := c.workers.State()
+	if state == Running {
+		state = Killed // they are given up
+	}
+	return c.look(now, state)
+}
 
 // Taken says that the save was put: from here on it is what changes are compared with.
 func (c *Watcher) Taken(p *Picture) {
-	c.base, c.in = p.seen, map[string]bool{}
+	c.base, c.in, c.temps = p.seen, map[string]bool{}, c.last.temps
 	for _, name := range p.entries {
 		c.in[name] = true
 	}
-	c.changed = map[string]time.Time{}
+	c.memory.Taken(p.decision)
+	c.evidence.taken(p.passes)
+	c.fresh, c.doubt = 0, doubt{told: c.doubt.told}
 }
 
 // follow opens the directory that has the path now: scripts clear theirs by
 // removing and making it, and what is open is the old one for ever.
 func (c *Watcher) follow() error {
-	if c.path == "" {
+	if c.dir.Path == "" {
 		return nil
 	}
-	now, err := os.Stat(c.path)
+	now, err := os.Stat(c.dir.Path)
 	if err != nil {
 		return err
 	}
-	was, err := c.dir.Lstat(".")
+	was, err := c.tree.Lstat(".")
 	if err == nil && os.SameFile(was, now) {
 		return nil
 	}
-	t, err := dirfs.Open(c.path)
+	t, err := dirfs.Open(c.dir.Path)
 	if err != nil {
 		return err
 	}
-	err = c.dir.Close()
-	c.dir = c.notices.of(t)
+	err = c.tree.Close()
+	c.tree = c.notices.of(t)
+	c.evidence.tree = c.tree
 	return err
 }
 
-func (c *Watcher) look(now time.Time, last bool) (*Picture, []Refusal, error) {
+func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, error) {
 	if err := c.follow(); err != nil {
 		return nil, nil, err
 	}
-	found, err := look(c.dir, c.base)
+	found, err := look(c.tree, c.exclude)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.note(found, now)
-	var changed []*entry
-	for name := range c.changed {
-		changed = append(changed, found[name])
+	if c.notices.take(c.evidence) {
+		c.memory = judge.Memory{} // what was written how often is not known any more
 	}
-	if len(changed) == 0 {
+	fresh := c.note(found, now)
+	c.fresh = len(fresh)
+	if len(fresh) == 0 {
+		c.doubt = doubt{told: c.doubt.told}
 		return nil, nil, nil
 	}
-	slices.SortFunc(changed, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
-	return c.picture(found, changed, now, last)
+	c.evidence.scan(fresh, c.workers, state)
+	return c.decide(found, fresh, now, state)
 }
 
-// note remembers since when each entry is as it is.
-func (c *Watcher) note(found map[string]*entry, now time.Time) {
-	for name, e := range found {
-		if !e.same(c.last[name]) {
+// note remembers since when each entry is as it is, and returns those that are not as in the last save.
+func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
+	for name, e := range found.entries {
+		if !e.same(c.last.entries[name]) {
 			c.since[name], c.moved = now, now
 		}
-		if e.same(c.base[name]) || c.logs[name] {
-			delete(c.changed, name)
-		} else if _, ok := c.changed[name]; !ok {
-			c.changed[name] = now
+		if !e.same(c.base[name]) || c.evidence.unmapped[name] {
+			fresh = append(fresh, e)
+		}
+		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() {
+			c.shards[e.family()] = true // a name that is written again counts nothing
 		}
 		c.explicit = c.explicit || e.mark != nil
 	}
-	gone := func(name string, _ time.Time) bool { return found[name] == nil }
-	maps.DeleteFunc(c.since, gone)
-	maps.DeleteFunc(c.changed, gone)
+	for name := range c.since {
+		if found.entries[name] == nil {
+			delete(c.since, name)
+		}
+	}
 	c.last = found
-}
-
-// picture decides what of the changed entries is complete, and whether that
-// is a save: when nothing that may belong to it is still being written.
-func (c *Watcher) picture(found map[string]*entry, changed []*entry, now time.Time, last bool) (*Picture, []Refusal, error) {
-	writing := c.writers()
-	var ready, waiting []*entry
-	var refused []Refusal
-	for _, e := range changed {
-		v, err := c.judge(e, now, last, writing)
-		if err != nil {
-			return nil, nil, err
-		}
-		switch v {
-		case complete:
-			ready = append(ready, e)
-		case unfinished:
-			waiting = append(waiting, e)
-		case broken:
-			if !c.refused[e.top] {
-				c.refused[e.top] = true
-				t, err := progressOf(c.dir, e)
-				refused = append(refused, Refusal{Reason: "torn", Path: e.name, Step: t.Step, Err: errors.Join(chunkstore.ErrTorn, err)})
-			}
-			c.base[e.name], c.in[e.name] = e, false // until it changes again
-			delete(c.changed, e.name)
-		}
-	}
-	if len(ready) == 0 || !last && !c.timely(found, ready, waiting, now) {
-		return nil, refused, nil
-	}
-	save, err := c.save(found, ready, now)
-	return save, refused, err
+	slices.SortFunc(fresh, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	return fresh
 }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"golang.org/x/sys/unix"
 )
 
 // bench is a capture of a real directory, whose clock the test moves. Files
@@ -25,6 +27,9 @@ type bench struct {
 	c     *Watcher
 	now   time.Time
 	state WorkerState
+	own   bool // this process is the worker
+
+	refused []Refusal
 }
 
 func newBench(t *testing.T, before ...string) *bench {
@@ -37,7 +42,11 @@ func newBench(t *testing.T, before ...string) *bench {
 }
 
 func (b *bench) watch(resume *manifest.Manifest) {
-	c, err := Watch(b.dir, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, func() WorkerState { return b.state }, resume)
+	workers := Workers{State: func() WorkerState { return b.state }}
+	if b.own {
+		workers.PIDs = func() []int { return []int{os.Getpid()} }
+	}
+	c, err := Watch(Dir{Path: b.dir}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, workers, resume)
 	must(b.t, err)
 	b.c = c
 	b.t.Cleanup(func() { c.Close() })
@@ -104,8 +113,9 @@ func (b *bench) once(last bool) *Picture {
 	if last {
 		look = b.c.Last
 	}
-	s, _, err := look(b.now)
+	s, refused, err := look(b.now)
 	must(b.t, err)
+	b.refused = append(b.refused, refused...)
 	if s != nil {
 		b.c.Taken(s)
 	}
@@ -153,20 +163,52 @@ func TestFileOverTheOldOne(t *testing.T) {
 		}
 	}
 	b.write("model.pt", whole)
-	b.want(b.look(200*time.Millisecond), "model.pt", "model.pt", unknown)
+	b.want(b.look(2*time.Second), "model.pt", "model.pt", unknown)
 	b.want(b.look(5*time.Second), "", "", 0)
 	b.write("model.pt", whole+"") // the same bytes again are another save
 	b.want(b.look(200*time.Millisecond), "model.pt", "model.pt", unknown)
 }
 
-// Of a format that says nothing only silence tells.
-func TestOpaqueFile(t *testing.T) {
+// A file is complete when its writer closed it, whatever its format, however long that takes.
+func TestOpaqueFileIsCompleteWhenClosed(t *testing.T) {
 	b := newBench(t)
-	for i := range 20 {
-		b.write("model.raw", strings.Repeat("x", 100*(i+1)))
-		b.want(b.look(500*time.Millisecond), "", "", 0)
+	b.own = true
+	b.watch(nil)
+	for i, want := range []string{"", "model.raw", "model.raw"} {
+		f, err := os.Create(filepath.Join(b.dir, "model.raw"))
+		must(t, err)
+		for range 5 {
+			_, err := f.WriteString(fmt.Sprintf("step %d %0100d", i, i))
+			must(t, err)
+			b.want(b.look(5*time.Second), "", "", 0)
+		}
+		must(t, f.Close())
+		b.want(b.look(300*time.Millisecond), want, want, unknown) // the first save: what else belongs to it?
+		b.want(b.look(2*time.Second), map[bool]string{true: "model.raw"}[want == ""], "model.raw", unknown)
 	}
-	b.want(b.look(time.Second), "model.raw", "model.raw", unknown)
+}
+
+// Who writes through a memory map is not through before the map is gone; its times tell nothing.
+func TestMappedFileIsUnderWay(t *testing.T) {
+	b := newBench(t)
+	b.own = true
+	b.watch(nil)
+	name := filepath.Join(b.dir, "model.raw")
+	must(t, os.WriteFile(name, bytes.Repeat([]byte("a"), 4096), 0o600))
+	b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	must(t, f.Close())
+	m[0] = 'b'
+	must(t, os.Chtimes(name, time.Time{}, time.Now().Add(-time.Minute)))
+	b.want(b.look(20*time.Second), "", "", 0)
+	if len(b.refused) != 1 || !strings.Contains(b.refused[0].Err.Error(), "mapped") {
+		t.Errorf("refused: %v", b.refused)
+	}
+	must(t, unix.Munmap(m))
+	b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
 }
 
 func TestRenamedIsCompleteAtOnce(t *testing.T) {
@@ -175,35 +217,44 @@ func TestRenamedIsCompleteAtOnce(t *testing.T) {
 		b.write("model.raw.tmp", fmt.Sprint("step ", i))
 		b.want(b.look(2*time.Second), "", "", 0)
 		b.rename("model.raw.tmp", "model.raw")
+		if i == 0 {
+			b.want(b.look(500*time.Millisecond), "", "", 0) // the first save: what else belongs to it?
+			b.now = b.now.Add(time.Second)
+		}
 		b.want(b.look(0), "model.raw", "model.raw", unknown)
 	}
 }
 
+// A directory that is filled under its own name is complete when it has the files of the one before it, or when
+// the next one is begun.
 func TestDirectoryOfAStep(t *testing.T) {
 	b := newBench(t)
 	b.write("tmp-step-5/model.raw", "x")
-	b.write("tmp-step-5/deep/optimizer.raw", "y")
+	b.write("tmp-step-5/deep/optimizer_5.raw", "y")
 	b.rename("tmp-step-5", "step-5")
-	b.want(b.look(0), "step-5/deep/optimizer.raw step-5/model.raw", "step-5", 5)
-	// Filled under its own name: when it is quiet, and nobody writes a part of it.
+	b.want(b.look(0), "step-5/deep/optimizer_5.raw step-5/model.raw", "step-5", 5)
 	b.write("step-10/model.raw", "x")
-	b.want(b.look(500*time.Millisecond), "", "", 0)
-	b.write("step-10/optimizer.raw.tmp", "y")
-	b.want(b.look(5*time.Second), "", "", 0)
-	b.rename("step-10/optimizer.raw.tmp", "step-10/optimizer.raw")
-	b.want(b.look(1500*time.Millisecond), "step-10/model.raw step-10/optimizer.raw", "step-10", 10)
+	b.want(b.look(time.Minute), "", "", 0)
+	b.write("step-10/deep/optimizer_10.raw.tmp", "y")
+	b.want(b.look(time.Minute), "", "", 0)
+	b.rename("step-10/deep/optimizer_10.raw.tmp", "step-10/deep/optimizer_10.raw")
+	b.want(b.look(300*time.Millisecond), "step-10/deep/optimizer_10.raw step-10/model.raw", "step-10", 10)
+	b.write("step-15/other.raw", "x")
+	b.want(b.look(time.Minute), "", "", 0)
+	b.write("step-16/model.raw", "x")
+	b.want(b.look(300*time.Millisecond), "step-15/other.raw", "step-15", 15)
 	// Several at once: the newest, by number and not by name.
-	for _, n := range []string{"8", "9", "12", "11"} {
+	for _, n := range []string{"18", "19", "112", "21"} {
 		b.write("tmp"+n+"/model.raw", "x")
 		b.rename("tmp"+n, "step-"+n)
 	}
-	b.want(b.look(time.Second), "step-12/model.raw", "step-12", 12)
+	b.want(b.look(time.Second), "step-112/model.raw", "step-112", 112)
 	b.want(b.look(5*time.Second), "", "", 0)
 	// The next one is under way already.
-	b.write("tmp20/model.raw", "x")
-	b.rename("tmp20", "step-20")
-	b.write("step-30/model.raw", "x")
-	b.want(b.look(0), "step-20/model.raw", "step-20", 20)
+	b.write("tmp120/model.raw", "x")
+	b.rename("tmp120", "step-120")
+	b.write("step-130/mod", "x")
+	b.want(b.look(0), "step-120/model.raw", "step-120", 120)
 }
 
 // After a rollback the numbers begin lower.
@@ -299,42 +350,114 @@ func TestToldExplicitly(t *testing.T) {
 	b.want(b.look(time.Minute), "", "", 0)
 }
 
-// Files that belong together are taken together.
+// Files that were written together are taken when each of them was written again, however long that takes.
 func TestSeveralFiles(t *testing.T) {
-	b := newBench(t)
 	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
-	b.write("model.pt", z)
-	b.want(b.look(200*time.Millisecond), "", "", 0)
-	b.write("optimizer.pt", z[:20])
-	b.want(b.look(2*time.Second), "", "", 0) // the second half is still being written
-	b.write("optimizer.pt", z)
-	b.want(b.look(time.Second), "model.pt optimizer.pt", "", unknown)
-	b.write("best.pt", z)
-	b.want(b.look(time.Second), "best.pt model.pt optimizer.pt", "", unknown)
-	// Never quiet together: after a while what is whole is taken.
-	var s *Picture
-	for i := 0; s == nil && i < 60; i++ {
-		b.write("model.pt", z)
-		b.write("optimizer.pt", z)
-		b.now = b.now.Add(100 * time.Millisecond)
-		s = b.once(false)
+	for _, dir := range []string{"", "resnet50/", "exp1/ckpt/"} {
+		t.Run(dir, func(t *testing.T) {
+			b := newBench(t)
+			both, entry := dir+"model.pt "+dir+"optimizer.pt", strings.TrimSuffix(dir, "/")
+			b.write(dir+"model.pt", z)
+			b.want(b.look(200*time.Millisecond), "", "", 0)
+			b.write(dir+"optimizer.pt", z[:20])
+			b.want(b.look(2*time.Second), "", "", 0)
+			b.write(dir+"optimizer.pt", z)
+			b.want(b.look(2*time.Second), both, entry, unknown)
+			for range 3 {
+				b.write(dir+"model.pt", z)
+				b.want(b.look(time.Minute), "", "", 0)
+				b.write(dir+"optimizer.pt", z)
+				b.want(b.look(200*time.Millisecond), both, entry, unknown)
+			}
+			// Killed between the two.
+			b.write(dir+"model.pt", z)
+			b.want(b.look(200*time.Millisecond), "", "", 0)
+			b.state = Killed
+			b.want(b.once(true), "", "", 0)
+			if len(b.refused) == 0 || !strings.Contains(b.refused[len(b.refused)-1].Err.Error(), "optimizer.pt") {
+				t.Errorf("refused: %v", b.refused)
+			}
+		})
 	}
-	b.want(s, "best.pt model.pt optimizer.pt", "", unknown)
+}
+
+// Two saves between two looks, and the half of a third, are no save.
+func TestSavesBetweenTwoLooks(t *testing.T) {
+	b := newBench(t)
+	save := func(names ...string) {
+		for _, n := range names {
+			b.write(n, "x")
+		}
+	}
+	save("model.raw", "optimizer.raw")
+	b.want(b.look(2*time.Second), "model.raw optimizer.raw", "", unknown)
+	save("model.raw", "optimizer.raw", "model.raw", "optimizer.raw", "model.raw")
+	b.want(b.look(time.Minute), "", "", 0)
+	save("optimizer.raw")
+	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
+}
+
+// What stays as it is while the others are written three times is not written with them.
+func TestWrittenNowAndThen(t *testing.T) {
+	b := newBench(t)
+	save := func(names ...string) {
+		for _, n := range names {
+			b.write(n, "x")
+		}
+	}
+	save("model.raw", "optimizer.raw", "best.raw")
+	b.want(b.look(2*time.Second), "best.raw model.raw optimizer.raw", "", unknown)
+	for range 2 {
+		save("model.raw", "optimizer.raw")
+		b.want(b.look(5*time.Second), "", "", 0)
+	}
+	for range 3 {
+		save("model.raw", "optimizer.raw")
+		b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
+	}
+	save("model.raw", "best.raw")
+	b.want(b.look(time.Minute), "", "", 0)
+	save("optimizer.raw")
+	b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
+}
+
+// Of files that have the step in their names, all of one step.
+func TestSeveralFilesOfAStep(t *testing.T) {
+	for _, name := range []string{"step", "", "run"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			file := func(kind string, n int) string { return fmt.Sprintf("%s_%s%d.raw", kind, name, n) }
+			for n := 10; n <= 40; n += 10 {
+				b.write(file("model", n), "x")
+				if n > 10 {
+					b.want(b.look(time.Minute), "", "", 0)
+				}
+				b.write(file("optim", n), "x")
+				step := map[bool]int64{true: int64(n), false: unknown}[name == "step"]
+				b.want(b.look(2*time.Second), file("model", n)+" "+file("optim", n), "", step)
+			}
+			b.write(file("model", 50), "x")
+			b.want(b.look(time.Minute), "", "", 0)
+		})
+	}
 }
 
 // Ranks are numbered too, and none of them is older than the others.
 func TestNumberedShards(t *testing.T) {
 	b := newBench(t)
-	for range 2 {
+	for range 3 {
 		b.write("rank_0.raw", "x")
+		b.want(b.look(100*time.Millisecond), "", "", 0)
 		b.write("rank_1.raw", "y")
 		b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw", "", unknown)
 	}
 	// A number for each save, and a word that we do not know: the older one is left.
-	b.write("state.1.raw", "x")
-	b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw state.1.raw", "", unknown)
-	b.write("state.2.raw", "x")
-	b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw state.2.raw", "", unknown)
+	b = newBench(t)
+	for n := range 3 {
+		name := fmt.Sprintf("state.%d.raw", n)
+		b.write(name, "x")
+		b.want(b.look(3*time.Second), name, name, unknown)
+	}
 }
 
 func TestWhatIsNoSave(t *testing.T) {
@@ -352,9 +475,17 @@ func TestWhatIsNoSave(t *testing.T) {
 	} {
 		b.write(name, "x")
 	}
+	b.watch(nil)
 	b.want(b.look(time.Minute), "", "", 0)
 	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
-	b.want(b.look(time.Second), "model.pt", "model.pt", unknown)
+	b.want(b.look(2*time.Second), "model.pt", "model.pt", unknown)
+	// A temporary name beside the first save may become a part of it.
+	b = newBench(t)
+	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+	b.write("optimizer.pt.tmp", "x")
+	b.want(b.look(time.Minute), "", "", 0)
+	b.rename("optimizer.pt.tmp", "optimizer.raw")
+	b.want(b.look(2*time.Second), "model.pt optimizer.raw", "", unknown)
 }
 
 // A script clears its directory by removing and making it: saves are found in the new one.

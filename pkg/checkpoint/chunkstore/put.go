@@ -27,6 +27,8 @@ type Save struct {
 	Step, Samples *int64
 	Cursor        *manifest.Cursor
 	Time          time.Time
+	Written       []string // see manifest.Manifest
+	Directories   []string // likewise
 
 	Files []dirfs.Found // by path, ascending
 	Dir   dirfs.Reader
@@ -89,7 +91,8 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
 		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence, WorldSize: s.WorldSize,
-		Entry: s.Entry, Step: s.Step, Samples: s.Samples, Cursor: s.Cursor, Time: s.Time.UTC().Truncate(time.Millisecond),
+		Entry: s.Entry, Written: s.Written, Directories: s.Directories, Step: s.Step, Samples: s.Samples, Cursor: s.Cursor,
+		Time: s.Time.UTC().Truncate(time.Millisecond),
 	}
 	if len(s.Files) > manifest.MaxFiles || s.Bytes() > manifest.MaxBytes {
 		return nil, fmt.Errorf("%w: %d files of %d bytes", manifest.ErrBadPath, len(s.Files), s.Bytes())
@@ -109,6 +112,7 @@ func (s *Store) reuse(save Save, m *manifest.Manifest, p *pins) (todo int64, err
 	for i, f := range save.Files {
 		s.mu.Lock()
 		chunks, ok := s.known[f.State]
+		ok = ok && !f.Unsure
 		s.mu.Unlock()
 		for _, h := range chunks {
 			p.add(h)

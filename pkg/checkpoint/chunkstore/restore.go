@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"path"
 	"path/filepath"
 	"slices"
@@ -91,9 +92,8 @@ func (s *Store) putBack(ctx context.Context, to *dirfs.Disk, m *manifest.Manifes
 		return err
 	}
 	for _, files := range todo {
-		top, _, nested := strings.Cut(files[0].Path, "/")
-		if nested {
-			err = s.restoreDir(ctx, to, top, files)
+		if unit := m.Unit(files[0]); unit != files[0].Path {
+			err = s.restoreDir(ctx, to, unit, files)
 		} else {
 			err = s.restoreFile(ctx, to, files[0])
 		}
@@ -104,7 +104,18 @@ func (s *Store) putBack(ctx context.Context, to *dirfs.Disk, m *manifest.Manifes
 	if len(todo) == 0 {
 		return nil
 	}
-	return to.SyncDir(".")
+	above := map[string]bool{".": true}
+	for _, files := range todo {
+		for d := path.Dir(m.Unit(files[0])); d != "."; d = path.Dir(d) {
+			above[d] = true
+		}
+	}
+	for d := range above {
+		if err := to.SyncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clean removes what an earlier Restore left when it was interrupted. The
@@ -117,7 +128,7 @@ func CleanRestore(to *dirfs.Disk) error {
 	}
 	for _, e := range list {
 		name, moved := strings.CutPrefix(e.Name(), displaced)
-		if moved {
+		if name, err = url.PathUnescape(name); moved && err == nil {
 			if _, err := to.FS.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 				if err := to.FS.Rename(e.Name(), name); err != nil {
 					return err
@@ -136,12 +147,15 @@ func CleanRestore(to *dirfs.Disk) error {
 
 const displaced = manifest.ReservedPrefix + "was-"
 
+// displacedName is where a name is moved out of the way while it is replaced.
+func displacedName(name string) string { return displaced + url.PathEscape(name) }
+
 // differing groups the files by their first name, and leaves out the groups
 // that are there already.
 func (s *Store) differing(ctx context.Context, to *dirfs.Disk, m *manifest.Manifest) (todo [][]manifest.File, err error) {
 	byTop := map[string][]manifest.File{} // "a-b" comes between "a" and "a/b": what belongs together need not be together
 	for _, f := range m.Files {
-		top := manifest.TopOf(f.Path)
+		top := m.Unit(f)
 		byTop[top] = append(byTop[top], f)
 	}
 	for top, files := range byTop {
@@ -217,15 +231,18 @@ func (s *Store) restoreFile(ctx context.Context, to *dirfs.Disk, f manifest.File
 	if err := to.Write(temp, f.Mode, s.content(ctx, f)); err != nil {
 		return err
 	}
+	if err := s.parents(to, f.Path); err != nil {
+		return err
+	}
 	if fi, err := to.FS.Lstat(f.Path); err == nil && fi.IsDir() {
-		if err := to.FS.Rename(f.Path, displaced+f.Path); err != nil {
+		if err := to.FS.Rename(f.Path, displacedName(f.Path)); err != nil {
 			return err
 		}
 	}
 	if err := to.Move(temp, f.Path); err != nil {
 		return err
 	}
-	return errors.Join(to.RemoveAll(displaced+f.Path), s.knows(to, f))
+	return errors.Join(to.RemoveAll(displacedName(f.Path)), s.knows(to, f))
 }
 
 // knows remembers what a file consists of that was just written.
@@ -240,9 +257,25 @@ func (s *Store) knows(to *dirfs.Disk, f manifest.File) error {
 	return nil
 }
 
+// parents makes the directories above a name, in place of files that have their names.
+func (s *Store) parents(to *dirfs.Disk, name string) error {
+	dir := path.Dir(name)
+	if dir == "." {
+		return nil
+	}
+	for at := dir; at != "."; at = path.Dir(at) {
+		if fi, err := to.FS.Lstat(at); err == nil && !fi.IsDir() {
+			if err := to.Discard(at); err != nil {
+				return err
+			}
+		}
+	}
+	return dirfs.WrapNoSpace(to.FS.Mkdir(dir, 0o755))
+}
+
 // restoreDir builds the directory under another name, and renames it when it is durable.
 func (s *Store) restoreDir(ctx context.Context, to *dirfs.Disk, top string, files []manifest.File) error {
-	temp := manifest.ReservedPrefix + "new-" + top
+	temp := manifest.ReservedPrefix + "new-" + url.PathEscape(top)
 	dirs := map[string]bool{temp: true}
 	for _, f := range files {
 		name := temp + strings.TrimPrefix(f.Path, top)
@@ -262,8 +295,11 @@ func (s *Store) restoreDir(ctx context.Context, to *dirfs.Disk, top string, file
 			return err
 		}
 	}
+	if err := s.parents(to, top); err != nil {
+		return err
+	}
 	if _, err := to.FS.Lstat(top); err == nil {
-		if err := to.FS.Rename(top, displaced+top); err != nil {
+		if err := to.FS.Rename(top, displacedName(top)); err != nil {
 			return err
 		}
 	}
@@ -275,7 +311,7 @@ func (s *Store) restoreDir(ctx context.Context, to *dirfs.Disk, top string, file
 			return err
 		}
 	}
-	return to.RemoveAll(displaced + top)
+	return to.RemoveAll(displacedName(top))
 }
 
 // readChunk fills dst with a chunk whose hash was found right: ErrDamaged otherwise.

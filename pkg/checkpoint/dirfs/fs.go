@@ -126,6 +126,12 @@ type FileState struct {
 	Mtime, Ctime int64 // ns
 }
 
+// FileID tells one file from another on the same machine.
+type FileID struct{ Dev, Ino uint64 }
+
+// ID is that of the file.
+func (s FileState) ID() FileID { return FileID{s.Dev, s.Ino} }
+
 func StateOf(fi fs.FileInfo) FileState {
 	id := FileState{Size: fi.Size(), Mtime: fi.ModTime().UnixNano()}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
@@ -157,7 +163,7 @@ func Walk(t Reader, name string, skip func(path string) bool) (files []Found, er
 
 func WalkFrom(t Reader, name string, fi fs.FileInfo, skip func(string) bool, depth int) (files []Found, err error) {
 	if fi.Mode().IsRegular() {
-		return []Found{{name, fi.Mode().Perm(), StateOf(fi)}}, nil
+		return []Found{{Path: name, Mode: fi.Mode().Perm(), State: StateOf(fi)}}, nil
 	}
 	if !fi.IsDir() || depth > manifest.MaxDepth {
 		return nil, nil
@@ -187,7 +193,8 @@ func WalkFrom(t Reader, name string, fi fs.FileInfo, skip func(string) bool, dep
 }
 
 type Found struct {
-	Path  string
-	Mode  fs.FileMode
-	State FileState
+	Path   string
+	Mode   fs.FileMode
+	State  FileState
+	Unsure bool // its bytes may have changed while State stayed as it was
 }

@@ -51,9 +51,12 @@ type Manifest struct {
 	Entry      string            `json:"entry"` // what a worker resumes from; "" is the directory itself
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
-	Cursor     *Cursor           `json:"cursor,omitempty"` // nil: the script did not tell it
-	Time       time.Time         `json:"time"`
-	Files      []File            `json:"files"` // by path, ascending
+	Cursor     *Cursor           `json:"cursor,omitempty"`  // nil: the script did not tell it
+	Written    []string          `json:"written,omitempty"` // by name: what each save of these workers writes
+	// Directories are restored as a whole, with nothing else in them; nil: all at the top.
+	Directories []string  `json:"directories"`
+	Time        time.Time `json:"time"`
+	Files       []File    `json:"files"` // by path, ascending
 }
 
 // Cursor is the position in the data that the steps of a checkpoint have reached. A sampler of
@@ -154,7 +157,7 @@ func (m *Manifest) Check() error {
 			dirs[d] = true
 		}
 	}
-	entry := m.Entry == "" || dirs[m.Entry] && !strings.Contains(m.Entry, "/")
+	entry := m.Entry == "" || dirs[m.Entry]
 	for _, f := range m.Files {
 		if dirs[f.Path] {
 			return fmt.Errorf("%q is a file and a directory", f.Path)
@@ -240,6 +243,19 @@ func (f File) Copy(ctx context.Context, w io.Writer, load func(h Hash, dst []byt
 		}
 	}
 	return nil
+}
+
+// Unit is the directory of the manifest that the file is restored with, or the file itself.
+func (m *Manifest) Unit(f File) string {
+	if m.Directories == nil {
+		return TopOf(f.Path)
+	}
+	for _, d := range m.Directories {
+		if strings.HasPrefix(f.Path, d+"/") {
+			return d
+		}
+	}
+	return f.Path
 }
 
 // FileHash is the SHA-256 of the whole file where its chunks tell it.

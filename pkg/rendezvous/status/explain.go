@@ -32,7 +32,7 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	}
 	st.Failure = LastFailure(s)
 	st.Nodes = x.nodes(st.State)
-	st.Checkpoint = x.checkpoint()
+	st.Checkpoint, st.Untaken = x.checkpoint(), x.untaken()
 	st.Waterfall = x.waterfall()
 	if st.Progress = x.progress(); st.Progress != nil && st.Progress.Stale && st.State == StateRunning {
 		st.Why += "; " + st.Progress.stale()
@@ -120,6 +120,22 @@ func (x *explainer) wish() Wish {
 		}
 	}
 	return w
+}
+
+// untaken is the newest save that was not taken, until one of the generation that runs is.
+func (x *explainer) untaken() *Untaken {
+	for i := len(x.s.Events) - 1; i >= 0; i-- {
+		e := &x.s.Events[i]
+		if e.Kind == history.Committed {
+			return nil
+		}
+		if e.Kind == history.Refused && e.Generation == x.s.World.Generation {
+			path, _ := e.Fields["path"].(string)
+			reason, _ := e.Fields["reason"].(string)
+			return &Untaken{Path: path, Reason: reason, Text: e.Text, Time: Timestamp{e.Time}}
+		}
+	}
+	return nil
 }
 
 func (x *explainer) checkpoint() *Checkpoint {

@@ -28,6 +28,7 @@ type Status struct {
 	Nodes      []Node              `json:"nodes"`
 	World      []rendezvous.Seat   `json:"world"`
 	Checkpoint *Checkpoint         `json:"checkpoint"`
+	Untaken    *Untaken            `json:"untaken"`
 	Plan       *scaling.Plan       `json:"plan"`
 	Waterfall  *rendezvous.Timing  `json:"waterfall"` // of the newest World; null until it runs
 	Progress   *Progress           `json:"progress"`
@@ -72,6 +73,14 @@ type Checkpoint struct {
 	Bytes      int64             `json:"bytes"`
 	Holders    []string          `json:"holders"` // that are not lost
 	Replicas   int               `json:"replicas"`
+}
+
+// Untaken is a save that is newer than the newest commit, and why it is none.
+type Untaken struct {
+	Path   string    `json:"path"`
+	Reason string    `json:"reason"`
+	Text   string    `json:"text"`
+	Time   Timestamp `json:"time"`
 }
 
 // ProgressStatus is what the workers told last.

@@ -1,0 +1,184 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// evidence is what is known of the files: who writes to them, who was through with them.
+type evidence struct {
+	tree     dirfs.Reader
+	closed   map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
+	renamed  map[string]bool            // names whose last notice is a rename to them
+	passes   map[string]int             // by entry: how often it was closed or renamed, by the notices
+	void     map[string]int             // those of passes after which the entry was not whole
+	writers  map[dirfs.FileID]string    // files that are open for writing, and by whom
+	mapped   map[string]bool            // files that were mapped for writing when they were last looked at
+	unmapped map[string]bool            // entries with a file that was mapped since the last save, and is not any more
+	blind    string                     // why nobody's open files can be seen
+	sound    map[dirfs.Found]wholeness
+}
+
+func newEvidence(t dirfs.Reader) *evidence {
+	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{}, passes: map[string]int{}, void: map[string]int{},
+		mapped: map[string]bool{}, unmapped: map[string]bool{}, sound: map[dirfs.Found]wholeness{}}
+}
+
+// taken forgets what belongs to a save that was taken.
+func (v *evidence) taken(passes map[string]int) {
+	for name, n := range passes {
+		if v.passes[name] -= n; v.passes[name] <= 0 {
+			delete(v.passes, name)
+		}
+		delete(v.void, name)
+		delete(v.unmapped, name)
+	}
+}
+
+// passesOf is how often an entry was completed since the last save.
+func (v *evidence) passesOf(name string) int { return max(1, v.passes[name]-v.void[name]) }
+
+// scan looks at who has the files of the fresh entries open for writing.
+func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
+	v.writers, v.blind = nil, ""
+	if state != Running {
+		return
+	}
+	if w.PIDs != nil {
+		want := map[dirfs.FileID]bool{}
+		for _, e := range fresh {
+			for _, f := range e.files {
+				want[f.State.ID()] = true
+			}
+		}
+		v.writers, v.blind = openForWriting(w.PIDs(), want)
+	}
+	for _, e := range fresh {
+		for _, f := range e.files {
+			v.noteMapped(e, f)
+			if _, open := v.writers[f.State.ID()]; !open && v.blind == "" {
+				v.closed[f.Path] = f.State
+			}
+		}
+	}
+}
+
+// noteMapped remembers files that are written through a memory map: their times may stay as they were.
+func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
+	if v.blind != "" {
+		return
+	}
+	is := v.writers[f.State.ID()] == byMap
+	if v.mapped[f.Path] && !is {
+		v.unmapped[e.name] = true
+		delete(v.mapped, f.Path)
+	}
+	if is {
+		v.mapped[f.Path] = true
+	}
+}
+
+// isRenamed reports whether the last thing that was done to the file or directory was to give it its name.
+func (v *evidence) isRenamed(e *entry, name string, s dirfs.FileState) bool {
+	return v.renamed[name] || s.Published() && e.newest() <= s.Ctime
+}
+
+// pending says why a file is not known to be as its writer wants it; "" if it is. final is
+// whether that will not change any more.
+func (v *evidence) pending(e *entry, f dirfs.Found, state WorkerState) (why string) {
+	renamed := v.isRenamed(e, e.name, e.top) || v.isRenamed(e, f.Path, f.State)
+	switch by, open := v.writers[f.State.ID()]; {
+	case open:
+		return by
+	case state == Exited || renamed:
+		return ""
+	case v.closed[f.Path].SameBytes(f.State):
+		return ""
+	case state == Killed:
+		return "the signal that ended its writer may have cut it short"
+	}
+	return v.blind
+}
+
+// young reports whether the newest write is so new that the next one may not show.
+func (e *entry) young(now, since time.Time) bool {
+	age := time.Duration(now.UnixNano() - e.newest())
+	if age < 0 {
+		age = now.Sub(since) // another machine's clock
+	}
+	return age < settled
+}
+
+// wholeness is the worst of the entry's files. What was found is remembered while a file stays as it is.
+func (v *evidence) wholeness(e *entry) (wholeness, error) {
+	result := whole
+	for _, f := range e.files {
+		w, ok := v.sound[f]
+		if !ok {
+			var err error
+			if w, err = check(v.tree, f); errors.Is(err, fs.ErrNotExist) {
+				return torn, nil
+			} else if err != nil {
+				return torn, err
+			}
+			if len(v.sound) > manifest.MaxFiles {
+				clear(v.sound)
+			}
+			v.sound[f] = w
+		}
+		if f.State.Size == 0 && !e.dir {
+			w = torn // truncated, to be written
+		}
+		if w == torn {
+			return torn, nil
+		}
+		if w == opaque {
+			result = opaque
+		}
+	}
+	return result, nil
+}
+
+// unfinished says why an entry is not complete, and names the file; "" if it is.
+func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState) (at, why string, err error) {
+	renamed := v.isRenamed(e, e.name, e.top)
+	switch {
+	case e.dir && e.has(incompleteFile):
+		return path.Join(e.name, incompleteFile), "it says that the save is not complete", nil
+	case e.dir && e.hasExt(".distcp") && !e.has(".metadata"):
+		return e.name, "its .metadata is missing, which comes last", nil
+	case state != Running && trackedDir.MatchString(path.Base(e.name)) && !e.named:
+		return e.name, "the tracker file that its framework writes last does not name it", nil
+	case e.scratch != "" && !renamed:
+		return e.scratch, "a temporary name in the save", nil
+	}
+	for _, f := range e.files {
+		if why := v.pending(e, f, state); why != "" {
+			return f.Path, why, nil
+		}
+	}
+	if state == Running && !renamed && e.young(now, since) {
+		return e.name, "it was written this moment", nil
+	}
+	w, err := v.wholeness(e)
+	if err == nil && w == torn {
+		v.void[e.name] = v.passes[e.name]
+		return e.name, fmt.Sprintf("it is not whole: %s", tornHint(e)), nil
+	}
+	return "", "", err
+}
+
+func tornHint(e *entry) string {
+	for _, f := range e.files {
+		if f.State.Size == 0 {
+			return path.Base(f.Path) + " is empty"
+		}
+	}
+	return "by its own format bytes are missing"
+}

@@ -1,0 +1,375 @@
+// Package judge decides which of the files in a checkpoint directory are one complete save.
+//
+// It knows two things. A unit is complete by evidence: its writer closed it, it was renamed to
+// its name, or a mark says so; the caller collects that. Units belong together by experience:
+// those that were written in the last save are all written again before the next one is taken,
+// each as often as then. Nothing is complete because some time passed, but for the first save:
+// nobody knows yet what belongs to it.
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Status is how far a unit is.
+type Status int
+
+const (
+	Busy Status = iota // it is being written, or nothing shows that its writer is through with it
+	Done
+	Broken // and nobody goes on with it
+)
+
+// Unit is what is written as one: a file, or a directory of one step.
+type Unit struct {
+	Path    string
+	Key     string // the same in each save: the path, without its numbers if it is counted
+	Counted bool   // its name counts steps, by Number
+	Number  int64
+	Dir     bool
+	Proven  bool   // a mark or a rename says that it is complete as it is
+	Shape   string // the names of the files in a directory
+	Text    bool   // it has text in it, and nothing else
+	Log     bool   // text that was seen to grow: it is no save, and no save waits for it
+	Status  Status
+	At, Why string // for people: which file is not Done, and why
+
+	Fresh  bool      // not as it was in the last save
+	InLast bool      // part of the last save
+	Passes int       // how often it was completed since the last save
+	Since  time.Time // of its last change
+}
+
+// Name is the file to name when the unit is not complete.
+func (u Unit) Name() string { return cmp.Or(u.At, u.Path) }
+
+// Obsolete reports whether one of the units counts more than this one of the same kind.
+func (u Unit) Obsolete(wrote []Unit) bool {
+	return u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted && w.Key == u.Key && w.Number > u.Number })
+}
+
+// Workers is what became of those that write.
+type Workers int
+
+const (
+	Running Workers = iota
+	Exited          // by themselves, without a signal
+	Killed          // by a signal
+)
+
+// Look is one look at the directory.
+type Look struct {
+	Units     []Unit
+	Workers   Workers
+	Now       time.Time
+	Temporary string // a file of a temporary name beside the units, if there is one
+}
+
+// Decision is what to do after a look.
+type Decision struct {
+	Take  []Unit // the units of a complete save: fresh ones, and unchanged ones that belong to it
+	Wrote []Unit // those of Take that this save wrote
+	// Path and Why name what a save waits for, if there is something fresh and nothing to take.
+	Path, Why string
+}
+
+// FirstQuiet is how long the first save must not change before it is taken: what belongs
+// to it is not known yet.
+const FirstQuiet = time.Second
+
+const (
+	// apartAfter is how often the others are written before a unit is known to be written apart from them.
+	apartAfter = 3
+	// chatter is how often a unit is written between two saves before it is known to be a log.
+	chatter = 5
+)
+
+// Memory is what earlier saves of the generation taught. The zero value knows nothing.
+type Memory struct {
+	passes map[string]int // by key: how often a save completes it; nil: no save was seen. 0: not known
+	apart  map[string]bool
+	shapes map[string]string
+}
+
+// Remember starts with what an earlier generation knew: the keys that its last save wrote.
+func (m *Memory) Remember(keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	m.passes = map[string]int{}
+	for _, k := range keys {
+		m.passes[k] = 0
+	}
+}
+
+// Keys are those that each save writes, in order; nil before the first.
+func (m *Memory) Keys() []string {
+	var keys []string
+	for k := range m.passes {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Clone is a Memory that learns on its own.
+func (m *Memory) Clone() *Memory {
+	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes)}
+}
+
+// Taken learns from a save that was taken.
+func (m *Memory) Taken(d Decision) {
+	known := m.passes
+	if m.passes = maps.Clone(known); m.passes == nil {
+		m.passes = map[string]int{}
+	}
+	rounds := m.rounds(d.Wrote)
+	for _, u := range d.Wrote {
+		if u.Dir && u.Shape != "" {
+			if m.shapes == nil {
+				m.shapes = map[string]string{}
+			}
+			m.shapes[u.Key] = u.Shape
+		}
+		switch {
+		case m.apart[u.Key]:
+		case u.Counted:
+			m.passes[u.Key] = 1
+		default:
+			m.passes[u.Key] = max(1, u.Passes/rounds)
+		}
+	}
+}
+
+// rounds is how many saves were written since the last one that was taken.
+func (m *Memory) rounds(wrote []Unit) (n int) {
+	for _, u := range m.flat(wrote) {
+		if p := m.passes[u.Key]; p > 0 && u.Passes%p == 0 {
+			if k := u.Passes / p; n == 0 || k == n {
+				n = k
+				continue
+			}
+		}
+		return m.divisor(wrote)
+	}
+	return max(1, n)
+}
+
+// divisor is the greatest number of saves that could have written each unit as often as it was.
+func (m *Memory) divisor(wrote []Unit) (n int) {
+	for _, u := range m.flat(wrote) {
+		a, b := u.Passes, n
+		for b > 0 {
+			a, b = b, a%b
+		}
+		n = a
+	}
+	return max(1, n)
+}
+
+// flat are those that have the same name in each save and are not written apart.
+func (m *Memory) flat(wrote []Unit) (flat []Unit) {
+	for _, u := range wrote {
+		if !u.Counted && !m.apart[u.Key] {
+			flat = append(flat, u)
+		}
+	}
+	return flat
+}
+
+func (m *Memory) setApart(key string) {
+	if m.apart == nil {
+		m.apart = map[string]bool{}
+	}
+	m.apart[key] = true
+	delete(m.passes, key)
+}
+
+// Decide finds the newest complete save.
+func (m *Memory) Decide(l Look) Decision {
+	m.separate(l.Units)
+	var numbers []int64
+	flat := false
+	for _, u := range l.Units {
+		if u.Fresh && u.Counted {
+			numbers = append(numbers, u.Number)
+		}
+		flat = flat || u.Fresh && !u.Counted && !u.Log
+	}
+	slices.SortFunc(numbers, func(a, b int64) int { return cmp.Compare(b, a) })
+	numbers = slices.Compact(numbers)
+	var first Decision
+	for _, n := range numbers {
+		d := m.try(l, &n)
+		if d.Take != nil {
+			return d
+		}
+		if first.Path == "" {
+			first = d
+		}
+	}
+	if len(numbers) == 0 && flat {
+		return m.try(l, nil)
+	}
+	return first
+}
+
+// separate finds units that are not written together with the others.
+func (m *Memory) separate(units []Unit) {
+	most, least := 0, 0
+	steps := map[string]int{} // by key: numbers that are fresh
+	for _, u := range units {
+		switch {
+		case !u.Fresh || u.Log || m.apart[u.Key]:
+		case u.Counted:
+			steps[u.Key]++
+			most = max(most, steps[u.Key])
+		default:
+			n := u.Passes / max(1, m.passes[u.Key])
+			most = max(most, n)
+			if n > 0 && (least == 0 || n < least) {
+				least = n
+			}
+		}
+	}
+	for key := range m.passes {
+		if most >= apartAfter && steps[key] == 0 && !slices.ContainsFunc(units, func(u Unit) bool { return u.Key == key && u.Fresh }) {
+			m.setApart(key)
+		}
+	}
+	for _, u := range units {
+		if u.Fresh && !u.Counted && !m.apart[u.Key] && u.Passes/max(1, m.passes[u.Key]) >= chatter*max(1, least) && least > 0 {
+			m.setApart(u.Key)
+		}
+	}
+}
+
+// try decides about the save of the step number, or about one without a number.
+func (m *Memory) try(l Look, number *int64) Decision {
+	var wrote []Unit
+	for _, u := range l.Units {
+		if !u.Fresh || u.Log || u.Counted && (number == nil || u.Number != *number) {
+			continue
+		}
+		wrote = append(wrote, u)
+	}
+	if why := m.lacks(l, wrote, number); why.Why != "" {
+		return why
+	}
+	wrote = slices.DeleteFunc(wrote, func(u Unit) bool { return u.Status != Done })
+	if len(wrote) == 0 {
+		return Decision{}
+	}
+	return Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote}
+}
+
+// beside are the units that did not change and still belong to the save: all of the last one but
+// what the new one makes obsolete.
+func (m *Memory) beside(units, wrote []Unit) (take []Unit) {
+	for _, u := range units {
+		replaced := u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted && w.Key == u.Key })
+		if !u.Fresh && u.InLast && !replaced {
+			take = append(take, u)
+		}
+	}
+	return take
+}
+
+// lacks says why the units are no complete save; the zero Decision if they are.
+func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
+	alone := !slices.ContainsFunc(wrote, m.belongs) // nothing of it was in a save before
+	for _, u := range wrote {
+		required := u.Counted || m.belongs(u) || u.InLast || alone && !m.apart[u.Key]
+		if u.Status != Done && required {
+			return Decision{Path: u.Name(), Why: u.Why}
+		}
+	}
+	for _, u := range wrote {
+		if u.Dir && u.Counted && !u.Proven && !m.shaped(u) && l.Workers != Exited && !m.superseded(l.Units, u) {
+			return Decision{Path: u.Name(), Why: "nothing shows that no more files come into this directory"}
+		}
+	}
+	if alone {
+		return m.lacksFirst(l, wrote)
+	}
+	return m.lacksTogether(wrote, number)
+}
+
+func (m *Memory) belongs(u Unit) bool {
+	_, ok := m.passes[u.Key]
+	return ok
+}
+
+func (m *Memory) shaped(u Unit) bool {
+	shape, ok := m.shapes[u.Key]
+	return ok && shape == u.Shape
+}
+
+// superseded reports whether the next directory of its kind was begun.
+func (m *Memory) superseded(units []Unit, u Unit) bool {
+	return slices.ContainsFunc(units, func(o Unit) bool { return o.Fresh && o.Counted && o.Key == u.Key && o.Number > u.Number })
+}
+
+// lacksFirst is lacks while nobody knows what belongs together.
+func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
+	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
+	passes, text := map[int]bool{}, false
+	for _, u := range wrote {
+		if u.Counted && (u.Proven && u.Dir || m.superseded(l.Units, u)) {
+			return Decision{}
+		}
+		passes[u.Passes], text = true, text || u.Text
+	}
+	switch {
+	case l.Workers == Exited:
+		return Decision{}
+	case l.Workers == Killed && len(wrote) == 1:
+		return Decision{} // one file or directory that its writer was through with
+	case len(passes) == 1 && !passes[1] && !text:
+		return Decision{} // they were all written, and all written again
+	case l.Temporary != "":
+		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
+	}
+	for _, u := range wrote {
+		if l.Now.Sub(u.Since) < FirstQuiet {
+			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet"}
+		}
+	}
+	return Decision{}
+}
+
+// again is how many saves must have been written before how often they write each unit is learned anew.
+const again = 3
+
+// lacksTogether compares with what the last save wrote.
+func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
+	for _, key := range m.Keys() {
+		if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {
+			of := "since the last one"
+			if number != nil {
+				of = fmt.Sprintf("for step %d", *number)
+			}
+			return Decision{Path: key, Why: "the last save wrote it too, and it was not written again " + of}
+		}
+	}
+	var required []Unit
+	for _, u := range m.flat(wrote) {
+		if m.passes[u.Key] > 0 {
+			required = append(required, u)
+		}
+	}
+	if len(required) < 2 || m.divisor(required) >= again {
+		return Decision{}
+	}
+	rounds := required[0].Passes / m.passes[required[0].Key]
+	for _, u := range required {
+		if u.Passes != rounds*m.passes[u.Key] || rounds == 0 {
+			return Decision{Path: u.Path, Why: "it is not of the same save as the other files"}
+		}
+	}
+	return Decision{}
+}

@@ -1,0 +1,52 @@
+package capture
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	digits     = regexp.MustCompile(`\d+`)
+	stepName   = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt)[-_=]?(\d+)`)
+	countName  = regexp.MustCompile(`(?i)(?:(?:^|[^a-z])(?:global_?step|steps?|iter|iterations?|checkpoint|ckpt|epochs?)[-_=]?|^)(\d+)`)
+	trackedDir = regexp.MustCompile(`^(?:iter_\d{7}|global_step\d+)$`)
+	tmpName    = regexp.MustCompile(`(?i)(?:^|[._-])(?:tmp|temp)(?:[._-]|\d|$)`)
+)
+
+// trackers are the files by which Megatron and DeepSpeed name a directory that is complete.
+var trackers = map[string]bool{"latest_checkpointed_iteration.txt": true, "latest": true}
+
+// passing reports whether a name is one under which programs write what they rename later.
+func passing(name string) bool {
+	if name == markFile || name == ".metadata" {
+		return false
+	}
+	switch path.Ext(name) {
+	case ".part", ".partial", ".incomplete", ".swp", ".lock":
+		return true
+	}
+	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "tmp") || strings.HasPrefix(name, ".nfs") ||
+		strings.HasPrefix(name, ".#") || tmpName.MatchString(name)
+}
+
+// ignored reports whether a name at the top is never part of a save: hidden
+// ones, those of passing files, and the logs that frameworks keep beside.
+func ignored(name string) bool {
+	switch name {
+	case "runs", "log", "logs", "lightning_logs", "wandb", "mlruns", "tensorboard", "tb_logs", "__pycache__", "nohup.out":
+		return true
+	}
+	switch path.Ext(name) {
+	case ".log", ".jsonl":
+		return true
+	}
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "events.out.tfevents") || passing(name)
+}
+
+// parse reads the number in a name; too large a one is none.
+func parse(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}

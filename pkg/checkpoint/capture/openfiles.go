@@ -1,0 +1,179 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+)
+
+// byMap is how a process writes that has a file mapped and shared.
+const byMap = "a worker has it mapped for writing"
+
+// openForWriting finds those of the wanted files that a process of the workers has open for writing, or
+// mapped and shared, and says how. blind is why that cannot be told: a file that is found in nobody's hands is
+// closed only if all who could have it are there and can be looked at.
+func openForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string) {
+	group, blind := workerProcesses(roots)
+	if blind != "" {
+		return nil, blind
+	}
+	open = map[dirfs.FileID]string{}
+	for _, pid := range group {
+		if err := openFiles(pid, want, open); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Sprintf("the open files of process %d cannot be seen: %v", pid, err)
+		}
+	}
+	// A worker that ended meanwhile closed its files without being through with them.
+	if _, blind := workerProcesses(roots); blind != "" {
+		return nil, blind
+	}
+	return open, ""
+}
+
+func openFiles(pid int, want map[dirfs.FileID]bool, open map[dirfs.FileID]string) error {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		fi, err := os.Stat(filepath.Join(dir, d.Name()))
+		if err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		id := dirfs.StateOf(fi).ID()
+		if want[id] && writable(pid, d.Name()) {
+			open[id] = fmt.Sprintf("a worker (process %d) has it open for writing", pid)
+		}
+	}
+	return mappedFiles(pid, want, open)
+}
+
+// writable reports whether a descriptor was opened for writing.
+func writable(pid int, fd string) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "flags:"); ok {
+			flags, err := strconv.ParseUint(strings.TrimSpace(v), 8, 64)
+			return err != nil || flags&syscall.O_ACCMODE != syscall.O_RDONLY
+		}
+	}
+	return true
+}
+
+// mappedFiles adds the files that are mapped for writing and shared.
+func mappedFiles(pid int, want map[dirfs.FileID]bool, open map[dirfs.FileID]string) error {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return err
+	}
+	inodes := map[uint64]dirfs.FileID{}
+	for id := range want {
+		inodes[id.Ino] = id
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line) // address, permissions, offset, device, inode, path
+		if len(f) < 6 || len(f[1]) != 4 || f[1][1] != 'w' || f[1][3] != 's' {
+			continue
+		}
+		ino, err := strconv.ParseUint(f[4], 10, 64)
+		if err != nil || ino == 0 {
+			continue
+		}
+		if id, ok := inodes[ino]; ok {
+			open[id] = byMap
+		}
+	}
+	return nil
+}
+
+// process is one line of /proc.
+type process struct{ pid, parent, group, session int }
+
+const exiting = 4 // PF_EXITING
+
+// workerProcesses are the processes of the workers: the roots, what descends from them, and what is in a
+// process group or session of theirs.
+func workerProcesses(roots []int) (pids []int, blind string) {
+	if len(roots) == 0 {
+		return nil, "the workers have not started"
+	}
+	list, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err.Error()
+	}
+	children, member := map[int][]int{}, map[int]bool{}
+	var all []process
+	for _, d := range list {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := readProcess(pid); ok {
+			all = append(all, p)
+			children[p.parent] = append(children[p.parent], p.pid)
+			member[pid] = true
+		}
+	}
+	ours := map[int]bool{}
+	for _, r := range roots {
+		if !member[r] {
+			return nil, fmt.Sprintf("worker process %d has ended", r)
+		}
+		ours[r] = true
+	}
+	var add func(pid int)
+	add = func(pid int) {
+		for _, c := range children[pid] {
+			if !ours[c] {
+				ours[c] = true
+				add(c)
+			}
+		}
+	}
+	for _, p := range all {
+		if ours[p.group] || ours[p.session] {
+			ours[p.pid] = true
+		}
+	}
+	for pid := range ours {
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		add(pid)
+	}
+	pids = pids[:0]
+	for pid := range ours {
+		pids = append(pids, pid)
+	}
+	return pids, ""
+}
+
+// readProcess reads a process that is not ending.
+func readProcess(pid int) (p process, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, false
+	}
+	// The name is in parentheses and may have any character.
+	_, rest, found := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
+	f := strings.Fields(rest)
+	if !found || len(f) < 7 || f[0] == "Z" || f[0] == "X" {
+		return p, false
+	}
+	num := func(s string) int { n, _ := strconv.Atoi(s); return n }
+	if num(f[6])&exiting != 0 {
+		return p, false
+	}
+	return process{pid: pid, parent: num(f[1]), group: num(f[2]), session: num(f[3])}, true
+}
