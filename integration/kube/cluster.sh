@@ -7,10 +7,16 @@ mkdir -p "$dir/certs" "$dir/cni" "$dir/log"
 pids=()
 stop() {
   trap - TERM INT EXIT
+  # The node first, then what still runs on it, then the rest.
+  if [ -n "${kubelet:-}" ]; then kill "$kubelet" 2>/dev/null; wait "$kubelet" 2>/dev/null || true; fi
+  for task in $(ctr --address "$dir/containerd.sock" -n k8s.io tasks ls -q 2>/dev/null); do
+    ctr --address "$dir/containerd.sock" -n k8s.io tasks rm --force "$task" >/dev/null 2>&1 || true
+  done
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
     kill "${pids[i]}" 2>/dev/null || true
     wait "${pids[i]}" 2>/dev/null || true
   done
+  awk -v dir="$dir/" 'index($2, dir) == 1 {print $2}' /proc/mounts | sort -r | xargs -r umount -l
   rm -rf "$volumes"
   ip link delete elastic-cni0 2>/dev/null || true
   iptables -t nat -D "${nat[@]}" 2>/dev/null || true
@@ -62,7 +68,7 @@ run apiserver "$bin/kube-apiserver" --etcd-servers=http://127.0.0.1:12379 --cert
   --bind-address=10.78.0.1 --secure-port=16443 --allow-privileged=true --authorization-mode=RBAC \
   --token-auth-file="$dir/certs/tokens" --service-cluster-ip-range=10.77.0.0/16 \
   --service-account-key-file="$dir/certs/sa.pub" --service-account-signing-key-file="$dir/certs/sa.key" \
-  --service-account-issuer=https://kubernetes.default.svc
+  --service-account-issuer=https://kubernetes.default.svc --kubelet-preferred-address-types=InternalIP
 cat >"$dir/kubeconfig" <<YAML
 apiVersion: v1
 kind: Config
@@ -131,7 +137,8 @@ clusterDNS: [10.78.0.1]
 clusterDomain: cluster.local
 YAML
 run kubelet "$bin/kubelet" --config="$dir/kubelet.yaml" --kubeconfig="$KUBECONFIG" --hostname-override=n1 \
-  --node-ip=127.0.0.1 --root-dir="$dir/kubelet"
+  --node-ip=10.78.0.1 --root-dir="$dir/kubelet"
+kubelet=${pids[-1]}
 until_ok "the node" sh -c "'$bin/kubectl' get node n1 -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}' | grep -q True"
 touch "$dir/ready"
 wait "${pids[@]}"

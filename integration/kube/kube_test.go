@@ -47,6 +47,7 @@ func open(t *testing.T) *lab {
 	}()
 	t.Cleanup(func() {
 		_ = l.kubectl("delete", "statefulset,deployment,job", "--all", "--wait", "--timeout=60s")
+		_ = l.kubectl("delete", "pods", "--all", "--wait", "--timeout=60s")
 		_ = cluster.Process.Signal(syscall.SIGTERM)
 		<-ended
 	})
@@ -139,10 +140,16 @@ func (l *lab) status(job string) status {
 // runs waits for a world of n nodes.
 func (l *lab) runs(job string, n int) status {
 	l.t.Helper()
+	return l.runsAfter(job, n, 0)
+}
+
+// runsAfter waits for a world of n nodes that is newer than generation.
+func (l *lab) runsAfter(job string, n, generation int) status {
+	l.t.Helper()
 	var s status
 	l.until(2*time.Minute, fmt.Sprintf("job %s runs with %d nodes", job, n), func() bool {
 		s = l.status(job)
-		return s.State == "running" && s.WorldSize == n
+		return s.State == "running" && s.WorldSize == n && s.Generation > generation
 	})
 	return s
 }
@@ -154,14 +161,9 @@ func TestRangeFollowsReplicas(t *testing.T) {
 	first := l.runs("trainer", 2)
 	l.until(time.Minute, "a checkpoint is committed", func() bool { return l.status("trainer").Checkpoint.Step > 0 })
 	l.must("scale", "statefulset/trainer", "--replicas=4")
-	l.runs("trainer", 4)
+	four := l.runsAfter("trainer", 4, first.Generation)
 	l.must("delete", "pod", "trainer-2", "--force", "--grace-period=0")
-	after := l.runs("trainer", 4)
-	if after.Generation <= first.Generation {
-		t.Errorf("generation %d after %d", after.Generation, first.Generation)
-	}
-
-	generation := l.runs("trainer", 4).Generation
+	generation := l.runsAfter("trainer", 4, four.Generation).Generation
 	l.must("delete", "pod", "elasticd-0", "--force", "--grace-period=0")
 	l.until(2*time.Minute, "three servers are ready again", func() bool {
 		return l.must("get", "statefulset/elasticd", "-o", "jsonpath={.status.readyReplicas}") == "3"
@@ -178,6 +180,7 @@ func TestRangeFollowsReplicas(t *testing.T) {
 	}
 
 	l.exact()
+	l.ends()
 }
 
 // exact goes on with a job of exactly as many nodes as replicas, scaled from both sides.
@@ -193,4 +196,23 @@ func (l *lab) exact() {
 	l.until(time.Minute, "replicas follow np", func() bool {
 		return l.must("get", "statefulset/trainer", "-o", "jsonpath={.spec.replicas}") == "2"
 	})
+}
+
+// ends runs a job whose pods complete, and one that fails for good and is not tried again.
+func (l *lab) ends() {
+	l.t.Helper()
+	l.must("apply", "-k", "lab/indexed")
+	l.until(3*time.Minute, "all pods of a job that is done complete", func() bool {
+		return l.must("get", "job", "trainer", "-o", "jsonpath={.status.succeeded}") == "2"
+	})
+	l.must("delete", "job", "trainer", "--wait", "--timeout=60s")
+	l.must("apply", "-k", "lab/failing")
+	l.until(3*time.Minute, "a job that failed is not tried again", func() bool {
+		return strings.Contains(l.must("get", "job", "trainer", "-o", "jsonpath={.status.conditions}"), `"Failed"`)
+	})
+	message := l.must("get", "pods", "-l", "job-name=trainer",
+		"-o", "jsonpath={.items[*].status.containerStatuses[*].state.terminated.message}")
+	if !strings.Contains(message, "job failing failed") {
+		l.t.Errorf("the pods say %q", message)
+	}
 }
