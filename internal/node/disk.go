@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -125,11 +124,12 @@ func (d *disk) Seen(node string) (schema.Generation, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the generation of node %s: %w", node, err)
 	}
-	g, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	g, err := schema.ParseGeneration(strings.TrimSpace(string(b)))
 	if err != nil {
-		return 0, fmt.Errorf("the generation of node %s is damaged: %w", node, err)
+		return 0, fmt.Errorf("%s is damaged: %w; the job counts its generations itself: remove the file",
+			filepath.Join(d.jobDir(node), "generation"), err)
 	}
-	return schema.Generation(g), nil
+	return g, nil
 }
 
 // SetSeen raises it, durably. It never falls.

@@ -46,7 +46,7 @@ type Self struct {
 
 // heard passes a peer's generation on. What a peer says costs a read of the store and no more.
 func (s Self) heard(g schema.Generation) {
-	if s.Heard != nil && g > s.Hello().Generation {
+	if s.Heard != nil && g > s.Hello().Generation && g <= schema.MaxGeneration {
 		s.Heard(g)
 	}
 }

@@ -240,7 +240,7 @@ func TestProposeCleansUp(t *testing.T) {
 			w.must(w.Ready(t.Context(), s.World, w.nodes[m.Node], rendezvous.Ready{}))
 			w.exit(m.Node)
 		}
-		w.put(w.Job.Failure(s.World.Generation), schema.Encode(rendezvous.Failure{Code: 1}))
+		w.put(w.Job.Failure(s.World.Generation), schema.Encode(rendezvous.Failure{Node: "a", Code: 1}))
 		w.put(w.Job.Plan(s.World.Proposal, 0), []byte("part"))
 		w.put(w.Job.Progress(), schema.Encode(rendezvous.Progress{}))
 	}

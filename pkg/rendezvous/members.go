@@ -93,9 +93,13 @@ func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error)
 		incarnation, rest, ok := strings.Cut(rest, " ")
 		address, whole := strings.CutSuffix(rest, "\n")
 		if !ok || !whole {
-			return nil, fmt.Errorf("%s: %q is no member", e.Key, line)
+			return nil, fmt.Errorf("%s: %w: %.80q is no member", e.Key, schema.ErrBadRecord, line)
 		}
-		to = append(to, membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation), Address: address})
+		r := membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation), Address: address}
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", e.Key, schema.ErrBadRecord, err)
+		}
+		to = append(to, r)
 	}
 	return to, nil
 }

@@ -39,7 +39,11 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 		t.Fatal(err)
 	}
 	p.put(job.Fence(), []byte(schema.FenceValue("u", 3)))
-	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Count: 1, Slots: 1,
+	var outcome *rendezvous.Outcome
+	if phase.Ended() {
+		outcome = &rendezvous.Outcome{}
+	}
+	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Outcome: outcome, Count: 1, Slots: 1,
 		Members: []membership.Ref{p.node.Ref}}))
 	var head checkpoint.Head
 	for step := range int64(2) {

@@ -154,6 +154,9 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 			return s, err
 		}
 	}
+	if err := s.validate(); err != nil {
+		return s, fmt.Errorf("job %s: %w: %w", job, schema.ErrBadRecord, err)
+	}
 	return s, s.decodeGeneration(job, r.Entries)
 }
 

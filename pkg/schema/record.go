@@ -9,8 +9,18 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// ErrNewerFormat means that a newer Elastic wrote a record. A process that meets it writes nothing.
-var ErrNewerFormat = errors.New("written by a newer version of elastic")
+var (
+	// ErrNewerFormat means that a newer Elastic wrote a record. A process that meets it writes nothing.
+	ErrNewerFormat = errors.New("written by a newer version of elastic")
+	// ErrBadRecord means that a record is none that Elastic writes: damaged, or written by somebody else.
+	ErrBadRecord = errors.New("not a record of elastic")
+)
+
+// Unreadable reports whether err says that a record cannot be read, in whatever store it is.
+func Unreadable(err error) bool { return errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrBadRecord) }
+
+// maxRecord is the size of the largest record that is read, above what etcd takes by default.
+const maxRecord = 4 << 20
 
 // format is the format that this version writes and the newest that it reads.
 const format = 1
@@ -44,8 +54,13 @@ func Decode[T any](e *store.Entry) (T, error) {
 	return v, err
 }
 
+// A record whose type has a method Validate is read only if that finds nothing wrong: what was read
+// is then safe to use as a size, a number, a name or an index.
 func decode[T any](e *store.Entry) (T, error) {
 	var env envelope[T]
+	if len(e.Value) > maxRecord {
+		return env.Record, fmt.Errorf("%s: %w: %d bytes", e.Key, ErrBadRecord, len(e.Value))
+	}
 	err := json.Unmarshal(e.Value, &env)
 	if env.Format > format { // whatever else is the matter with it
 		return env.Record, fmt.Errorf("%s: format %d: %w", e.Key, env.Format, ErrNewerFormat)
@@ -53,8 +68,12 @@ func decode[T any](e *store.Entry) (T, error) {
 	if err == nil && (env.Format < 1 || !bytes.Contains(e.Value, []byte(`"record"`))) {
 		err = errors.New("it has no format, or nothing else")
 	}
+	if v, ok := any(&env.Record).(interface{ Validate() error }); ok && err == nil {
+		err = v.Validate()
+	}
 	if err != nil {
-		return env.Record, fmt.Errorf("%s: not a record of elastic: %w", e.Key, err)
+		var none T
+		return none, fmt.Errorf("%s: %w: %w", e.Key, ErrBadRecord, err)
 	}
 	return env.Record, nil
 }

@@ -7,7 +7,6 @@ package schema
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,12 +28,18 @@ const Settled = "/elastic/settled"
 // SettleTime is enough for an agent to connect again, which it tries every second, and to write a claim.
 const SettleTime = 2 * time.Second
 
-// name is the pattern of job and node names. Keys are built from names that
-// match it only, which is why no key needs escaping.
-var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// ValidName reports whether s may name a job or a node.
-func ValidName(s string) bool { return name.MatchString(s) }
+// ValidName reports whether s may name a job or a node: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Keys and
+// paths are built from names that match it only, which is why none needs escaping.
+func ValidName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return 1 <= len(s) && len(s) <= 64
+}
 
 // Job is the name of a job, and the root of its keys.
 type Job string
@@ -44,6 +49,9 @@ type UID string
 
 // Generation numbers the Worlds of a job. It only rises; it is the fence.
 type Generation uint64
+
+// MaxGeneration is the largest number whose key is in the order of the numbers. No job gets there.
+const MaxGeneration Generation = 999_999_999_999
 
 func (j Job) Prefix() string { return Root + string(j) + "/" }
 func (j Job) Job() string    { return j.Prefix() + "job" }
@@ -122,8 +130,8 @@ func FenceValue(u UID, g Generation) string {
 func ParseFence(v []byte) (UID, Generation, error) {
 	u, n, ok := strings.Cut(string(v), "/")
 	g, err := strconv.ParseUint(n, 10, 64)
-	if !ok || err != nil {
-		return "", 0, fmt.Errorf("fence %q is not uid/generation", v)
+	if !ok || err != nil || !ValidName(u) || Generation(g) > MaxGeneration {
+		return "", 0, fmt.Errorf("fence %.80q: %w: it is not uid/generation", v, ErrBadRecord)
 	}
 	return UID(u), Generation(g), nil
 }
@@ -141,5 +149,8 @@ func Rest(prefix, key string) []string {
 // ParseGeneration reads the generation in a key.
 func ParseGeneration(s string) (Generation, error) {
 	g, err := strconv.ParseUint(s, 10, 64)
+	if err == nil && Generation(g) > MaxGeneration {
+		err = fmt.Errorf("generation %d is larger than any", g)
+	}
 	return Generation(g), err
 }

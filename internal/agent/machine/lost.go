@@ -83,9 +83,6 @@ func (m *Machine) reclaimJob() {
 func (m *Machine) applyReclaimed(e Reclaimed) {
 	m.answered(slotReclaim, e.Err)
 	m.rest(slot{kind: slotReclaim}, time.Second)
-	if errors.Is(e.Err, schema.ErrNewerFormat) {
-		m.over = &Result{Status: 1, Err: e.Err}
-	}
 	if m.self.joined && errors.Is(e.Err, store.ErrMoved) {
 		m.drop() // the job was removed: its workers end, and joining says so
 		return

@@ -68,6 +68,7 @@ type observation struct {
 
 	awaySince         time.Time // the store does not answer since then
 	wrongJob          bool      // it answers, but what it holds is not this job as it is: nothing of it is believed
+	unreadable        error     // the newest read found a record that this version cannot read
 	awaitsJob         bool      // it is outside, and waits until the job is made again
 	addressUnverified bool      // the store was away: this node may have another address since
 

@@ -145,11 +145,15 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 	}
 }
 
-// A claim that a newer version wrote ends the agent.
-func TestReclaimMeetsANewerFormat(t *testing.T) {
-	w := replayed(t, "job 1", "enters", "a joins")
-	w.m.Decide(Reclaimed{Err: fmt.Errorf("read: %w", schema.ErrNewerFormat)}, w.now)
-	if w.m.over == nil || w.m.over.Status != 1 {
-		t.Errorf("it goes on claiming: %+v", w.m.over)
+// A job that cannot be read is one that the store does not tell of: nothing ends, and renewals of the
+// lease do not hide it.
+func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
+	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
+		w := replayed(t, "job 1", "enters", "a joins")
+		w.m.Decide(Saw{Update: rendezvous.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
+		w.m.Decide(Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
+		if w.m.over != nil || w.m.seen.awaySince.IsZero() || w.m.seen.unreadable == nil {
+			t.Errorf("%v: over %+v, away since %v", kind, w.m.over, w.m.seen.awaySince)
+		}
 	}
 }

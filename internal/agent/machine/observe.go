@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -18,12 +17,12 @@ func (m *Machine) applyRead(e Saw) {
 	}
 	unanswered := e.Asked && o.peerGeneration > 0
 	switch {
-	case errors.Is(e.Err, schema.ErrNewerFormat):
-		o.readFailed = o.readFailed || unanswered
-		m.over = &Result{Status: 1, Err: e.Err} // a version that cannot read it writes nothing
-		return
 	case e.Err != nil:
 		o.readFailed = o.readFailed || unanswered
+		o.unreadable = nil
+		if schema.Unreadable(e.Err) { // what cannot be read may be anything: the workers go on as without a store
+			o.unreadable = e.Err
+		}
 		m.storeSilent()
 		return
 	case o.stale && !e.Asked, m.self.job == nil:
@@ -39,6 +38,7 @@ func (m *Machine) applyRead(e Saw) {
 		m.rest(slot{kind: slotRead}, time.Second)
 		return
 	}
+	o.unreadable = nil
 	m.storeAnswered()
 	o.stale = false
 	m.believe(s.Cluster, s.Rev)
@@ -156,7 +156,7 @@ func (m *Machine) storeSilent() {
 
 func (m *Machine) storeAnswered() {
 	o := &m.seen
-	if o.wrongJob || o.awaySince.IsZero() {
+	if o.wrongJob || o.unreadable != nil || o.awaySince.IsZero() {
 		return
 	}
 	o.addressUnverified = true

@@ -139,11 +139,14 @@ func (m *Machine) tellAway() {
 	switch {
 	case m.self.joined && !m.seen.awaySince.IsZero() && !t.away && m.now.Sub(m.seen.awaySince) > 2*time.Second:
 		t.away = true
-		if m.seen.setBack {
+		switch {
+		case m.seen.setBack:
 			m.say("the server shows less of this job than it did; workers go on, and nothing is saved")
-		} else if m.seen.wrongJob {
+		case m.seen.wrongJob:
 			m.say("the server does not hold this job any more; workers go on, and nothing is saved")
-		} else {
+		case m.seen.unreadable != nil:
+			m.say("the job cannot be read: %v; workers go on, and nothing is saved", m.seen.unreadable)
+		default:
 			m.say("the server does not answer; workers go on")
 		}
 	case t.away && m.seen.awaySince.IsZero():

@@ -113,7 +113,7 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
 			last, l.joining.storeMissed = err, true
 		}
-		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) || errors.Is(err, schema.ErrNewerFormat) {
+		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) {
 			return over(1, err)
 		}
 		select {
@@ -143,7 +143,7 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 	}
 	s, err := rendezvous.Decode(l.Job.Name, r)
 	if err != nil {
-		return nil, err
+		return nil, hindrance{err} // the record may be cured; the job is left as it is until then
 	}
 	done := func(e machine.Entered) (*machine.Entered, error) { return &e, nil }
 	if !l.joining.hasRead {

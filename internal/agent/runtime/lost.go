@@ -241,8 +241,6 @@ func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Sn
 	defer cancel()
 	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.ScopeClaims, &rendezvous.MemberCache{}) {
 		switch {
-		case errors.Is(s.Err, schema.ErrNewerFormat):
-			return s.Err
 		case s.Err != nil:
 		case until(&s.Snapshot):
 			return nil

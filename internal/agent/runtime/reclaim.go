@@ -81,8 +81,8 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		case <-ctx.Done():
 			return rendezvous.Job{}, ctx.Err()
 		case x := <-seen:
-			if errors.Is(x.Err, schema.ErrNewerFormat) {
-				return rendezvous.Job{}, x.Err
+			if schema.Unreadable(x.Err) {
+				s = nil // what was read before is not all that is claimed: nothing is decided by it
 			}
 			if x.Err != nil || ctx.Err() != nil {
 				continue

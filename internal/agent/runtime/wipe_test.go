@@ -543,33 +543,53 @@ func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 	})
 }
 
-// Who meets a claim that a newer version wrote ends, as with any other record: one that claims the job, and one that was never in it.
-func TestClaimOfANewerVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newWiped(t, "2", 1)
-		a, b := s.start("a"), s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
-		b.kill()
-		s.wipe()
-		c := s.start("c")
-		s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
-		s.stop() // who observes does not read that, either
-		synctest.Wait()
-		newer := store.Txn{Then: []store.Write{store.Put(s.job.Name.Claim("z"), []byte(`{"format":99,"record":{}}`))}}
-		if _, err := s.etcd.Client("newer").Txn(t.Context(), newer); err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range []*simAgent{a, c} {
-			select {
-			case <-x.done:
-			case <-time.After(30 * time.Second):
-				t.Fatalf("%s goes on\n%s", x.name, s.story())
-			}
-			if x.result.Status != 1 || !errors.Is(x.result.Err, schema.ErrNewerFormat) {
-				t.Errorf("%s ended with %d, %v", x.name, x.result.Status, x.result.Err)
-			}
-		}
-	})
+// A claim that cannot be read keeps the job from being made again, as long as it is there: nothing ends
+// and nothing is decided without knowing what it says.
+func TestUnreadableClaimIsWaitedFor(t *testing.T) {
+	for name, value := range map[string]string{"newer": `{"format":99,"record":{}}`, "garbage": "garbage"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newWiped(t, "2", 1)
+				a, b := s.start("a"), s.start("b")
+				s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+				b.kill()
+				s.wipe()
+				c := s.start("c")
+				s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+				s.stop() // who observes does not read that, either
+				synctest.Wait()
+				key, client := s.job.Name.Claim("z"), s.etcd.Client("other")
+				if _, err := client.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(key, []byte(value))}}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(3 * time.Minute) // far beyond every limit: the job would have been made again
+				for _, x := range []*simAgent{a, c} {
+					select {
+					case <-x.done:
+						t.Errorf("%s ended with %d, %v", x.name, x.result.Status, x.result.Err)
+					default:
+					}
+				}
+				if r, err := client.Get(t.Context(), s.job.Name.Job(), ""); err != nil || r.One() != nil {
+					t.Errorf("the job was made again: %v, %v", r, err)
+				}
+				if _, err := client.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete(key)}}); err != nil {
+					t.Fatal(err)
+				}
+				for began := time.Now(); ; time.Sleep(time.Second) {
+					if r, err := client.Get(t.Context(), s.job.Name.Job(), ""); err != nil || r.One() != nil {
+						break
+					}
+					if time.Since(began) > 5*time.Minute {
+						t.Errorf("it is not made again\n%s", s.story())
+						break
+					}
+				}
+				a.kill()
+				c.kill()
+			})
+		})
+	}
 }
 
 // A job that was removed is not made again by a node that was away.

@@ -35,7 +35,7 @@ func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (mis
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Raise(g); err != nil {
+	if err := s.fenced(g); err != nil {
 		return nil, err
 	}
 	h := manifest.Hash(sha256.Sum256(raw))
@@ -126,7 +126,7 @@ func (s *Store) drop(h manifest.Hash) {
 // that go to the disk are hashed on their way. ErrDamaged if they are not h's,
 // ErrNotOffered, ErrFenced, ErrNoSpace.
 func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) error {
-	if err := s.Raise(g); err != nil {
+	if err := s.fenced(g); err != nil {
 		return err
 	}
 	size, room, err := s.wanted(h)

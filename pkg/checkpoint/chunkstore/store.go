@@ -113,9 +113,12 @@ func (s *Store) loadSeen() error {
 	if err != nil {
 		return err
 	}
-	n, err := strconv.ParseUint(string(b), 10, 64)
-	s.generation = schema.Generation(n)
-	return err
+	g, err := schema.ParseGeneration(string(b))
+	if err != nil {
+		return fmt.Errorf("the file %s of the checkpoint store is damaged: %w", seenFile, err)
+	}
+	s.generation = g
+	return nil
 }
 
 func (s *Store) loadChunks() error {
@@ -228,6 +231,9 @@ func (s *Store) Raise(g schema.Generation) error {
 	if g < s.generation {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
 	}
+	if g > schema.MaxGeneration {
+		return fmt.Errorf("generation %d is larger than any", g)
+	}
 	if g == s.generation {
 		return nil
 	}
@@ -235,6 +241,18 @@ func (s *Store) Raise(g schema.Generation) error {
 		return fmt.Errorf("keep generation %d: %w", g, err)
 	}
 	s.generation = g
+	return nil
+}
+
+// fenced refuses what acts in an older generation than this node knows. It raises nothing: g is the word
+// of a peer, and a wrong one would shut out every save to come. What raises it, this node has read in the
+// store of the job itself.
+func (s *Store) fenced(g schema.Generation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g < s.generation {
+		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
+	}
 	return nil
 }
 

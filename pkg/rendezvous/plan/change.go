@@ -93,7 +93,9 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 	for _, x := range p.s.Nodes {
 		w.Generation = max(w.Generation, x.LastGeneration)
 	}
-	w.Generation++
+	if w.Generation++; w.Generation > schema.MaxGeneration {
+		return Nothing{} // a record of it could not be read; status says so
+	}
 	var old, oldLeavers []membership.Ref
 	if p.w != nil {
 		old, oldLeavers = p.w.Members, p.w.Leavers

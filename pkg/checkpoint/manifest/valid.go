@@ -1,0 +1,25 @@
+package manifest
+
+import (
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// MaxNumber is the largest number whose key is in the order of the numbers.
+const MaxNumber Number = 999_999_999_999
+
+// maxHolders is far beyond the copies that a checkpoint has.
+const maxHolders = 1 << 16
+
+// Validate checks the record of a checkpoint.
+func (h *Head) Validate() error {
+	var p schema.Problems
+	p.Check(h.Number >= 1 && h.Number <= MaxNumber, "number is %d", h.Number)
+	p.Generation("generation", h.Generation)
+	p.Range("bytes", h.Bytes, 0, MaxBytes)
+	p.Range("copies", int64(h.Copies), 0, maxHolders)
+	p.Range("holders", int64(len(h.Holders)), 0, maxHolders)
+	for _, r := range h.Holders {
+		p.Note(r.Validate())
+	}
+	return p.Err()
+}

@@ -1,0 +1,47 @@
+package membership
+
+import (
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// MaxSlots bounds the workers of one node, far beyond any real one.
+const MaxSlots = 1 << 14
+
+// Validate checks a member's reference.
+func (r Ref) Validate() error {
+	var p schema.Problems
+	p.Name("node", r.Node)
+	p.Optional("incarnation", string(r.Incarnation))
+	p.Address("address", r.Address)
+	return p.Err()
+}
+
+// Validate checks a registration.
+func (n *Node) Validate() error {
+	var p schema.Problems
+	p.Note(n.Ref.Validate())
+	p.Range("attempt", int64(n.Attempt), 0, 1<<31)
+	p.Range("slots", int64(n.Slots), 0, MaxSlots)
+	p.Generation("seen", n.LastGeneration)
+	p.Text("host", n.Host)
+	p.Text("machine", n.Machine)
+	return p.Err()
+}
+
+// Validate checks the word of a node that left.
+func (l *Left) Validate() error {
+	var p schema.Problems
+	p.Optional("incarnation", string(l.Incarnation))
+	p.Text("reason", string(l.Reason))
+	return p.Err()
+}
+
+// Validate checks a suspicion.
+func (s *Suspicion) Validate() error {
+	var p schema.Problems
+	p.Optional("incarnation", string(s.Incarnation))
+	p.Optional("watcher", string(s.Watcher))
+	p.Text("sign", string(s.Sign))
+	p.Range("silent_ms", s.SilentMS, 0, 1<<53)
+	return p.Err()
+}
