@@ -22,6 +22,7 @@ const (
 	JobAmbiguous Code = "E-JOB-AMBIGUOUS"
 	JobNone      Code = "E-JOB-NONE"
 	JobLost      Code = "E-JOB-LOST" // the server lost it, and nodes claim it
+	JobBroken    Code = "E-JOB-UNREADABLE"
 	JobEnded     Code = "E-JOB-ENDED"
 	JobLive      Code = "E-JOB-LIVE"
 	JobDiffers   Code = "E-JOB-DIFFERS"

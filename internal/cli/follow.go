@@ -34,7 +34,7 @@ func (c *call) follow(ctx context.Context, s *server, seen *rendezvous.Snapshot,
 			switch {
 			case !ok:
 				return context.Cause(ctx)
-			case errors.Is(u.Err, schema.ErrNewerFormat), store.Refused(u.Err):
+			case schema.Unreadable(u.Err), store.Refused(u.Err):
 				return u.Err
 			case u.Err != nil:
 				if !away {

@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/phrase"
@@ -31,10 +31,11 @@ func (c *call) job(ctx context.Context, s *server, name schema.Job, orNewest boo
 	if name != "" {
 		return readJob(ctx, s, name)
 	}
-	all, err := readJobs(ctx, s)
+	all, broken, err := readJobs(ctx, s)
 	if err != nil {
 		return rendezvous.Snapshot{}, err
 	}
+	c.skipped(broken)
 	if len(all) == 0 {
 		if e, err := lostJob(ctx, s); err != nil {
 			return rendezvous.Snapshot{}, err
@@ -113,7 +114,10 @@ func readJob(ctx context.Context, s *server, name schema.Job) (rendezvous.Snapsh
 		return snap, lost(name, snap.Claims)
 	}
 	e := fail(JobNone, "no job %s on this server", name)
-	all, err := readJobs(ctx, s)
+	all, _, err := readJobs(ctx, s)
+	if store.Refused(err) {
+		return snap, e // a user of this job alone may not look at others
+	}
 	if err != nil {
 		return snap, err
 	}
@@ -129,11 +133,12 @@ func readJob(ctx context.Context, s *server, name schema.Job) (rendezvous.Snapsh
 	return snap, e.detail("jobs", append([]string{}, names...))
 }
 
-// readJobs reads every job of the server at one revision, by name.
-func readJobs(ctx context.Context, s *server) ([]rendezvous.Snapshot, error) {
+// readJobs reads every job of the server at one revision, by name. One that cannot be read keeps nobody
+// from the others.
+func readJobs(ctx context.Context, s *server) (all []rendezvous.Snapshot, broken []unreadable, err error) {
 	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
 	}
 	of := map[schema.Job][]store.Entry{}
 	for _, e := range r.Entries {
@@ -141,17 +146,17 @@ func readJobs(ctx context.Context, s *server) ([]rendezvous.Snapshot, error) {
 			of[schema.Job(name)] = append(of[schema.Job(name)], e)
 		}
 	}
-	var all []rendezvous.Snapshot
-	for name, entries := range of {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		entries := of[name]
 		snap, err := rendezvous.Decode(name, store.Read{Entries: entries, Rev: r.Rev, Cluster: r.Cluster})
 		if err != nil {
-			return nil, fmt.Errorf("read job %s: %w", name, err)
+			broken = append(broken, unreadable{name, err})
+			continue
 		}
 		if snap.Job != nil {
 			snap.Events = history.Of(name, entries)
 			all = append(all, snap)
 		}
 	}
-	sort.Slice(all, func(i, k int) bool { return all[i].Job.Name < all[k].Job.Name })
-	return all, nil
+	return all, broken, nil
 }

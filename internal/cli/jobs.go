@@ -20,10 +20,11 @@ func jobsAction(ctx context.Context, c *call) error {
 	}
 	defer s.Close()
 	s.tellKind(ctx)
-	snaps, err := readJobs(ctx, s)
+	snaps, broken, err := readJobs(ctx, s)
 	if err != nil {
 		return err
 	}
+	c.skipped(broken)
 	all := []status.Status{}
 	rows := [][]string{{"JOB", "STATE", "NODES", "GENERATION", "CHECKPOINT", "AGE", "OWNER", "COMMAND"}}
 	for i := range snaps {

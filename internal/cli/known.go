@@ -102,7 +102,12 @@ func Known(err error) *Error {
 			return fail(Server, "the server does not answer").because("%v", err).cure("is it up, and --server right?")
 		}},
 		{schema.ErrNewerFormat, func() *Error {
-			return fail(Failed, "%v", err).because("a newer elastic wrote this job").cure("use that version")
+			return fail(JobBroken, "%v", err).because("a newer elastic wrote this job").
+				cure("use that version, for this command and for every node of the job")
+		}},
+		{schema.ErrBadRecord, func() *Error {
+			return fail(JobBroken, "%v", err).because("a record in the store is damaged, or not written by elastic").
+				cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, and run it again")
 		}},
 		{scaling.ErrPlan, func() *Error { return fail(NoPlan, "%v", err).cure("another --batch-size, or another size") }},
 	} {

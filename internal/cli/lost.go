@@ -140,7 +140,7 @@ func (c *call) forget(ctx context.Context, s *server, snap *rendezvous.Snapshot,
 			return err
 		}
 	}
-	return c.removed(&rendezvous.Job{Name: name, UID: kept[0].UID})
+	return c.removed(name, kept[0].UID)
 }
 
 // keptOf is what the nodes of this host keep of jobs of that name.

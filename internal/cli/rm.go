@@ -44,6 +44,9 @@ func rmAction(ctx context.Context, c *call) error {
 		if errors.As(err, &none) && (none.Code == JobNone || none.Code == JobLost) {
 			return c.forget(ctx, s, &snap, name, err)
 		}
+		if schema.Unreadable(err) {
+			return c.removeUnreadable(ctx, s, name, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -68,7 +71,7 @@ func rmAction(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.removed(snap.Job)
+		return c.removed(name, snap.Job.UID)
 	}
 }
 
@@ -124,15 +127,15 @@ func holdersAway(snap *rendezvous.Snapshot, here []node.Kept) []string {
 }
 
 // removed says that a job is forgotten, after what it left here is deleted.
-func (c *call) removed(j *rendezvous.Job) error {
-	nodes, bytes, err := c.clear(j.Name, j.UID)
+func (c *call) removed(name schema.Job, uid schema.UID) error {
+	nodes, bytes, err := c.clear(name, uid)
 	if err != nil {
-		return fail(Failed, "job %s is removed, but not all that it left here: %v", j.Name, err).of(err)
+		return fail(Failed, "job %s is removed, but not all that it left here: %v", name, err).of(err)
 	}
 	if c.out.json {
-		return c.out.object(map[string]any{"job": j.Name, "removed": true, "nodes": nodes, "bytes": bytes})
+		return c.out.object(map[string]any{"job": name, "removed": true, "nodes": nodes, "bytes": bytes})
 	}
-	return c.out.line("job %s removed", j.Name)
+	return c.out.line("job %s removed", name)
 }
 
 // clear removes what the nodes of this host keep of a job. Where an agent still lives that the server no

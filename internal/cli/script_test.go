@@ -100,6 +100,7 @@ func show(_ context.Context, o node.Options) machine.Result {
 //	interrupt SIG RE N CMD…  starts a command, sends it SIG when a line of its stderr matches RE; it must end with status N
 //	begin NAME RE CMD…       starts a command, and goes on when a line of its stderr matches RE
 //	end NAME SIG|- N [RE]    sends it SIG; it must end with status N, and what it said on stderr match RE
+//	record JOB/KEY VALUE     writes a key of a job, whatever VALUE is
 //	secured                  an elasticd with the certificates in certs/; $ELASTIC_SERVER leads to it
 //	lose NAME                the server loses the job: it is as if it had never been there
 //	elasticd                 has elasticd in PATH; the local server that the script starts ends with it
@@ -115,7 +116,7 @@ func TestScripts(t *testing.T) {
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave, "keys": s.keys, "saved": s.saved, "waits": s.waits, "status": s.status,
 				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
-				"lose": s.lose, "secured": s.secured,
+				"lose": s.lose, "secured": s.secured, "record": s.record,
 			}})
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // secured starts an elasticd with the certificates of the script; $ELASTIC_SERVER leads to it.
@@ -34,4 +36,10 @@ func (s *stage) secured(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 	}
 	ts.Setenv("ELASTIC_SERVER", at)
+}
+
+// record writes a key of a job as somebody else than Elastic would.
+func (s *stage) record(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := s.client.Put(s.t.Context(), schema.Root+args[0], strings.Join(args[1:], " "))
+	ts.Check(err)
 }

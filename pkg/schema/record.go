@@ -17,7 +17,9 @@ var (
 )
 
 // Unreadable reports whether err says that a record cannot be read, in whatever store it is.
-func Unreadable(err error) bool { return errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrBadRecord) }
+func Unreadable(err error) bool {
+	return errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrBadRecord)
+}
 
 // maxRecord is the size of the largest record that is read, above what etcd takes by default.
 const maxRecord = 4 << 20

@@ -30,7 +30,9 @@ func (p *Problems) Note(err error) {
 func (p *Problems) Name(what, s string) { p.Check(ValidName(s), "%s %.80q is not a name", what, s) }
 
 // Optional is Name for what may be empty.
-func (p *Problems) Optional(what, s string) { p.Check(s == "" || ValidName(s), "%s %.80q is not a name", what, s) }
+func (p *Problems) Optional(what, s string) {
+	p.Check(s == "" || ValidName(s), "%s %.80q is not a name", what, s)
+}
 
 // Range checks a number.
 func (p *Problems) Range(what string, n, least, most int64) {
