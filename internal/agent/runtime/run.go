@@ -60,6 +60,9 @@ func newLoop(c Config, d Deps) *loop {
 		under:    map[string]context.CancelFunc{}}
 }
 
+// run has the loop turn on a goroutine of its own. A panic there ends the process at once, with its stack:
+// on this one, what is deferred would wait for effects that only the loop ends, and the workers would go on
+// without an agent that answers signals.
 func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result {
 	done := ctx.Done()
 	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
@@ -67,6 +70,20 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 	defer l.joining.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
+	turned := make(chan machine.Result, 1)
+	go func() {
+		defer close(turned)
+		turned <- l.turn(ctx, signals, done)
+	}()
+	r, ok := <-turned
+	if !ok {
+		runtime.Goexit() // as the loop did: a test killed it
+	}
+	return r
+}
+
+// turn is the loop: one event after the other, until the machine quits.
+func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) machine.Result {
 	tick := time.NewTimer(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
 	defer tick.Stop()
 	l.wake = time.NewTimer(0)
