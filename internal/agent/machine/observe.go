@@ -19,7 +19,6 @@ func (m *Machine) applyRead(e Saw) {
 	switch {
 	case e.Err != nil:
 		o.readFailed = o.readFailed || unanswered
-		o.unreadable = nil
 		if schema.Unreadable(e.Err) { // what cannot be read may be anything: the workers go on as without a store
 			o.unreadable = e.Err
 		}
