@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func TestProbe(t *testing.T) {
@@ -434,7 +435,8 @@ func TestFloodOfBeatsEndsTheStream(t *testing.T) {
 	conn := rawStream(t, b)
 	var frames []byte
 	for range 10 * floodLimit {
-		frames = binary.BigEndian.AppendUint64(append(frames, 0), 1<<63) // and a lie
+		frames = binary.BigEndian.AppendUint64(append(frames, 0), uint64(schema.MaxGeneration)) // and a lie
+		frames = binary.BigEndian.AppendUint64(append(frames, 0), 1<<63)                        // and one that no job can be at
 	}
 	conn.Write(frames)
 	n, _ := io.Copy(io.Discard, conn)

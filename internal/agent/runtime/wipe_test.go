@@ -530,7 +530,9 @@ func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		write(store.Put(claim, schema.Encode(rendezvous.Claim{Node: "z", Job: s.job})))
+		job := s.job
+		job.UID = "gone"
+		write(store.Put(claim, schema.Encode(rendezvous.Claim{Node: "z", Job: job})))
 		s.start("a")
 		time.Sleep(5 * time.Second)
 		write(store.Delete(claim))
