@@ -22,3 +22,6 @@ var (
 	ErrDamaged = chunkstore.ErrDamaged
 	ErrNoSpace = dirfs.ErrNoSpace
 )
+
+// MaxNumber is the largest number of a checkpoint.
+const MaxNumber = manifest.MaxNumber

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -39,7 +39,7 @@ func (j *Job) Validate() error {
 	for _, u := range j.Lineage {
 		p.Name("lineage", string(u))
 	}
-	p.Check(j.Adopted <= manifest.MaxNumber, "adopted is %d", j.Adopted)
+	p.Check(j.Adopted <= checkpoint.MaxNumber, "adopted is %d", j.Adopted)
 	p.Note(j.Rules.validate())
 	if b := j.Base; b.Nodes != 0 || b.Slots != 0 || b.Batch != 0 || b.LR != 0 {
 		p.Note(b.Validate())
@@ -116,7 +116,7 @@ func (w *World) validParts() error {
 		p.Range("store", int64(m.Store), 0, math.MaxUint16)
 	}
 	if r := w.Resume; r != nil {
-		p.Check(r.Number >= 1 && r.Number <= manifest.MaxNumber, "resume is %d", r.Number)
+		p.Check(r.Number >= 1 && r.Number <= checkpoint.MaxNumber, "resume is %d", r.Number)
 		for _, n := range r.Holders {
 			p.Name("holder", n)
 		}
