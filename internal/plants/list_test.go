@@ -232,6 +232,10 @@ var plants = []plant{
 `, capture, "TestExcludedDirectories"},
 	{"what a dead generation left stays", capture + "/aside.go", `if prints[name] != e.print() && (m == nil || !m.Contains(name)) {`,
 		`if prints[name] != e.print() && false {`, capture, "TestSetAside"},
+	{"the last checkpoint with two copies is dropped", checkpoint + "/retention.go", `i >= r.Keep && i != safe && `, `i >= r.Keep && i != safe+1000 && `,
+		checkpoint, "TestSurplusSparesTheLastCopies"},
+	{"a node that is not registered gets no copy", checkpoint + "/pipeline.go", `if head.Copies < l.k.Replicas {`, `if head.Copies < l.k.Replicas && false {`,
+		checkpoint, "TestCopyForANodeThatIsNotRegistered"},
 	{"the directory is not synced", checkpoint + "/dirfs/disk.go", `return d.SyncDir(dir)
 }`, `return nil
 }`, checkpoint, "TestEveryFault"},

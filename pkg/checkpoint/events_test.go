@@ -26,7 +26,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 		var err error
 		seen, err = r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, "a", c.nodes)
 		must(t, err)
-		must(t, r.Drop(t.Context(), 1, seen, Surplus(committed(t, r), seen, 3, nil)))
+		must(t, r.Drop(t.Context(), 1, seen, Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))
 		if i%33 == 0 {
 			all := c.etcd.Entries(testJob.Prefix())

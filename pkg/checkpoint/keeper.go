@@ -65,6 +65,7 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	nodes  []membership.Node
+	away   []membership.Node // that were registered, newest last; they may still answer
 	moved  chan struct{}     // closed when nodes change
 	resume []manifest.Hash   // what the newest world resumes from
 	late   *manifest.Head    // on this disk, and newer than what the job was made again from
@@ -101,12 +102,42 @@ func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []mani
 func (k *Keeper) Nodes(nodes []membership.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, n := range k.nodes {
+		if !has(nodes, n) {
+			k.away = append(slices.DeleteFunc(k.away, func(o membership.Node) bool { return o.Node == n.Node }), n)
+		}
+	}
+	k.away = slices.DeleteFunc(k.away, func(n membership.Node) bool {
+		return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Node == n.Node })
+	})
+	k.away = k.away[max(0, len(k.away)-maxAway):]
 	k.nodes = slices.Clone(nodes)
 	if k.moved != nil {
 		close(k.moved)
 		k.moved = nil
 	}
 }
+
+// maxAway is how many nodes are remembered that are not registered any more.
+const maxAway = 8
+
+// CopyAway puts copies of a checkpoint onto nodes that lost their registration and still answer: cut
+// from the store of the job, they are no holders of a commit, and their disks are as good as others.
+func (k *Keeper) CopyAway(ctx context.Context, g schema.Generation, h manifest.Hash) error {
+	k.mu.Lock()
+	to := slices.Clone(k.away)
+	k.mu.Unlock()
+	if len(to) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, awayLimit)
+	defer cancel()
+	c := transfer.Copier{Store: k.Store, Peers: k.Peers}
+	_, err := c.Replicate(ctx, max(g, k.Store.Generation()), h, to, nil)
+	return err
+}
+
+const awayLimit = 30 * time.Second
 
 // view returns the nodes, and a channel that is closed when they change.
 func (k *Keeper) view() ([]membership.Node, <-chan struct{}) {
@@ -206,7 +237,7 @@ func (k *Keeper) drop(ctx context.Context, g schema.Generation) error {
 	if err != nil {
 		return err
 	}
-	return k.Record.Drop(ctx, g, head, Surplus(committed, head, k.Keep, k.pinned(head)))
+	return k.Record.Drop(ctx, g, head, Retention{k.Keep, k.Replicas, k.pinned(head)}.Surplus(committed, head))
 }
 
 func (k *Keeper) pinned(head manifest.Head) []manifest.Hash {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -29,6 +31,9 @@ type Pipeline struct {
 
 	sent  map[manifest.Hash]bool // manifests that this line tried to commit
 	blind bool                   // the directory could not be read
+
+	away    sync.WaitGroup
+	copying atomic.Bool // to nodes that are away; one checkpoint at a time
 }
 
 // Start begins to watch dir for the saves of the stamp's generation; call it
@@ -61,7 +66,10 @@ func (k *Keeper) start(ctx context.Context, c watcher) *Pipeline {
 	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), done: make(chan struct{}), sent: map[manifest.Hash]bool{}}
 	go func() {
 		defer close(l.done)
+		ctx, cancel := context.WithCancel(ctx)
 		err := errors.Join(l.run(ctx), c.Close())
+		cancel()
+		l.away.Wait()
 		k.Report(Closed{l.stamp.Generation, err})
 	}()
 	return l
@@ -179,6 +187,9 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 		l.k.Report(Committed{head, time.Since(p.Save.Time), m.Entry})
 		// What cannot be removed now is removed after the next commit.
 		_ = l.k.drop(ctx, l.stamp.Generation)
+		if head.Copies < l.k.Replicas {
+			l.copyAway(ctx, h)
+		}
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -190,6 +201,16 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 	}
 	l.refuse(capture.Refusal{Reason: "too-few-nodes", Path: m.Entry, Step: m.Step, Err: err})
 	return nil
+}
+
+// copyAway has nodes that are not registered keep a copy, if they answer; no save waits for that.
+func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {
+	if l.copying.CompareAndSwap(false, true) {
+		l.away.Go(func() {
+			defer l.copying.Store(false)
+			_ = l.k.CopyAway(ctx, l.stamp.Generation, h) // it is one copy more than was promised
+		})
+	}
 }
 
 // protect commits with copies that hold at that moment.

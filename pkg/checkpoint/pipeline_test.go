@@ -169,6 +169,27 @@ func TestOtherTargets(t *testing.T) {
 	})
 }
 
+// A node that is cut from the store of the job alone and still answers gets a copy; no commit counts on it.
+func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		c.gone(t, "b")
+		k.Nodes(c.nodes)
+		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
+		h := next[Committed](t, r).Head
+		if h.Copies != 1 || h.HeldBy("b") {
+			t.Errorf("head: %+v", h)
+		}
+		time.Sleep(time.Second)
+		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
 // A target that froze is let go when it is evicted, not before and not later.
 func TestFrozenTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -160,7 +160,7 @@ func TestDropOfMany(t *testing.T) {
 	}
 	_, all, err := r.Read(ctx)
 	must(t, err)
-	must(t, r.Drop(ctx, 1, head, Surplus(all, head, 1, nil)))
+	must(t, r.Drop(ctx, 1, head, Retention{Keep: 1}.Surplus(all, head)))
 }
 
 // A request whose answer is lost is neither lost nor done twice, wherever the answer was lost.
@@ -210,11 +210,43 @@ func TestSurplus(t *testing.T) {
 		{9, nil, nil},
 	} {
 		var got []manifest.Number
-		for _, h := range Surplus(all, all[5], c.keep, c.pinned) {
+		for _, h := range (Retention{Keep: c.keep, Pinned: c.pinned}).Surplus(all, all[5]) {
 			got = append(got, h.Number)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("keep %d, pinned %v: %v goes, want %v", c.keep, c.pinned, got, c.want)
+		}
+	}
+}
+
+// The newest checkpoint with enough copies stays until a newer one has as many, and no more than that.
+func TestSurplusSparesTheLastCopies(t *testing.T) {
+	var all []manifest.Head
+	for i := range 9 {
+		all = append(all, manifest.Head{Number: manifest.Number(i + 1), Manifest: manifest.Hash{byte(i + 1)}, Copies: 1})
+	}
+	for _, c := range []struct {
+		copies []int
+		stay   []manifest.Number
+	}{
+		{[]int{1, 1, 1, 1, 1, 1, 1, 1, 1}, []manifest.Number{7, 8, 9}},
+		{[]int{2, 2, 2, 1, 1, 1, 1, 1, 1}, []manifest.Number{3, 7, 8, 9}},
+		{[]int{2, 2, 2, 1, 1, 1, 1, 2, 1}, []manifest.Number{7, 8, 9}},
+		{[]int{3, 2, 2, 1, 1, 1, 1, 1, 1}, []manifest.Number{3, 7, 8, 9}},
+		{[]int{0, 1, 1, 1, 1, 1, 1, 0, 0}, []manifest.Number{7, 8, 9}},
+	} {
+		for i, n := range c.copies {
+			all[i].Copies = n
+		}
+		gone := Retention{Keep: 3, Replicas: 2}.Surplus(all, all[8])
+		var stay []manifest.Number
+		for _, h := range all {
+			if !slices.ContainsFunc(gone, func(g manifest.Head) bool { return g.Number == h.Number }) {
+				stay = append(stay, h.Number)
+			}
+		}
+		if !slices.Equal(stay, c.stay) {
+			t.Errorf("copies %v: %v stay, want %v", c.copies, stay, c.stay)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 || !committed[i].HeldBy("b") {
 			t.Errorf("head %+v, records %+v", now, committed)
 		}
-		if drop := Surplus(committed, now, 1, nil); len(drop) > 0 {
+		if drop := (Retention{Keep: 1}).Surplus(committed, now); len(drop) > 0 {
 			t.Errorf("surplus: %+v", drop)
 		}
 		time.Sleep(time.Hour)
