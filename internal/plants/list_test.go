@@ -23,9 +23,9 @@ const (
 // plants begins with those that a change must not get past; [Cn] are the counterexamples of docs/PROTOCOL.md.
 var plants = []plant{
 	{"C2: a commit without the fence", checkpoint + "/record.go",
-		`guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
-	for`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev)}
-	for`, checkpoint, "TestCommit"},
+		`guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
+		store`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev),
+		store`, checkpoint, "TestCommit"},
 	{"C1: a commit between plan and propose is lost", txn + "/propose.go",
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", verdict + "/verdict.go",
@@ -40,6 +40,10 @@ var plants = []plant{
 	{"section 10: the job is made again twice", txn + "/remake.go", `[]store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
 	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, checkpoint, "TestEventsStayBoundedWithinOneGeneration"},
+	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
+	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
+`, ``, runtime, "TestWipedAndACopyIsOnASpare"},
+	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},
 	{"section 10: a generation number is given twice", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestGenerationIsNotedBeforeItIsProposed"},
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},
@@ -87,9 +91,9 @@ var plants = []plant{
 	{"join over a node that is there", registry, `store.Unchanged(r.Job.Job(), jobRev), store.Absent(r.Job.Node(n.Node))`, `store.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
 	{"leave takes the next life along", registry, `If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
 	{"take over from whoever has the name", registry, `If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},
-	{"C19: a commit over a newer one", checkpoint + "/record.go", `schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
-	for`, `schema.FenceIs(r.Job, r.uid(), h.Generation)}
-	for`, checkpoint, "TestCommit"},
+	{"C19: a commit over a newer one", checkpoint + "/record.go", `schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
+		store`, `schema.FenceIs(r.Job, r.uid(), h.Generation),
+		store`, checkpoint, "TestCommit"},
 	{"a holder that is gone counts", checkpoint + "/record.go", `if n.Node != self {
 			guards`, `if false {
 			guards`, checkpoint, "TestCommit"},

@@ -101,7 +101,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 // again without that holder. Any other error leaves the result unknown.
 func (r *Record) Commit(ctx context.Context, h, seen manifest.Head, self string, holders []membership.Node) (manifest.Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
-	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev)}
+	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
+		store.NoneBelow(r.Job.AllClaims())} // a claimant has told, or tells now, what its disk has: nothing newer may follow
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
 		if n.Node != self {

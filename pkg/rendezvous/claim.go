@@ -26,6 +26,8 @@ type Claim struct {
 	Known      checkpoint.Head   `json:"known"`             // the newest commit that it heard of
 	Heads      []checkpoint.Head `json:"heads"`             // committed, and on its disk; oldest first
 	Newest     *checkpoint.Head  `json:"newest"`            // the newest on its disk that it has read and found whole
+	Looked     bool              `json:"looked"`            // Heads and Newest were read while the claim was in the store
+	Spares     []string          `json:"spares,omitempty"`  // other nodes that were registered under that World, by name
 	Behind     bool              `json:"behind"`            // this node found the store behind; else it joined others that did
 	Cluster    uint64            `json:"cluster,omitempty"` // the store that it last read, and the revision there
 	StoreRev   int64             `json:"store_rev,omitempty"`
@@ -92,15 +94,19 @@ type Remake struct {
 // Reclaim decides, for one who claims the job uid, what is to be done about it. limit: enough time has
 // passed for those who are only slow. Pure: the same claims, the same verdict, whoever asks.
 //
-// The job may be made again when every member of the newest World that is known has claimed: then nobody
-// can have a newer commit. Or, after the limit, when fewer of them are missing than every commit has
-// copies. A commit that is known of, and that only a missing node has, is waited for without a limit.
+// The job may be made again when every member of the newest World that is known has claimed, and looked at its
+// disk since: then nobody can have a newer commit, because none passes while there is a claim. Or, after the
+// limit, when fewer of its members and spares are missing than every commit has copies. A commit that is known
+// of, and that only a missing node has, is waited for without a limit.
 func Reclaim(claims []Claim, uid schema.UID, limit bool) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
 		return Verdict{Newer: chosen}
 	}
-	mine := family(claims, uid)
+	mine := slices.DeleteFunc(family(claims, uid), func(c Claim) bool { return !c.Looked })
+	if len(mine) == 0 {
+		return Verdict{}
+	}
 	last := mine[len(mine)-1]
 	missing := absent(mine, last)
 	best := newestOf(mine)
@@ -121,8 +127,13 @@ func Reclaim(claims []Claim, uid schema.UID, limit bool) Verdict {
 		return Verdict{} // they joined before the first World, or never heard of it: others may know more
 	}
 	copies := min(certain, last.Job.Rules.Replicas, last.Count)
-	if len(missing) > 0 && (!limit || len(missing) >= copies) {
+	spares := last.absentSpares(mine)
+	switch {
+	case len(missing) == 0:
+	case !limit:
 		return Verdict{Missing: missing}
+	case len(missing)+len(spares) >= copies:
+		return Verdict{Missing: slices.Concat(missing, spares)}
 	}
 	return Verdict{Remake: remake(claims, mine, missing, best)}
 }
@@ -255,6 +266,16 @@ func absent(mine []Claim, last Claim) (missing []string) {
 	for rank := range last.Count { // none of its first ranks is here: nobody knows the names
 		if !here[rank] {
 			missing = append(missing, fmt.Sprintf("node rank %d", rank))
+		}
+	}
+	return missing
+}
+
+// absentSpares are the spares of the newest World that have not claimed: a copy of a commit may be there.
+func (c *Claim) absentSpares(mine []Claim) (missing []string) {
+	for _, node := range c.Spares {
+		if !claimedBy(mine, node) && !slices.Contains(c.Members, node) {
+			missing = append(missing, node)
 		}
 	}
 	return missing

@@ -23,7 +23,7 @@ func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
 
 // says makes the claim of a node to job "u" of world g with those members; has are the checkpoints on its disk.
 func says(node string, g schema.Generation, members string, has ...checkpoint.Head) Claim {
-	c := Claim{Node: node, Job: Job{UID: "u", Time: time.Unix(100, 0), Rules: Rules{Replicas: 2}}, Generation: g, World: g, Rank: -1,
+	c := Claim{Node: node, Looked: true, Job: Job{UID: "u", Time: time.Unix(100, 0), Rules: Rules{Replicas: 2}}, Generation: g, World: g, Rank: -1,
 		Members: strings.Fields(members), Heads: has, Wish: Wish{NP: 2, Request: "r"}, WishRev: 7}
 	c.Count, c.Rank = len(c.Members), slices.Index(c.Members, node)
 	if n := len(has); n > 0 {
@@ -96,6 +96,11 @@ func TestReclaim(t *testing.T) {
 		{"nor after the limit: fewer than copies", []Claim{says("a", 3, "a b", two)}, true,
 			"remake: fence 3, 3 was 2 on a, without b"},
 		{"two of three are not, and there are two copies", []Claim{says("c", 3, "a b c", one)}, true, "wait for a b"},
+		{"fewer members than copies are, but with a spare that may have one", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Spares = []string{"s"} })}, true,
+			"wait for b s"},
+		{"the spare is here", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Spares = []string{"s"} }), says("s", 3, "a b", two).later(func(c *Claim) { c.Rank = -1 })}, true,
+			"remake: fence 3, 3 was 2 on a s, without b"},
+		{"one has not looked at its disk yet", []Claim{says("a", 3, "a b", two), says("b", 3, "a b").later(func(c *Claim) { c.Looked = false })}, false, "wait for b"},
 		{"one of one is not", []Claim{says("s", 3, "a", two).later(func(c *Claim) { c.Rank = -1 })}, true, "wait for a"},
 		{"one copy is asked for", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Job.Rules.Replicas = 1 })}, true, "wait for b"},
 		{"a commit that only a missing member has", []Claim{says("b", 3, "a b c", two).knows(three), says("c", 3, "a b c")}, true,

@@ -17,7 +17,7 @@ import (
 // has are the checkpoints on the member's disk.
 func memberClaim(node string, has ...checkpoint.Head) rendezvous.Claim {
 	members := []string{"a", "b"}
-	c := rendezvous.Claim{Node: node, Generation: 3, World: 3, Count: 2, Rank: slices.Index(members, node), Members: members, Heads: has,
+	c := rendezvous.Claim{Node: node, Looked: true, Generation: 3, World: 3, Count: 2, Rank: slices.Index(members, node), Members: members, Heads: has,
 		Job:  rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
 		Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
 	if n := len(has); n > 0 {

@@ -3,7 +3,6 @@ package machine
 import (
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -46,8 +45,7 @@ type (
 	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an older one.
 	GetReady struct {
 		World  rendezvous.World
-		Job    rendezvous.Job
-		Head   checkpoint.Head // newest commit that is known
+		Memory rendezvous.Claim // what this node would claim, written down before Ready
 		Me     membership.Node
 		Member bool
 		StopMS int64

@@ -184,6 +184,7 @@ func (m *Machine) applyReady(e Readied) {
 	m.noteHindrance(e)
 	if e.Err == nil {
 		m.noteWritten(nil) // the memory is written before Ready is sent
+		m.noteMemory(e.Generation, m.memory.ready)
 		if e.Generation >= m.local.ready {
 			m.local.ready, m.local.ports, m.local.resume = e.Generation, e.Ports, e.Resume
 			if m.generation() == e.Generation && e.Begun.After(m.seen.asOf) {

@@ -2,8 +2,10 @@ package machine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -13,6 +15,9 @@ import (
 // memory is what this node has written down of the job, for the case that the store loses it.
 type memory struct {
 	world   schema.Generation // the newest World that is written down
+	spares  []string          // other nodes that were registered under it, and are written down with it
+	asked   []string          // likewise, on their way to the disk
+	ready   []string          // likewise, with what GetReady writes down
 	backoff time.Duration     // before the next try to write; 0: the last one succeeded
 }
 
@@ -27,7 +32,7 @@ func (m *Machine) applyMemory(e Event) {
 		m.answered(slotRemember, e.Err)
 		m.noteWritten(e.Err)
 		if e.Err == nil {
-			m.memory.world = max(m.memory.world, e.World)
+			m.noteMemory(e.World, m.memory.asked)
 		}
 	case Claiming:
 		m.seen.awaitsJob = !m.self.joined
@@ -37,15 +42,62 @@ func (m *Machine) applyMemory(e Event) {
 	}
 }
 
-// rememberWorld writes down a newer World than the one that is: a spare, too, must know whom to wait
-// for. A member does so before it is ready.
+// rememberWorld writes down a newer World, and nodes that came under it: after a loss of the store a node
+// must know for whom to wait, and a copy may be on a spare. A member writes the World down before it is
+// ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
-	if w == nil || m.seen.wrongJob || w.Generation <= m.memory.world || w.Rank(m.self.node.Ref) >= 0 || m.leaver() {
+	if w == nil || m.seen.wrongJob || m.requests.underWay(slotRemember) {
 		return
 	}
-	m.request(slotRemember, Remember{m.claim()})
+	member := w.Rank(m.self.node.Ref) >= 0 || m.leaver()
+	newer := w.Generation > m.memory.world
+	if newer && member {
+		return
+	}
+	c := m.claim()
+	if !newer && slices.Equal(c.Spares, m.memory.spares) {
+		return
+	}
+	if m.request(slotRemember, Remember{c}) {
+		m.memory.asked = c.Spares
+	}
 }
+
+// noteMemory takes in that World g is written down, with spares.
+func (m *Machine) noteMemory(g schema.Generation, spares []string) {
+	if g >= m.memory.world {
+		m.memory.world, m.memory.spares = g, spares
+	}
+}
+
+// spares are the registered nodes beside those of the world, now or before under the same world: a
+// registration may be gone for a moment, with its lease. A node that announced its departure is none.
+func (m *Machine) spares() []string {
+	o, names := &m.seen, []string{}
+	if o.world == nil || o.world.Count > few {
+		return nil
+	}
+	if m.memory.world == o.world.Generation {
+		for _, name := range m.memory.spares {
+			gone := slices.ContainsFunc(o.snap.Left, func(l membership.Left) bool { return l.Node == name })
+			if !gone || o.snap.Node(name) != nil {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, n := range o.snap.Nodes {
+		listed := slices.ContainsFunc(o.world.Members, func(r membership.Ref) bool { return r.Node == n.Node })
+		if o.snap.Whole && !listed && !slices.Contains(names, n.Node) && len(names) < mostSpares {
+			names = append(names, n.Node)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mostSpares bounds what is written down of spares.
+const mostSpares = 64
 
 // noteWritten takes in whether the memory could be written. A disk that does not take it is tried more
 // and more rarely, because each try asks it to sync.
@@ -69,6 +121,7 @@ func (m *Machine) claim() rendezvous.Claim {
 	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
 	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
 	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
+	c.Spares = m.spares()
 	return c
 }
 

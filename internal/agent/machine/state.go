@@ -113,11 +113,13 @@ func (m *Machine) inWorld(place State) {
 		m.reportEnd()
 		m.plan()
 	case StateTraining, StateFinishing:
+		m.rememberWorld()
 		m.reportEnd()
 		m.startWorkers()
 		m.plan()
 		m.publishTiming()
 	case StateWait:
+		m.rememberWorld()
 		m.reportEnd()
 		m.plan()
 		m.publishTiming()

@@ -120,8 +120,11 @@ func (m *Machine) getReady() {
 		return
 	}
 	_, member := m.member()
-	m.requestFor(slotReady, w.Generation, GetReady{World: *w, Job: *m.self.job, Head: m.seen.snap.Head, Me: m.self.node,
-		Member: member, StopMS: m.local.stopMS, Idle: m.local.idleAt})
+	c := m.claim()
+	if m.requestFor(slotReady, w.Generation, GetReady{World: *w, Memory: c, Me: m.self.node,
+		Member: member, StopMS: m.local.stopMS, Idle: m.local.idleAt}) {
+		m.memory.ready = c.Spares
+	}
 }
 
 // noteHindrance says once why this node is not ready, because the others wait for it, or makes it leave

@@ -179,9 +179,7 @@ func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
 		return fail(unfit{err})
 	}
-	claim := rendezvous.Claimed(a.Me.Node, a.Job, rendezvous.Wish{}, &a.World)
-	claim.Known = a.Head
-	if err := l.keepClaim(claim); err != nil {
+	if err := l.keepClaim(a.Memory); err != nil {
 		return fail(unfit{err})
 	}
 	r := machine.Readied{Generation: a.World.Generation}

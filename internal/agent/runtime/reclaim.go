@@ -97,7 +97,7 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 			k.limit = true
 		case <-refresh.C:
 			if s != nil && !k.over(s) {
-				k.look(ctx)
+				_ = k.look(ctx) // the claim stays as it is
 				s = k.whole(ctx, s)
 			}
 		case <-again.C:
@@ -148,11 +148,20 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Head.Number > c.Known.Number {
 		c.Known = s.Head
 	}
-	if k.wrote == nil && c.Rev == 0 {
-		k.look(ctx)
+	if k.wrote == nil {
+		c.Looked = false
 	}
 	if err := k.put(ctx, s); err != nil {
 		return err
+	}
+	if !c.Looked { // from the claim on no commit passes: what is on the disk now is all that there will be
+		if err := k.look(ctx); err != nil {
+			return err
+		}
+		c.Looked = true
+		if err := k.put(ctx, s); err != nil {
+			return err
+		}
 	}
 	mine := -1
 	for i := range s.Claims {
@@ -175,19 +184,20 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 }
 
 // look finds out what is on the disk. What cannot be read is not claimed.
-func (k *claimant) look(ctx context.Context) {
+func (k *claimant) look(ctx context.Context) error {
 	c := &k.claim
 	if g, err := k.l.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
 	heads, newest, err := k.l.Disk.Salvage(ctx, c.Node, c.World)
 	if err != nil {
-		return
+		return err
 	}
 	c.Heads, c.Newest = heads, newest
 	if n := len(heads); n > 0 && heads[n-1].Number > c.Known.Number {
 		c.Known = heads[n-1]
 	}
+	return nil
 }
 
 // put writes the claim if it is not there as it is now.

@@ -159,3 +159,37 @@ func TestGenerationIsNotedBeforeItIsProposed(t *testing.T) {
 		s.end()
 	})
 }
+
+// The store and all nodes are lost together, and the copies of the newest commit are on rank 0's node and on a spare. The
+// member that comes back first has no copy: it waits for them, and does not begin from scratch.
+func TestWipedAndACopyIsOnASpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		s.start("b")
+		s.start("c")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.start("a")
+		s.until("the spare is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 3 })
+		time.Sleep(5 * time.Second)
+		s.commit()
+		zero := s.snapshot().World.Members[0].Node
+		first := map[string]string{"b": "c", "c": "b"}[zero]
+		if len(s.hosts["a"].saved["a"]) != 1 || len(s.hosts[first].saved[first]) != 0 {
+			t.Fatalf("the copies are not on %s and the spare", zero)
+		}
+		for _, x := range s.agents {
+			x.kill()
+		}
+		s.wipe()
+		s.start(first)
+		time.Sleep(5 * time.Minute)
+		if snap := s.snapshot(); snap.Job != nil {
+			t.Errorf("made again without a copy: %+v\n%s", snap.Job, s.story())
+		}
+		s.start("a")
+		s.until("it runs again", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+			return x.World != nil && x.World.Resume != nil && s.running(0, 2)(x)
+		})
+		s.end()
+	})
+}
