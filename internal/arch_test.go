@@ -67,7 +67,7 @@ var may = map[string][]string{
 	"internal/node": {"internal/device", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
-	"internal/cli": {"internal/certs", "internal/device", "internal/logs", "internal/kube", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/cli": {"internal/goodput", "internal/certs", "internal/device", "internal/logs", "internal/kube", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/node", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling"},
@@ -75,6 +75,8 @@ var may = map[string][]string{
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
 	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase"},
+
+	"internal/goodput": {"pkg/history"},
 
 	// The Python helper as files: it knows nothing of Go.
 	"python": {},

@@ -42,6 +42,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		if !ok {
 			continue
 		}
+		p.Generation = world.Generation
 		if tail.nan && !reported {
 			reported = w.reportNaN(world, p.Step)
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // Outcome is how an attempt ended; the exit of status and of the last event.
@@ -76,10 +77,11 @@ type Activity struct {
 
 // Progress is what the workers tell of their training.
 type Progress struct {
-	Step             *int64    `json:"step"`
-	Loss             *float64  `json:"loss"`
-	Samples          *int64    `json:"samples"`
-	SamplesPerSecond *float64  `json:"samples_per_second"`
-	Interval         *Seconds  `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
-	Time             time.Time `json:"time"`               // of the newest line
+	Generation       schema.Generation `json:"generation,omitempty"` // whose workers tell it
+	Step             *int64            `json:"step"`
+	Loss             *float64          `json:"loss"`
+	Samples          *int64            `json:"samples"`
+	SamplesPerSecond *float64          `json:"samples_per_second"`
+	Interval         *Seconds          `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
+	Time             time.Time         `json:"time"`               // of the newest line
 }

@@ -89,7 +89,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node, phrase.Count(w.Count, "node"), w.Size()),
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
-			"checkpoint": number(&w), "by": me.Node}})
+			"checkpoint": number(&w), "by": me.Node, "resume_step": resumeStep(&w), "last_step": lastStep(seen)}})
 	writes = append(writes, history.Tell(r.Job, events...))
 	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
 	w.Rev = rev
@@ -124,6 +124,28 @@ func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
 		w.Chunks++
 	}
 	return nil
+}
+
+// resumeStep is the step that w begins from as an event shows it: 0 from scratch, nil if it is not known.
+func resumeStep(w *rendezvous.World) any {
+	if w.Resume == nil {
+		return 0
+	}
+	return w.Resume.Step
+}
+
+// lastStep is the last step that the world before told; nil if it told none.
+func lastStep(s *rendezvous.Snapshot) (step *int64) {
+	if s.World == nil {
+		return nil
+	}
+	if p := s.Progress; p != nil && p.Generation == s.World.Generation {
+		step = p.Step
+	}
+	if f := s.Failure; f != nil && f.Step != nil && (step == nil || *f.Step > *step) {
+		step = f.Step
+	}
+	return step
 }
 
 // number is the checkpoint that w resumes from as an event shows it; nil for none.

@@ -1,0 +1,73 @@
+package goodput_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/goodput"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func at(second float64, kind history.Kind, generation schema.Generation, fields history.Fields) history.Event {
+	return history.Event{Time: noon.Add(time.Duration(second * float64(time.Second))), Kind: kind, Generation: generation, Fields: fields}
+}
+
+func TestAccount(t *testing.T) {
+	events := []history.Event{
+		at(0, history.JobCreated, 0, nil),
+		at(5, history.WorldProposed, 1, history.Fields{"world_size": 2., "resume_step": 0., "last_step": nil}),
+		at(6, history.WorldRunning, 1, nil),
+		// A node is lost at 106; it is decided at 108. 100 of 500 steps were not committed.
+		at(108, history.NodeLost, 1, history.Fields{"after_ms": 2000.}),
+		at(108, history.WaitEntered, 1, history.Fields{"why_code": "nodes-missing"}),
+		at(138, history.WorldProposed, 2, history.Fields{"world_size": 2., "resume_step": 400., "last_step": 500.}),
+		at(140, history.WorldRunning, 2, nil),
+		// A planned change saves everything.
+		at(240, history.WaitEntered, 2, history.Fields{"why_code": "saving"}),
+		at(243, history.WorldProposed, 3, history.Fields{"world_size": 3., "resume_step": 900., "last_step": 900.}),
+		at(244, history.WorldRunning, 3, nil),
+		// A worker fails before its first step, and is restarted after a back-off.
+		at(250, history.WaitEntered, 3, history.Fields{"why_code": "backoff"}),
+		at(251, history.WorldProposed, 4, history.Fields{"world_size": 3., "resume_step": 900., "last_step": 900.}),
+		at(252, history.WorldRunning, 4, nil),
+		at(352, history.JobDone, 4, history.Fields{"last_step": 1500.}),
+	}
+	r := goodput.Of("x", events, goodput.Now{Time: noon.Add(time.Hour)})
+	want := map[goodput.Bucket]float64{goodput.Kept: 80 + 100 + 100, goodput.Redone: 20, goodput.NoSteps: 6, goodput.Detection: 2,
+		goodput.Barrier: 1 + 2 + 1 + 1, goodput.Saving: 3, goodput.Backoff: 1, goodput.Waiting: 5 + 30}
+	total := 0.
+	for _, b := range goodput.Buckets() {
+		total += want[b]
+		if math.Abs(r.Seconds[b]-want[b]) > 1e-6 {
+			t.Errorf("%s: %.3f s, want %.3f", b, r.Seconds[b], want[b])
+		}
+	}
+	if math.Abs(r.Elapsed-total) > 1e-6 || math.Abs(total-352) > 1e-6 {
+		t.Errorf("elapsed %.3f s, the buckets have %.3f", r.Elapsed, total)
+	}
+	if g := r.Generations; len(g) != 4 || g[0].Lost != 100 || g[0].Steps() != 500 || g[1].Lost != 0 || g[2].Steps() != 0 || g[3].Steps() != 600 {
+		t.Errorf("generations %+v", g)
+	}
+}
+
+func TestAJobThatRuns(t *testing.T) {
+	step := int64(50)
+	r := goodput.Of("x", []history.Event{
+		at(0, history.JobCreated, 0, nil),
+		at(1, history.WorldProposed, 1, history.Fields{"world_size": 1., "resume_step": 0.}),
+		at(2, history.WorldRunning, 1, nil),
+	}, goodput.Now{Time: noon.Add(12 * time.Second), Step: &step})
+	if r.Seconds[goodput.Kept] != 10 || r.Elapsed != 12 || r.Generations[0].Steps() != 50 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestNothingIsKnown(t *testing.T) {
+	if r := goodput.Of("x", nil, goodput.Now{Time: noon}); r.Elapsed != 0 || len(r.Generations) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
