@@ -99,7 +99,7 @@ func (l *loss) UnmarshalJSON(b []byte) error {
 }
 
 // notFinite are the words of Python's json for what JSON has no word for.
-var notFinite = regexp.MustCompile(`:\s*(-?Infinity|NaN)\b`)
+var notFinite = regexp.MustCompile(`"loss"\s*:\s*(-?Infinity|NaN)\b`)
 
 // read takes what is new; false: nothing is. The newest line is as old as the last write to the file.
 func (t *progressTail) read() (rendezvous.Progress, bool) {
@@ -139,7 +139,7 @@ func (t *progressTail) read() (rendezvous.Progress, bool) {
 // take reads one line; false: it is none.
 func (t *progressTail) take(b []byte) bool {
 	var l line
-	if json.Unmarshal(notFinite.ReplaceAll(b, []byte(`:"$1"`)), &l) != nil {
+	if json.Unmarshal(notFinite.ReplaceAll(b, []byte(`"loss":"$1"`)), &l) != nil {
 		return false
 	}
 	if l.Step != nil {
