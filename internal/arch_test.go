@@ -26,7 +26,7 @@ var may = map[string][]string{
 	"pkg/schema":                   {"pkg/store"},
 	"pkg/history":                  {"pkg/schema", "pkg/store"},
 	"pkg/scaling":                  {},
-	"pkg/membership":               {"pkg/schema", "pkg/store", "pkg/history"},
+	"pkg/membership":               {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history"},
 	"pkg/checkpoint/manifest":      {"pkg/schema", "pkg/membership"},
 	"pkg/checkpoint/dirfs":         {"pkg/checkpoint/manifest"},
 	"pkg/checkpoint/chunkstore":    {"pkg/schema", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},

@@ -27,6 +27,7 @@ const (
 	JobLive      Code = "E-JOB-LIVE"
 	JobDiffers   Code = "E-JOB-DIFFERS"
 	NodeName     Code = "E-NODE-NAME"
+	NoQuarantine Code = "E-NOT-QUARANTINED"
 	NoServer     Code = "E-NO-SERVER"
 	Server       Code = "E-SERVER"
 	ServerAuth   Code = "E-SERVER-AUTH"

@@ -61,7 +61,7 @@ func jobFlag() flag {
 func commands() []command {
 	all := []command{
 		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), jobsCommand(), nodesCommand(),
-		stopCommand(), rmCommand(), ckptCommand(), planCommand(), goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), versionCommand(),
+		stopCommand(), admitCommand(), rmCommand(), ckptCommand(), planCommand(), goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), versionCommand(),
 	}
 	for i := range all {
 		own := map[string]bool{}

@@ -88,7 +88,7 @@ var plants = []plant{
 	{"warnings after an exception hide it", "internal/diagnosis/diagnosis.go", `return row != "" && row[0] != '[' &&`, `return row != "" &&`, "internal/diagnosis", "TestExplain"},
 	{"jobs mix in one log", workerPkg + "/runmark.go", `if run == "" || err == nil && string(before) == run+"\n" {`, `if run == "" || err == nil {`, workerPkg, "TestLogsOfAnotherRunAreMovedAside"},
 	{"C3: register again beside the next generation", registry, `store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)`, `store.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},
-	{"join over a node that is there", registry, `store.Unchanged(r.Job.Job(), jobRev), store.Absent(r.Job.Node(n.Node))`, `store.Unchanged(r.Job.Job(), jobRev)`, rendezvous, "TestGuards/memory"},
+	{"join over a node that is there", registry, `store.Unchanged(r.Job.Job(), j.JobRev), store.Absent(r.Job.Node(n.Node))`, `store.Unchanged(r.Job.Job(), j.JobRev)`, rendezvous, "TestGuards/memory"},
 	{"leave takes the next life along", registry, `If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
 	{"take over from whoever has the name", registry, `If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},
 	{"C19: a commit over a newer one", checkpoint + "/record.go", `schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
@@ -158,7 +158,7 @@ var plants = []plant{
 	{"a generation below what a node has seen", plan + "/change.go", `w.Generation = max(w.Generation, x.LastGeneration)`, `_ = x`, rendezvous, "TestPlan"},
 	{"the last call is never over", plan + "/plan.go", `return p.after(p.m.LastCallSince, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
 	{"the last call begins anew with everybody", plan + "/observed.go", `case m.LastCallSince.IsZero():`, `default:`, rendezvous, "TestMarks"},
-	{"victims spend the budget", plan + "/ledger.go", `s.Collateral = lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
+	{"victims spend the budget", plan + "/ledger.go", `s.Collateral = e.lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
 	{"a loss in the back-off gives nothing back", plan + "/change.go", `b.Pardoned = len(p.lossesThatExplain()) > 0 && pardon(&b.Ledger, p.w)`, ``, rendezvous, "TestLedger"},
 	{"who leaves in a hurry harms nobody", plan + "/losses.go", `		default:
 			broke = append(broke, m)
@@ -171,13 +171,13 @@ var plants = []plant{
 	{"who left is missed", plan + "/observed.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
 	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(MissedEvent))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
 	{"a spare is told lost by each keeper", txn + "/lost.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
-	{"a loss is told and not counted", plan + "/change.go", `	w.Ledger = countLost(w.Ledger, step.Lost)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
+	{"a loss is told and not counted", plan + "/change.go", `	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", plan + "/assign.go", `if !old.Has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
-	{"101 is a failure", plan + "/ledger.go", `if s.Collateral || f.AsksForRestart() {`, `if s.Collateral {`, rendezvous, "TestLedger"},
+	{"101 is a failure", plan + "/ledger.go", `if s.Collateral || s.Newcomer || f.AsksForRestart() {`, `if s.Collateral || s.Newcomer {`, rendezvous, "TestLedger"},
 	{"the budget is never full again", plan + "/ledger.go", `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},
 	{"no end without progress", plan + "/ledger.go", `if l.NoProgress >= maxIdle {`, `if false {`, rendezvous, "TestLedger"},
-	{"the back-off is always the same", plan + "/ledger.go", `time.Second<<min(used-2, 10)`, `time.Second`, rendezvous, "TestBackoff"},
+	{"the back-off is always the same", plan + "/ledger.go", `time.Second<<min(n-1, 10)`, `time.Second`, rendezvous, "TestBackoff"},
 	{"one restart more than was said", plan + "/ledger.go", `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
 
 	// The agent.
@@ -257,4 +257,11 @@ var plants = []plant{
 	{"the rate is multiplied onto the last", scaling + "/scaling.go", `return ratio
 	}`, `return 1
 	}`, scaling, "TestFor"},
+	{"a newcomer spends the budget of the others", plan + "/ledger.go", `s.Newcomer = !e.lost && `, `s.Newcomer = false && `, rendezvous, "TestQuarantine"},
+	{"a newcomer that fails is tried again at once", plan + "/change.go", `p = p.withLedger(b.Ledger)`, `_ = b`, rendezvous, "TestQuarantine"},
+	{"a flapping node is never put into quarantine", plan + "/quarantine.go", `if n := r.Losses - freeLosses; n > 0 {`, `if n := r.Losses - freeLosses; n > 1000 {`, rendezvous, "TestQuarantine"},
+	{"a quarantine does not grow", plan + "/quarantine.go", `firstQuarantine<<min(n-1, 10)`, `firstQuarantine<<0`, rendezvous, "TestQuarantine"},
+	{"a quarantine never ends", plan + "/quarantine.go", `case !now.Before(until):`, `case false:`, rendezvous, "TestQuarantineEnds"},
+	{"admit lifts later quarantines too", plan + "/quarantine.go", `a.Node == node && a.Generation >= g`, `a.Node == node`, rendezvous, "TestQuarantine"},
+	{"losses without progress cost no time", plan + "/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
 }

@@ -28,6 +28,8 @@ const (
 	NodeCleared   Kind = "node_cleared"
 	NodeLost      Kind = "node_lost"
 	NodeLeft      Kind = "node_left"
+	Quarantined   Kind = "node_quarantined"
+	Admitted      Kind = "node_admitted"
 	WishChanged   Kind = "wish_changed"
 	WaitEntered   Kind = "wait_entered"
 	WorldProposed Kind = "world_proposed"

@@ -44,12 +44,13 @@ func (r Ref) Same(o Ref) bool { return r.Node == o.Node && r.Incarnation == o.In
 // Node is a registration, immutable while its key exists.
 type Node struct {
 	Ref
-	Attempt        int               `json:"attempt"` // of the job, that the node joined
-	Host           string            `json:"host"`    // random, kept in the state directory: same id, same node lock
-	Machine        string            `json:"machine"` // boot id: copies of a checkpoint must differ in it
-	Slots          int               `json:"slots"`   // workers on this node
-	LastGeneration schema.Generation `json:"seen"`    // highest generation that the node ever saw
-	Since          time.Time         `json:"since"`   // for people
+	Attempt        int               `json:"attempt"`           // of the job, that the node joined
+	Host           string            `json:"host"`              // random, kept in the state directory: same id, same node lock
+	Machine        string            `json:"machine"`           // boot id: copies of a checkpoint must differ in it
+	Slots          int               `json:"slots"`             // workers on this node
+	Program        string            `json:"program,omitempty"` // digest of the program and arguments that it runs
+	LastGeneration schema.Generation `json:"seen"`              // highest generation that the node ever saw
+	Since          time.Time         `json:"since"`             // for people
 	Rev            int64             `json:"-"`
 	Lease          store.Lease       `json:"-"`
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -26,31 +27,36 @@ func (r Registry) Grant(ctx context.Context, ttl time.Duration) (store.Lease, ti
 	return l, granted, nil
 }
 
-// Join registers n while the job is the one that was read at jobRev and nobody has the name.
-// g is the newest generation, for the
-// record; replaces is the incarnation whose place it takes, or "".
-func (r Registry) Join(ctx context.Context, n Node, jobRev int64, g schema.Generation, replaces Incarnation) (int64, error) {
-	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: g,
-		Text:   fmt.Sprintf("%s joined with %s at %s", n.Node, workers(n.Slots), n.Address),
-		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots, "replaces": nil}}
-	if replaces != "" {
-		ev.Fields["replaces"] = replaces.Short()
+// Joining is what the registration of a node says and rests on.
+type Joining struct {
+	Node         Node
+	JobRev       int64             // of the job as it was read
+	Generation   schema.Generation // the newest, for the event
+	Replaces     Incarnation       // whose place it takes, or ""
+	OtherProgram bool              // it runs another program than the job
+}
+
+// Join registers a node while the job is the one that was read and no other node has the name.
+func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
+	n := j.Node
+	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: j.Generation,
+		Text: fmt.Sprintf("%s joined with %s at %s", n.Node, phrase.Count(n.Slots, "worker"), n.Address),
+		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots, "replaces": nil,
+			"other_program": j.OtherProgram}}
+	if j.OtherProgram {
+		ev.Text += "; it runs another program than the job"
+	}
+	if j.Replaces != "" {
+		ev.Fields["replaces"] = j.Replaces.Short()
 	}
 	rev, err := store.Send(ctx, r.Store, store.Request{
-		If: []store.Guard{store.Unchanged(r.Job.Job(), jobRev), store.Absent(r.Job.Node(n.Node))},
+		If: []store.Guard{store.Unchanged(r.Job.Job(), j.JobRev), store.Absent(r.Job.Node(n.Node))},
 		Then: []store.Write{
 			store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease),
 			history.Tell(r.Job, ev),
 		},
 	})
 	return rev, wrap("join", err)
-}
-
-func workers(n int) string {
-	if n == 1 {
-		return "1 worker"
-	}
-	return fmt.Sprintf("%d workers", n)
 }
 
 // Reregister puts the registration of a member back whose lease ran out: the same incarnation on a

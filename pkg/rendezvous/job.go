@@ -109,10 +109,19 @@ func (j *Job) Predecessors() []schema.UID {
 // Follows reports whether j is the job u, made again after its store was lost.
 func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
 
+// Admit lifts the quarantines of a node that began in Generation or before.
+type Admit struct {
+	Node       string            `json:"node"`
+	Generation schema.Generation `json:"generation"`
+}
+
 // Wish is what the operator asked.
 type Wish struct {
-	NP      int       `json:"np"`              // the size that is wanted
-	Drain   []string  `json:"drain"`           // nodes that are to go
+	NP    int      `json:"np"`              // the size that is wanted
+	Drain []string `json:"drain"`           // nodes that are to go
+	Admit []Admit  `json:"admit,omitempty"` // nodes whose quarantine is lifted
+	// Until is the size that an exact job keeps until NP nodes are here; 0: it waits for them.
+	Until   int       `json:"until,omitempty"`
 	Stop    int       `json:"stop"`            // the attempt that it ends; 0: none
 	Grace   Seconds   `json:"grace,omitempty"` // of that stop; 0: the job's
 	Request string    `json:"request"`         // a wish is a cause by its id: 3→1→3 must restart those who stopped

@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/google/go-cmp/cmp"
 )
 
 // books is the ledger that a step carries on.
@@ -153,7 +154,8 @@ func TestLedger(t *testing.T) {
 		step := c.moment.plan()
 		got := books(step)
 		got.LastFailure, got.Closed = "", 0
-		if told(step) != c.want || got != c.books {
+		got.Churn, got.Proven, got.Nodes = 0, 0, nil // TestQuarantine and TestChurn look at these
+		if told(step) != c.want || !cmp.Equal(got, c.books) {
 			t.Errorf("%s:\n got %s %+v\nwant %s %+v", c.name, told(step), got, c.want, c.books)
 		}
 	}

@@ -1,6 +1,11 @@
 package rendezvous
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
 
 // Origin says who made a job, on which host, and with which command.
 type Origin struct {
@@ -23,6 +28,22 @@ func NewOrigin(owner, host string, command []string) Origin {
 		room -= len(word)
 	}
 	return Origin{owner, host, slices.Clone(command)}
+}
+
+// Digest is a short name of the command; "" where none is known.
+func (o Origin) Digest() string {
+	if len(o.Command) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(o.Command, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}
+
+// Differs reports whether digest names another command than o has. Where one of them is not known
+// they do not differ.
+func (o Origin) Differs(digest string) bool {
+	own := o.Digest()
+	return own != "" && digest != "" && own != digest
 }
 
 // SameCommand reports whether both run the same command. An origin without one is not known, and

@@ -155,7 +155,10 @@ func fails(w *storedJob) func() error {
 
 func joins(w *storedJob) func() error {
 	n, rev := w.life("d"), w.see().Job.Rev
-	return func() error { _, err := w.reg.Join(w.t.Context(), n, rev, 0, ""); return err }
+	return func() error {
+		_, err := w.reg.Join(w.t.Context(), membership.Joining{Node: n, JobRev: rev})
+		return err
+	}
 }
 
 func leaves(w *storedJob) func() error {
@@ -446,7 +449,7 @@ func TestTextsOfEvents(t *testing.T) {
 	w.must(err)
 	n := w.life("c")
 	n.Slots = 4
-	_, err = w.reg.Join(t.Context(), n, w.see().Job.Rev, 1, "")
+	_, err = w.reg.Join(t.Context(), membership.Joining{Node: n, JobRev: w.see().Job.Rev, Generation: 1})
 	w.must(err)
 	w.propose("a", "b")
 	_, err = w.End(t.Context(), w.see(), plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Message: "enough"},

@@ -80,7 +80,7 @@ func (w *storedJob) join(nodes ...string) *storedJob {
 	w.t.Helper()
 	for _, name := range nodes {
 		n := w.life(name)
-		rev, err := w.reg.Join(w.t.Context(), n, w.see().Job.Rev, 0, "")
+		rev, err := w.reg.Join(w.t.Context(), membership.Joining{Node: n, JobRev: w.see().Job.Rev})
 		w.must(err)
 		n.Rev = rev
 		w.nodes[name] = n

@@ -102,6 +102,20 @@ type Master struct {
 	Store int    `json:"store"` // a second port, for Paddle's store
 }
 
+// NodeRecord is what the ledger remembers of a node that disturbed the job: it was lost as a member,
+// or its workers failed in its first generation. Ten minutes of running with the node delete it.
+type NodeRecord struct {
+	Node       string            `json:"node"`
+	Losses     int               `json:"losses,omitempty"`
+	Failures   int               `json:"failures,omitempty"`   // of its first generation with the job
+	Program    string            `json:"program,omitempty"`    // digest of the program that failed
+	Ran        Seconds           `json:"ran,omitempty"`        // of generations with it, since the last disturbance
+	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
+	Quarantine Seconds           `json:"quarantine,omitempty"` // for how long it is kept out; 0: it is not
+	Text       string            `json:"text,omitempty"`       // why it is kept out
+	Time       time.Time         `json:"time,omitzero"`        // when it was put into quarantine, for people
+}
+
 // Quarantine keeps a node out of plans that it held up, until that generation.
 type Quarantine struct {
 	Node  string            `json:"node"`
@@ -123,7 +137,8 @@ type World struct {
 	Count      int               `json:"count"`             // of the members
 	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
 	Chunks     int               `json:"chunks,omitempty"`
-	Leavers    []membership.Ref  `json:"leavers,omitempty"` // of older generations, who must stop before this one runs
+	Leavers    []membership.Ref  `json:"leavers,omitempty"`   // of older generations, who must stop before this one runs
+	Newcomers  []int             `json:"newcomers,omitempty"` // node ranks of members in their first generation
 	Slots      int               `json:"slots"`
 	Previous   int               `json:"previous"` // world size of the newest World that ran before
 	Resume     *Resume           `json:"resume"`
@@ -219,14 +234,17 @@ func (w World) Record() []byte {
 
 // Ledger is what the restart rules remember. It lives in the World, because every agent may die.
 type Ledger struct {
-	Used        int               `json:"used"`         // causes that spent budget since the last refill
-	NoProgress  int               `json:"idle"`         // generations in a row that spent none and brought no progress
-	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
-	Ran         int               `json:"ran"`          // generations that ran in this attempt
-	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
-	Charged     schema.Generation `json:"charged"`      // the generation whose failure was charged last
-	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
-	LastFailure string            `json:"last_failure"` // for people
+	Used        int               `json:"used"`             // causes that spent budget since the last refill
+	NoProgress  int               `json:"idle"`             // generations in a row that spent none and brought no progress
+	Lost        int               `json:"lost"`             // node_lost events of members in this attempt
+	Ran         int               `json:"ran"`              // generations that ran in this attempt
+	Head        checkpoint.Number `json:"head"`             // newest commit when this world was proposed
+	Charged     schema.Generation `json:"charged"`          // the generation whose failure was charged last
+	Closed      schema.Generation `json:"closed"`           // the generation that is in these books
+	LastFailure string            `json:"last_failure"`     // for people
+	Churn       int               `json:"churn,omitempty"`  // generations in a row that a loss or a failure ended without progress
+	Proven      schema.Generation `json:"proven,omitempty"` // the newest generation whose members are newcomers no more
+	Nodes       []NodeRecord      `json:"nodes,omitempty"`  // nodes that disturbed the job, by name
 	Death       *Death            `json:"death,omitempty"`
 	Back        *Back             `json:"back,omitempty"`
 }

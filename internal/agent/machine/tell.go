@@ -23,9 +23,11 @@ type told struct {
 	waiting int64
 	why     string // what the last Hold was for
 	spare   bool
-	away    bool
-	ended   bool
-	leaving bool
+
+	quarantine schema.Generation // that put this node into quarantine
+	away       bool
+	ended      bool
+	leaving    bool
 }
 
 func (m *Machine) say(format string, args ...any) {
@@ -106,9 +108,16 @@ func (m *Machine) tellSpare() {
 		return
 	}
 	_, member := m.member()
+	r := plan.QuarantineOf(w, m.self.node)
 	switch {
 	case member:
-		t.spare = false
+		t.spare, t.quarantine = false, 0
+	case m.self.joined && r != nil && !m.self.listed:
+		if t.quarantine != r.Since {
+			t.spare, t.quarantine = true, r.Since
+			m.say("this node is in quarantine for %s: %s; the others go on without it. To lift it: elastic admit %s --job-id=%s",
+				time.Duration(r.Quarantine), r.Text, r.Node, m.self.job.Name)
+		}
 	case m.self.joined && !m.leaver() && !m.self.listed && !t.spare && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
 		t.spare = true
 		text := "standing by as a spare"

@@ -277,8 +277,10 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 	}
 	n := membership.Node{
 		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
-		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(), Lease: lease}
-	if n.Rev, err = l.registry.Join(ctx, n, s.Job.Rev, s.Fence, replaces); err != nil {
+		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(), Lease: lease,
+		Program: l.Job.Origin.Digest()}
+	if n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence, Replaces: replaces,
+		OtherProgram: s.Job.Origin.Differs(n.Program)}); err != nil {
 		l.revoke(ctx, lease)
 		return nil, err
 	}
@@ -300,6 +302,10 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 	}
 	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
 		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.joining.node, strings.TrimSuffix(l.joining.logs, "/"))}
+	if !j.Origin.SameCommand(l.Job.Origin) {
+		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`", j.Name,
+			strings.Join(l.Job.Origin.Command, " "), strings.Join(j.Origin.Command, " ")))
+	}
 	if l.Given["np"] && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
 		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
 	}

@@ -81,14 +81,14 @@ func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.
 // candidates are the nodes that a next World may have: registered in this attempt, not gone, not
 // asked to go, not in quarantine. In the order of their names.
 func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
-	c := fit(s, v, quarantined(s.World))
-	if len(c) < s.Least() { // better one that was late before than no World: no generation could pass to free it
-		c = fit(s, v, nil)
+	c := fit(s, v, keptOut(s, true))
+	if len(c) < s.Least() { // better one that was late or lost before than no World
+		c = fit(s, v, keptOut(s, false))
 	}
 	return c
 }
 
-func fit(s *rendezvous.Snapshot, v verdict.View, out map[string]bool) []membership.Node {
+func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool) []membership.Node {
 	drained := rendezvous.SetOf(s.Wish.Drain)
 	var told map[membership.Incarnation]bool
 	if s.World != nil {
@@ -96,7 +96,7 @@ func fit(s *rendezvous.Snapshot, v verdict.View, out map[string]bool) []membersh
 	}
 	c := make([]membership.Node, 0, len(s.Nodes))
 	for _, n := range s.Nodes {
-		if n.Attempt != s.Job.Attempt || drained[n.Node] || out[n.Node] {
+		if n.Attempt != s.Job.Attempt || drained[n.Node] || out(n) {
 			continue
 		}
 		if seen := v.Find(n.Ref); seen != nil && (seen.State == verdict.Gone ||
@@ -106,20 +106,6 @@ func fit(s *rendezvous.Snapshot, v verdict.View, out map[string]bool) []membersh
 		c = append(c, n)
 	}
 	return c
-}
-
-// quarantined are the nodes that no plan has before another generation.
-func quarantined(w *rendezvous.World) map[string]bool {
-	if w == nil {
-		return nil
-	}
-	out := map[string]bool{}
-	for _, q := range w.Quarantine {
-		if q.Until > w.Generation {
-			out[q.Node] = true
-		}
-	}
-	return out
 }
 
 // Shortage says how many nodes are here that a World may have, how many are wished, and how many are

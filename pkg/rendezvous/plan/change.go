@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -22,9 +23,15 @@ func (p *planner) books() Settled {
 	if p.w.Phase == rendezvous.Forming {
 		f = nil
 	}
-	told := p.s.Progress != nil && p.s.Progress.Step != nil
-	b := settle(p.w, p.s.Job.Rules, p.s.Head.Number, f, len(p.lossesThatExplain()) > 0, p.m.ran(p.now), told)
-	if f != nil && !b.Collateral && !f.Victim && !f.AsksForRestart() {
+	e := closing{failure: f, lost: len(p.lossesThatExplain()) > 0, ran: p.m.ran(p.now), head: p.s.Head.Number, now: p.now,
+		told: p.s.Progress != nil && p.s.Progress.Step != nil}
+	if f != nil {
+		if n := p.s.Node(f.Node); n != nil {
+			e.program, e.stranger = n.Program, p.s.Job.Origin.Differs(n.Program)
+		}
+	}
+	b := settle(p.w, p.s.Job.Rules, e)
+	if f != nil && !b.Collateral && !b.Newcomer && !f.Victim && !f.AsksForRestart() {
 		p.trust(&b, f)
 	}
 	return b
@@ -42,16 +49,24 @@ func (p *planner) change(c rendezvous.Cause, text string, failure bool) Step {
 		if b.Collateral {
 			c, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
 		}
+		if b.Newcomer {
+			text = quarantineText(b.Ledger, p.s.Failure.Node)
+			p = p.withLedger(b.Ledger)
+		}
 	}
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: countLost(b.Ledger, lost), Lost: lost, Failure: told}
+		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: countLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
 	case b.Backoff > 0:
 		lost := p.unreported()
+		next := fmt.Sprintf("%s without progress; the next one in %s", phrase.Count(b.Ledger.Churn, "generation"), b.Backoff)
+		if b.Spent {
+			next = fmt.Sprintf("restart %d of %d in %s", b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)
+		}
 		return Hold{Hold: rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(b.Backoff), Present: Present(p.s, p.v), Cause: c,
-			Text: fmt.Sprintf("%s; restart %d of %d in %s", text, b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)},
-			Ledger: countLost(b.Ledger, lost), Lost: lost, Failure: told}
+			Text: text + "; " + next},
+			Ledger: countLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
 	}
 	step := p.propose(c, text, b)
 	switch step := step.(type) {
@@ -67,6 +82,16 @@ func (p *planner) change(c rendezvous.Cause, text string, failure bool) Step {
 		return e
 	}
 	return step
+}
+
+// withLedger is p as it would be with another ledger: nodes that it puts into quarantine are no
+// candidates.
+func (p *planner) withLedger(l rendezvous.Ledger) *planner {
+	w, s, q := *p.w, *p.s, *p
+	w.Ledger = l
+	s.World = &w
+	q.s, q.w = &s, &w
+	return &q
 }
 
 // propose is the next World, or Nothing when there can be none now.
@@ -164,7 +189,11 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 			w.ReportedLost = append(w.ReportedLost, l.Incarnation)
 		}
 	}
-	w.Ledger = countLost(w.Ledger, step.Lost)
+	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)
+	w.Ledger.Nodes = admitMembers(w.Ledger.Nodes, w.Members)
+	if p.w != nil && p.w.Attempt == w.Attempt && len(p.w.Members) > 0 {
+		w.Newcomers = newcomers(p.w, w.Ledger.Proven, w.Members)
+	}
 	step.World = w
 	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
 		len(step.Evicted) == 0 && p.newHead == nil {
@@ -184,7 +213,7 @@ func (p *planner) blocked() string {
 	for _, n := range candidates(p.s, p.v) {
 		here[n.Node] = n.Incarnation
 	}
-	out, late := rendezvous.SetOf(p.s.Wish.Drain), quarantined(p.w)
+	out, late := rendezvous.SetOf(p.s.Wish.Drain), lateNodes(p.w)
 	places := p.s.Target() // that are left for those behind: who finds none is cut by the wish
 	for rank, m := range p.w.Members {
 		seen := p.v.Find(m)

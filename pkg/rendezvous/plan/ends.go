@@ -13,7 +13,7 @@ func (p *planner) stop() Step {
 	end := func() Step {
 		led, lost := rendezvous.Ledger{}, p.unreported()
 		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
-			led = countLost(p.w.Ledger, lost)
+			led = countLost(p.w.Ledger, p.w, lost, p.now)
 		}
 		return End{Phase: rendezvous.Stopped, Outcome: outcome, Ledger: led, Lost: lost}
 	}
@@ -44,7 +44,7 @@ func (p *planner) allZero() bool {
 
 func (p *planner) done() Step {
 	lost := p.unreported()
-	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, lost), Lost: lost}
+	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
 }
 
 // StopAlone is the end of an attempt that was asked to stop while no node is registered: no agent

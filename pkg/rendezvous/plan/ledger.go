@@ -12,7 +12,8 @@ import (
 const (
 	refill    = 10 * time.Minute // of running give the whole budget back
 	healthy   = 10 * time.Second // of running count as progress
-	maxIdle   = 5                // generations without progress end the job
+	maxIdle   = 5                // failures of others, in generations without progress, end the job
+	maxChurn  = 5                // generations without progress; each further one waits
 	maxWait   = 30 * time.Second // of back-off
 	exitNever = 93               // a restart does not cure it
 )
@@ -23,54 +24,86 @@ type Settled struct {
 	Backoff    time.Duration
 	Fail       *rendezvous.Outcome // the attempt is over
 	Collateral bool                // the failure was caused by something else
+	Newcomer   bool                // the failure put a node into quarantine
 	Spent      bool                // the failure spent a restart
 	Pardoned   bool                // a failure that was charged gave its restart back
 }
 
-// settle closes the books of the generation of w: f is its failure, lost whether nodes were lost that
-// explain it, ran how long it ran (0: it never did), progress whether it committed or told any. Who was lost is counted
-// where it is told.
-func settle(w *rendezvous.World, rules rendezvous.Rules, head checkpoint.Number, f *rendezvous.Failure, lost bool, ran time.Duration, progress bool) Settled {
+// closing is what is known of a generation when its books are closed.
+type closing struct {
+	failure  *rendezvous.Failure
+	stranger bool // the node of the failure runs another program than the job
+	program  string
+	lost     bool          // nodes were lost that explain the end
+	ran      time.Duration // 0: it never ran
+	told     bool          // workers told progress
+	head     checkpoint.Number
+	now      time.Time
+}
+
+// settle closes the books of the generation of w. Losses are counted where they are reported.
+func settle(w *rendezvous.World, rules rendezvous.Rules, e closing) Settled {
 	s := Settled{Ledger: w.Ledger}
 	l := &s.Ledger
 	l.Closed = w.Generation
-	if ran > 0 || w.Master != nil { // who came since did not see it run
+	if e.ran > 0 || w.Master != nil { // an agent that came since did not see it run
 		l.Ran++
 	}
-	if ran >= refill {
+	if e.ran >= refill {
 		l.Used = 0
 	}
-	moved := progress || ran >= healthy || head > l.Head
-	l.Head = head
-	s.Pardoned = lost && pardon(l, w)
-	if f == nil {
-		if moved {
-			l.NoProgress = 0
-		}
-		return s
+	committed := e.told || e.head > l.Head
+	progress := committed || e.ran >= healthy
+	if committed || e.ran >= provenAfter {
+		l.Proven = w.Generation
 	}
-	l.LastFailure = f.String()
-	s.Collateral = lost
-	if s.Collateral || f.AsksForRestart() {
-		if l.NoProgress++; moved {
-			l.NoProgress = 0
+	l.Head = e.head
+	l.Nodes = forgive(l.Nodes, w, e.ran)
+	s.Pardoned = e.lost && pardon(l, w)
+	if e.failure != nil || e.lost {
+		l.Churn++
+	}
+	if progress {
+		l.Churn, l.NoProgress = 0, 0
+	}
+	s.Backoff = backoff(l.Churn - maxChurn)
+	if e.failure != nil {
+		l.LastFailure = e.failure.String()
+		s.charge(w, rules, e, progress)
+	}
+	return s
+}
+
+// charge says what the failure of the generation costs.
+func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e closing, progress bool) {
+	l, f := &s.Ledger, e.failure
+	s.Collateral = e.lost
+	s.Newcomer = !e.lost && !f.Victim && !f.AsksForRestart() && l.Proven != w.Generation && (e.stranger || isNewcomer(w, f))
+	if s.Newcomer {
+		l.Nodes = recordFailure(l.Nodes, w, e)
+		if len(w.Newcomers) > 0 {
+			return // other members have proven that the job can run: it goes on with them
+		}
+	}
+	if s.Collateral || s.Newcomer || f.AsksForRestart() {
+		if !progress {
+			l.NoProgress++
 		}
 		if l.NoProgress >= maxIdle {
 			s.Fail = &rendezvous.Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.NoProgress,
 				Message: fmt.Sprintf("%d generations in a row ended without a commit, told progress or %s of running; the last: %s", l.NoProgress, healthy, f)}
 		}
-		return s
+		return
 	}
 	l.NoProgress = 0
 	if l.Used >= rules.MaxRestarts {
 		s.Fail = failed(f, fmt.Sprintf("restarts used (%d of %d)", l.Used, rules.MaxRestarts))
-		return s
+		return
 	}
 	s.Spent = true
 	l.Used++
 	l.Charged = w.Generation
-	s.Backoff = backoff(l.Used)
-	return s
+	s.Backoff = max(s.Backoff, backoff(l.Used-1))
 }
 
 // pardon gives back the restart that a failure was charged, which turns out to be the victim of a loss: a
@@ -84,12 +117,12 @@ func pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
 	return true
 }
 
-// backoff is 0, 1, 2, 4, … 30 s for the first, second, … cause.
-func backoff(used int) time.Duration {
-	if used <= 1 {
+// backoff is 1, 2, 4, … 30 s for the first, second, … cause that has to wait; 0 for none.
+func backoff(n int) time.Duration {
+	if n < 1 {
 		return 0
 	}
-	return min(maxWait, time.Second<<min(used-2, 10))
+	return min(maxWait, time.Second<<min(n-1, 10))
 }
 
 func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
@@ -104,8 +137,13 @@ func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	return o
 }
 
-// lose counts those who are told lost, in the books that go with their events: nobody is counted twice, or told and not counted.
-func countLost(l rendezvous.Ledger, told []verdict.Member) rendezvous.Ledger {
-	l.Lost += len(told)
+// countLost counts reported losses in the books that are written with their events, so that none is
+// counted twice, or reported and not counted. A member that is lost again and again is put into
+// quarantine.
+func countLost(l rendezvous.Ledger, w *rendezvous.World, lost []verdict.Member, now time.Time) rendezvous.Ledger {
+	l.Lost += len(lost)
+	if w != nil {
+		l.Nodes = recordLosses(l.Nodes, w, lost, now)
+	}
 	return l
 }

@@ -22,6 +22,8 @@ type Observed struct {
 	others   []membership.Node // who was registered then and is no member, in the order of names
 	missing  []missingNode     // who was, and is not any more
 
+	quarantines []observedQuarantine
+
 	PhaseSince    time.Time // the world entered its phase
 	RunningSince  time.Time // its generation began to run; zero: it never did
 	StoppedAt     time.Time // and left running
@@ -50,7 +52,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 		g, phase, rev = s.World.Generation, s.World.Phase, s.World.Rev
 	}
 	if g != m.generation {
-		*m = Observed{generation: g, nodes: m.nodes, observed: m.observed, others: m.others, missing: m.missing, SuspectSince: m.SuspectSince, FirstSign: m.FirstSign}
+		*m = Observed{generation: g, nodes: m.nodes, observed: m.observed, others: m.others, missing: m.missing, quarantines: m.quarantines,
+			SuspectSince: m.SuspectSince, FirstSign: m.FirstSign}
 	}
 	if phase != m.phase {
 		switch {
@@ -81,6 +84,7 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 		m.SuspectSince = now
 	}
 	m.miss(s, v, now)
+	m.noteQuarantines(s, now)
 	if s.Job == nil {
 		return
 	}

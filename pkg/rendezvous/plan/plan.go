@@ -26,12 +26,16 @@ func Next(s *rendezvous.Snapshot, v verdict.View, m Observed, t Timeouts, now ti
 	if s.Job == nil || s.Wish.Rev == 0 {
 		return Nothing{}
 	}
+	s, release := m.released(s, now)
 	p := planner{s: s, w: s.World, v: v, m: m, t: t, now: now}
 	if w := s.World; w != nil && (w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
 		return Nothing{}
 	}
 	step := p.next()
 	if wait, idle := step.(Nothing); idle {
+		if !release.IsZero() && (wait.Until.IsZero() || release.Before(wait.Until)) {
+			wait.Until = release
+		}
 		return p.reportLost(wait)
 	}
 	return step

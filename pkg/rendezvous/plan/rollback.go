@@ -54,7 +54,7 @@ func (p *planner) fallBack() Step {
 	}
 	if older == nil {
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Ledger: countLost(p.w.Ledger, lost), Lost: lost, Outcome: rendezvous.Outcome{Code: exitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
+		return End{Phase: rendezvous.Failed, Ledger: countLost(p.w.Ledger, p.w, lost, p.now), Lost: lost, Outcome: rendezvous.Outcome{Code: exitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
 			Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
 	}
 	head := *older

@@ -117,5 +117,5 @@ func (p *planner) enter(c rendezvous.Cause, text string, b Settled) Hold {
 		}
 	}
 	lost := p.unreported()
-	return Hold{Hold: h, Lost: lost, Ledger: countLost(b.Ledger, lost), Quarantine: p.w.Quarantine}
+	return Hold{Hold: h, Lost: lost, Ledger: countLost(b.Ledger, p.w, lost, p.now), Quarantine: p.w.Quarantine}
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -24,21 +26,24 @@ type Node struct {
 	Generation  *schema.Generation `json:"generation"` // of the world that it belongs, or belonged, to
 	Since       Timestamp          `json:"since"`
 	Why         *string            `json:"why"`
+	// OtherProgram says that the node runs another program than the one that the job was made with.
+	OtherProgram bool `json:"other_program"`
 }
 
 // NodeState is what a node does, or what became of it.
 type NodeState string
 
 const (
-	NodeJoining  NodeState = "joining"
-	NodeReady    NodeState = "ready"
-	NodeRunning  NodeState = "running"
-	NodeWaiting  NodeState = "waiting"
-	NodeSpare    NodeState = "spare"
-	NodeSuspect  NodeState = "suspect"
-	NodeDraining NodeState = "draining"
-	NodeLost     NodeState = "lost"
-	NodeLeft     NodeState = "left"
+	NodeJoining     NodeState = "joining"
+	NodeReady       NodeState = "ready"
+	NodeRunning     NodeState = "running"
+	NodeWaiting     NodeState = "waiting"
+	NodeSpare       NodeState = "spare"
+	NodeSuspect     NodeState = "suspect"
+	NodeQuarantined NodeState = "quarantined"
+	NodeDraining    NodeState = "draining"
+	NodeLost        NodeState = "lost"
+	NodeLeft        NodeState = "left"
 )
 
 // listed is how long a node that is lost or left stays in the list.
@@ -64,6 +69,14 @@ func (x *explainer) nodes(state State) []Node {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; !told[n.Node] {
 			list, told[n.Node] = append(list, x.other(n)), true
+		}
+	}
+	for i := range list {
+		if n := s.Node(list[i].Node); n != nil && s.Job.Origin.Differs(n.Program) {
+			list[i].OtherProgram = true
+			if list[i].Why == nil {
+				list[i].Why = new("it runs another program than the job")
+			}
 		}
 	}
 	var past []Node
@@ -122,10 +135,29 @@ func (x *explainer) other(n *membership.Node) Node {
 		st.State = NodeDraining
 	case x.w == nil || x.w.Generation == 0:
 		st.State = NodeJoining
+	case x.keptOut(n.Node) != nil:
+		k := x.keptOut(n.Node)
+		st.State, st.Why = NodeQuarantined, new(k.Text)
+		if k.For > 0 {
+			st.Why = new(fmt.Sprintf("%s; for %s", k.Text, k.For))
+		}
+		if !k.Time.IsZero() {
+			st.Since = Timestamp{k.Time}
+		}
 	case x.w.Leaver(n.Ref) && x.w.Phase == rendezvous.Forming && !x.isReady(n):
 		st.State = NodeWaiting
 	}
 	return st
+}
+
+// keptOut is the quarantine of node, or nil.
+func (x *explainer) keptOut(node string) *plan.KeptOut {
+	for _, k := range plan.Quarantined(x.s) {
+		if k.Node == node {
+			return &k
+		}
+	}
+	return nil
 }
 
 func (x *explainer) isReady(n *membership.Node) bool {

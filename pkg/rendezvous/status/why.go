@@ -95,6 +95,9 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+h.Text
 	case missing > 0:
 		v.code, v.text = rendezvous.NodesMissing, fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
+		for _, k := range plan.Quarantined(x.s) {
+			v.text += fmt.Sprintf("; %s is in quarantine", k.Node)
+		}
 	case batch != nil:
 		v.code, v.text = rendezvous.PlanImpossible, batch.Error()
 	case present < wished:

@@ -31,6 +31,7 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 	if e.Failure != nil {
 		events = append(events, failureEvent(w.Generation, e.Failure))
 	}
+	events = append(events, quarantineEvents(seen, e.Ledger)...)
 	if e.Hold.Why == rendezvous.BackingOff {
 		events = append(events, history.Event{Kind: history.Backoff, Generation: w.Generation, Text: e.Hold.Text,
 			Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(), "restarts_used": e.Ledger.Used, "restarts_max": seen.Job.Rules.MaxRestarts}})

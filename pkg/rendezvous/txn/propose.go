@@ -86,6 +86,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 		guards, writes = append(guards, kept...), append(writes, head...)
 		events = append(events, rollbackEvent(old, seen.Head, p))
 	}
+	events = append(events, quarantineEvents(seen, w.Ledger)...)
 	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node, phrase.Count(w.Count, "node"), w.Size()),
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,

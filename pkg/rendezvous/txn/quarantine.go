@@ -1,0 +1,55 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// quarantineEvents tells of the nodes that l puts into quarantine and that were not before.
+func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.Event {
+	if seen.World == nil {
+		return nil
+	}
+	var events []history.Event
+	for _, r := range l.Nodes {
+		same := func(x rendezvous.NodeRecord) bool {
+			return x.Node == r.Node && x.Since == r.Since && x.Quarantine == r.Quarantine
+		}
+		if r.Quarantine == 0 || slices.ContainsFunc(seen.World.Ledger.Nodes, same) {
+			continue
+		}
+		lasts := time.Duration(r.Quarantine)
+		events = append(events, history.Event{Kind: history.Quarantined, Generation: r.Since, Node: r.Node,
+			Text:   fmt.Sprintf("%s is in quarantine for %s: %s", r.Node, lasts, r.Text),
+			Fields: history.Fields{"seconds": lasts.Seconds(), "losses": r.Losses, "failures": r.Failures, "reason": r.Text}})
+	}
+	return events
+}
+
+// maxAdmits bounds the admissions that the wish remembers: the newest count.
+const maxAdmits = 32
+
+// Admit lifts the quarantine of a node. The wish keeps its request: nothing else was asked.
+func (r Requests) Admit(ctx context.Context, seen *rendezvous.Snapshot, node string) error {
+	w := seen.Wish
+	w.Time = time.Now()
+	w.Admit = slices.DeleteFunc(slices.Clone(w.Admit), func(a rendezvous.Admit) bool { return a.Node == node })
+	w.Admit = append(w.Admit, rendezvous.Admit{Node: node, Generation: seen.Fence})
+	w.Admit = w.Admit[max(0, len(w.Admit)-maxAdmits):]
+	_, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "admit "+node, store.Request{
+		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev)},
+		Then: []store.Write{
+			store.Put(r.Job.Wish(), schema.Encode(w)),
+			history.Tell(r.Job, history.Event{Kind: history.Admitted, Generation: seen.Fence, Node: node,
+				Text: node + " was admitted: its quarantine is lifted"}),
+		},
+	})
+	return err
+}
