@@ -32,6 +32,9 @@ type Pipeline struct {
 	sent  map[manifest.Hash]bool // manifests that this line tried to commit
 	blind bool                   // the directory could not be read
 
+	torn time.Time // since when each save was written over while it was copied
+	told time.Time // when that was last said
+
 	away    sync.WaitGroup
 	copying atomic.Bool // to nodes that are away; one checkpoint at a time
 }
@@ -115,7 +118,7 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 		l.refuse(r)
 	}
 	if err != nil && !l.blind { // said once, and tried again: it may be being moved about
-		l.refuse(capture.Refusal{Reason: "bad-path", Err: fmt.Errorf("look for saves: %w", err)})
+		l.refuse(capture.Refusal{Reason: capture.BadPath, Err: fmt.Errorf("look for saves: %w", err)})
 	}
 	l.blind = err != nil
 	if p == nil {
@@ -123,14 +126,16 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 	}
 	m, h, err := l.put(ctx, p.Save)
 	if errors.Is(err, chunkstore.ErrTorn) && !last {
+		l.overtaken(p)
 		return nil // it is being written again: the next look sees it
 	}
+	l.torn = time.Time{}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.capture.Taken(p)                                                                                              // not again, unless it changes
-		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), "torn"), Path: p.Save.Entry, Step: p.Save.Step, Err: err}) // torn: it cannot be read
+		l.capture.Taken(p)                                                                                                    // not again, unless it changes
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Torn), Path: p.Save.Entry, Step: p.Save.Step, Err: err}) // torn: it cannot be read
 		if errors.Is(err, chunkstore.ErrFenced) {
 			return err
 		}
@@ -139,6 +144,26 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 	l.capture.Taken(p)
 	return l.carry(ctx, p, m, h)
 }
+
+// overtaken says now and then that saves are written over faster than they can be copied.
+func (l *Pipeline) overtaken(p *capture.Picture) {
+	now := time.Now()
+	if l.torn.IsZero() {
+		l.torn = now
+	}
+	if now.Sub(l.torn) < overtakenAfter || !l.told.IsZero() && now.Sub(l.told) < overtakenAgain {
+		return
+	}
+	l.told = now
+	l.refuse(capture.Refusal{Reason: capture.Unsettled, Path: p.Save.Entry, Step: p.Save.Step,
+		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and rename it",
+			capture.ErrUnsettled, p.Save.Entry)})
+}
+
+const (
+	overtakenAfter = 8 * time.Second
+	overtakenAgain = time.Minute
+)
 
 // put copies the save. What a disk refused once it may take the next time, or when there is room.
 func (l *Pipeline) put(ctx context.Context, save chunkstore.Save) (m *manifest.Manifest, h manifest.Hash, err error) {
@@ -159,11 +184,18 @@ func (l *Pipeline) put(ctx context.Context, save chunkstore.Save) (m *manifest.M
 }
 
 // reason is the contract's word for an error that trying again does not mend, or "".
-func reason(err error) string {
+func reason(err error) capture.Reason {
 	for _, r := range []struct {
 		err    error
-		reason string
-	}{{chunkstore.ErrFenced, "fenced"}, {chunkstore.ErrTorn, "torn"}, {manifest.ErrBadPath, "bad-path"}, {manifest.ErrBadManifest, "bad-path"}, {dirfs.ErrNoSpace, "no-space"}, {dirfs.ErrQuarantined, "no-space"}} {
+		reason capture.Reason
+	}{
+		{chunkstore.ErrFenced, capture.Fenced},
+		{chunkstore.ErrTorn, capture.Torn},
+		{manifest.ErrBadPath, capture.BadPath},
+		{manifest.ErrBadManifest, capture.BadPath},
+		{dirfs.ErrNoSpace, capture.NoSpace},
+		{dirfs.ErrQuarantined, capture.NoSpace},
+	} {
 		if errors.Is(err, r.err) {
 			return r.reason
 		}
@@ -196,10 +228,10 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 		return ctx.Err()
 	}
 	if errors.Is(err, chunkstore.ErrFenced) {
-		l.refuse(capture.Refusal{Reason: "fenced", Path: m.Entry, Step: m.Step, Err: err})
+		l.refuse(capture.Refusal{Reason: capture.Fenced, Path: m.Entry, Step: m.Step, Err: err})
 		return err
 	}
-	l.refuse(capture.Refusal{Reason: "too-few-nodes", Path: m.Entry, Step: m.Step, Err: err})
+	l.refuse(capture.Refusal{Reason: capture.TooFewNodes, Path: m.Entry, Step: m.Step, Err: err})
 	return nil
 }
 

@@ -380,6 +380,38 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 	})
 }
 
+// Saves that are written over faster than they can be copied are told, and the first that is not is taken.
+func TestWrittenOverWhileCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a")
+		r := newReports()
+		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		l := c.line(t, k, stampOf(1), alive, nil)
+		dir, n := c.dirs["a"], 0
+		dir.Machine.Hook = func(op, name string) error {
+			if _, _, file, _ := dir.Find("", "model.raw"); op == "read" && name == "model.raw" && file != nil {
+				n++
+				file.Mtime = file.Mtime.Add(time.Millisecond)
+			}
+			return nil
+		}
+		renamed(t, dir, "model.raw", []byte("never the same"))
+		began := time.Now()
+		e := next[Refused](t, r)
+		if e.Reason != capture.Unsettled || e.Path != "model.raw" || time.Since(began) > 15*time.Second {
+			t.Errorf("after %v: %+v", time.Since(began), e)
+		}
+		time.Sleep(30 * time.Second)
+		if len(r.c) > 0 {
+			t.Errorf("told again: %+v", <-r.c)
+		}
+		dir.Set(nil, 1<<40)
+		next[Committed](t, r)
+		l.Close(false)
+		next[Closed](t, r)
+	})
+}
+
 // What is damaged on this disk comes from another.
 func TestPrepareMends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -247,7 +247,7 @@ func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, n
 		return nil
 	}
 	c.doubt.told = now
-	return []Refusal{{Reason: "unsettled", Path: d.Path, Err: unsettled(d)}}
+	return []Refusal{{Reason: Unsettled, Path: d.Path, Err: unsettled(d)}}
 }
 
 func unsettled(d judge.Decision) error {
@@ -270,7 +270,7 @@ func (c *Watcher) refuseAll(found *listing, units []judge.Unit, d judge.Decision
 			why = d.Path + ": " + d.Why
 		}
 		t, err := progressOf(c.tree, e)
-		refused = append(refused, Refusal{Reason: "torn", Path: u.Name(), Step: t.Step, Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, why), err)})
+		refused = append(refused, Refusal{Reason: Torn, Path: u.Name(), Step: t.Step, Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, why), err)})
 	}
 	return refused
 }

@@ -35,12 +35,21 @@ type Workers struct {
 // settled is the grain of file times, and more: a file may be written again so soon without looking so.
 const settled = 50 * time.Millisecond
 
-// Reason is the contract's word for why a save was not taken.
+// Reason is the word by which an event says why a save was not taken.
 type Reason string
+
+const (
+	Torn        Reason = "torn"          // not whole, or changed while it was read
+	Unsettled   Reason = "unsettled"     // not known to be complete; it may be taken later
+	NoSpace     Reason = "no-space"      // the disk is full, or failed
+	BadPath     Reason = "bad-path"      // a name that no manifest may have
+	TooFewNodes Reason = "too-few-nodes" // no other node took a copy
+	Fenced      Reason = "fenced"        // a newer generation exists
+)
 
 // Refusal is a save that is not taken.
 type Refusal struct {
-	Reason string // torn, no-space, bad-path, too-few-nodes, fenced, unsettled
+	Reason Reason
 	Path   string
 	Step   *int64
 	Err    error
