@@ -8,6 +8,7 @@ The lines that make it elastic end in "# elastic". Everything else is ordinary P
 """
 
 import argparse
+import time
 
 import elastic  # elastic
 import torch
@@ -40,6 +41,7 @@ def main():
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--float64", action="store_true")
     parser.add_argument("--save-every", default="2s")
+    parser.add_argument("--pause", type=float, default=0, help="seconds after each step, to have time for changes")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -66,6 +68,7 @@ def main():
                 loss.backward()
                 total += loss.item() if part else 0.0
             optimizer.step()
+            time.sleep(args.pause)
             state.commit(loss=total)  # elastic
     state.save()  # elastic
 
