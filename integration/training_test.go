@@ -168,6 +168,7 @@ func TestTorchTrainsTheSameAtAnyWorldSize(t *testing.T) {
 
 	p := newPlace(t)
 	a, b := node(p, "a", 2), node(p, "b", 2)
+	p.running("x", 1, 2)
 	p.committed("x", 2)
 	if err := b.kill(syscall.SIGKILL); err != nil {
 		t.Fatal(err)

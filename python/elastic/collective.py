@@ -6,21 +6,32 @@ Nothing here imports a framework: one that the script did not import is not in u
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any, List, Optional, Tuple
+
+
+INTERVAL = 0.1
+"""Seconds between two votes, about: a vote costs some tenths of a millisecond."""
+MOST_STEPS = 100
+"""Steps between two votes at most."""
 
 
 class Vote:
     """Turns the wish of any rank into the same answer on every rank at the same step.
 
-    With torch a vote is an all-reduce of one number that is not waited for: cast() begins
-    the one of this step and gives the result of the one before, which every rank has joined
-    by now, because all of them have met in the gradients of this step since.
+    With torch a vote is an all-reduce of two numbers that is not waited for. One step begins
+    it; the next step reads its result, which every rank has joined by then, because all of
+    them have met in the gradients of that step. The second number is the time of a step:
+    when steps are short there is a vote every some steps, the same ones on every rank.
     """
 
     def __init__(self) -> None:
         self._pending: Optional[Tuple[Any, Any]] = None
         self._broken = False
         self._group: Any = None
+        self._skip = 0
+        self._steps = 0
+        self._since = 0.0
 
     def cast(self, wish: bool, size: int) -> bool:
         """Give this rank's wish for a step; True on every rank at the same step."""
@@ -38,20 +49,33 @@ class Vote:
     def _torch(self, wish: bool) -> bool:
         if self._broken:
             return False
+        self._steps += 1
+        if self._pending is not None:
+            work, numbers = self._pending
+            self._pending = None
+            work.wait()
+            asked, step_time = numbers.tolist()
+            if asked:
+                return True
+            self._skip = int(min(INTERVAL / max(step_time, 1e-9), MOST_STEPS))
+        if self._skip > 0:
+            self._skip -= 1
+            return False
+        self._begin(wish)
+        return False
+
+    def _begin(self, wish: bool) -> None:
         import torch
 
         dist = torch.distributed
         if self._group is None:
             self._group = side_group()
-        decided = False
-        if self._pending is not None:
-            work, flag = self._pending
-            work.wait()
-            decided = bool(flag.item())
-        flag = torch.tensor([int(wish)], dtype=torch.int32)
-        work = dist.all_reduce(flag, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
-        self._pending = (work, flag)
-        return decided
+        now = time.monotonic()
+        step_time = (now - self._since) / self._steps if self._since else INTERVAL
+        self._steps, self._since = 0, now
+        numbers = torch.tensor([float(wish), step_time], dtype=torch.float64)
+        work = dist.all_reduce(numbers, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
+        self._pending = (work, numbers)
 
 
 def share_newest(step: int, content: Any) -> Any:
