@@ -57,8 +57,8 @@ func (m *Machine) exitRecord() *rendezvous.Exit {
 	if !some && !x.Planned {
 		return nil
 	}
-	if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {
-		return nil // with the last of these records the job is done, and the nodes that copy rank 0's save leave
+	if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {
+		return nil // this record ends the job, or the wait for the last save: that save comes first
 	}
 	return x
 }
