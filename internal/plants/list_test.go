@@ -203,7 +203,7 @@ var plants = []plant{
 	{"a member just goes", machine + "/leave.go", `case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`, machine, "TestStories"},
 	{"a leaver goes before the barrier", machine + "/registration.go", `case m.local.ready >= w.Generation:`, `default:`, machine, "TestStories"},
 	{"who is told of a newer generation, and cannot ask, goes on", machine + "/workers.go", `m.seen.peerGeneration > g.world.Generation && m.seen.readFailed`, `false`, machine, "TestStories"},
-	{"the job is done before its last save", machine + "/exits.go", `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
+	{"the job is done before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
 	{"a suspicion of whom it watches no more stays", machine + "/watch.go", `!slices.ContainsFunc(p.watched, s.About.Same)`, `m.seen.world.Rank(s.About) < 0`, machine, "TestStories"},
 	{"a save that can never be committed is waited for", machine + "/workers.go", `g.lastSave && (m.futile(g) || `, `g.lastSave && (`, machine, "TestStories"},
 	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.self.joined && m.self.node.Incarnation == inc`, `return m.self.joined`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
@@ -268,4 +268,5 @@ var plants = []plant{
 	{"a quarantine never ends", plan + "/quarantine.go", `case !now.Before(until):`, `case false:`, rendezvous, "TestQuarantineEnds"},
 	{"admit lifts later quarantines too", plan + "/quarantine.go", `a.Node == node && a.Generation >= g`, `a.Node == node`, rendezvous, "TestQuarantine"},
 	{"losses without progress cost no time", plan + "/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
+	{"the exit of rank 0 is reported before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, machine, "TestStories"},
 }
