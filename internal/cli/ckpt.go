@@ -197,7 +197,7 @@ func (k *saves) here() (all []shelf, done func(), err error) {
 }
 
 // sources are from where a checkpoint can be had: this machine, then the holders that are registered.
-func (k *saves) sources(h checkpoint.Head) (from []transfer.Source, done func(), err error) {
+func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source, done func(), err error) {
 	shelves, closeAll, err := k.here()
 	if err != nil {
 		closeAll()
@@ -206,7 +206,12 @@ func (k *saves) sources(h checkpoint.Head) (from []transfer.Source, done func(),
 	for _, s := range shelves {
 		from = append(from, s)
 	}
-	peers, hangUp, err := node.Reach(k.snap.Secret, k.snap.Job.Name, k.snap.Job.UID)
+	secret, err := rendezvous.ReadSecret(ctx, k.s, k.snap.Job.Name, k.snap.Job.UID)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	peers, hangUp, err := node.Reach(secret, k.snap.Job.Name, k.snap.Job.UID)
 	if err != nil {
 		closeAll()
 		return nil, nil, err

@@ -21,7 +21,7 @@ func (k *saves) get(ctx context.Context) error {
 	if err != nil {
 		return fail(CkptDir, "%s: %v", k.dir, err).of(err)
 	}
-	from, done, err := k.sources(h)
+	from, done, err := k.sources(ctx, h)
 	if err != nil {
 		return err
 	}

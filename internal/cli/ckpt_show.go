@@ -160,7 +160,7 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 
 // manifest reads what a checkpoint consists of, from wherever it can be had.
 func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Manifest, error) {
-	from, done, err := k.sources(h)
+	from, done, err := k.sources(ctx, h)
 	if err != nil {
 		return nil, err
 	}

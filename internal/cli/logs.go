@@ -59,7 +59,11 @@ func logsAction(ctx context.Context, c *call) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	to, hangUp, err := node.Dial(snap.Secret, snap.Job.Name, snap.Job.UID)
+	secret, err := rendezvous.ReadSecret(ctx, s, snap.Job.Name, snap.Job.UID)
+	if err != nil {
+		return err
+	}
+	to, hangUp, err := node.Dial(secret, snap.Job.Name, snap.Job.UID)
 	if err != nil {
 		return err
 	}

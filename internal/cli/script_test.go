@@ -89,6 +89,8 @@ func show(_ context.Context, o node.Options) machine.Result {
 //	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it
 //	                         auth: reader (may only read) and nobody, both with password "secret"
 //	                         cluster: one of three, the others are down
+//	                         roles JOB: trainer, reader and operator of that job, with password "secret"
+//	denied USER KEY          etcd does not let the user read the key, nor what lies below it
 //	http                     a server that is no etcd, at $HTTP, port $PORT; nobody listens at $CLOSED
 //	job NAME NP NODE…        a job, played by a cast that follows the protocol without workers
 //	abandoned NAME NP        a job that was made an hour ago, and that no node is in
@@ -116,7 +118,7 @@ func TestScripts(t *testing.T) {
 			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave, "keys": s.keys, "saved": s.saved, "waits": s.waits, "status": s.status,
 				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
-				"lose": s.lose, "secured": s.secured, "record": s.record,
+				"lose": s.lose, "secured": s.secured, "record": s.record, "denied": s.denied,
 			}})
 		})
 	}
@@ -163,8 +165,11 @@ func (s *stage) etcd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Setenv("ELASTIC_SERVER", s.server.Endpoint())
 	s.client = s.server.Client(s.t)
-	if kind == "auth" {
+	switch kind {
+	case "auth":
 		s.lock(ts)
+	case "roles":
+		s.lockRoles(ts, schema.Job(args[1]))
 	}
 }
 

@@ -103,7 +103,8 @@ func removeEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed in
 			clientv3.Compare(clientv3.ModRevision(j.Job()), "=", job[0].ModRevision),
 			clientv3.Compare(clientv3.ModRevision(j.World()), "=", world[0].ModRevision),
 			clientv3.Compare(clientv3.Version(j.Nodes()), "=", 0).WithPrefix(),
-		).Then(append(tombs(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()))...).Commit()
+		).Then(append(tombs(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()),
+			clientv3.OpDelete(j.Secrets(), clientv3.WithPrefix()))...).Commit()
 		if err != nil {
 			return fmt.Errorf("remove job %s: %w", j, err)
 		}

@@ -65,7 +65,10 @@ func TestRemake(t *testing.T) {
 	if s, err = rendezvous.Read(t.Context(), all[1].Store, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || len(s.Secret) == 0 || s.Wish.NP != 2 ||
+	if secret, err := rendezvous.ReadSecret(t.Context(), all[1].Store, "x", j.UID); err != nil || len(secret) == 0 {
+		t.Errorf("secret %q, %v", secret, err)
+	}
+	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || s.Wish.NP != 2 ||
 		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) || len(s.History) != 2 || len(s.Claims) != 0 ||
 		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
 		t.Errorf("%+v", s)

@@ -20,7 +20,6 @@ type Snapshot struct {
 	Cluster  uint64
 	Whole    bool
 	Job      *Job
-	Secret   []byte
 	Wish     Wish
 	Fence    schema.Generation
 	World    *World
@@ -88,6 +87,18 @@ func Read(ctx context.Context, st store.Store, job schema.Job) (Snapshot, error)
 	return s, err
 }
 
+// ReadSecret reads what the nodes of the job of that uid prove themselves with.
+func ReadSecret(ctx context.Context, st store.Store, job schema.Job, uid schema.UID) ([]byte, error) {
+	r, err := st.Get(ctx, job.Secret(uid), "")
+	if err != nil {
+		return nil, fmt.Errorf("read the secret of job %s: %w", job, err)
+	}
+	if r.One() == nil {
+		return nil, fmt.Errorf("the secret of job %s is not there", job)
+	}
+	return r.One().Value, nil
+}
+
 // Decode makes a Snapshot of a read of the job's prefix, without its events. schema.ErrNewerFormat if a record was
 // written by a newer Elastic.
 func Decode(job schema.Job, r store.Read) (Snapshot, error) {
@@ -95,7 +106,7 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
 	at := map[string]*store.Entry{} // of these there is one each; of others one for each node
-	for _, key := range []string{job.Job(), job.Secret(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
+	for _, key := range []string{job.Job(), job.Wish(), job.Fence(), job.Head(), job.Progress(), job.World()} {
 		at[key] = nil
 	}
 	for i := range r.Entries {
@@ -116,9 +127,6 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	}
 	if s.Claims, err = decodeClaims(job, r.Entries); err != nil {
 		return s, err
-	}
-	if e := at[job.Secret()]; e != nil {
-		s.Secret = e.Value
 	}
 	if e := at[job.Wish()]; e != nil {
 		if s.Wish, err = schema.Decode[Wish](e); err != nil {

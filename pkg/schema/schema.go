@@ -55,10 +55,14 @@ const MaxGeneration Generation = 999_999_999_999
 
 func (j Job) Prefix() string { return Root + string(j) + "/" }
 func (j Job) Job() string    { return j.Prefix() + "job" }
-func (j Job) Secret() string { return j.Prefix() + "secret" }
 func (j Job) Fence() string  { return j.Prefix() + "fence" }
 func (j Job) World() string  { return j.Prefix() + "world" }
 func (j Job) Wish() string   { return j.Prefix() + "wish" }
+
+// Secret is what the nodes of the job of that uid prove themselves with. It lies beside all jobs, so that
+// who may read a job cannot pose as one of its nodes.
+func (j Job) Secret(u UID) string { return j.Secrets() + string(u) }
+func (j Job) Secrets() string     { return "/elastic/secrets/" + string(j) + "/" }
 
 // Removed says that the job of that uid was removed. It lies beside all jobs, because with the job
 // everything below its prefix goes: who still has something of it must not take that for a lost store.

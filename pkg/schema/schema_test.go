@@ -34,7 +34,7 @@ func draw(t *rapid.T) (schema.Job, string, schema.Generation) {
 // all is one key of each kind.
 func all(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
-		j.Job(), j.Secret(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n), j.Held(n),
+		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n), j.Held(n),
 		j.Left(n), j.Doing(n), j.Progress(), j.Claim(n), j.Event(n), j.Suspect(n, n), j.Ready(g, n), j.Exit(g, n), j.Failure(g),
 		j.Checkpoint(uint64(g)), j.Head(),
 	}

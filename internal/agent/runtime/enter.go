@@ -156,6 +156,9 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		return nil, err
 	}
 	if s.Job.Follows(l.joining.uid) {
+		if err := l.openPeers(ctx, &s); err != nil {
+			return nil, err
+		}
 		if err := l.succeed(&s); err != nil {
 			return done(over(125, err))
 		}
@@ -190,8 +193,10 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		return e, err
 	}
 	if !l.joining.peersKnowJob {
+		if err := l.openPeers(ctx, &s); err != nil {
+			return nil, err
+		}
 		l.joining.peersKnowJob = true
-		l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	}
 	if err := l.unreached(ctx, &s); err != nil {
 		return nil, hindrance{err}
@@ -346,8 +351,10 @@ func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership
 			if !l.NodeGiven {
 				continue
 			}
+			if err := l.openPeers(ctx, s); err != nil {
+				return "", nil, err
+			}
 			l.joining.peersKnowJob = true
-			l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
 				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
 				return "", &e, nil

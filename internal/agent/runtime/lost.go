@@ -47,18 +47,34 @@ func (l *loop) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	c, err := l.Disk.Recall(name)
 	unlock()
-	if err != nil || c == nil || !c.Ahead(s) || s.Job.UID == c.Job.UID && l.live(ctx, s, name) {
+	if err != nil || c == nil || !c.Ahead(s) {
 		return err
+	}
+	if s.Job.UID == c.Job.UID {
+		if live, err := l.live(ctx, s, name); live || err != nil {
+			return err
+		}
 	}
 	return storeBehind{*s}
 }
 
-// live reports whether a member of the world that the store shows, other than node, answers.
-func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) bool {
-	if s.World == nil {
-		return false
+// openPeers lets this node speak with the others of the job.
+func (l *loop) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
+	secret, err := rendezvous.ReadSecret(ctx, l.Store, l.Job.Name, s.Job.UID)
+	if err == nil {
+		l.Peers.Open(secret, l.Job.Name, s.Job.UID)
 	}
-	l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
+	return err
+}
+
+// live reports whether a member of the world that the store shows, other than node, answers.
+func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
+	if s.World == nil {
+		return false, nil
+	}
+	if err := l.openPeers(ctx, s); err != nil {
+		return false, err
+	}
 	asked := 0
 	for _, r := range s.World.Members {
 		if r.Node == node || asked == machine.MaxWitnesses {
@@ -66,10 +82,10 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) bo
 		}
 		asked++
 		if l.Peers.Probe(ctx, r).Kind == membership.Same {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // lost is joining a job for which the store is behind. A node that was in it claims it. A node that was not
@@ -257,7 +273,6 @@ func (l *loop) succeed(s *rendezvous.Snapshot) error {
 	if err := l.Workers.Succeed(*s.Job); err != nil {
 		return err
 	}
-	l.Peers.Open(s.Secret, l.Job.Name, s.Job.UID)
 	l.joining.uid, l.joining.claimed = s.Job.UID, true
 	return nil
 }

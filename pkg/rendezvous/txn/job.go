@@ -19,7 +19,7 @@ func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},
 		Then: []store.Write{
 			store.Put(r.Job.Job(), schema.Encode(j)),
-			store.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
+			store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
 			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
 			store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, 0))),
 			history.Tell(r.Job, history.Event{Kind: history.JobCreated, Text: "job created",
@@ -62,12 +62,18 @@ func (r Requests) tombstones(j *rendezvous.Job) []store.Write {
 	return tombs
 }
 
+// all deletes everything of the job.
+func (r Requests) all() []store.Write {
+	return []store.Write{store.DeleteRange(r.Job.Prefix(), store.End(r.Job.Prefix())),
+		store.DeleteRange(r.Job.Secrets(), store.End(r.Job.Secrets()))}
+}
+
 // Remove deletes everything of a job without nodes.
 func (r Requests) Remove(ctx context.Context, seen *rendezvous.Snapshot) error {
 	j := seen.Job
 	res, err := r.Store.Txn(ctx, store.Txn{
 		If:   []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev), schema.FenceIs(r.Job, j.UID, seen.Fence)},
-		Then: append([]store.Write{store.DeleteRange(r.Job.Prefix(), store.End(r.Job.Prefix()))}, r.tombstones(j)...),
+		Then: append(r.all(), r.tombstones(j)...),
 	})
 	if err != nil {
 		return fmt.Errorf("remove job: %w", err)

@@ -61,7 +61,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 			"claims": m.Claims, "missing": append([]string{}, m.Missing...), "checkpoint": nil, "adopted": nil}}
 	then := []store.Write{
 		store.Put(r.Job.Job(), schema.Encode(j)),
-		store.Put(r.Job.Secret(), []byte(rand.Text()+rand.Text())),
+		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
+		store.Delete(r.Job.Secret(was)),
 		store.Put(r.Job.Wish(), schema.Encode(wish)),
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, m.Fence))),
 		store.Delete(r.Job.World()),

@@ -47,7 +47,7 @@ func (r Requests) LookUnreadable(ctx context.Context) (*Unreadable, error) {
 
 // RemoveUnreadable deletes everything of a job that cannot be read. No agent can join it meanwhile.
 func (r Requests) RemoveUnreadable(ctx context.Context, u *Unreadable) error {
-	then := []store.Write{store.DeleteRange(r.Job.Prefix(), store.End(r.Job.Prefix()))}
+	then := r.all()
 	if u.job != nil {
 		then = append(then, r.tombstones(u.job)...)
 	}
