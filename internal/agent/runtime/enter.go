@@ -12,7 +12,6 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -373,34 +372,4 @@ func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership
 		}
 		return "", nil, nil
 	}
-}
-
-// differs are the given settings that are the job's and not equal to the job's.
-func (l *loop) differs(j *rendezvous.Job) []Setting {
-	mine := l.Job
-	var out []Setting
-	add := func(flag string, job, yours any) {
-		if l.Given[flag] && job != yours {
-			out = append(out, Setting{flag, fmt.Sprint(job), fmt.Sprint(yours)})
-		}
-	}
-	add("nproc-per-node", j.Slots, mine.Slots)
-	add("batch-size", j.Base.Batch, mine.Base.Batch)
-	add("lr", j.Base.LR, mine.Base.LR)
-	add("base-np", j.Base.Nodes, mine.Base.Nodes)
-	add("scaling", string(j.Base.Policy), string(mine.Base.Policy))
-	add("table", scaling.FormatTable(j.Base.Table), scaling.FormatTable(mine.Base.Table))
-	add("max-batch-size", j.Base.MaxBatch, mine.Base.MaxBatch)
-	add("max-lr", j.Base.MaxLR, mine.Base.MaxLR)
-	add("max-scale", j.Base.MaxScale, mine.Base.MaxScale)
-	add("warmup-samples", j.Base.WarmupSamples, mine.Base.WarmupSamples)
-	add("replicas", j.Rules.Replicas, mine.Rules.Replicas)
-	add("keep", j.Rules.Keep, mine.Rules.Keep)
-	add("on-nan", j.Rules.NaNRule(), mine.Rules.NaNRule())
-	add("load", j.Rules.Load, mine.Rules.Load)
-	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
-	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))
-	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))
-	add("finish-timeout", time.Duration(j.Rules.FinishTimeout), time.Duration(mine.Rules.FinishTimeout))
-	return out
 }
