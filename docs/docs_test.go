@@ -384,6 +384,37 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
+// The recipe of the README runs by itself, saves where it is told, and loads all that it saved.
+func TestRecipe(t *testing.T) {
+	_, recipe, _ := strings.Cut(read(t, "README.md"), "```python\n")
+	recipe, _, ok := strings.Cut(recipe, "```")
+	if !ok {
+		t.Fatal("no recipe in the README")
+	}
+	const stand = `import os, pickle, types
+torch = types.SimpleNamespace(save=lambda v, path: pickle.dump(v, open(path, "wb")), load=lambda path: pickle.load(open(path, "rb")))
+class Part(dict):
+    state_dict = lambda self: dict(self)
+    load_state_dict = dict.update
+rank, model, optimizer = 0, Part(), Part()
+if not os.environ.get("ELASTIC_RESUME_FROM"): model["w"], optimizer["m"] = 1, 2
+`
+	dir := t.TempDir()
+	run := func(env ...string) {
+		t.Helper()
+		cmd := exec.Command("python3", "-c", stand+recipe+"assert (model, optimizer) == ({'w': 1}, {'m': 2}), (model, optimizer)\n")
+		cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("with %v: %v\n%s", env, err, out)
+		}
+	}
+	run()
+	run("ELASTIC_CHECKPOINT_DIR="+filepath.Join(dir, "work"), "ELASTIC_RESUME_FROM="+filepath.Join(dir, "checkpoints", "model.pt"))
+	if _, err := os.Stat(filepath.Join(dir, "work", "model.pt")); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a worker is told: everything that can be.
 func TestEnvironment(t *testing.T) {
 	step := int64(1)

@@ -12,6 +12,7 @@ func eventsCommand() command {
 	return command{name: "events", args: "[JOB]", most: 1, usage: "what happened, oldest first", action: eventsAction, flags: []flag{
 		jobFlag(),
 		{name: "follow", short: "f", kind: boolean, usage: "go on until the job ends"},
+		{name: "verbose", short: "v", kind: boolean, usage: "also where the time of each start went"},
 		{name: "since", arg: "REV", usage: "only what is newer than this rev of an event"},
 	}}
 }
@@ -60,5 +61,9 @@ func (c *call) showEvent(e history.Event) error {
 	if node == "" {
 		node = "-"
 	}
-	return c.out.line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, e.Text)
+	text := e.Text
+	if f := rendezvous.TimingOf(e); f != nil && c.context.Bool("verbose") {
+		text += ": " + f.String()
+	}
+	return c.out.line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)
 }

@@ -1,8 +1,11 @@
 package rendezvous
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/elasticd/elastic/pkg/history"
 )
 
 // Waterfall is where the time of one start of a World went: milliseconds from the first sign that there
@@ -56,4 +59,17 @@ func (f Timing) String() string {
 	}
 	add("started", f.Started)
 	return fmt.Sprintf("seconds since the first sign (%s), on %s: %s", f.Sign, f.By, strings.Join(parts, ", "))
+}
+
+// TimingOf is where the time of a start went, if the event tells it; else nil.
+func TimingOf(e history.Event) *Timing {
+	if e.Kind != history.Started {
+		return nil
+	}
+	b, err := json.Marshal(e.Fields["waterfall"])
+	t := new(Timing)
+	if err != nil || json.Unmarshal(b, t) != nil {
+		return nil
+	}
+	return t
 }

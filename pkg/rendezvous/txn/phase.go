@@ -73,7 +73,7 @@ func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rend
 	_, err := r.send(ctx, "tell of the start", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation)},
 		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.Started, Generation: w.Generation, Node: f.By,
-			Text: f.String(), Fields: history.Fields{"waterfall": f}})},
+			Text: "the workers of " + f.By + " started", Fields: history.Fields{"waterfall": f}})},
 	})
 	return err
 }
