@@ -4,11 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
-	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -39,8 +37,10 @@ func admitAction(ctx context.Context, c *call) error {
 			return err
 		}
 		err := txn.Requests{Store: s, Job: snap.Job.Name}.Admit(ctx, &snap, node)
-		if err == nil {
-			return c.admitted(snap.Job.Name, node)
+		if err == nil && c.out.json {
+			return c.out.object(map[string]any{"job": snap.Job.Name, "node": node, "state": "admitted"})
+		} else if err == nil {
+			return c.out.line("node %s of job %s is admitted", node, snap.Job.Name)
 		}
 		if !store.Moved(err) {
 			return err
@@ -51,25 +51,10 @@ func admitAction(ctx context.Context, c *call) error {
 	}
 }
 
-func (c *call) admitted(job schema.Job, node string) error {
-	if c.out.json {
-		return c.out.object(map[string]any{"job": job, "node": node, "state": "admitted"})
-	}
-	return c.out.line("node %s of job %s is admitted", node, job)
-}
-
 // inQuarantine is why node cannot be admitted, or nil.
 func inQuarantine(s *rendezvous.Snapshot, node string) error {
-	var names []string
-	for _, k := range plan.Quarantined(s) {
-		names = append(names, k.Node)
-	}
-	if slices.Contains(names, node) {
+	if slices.ContainsFunc(plan.Quarantined(s), func(k plan.KeptOut) bool { return k.Node == node }) {
 		return nil
 	}
-	e := fail(NoQuarantine, "node %s of job %s is not in quarantine", node, s.Job.Name)
-	if len(names) == 0 {
-		return e.because("no node of the job is").cure("elastic nodes %s", s.Job.Name)
-	}
-	return e.because("in quarantine: %s", phrase.List(names)).cure("elastic admit %s", names[0])
+	return fail(NoQuarantine, "node %s of job %s is not in quarantine", node, s.Job.Name).cure("elastic nodes %s", s.Job.Name)
 }

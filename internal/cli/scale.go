@@ -21,6 +21,8 @@ func scaleCommand() command {
 		{name: "if-np", arg: "N", usage: "only if the size is N now"},
 		{name: "timeout", arg: "TIME", usage: "how long to follow; none"},
 		{name: "detach", kind: boolean, usage: "do not follow until it holds"},
+		{name: "when-ready", kind: boolean, usage: "train on until enough nodes are here"},
+		{name: "dry-run", kind: boolean, usage: "say what it would do, and change nothing"},
 	}}
 }
 
@@ -63,17 +65,20 @@ func scaleAction(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		if np == snap.Wish.NP {
-			if holds(&snap, snap.Wish) {
-				c.out.say("job %s is at np=%d already", name, np)
-				return c.scaled(&snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
-			}
+		if np == snap.Wish.NP && holds(&snap, np) {
+			c.out.say("job %s is at np=%d already", name, np)
+			return c.scaled(&snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
+		}
+		wish := c.wishOf(&snap, np)
+		if c.context.Bool("dry-run") {
+			return c.out.line("%s", status.ScaleEffect(&snap, wish))
+		}
+		if np == snap.Wish.NP && wish.Until == snap.Wish.Until {
 			return c.followScale(ctx, s, &snap, snap.Wish, limit)
 		}
-		wish := snap.Wish
-		wish.NP, wish.By = np, "scale"
 		wish, err = txn.Requests{Store: s, Job: name}.SetWish(ctx, &snap, wish)
 		if err == nil {
+			c.out.say("%s", status.ScaleEffect(&snap, wish))
 			return c.followScale(ctx, s, &snap, wish, limit)
 		}
 		if !store.Moved(err) {
@@ -83,6 +88,17 @@ func scaleAction(ctx context.Context, c *call) error {
 			return err
 		}
 	}
+}
+
+// wishOf is the wish of s for np nodes. With --when-ready an exact job that trains keeps its size
+// until they are here.
+func (c *call) wishOf(s *rendezvous.Snapshot, np int) rendezvous.Wish {
+	wish := s.Wish
+	wish.NP, wish.By, wish.Until = np, "scale", 0
+	if c.context.Bool("when-ready") && s.Job.Limits.Exact && status.Trains(s) && np > s.World.Count {
+		wish.Until = s.World.Count
+	}
+	return wish
 }
 
 // wanted is a size, or a change of one.
@@ -166,15 +182,15 @@ func (c *call) scaled(s *rendezvous.Snapshot, np int, text string) error {
 	if s.World != nil {
 		generation = s.World.Generation
 	}
-	if holds(s, s.Wish) {
+	if holds(s, s.Wish.NP) {
 		state = "running"
 	}
 	return c.out.object(map[string]any{"job": s.Job.Name, "np": np, "generation": generation, "state": state})
 }
 
-// holds reports whether a world runs that answers the wish.
-func holds(s *rendezvous.Snapshot, w rendezvous.Wish) bool {
-	return s.World != nil && s.World.Attempt == s.Job.Attempt && s.World.WishRev >= w.Rev &&
+// holds reports whether a world of np nodes runs.
+func holds(s *rendezvous.Snapshot, np int) bool {
+	return s.World != nil && s.World.Attempt == s.Job.Attempt && s.World.Count == np &&
 		(s.World.Phase == rendezvous.Running || s.World.Phase == rendezvous.Finishing)
 }
 
@@ -202,7 +218,7 @@ func (c *call) followScale(ctx context.Context, s *server, seen *rendezvous.Snap
 		case snap.Wish.NP != wish.NP:
 			return true, fail(NPConflict, "overtaken: job %s was asked for np=%d after it", name, snap.Wish.NP).
 				because("somebody else scaled the same job").detail("np", snap.Wish.NP)
-		case holds(snap, wish):
+		case holds(snap, wish.NP):
 			return true, c.scaled(snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
 		}
 		return false, nil

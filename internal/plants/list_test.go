@@ -136,7 +136,9 @@ var plants = []plant{
 	{"C14: done by the word of another life", plan + "/ends.go", `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
 	{"who was stopped with 0 is through", rendezvous + "/reports.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
 	{"C18: who saved and left ends the save", plan + "/waiting.go", `seen.State != verdict.Gone || seen.Reason == "left" {`, `seen.State != verdict.Gone {`, rendezvous, "TestPlan"},
-	{"C7: a wish is a cause for ever", plan + "/change.go", `Request: p.s.Wish.Request, WishRev`, `Request: "", WishRev`, rendezvous, "TestStepsEnd"},
+	{"C7: a wish is a cause for ever", plan + "/running.go", `return s.Least() > s.World.Count ||`, `return s.Wish.NP != s.World.Count ||`, rendezvous, "TestPlan"},
+	{"a job that was to grow when its nodes are here never does", rendezvous + "/snapshot.go", `if s.Growing() && present < s.Wish.NP {`, `if s.Growing() {`, rendezvous, "TestPlan"},
+	{"a job that has grown falls back to its old size", rendezvous + "/snapshot.go", ` && w.NP < s.Wish.NP`, ``, rendezvous, "TestPlan"},
 	{"gone as a cause, alive in the plan", plan + "/assign.go", `(seen.State == verdict.Gone ||`, `(false ||`, rendezvous, "TestWorldsAreSound"},
 	{"a failure goes before a stop", plan + "/plan.go", `case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`, rendezvous, "TestPlan"},
 	{"finishing restarts what a loss took", plan + "/running.go", `		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:

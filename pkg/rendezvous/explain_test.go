@@ -163,18 +163,18 @@ func TestExplain(t *testing.T) {
 
 		"wish not yet held": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *jobSnapshot) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "scale", Rev: 2, Time: noon}
-		}), "waiting saving: np 2 was asked (it is 1) | a waiting |"},
+		}), "waiting saving: scaling from 1 to 2 nodes | a waiting |"},
 		"saving": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).with(func(s *jobSnapshot) { s.Exits["a"] = saved("a") }),
-			"waiting saving: saving (np 4 was asked (it is 2)); waiting for b | a waiting, b waiting |"},
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "scaling from 2 to 4 nodes"}).with(func(s *jobSnapshot) { s.Exits["a"] = saved("a") }),
+			"waiting saving: saving (scaling from 2 to 4 nodes); waiting for b | a waiting, b waiting |"},
 		"saved, and too few": {aJob(4).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "scaling from 2 to 4 nodes"}).
 			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
-			"waiting nodes-missing: waiting for 2 more nodes: np 4 was asked (it is 2) | a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
+			"waiting nodes-missing: waiting for 2 more nodes: scaling from 2 to 4 nodes | a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
 		"saved, too few, and another wish since": {aJob(3).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "np 4 was asked (it is 2)"}).
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "scaling from 2 to 4 nodes"}).
 			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
-			"waiting nodes-missing: waiting for 1 more node: np 3 was asked (it is 2) | a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
+			"waiting nodes-missing: waiting for 1 more node: scaling from 2 to 3 nodes | a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
 		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "drain", Drain: []string{"b"}, Rev: 2, Time: noon}
 		}), "waiting draining: asked to go: b | a waiting, b draining |"},

@@ -192,6 +192,12 @@ func asksFor(np int) fact {
 	return func(x *situation) { x.Wish.NP, x.Wish.Request, x.Wish.By, x.Wish.Rev = np, "r2", "scale", 40 }
 }
 
+// keepsUntil is the size that the job keeps until the nodes of the wish are here.
+func keepsUntil(np int) fact { return func(x *situation) { x.Wish.Until = np } }
+
+// ofSize is the wish that the world answers.
+func ofSize(np int) fact { return func(x *situation) { x.World.NP = np } }
+
 func asksToGo(nodes ...string) fact {
 	return func(x *situation) { x.Wish.Drain, x.Wish.Request, x.Wish.By, x.Wish.Rev = nodes, "r2", "drain", 40 }
 }

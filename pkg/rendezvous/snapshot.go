@@ -54,15 +54,31 @@ func (s *Snapshot) Node(name string) *membership.Node {
 	return &s.Nodes[i]
 }
 
-// least and target are how many nodes a World needs, and how many are wished.
+// Least is how many nodes a World needs.
 func (s *Snapshot) Least() int {
-	if s.Job.Limits.Exact {
+	switch {
+	case s.Growing():
+		return s.Wish.Until
+	case s.Job.Limits.Exact:
 		return s.Wish.NP
 	}
 	return s.Job.Limits.Min
 }
 
-func (s *Snapshot) Target() int { return s.Wish.NP }
+// Growing reports whether an exact job keeps its size until the nodes of a larger one are here. It
+// does so until a World of that size was proposed.
+func (s *Snapshot) Growing() bool {
+	w := s.World
+	return s.Job.Limits.Exact && s.Wish.Until > 0 && w != nil && w.Attempt == s.Job.Attempt && w.NP < s.Wish.NP
+}
+
+// Target is how many nodes a World has at most, when as many as present may be in one.
+func (s *Snapshot) Target(present int) int {
+	if s.Growing() && present < s.Wish.NP {
+		return s.Wish.Until
+	}
+	return s.Wish.NP
+}
 
 // holds says whether a node has the head on its disk, as far as is known: by its own word, else
 // by the record, which is newer than what the node said before the commit. Without any checkpoint every node is as good as another.

@@ -112,11 +112,14 @@ func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool)
 // missing for there to be one.
 func Shortage(s *rendezvous.Snapshot, v verdict.View) (present, wished, missing int) {
 	n := len(candidates(s, v))
-	return n, s.Target(), max(0, s.Least()-n)
+	return n, s.Wish.NP, max(0, s.Least()-n)
 }
 
 // size is the number of nodes that a World would have now.
-func Size(s *rendezvous.Snapshot, v verdict.View) int { return min(Present(s, v), s.Target()) }
+func Size(s *rendezvous.Snapshot, v verdict.View) int {
+	n := Present(s, v)
+	return min(n, s.Target(n))
+}
 
 // present is the number of nodes here that a World may have.
 func Present(s *rendezvous.Snapshot, v verdict.View) int { return len(candidates(s, v)) }

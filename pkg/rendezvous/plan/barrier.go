@@ -17,7 +17,7 @@ func (p *planner) forming() Step {
 	switch {
 	case len(lost) > 0:
 		return p.change(rendezvous.CauseNodeLost, LossText(lost), false)
-	case p.s.Wish.Request != p.w.Request:
+	case WishPending(p.s, p.v):
 		return p.change(p.wishCause(), "", false)
 	}
 	missing := Unready(p.s)

@@ -112,7 +112,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 	}
 	p.back(&b.Ledger)
 	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming, Count: n, Slots: p.s.Job.Slots,
-		Cause: c, CauseText: text, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev, NP: p.s.Wish.NP,
+		Cause: c, CauseText: text, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev, NP: p.s.Target(Present(p.s, p.v)),
 		Plan: plan, LRScale: p.s.Job.Base.LRScale(n * p.s.Job.Slots), Ledger: b.Ledger}
 	w.Generation = p.s.Fence
 	for _, x := range p.s.Nodes {
@@ -214,7 +214,8 @@ func (p *planner) blocked() string {
 		here[n.Node] = n.Incarnation
 	}
 	out, late := rendezvous.SetOf(p.s.Wish.Drain), lateNodes(p.w)
-	places := p.s.Target() // that are left for those behind: who finds none is cut by the wish
+	target := p.s.Target(len(here))
+	places := target // that are left for those behind: who finds none is cut by the wish
 	for rank, m := range p.w.Members {
 		seen := p.v.Find(m)
 		if seen == nil || places == 0 {
@@ -226,7 +227,7 @@ func (p *planner) blocked() string {
 		switch {
 		case doubted || away:
 			return m.Node
-		case goesOn, here[m.Node] != "" && rank < p.s.Target():
+		case goesOn, here[m.Node] != "" && rank < target:
 			places-- // it goes on, or its next life has its rank
 		}
 	}

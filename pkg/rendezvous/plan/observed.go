@@ -94,7 +94,7 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 		enough = have > s.World.Count
 	}
 	switch {
-	case !enough || have >= s.Target():
+	case !enough || have >= s.Target(have):
 		m.LastCallSince = time.Time{}
 	case m.LastCallSince.IsZero():
 		m.LastCallSince = now

@@ -120,7 +120,7 @@ func (p *planner) lastCall(next func() Step) Step {
 
 // atTarget is next at once when the target is met, else after the last call.
 func (p *planner) atTarget(next func() Step) Step {
-	if Present(p.s, p.v) >= p.s.Target() || p.m.LastCallSince.IsZero() {
+	if n := Present(p.s, p.v); n >= p.s.Target(n) || p.m.LastCallSince.IsZero() {
 		return next()
 	}
 	return p.after(p.m.LastCallSince, time.Duration(p.s.Job.Rules.LastCall), next)

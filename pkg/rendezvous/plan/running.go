@@ -26,7 +26,7 @@ func (p *planner) running() Step {
 		return p.change(rendezvous.CauseNodeLost, LossText(lost), false)
 	}
 	switch {
-	case p.s.Wish.Request != p.w.Request:
+	case WishPending(p.s, p.v):
 		return p.planned(p.wishCause(), WishText(p.s))
 	case Drained(p.s):
 		return p.planned(rendezvous.CauseDrain, "asked to go: "+phrase.List(p.s.Wish.Drain))
@@ -44,7 +44,7 @@ func (p *planner) running() Step {
 
 // grows reports whether the next World would have more nodes than this one.
 func (p *planner) grows() bool {
-	return p.w.Count < p.s.Target() && Present(p.s, p.v) > p.w.Count && p.fits()
+	return HasRoom(p.s, p.v) && p.fits()
 }
 
 // failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
@@ -125,6 +125,21 @@ func registered(m *verdict.Member) bool {
 	return m != nil && (m.State == verdict.Alive || m.State == verdict.Suspect)
 }
 
+// HasRoom reports whether nodes are here that the world could have, and has not.
+func HasRoom(s *rendezvous.Snapshot, v verdict.View) bool {
+	n := Present(s, v)
+	return n > s.World.Count && s.Target(n) > s.World.Count
+}
+
+// WishPending reports whether the wish, as it was written since the World was proposed, asks for other
+// members. A wish that changes no member is no cause: training goes on.
+func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
+	if s.Wish.Request == s.World.Request {
+		return false
+	}
+	return s.Least() > s.World.Count || s.Target(Present(s, v)) < s.World.Count || HasRoom(s, v)
+}
+
 func (p *planner) wishCause() rendezvous.Cause {
 	if p.s.Wish.By == "drain" {
 		return rendezvous.CauseDrain
@@ -134,7 +149,7 @@ func (p *planner) wishCause() rendezvous.Cause {
 
 // wishText says in words what the wish changes.
 func WishText(s *rendezvous.Snapshot) string {
-	return fmt.Sprintf("np %d was asked (it is %d)", s.Wish.NP, s.World.Count)
+	return fmt.Sprintf("scaling from %d to %s", s.World.Count, phrase.Count(s.Wish.NP, "node"))
 }
 
 // drained reports whether a member is asked to go.

@@ -133,9 +133,9 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 		return string(membership.LeaseExpired)
 	}
 	switch {
-	case s.Wish.Request != s.World.Request, s.Wish.Stop == s.Job.Attempt, plan.Drained(s):
+	case plan.WishPending(s, v), s.Wish.Stop == s.Job.Attempt, plan.Drained(s):
 		return rendezvous.SignWish
-	case plan.Present(s, v) > s.World.Count && s.World.Count < s.Target():
+	case plan.HasRoom(s, v):
 		return rendezvous.SignNodes
 	}
 	return ""

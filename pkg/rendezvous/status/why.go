@@ -185,9 +185,9 @@ func (x *explainer) running() explanation {
 	case registered == 0:
 		v.code, v.since = rendezvous.NodesMissing, w.Time
 		v.text = fmt.Sprintf("waiting for %s: no node of generation %d is registered (lease expired)", phrase.Count(max(1, missing), "more node"), w.Generation)
-	case s.Wish.Request != w.Request && s.Wish.By == "drain":
+	case plan.WishPending(s, x.v) && s.Wish.By == "drain":
 		v.code, v.text = rendezvous.Draining, "asked to go: "+phrase.List(s.Wish.Drain)
-	case s.Wish.Request != w.Request:
+	case plan.WishPending(s, x.v):
 		v.code, v.text = rendezvous.Saving, plan.WishText(x.s)
 	case plan.Drained(x.s):
 		v.code, v.text = rendezvous.Draining, "asked to go: "+phrase.List(s.Wish.Drain)
