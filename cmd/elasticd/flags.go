@@ -47,6 +47,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 		&cli.BoolFlag{Name: strings.TrimLeft(local.LocalFlag, "-"), Hidden: true},
 		&cli.BoolFlag{Name: "ensured", Hidden: true},
 		&cli.StringFlag{Name: "runtime-dir", Hidden: true},
+		&cli.StringFlag{Name: "listen", Hidden: true},
 		&cli.DurationFlag{Name: "idle", Value: time.Minute, Hidden: true},
 	)
 	return &cli.App{
@@ -63,7 +64,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 				return usage("%q: only flags are understood", c.Args().First())
 			}
 			if c.Bool("local") {
-				return serveLocal(c.Context, local.Runtime{Dir: c.String("runtime-dir"), Data: c.String("data-dir"), Idle: c.Duration("idle")}, c.Bool("ensured"), stderr)
+				r := local.Runtime{Dir: c.String("runtime-dir"), Data: c.String("data-dir"), Idle: c.Duration("idle"), Listen: c.String("listen")}
+				return serveLocal(c.Context, r, c.Bool("ensured"), stderr)
 			}
 			cfg, err := config(c)
 			if err != nil {

@@ -29,10 +29,14 @@ func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Wr
 	release := func() {}
 	defer func() { release() }() // the last act: then the next server may start
 
+	listen := []url.URL{{Scheme: "unix", Path: r.Socket()}}
+	if r.Listen != "" { // whoever starts it so says that everybody is served
+		listen = append(listen, url.URL{Scheme: "http", Host: r.Listen})
+	}
 	m, err := coordinator.Start(coordinator.Config{
 		Name: "local", Dir: r.Data,
-		ListenClients: []url.URL{{Scheme: "unix", Path: r.Socket()}},
-		Heartbeat:     localHeartbeat, Election: localElection, Quota: localQuota,
+		ListenClients: listen, Insecure: r.Listen != "",
+		Heartbeat: localHeartbeat, Election: localElection, Quota: localQuota,
 		Log: coordinator.Logger(stderr), Version: version(),
 	})
 	if err != nil {

@@ -16,7 +16,10 @@ import (
 // else can join; else what was given. It stays open if only the way to the server can tell.
 func (c *call) address(o *node.Options) error {
 	host := c.setting("host")
-	isLocal := !c.setting("server").given
+	isLocal := !c.remote()
+	if len(o.Job.Hosts) > 0 {
+		return nil // it is one of --ips
+	}
 	if host.given && (!isLocal || host.origin == "--host") {
 		ip, err := ours(host.text)
 		if err != nil {

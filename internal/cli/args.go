@@ -154,12 +154,9 @@ func (r *reader) flag(word string) error {
 		r.line.help = true
 		return nil
 	case name == "master":
-		at, ok := strings.CutPrefix(val, "etcd://")
-		if !ok {
-			return fail(Usage, "--master=%s is no etcd", val).because("a master without etcd:// is Paddle's own store, which is not used here").
-				cure("--server=HOST:2379, or --master=etcd://HOST:2379")
+		if at, ok := strings.CutPrefix(val, "etcd://"); ok {
+			f, val = r.all["server"], at
 		}
-		val = at
 	}
 	r.given[f.name] = true
 	if f.name == "output" {
@@ -172,8 +169,12 @@ func (r *reader) flag(word string) error {
 // lookup finds a flag: of the command if that is known, else of any; or one that run takes and does not need.
 func (r *reader) lookup(name string) (f *flag, theirs bool) {
 	if r.cmd != nil {
-		if own := spell(r.cmd.flags)[name]; own != nil {
-			return own, false
+		own := spell(r.cmd.flags)
+		if name == "rank" && r.cmd.name == "run" { // Paddle's, which counts nodes; elsewhere it is a worker's
+			name = "node-rank"
+		}
+		if own[name] != nil {
+			return own[name], false
 		}
 		if f := r.ignored[name]; f != nil && r.cmd.name == "run" {
 			return f, true

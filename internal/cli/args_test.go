@@ -34,12 +34,13 @@ func TestNormalise(t *testing.T) {
 		"run --np 1 --np=2 train":                "run --np=1 --np=2 -- train",
 		"run --max_restart 3 train":              "run --max-restarts=3 -- train",
 		"run --elastic_server h:1 train":         "run --server=h:1 -- train",
-		"run --rdzv-endpoint h:1 train":          "run --server=h:1 -- train",
-		"run --rdzv_endpoint=h:1 train":          "run --server=h:1 -- train",
+		"run --rdzv-endpoint h:1 train":          "run --rdzv-endpoint=h:1 -- train",
+		"run --rdzv_endpoint=h:1 train":          "run --rdzv-endpoint=h:1 -- train",
+		"run --master h:1 train":                 "run --rdzv-endpoint=h:1 -- train",
 		"run --master etcd://h:1 train":          "run --server=h:1 -- train",
 		"run --rdzv_id x --nproc_per_node 8 t":   "run --job-id=x --nproc-per-node=8 -- t",
 		"run --tee 3 -r 0:1 t":                   "run --tee=3 --redirects=0:1 -- t",
-		"run --node_rank 1 --standalone t -m":    "run -- t -m | --node-rank --standalone",
+		"run --node_rank 1 --rdzv-conf=a t -m":   "run --node-rank=1 -- t -m | --rdzv-conf",
 		"run --np -1 t":                          "run --np=-1 -- t",
 		"run -h":                                 "run -- ?",
 		"help run":                               "run -- ?",
@@ -91,19 +92,6 @@ func TestSpellingsAgree(t *testing.T) {
 		if _, ok := seen[f.name]; ok {
 			t.Errorf("--%s is ours, and said to be unused", f.name)
 		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	names := []string{"status", "scale", "stop", "events", "np", "nproc-per-node"}
-	for word, want := range map[string]string{"statsu": "status", "scael": "scale", "sotp": "stop", "event": "events",
-		"nproc-per-nod": "nproc-per-node", "frobnicate": "", "": "", "x": ""} {
-		if got := nearest(word, names); got != want {
-			t.Errorf("nearest to %q is %q, want %q", word, got, want)
-		}
-	}
-	if d := distance("kitten", "sitting"); d != 3 {
-		t.Errorf("from kitten to sitting are 3 steps, not %d", d)
 	}
 }
 

@@ -118,7 +118,7 @@ func takeVerb(words []string) (verb, error) {
 		names = append(names, v.name)
 	}
 	usage.Message = fmt.Sprintf("elastic ckpt does not know %q", words[0])
-	if near := nearest(words[0], names); near != "" {
+	if near := phrase.Nearest(words[0], names); near != "" {
 		usage.cure("did you mean elastic ckpt %s?", near)
 	}
 	return verb{}, usage

@@ -38,7 +38,9 @@ type command struct {
 func everywhere() []flag {
 	return []flag{
 		{name: "server", kind: list, arg: "HOST:PORT", usage: "the etcd or elasticd to use; repeatable, or a comma list",
-			same: []string{"elastic-server", "rdzv-endpoint", "master"}, env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT"}},
+			same: []string{"elastic-server"}, env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER"}},
+		{name: "rdzv-endpoint", arg: "HOST:PORT", usage: "the same; run starts one there if HOST is this machine and nothing listens",
+			same: []string{"master"}, env: []string{"PET_RDZV_ENDPOINT"}},
 		{name: "cacert", arg: "FILE", usage: "certificate authority of the server", env: []string{"ELASTIC_CACERT"}},
 		{name: "cert", arg: "FILE", usage: "our certificate", env: []string{"ELASTIC_CERT"}},
 		{name: "key", arg: "FILE", usage: "its key", env: []string{"ELASTIC_KEY"}},

@@ -125,7 +125,7 @@ func readJob(ctx context.Context, s *server, name schema.Job) (rendezvous.Snapsh
 	for _, j := range all {
 		names = append(names, string(j.Job.Name))
 	}
-	if near := nearest(string(name), names); near != "" {
+	if near := phrase.Nearest(string(name), names); near != "" {
 		e.cure("did you mean %s?", near)
 	} else if len(names) > 0 {
 		e.because("there are %s", phrase.List(names))

@@ -85,7 +85,7 @@ func badDevice(s setting, err error) *Error {
 
 // paddle reports whether flags of Paddle's launcher alone are used: then it is told what Paddle's says.
 func (c *call) paddle() bool {
-	return slices.ContainsFunc([]string{"gpus", "run-mode"}, func(name string) bool { return c.setting(name).given })
+	return slices.ContainsFunc([]string{"gpus", "run-mode", "ips"}, func(name string) bool { return c.setting(name).given })
 }
 
 // launcher reads how the workers are started.
@@ -211,7 +211,7 @@ func (c *call) script(o *node.Options, before []string, beside string) error {
 
 // arguments is what Paddle's launcher shows of its command line.
 func (c *call) arguments(o *node.Options) launch.Arguments {
-	return launch.Arguments{GPUs: c.setting("gpus").text, IPs: "127.0.0.1", LogDir: o.LogDir,
+	return launch.Arguments{GPUs: c.setting("gpus").text, IPs: first(c.setting("ips").text, "127.0.0.1"), LogDir: o.LogDir,
 		NProc: c.setting("nproc-per-node").text, Script: c.args[0], ScriptArgs: c.args[1:]}
 }
 

@@ -5,6 +5,11 @@ func launchFlags() []flag {
 	return []flag{
 		{name: "gpus", arg: "IDS", usage: "devices of this node, one worker for each; as nvidia-smi numbers them",
 			same: []string{"devices", "xpus", "npus"}, env: []string{"ELASTIC_GPUS", "PADDLE_DEVICES"}},
+		{name: "ips", arg: "ADDRESSES", usage: "of all nodes, in the order of their ranks; the first one has the server", env: []string{"PADDLE_IPS"}},
+		{name: "node-rank", arg: "N", usage: "of this node, with --master-addr", same: []string{"machine-rank"}, env: []string{"PET_NODE_RANK"}},
+		{name: "master-addr", arg: "HOST", usage: "the first of several nodes, which has the server", env: []string{"PET_MASTER_ADDR"}},
+		{name: "master-port", arg: "PORT", usage: "of that server (29500)", env: []string{"PET_MASTER_PORT"}},
+		{name: "standalone", kind: boolean, usage: "use the local server, whatever else is given", env: []string{"PET_STANDALONE"}},
 		{name: "device-binding", arg: "HOW", usage: "auto: a worker sees all of them; env: its own; none: as it is (auto)"},
 		{name: "numa-binding", arg: "HOW", usage: "node, socket, exclusive or core-complex: processors near its device", env: []string{"PET_NUMA_BINDING"}},
 		{name: "virtual-local-rank", kind: boolean, usage: "a worker sees its device only, as LOCAL_RANK 0", env: []string{"PET_VIRTUAL_LOCAL_RANK"}},
@@ -27,8 +32,7 @@ func launchFlags() []flag {
 // unused are flags of other launchers whose work is done here without being told.
 func unused() []flag {
 	return []flag{
-		{name: "rdzv-backend"}, {name: "rdzv-conf"}, {name: "node-rank", same: []string{"rank", "machine-rank"}},
-		{name: "master-addr"}, {name: "master-port"}, {name: "standalone", kind: boolean},
+		{name: "rdzv-backend"}, {name: "rdzv-conf"},
 		{name: "monitor-interval"}, {name: "start-method"}, {name: "event-log-handler"}, {name: "logs-specs"},
 		{name: "elastic-level"}, {name: "elastic-timeout"}, {name: "legacy"}, {name: "log-level"}, {name: "log-overwrite"},
 		{name: "sort-ip"}, {name: "enable-gpu-log"}, {name: "start-port"}, {name: "backend"}, {name: "force"}, {name: "scale"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/signal"
 	"os/user"
@@ -82,15 +83,13 @@ func runAction(ctx context.Context, c *call) error {
 	}
 	defer s.Close()
 	o.Store, o.Endpoints, o.Local = s.Store, s.at.Endpoints, s.local
+	o.Shared = s.shared
 	if o.Host == "" {
 		o.Reaches = func() string { return towards(s.at.Endpoints) }
 		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
 	}
 	stderr := &words{out: c.Stderr, quiet: c.out.quiet}
-	if s.started.PID != 0 {
-		stderr.after = fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself\n",
-			c.userName(), s.started.PID)
-	}
+	stderr.after = c.begun(s)
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
 	held := c.claim(&o)
 	defer held.Close()
@@ -114,6 +113,22 @@ func runAction(ctx context.Context, c *call) error {
 		e.Code, e.Status = place(r.Err, &o), r.Status
 	}
 	return &e
+}
+
+// begun tells of a server that had to be started.
+func (c *call) begun(s *server) string {
+	switch {
+	case s.started.PID == 0:
+		return ""
+	case s.shared == nil:
+		return fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself\n",
+			c.userName(), s.started.PID)
+	}
+	text := fmt.Sprintf("elastic: started a server at %s (pid %d); it ends by itself\n", s.shared.Listen, s.started.PID)
+	if host, _, err := net.SplitHostPort(s.shared.Listen); err == nil && !net.ParseIP(host).IsLoopback() {
+		text += "elastic: " + openTo(s.shared.Listen) + "\n"
+	}
+	return text
 }
 
 // notify sends the signals of a node to signals, until the result is called. On one of more it saves and leaves,

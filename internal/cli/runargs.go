@@ -46,6 +46,14 @@ func (c *call) sizes(o *node.Options) (err error) {
 			return err
 		}
 	}
+	if n := c.Getenv("SLURM_NNODES"); c.slurm() != "" {
+		if j.Limits, err = (setting{name: "np", text: n, origin: "SLURM_NNODES"}).limits(); err != nil {
+			return err
+		}
+	}
+	if err := c.fixed(o); err != nil {
+		return err
+	}
 	if err := c.slots(o); err != nil {
 		return err
 	}
@@ -113,10 +121,14 @@ func (c *call) names(o *node.Options) error {
 			return err
 		}
 		o.Job.Name = schema.Job(id.text)
+	case c.unnamed(o):
 	case o.Job.Limits.Max > 1:
 		return fail(JobID, "no job id").because("with %s other nodes have to find the job", c.setting("np")).cure("--job-id=NAME, the same on every node")
 	default:
 		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.args)), true
+	}
+	if o.NodeGiven { // by its address
+		return nil
 	}
 	if n := c.setting("node"); n.given {
 		o.Node, o.NodeGiven = n.text, true

@@ -76,17 +76,18 @@ func show(_ context.Context, o node.Options) machine.Result {
 		Devices, Role        string
 		CopyOut              []string
 		Lead                 string
+		Place                int
 	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact, o.Job.Made, o.NodeGiven,
 		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
 		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
 		[]int{int(worker.Shown(o.Console, o.Tee, o.Redirects)(0)), int(worker.Shown(o.Console, o.Tee, o.Redirects)(1))},
-		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String()})
+		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String(), o.Place})
 	return machine.Result{}
 }
 
 // TestScripts runs every file of testdata/script. What a script may call beyond testscript's own:
 //
-//	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it
+//	etcd [tcp|auth|cluster]  a server; $ELASTIC_SERVER leads to it, with tcp $AT is its HOST:PORT and $PORT that port
 //	                         auth: reader (may only read) and nobody, both with password "secret"
 //	                         cluster: one of three, the others are down
 //	                         roles JOB: trainer, reader and operator of that job, with password "secret"
@@ -160,6 +161,11 @@ func (s *stage) etcd(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	case "tcp":
 		s.server = etcdtest.Start(s.t, etcdtest.TCP())
+		at := strings.TrimPrefix(s.server.Endpoint(), "http://")
+		_, port, err := net.SplitHostPort(at)
+		ts.Check(err)
+		ts.Setenv("AT", at)
+		ts.Setenv("PORT", port)
 	default:
 		s.server = etcdtest.Start(s.t)
 	}

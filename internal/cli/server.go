@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ type server struct {
 	at    status.Server
 	local *local.Runtime // nil: a server was given
 
-	started local.Started // the local server, if it had to be started
+	started local.Started  // the server, if it had to be started
+	shared  *local.Runtime // of a server for all nodes that runs on this machine; nil: it does not
 }
 
 // purpose is what a command wants of the server.
@@ -32,7 +34,15 @@ const (
 // server finds the server and has it answer, or says why not. limit is for how long a server that
 // does not answer is asked again; 0: once.
 func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*server, error) {
-	given := c.setting("server")
+	given := c.given()
+	at, from, err := c.shared()
+	if err != nil {
+		return nil, err
+	}
+	if at != "" {
+		given = from
+		given.text = at
+	}
 	if user := c.setting("user"); strings.Contains(user.text, ":") {
 		return nil, fail(Usage, "--user is a name without its password").
 			because("what is typed stands in the list of processes").cure("--user=NAME with ELASTIC_PASSWORD")
@@ -40,7 +50,12 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 	s := &server{}
 	conf := etcd.Config{CACert: c.setting("cacert").text, Cert: c.setting("cert").text, Key: c.setting("key").text,
 		User: c.setting("user").text, Password: c.Getenv("ELASTIC_PASSWORD")}
-	if given.given {
+	if at != "" && p == join {
+		if s.shared, s.started, err = c.serve(ctx, at); err != nil {
+			return nil, err
+		}
+	}
+	if given.given && !(at == "" && c.truth("standalone")) {
 		for e := range strings.SplitSeq(given.text, ",") {
 			e = strings.TrimPrefix(strings.TrimSpace(e), "etcd://")
 			if e == "" {
@@ -58,7 +73,6 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 		conf = etcd.Config{Endpoints: []string{string(at)}}
 	}
 	s.at.Endpoints = conf.Endpoints
-	var err error
 	if s.Store, err = etcd.Open(ctx, conf); errors.Is(err, etcd.ErrPlain) || errors.Is(err, etcd.ErrTLSFiles) {
 		return nil, err
 	} else if err != nil {
@@ -72,6 +86,16 @@ func (c *call) server(ctx context.Context, p purpose, limit time.Duration) (*ser
 	return s, nil
 }
 
+// given is the server that was named, by whichever flag: an endpoint with a scheme, or several, are those of a
+// server that is there.
+func (c *call) given() setting {
+	s, at := c.setting("server"), c.setting("rdzv-endpoint")
+	if !s.given && strings.ContainsAny(at.text, "/,") {
+		return at
+	}
+	return s
+}
+
 // tellKind finds out whether a server that was given is an elasticd. Who may not read it sees an etcd.
 func (s *server) tellKind(ctx context.Context) {
 	if s.at.Kind != "etcd" {
@@ -82,6 +106,37 @@ func (s *server) tellKind(ctx context.Context) {
 	if r, err := s.Get(ctx, schema.Elasticd, ""); err == nil && r.One() != nil {
 		s.at.Kind = "elasticd"
 	}
+}
+
+// serve starts a server for all nodes at HOST:PORT, if HOST is this machine and nothing listens there. Where
+// HOST is another machine its agent does.
+func (c *call) serve(ctx context.Context, at string) (*local.Runtime, local.Started, error) {
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, local.Started{}, err
+	}
+	ip, err := ours(host)
+	if err != nil {
+		return nil, local.Started{}, nil
+	}
+	r, err := local.Locate(c.setting("state-dir").text, c.Getenv)
+	if err == nil {
+		r, err = r.Shared(net.JoinHostPort(ip, port))
+	}
+	if err != nil {
+		return nil, local.Started{}, err
+	}
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(ctx, "tcp", r.Listen)
+	if err == nil {
+		conn.Close()
+		if _, err := local.Find(ctx, r); err != nil {
+			return nil, local.Started{}, nil // somebody else's: whether it is one shows when it is asked
+		}
+		return &r, local.Started{}, nil
+	}
+	_, started, err := local.Ensure(ctx, r)
+	return &r, started, err
 }
 
 // localServer is the one of this user and machine.

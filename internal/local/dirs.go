@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,6 +34,17 @@ func Locate(stateDir string, env func(string) string) (Runtime, error) {
 	if idle, err := time.ParseDuration(env(IdleEnv)); err == nil && idle > 0 {
 		r.Idle = idle
 	}
+	return r, nil
+}
+
+// Shared is the place of a server that other machines reach at listen, a HOST:PORT of this one. It has a
+// directory and data of its own beside those of the local server.
+func (r Runtime) Shared(listen string) (Runtime, error) {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return r, &Problem{Kind: ErrStart, Text: fmt.Sprintf("%s is no HOST:PORT", listen), Fix: "HOST:29400"}
+	}
+	r.Dir, r.Data, r.Listen = r.Dir+"-"+port, r.Data+"-"+port, listen
 	return r, nil
 }
 

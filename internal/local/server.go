@@ -35,7 +35,11 @@ const (
 )
 
 func (r Runtime) args() []string {
-	return []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" + r.Data, "--idle=" + r.Idle.String()}
+	args := []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" + r.Data, "--idle=" + r.Idle.String()}
+	if r.Listen != "" {
+		args = append(args, "--listen="+r.Listen)
+	}
+	return args
 }
 
 // Detach starts elasticd again with args, as nobody's child: its parent is

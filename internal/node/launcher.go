@@ -103,7 +103,9 @@ func (w *workers) record(in launch.Inputs) {
 	}
 	if w.o.Launcher.Announce && !w.announced {
 		w.announced = true
-		w.raw(launch.Announce(in, shownDir(w.logs.Dir()), time.Now()))
+		for line := range strings.Lines(launch.Announce(in, shownDir(w.logs.Dir()), time.Now())) {
+			w.raw(strings.TrimSuffix(line, "\n"))
+		}
 	}
 }
 

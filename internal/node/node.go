@@ -62,13 +62,16 @@ func Run(ctx context.Context, o Options) machine.Result {
 	if o.Local != nil {
 		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
 	}
+	if o.Shared != nil {
+		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Shared)
+	}
 	at := &place{server: server, host: o.Host, port: o.Port, now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw, address: at.Here}
 	defer workers.close()
 	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers}
 	c := runtime.Config{
-		Job: o.Job, Given: o.Given, Again: o.Again, Node: o.Node, NodeGiven: o.NodeGiven,
+		Job: o.Job, Given: o.Given, Again: o.Again, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Settle: settle,

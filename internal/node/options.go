@@ -26,6 +26,7 @@ type Options struct {
 	Again     bool   // --again: a job that is done is removed, and made anew
 	Node      string // --node, else POD_NAME, else the host name without domain
 	NodeGiven bool   // by --node: no other will do
+	Place     int    // one more than the rank that this node was told to have; 0: any
 	Host      string // the address that other nodes dial: 127.0.0.1 with the local server
 	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was found so, and
 	// may change. nil: it was given.
@@ -63,6 +64,8 @@ type Options struct {
 	Store     store.Store
 	Endpoints []string
 	Local     *local.Runtime
+	// Shared is the place of the server for all nodes that runs on this machine, to start it again; nil: it does not.
+	Shared *local.Runtime
 
 	Stdout  io.Writer // the output of workers, byte for byte
 	Stderr  io.Writer // lines "elastic: …"

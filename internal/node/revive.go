@@ -27,8 +27,11 @@ type reviver struct {
 func revive(ctx context.Context, effects *sync.WaitGroup, s store.Store, at local.Endpoint, r local.Runtime) *reviver {
 	v := &reviver{store: s, at: at, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
-			at, _, err := local.Ensure(ctx, r)
-			return at, err
+			found, _, err := local.Ensure(ctx, r)
+			if r.Listen != "" {
+				return at, err // where the other nodes find it
+			}
+			return found, err
 		},
 		open: func(ctx context.Context, at local.Endpoint) (store.Store, error) {
 			return etcd.Open(ctx, etcd.Config{Endpoints: []string{string(at)}})

@@ -91,8 +91,10 @@ type Job struct {
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
 	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
 	Origin  Origin            `json:"origin,omitzero"`
-	Time    time.Time         `json:"time"`
-	Rev     int64             `json:"-"`
+	// Hosts are the addresses of its nodes in the order of their ranks, where all of them were given.
+	Hosts []string  `json:"hosts,omitempty"`
+	Time  time.Time `json:"time"`
+	Rev   int64     `json:"-"`
 }
 
 // before are the uids that the job had in stores that were lost, the newest last: enough of them for who

@@ -24,6 +24,7 @@ type Config struct {
 	Again     bool   // a job that is done is removed, and made anew
 	Node      string // name that is wanted
 	NodeGiven bool   // by --node: no other will do
+	Place     int    // one more than the rank that this node was told to have; 0: any
 	Machine   string // boot id
 
 	LeaseTTL       time.Duration

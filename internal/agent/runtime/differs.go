@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -17,6 +18,7 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 			out = append(out, Setting{flag, fmt.Sprint(job), fmt.Sprint(yours)})
 		}
 	}
+	add("ips", strings.Join(j.Hosts, ","), strings.Join(mine.Hosts, ","))
 	add("nproc-per-node", j.Slots, mine.Slots)
 	add("batch-size", j.Base.Batch, mine.Base.Batch)
 	add("lr", j.Base.LR, mine.Base.LR)
@@ -36,4 +38,18 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))
 	add("finish-timeout", time.Duration(j.Rules.FinishTimeout), time.Duration(mine.Rules.FinishTimeout))
 	return out
+}
+
+// Differs: settings that were given are not the job's.
+type Differs struct{ Settings []Setting }
+
+// Setting is one of them.
+type Setting struct{ Flag, Job, Yours string }
+
+func (e *Differs) Error() string {
+	var s []string
+	for _, d := range e.Settings {
+		s = append(s, fmt.Sprintf("--%s=%s: the job has %s", d.Flag, d.Yours, d.Job))
+	}
+	return strings.Join(s, "; ")
 }

@@ -46,20 +46,6 @@ type hindrance struct{ error }
 
 func (e hindrance) Unwrap() error { return e.error }
 
-// Differs: settings that were given are not the job's.
-type Differs struct{ Settings []Setting }
-
-// Setting is one of them.
-type Setting struct{ Flag, Job, Yours string }
-
-func (e *Differs) Error() string {
-	var s []string
-	for _, d := range e.Settings {
-		s = append(s, fmt.Sprintf("--%s=%s: the job has %s", d.Flag, d.Yours, d.Job))
-	}
-	return strings.Join(s, "; ")
-}
-
 // joinState is what the agent keeps from one joining to the next.
 type joinState struct {
 	node   string
@@ -187,6 +173,9 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 			return done(over(2, &Differs{diff}))
 		}
 	}
+	if err := l.placeTaken(s.Nodes); err != nil {
+		return nil, hindrance{err}
+	}
 	replaces, e, err := l.lockName(ctx, &s)
 	if e != nil || err != nil {
 		return e, err
@@ -282,7 +271,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 	n := membership.Node{
 		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
 		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(), Lease: lease,
-		Program: l.Job.Origin.Digest()}
+		Program: l.Job.Origin.Digest(), Place: l.Place}
 	if n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence, Replaces: replaces,
 		OtherProgram: s.Job.Origin.Differs(n.Program)}); err != nil {
 		l.revoke(ctx, lease)
@@ -301,7 +290,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 	j := s.Job
 	np := fmt.Sprint(s.Wish.NP)
-	if !j.Limits.Exact {
+	if !j.Limits.Exact && j.Limits.Min != j.Limits.Max {
 		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
 	}
 	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
@@ -310,7 +299,7 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`", j.Name,
 			strings.Join(l.Job.Origin.Command, " "), strings.Join(j.Origin.Command, " ")))
 	}
-	if l.Given["np"] && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
+	if l.Given["np"] && len(j.Hosts) == 0 && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
 		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
 	}
 	return lines

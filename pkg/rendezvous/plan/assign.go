@@ -11,7 +11,8 @@ import (
 
 // arrange picks n of the candidates, who come in the order of their names, and ranks them: survivors keep their rank where
 // it still exists, a node that comes back or a spare takes the place of one that is lost, and rank 0
-// goes to a node that holds the newest checkpoint.
+// goes to a node that holds the newest checkpoint. A node that was told its rank has that one, whoever had it
+// before, and then rank 0 fetches the checkpoint if it has none.
 func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
 	pool := make(map[string]*membership.Ref, len(from)) // who has no rank yet
@@ -22,7 +23,17 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 		ranks[rank] = r
 		delete(pool, r.Node)
 	}
+	placed := false
+	for i := range from {
+		if rank := from[i].Place - 1; rank >= 0 && rank < n && ranks[rank] == nil {
+			placed = true
+			take(&from[i].Ref, rank)
+		}
+	}
 	for rank, o := range old[:min(n, len(old))] { // the same life, else a new life of the same node
+		if ranks[rank] != nil {
+			continue
+		}
 		if r := pool[o.Node]; r != nil {
 			take(r, rank)
 		}
@@ -45,7 +56,9 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 			others = others[1:]
 		}
 	}
-	first(ranks, rendezvous.NewRefSet(old), others, holds)
+	if !placed {
+		first(ranks, rendezvous.NewRefSet(old), others, holds)
+	}
 	out := make([]membership.Ref, n)
 	for i, r := range ranks {
 		out[i] = *r
