@@ -2,6 +2,7 @@ package cli
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -143,4 +144,20 @@ func (c *call) onNaN(r *rendezvous.Rules) error {
 		return nil
 	}
 	return s.refuse("ignore, fail or rollback[:K]")
+}
+
+// progressRegex reads an expression with groups that are named step, loss or samples.
+func (c *call) progressRegex() (*regexp.Regexp, error) {
+	s := c.setting("progress-regex")
+	if !s.given {
+		return nil, nil
+	}
+	e, err := regexp.Compile(s.text)
+	if err != nil {
+		return nil, s.refuse("%v", err)
+	}
+	if e.SubexpIndex("step") < 0 && e.SubexpIndex("samples") < 0 && e.SubexpIndex("loss") < 0 {
+		return nil, s.refuse("no group is named step, loss or samples").cure(`--progress-regex='step (?P<step>\d+) loss (?P<loss>\S+)'`)
+	}
+	return e, nil
 }

@@ -39,6 +39,7 @@ func runCommand() command {
 		{name: "checkpoint-dir", arg: "DIR", usage: "where the workers save"},
 		{name: "replicas", arg: "N", usage: "copies of a checkpoint (2)"},
 		{name: "keep", arg: "N", usage: "checkpoints that stay (3)"},
+		{name: "progress-regex", arg: "REGEX", usage: "finds step, loss and samples in rank 0's output, by named groups"},
 		{name: "on-nan", arg: "RULE", usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
 		{name: "load", arg: "all|rank0", usage: "who loads a checkpoint (all)"},
 		{name: "expand", kind: boolean, usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},

@@ -239,6 +239,9 @@ func (c *call) program(o *node.Options) error {
 		return err
 	}
 	o.Environ = os.Environ()
+	if o.ProgressRegex, err = c.progressRegex(); err != nil {
+		return err
+	}
 	if o.Expand = c.context.Bool("expand"); o.Expand {
 		if err := launch.CheckPlaceholders(o.Args); err != nil {
 			return fail(Usage, "--expand: %v", err).of(err).

@@ -3,6 +3,7 @@ package node
 import (
 	"io"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/elasticd/elastic/internal/local"
@@ -36,11 +37,13 @@ type Options struct {
 	// The worker.
 	Program string   // absolute path
 	Args    []string // without the program
-	Expand  bool     // placeholders in Args stand for what a worker is told
-	Dir     string   // its working directory
-	Environ []string // what its environment is built upon
-	PortsLo int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range
-	PortsHi int
+	// ProgressRegex finds the progress of rank 0's worker in its log; nil: it tells it itself.
+	ProgressRegex *regexp.Regexp
+	Expand        bool     // placeholders in Args stand for what a worker is told
+	Dir           string   // its working directory
+	Environ       []string // what its environment is built upon
+	PortsLo       int      // --worker-ports; 0, 0: any outside the kernel's ephemeral range
+	PortsHi       int
 
 	LogDir        string // as given; not absolute
 	LogKeep       int    // rotated files kept of each worker; 0: all

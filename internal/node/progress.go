@@ -27,6 +27,10 @@ const told = 2 * time.Second
 // for people: what is lost is made good by the next line.
 func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir string) {
 	tail := progressTail{path: filepath.Join(dir, "progress.jsonl")}
+	if e := w.o.ProgressRegex; e != nil {
+		log := w.logs.Path(0)
+		tail = progressTail{path: log, at: lengthOf(log), expression: e}
+	}
 	tick := time.NewTimer(membership.UntilTick(time.Now(), told))
 	defer tick.Stop()
 	for ended, reported := false, false; !ended; {
@@ -77,9 +81,11 @@ func lastTold(dir string) (step *int64, nan bool) {
 type progressTail struct {
 	path string
 	at   int64
-	last rendezvous.Progress
-	nan  bool // the newest loss is not a finite number
-	pace pace
+	// expression finds the figures in a log; nil: the lines are JSON.
+	expression *regexp.Regexp
+	last       rendezvous.Progress
+	nan        bool // the newest loss is not a finite number
+	pace       pace
 }
 
 // line is one line of $ELASTIC_PROGRESS_FILE: any subset.
@@ -108,6 +114,9 @@ func (t *progressTail) read() (rendezvous.Progress, bool) {
 		return t.last, false
 	}
 	defer f.Close()
+	if lengthOf(t.path) < t.at {
+		t.at = 0 // a log that was rotated begins again
+	}
 	if _, err := f.Seek(t.at, io.SeekStart); err != nil {
 		return t.last, false
 	}
@@ -136,10 +145,15 @@ func (t *progressTail) read() (rendezvous.Progress, bool) {
 	return t.last, true
 }
 
+func jsonLine(b []byte) (l line, ok bool) {
+	err := json.Unmarshal(notFinite.ReplaceAll(b, []byte(`"loss":"$1"`)), &l)
+	return l, err == nil
+}
+
 // take reads one line; false: it is none.
 func (t *progressTail) take(b []byte) bool {
-	var l line
-	if json.Unmarshal(notFinite.ReplaceAll(b, []byte(`"loss":"$1"`)), &l) != nil {
+	l, ok := lineOf(t.expression, b)
+	if !ok {
 		return false
 	}
 	if l.Step != nil {

@@ -1,10 +1,47 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 )
+
+// A program that prints how far it is tells it by an expression.
+func TestProgressInALog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "workerlog.0")
+	write := func(text string) {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("step 1 loss 9.0 of the generation before\n")
+	tail := progressTail{path: path, at: lengthOf(path), expression: regexp.MustCompile(`step (?P<step>\d+).*?loss (?P<loss>\S+)`)}
+	write("epoch 1\nstep 10 loss 0.5\nsaved\n")
+	if p, ok := tail.read(); !ok || *p.Step != 10 || *p.Loss != .5 || tail.nan {
+		t.Errorf("%+v, %v", p, ok)
+	}
+	write("step 11 loss 0.4\rstep 12 loss 0.3\rstep 13 loss nan\n")
+	if p, ok := tail.read(); !ok || *p.Step != 13 || !tail.nan {
+		t.Errorf("%+v, %v", p, ok)
+	}
+	write("nothing of interest\n")
+	if p, ok := tail.read(); ok {
+		t.Errorf("%+v", p)
+	}
+	if err := os.Truncate(path, 0); err != nil { // it was rotated
+		t.Fatal(err)
+	}
+	write("step 14 loss 0.2\n")
+	if p, ok := tail.read(); !ok || *p.Step != 14 {
+		t.Errorf("%+v, %v", p, ok)
+	}
+}
 
 // What programs write for a loss that is not a finite number is understood, whatever JSON says.
 func TestLossesThatAreNotNumbers(t *testing.T) {
