@@ -264,6 +264,22 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.protect()
 }
 
+// observe looks at the files of the workers of g once more, before they are asked to end.
+func (s *saves) observe(g schema.Generation) {
+	s.mu.Lock()
+	l := s.lines[g]
+	s.mu.Unlock()
+	if l == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.w.ctx, observeLimit)
+	defer cancel()
+	l.Observe(ctx)
+}
+
+// observeLimit is how long workers may be asked to end later because of that look.
+const observeLimit = 300 * time.Millisecond
+
 // Close ends the captures up to g. With last it takes first what the workers left complete, and
 // waits until that is committed or refused for good, or until it is called without.
 func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error {

@@ -236,7 +236,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 		rule := w.job.Load().Rules.OnNaN
 		return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 	}
-	out := &group{g: g, told: told, exits: make(chan machine.WorkerExit, world.Slots)}
+	out := &group{g: g, told: told, before: func() { w.saves.observe(world.Generation) }, exits: make(chan machine.WorkerExit, world.Slots)}
 	w.writing.started(world.Generation, g.PIDs)
 	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
@@ -247,9 +247,10 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 
 // group is the workers of one generation, in the agent's words.
 type group struct {
-	g     *worker.Group
-	told  func(local int) (step *int64, nan bool) // the last that a worker told
-	exits chan machine.WorkerExit
+	g      *worker.Group
+	before func()                                  // the workers are asked to end
+	told   func(local int) (step *int64, nan bool) // the last that a worker told
+	exits  chan machine.WorkerExit
 }
 
 // translate passes the exits on, and reports whether a signal ended one of the workers.
@@ -271,6 +272,9 @@ func (g *group) Done() <-chan struct{}            { return g.g.Done() }
 func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	if g.before != nil {
+		g.before()
+	}
 	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
 }
 

@@ -26,7 +26,8 @@ type Pipeline struct {
 	k       *Keeper
 	capture watcher
 	stamp   manifest.Stamp
-	closing chan bool // last, once
+	closing chan bool          // last, once
+	observe chan chan struct{} // closed after a look
 	done    chan struct{}
 
 	sent  map[manifest.Hash]bool // manifests that this line tried to commit
@@ -66,7 +67,7 @@ type watcher interface {
 }
 
 func (k *Keeper) start(ctx context.Context, c watcher) *Pipeline {
-	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), done: make(chan struct{}), sent: map[manifest.Hash]bool{}}
+	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}), done: make(chan struct{}), sent: map[manifest.Hash]bool{}}
 	go func() {
 		defer close(l.done)
 		ctx, cancel := context.WithCancel(ctx)
@@ -82,7 +83,25 @@ func (k *Keeper) start(ctx context.Context, c watcher) *Pipeline {
 // last, which is for when the workers ended, what they left complete. Call it once.
 func (l *Pipeline) Close(last bool) { l.closing <- last }
 
-// Done is closed when the line ended.
+// Observe looks now, before the workers are told to end: what they closed by then is seen to be closed.
+// It returns after the look, or when ctx ends.
+func (l *Pipeline) Observe(ctx context.Context) {
+	seen := make(chan struct{})
+	select {
+	case l.observe <- seen:
+	case <-l.done:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-seen:
+	case <-l.done:
+	case <-ctx.Done():
+	}
+}
+
+// Done is closed when the pipeline ended.
 func (l *Pipeline) Done() <-chan struct{} { return l.done }
 
 func (l *Pipeline) run(ctx context.Context) error {
@@ -98,6 +117,12 @@ func (l *Pipeline) run(ctx context.Context) error {
 				return nil
 			}
 			return l.step(ctx, l.capture.Last, true)
+		case seen := <-l.observe:
+			err := l.step(ctx, l.capture.Look, false)
+			close(seen)
+			if err != nil {
+				return err
+			}
 		case <-notice:
 			notice = nil
 			timer.Reset(l.capture.Pause() - time.Since(looked))
@@ -144,26 +169,6 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 	l.capture.Taken(p)
 	return l.carry(ctx, p, m, h)
 }
-
-// overtaken says now and then that saves are written over faster than they can be copied.
-func (l *Pipeline) overtaken(p *capture.Picture) {
-	now := time.Now()
-	if l.torn.IsZero() {
-		l.torn = now
-	}
-	if now.Sub(l.torn) < overtakenAfter || !l.told.IsZero() && now.Sub(l.told) < overtakenAgain {
-		return
-	}
-	l.told = now
-	l.refuse(capture.Refusal{Reason: capture.Unsettled, Path: p.Save.Entry, Step: p.Save.Step,
-		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and rename it",
-			capture.ErrUnsettled, p.Save.Entry)})
-}
-
-const (
-	overtakenAfter = 8 * time.Second
-	overtakenAgain = time.Minute
-)
 
 // put copies the save. What a disk refused once it may take the next time, or when there is room.
 func (l *Pipeline) put(ctx context.Context, save chunkstore.Save) (m *manifest.Manifest, h manifest.Hash, err error) {
@@ -233,16 +238,6 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 	}
 	l.refuse(capture.Refusal{Reason: capture.TooFewNodes, Path: m.Entry, Step: m.Step, Err: err})
 	return nil
-}
-
-// copyAway has nodes that are not registered keep a copy, if they answer; no save waits for that.
-func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {
-	if l.copying.CompareAndSwap(false, true) {
-		l.away.Go(func() {
-			defer l.copying.Store(false)
-			_ = l.k.CopyAway(ctx, l.stamp.Generation, h) // it is one copy more than was promised
-		})
-	}
 }
 
 // protect commits with copies that hold at that moment.

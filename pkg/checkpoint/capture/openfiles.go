@@ -31,8 +31,10 @@ func openForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.Fil
 		}
 	}
 	// A worker that ended meanwhile closed its files without being through with them.
-	if _, blind := workerProcesses(roots); blind != "" {
-		return nil, blind
+	for _, r := range roots {
+		if _, ok := readProcess(r); !ok {
+			return nil, fmt.Sprintf("worker process %d has ended", r)
+		}
 	}
 	return open, ""
 }
@@ -98,65 +100,60 @@ func mappedFiles(pid int, want map[dirfs.FileID]bool, open map[dirfs.FileID]stri
 }
 
 // process is one line of /proc.
-type process struct{ pid, parent, group, session int }
+type process struct{ pid, parent int }
 
 const exiting = 4 // PF_EXITING
 
-// workerProcesses are the processes of the workers: the roots, what descends from them, and what is in a
-// process group or session of theirs.
+// workerProcesses are the processes of the workers: the roots, what descends from them, and what else
+// their parent has: their guardian adopts what they leave behind.
 func workerProcesses(roots []int) (pids []int, blind string) {
 	if len(roots) == 0 {
 		return nil, "the workers have not started"
 	}
-	list, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err.Error()
-	}
-	children, member := map[int][]int{}, map[int]bool{}
-	var all []process
-	for _, d := range list {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil {
-			continue
-		}
-		if p, ok := readProcess(pid); ok {
-			all = append(all, p)
-			children[p.parent] = append(children[p.parent], p.pid)
-			member[pid] = true
-		}
-	}
 	ours := map[int]bool{}
-	for _, r := range roots {
-		if !member[r] {
-			return nil, fmt.Sprintf("worker process %d has ended", r)
-		}
-		ours[r] = true
-	}
 	var add func(pid int)
 	add = func(pid int) {
-		for _, c := range children[pid] {
-			if !ours[c] {
-				ours[c] = true
+		if !ours[pid] {
+			ours[pid] = true
+			pids = append(pids, pid)
+			for _, c := range childrenOf(pid) {
 				add(c)
 			}
 		}
 	}
-	for _, p := range all {
-		if ours[p.group] || ours[p.session] {
-			ours[p.pid] = true
+	for _, r := range roots {
+		p, ok := readProcess(r)
+		if !ok {
+			return nil, fmt.Sprintf("worker process %d has ended", r)
+		}
+		add(r)
+		if p.parent > 1 && p.parent != os.Getpid() {
+			for _, c := range childrenOf(p.parent) {
+				add(c)
+			}
 		}
 	}
-	for pid := range ours {
-		pids = append(pids, pid)
-	}
-	for _, pid := range pids {
-		add(pid)
-	}
-	pids = pids[:0]
-	for pid := range ours {
-		pids = append(pids, pid)
-	}
 	return pids, ""
+}
+
+// childrenOf are the children of all threads of a process; none if it ended.
+func childrenOf(pid int) (children []int) {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	for _, t := range threads {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(b)) {
+			if c, err := strconv.Atoi(f); err == nil {
+				children = append(children, c)
+			}
+		}
+	}
+	return children
 }
 
 // readProcess reads a process that is not ending.
@@ -175,5 +172,5 @@ func readProcess(pid int) (p process, ok bool) {
 	if num(f[6])&exiting != 0 {
 		return p, false
 	}
-	return process{pid: pid, parent: num(f[1]), group: num(f[2]), session: num(f[3])}, true
+	return process{pid: pid, parent: num(f[1])}, true
 }

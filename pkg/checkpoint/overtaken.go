@@ -1,0 +1,40 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// overtaken says now and then that saves are written over faster than they can be copied.
+func (l *Pipeline) overtaken(p *capture.Picture) {
+	now := time.Now()
+	if l.torn.IsZero() {
+		l.torn = now
+	}
+	if now.Sub(l.torn) < overtakenAfter || !l.told.IsZero() && now.Sub(l.told) < overtakenAgain {
+		return
+	}
+	l.told = now
+	l.refuse(capture.Refusal{Reason: capture.Unsettled, Path: p.Save.Entry, Step: p.Save.Step,
+		Err: fmt.Errorf("%w: %q is written over while it is copied; write each save under another name and rename it",
+			capture.ErrUnsettled, p.Save.Entry)})
+}
+
+const (
+	overtakenAfter = 8 * time.Second
+	overtakenAgain = time.Minute
+)
+
+// copyAway has nodes that are not registered keep a copy, if they answer; no save waits for that.
+func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {
+	if l.copying.CompareAndSwap(false, true) {
+		l.away.Go(func() {
+			defer l.copying.Store(false)
+			_ = l.k.CopyAway(ctx, l.stamp.Generation, h) // it is one copy more than was promised
+		})
+	}
+}
