@@ -1,0 +1,72 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const idleWorker = "while :; do sleep 1; done"
+
+// nodeState waits until a node of job x is in a state.
+func (p *place) nodeState(node, want string) {
+	p.t.Helper()
+	until(p.t, node+" is "+want, func() error {
+		out, err := p.try("nodes", "x", "-o", "json")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(out, fmt.Sprintf(`"node":%q,"state":%q`, node, want)) {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+}
+
+// A second node with a mistyped program is put into quarantine; the first trains on, and no restart
+// is spent. Scaling to a size whose nodes are not here touches no worker.
+func TestMistypedNewcomer(t *testing.T) {
+	p := newPlace(t)
+	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
+	p.running("x", 1, 1)
+	b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
+	p.says(b, "this node runs another program than job x")
+	p.says(b, "this node is in quarantine for 30s: rank 1 on b ended with exit code 2 in its first generation with the job")
+	p.says(a, "b is in quarantine for 30s")
+	p.running("x", 3, 1)
+	p.nodeState("b", "quarantined")
+	if out := p.must("status", "x", "-o", "json"); !strings.Contains(out, `"restarts":{"used":0`) {
+		t.Errorf("a restart was spent: %s", out)
+	}
+	if got, want := p.must("scale", "x", "2", "--dry-run"), "asked for 2, 1 here; training goes on with 1\n"; got != want {
+		t.Errorf("scale says %q, want %q", got, want)
+	}
+	p.must("admit", "b", "--job-id=x")
+	p.says(b, "this node is in quarantine for 1m0s")
+	p.must("stop", "x")
+	p.ends(a, 93)
+}
+
+// A node that is lost for the third time is put into quarantine; the other trains on without it.
+func TestFlappingNode(t *testing.T) {
+	p := newPlace(t)
+	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
+	p.running("x", 1, 1)
+	for i := range 3 {
+		b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", idleWorker)
+		p.running("x", 2*i+2, 2)
+		if err := b.kill(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p.running("x", 2*i+3, 1)
+	}
+	b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", idleWorker)
+	p.says(b, "this node is in quarantine for 30s: it was lost 3 times")
+	p.nodeState("b", "quarantined")
+	p.must("admit", "b", "--job-id=x")
+	p.running("x", 8, 2)
+	p.must("stop", "x")
+	p.ends(a, 93)
+	p.ends(b, 93)
+}
