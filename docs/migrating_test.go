@@ -1,0 +1,36 @@
+package docs
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/elasticd/elastic/internal/cli"
+)
+
+// torchrun are the flags of torchrun 2.15.
+const torchrun = `--nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --standalone --max-restarts --monitor-interval
+--start-method --event-log-handler --role --module --no-python --run-path --log-dir --redirects --tee --log-line-prefix-template --local-ranks-filter
+--duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port --local-addr --logs-specs --numa-binding
+--signals-to-handle --shutdown-timeout --virtual-local-rank --print-completion`
+
+// Each flag of torchrun has a row, and elastic takes or refuses it as the row says: with --help nothing is run.
+func TestTorchrunFlags(t *testing.T) {
+	doc := read(t, "docs/MIGRATING.md")
+	for _, f := range strings.Fields(torchrun) {
+		row := regexp.MustCompile("(?m)^\\| `" + f + "` \\| ([a-z ]+) \\|").FindStringSubmatch(doc)
+		if row == nil {
+			t.Errorf("%s has no row in MIGRATING.md", f)
+			continue
+		}
+		for _, spelled := range []string{f, "--" + strings.ReplaceAll(f[2:], "-", "_")} {
+			var out, words bytes.Buffer
+			app := cli.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}
+			status := app.Main([]string{"run", spelled + "=1", "--help"})
+			if taken := status == 0; taken == (row[1] == "refused") {
+				t.Errorf("%s: MIGRATING.md says %q, and elastic run ends with %d: %s", spelled, row[1], status, &words)
+			}
+		}
+	}
+}
