@@ -45,7 +45,7 @@ type Signal struct {
 // Cleared reports whether the signal takes the one before it back.
 func (s Signal) Cleared() bool { return s.Sign == "" }
 
-// Watches are the nodes that me keeps a connection to: its k predecessors on the ring, which is
+// WatchTargets are the nodes that me keeps a connection to: its k predecessors on the ring, which is
 // the members in rank order and the spares behind them. So each node is watched by k others. One that refused a
 // dial is no watcher of those before it any more, and me watches these in its place: machines that end together are
 // often neighbours on the ring, and only the ends of such a row have watchers that are left.
@@ -142,13 +142,13 @@ type contact struct {
 	older *line // it was up and went silent, so that line was dialled. An answer over it is an answer.
 }
 
-// happening is what a line tells the owner.
+// lineEvent is what a line tells the owner.
 type lineEvent struct {
 	on *line
 	event
 }
 
-// round is one Run: what its goroutine owns.
+// watchRun is one Run: what its goroutine owns.
 type watchRun struct {
 	*Watcher
 	ctx      context.Context // of the lines

@@ -26,7 +26,7 @@ const (
 	ScopeEvents // all, with the events: for people
 )
 
-// Seen is what Follow found: a Snapshot, or why there is none at the moment.
+// Update is what Follow found: a Snapshot, or why there is none at the moment.
 type Update struct {
 	Snapshot
 	Begun time.Time // when a read of the store began that this is the result of; zero: it came by a watch

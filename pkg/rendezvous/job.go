@@ -97,7 +97,7 @@ type Job struct {
 	Rev   int64     `json:"-"`
 }
 
-// before are the uids that the job had in stores that were lost, the newest last: enough of them for who
+// Predecessors are the uids that the job had in stores that were lost, the newest last: enough of them for who
 // was away for long.
 func (j *Job) Predecessors() []schema.UID {
 	const most = 16

@@ -38,7 +38,7 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	return nil
 }
 
-// Members reads the members of w that lie outside its record.
+// ReadMembers reads the members of w that lie outside its record.
 func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) error {
 	if w.Chunks == 0 || len(w.Members) > 0 {
 		return nil
@@ -51,7 +51,7 @@ func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) 
 	return w.fill(job, r.Entries)
 }
 
-// Roster remembers the members of one large world for an agent. They never change within a
+// MemberCache remembers the members of one large world for an agent. They never change within a
 // proposal: each node reads them once, not with every phase. A nil Roster remembers nothing.
 type MemberCache struct {
 	mu       sync.Mutex // the follower and reads share it
@@ -76,7 +76,7 @@ func (r *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, 
 	return nil
 }
 
-// members writes refs as a part of plan/: a line for each. It is read by every node, as often as there are generations,
+// EncodeMembers writes refs as a part of plan/: a line for each. It is read by every node, as often as there are generations,
 // and what is written as JSON takes five times as long to read. Its format is that of the world record which names it.
 func EncodeMembers(refs []membership.Ref) []byte {
 	var b strings.Builder

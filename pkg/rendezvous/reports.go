@@ -64,7 +64,7 @@ func (e Exit) Ended() bool {
 	return len(e.Codes) > 0
 }
 
-// Doing is what a node does that takes longer than a second, for people and for the limits that
+// Activity is what a node does that takes longer than a second, for people and for the limits that
 // wait while bytes move.
 type Activity struct {
 	Node  string    `json:"-"`

@@ -80,7 +80,7 @@ func (s *Snapshot) Target(present int) int {
 	return s.Wish.NP
 }
 
-// holds says whether a node has the head on its disk, as far as is known: by its own word, else
+// Holds says whether a node has the head on its disk, as far as is known: by its own word, else
 // by the record, which is newer than what the node said before the commit. Without any checkpoint every node is as good as another.
 func (s *Snapshot) Holds(node string) bool {
 	if s.Head.Number == 0 {
@@ -250,7 +250,7 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 	return &w, nil
 }
 
-// missed is how the ids of events begin that tell of lost nodes that were no members: the incarnation follows. So the event
+// MissedEvent is how the ids of events begin that tell of lost nodes that were no members: the incarnation follows. So the event
 // is its own record that it was told.
 const MissedEvent = "missed-"
 

@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// Waterfall is where the time of one start of a World went: milliseconds from the first sign that there
+// Timing is where the time of one start of a World went: milliseconds from the first sign that there
 // had to be another World. All of it was seen by one agent, By, on its own monotonic clock: moments of
 // two hosts are never compared. It is for people; nothing is decided by it. null: it did not happen, or not before By's eyes.
 type Timing struct {
@@ -33,7 +33,7 @@ const (
 	SignUnseen  = "unseen" // By came, or began to plan, after it
 )
 
-// forming is from Propose to the full barrier.
+// Forming is from Propose to the full barrier.
 func (f Timing) Forming() (ms int64) {
 	if f.Proposed != nil && f.Barrier != nil {
 		ms = *f.Barrier - *f.Proposed

@@ -182,7 +182,7 @@ func (w *World) CountStart(idle time.Duration) {
 	w.Causes[w.Cause] = Starts{Count: c.Count + 1, IdleMS: c.IdleMS + w.IdleMS}
 }
 
-// inline is the size above which members are kept outside the world record, so that those who
+// MaxInline is the size above which members are kept outside the world record, so that those who
 // watch it are not all sent all of it again for each phase.
 const MaxInline = 100
 
@@ -224,7 +224,7 @@ func (w *World) Layout() []Seat {
 	return seats
 }
 
-// record is the world as it is written: members that lie in plan/ are left out.
+// Record is the world as it is written: members that lie in plan/ are left out.
 func (w World) Record() []byte {
 	if w.Chunks > 0 {
 		w.Members = nil

@@ -19,7 +19,7 @@ const (
 
 func (s State) String() string { return [...]string{"alive", "suspect", "absent", "gone"}[s] }
 
-// Seen is one member of the world, judged.
+// Member is one member of the world, judged.
 type Member struct {
 	membership.Ref
 	State        State
@@ -74,7 +74,7 @@ type Evidence struct {
 	Isolated bool                                 // no peer at all answers: the judge may be the one who is cut off
 }
 
-// Limits are the times of the verdicts (docs/PROTOCOL.md, section 4).
+// Timeouts are the times of the verdicts (docs/PROTOCOL.md, section 4).
 type Timeouts struct {
 	Window   time.Duration // in which an absent node may register again
 	Fresh    time.Duration // for how long an answer counts
@@ -82,7 +82,7 @@ type Timeouts struct {
 	CutLimit time.Duration // after which a member that is cut from the store alone is dropped
 }
 
-// DefaultLimits are those of docs/PROTOCOL.md.
+// DefaultTimeouts are those of docs/PROTOCOL.md.
 func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
 	return Timeouts{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, CutLimit: cut}
 }
@@ -244,7 +244,7 @@ func (s Member) Doubts() (all []Doubt) {
 	return all
 }
 
-// Crowd reports whether so many of n members are in doubt at once that etcd, the network or the
+// ManyInDoubt reports whether so many of n members are in doubt at once that etcd, the network or the
 // judge itself is the likelier cause. A single node that explains all of it is no crowd: who is cut off
 // suspects those whom it watches, while its own watchers suspect it. Silence is no danger to the others then:
 // no two watchers accuse them.

@@ -128,13 +128,13 @@ func Shortage(s *rendezvous.Snapshot, v verdict.View) (present, wished, missing 
 	return n, s.Wish.NP, max(0, s.Least()-n)
 }
 
-// size is the number of nodes that a World would have now.
+// Size is the number of nodes that a World would have now.
 func Size(s *rendezvous.Snapshot, v verdict.View) int {
 	n := Present(s, v)
 	return min(n, s.Target(n))
 }
 
-// present is the number of nodes here that a World may have.
+// Present is the number of nodes here that a World may have.
 func Present(s *rendezvous.Snapshot, v verdict.View) int { return len(candidates(s, v)) }
 
 // fits reports whether there is a batch plan for the nodes at hand.
@@ -143,7 +143,7 @@ func (p *planner) fits() bool {
 	return err == nil
 }
 
-// batch is the batch and rate plan for n nodes.
+// Batch is the batch and rate plan for n nodes.
 func Batch(s *rendezvous.Snapshot, n int) (*scaling.Plan, error) {
 	return scaling.For(s.Job.Base, n*s.Job.Slots)
 }

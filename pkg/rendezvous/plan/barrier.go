@@ -49,7 +49,7 @@ func (p *planner) forming() Step {
 	})
 }
 
-// unready lists the nodes that the barrier waits for.
+// Unready lists the nodes that the barrier waits for.
 func Unready(s *rendezvous.Snapshot) []string {
 	var names []string
 	for _, m := range s.World.Members {

@@ -47,7 +47,7 @@ func (p *planner) done() Step {
 	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
 }
 
-// StopAlone is the end of an attempt that was asked to stop while no node is registered: no agent
+// StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no agent
 // is there to save or to write the end, so the command that asked for the stop writes it. A job
 // whose ranks all finished is done.
 func StopWithoutNodes(s *rendezvous.Snapshot, now time.Time) End {
@@ -60,7 +60,7 @@ func StopWithoutNodes(s *rendezvous.Snapshot, now time.Time) End {
 	return p.stop().(End)
 }
 
-// storeView judges the members by the store alone, without evidence of an agent.
+// StoreView judges the members by the store alone, without evidence of an agent.
 func StoreView(s *rendezvous.Snapshot, now time.Time) verdict.View {
 	if s.World == nil {
 		return verdict.View{}

@@ -34,7 +34,7 @@ func (p *planner) lost() []verdict.Member {
 	return lost
 }
 
-// untold are the members and leavers that are lost and that no event told of yet: the Hold that did names them. Not more
+// unreported are the members and leavers that are lost and that no event told of yet: the Hold that did names them. Not more
 // than a Hold can guard; the next one names the others.
 func (p *planner) unreported() []verdict.Member {
 	var out []verdict.Member
@@ -46,7 +46,7 @@ func (p *planner) unreported() []verdict.Member {
 	return out
 }
 
-// tells reports whether the loss of m is news: in this attempt, told by nobody yet, and not of one that said good-bye. A leaver
+// isNewLoss reports whether the loss of m is news: in this attempt, told by nobody yet, and not of one that said good-bye. A leaver
 // said it if it left since, or is back: its word is that of its name only, and a later life may have written over it.
 func (p *planner) isNewLoss(m verdict.Member) bool {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" || slices.Contains(p.w.ReportedLost, m.Incarnation) {
@@ -56,7 +56,7 @@ func (p *planner) isNewLoss(m verdict.Member) bool {
 		!slices.ContainsFunc(p.s.Left, func(l membership.Left) bool { return l.Node == m.Node })
 }
 
-// news is m as it is told.
+// withDelay is m as it is told.
 func (p *planner) withDelay(m verdict.Member) verdict.Member {
 	if !p.m.FirstSign.IsZero() {
 		m.After = p.now.Sub(p.m.FirstSign)
@@ -64,7 +64,7 @@ func (p *planner) withDelay(m verdict.Member) verdict.Member {
 	return m
 }
 
-// lossText says in words which members are lost.
+// LossText says in words which members are lost.
 func LossText(lost []verdict.Member) string {
 	var parts []string
 	for _, m := range lost {
@@ -77,7 +77,7 @@ func LossText(lost []verdict.Member) string {
 	return phrase.List(parts)
 }
 
-// broke are the members whose end explains the failure of another worker: they are lost, or left without waiting
+// lossesThatExplain are the members whose end explains the failure of another worker: they are lost, or left without waiting
 // for the others to save.
 func (p *planner) lossesThatExplain() []verdict.Member {
 	var broke []verdict.Member

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Marks are the moments at which one agent first saw things, by its own monotonic clock. They
+// Observed are the moments at which one agent first saw things, by its own monotonic clock. They
 // only delay decisions: every one may be too early or too late without harm.
 type Observed struct {
 	generation schema.Generation
@@ -34,7 +34,7 @@ type Observed struct {
 	ChangedAt     time.Time // the world record, or the number of nodes, changed last
 }
 
-// missing is a node that was no member, and whose registration ended without a word.
+// missingNode is a node that was no member, and whose registration ended without a word.
 type missingNode struct {
 	membership.Ref
 	since time.Time
@@ -43,7 +43,7 @@ type missingNode struct {
 // gap is how long nothing may be observed: after more, who is not there may have said good-bye meanwhile.
 const gap = 3 * time.Second
 
-// Observe notes what s shows for the first time.
+// Update notes what s shows for the first time.
 func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	var g schema.Generation
 	var phase rendezvous.Phase

@@ -8,7 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Times are the limits of Plan that are not the job's.
+// Timeouts are the limits of Plan that are not the job's.
 type Timeouts struct {
 	Barrier time.Duration // after which a forming world goes on without who is missing
 	Verdict time.Duration // that a failure waits for an open suspicion
@@ -18,10 +18,10 @@ type Timeouts struct {
 	Missing time.Duration // in which a node that is no member may be back after its registration ended
 }
 
-// DefaultTimes are those of docs/PROTOCOL.md.
+// DefaultTimeouts are those of docs/PROTOCOL.md.
 var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Cause: 2 * time.Second, Slack: 2 * time.Second, Missing: 5 * time.Second}
 
-// Plan is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
+// Next is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
 func Next(s *rendezvous.Snapshot, v verdict.View, m Observed, t Timeouts, now time.Time) Step {
 	if s.Job == nil || s.Wish.Rev == 0 {
 		return Nothing{}
@@ -74,7 +74,7 @@ type planner struct {
 	evict          []string // nodes that are dropped although nobody found them gone
 }
 
-// tell says who else is lost while there is nothing to be done: nobody waits for a node that is no member, and a spare that
+// reportLost says who else is lost while there is nothing to be done: nobody waits for a node that is no member, and a spare that
 // is not there when it is needed should have been missed before.
 func (p *planner) reportLost(wait Nothing) Step {
 	var t ReportLost

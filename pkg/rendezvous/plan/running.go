@@ -147,12 +147,12 @@ func (p *planner) wishCause() rendezvous.Cause {
 	return rendezvous.CauseScale
 }
 
-// wishText says in words what the wish changes.
+// WishText says in words what the wish changes.
 func WishText(s *rendezvous.Snapshot) string {
 	return fmt.Sprintf("scaling from %d to %s", s.World.Count, phrase.Count(s.Wish.NP, "node"))
 }
 
-// drained reports whether a member is asked to go.
+// Drained reports whether a member is asked to go.
 func Drained(s *rendezvous.Snapshot) bool {
 	drained := rendezvous.SetOf(s.Wish.Drain)
 	return len(drained) > 0 && slices.ContainsFunc(s.World.Members, func(m membership.Ref) bool { return drained[m.Node] })

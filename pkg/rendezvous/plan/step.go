@@ -67,7 +67,7 @@ func (ReportLost) step() {}
 
 func (End) step() {}
 
-// Told is a failure as it is told: judged.
+// ReportedFailure is a failure as it is told: judged.
 type ReportedFailure struct {
 	rendezvous.Failure
 	Collateral, Spent bool
@@ -77,7 +77,7 @@ type ReportedFailure struct {
 // as a leaver, which needs no guard.
 const maxDropped = 100
 
-// maxTold leaves room for the guards of each.
+// MaxReported leaves room for the guards of each.
 const MaxReported = (store.MaxOps - 3) / 3
 
 // mostEvents of losses go with one Propose; history has room for a thousand.

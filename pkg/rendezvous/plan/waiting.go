@@ -59,7 +59,7 @@ func (p *planner) survivors() (n int) {
 	return n
 }
 
-// through reports whether a planned Hold is: every member wrote that it saved and stopped, or that
+// AllSaved reports whether a planned Hold is: every member wrote that it saved and stopped, or that
 // it ended, left or is gone; or the grace has passed and rank 0 moves no bytes.
 func AllSaved(s *rendezvous.Snapshot, v verdict.View, waited time.Duration, slack time.Duration) bool {
 	all := true

@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// OriginStatus says whose job it is.
+// Origin says whose job it is.
 type Origin struct {
 	rendezvous.Origin
 	Time Timestamp `json:"time"` // when the job was made, or its newest attempt

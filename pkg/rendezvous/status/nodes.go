@@ -16,7 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// NodeStatus is one node of a job.
+// Node is one node of a job.
 type Node struct {
 	Node        string             `json:"node"`
 	State       NodeState          `json:"state"`
@@ -182,7 +182,7 @@ func (x *explainer) lostBy(node string) bool {
 	return k == history.NodeLost || k == history.NodeLeft
 }
 
-// word is the last that events say of a node, with what its joining said.
+// lastEvent is the last that events say of a node, with what its joining said.
 type lastEvent struct {
 	kind        history.Kind
 	at          time.Time

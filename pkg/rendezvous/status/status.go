@@ -51,7 +51,7 @@ const (
 	StateStopping  State = "stopping"
 )
 
-// WishStatus is what is wished, and what of it is here.
+// Wish is what is wished, and what of it is here.
 type Wish struct {
 	NP       int      `json:"np"`
 	Min      int      `json:"min"`
@@ -63,7 +63,7 @@ type Wish struct {
 	By       string   `json:"by"`
 }
 
-// CheckpointStatus is the newest commit.
+// Checkpoint is the newest commit.
 type Checkpoint struct {
 	Number     checkpoint.Number `json:"number"`
 	Step       *int64            `json:"step"`
@@ -83,7 +83,7 @@ type Untaken struct {
 	Time   Timestamp `json:"time"`
 }
 
-// ProgressStatus is what the workers told last.
+// Progress is what the workers told last.
 type Progress struct {
 	Step             *int64    `json:"step"`
 	Loss             *float64  `json:"loss"`
@@ -94,7 +94,7 @@ type Progress struct {
 	Stale            bool      `json:"stale"`       // the job runs, and tells none for much longer than usual
 }
 
-// DoingStatus is what takes a node longer than a second.
+// Activity is what takes a node longer than a second.
 type Activity struct {
 	Node  string    `json:"node"`
 	What  string    `json:"what"`
@@ -103,20 +103,20 @@ type Activity struct {
 	Time  Timestamp `json:"time"`
 }
 
-// RestartStatus is the restart budget.
+// Restarts is the restart budget.
 type Restarts struct {
 	Used int `json:"used"`
 	Max  int `json:"max"`
 }
 
-// ServerStatus is where all this was read; whoever read it fills it in.
+// Server is where all this was read; whoever read it fills it in.
 type Server struct {
 	Kind      string   `json:"kind"` // local, elasticd, etcd
 	Endpoints []string `json:"endpoints"`
 	Reachable bool     `json:"reachable"`
 }
 
-// Moment is a time as scripts see it: UTC with milliseconds, null if it is not known.
+// Timestamp is a time as scripts see it: UTC with milliseconds, null if it is not known.
 type Timestamp struct{ time.Time }
 
 func (m Timestamp) MarshalJSON() ([]byte, error) {

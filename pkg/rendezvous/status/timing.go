@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Fall follows the change of the World that is under way, as one agent sees it. Its owner is that agent.
+// TimingObserver follows the change of the World that is under way, as one agent sees it. Its owner is that agent.
 type TimingObserver struct {
 	generation schema.Generation
 	ready      int64 // revision of the newest Ready that was seen
@@ -110,7 +110,7 @@ func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 	f.ready = newest
 }
 
-// clue is what says that a running World has to end; "" while nothing does.
+// firstSign is what says that a running World has to end; "" while nothing does.
 func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	switch {
 	case own != "":
@@ -141,7 +141,7 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	return ""
 }
 
-// Waterfall is what was seen, up to the barrier.
+// Timing is what was seen, up to the barrier.
 func (f *TimingObserver) Timing(by string) rendezvous.Timing {
 	return rendezvous.Timing{By: by, Sign: f.what, Last: f.last, Decided: f.since(f.decided), Enough: f.since(f.enough),
 		Proposed: f.since(f.proposed), Stopped: f.since(f.stopped), Barrier: f.since(f.barrier)}

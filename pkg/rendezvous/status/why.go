@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// verdict is the state of a job, with its reason.
+// explanation is the state of a job, with its reason.
 type explanation struct {
 	state State
 	code  rendezvous.Why

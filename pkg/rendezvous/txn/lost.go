@@ -41,7 +41,7 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 	return events
 }
 
-// Tell says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
+// ReportLost says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
 func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost) error {
 	var g schema.Generation
 	var worldRev int64

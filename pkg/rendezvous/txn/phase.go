@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Enter writes a Hold. The fence stays: what was captured may still be committed.
+// Hold writes a Hold. The fence stays: what was captured may still be committed.
 func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, e plan.Hold) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase, w.Hold, w.Ledger = rendezvous.Waiting, &e.Hold, e.Ledger
@@ -68,7 +68,7 @@ func slowestStop(s *rendezvous.Snapshot) int64 {
 	return ms
 }
 
-// Started tells where the time went, once the workers of w run on the node that turned it running.
+// PublishTiming tells where the time went, once the workers of w run on the node that turned it running.
 func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rendezvous.Timing) error {
 	_, err := r.send(ctx, "tell of the start", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation)},

@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Ask writes a wish over the one that was seen. It returns the wish with its request id.
+// SetWish writes a wish over the one that was seen. It returns the wish with its request id.
 func (r Requests) SetWish(ctx context.Context, seen *rendezvous.Snapshot, w rendezvous.Wish) (rendezvous.Wish, error) {
 	previous := seen.Wish.NP
 	w.Request, w.Time = rand.Text(), time.Now()
