@@ -8,7 +8,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit integration soak kube bench bench-load bench-checkpoint spec image clean
+.PHONY: help build demo test check vuln unit fuzz integration soak kube bench bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,10 +35,19 @@ unit: ## every package, with the race detector
 	$(GO) test $(RACE) -p 1 -timeout 20m $(PACKAGES)
 	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes'
 
+# Every decoder of bytes from elsewhere: package and target.
+FUZZ = pkg/rendezvous:FuzzRecords pkg/checkpoint/manifest:FuzzDecodeManifest pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive \
+	internal/diagnosis:FuzzExplain internal/logs:FuzzFold internal/cli:FuzzCommandLine
+FUZZTIME ?= 10s
+
+fuzz: ## random bytes into every decoder, FUZZTIME (10s) each
+	@for f in $(FUZZ); do echo "fuzz $$f"; $(GO) test ./$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
+
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) test -count=1 -timeout 25m ./integration/...
 
 soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes an hour
+	$(MAKE) fuzz FUZZTIME=10m
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run TestSchedules
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v

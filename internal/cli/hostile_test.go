@@ -30,3 +30,16 @@ func TestForeignTextIsEscaped(t *testing.T) {
 		t.Errorf("%d lines, want 7: %q", n, all)
 	}
 }
+
+// FuzzCommandLine reads any command line, and answers each that it refuses with a code.
+func FuzzCommandLine(f *testing.F) {
+	for _, line := range []string{"run\n--np=2:4\n--\ntrue", "scale\n+1", "status\n-o\njson", "--np\n4\nscale", "ckpt\nget\n3\ndir", "-\n--\n-x=\x00"} {
+		f.Add(line)
+	}
+	table := commands()
+	f.Fuzz(func(t *testing.T, line string) {
+		if _, err := normalise(strings.Split(line, "\n"), table); err != nil && Known(err).Status == 0 {
+			t.Errorf("%q is refused with status 0: %v", line, err)
+		}
+	})
+}

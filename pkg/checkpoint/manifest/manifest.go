@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -56,7 +57,7 @@ type Manifest struct {
 	// Directories are restored as a whole, with nothing else in them; nil: all at the top.
 	Directories []string  `json:"directories"`
 	Time        time.Time `json:"time"`
-	Files       []File    `json:"files"` // by path, ascending
+	Files       Files     `json:"files"` // by path, ascending
 }
 
 // Cursor is the position in the data that the steps of a checkpoint have reached. A sampler of
@@ -74,6 +75,32 @@ func (c *Cursor) String() string {
 		of = fmt.Sprintf(" of %d", *c.DatasetSize)
 	}
 	return fmt.Sprintf("epoch %d, %d%s samples of it", c.Epoch, c.Consumed, of)
+}
+
+// Files are read one by one: a list of millions that says nothing is refused before it takes any memory.
+type Files []File
+
+// UnmarshalJSON reads a list of at most MaxFiles.
+func (f *Files) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if open, err := d.Token(); err != nil || open != json.Delim('[') {
+		return errors.New("files is no list")
+	}
+	*f = nil
+	for d.More() {
+		if len(*f) == MaxFiles {
+			return fmt.Errorf("more than %d files", MaxFiles)
+		}
+		var one File
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		if one.Path == "" {
+			return errors.New("a file without a path")
+		}
+		*f = append(*f, one)
+	}
+	return nil
 }
 
 // File is one file of a checkpoint.

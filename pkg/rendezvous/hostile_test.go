@@ -1,0 +1,103 @@
+package rendezvous_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// healthy is every kind of key of a job that runs, in the form in which it is stored.
+func healthy() []store.Entry {
+	const job, world = schema.Job("x"), schema.Generation(3)
+	ref := membership.Ref{Node: "a", Incarnation: "i", Address: "127.0.0.1:1"}
+	records := map[string][]byte{
+		job.Job():   schema.Encode(rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}, Slots: 1}),
+		job.Wish():  schema.Encode(rendezvous.Wish{NP: 1, Request: "r", By: "run"}),
+		job.Fence(): []byte(schema.FenceValue("u", world)),
+		job.World(): schema.Encode(rendezvous.World{UID: "u", Generation: world, Attempt: 1, Phase: rendezvous.Running, Count: 1,
+			Slots: 1, Members: []membership.Ref{ref}, Proposal: "p", Master: &rendezvous.Master{Host: "127.0.0.1", Port: 1}}),
+		job.Node("a"):         schema.Encode(membership.Node{Ref: ref, Attempt: 1, Slots: 1}),
+		job.Left("b"):         schema.Encode(membership.Left{Incarnation: "k"}),
+		job.Suspect("a", "b"): schema.Encode(membership.Suspicion{Incarnation: "i", Watcher: "k"}),
+		job.Ready(world, "a"): schema.Encode(rendezvous.Ready{Incarnation: "i"}),
+		job.Exit(world, "a"):  schema.Encode(rendezvous.Exit{Incarnation: "i"}),
+		job.Failure(world):    schema.Encode(rendezvous.Failure{Node: "a", Code: 1}),
+		job.Head():            []byte(`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
+		job.Checkpoint(1):     []byte(`{"format":1,"record":{"number":1,"generation":1,"bytes":1,"copies":1}}`),
+		job.Held("a"):         []byte(`{"format":1,"record":[1]}`),
+		job.Doing("a"):        schema.Encode(rendezvous.Activity{Kind: "saving"}),
+		job.Progress():        schema.Encode(rendezvous.Progress{}),
+		job.Claim("a"):        schema.Encode(rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, Rank: -1}),
+		job.Event("e"):        schema.Encode([]history.Event{{Kind: history.JobCreated}}),
+		job.Plan("p", 0):      []byte("a i 127.0.0.1:1\n"),
+	}
+	var all []store.Entry
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		all = append(all, store.Entry{Key: key, Value: records[key], Rev: 1})
+	}
+	return all
+}
+
+func read(entries []store.Entry) (rendezvous.Snapshot, error) {
+	s, err := rendezvous.Decode("x", store.Read{Entries: entries, Rev: 2, Cluster: 1})
+	s.Events = history.Of("x", entries)
+	return s, err
+}
+
+// What is wrong with one record of a job is told as such, whichever it is; nothing panics, and nothing
+// else but an unreadable record is the reason.
+func TestEveryKeyWithGarbage(t *testing.T) {
+	entries := healthy()
+	if s, err := read(entries); err != nil || s.Job == nil || s.World == nil || len(s.Nodes) != 1 {
+		t.Fatalf("a healthy job: %+v, %v", s, err)
+	}
+	garbage := []string{"", "garbage", "null", "[]", "{}", `{"format":1,"record":null}`, `{"format":1,"record":7}`, `{"format":1,"record":"x"}`,
+		`{"format":1,"record":[]}`, `{"format":1,"record":{}}`, `{"format":9,"record":{}}`, `{"format":-1,"record":{}}`,
+		`{"format":1,"record":{"slots":1099511627776}}`, `{"format":1,"record":{"uid":"../../x"}}`, `{"format":1,"record":{"phase":"waiting"}}`,
+		`{"format":1,"record":{"generation":18446744073709551615,"seen":18446744073709551615}}`, `{"format":1,"record":{"codes":[null]}}`,
+		"u/18446744073709551615", "\x00\xff\xfe", `{"format":1,"record":{"count":-1,"np":-1,"rank":-5}}`}
+	for i := range entries {
+		for _, g := range append(garbage, string(entries[i].Value[:len(entries[i].Value)/2])) {
+			bad := append([]store.Entry(nil), entries...)
+			bad[i].Value = []byte(g)
+			s, err := read(bad)
+			if err != nil && !schema.Unreadable(err) {
+				t.Errorf("%s = %.60q: %v", bad[i].Key, g, err)
+			}
+			if err == nil && s.Job != nil {
+				status.Explain(&s, time.Now())
+			}
+		}
+	}
+}
+
+// FuzzRecords puts any bytes into any key of a job.
+func FuzzRecords(f *testing.F) {
+	for i, e := range healthy() {
+		f.Add(uint8(i), e.Value)
+	}
+	f.Fuzz(func(t *testing.T, at uint8, value []byte) {
+		entries := healthy()
+		entries[int(at)%len(entries)].Value = value
+		s, err := read(entries)
+		if err != nil {
+			if !errors.Is(err, schema.ErrBadRecord) && !errors.Is(err, schema.ErrNewerFormat) {
+				t.Errorf("an error of another kind: %v", err)
+			}
+			return
+		}
+		if s.Job != nil {
+			status.Explain(&s, time.Now())
+			_ = s.Least() + s.Target()
+		}
+	})
+}
