@@ -204,6 +204,12 @@ type idle struct {
 	end   func()
 }
 
+func (g *idle) Hangs() <-chan rendezvous.Failure {
+	none := make(chan rendezvous.Failure)
+	close(none)
+	return none
+}
+
 func (g *idle) Exits() <-chan machine.WorkerExit          { return g.exits }
 func (g *idle) Done() <-chan struct{}                     { return g.done }
 func (g *idle) Ask(string, time.Duration) error           { g.end(); return nil }

@@ -45,6 +45,7 @@ func runCommand() command {
 		{name: "expand", kind: boolean, usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{name: "max-restarts", arg: "N", usage: "after failures of workers (3)", same: []string{"max-restart"}, env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
 		{name: "last-call", arg: "TIME", usage: "for more nodes than MIN (3s)"},
+		{name: "hang-timeout", arg: "TIME", usage: "without a sign of life of any worker (none)"},
 		{name: "wait-timeout", arg: "TIME", usage: "without a world, then this node leaves (none)"},
 		{name: "grace", arg: "TIME", usage: "to save before a planned stop (30s)"},
 		{name: "finish-timeout", arg: "TIME", usage: "for the others when a worker is through (none)"},

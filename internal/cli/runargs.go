@@ -186,7 +186,7 @@ func (c *call) times(o *node.Options) error {
 		otherwise time.Duration
 		none      bool
 	}{
-		{"wait-timeout", &o.WaitTimeout, 0, true}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
+		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
 		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false}, {"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {
 		var err error

@@ -67,6 +67,9 @@ func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 	spec := w.spec()
 	spec.Job, spec.Node, spec.Generation, spec.WorldSize = in.Job, in.Node, in.Generation, in.WorldSize
 	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
+	if w.o.HangTimeout > 0 {
+		withFaulthandler(spec.Env)
+	}
 	spec.RunDir = filepath.Dir(launch.DrainFile(in.RunDir, in.Generation))
 	spec.Lead = w.o.Launcher.Lead
 	for k := range in.Workers {

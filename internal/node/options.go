@@ -57,6 +57,7 @@ type Options struct {
 	Tee       worker.Choice
 	Redirects worker.Choice
 
+	HangTimeout    time.Duration // 0: hangs are not looked for
 	LeaseTTL       time.Duration
 	StoreCutLimit  time.Duration
 	WaitTimeout    time.Duration // 0: none

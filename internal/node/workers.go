@@ -41,6 +41,7 @@ type workers struct {
 	dir   string // of the node and job
 	logs  *worker.Logs
 	doing *doing
+	hangs atomic.Pointer[hangWatch] // of the newest generation; nil: nobody watches
 
 	announced bool // owned by Start, which is called for one generation after the other
 
@@ -78,6 +79,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := w.showLogs(); err != nil {
 		return "", err
 	}
+	w.answerHangs()
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
 	if err := w.saves.open(node, job); err != nil {
 		return "", err
@@ -236,7 +238,8 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 		rule := w.job.Load().Rules.OnNaN
 		return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 	}
-	out := &group{g: g, told: told, before: func() { w.saves.observe(world.Generation) }, exits: make(chan machine.WorkerExit, world.Slots)}
+	out := &group{g: g, told: told, before: func() { w.saves.observe(world.Generation) }, exits: make(chan machine.WorkerExit, world.Slots),
+		hangs: w.watchHangs(world, g, s.Rank)}
 	w.writing.started(world.Generation, g.PIDs)
 	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
 	if s.Rank == 0 {
@@ -251,6 +254,7 @@ type group struct {
 	before func()                                  // the workers are asked to end
 	told   func(local int) (step *int64, nan bool) // the last that a worker told
 	exits  chan machine.WorkerExit
+	hangs  <-chan rendezvous.Failure
 }
 
 // translate passes the exits on, and reports whether a signal ended one of the workers.
@@ -259,14 +263,18 @@ func (g *group) translate() (killed bool) {
 	for x := range g.g.Exits() {
 		killed = killed || x.Signal != ""
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile, Output: x.Tail})
+		if x.Aborted {
+			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
+		}
 		step, nan := g.told(x.LocalRank)
 		g.exits <- machine.WorkerExit{Step: step, NaN: nan, LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours,
-			Message: c.Message, Detail: c.Detail, Victim: c.Victim}
+			Message: c.Message, Detail: c.Detail, Victim: c.Victim, Hang: x.Aborted}
 	}
 	return killed
 }
 
 func (g *group) Exits() <-chan machine.WorkerExit { return g.exits }
+func (g *group) Hangs() <-chan rendezvous.Failure { return g.hangs }
 func (g *group) Done() <-chan struct{}            { return g.g.Done() }
 
 func (g *group) Ask(reason string, grace time.Duration) error {

@@ -85,6 +85,11 @@ var plants = []plant{
 	{"a victim is blamed for being first", rendezvous + "/failure.go", `if f.Victim && !next.Victim {`, `if false {`, rendezvous, "TestOneCauseInAnyOrder"},
 	{"a victim is blamed before the cause can be told", plan + "/running.go", `wait = max(wait, p.t.Cause)`, `wait = max(wait, 0)`, rendezvous, "TestPlan"},
 	{"a kill is taken for a victim", "internal/diagnosis/diagnosis.go", `case slices.Contains(kernel, e.Signal):`, `case false:`, "internal/diagnosis", "TestExplain"},
+	{"a slow evaluation is a hang", "internal/node/hang.go", `now.CPU-before.CPU >= max(`, `now.CPU < max(`, "internal/node", "TestSignsOfLife"},
+	{"a rank that waits is named instead of the one that is waited for", "internal/diagnosis/hang.go", `case call != "":
+			waiting++`, `case call == "":
+			waiting++`, "internal/diagnosis", "TestFindBehind"},
+	{"who is ended for its stack is the cause", plan + "/running.go", `wait = max(wait, 2*p.t.Cause)`, `wait = max(wait, 0)`, rendezvous, "TestPlan"},
 	{"warnings after an exception hide it", "internal/diagnosis/diagnosis.go", `return row != "" && row[0] != '[' &&`, `return row != "" &&`, "internal/diagnosis", "TestExplain"},
 	{"jobs mix in one log", workerPkg + "/runmark.go", `if run == "" || err == nil && string(before) == run+"\n" {`, `if run == "" || err == nil {`, workerPkg, "TestLogsOfAnotherRunAreMovedAside"},
 	{"C3: register again beside the next generation", registry, `store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)`, `store.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},

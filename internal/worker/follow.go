@@ -23,6 +23,7 @@ type Exit struct {
 	Code      int    // exit status; 128+N for a signal
 	Signal    string // "SIGKILL"; "" if it ended by itself
 	Ours      bool   // it ended after we asked it to, or by our signal: never a failure
+	Aborted   bool   // it made no progress, and was ended for its stack
 	At        time.Time
 	Tail      []byte // the end of what it wrote, of stderr where that is apart
 	ErrorFile []byte // what it wrote to $TORCHELASTIC_ERROR_FILE; nil: nothing
@@ -127,6 +128,7 @@ func (g *Group) finish() {
 func (g *Group) tell(e Exit) {
 	delete(g.pending, e.LocalRank)
 	e.Rank = g.spec.Ranks[e.LocalRank]
+	e.Aborted = g.aborted[e.LocalRank].Load() && !e.Ours
 	if e.Signal == "SIGKILL" && !e.Ours && e.Note == "" {
 		if n := oomKills(g.countsMemory()); n > g.oomKills {
 			g.oomKills = n

@@ -73,7 +73,8 @@ type Group struct {
 	terminal int           // of the worker, among the guardian's descriptors; 0: none
 	streams  []streamOrder
 	began    time.Time
-	oomKills int // seen so far; -1 where nobody counts
+	oomKills int           // seen so far; -1 where nobody counts
+	aborted  []atomic.Bool // by local rank: it was ended for its stack
 
 	sending sync.Mutex   // orders
 	ending  atomic.Bool  // workers were asked or told to end
@@ -198,6 +199,7 @@ func (g *Group) begin(s Spec) error {
 		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
 	g.oomKills = oomKills(g.countsMemory())
+	g.aborted = make([]atomic.Bool, len(s.Env))
 	g.shareConsole()
 	for i := range s.Env {
 		s.Logs.begin(i, Header{Job: s.Job, Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})

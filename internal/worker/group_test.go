@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestOOMIsNamed(t *testing.T) {
 	events("2")
 	g := &Group{
 		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*pump, 3), exits: make(chan Exit, 1), pending: make(map[int]bool),
-		cgroup: cgroup(dir), oomKills: 2,
+		cgroup: cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
 	}
 	end := func(e Exit) string {
 		g.tell(e)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // process is one line of /proc: a pid together with what tells it from a later
@@ -19,8 +20,12 @@ type process struct {
 	kernel                   bool // a thread of the kernel
 	threads                  int
 	start                    uint64 // clock ticks since boot
+	cpu                      time.Duration
 	envStart, envEnd         uint64 // addresses; 0 while it has no environment yet, or no more
 }
+
+// tick is the clock tick in which /proc counts CPU time, on every architecture of Linux that Go knows.
+const tick = 10 * time.Millisecond
 
 // gone reports whether p only waits to be reaped. A process whose first thread
 // has ended looks like a zombie while its other threads run.
@@ -80,6 +85,9 @@ func parseStat(pid int, stat string) (process, bool) {
 	flags, _ := strconv.ParseUint(f[6], 10, 64)
 	p.kernel = flags&ofKernel != 0
 	p.threads, _ = strconv.Atoi(f[17])
+	user, _ := strconv.ParseUint(f[11], 10, 64)
+	system, _ := strconv.ParseUint(f[12], 10, 64)
+	p.cpu = time.Duration(user+system) * tick
 	p.start, _ = strconv.ParseUint(f[19], 10, 64)
 	p.envStart, _ = strconv.ParseUint(f[47], 10, 64)
 	p.envEnd, _ = strconv.ParseUint(f[48], 10, 64)

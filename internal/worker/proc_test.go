@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -49,7 +50,7 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	const rest = " S 7 8 9 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 5 0 123456 1000 10 18446744073709551615" +
 		" 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 5000 5100 52\n"
-	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456, envStart: 5000, envEnd: 5100}
+	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456, cpu: 30 * time.Millisecond, envStart: 5000, envEnd: 5100}
 	for _, name := range []string{"(sh)", "(a b)", "() S 1 1 1 (x)", "()"} {
 		got, ok := parseStat(42, "42 "+name+rest)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); !ok || diff != "" {

@@ -147,7 +147,7 @@ func TestPlan(t *testing.T) {
 			{"a victim, and no cause was told", given(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 1, 2*time.Second), isVictim), "propose 2 (worker-failed): a b; the failure spent a restart"},
 			{"a victim, and all others failed too: no cause is to come", given(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 1, 50*time.Millisecond), isVictim, besides(0)), "propose 2 (worker-failed): a b; the failure spent a restart"},
 			{"a victim whose cause is a lost node", given(aJob(2).here("a", "b", "c").world(Running, "a", "b"), failure("b", 1, 0), isVictim, crashed("a")), "propose 2 (node-lost): c b; evicts a; lost a; the failure is collateral"},
-			{"all were ended for a hang: who is behind is still to be told", given(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 134, 50*time.Millisecond), isVictim, hangs, besides(0)), "nothing for 1.95s"},
+			{"all were ended for a hang: who is behind is still to be told", given(aJob(2).here("a", "b").world(Running, "a", "b"), failure("b", 134, 50*time.Millisecond), isVictim, hangs, besides(0)), "nothing for 3.95s"},
 			{"one node alone: there is nobody to be lost", given(aJob(1).here("a").world(Running, "a"), failure("a", 3, 0)), "propose 2 (worker-failed): a; the failure spent a restart"},
 			{"a worker is through", given(aJob(2).here("a", "b").world(Running, "a", "b"), ended("b", 0)), "finishing: b"},
 			{"one of two workers of a node is through", given(aJob(1).here("a").world(Running, "a"), ended("a", -1, 0)), "finishing: a"},

@@ -20,7 +20,7 @@ func (m *Machine) apply(e Event) {
 		m.applyStep(e)
 	case Entered, Renewed, Registered, Located, Left:
 		m.applyRegistration(e)
-	case Readied, Started, Exited, Halted, Closed, ExitReported, FailureReported:
+	case Readied, Started, Hung, Exited, Halted, Closed, ExitReported, FailureReported:
 		m.applyWorkers(e)
 	case Probed, Signaled, Suspected, Withdrawn:
 		m.applyPeers(e)
@@ -151,6 +151,8 @@ func (m *Machine) applyWorkers(e Event) {
 	case Started:
 		m.answeredFor(slotStart, e.Generation, nil)
 		m.applyStarted(e)
+	case Hung:
+		m.applyHang(e)
 	case Exited:
 		m.applyExit(e)
 	case Halted:
@@ -210,6 +212,13 @@ func (m *Machine) applyStarted(e Started) {
 		g.codes[i] = &code
 	}
 	g.failures = append(g.failures, m.failure(&g.world, WorkerExit{Code: e.Code, Message: e.Err.Error()}))
+}
+
+func (m *Machine) applyHang(e Hung) {
+	if g := m.local.group; g != nil && g.world.Generation == e.Generation && g.halt == NoHalt {
+		e.Failure.Time = m.now
+		g.failures = append(g.failures, e.Failure)
+	}
 }
 
 func (m *Machine) applyExit(e Exited) {

@@ -64,6 +64,11 @@ type (
 		Err        error
 		Code       int // exit status that Err stands for: 125, 126, 127
 	}
+	// Hung: no worker of the world shows a sign of life, and Failure names the one that the others wait for.
+	Hung struct {
+		Generation schema.Generation
+		Failure    rendezvous.Failure
+	}
 	// Exited is the end of one worker.
 	Exited struct {
 		Generation schema.Generation
@@ -142,6 +147,7 @@ func (Located) event()         {}
 func (Stepped) event()         {}
 func (Readied) event()         {}
 func (Started) event()         {}
+func (Hung) event()            {}
 func (Exited) event()          {}
 func (Halted) event()          {}
 func (Closed) event()          {}

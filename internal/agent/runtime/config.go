@@ -70,6 +70,9 @@ type Workers interface {
 // Group is the workers of one generation on this node.
 type Group interface {
 	Exits() <-chan machine.WorkerExit
+	// Hangs carries the failure that a hang of all workers of the world is taken for, if this node is the one
+	// that looks for it, and is then closed.
+	Hangs() <-chan rendezvous.Failure
 	// Ask asks the workers to save and end: drain file, then SIGTERM.
 	Ask(reason string, grace time.Duration) error
 	// Stop ends them: SIGTERM unless they were asked, grace, SIGKILL; at once when the last worker has ended. nil only when nothing of the group is left, which

@@ -238,6 +238,11 @@ func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *start
 	started.group = group
 	close(started.ready)
 	l.effects.Go(func() {
+		for f := range group.Hangs() {
+			l.send(ctx, machine.Hung{Generation: g, Failure: f})
+		}
+	})
+	l.effects.Go(func() {
 		for x := range group.Exits() {
 			l.send(ctx, machine.Exited{Generation: g, WorkerExit: x})
 		}

@@ -321,6 +321,12 @@ func (s *sim) checkStart(a *simAgent, st machine.Start) {
 	}
 }
 
+func (g *simGroup) Hangs() <-chan rendezvous.Failure {
+	none := make(chan rendezvous.Failure)
+	close(none)
+	return none
+}
+
 func (g *simGroup) Exits() <-chan machine.WorkerExit { return g.exits }
 func (g *simGroup) Done() <-chan struct{}            { return g.gone }
 

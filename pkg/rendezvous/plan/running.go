@@ -68,7 +68,10 @@ func (p *planner) causeWait(f *rendezvous.Failure) (wait time.Duration) {
 	default:
 		wait = p.t.Nearby
 	}
-	if f.Victim && (f.Hang || len(f.Others)+1 < p.w.Size()) {
+	switch {
+	case f.Victim && f.Hang: // the evidence of all ranks is on its way
+		wait = max(wait, 2*p.t.Cause)
+	case f.Victim && len(f.Others)+1 < p.w.Size():
 		wait = max(wait, p.t.Cause)
 	}
 	return wait

@@ -1,0 +1,153 @@
+package diagnosis
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Standstill is what is known of one rank of a job that makes no progress.
+type Standstill struct {
+	Rank     int
+	State    string // of its process, as in /proc
+	WChan    string
+	Syscall  string
+	Stack    string // of Python, as py-spy or faulthandler write it; "" if it is not known
+	Progress string // the last line of its progress file
+}
+
+// Behind is the rank that the others wait for.
+type Behind struct {
+	Rank   int
+	Reason string // one sentence
+	Stack  string // of its main thread, innermost call first
+}
+
+// FindBehind says which rank of a job that hangs the others wait for. The clearest sign decides: a process that
+// is stopped, one that the kernel holds, a step that is lower than that of most, a rank that is in no collective
+// while others are in one, a rank that is elsewhere than most. ranks is not empty.
+func FindBehind(ranks []Standstill) Behind {
+	ranks = slices.Clone(ranks)
+	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })
+	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, outsideCollective, elsewhere, otherSleep} {
+		if i, reason := find(ranks); i >= 0 {
+			return Behind{ranks[i].Rank, reason, strings.Join(mainThread(ranks[i].Stack), "\n")}
+		}
+	}
+	reason := "no rank stands out"
+	if len(ranks) == 1 {
+		reason = "it makes no progress"
+		if at := place(mainThread(ranks[0].Stack)); at != "" {
+			reason = "it stands in " + at
+		}
+	}
+	return Behind{ranks[0].Rank, reason, strings.Join(mainThread(ranks[0].Stack), "\n")}
+}
+
+func stopped(ranks []Standstill) (int, string) {
+	i := slices.IndexFunc(ranks, func(r Standstill) bool { return r.State == "T" || r.State == "t" })
+	return i, "its process is stopped, as by SIGSTOP or a debugger"
+}
+
+func inKernel(ranks []Standstill) (int, string) {
+	i := slices.IndexFunc(ranks, func(r Standstill) bool { return r.State == "D" })
+	if i < 0 {
+		return i, ""
+	}
+	return i, fmt.Sprintf("the kernel holds it in %s: a disk, a network file system or a device does not answer",
+		cmp.Or(ranks[i].WChan, "a system call"))
+}
+
+func lowestStep(ranks []Standstill) (int, string) {
+	steps := map[int]int64{}
+	for i, r := range ranks {
+		var told struct{ Step *int64 }
+		if json.Unmarshal([]byte(r.Progress), &told) == nil && told.Step != nil {
+			steps[i] = *told.Step
+		}
+	}
+	least, most := -1, -1
+	for i := range ranks {
+		step, ok := steps[i]
+		if !ok {
+			continue
+		}
+		if least < 0 || step < steps[least] {
+			least = i
+		}
+		if most < 0 || step > steps[most] {
+			most = i
+		}
+	}
+	if least < 0 || steps[least] == steps[most] {
+		return -1, ""
+	}
+	for i, step := range steps {
+		if i != least && step == steps[least] {
+			return -1, "" // several are behind: another sign has to tell them apart
+		}
+	}
+	return least, fmt.Sprintf("it is at step %d, others are at %d", steps[least], steps[most])
+}
+
+func outsideCollective(ranks []Standstill) (int, string) {
+	waiting, outside := 0, -1
+	where := ""
+	for i, r := range ranks {
+		frames := mainThread(r.Stack)
+		switch call := collective(frames); {
+		case len(frames) == 0:
+		case call != "":
+			waiting++
+			where = call
+		case outside < 0:
+			outside = i
+		}
+	}
+	if waiting == 0 || outside < 0 {
+		return -1, ""
+	}
+	return outside, fmt.Sprintf("it stands in %s, and %d of %d ranks wait for it in %s",
+		place(mainThread(ranks[outside].Stack)), waiting, len(ranks), where)
+}
+
+// elsewhere finds a rank whose call in the program is not that of most.
+func elsewhere(ranks []Standstill) (int, string) {
+	return odd(ranks, func(r Standstill) string { return userFrame(mainThread(r.Stack)) },
+		func(mine, theirs string) string {
+			return fmt.Sprintf("it stands in %s, the others in %s", mine, theirs)
+		})
+}
+
+// otherSleep finds a rank that sleeps elsewhere in the kernel than most.
+func otherSleep(ranks []Standstill) (int, string) {
+	return odd(ranks, func(r Standstill) string {
+		call, _, _ := strings.Cut(r.Syscall, " ")
+		if r.WChan == "" || r.WChan == "0" {
+			return strings.TrimPrefix("system call "+call, "system call running")
+		}
+		return r.WChan
+	}, func(mine, theirs string) string {
+		return fmt.Sprintf("it sleeps in %s, the others in %s", mine, theirs)
+	})
+}
+
+// odd finds the first rank whose sign is not the one that more than half of all ranks have.
+func odd(ranks []Standstill, sign func(Standstill) string, say func(mine, theirs string) string) (int, string) {
+	count := map[string]int{}
+	for _, r := range ranks {
+		count[sign(r)]++
+	}
+	for theirs, n := range count {
+		if theirs == "" || 2*n <= len(ranks) {
+			continue
+		}
+		i := slices.IndexFunc(ranks, func(r Standstill) bool { return sign(r) != theirs && sign(r) != "" })
+		if i >= 0 {
+			return i, say(sign(ranks[i]), theirs)
+		}
+	}
+	return -1, ""
+}

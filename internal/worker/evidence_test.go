@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A worker of Python that stands still writes the stacks of its threads and ends; one that is stopped is left so.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
+		t.Fatal("python3 is needed: apt-get install python3")
+	}
+	s := shell(t, 3, `test $i = 2 && exec sleep 1000
+exec /usr/bin/python3 -X faulthandler -c '
+import threading
+print("up", flush=True)
+def wait_for_ever():
+    threading.Event().wait()
+wait_for_ever()'`)
+	s.Ranks = []int{4, 5, 6}
+	g := begin(t, s)
+	said(t, s.Logs, 0, "up")
+	said(t, s.Logs, 1, "up")
+	signalPID(t, g.PIDs()[1], syscall.SIGSTOP)
+	eventually(t, "the second worker is stopped", func() bool { return lookAt(g.PIDs()[1]).State == "T" })
+	all := g.Examine(deadline(t))
+	if e := all[0]; e.Rank != 4 || e.LocalRank != 0 || !strings.Contains(e.Stack, "in wait_for_ever") {
+		t.Errorf("%+v", e)
+	}
+	if e := all[1]; e.State != "T" || e.Stack != "" {
+		t.Errorf("%+v", e)
+	}
+	if e := all[2]; e.State != "S" || e.Stack != "" || e.Syscall == "" {
+		t.Errorf("%+v", e)
+	}
+	select {
+	case x := <-g.Exits():
+		if x.LocalRank != 0 || !x.Aborted || x.Ours || x.Signal != "SIGABRT" {
+			t.Errorf("%+v", x)
+		}
+	case <-deadline(t).Done():
+		t.Fatal("the worker that was examined goes on")
+	}
+	if p, ok := lookup(g.PIDs()[2]); !ok || p.gone() {
+		t.Error("a worker that catches no SIGABRT was ended")
+	}
+}
+
+// What a worker and its children do shows in its pulse.
+func TestPulses(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 4, `echo up; read x <"$dir/go$i"
+case $i in
+0) sh -c 'while :; do :; done' ;;
+1) while :; do echo line; sleep 0.01; done ;;
+2) while :; do head -c 1000000 /dev/zero >"$dir/save"; sleep 0.01; done ;;
+3) sleep 1000 ;;
+esac`)
+	for i := range s.Env {
+		s.Env[i] = append(s.Env[i], "dir="+s.Dir)
+	}
+	for i := range 4 {
+		if err := syscall.Mkfifo(fmt.Sprintf("%s/go%d", s.Dir, i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := begin(t, s)
+	for i := range 4 {
+		said(t, s.Logs, i, "up")
+	}
+	before := g.Pulses()
+	for i := range 4 {
+		if err := exec.Command("sh", "-c", `echo go >"$0"`, fmt.Sprintf("%s/go%d", s.Dir, i)).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "three of four show signs of life", func() bool {
+		now := g.Pulses()
+		return now[0].CPU > before[0].CPU+100*time.Millisecond && now[1].Output > before[1].Output && now[2].IO > before[2].IO+1000000
+	})
+	if now := g.Pulses(); now[3].Output != before[3].Output || now[3].CPU > before[3].CPU+100*time.Millisecond {
+		t.Errorf("the one that sleeps: %+v, then %+v", before[3], now[3])
+	}
+}
