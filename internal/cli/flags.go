@@ -62,7 +62,7 @@ func jobFlag() flag {
 // commands is the whole table.
 func commands() []command {
 	all := []command{
-		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), jobsCommand(), nodesCommand(),
+		runCommand(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), jobsCommand(), nodesCommand(),
 		stopCommand(), admitCommand(), rmCommand(), ckptCommand(), planCommand(), goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), versionCommand(),
 	}
 	for i := range all {

@@ -3,11 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +76,7 @@ func logsAction(ctx context.Context, c *call) error {
 // wanted reads the flags.
 func (r *reading) wanted() error {
 	if s := r.setting("rank"); s.given {
-		ranks, ok := rankList(s.text)
+		ranks, ok := logs.ParseRanks(s.text)
 		if !ok {
 			return s.refuse("ranks are numbers and spans, as 0,4-7")
 		}
@@ -122,44 +120,6 @@ func (r *reading) settle() error {
 		r.query.Generation = uint64(r.snap.World.Generation)
 	}
 	return nil
-}
-
-// rankList parses 0,4-7.
-func rankList(text string) ([]int, bool) {
-	ranks := []int{}
-	for part := range strings.SplitSeq(text, ",") {
-		low, high, span := strings.Cut(part, "-")
-		first, err := strconv.Atoi(low)
-		last := first
-		if span && err == nil {
-			last, err = strconv.Atoi(high)
-		}
-		if err != nil || first < 0 || last < first || last-first > maxNodes {
-			return nil, false
-		}
-		for rank := first; rank <= last; rank++ {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks, true
-}
-
-// spans writes ranks as 0,4-7.
-func spans(ranks []int) string {
-	var parts []string
-	for i := 0; i < len(ranks); {
-		k := i
-		for k+1 < len(ranks) && ranks[k+1] == ranks[k]+1 {
-			k++
-		}
-		if k == i {
-			parts = append(parts, strconv.Itoa(ranks[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[k]))
-		}
-		i = k + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 // source is the logs of one node.
@@ -307,7 +267,7 @@ func (r *reading) printLine(f logs.Folded) error {
 	case len(f.Ranks) == 1:
 		return r.out.line("[rank%d]: %s", f.Ranks[0], f.Text)
 	}
-	return r.out.line("[ranks %s]: %s", spans(f.Ranks), f.Text)
+	return r.out.line("[ranks %s]: %s", logs.Spans(f.Ranks), f.Text)
 }
 
 // together is how long lines are gathered before they are folded and shown.

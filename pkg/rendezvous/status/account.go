@@ -1,0 +1,96 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Account is why a job is where it is, at length: the nodes that hold it up, the newest failure, and where
+// the time of the newest start went. st is what Explain says of s.
+func Account(s *rendezvous.Snapshot, st Status) []string {
+	lines := []string{fmt.Sprintf("job %s is %s: %s", st.Job, st.State, st.Why)}
+	lines = append(lines, missingNodes(s, st)...)
+	if st.State == StateStarting {
+		lines = append(lines, notReady(s, st)...)
+	}
+	if f := st.Failure; f != nil {
+		lines = append(lines, fmt.Sprintf("newest failure, in generation %d: %s", f.Generation, f.Text))
+		record := rendezvous.Failure{Message: f.Message, Detail: f.Detail, Others: f.Others}
+		for _, line := range record.Lines() {
+			lines = append(lines, "  "+line)
+		}
+	}
+	if st.Waterfall != nil {
+		lines = append(lines, startLines(st)...)
+	}
+	if st.Next != nil {
+		lines = append(lines, "next: "+*st.Next)
+	}
+	return lines
+}
+
+// missingNodes are those that are gone, in doubt, or kept out.
+func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
+	for _, n := range st.Nodes {
+		switch why := ""; n.State {
+		case NodeLost, NodeLeft, NodeSuspect:
+			if n.Why != nil {
+				why = ": " + *n.Why
+			}
+			lines = append(lines, fmt.Sprintf("node %s is %s%s", n.Node, n.State, why))
+		}
+	}
+	for _, e := range s.Events {
+		if reason, _ := e.Fields["reason"].(string); e.Kind == history.NodeLost && reason == "not-ready" && e.Generation+1 >= st.Generation {
+			lines = append(lines, fmt.Sprintf("node %s came and was not ready for generation %d in time", e.Node, e.Generation))
+		}
+	}
+	if s.World != nil {
+		for _, q := range s.World.Quarantine {
+			if q.Until > s.World.Generation {
+				lines = append(lines, fmt.Sprintf("node %s is not taken before generation %d", q.Node, q.Until))
+			}
+		}
+	}
+	return lines
+}
+
+// notReady are the members that a barrier waits for, and what they do.
+func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
+	for _, m := range s.World.Members {
+		if r, ok := s.Ready[m.Node]; ok && r.Incarnation == m.Incarnation {
+			continue
+		}
+		doing := "it stops older workers, or takes its ports"
+		i := slices.IndexFunc(st.Doing, func(d Activity) bool { return d.Node == m.Node })
+		if i >= 0 {
+			doing = "it is " + st.Doing[i].What
+		}
+		lines = append(lines, fmt.Sprintf("node %s is not ready for generation %d yet: %s", m.Node, st.Generation, doing))
+	}
+	return lines
+}
+
+// startLines are the moments of the newest start, in the order in which they came.
+func startLines(st Status) []string {
+	f := st.Waterfall
+	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as seen on %s:", st.Generation, f.Sign, f.By)}
+	var last int64
+	for _, m := range []struct {
+		what string
+		at   *int64
+	}{{"decided", f.Decided}, {"enough nodes", f.Enough}, {"proposed", f.Proposed}, {"workers stopped", f.Stopped},
+		{"barrier full, " + f.Last + " was the last", f.Barrier}, {"workers started", f.Started}} {
+		if m.at == nil {
+			continue
+		}
+		bar := strings.Repeat("#", int(min(40, max(0, *m.at-last)/25)))
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7.3f  %-32s %s", float64(*m.at)/1000, m.what, bar), " "))
+		last = max(last, *m.at)
+	}
+	return lines
+}
