@@ -59,8 +59,8 @@ func removed() map[string]gone {
 		"node-ip":          {dropped, "--host=ADDRESS, where the address is not found by itself"},
 		"use-paddlecloud":  {dropped + ": the platform's variables are read without a flag", "leave it out"},
 		"started-port":     {dropped, "--worker-ports=LO-HI, where the ports matter"},
-		"print-config":     {dropped, "--dry-run shows the world and each worker's environment"},
-		"print-completion": {"completion is a command", "elastic completion bash"},
+		"print-config":     {dropped, "--verbose, and envlog.N in the log directory"},
+		"print-completion": {"there is no completion yet", "leave it out"},
 		"use-env":          {"torch.distributed.launch is gone: the environment is always used", "leave it out, and read LOCAL_RANK"},
 	}
 }
