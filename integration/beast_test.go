@@ -233,6 +233,8 @@ func (d disk) Salvage(context.Context, string, schema.Generation) ([]checkpoint.
 // nothing is saved.
 type nothing struct{}
 
+func (nothing) Behind() <-chan struct{} { return nil }
+
 func (nothing) Nodes([]membership.Node, checkpoint.Head)             {}
 func (nothing) Open(rendezvous.World, bool)                          {}
 func (nothing) Close(context.Context, schema.Generation, bool) error { return nil }

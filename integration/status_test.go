@@ -54,7 +54,7 @@ type event struct {
 	Kind, Text, Time    string
 	Node                *string
 	Generation, Number  int
-	Adopted             int
+	Step                int
 	Cause, Reason, Sign string
 	WorldSize           int `json:"world_size"`
 	Spent, Collateral   bool

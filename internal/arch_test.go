@@ -51,7 +51,8 @@ var may = map[string][]string{
 
 	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status"},
-	"internal/agent/runtime": {"internal/agent/machine", "internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
+	"internal/recovery": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/txn"},
+	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.

@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw, address: at.Here}
 	defer workers.close()
 	peers := newPeers(ctx, &effects, at)
-	workers.saves = &saves{w: workers, peers: peers}
+	workers.saves = &saves{w: workers, peers: peers, behind: make(chan struct{}, 1)}
 	c := runtime.Config{
 		Job: o.Job, Given: o.Given, Again: o.Again, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
 		Machine:  bootID(),

@@ -29,9 +29,10 @@ const hurry = 500 * time.Millisecond
 // saves captures, commits and fetches the checkpoints of this node: a checkpoint.Keeper, in the
 // agent's words.
 type saves struct {
-	w     *workers
-	peers *peers
-	told  *history.Trimmer // keeps the events of saves bounded
+	w      *workers
+	peers  *peers
+	behind chan struct{}    // the store shows an older head than the disk knows
+	told   *history.Trimmer // keeps the events of saves bounded
 
 	mu      sync.Mutex // guards what follows; never held while waiting
 	keeper  *checkpoint.Keeper
@@ -148,6 +149,11 @@ func (s *saves) report(e checkpoint.Event) {
 		if first {
 			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, atStep(e.Head.Step)))
 		}
+	case checkpoint.Behind:
+		select {
+		case s.behind <- struct{}{}:
+		default: // it is on its way
+		}
 	case checkpoint.Refused:
 		s.w.doing.nothing()
 		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
@@ -173,6 +179,9 @@ func (s *saves) report(e checkpoint.Event) {
 		s.w.doing.moving(what, e.Done, e.Total)
 	}
 }
+
+// Behind says that the store shows less than the commits on this disk.
+func (s *saves) Behind() <-chan struct{} { return s.behind }
 
 // wrote counts n transactions with events, and has old events removed when it is time.
 func (s *saves) wrote(n int) {

@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Event is what a Keeper reports: Committed, Refused, Moving or Closed.
+// Event is what a Keeper reports: Committed, Refused, Moving, Closed or Behind.
 type Event interface{ event() }
 
 // Committed says that a checkpoint is saved: it was read back as the head.
@@ -47,6 +47,10 @@ type Closed struct {
 	Err        error
 }
 
+// Behind says that the store shows an older head than this node knows.
+type Behind struct{}
+
+func (Behind) event()    {}
 func (Committed) event() {}
 func (Refused) event()   {}
 func (Moving) event()    {}
@@ -79,23 +83,31 @@ type Keeper struct {
 // removed, and nothing committed, until the job is made again.
 var ErrStoreBehind = errors.New("the store is behind the commits that this node knows")
 
-// read is Record.Read, held to the commits that this node knows.
+// read is Record.Read, held to the commits that this node knew before it asked: reads are linearizable.
 func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
+	known := k.known()
 	head, committed, err = k.Record.Read(ctx)
 	if err != nil {
 		return head, committed, err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known := k.newest
-	if h, ok := k.Store.Newest(); ok && k.looked && k.late == nil {
-		known = max(known, h.Number)
-	}
 	if head.Number < known {
 		return manifest.Head{}, nil, fmt.Errorf("it shows %d, known is %d: %w", head.Number, known, ErrStoreBehind)
 	}
-	k.newest = head.Number
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.newest = max(k.newest, head.Number)
 	return head, committed, nil
+}
+
+// known is the newest commit of this job that this node knows. What came too late has a number of before the
+// job was made again.
+func (k *Keeper) known() manifest.Number {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h, ok := k.Store.Newest(); ok && k.looked && k.late == nil {
+		return max(k.newest, h.Number)
+	}
+	return k.newest
 }
 
 // Nodes says who is registered now, this node among them.
@@ -182,6 +194,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			timer.Reset(tidyPause)
 		case <-timer.C:
 			switch err := k.tidy(ctx); {
+			case errors.Is(err, ErrStoreBehind):
+				k.Report(Behind{})
+				timer.Reset(tidyFailed)
 			case err != nil:
 				timer.Reset(tidyFailed)
 			case k.Store.HasUncommitted():

@@ -24,7 +24,7 @@ func (m *Machine) apply(e Event) {
 		m.applyWorkers(e)
 	case Probed, Signaled, Suspected, Withdrawn:
 		m.applyPeers(e)
-	case Remembered, Claiming, Reclaimed:
+	case KeeperBehind, Remembered, Claiming, Reclaimed:
 		m.applyMemory(e)
 	case Asked:
 		if m.leave == nil || e.Now {

@@ -84,6 +84,8 @@ type (
 		Generation schema.Generation
 		Err        error
 	}
+	// KeeperBehind: the store shows an older commit than the disk of this node knows.
+	KeeperBehind struct{}
 	// Remembered answers Remember.
 	Remembered struct {
 		World schema.Generation
@@ -151,6 +153,7 @@ func (Hung) event()            {}
 func (Exited) event()          {}
 func (Halted) event()          {}
 func (Closed) event()          {}
+func (KeeperBehind) event()    {}
 func (Remembered) event()      {}
 func (Claiming) event()        {}
 func (Reclaimed) event()       {}

@@ -28,6 +28,11 @@ const (
 
 func (m *Machine) applyMemory(e Event) {
 	switch e := e.(type) {
+	case KeeperBehind:
+		if o := &m.seen; m.self.joined {
+			o.behind, o.setBack, o.wrongJob = true, true, true
+			m.storeSilent() // it answers, and what it says is not believed
+		}
 	case Remembered:
 		m.answered(slotRemember, e.Err)
 		m.noteWritten(e.Err)

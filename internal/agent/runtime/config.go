@@ -132,6 +132,8 @@ type Saves interface {
 	Close(ctx context.Context, g schema.Generation, last bool) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error)
+	// Behind says that the store shows an older commit than this node knows.
+	Behind() <-chan struct{}
 	// HandOver makes sure, if it can, that another node has the newest commit.
 	HandOver(ctx context.Context)
 }

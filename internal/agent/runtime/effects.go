@@ -58,7 +58,7 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		})
 	case machine.Remember:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Remembered{World: a.Claim.World, Err: l.keepClaim(a.Claim)}
+			return machine.Remembered{World: a.Claim.World, Err: l.memory.Keep(a.Claim, l.Disk.Remember)}
 		})
 	case machine.Reclaim:
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reclaimEffect(ctx, a.Claim) })
@@ -179,7 +179,7 @@ func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
 		return fail(unfit{err})
 	}
-	if err := l.keepClaim(a.Memory); err != nil {
+	if err := l.memory.Keep(a.Memory, l.Disk.Remember); err != nil {
 		return fail(unfit{err})
 	}
 	r := machine.Readied{Generation: a.World.Generation}

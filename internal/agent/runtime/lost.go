@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -109,7 +110,7 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Enter
 	}
 	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
 		c.Behind = c.Ahead(s)
-		_, err := l.reclaim(ctx, *c, l.claiming(ctx))
+		_, err := l.recovery().Reclaim(ctx, *c, l.claiming(ctx))
 		if !errors.Is(err, store.ErrMoved) {
 			l.joining.claimed = l.joining.claimed || err == nil
 			return nil, err
@@ -133,6 +134,10 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Enter
 		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}
 	}
 	return nil, l.makeJob(ctx, name)
+}
+
+func (l *loop) recovery() *recovery.Recovery {
+	return &recovery.Recovery{Store: l.Store, Job: l.Job, Disk: l.Disk, LeaseTTL: l.LeaseTTL, Limit: l.StoreCutLimit, Go: l.effects.Go}
 }
 
 // claiming tells what is waited for.
@@ -297,21 +302,7 @@ func (l *loop) remade(s *rendezvous.Snapshot) []string {
 func (l *loop) remember(s *rendezvous.Snapshot) error {
 	c := rendezvous.Claimed(l.joining.node, *s.Job, s.Wish, s.World)
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
-	return l.keepClaim(c)
-}
-
-// keepClaim writes what is remembered, never an older World over a newer one.
-func (l *loop) keepClaim(c rendezvous.Claim) error {
-	l.remembering.Lock()
-	defer l.remembering.Unlock()
-	if c.Job.UID == l.rememberedUID && c.World < l.rememberedWorld {
-		return nil
-	}
-	if err := l.Disk.Remember(c.Node, &c); err != nil {
-		return err
-	}
-	l.rememberedUID, l.rememberedWorld = c.Job.UID, c.World
-	return nil
+	return l.memory.Keep(c, l.Disk.Remember)
 }
 
 // forgetEnded: a job that is done is not claimed, and one that failed or was stopped as such.
@@ -330,7 +321,7 @@ func (l *loop) forgetEnded(a machine.Leave) {
 // trouble that somebody else must end.
 func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) machine.Event {
 	for {
-		job, err := l.reclaim(ctx, c, l.claiming(ctx))
+		job, err := l.recovery().Reclaim(ctx, c, l.claiming(ctx))
 		if err != nil || job.UID == c.Job.UID || job.Follows(c.Job.UID) {
 			return machine.Reclaimed{Job: job, Err: err}
 		}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
-	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -43,9 +43,7 @@ type loop struct {
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
 	joining joinState
 
-	remembering     sync.Mutex // guards what is on disk for a claim to come, and which World it names
-	rememberedUID   schema.UID
-	rememberedWorld schema.Generation
+	memory recovery.Memory
 
 	gate  func()        // a test stops the process here
 	phase time.Duration // a test lets agents tick at different times
@@ -101,6 +99,8 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 			e = machine.Ticked{}
 		case <-l.wake.C:
 			e = machine.Ticked{}
+		case <-l.Saves.Behind():
+			e = machine.KeeperBehind{}
 		case s := <-l.Peers.Signals():
 			e = machine.Signaled{Signal: s}
 		case s := <-signals:

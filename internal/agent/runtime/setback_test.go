@@ -58,6 +58,7 @@ func TestSetBackStore(t *testing.T) {
 				old := s.etcd.Backup()
 				time.Sleep(30 * time.Second)
 				since(s, b)
+				time.Sleep(time.Second) // the agents have seen it
 				g := s.snapshot().World.Generation
 				s.setBack(old)
 				if name == "nothing" {
@@ -122,6 +123,7 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 		}
 		other.client.Cut(true)
 		s.commit()
+		time.Sleep(time.Second) // one agent has seen it
 		s.setBack(old)
 		other.client.Cut(false)
 		s.goesOn(1, 2, 30*time.Second)

@@ -568,6 +568,8 @@ type simSaves struct{ a *simAgent }
 
 func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
 
+func (simSaves) Behind() <-chan struct{} { return nil }
+
 func (simSaves) Open(rendezvous.World, bool) {}
 
 // Prepare has the checkpoint on this disk, from whoever has it and is here.

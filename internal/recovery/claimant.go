@@ -1,4 +1,4 @@
-package runtime
+package recovery
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -16,18 +16,48 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// claimRefresh is how often the disk is looked at again: workers go on, and save, while the job is claimed.
-const claimRefresh = 10 * time.Second
+// Recovery claims one job of one node.
+type Recovery struct {
+	Store    store.Store
+	Job      rendezvous.Job // its name, and the settings of this agent
+	Disk     Disk
+	LeaseTTL time.Duration
+	Limit    time.Duration  // after it, nodes that are only slow are not waited for
+	Go       func(f func()) // runs f beside the caller, who waits for it in the end
+}
+
+// Disk is what a claim tells of this node's disk.
+type Disk interface {
+	// Seen is the highest generation that the node ever noted.
+	Seen(node string) (schema.Generation, error)
+	// Salvage is the checkpoints that are on it (checkpoint.Salvage).
+	Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error)
+}
+
+const (
+	// refreshEvery is how often the disk is looked at again: workers go on, and save, while the job is
+	// claimed.
+	refreshEvery = 10 * time.Second
+	// requestLimit is how long a request may be without an answer before the claimant looks again.
+	requestLimit = 10 * time.Second
+	// retryAfter is when a request that did not succeed is tried again, if no news comes before.
+	retryAfter = 200 * time.Millisecond
+	// quiet is how long what is waited for is not worth a line: all claim within moments of the store's
+	// return.
+	quiet = 2 * time.Second
+)
 
 // claimant claims a job for which the store is behind, until the store holds it made again. One goroutine
 // owns it.
 type claimant struct {
-	l     *loop
-	claim rendezvous.Claim
-	tell  func(string) // says what is waited for, when that changes
+	r        *Recovery
+	requests txn.Requests
+	registry membership.Registry
+	claim    rendezvous.Claim
+	tell     func(string) // says what is waited for, when that changes
 
 	began  time.Time
-	limit  bool // store-cut-limit has passed
+	limit  bool // Limit has passed
 	lease  store.Lease
 	keep   context.CancelFunc
 	lapsed chan store.Lease
@@ -35,17 +65,19 @@ type claimant struct {
 	told   string
 }
 
-// reclaim returns the job that the store holds when the claim is over: one that succeeds c's, another one of
+// Reclaim returns the job that the store holds when the claim is over: one that succeeds c's, another one of
 // its name, or c's own where this node only joined other claimants and they are gone. store.ErrMoved: the
 // job was removed.
 //
 // Nothing here needs more than a claim to be true when it is written: the first claimant that may makes the
 // job again, in one transaction, and the others find it there.
-func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string)) (rendezvous.Job, error) {
+func (r *Recovery) Reclaim(ctx context.Context, c rendezvous.Claim, tell func(string)) (rendezvous.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	asking, done := context.WithTimeout(ctx, asks)
-	removed, err := l.requests.Removed(asking, c.Job.UID)
+	k := &claimant{r: r, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1),
+		requests: txn.Requests{Store: r.Store, Job: r.Job.Name}, registry: membership.Registry{Store: r.Store, Job: r.Job.Name}}
+	asking, done := context.WithTimeout(ctx, requestLimit)
+	removed, err := k.requests.Removed(asking, c.Job.UID)
 	done()
 	if err != nil {
 		return rendezvous.Job{}, err
@@ -53,7 +85,6 @@ func (l *loop) reclaim(ctx context.Context, c rendezvous.Claim, tell func(string
 	if removed {
 		return rendezvous.Job{}, fmt.Errorf("the job was removed: %w", store.ErrMoved)
 	}
-	k := &claimant{l: l, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1)}
 	defer k.giveBack(ctx)
 	return k.run(ctx)
 }
@@ -68,10 +99,10 @@ func (k *claimant) scope() rendezvous.Scope {
 }
 
 func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
-	seen := rendezvous.Follow(ctx, k.l.Store, k.l.Job.Name, k.claim.Node, k.scope(), &rendezvous.MemberCache{})
-	refresh := time.NewTicker(claimRefresh)
+	seen := rendezvous.Follow(ctx, k.r.Store, k.r.Job.Name, k.claim.Node, k.scope(), &rendezvous.MemberCache{})
+	refresh := time.NewTicker(refreshEvery)
 	defer refresh.Stop()
-	limit := time.NewTimer(k.l.StoreCutLimit)
+	limit := time.NewTimer(k.r.Limit)
 	defer limit.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -109,7 +140,7 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 			return *s.Job, nil
 		}
 		if k.step(ctx, s) != nil {
-			again.Reset(machine.Rest) // what did not succeed is tried again, if no news comes before
+			again.Reset(retryAfter) // what did not succeed is tried again, if no news comes before
 		}
 	}
 }
@@ -132,9 +163,9 @@ func (k *claimant) whole(ctx context.Context, s *rendezvous.Snapshot) *rendezvou
 	if k.claim.Behind || s.Whole {
 		return s
 	}
-	ctx, cancel := context.WithTimeout(ctx, asks)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	now, err := rendezvous.Read(ctx, k.l.Store, k.l.Job.Name)
+	now, err := rendezvous.Read(ctx, k.r.Store, k.r.Job.Name)
 	if err != nil {
 		return s
 	}
@@ -177,19 +208,19 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 		k.wait(v)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, asks)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	_, err := k.l.requests.Remake(ctx, txn.Remaking{Me: *c, Job: v.Remake, Own: k.l.Job, Seen: s})
+	_, err := k.requests.Remake(ctx, txn.Remaking{Me: *c, Job: v.Remake, Own: k.r.Job, Seen: s})
 	return err
 }
 
 // look finds out what is on the disk. What cannot be read is not claimed.
 func (k *claimant) look(ctx context.Context) error {
 	c := &k.claim
-	if g, err := k.l.Disk.Seen(c.Node); err == nil {
+	if g, err := k.r.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
-	heads, newest, err := k.l.Disk.Salvage(ctx, c.Node, c.World)
+	heads, newest, err := k.r.Disk.Salvage(ctx, c.Node, c.World)
 	if err != nil {
 		return err
 	}
@@ -203,7 +234,7 @@ func (k *claimant) look(ctx context.Context) error {
 // put writes the claim if it is not there as it is now.
 func (k *claimant) put(ctx context.Context, s *rendezvous.Snapshot) error {
 	if k.lease == 0 {
-		lease, ttl, err := k.l.registry.Grant(ctx, k.l.LeaseTTL)
+		lease, ttl, err := k.registry.Grant(ctx, k.r.LeaseTTL)
 		if err != nil {
 			return err
 		}
@@ -214,9 +245,9 @@ func (k *claimant) put(ctx context.Context, s *rendezvous.Snapshot) error {
 	if k.wrote != nil && reflect.DeepEqual(*k.wrote, c) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, asks)
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	rev, err := k.l.requests.Claim(ctx, c, s)
+	rev, err := k.requests.Claim(ctx, c, s)
 	if err != nil {
 		if errors.Is(err, store.ErrLeaseLost) {
 			k.lease, k.wrote = 0, nil
@@ -232,8 +263,8 @@ func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duratio
 	k.drop()
 	k.lease = lease
 	ctx, k.keep = context.WithCancel(ctx)
-	k.l.effects.Go(func() {
-		membership.Keep(ctx, k.l.Store, lease, ttl, func(_ time.Time, err error) {
+	k.r.Go(func() {
+		membership.Keep(ctx, k.r.Store, lease, ttl, func(_ time.Time, err error) {
 			if errors.Is(err, store.ErrLeaseLost) {
 				select {
 				case k.lapsed <- lease:
@@ -250,35 +281,34 @@ func (k *claimant) drop() {
 	}
 }
 
-// giveBack ends the claim with its lease: who does not claim any more is not waited for in vain.
+// giveBack ends the claim with its lease, so that no node waits for this one in vain.
 func (k *claimant) giveBack(ctx context.Context) {
 	k.drop()
 	if k.lease == 0 {
 		return
 	}
 	lease := k.lease
-	k.l.effects.Go(func() {
+	k.r.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		k.l.revoke(ctx, lease)
+		_ = k.r.Store.Revoke(ctx, lease) // else it ends by itself
 	})
 }
 
-// wait tells whom the job waits for.
+// wait tells for which nodes the job waits.
 func (k *claimant) wait(v rendezvous.Verdict) {
 	text := ""
 	switch {
 	case v.Newer != "":
-		text = fmt.Sprintf("the server lost job %s; others claim a newer job of that name, and this node waits for them", k.l.Job.Name)
+		text = fmt.Sprintf("the server lost job %s; others claim a newer job of that name, and this node waits for them", k.r.Job.Name)
 	case len(v.Missing) == 0:
-		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.l.Job.Name)
+		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
 	case v.Holds != nil:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else", k.l.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
+		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else", k.r.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
 	default:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.l.Job.Name, strings.Join(v.Missing, ", "))
+		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.r.Job.Name, strings.Join(v.Missing, ", "))
 	}
-	// All claim within moments when the store is back: that is not worth a line.
-	if text != k.told && time.Since(k.began) > 2*time.Second {
+	if text != k.told && time.Since(k.began) > quiet {
 		k.told = text
 		k.tell(text)
 	}

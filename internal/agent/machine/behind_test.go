@@ -1,0 +1,27 @@
+package machine
+
+import (
+	"slices"
+	"testing"
+)
+
+// The disk may know of a commit that the agent did not see before the store was set back. The agent then claims the job
+// like one that saw it, and a later read of the older state does not change that.
+func TestStoreBehindTheDisk(t *testing.T) {
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
+	done := w.m.Decide(KeeperBehind{}, w.now)
+	claims := func(done []Action) bool {
+		return slices.ContainsFunc(done, func(a Action) bool { r, ok := a.(Reclaim); return ok && r.Claim.Behind })
+	}
+	if w.m.State() != StateCut || !claims(done) {
+		t.Errorf("it is %v, and does %v", w.m.State(), done)
+	}
+	if slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(HaltWorkers); return ok }) {
+		t.Error("its workers are ended")
+	}
+	w.rev++
+	w.see(w.copy(), false)
+	if w.m.State() != StateCut {
+		t.Errorf("it believes the store again, and is %v", w.m.State())
+	}
+}
