@@ -44,7 +44,6 @@ var plants = []plant{
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
 	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},
-	{"section 10: a generation number is given twice", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestGenerationIsNotedBeforeItIsProposed"},
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},
 	{"section 10: a node that saw nothing does not join the claimants", machine + "/observe.go", ` || s.Claimed(m.self.job)`, ``, runtime, "TestSetBackAndOneSawNothing"},

@@ -24,7 +24,7 @@ func (mutePeers) Signals() <-chan machine.Signal { return nil }
 // the loop would end. The guardian of the workers ends them when the process is gone.
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv(panicking) != "" {
-		l := newLoop(Config{}, Deps{Peers: mutePeers{}})
+		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: simSaves{}})
 		l.effects.Go(func() { select {} })
 		l.gate = func() { panic("planted in the loop") }
 		l.run(context.Background(), make(chan os.Signal))
