@@ -47,7 +47,7 @@ var plants = []plant{
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},
 	{"section 10: a node that saw nothing does not join the claimants", machine + "/observe.go", ` || s.Claimed(m.self.job)`, ``, runtime, "TestSetBackAndOneSawNothing"},
-	{"section 10: an older store has checkpoints removed", checkpoint + "/keeper.go", `if head.Number < known {`, `if false {`, checkpoint, "TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind"},
+	{"section 10: an older store has checkpoints removed", checkpoint + "/behind.go", `if head.Number < known {`, `if false {`, checkpoint, "TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind"},
 	{"section 10: the job is made again over what moved meanwhile", txn + "/remake.go", `if x.Seen.Job != nil {`, `if false {`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: a generation is proposed in a store that is behind", txn + "/propose.go", `store.NoneBelow(r.Job.AllClaims()), // a`, `// a`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},

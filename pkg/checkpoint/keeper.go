@@ -79,37 +79,6 @@ type Keeper struct {
 	newest manifest.Number // of the commits that were read of this job
 }
 
-// ErrStoreBehind says that the store shows an older head than this node knows: it was set back. Nothing is
-// removed, and nothing committed, until the job is made again.
-var ErrStoreBehind = errors.New("the store is behind the commits that this node knows")
-
-// read is Record.Read, held to the commits that this node knew before it asked: reads are linearizable.
-func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
-	known := k.known()
-	head, committed, err = k.Record.Read(ctx)
-	if err != nil {
-		return head, committed, err
-	}
-	if head.Number < known {
-		return manifest.Head{}, nil, fmt.Errorf("it shows %d, known is %d: %w", head.Number, known, ErrStoreBehind)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.newest = max(k.newest, head.Number)
-	return head, committed, nil
-}
-
-// known is the newest commit of this job that this node knows. What came too late has a number of before the
-// job was made again.
-func (k *Keeper) known() manifest.Number {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if h, ok := k.Store.Newest(); ok && k.looked && k.late == nil {
-		return max(k.newest, h.Number)
-	}
-	return k.newest
-}
-
 // Nodes says who is registered now, this node among them.
 func (k *Keeper) Nodes(nodes []membership.Node) {
 	k.mu.Lock()
