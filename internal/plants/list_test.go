@@ -33,6 +33,8 @@ var plants = []plant{
 	{"C9: a late event brings an old world back", machine + "/observe.go",
 		`if known != nil && (w.Generation < known.Generation || `, `if known != nil && (`, machine, "TestStories"},
 
+	{"a last call after a member left", plan + "/waiting.go", `cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
+
 	// Guards of requests.
 	{"create over a job that is there", txn + "/job.go", `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over a claim of this moment", txn + "/job.go", `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
