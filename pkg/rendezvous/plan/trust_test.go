@@ -19,7 +19,6 @@ type trainer struct {
 	s       *rendezvous.Snapshot
 	keep    int
 	cycles  int // generations that died
-	deepest checkpoint.Number
 	numbers checkpoint.Number
 	bytes   byte
 }
