@@ -168,6 +168,9 @@ func TestSbatch(t *testing.T) {
 	if out := l.output(); strings.Contains(out, "done:") {
 		t.Fatalf("it was done before:\n%s", out)
 	}
+	l.until(time.Minute, "nothing of its first run is left", func() bool {
+		return l.must("sinfo", "-h", "-t", "idle", "-o", "%D") == "3"
+	})
 	l.until(3*time.Minute, "it starts again", func() bool {
 		_ = l.command("scontrol", "update", "JobId="+job, "StartTime=now").Run() // else Slurm waits two minutes
 		return l.state(job) == "RUNNING"

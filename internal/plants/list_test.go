@@ -277,4 +277,5 @@ var plants = []plant{
 	{"admit lifts later quarantines too", plan + "/quarantine.go", `a.Node == node && a.Generation >= g`, `a.Node == node`, rendezvous, "TestQuarantine"},
 	{"losses without progress cost no time", plan + "/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
 	{"the exit of rank 0 is reported before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, machine, "TestStories"},
+	{"an agent that is started again makes its node a newcomer", plan + "/quarantine.go", `if !before[m.Node] && len(ranks) < maxNewcomers {`, `if (!before[m.Node] || !rendezvous.NewRefSet(old.Members).Has(m)) && len(ranks) < maxNewcomers {`, rendezvous, "TestNewcomers"},
 }

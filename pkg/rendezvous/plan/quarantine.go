@@ -32,18 +32,22 @@ func isNewcomer(w *rendezvous.World, f *rendezvous.Failure) bool {
 	return slices.Contains(w.Newcomers, w.Rank(membership.Ref{Node: f.Node, Incarnation: f.Incarnation}))
 }
 
-// newcomers lists the node ranks of the members that were in no generation of this attempt which made
-// progress. The members of an attempt's first world are none: no other could go on without them.
+// newcomers lists the node ranks of the members whose node was in no generation of this attempt which made
+// progress. The members of an attempt's first world are none: no other could go on without them. A node
+// whose agent was started again is the same node.
 func newcomers(old *rendezvous.World, proven schema.Generation, members []membership.Ref) []int {
-	before := rendezvous.NewRefSet(old.Members)
+	before := map[string]bool{}
+	for _, m := range old.Members {
+		before[m.Node] = true
+	}
 	if proven != old.Generation {
 		for _, rank := range old.Newcomers {
-			delete(before, old.Members[rank].Incarnation)
+			delete(before, old.Members[rank].Node)
 		}
 	}
 	var ranks []int
 	for rank, m := range members {
-		if !before.Has(m) && len(ranks) < maxNewcomers {
+		if !before[m.Node] && len(ranks) < maxNewcomers {
 			ranks = append(ranks, rank)
 		}
 	}
