@@ -8,7 +8,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit fuzz integration soak kube bench bench-load bench-checkpoint spec image clean
+.PHONY: help build demo test check vuln unit fuzz integration soak kube slurm bench bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds ta
 
 kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)
+
+slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): half a minute
+	$(GO) test -tags slurm -count=1 -timeout 20m -v ./integration/slurm
 
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour
 	$(GO) build -o $(BIN)/bench ./bench

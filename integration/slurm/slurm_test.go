@@ -1,3 +1,5 @@
+//go:build slurm
+
 // Package slurm_test runs deploy/slurm/elastic.sbatch on a real Slurm of three nodes.
 package slurm_test
 
