@@ -19,7 +19,7 @@ build: ## static binaries elastic, elasticd and train in bin/
 demo: build ## two nodes here, one killed before your eyes, then three: a minute
 	./demo/demo.sh
 
-test: check unit integration ## everything that must pass: about ten minutes on two cores
+test: check unit integration ## everything that must pass: about twenty minutes on two cores
 
 check: ## gofmt, vet, staticcheck; prints the largest package and the longest function and line
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
