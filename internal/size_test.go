@@ -15,10 +15,10 @@ import (
 
 // What a reader can take in at once. `make check` prints the largest of each.
 const (
-	maxPackage  = 6300 // lines of one package without tests
+	maxPackage  = 6200 // lines of one package without tests
 	maxFile     = 400  // lines of one file without tests
-	maxFunction = 126  // lines of one function
-	maxColumns  = 240  // of one line, a tab is four
+	maxFunction = 106  // lines of one function
+	maxColumns  = 231  // of one line, a tab is four
 )
 
 // size is how large one thing is.

@@ -38,7 +38,7 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 			w, err := l.take(ctx, a)
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
 				l.effects.Go(func() { // no step waits for it; what is left over goes after the next Run
-					_ = history.Trim(ctx, l.Store, l.Job.Name)
+					_ = history.Trim(ctx, l.Store, l.Job.Name) // the next Run trims what this one leaves
 					l.clean(ctx, &a.Seen)
 				})
 			}
@@ -260,8 +260,8 @@ func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
 	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
 		<-started.ready // it is: the machine ends workers only after Started
 		if a.How == machine.HaltAsked {
-			// Workers that could not be asked get the same time; Stop does not ask a second time.
-			_ = started.group.Ask(a.Reason, a.Grace)
+			// Stop gives all of them the same time and does not ask again.
+			_ = started.group.Ask(a.Reason, a.Grace) // Stop ends those that could not be asked
 		}
 		_ = started.group.Stop(ctx, a.Grace) // returns early only when overtaken
 		return nil
