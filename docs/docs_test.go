@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/internal/cli"
+	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -162,7 +163,7 @@ func TestEvents(t *testing.T) {
 func statuses(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for _, f := range sources(t, "internal/cli/errors.go") {
+	for _, f := range sources(t, "internal/cli/problem/errors.go") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			c, ok := n.(*ast.CaseClause)
 			if !ok || len(c.Body) != 1 {
@@ -181,14 +182,14 @@ func statuses(t *testing.T) map[string]string {
 		})
 	}
 	if len(found) == 0 {
-		t.Fatal("no exit statuses in internal/cli/errors.go")
+		t.Fatal("no exit statuses in internal/cli/problem/errors.go")
 	}
 	return found
 }
 
 func TestErrorCodes(t *testing.T) {
 	ref, cure := read(t, "docs/REFERENCE.md"), read(t, "docs/TROUBLESHOOTING.md")
-	codes, status := constants(t, "internal/cli", "Code"), statuses(t)
+	codes, status := constants(t, "internal/cli/problem", "Code"), statuses(t)
 	code := regexp.MustCompile(`E-[A-Z]+(?:-[A-Z]+)*`)
 	for _, f := range sources(t, "cmd/elasticd") {
 		for _, s := range literals(f) {
@@ -229,8 +230,8 @@ func TestErrorCodes(t *testing.T) {
 func elastic(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, words bytes.Buffer
-	app := cli.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}
-	if status := app.Main(args); status != 0 {
+	app := command.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}
+	if status := cli.Main(app, args); status != 0 {
 		t.Fatalf("elastic %q: %d\n%s", args, status, &words)
 	}
 	return out.String()
@@ -268,14 +269,15 @@ func TestCommandsAndFlags(t *testing.T) {
 func TestSpellingsAndSettings(t *testing.T) {
 	ref := read(t, "docs/REFERENCE.md")
 	flags, variables := map[string]bool{}, map[string]bool{}
-	for _, f := range slices.Concat(sources(t, "internal/cli"), sources(t, "internal/local")) {
+	for _, f := range slices.Concat(sources(t, "internal/cli"), sources(t, "internal/cli/command"), sources(t, "internal/cli/target"),
+		sources(t, "internal/cli/run"), sources(t, "internal/local")) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.KeyValueExpr:
 				key, _ := n.Key.(*ast.Ident)
-				if key != nil && (key.Name == "same" || key.Name == "env") {
+				if key != nil && (key.Name == "Same" || key.Name == "Env") {
 					for _, s := range literals(n.Value) {
-						if key.Name == "same" {
+						if key.Name == "Same" {
 							flags[s] = true
 						} else {
 							variables[s] = true

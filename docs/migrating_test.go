@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/internal/cli"
+	"github.com/elasticd/elastic/internal/cli/command"
 )
 
 // torchrun are the flags of torchrun 2.15.
@@ -26,8 +27,8 @@ func TestTorchrunFlags(t *testing.T) {
 		}
 		for _, spelled := range []string{f, "--" + strings.ReplaceAll(f[2:], "-", "_")} {
 			var out, words bytes.Buffer
-			app := cli.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}
-			status := app.Main([]string{"run", spelled + "=1", "--help"})
+			app := command.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}
+			status := cli.Main(app, []string{"run", spelled + "=1", "--help"})
 			if taken := status == 0; taken == (row[1] == "refused") {
 				t.Errorf("%s: MIGRATING.md says %q, and elastic run ends with %d: %s", spelled, row[1], status, &words)
 			}

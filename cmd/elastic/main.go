@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/elasticd/elastic/internal/cli"
+	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/store/etcd"
@@ -19,5 +20,5 @@ func main() {
 		os.Exit(worker.Guard())
 	}
 	etcd.Quiet()
-	os.Exit(cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}.Main(os.Args[1:]))
+	os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}, os.Args[1:]))
 }

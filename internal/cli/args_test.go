@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/internal/cli/command"
 )
 
 func TestNormalise(t *testing.T) {
@@ -46,20 +48,20 @@ func TestNormalise(t *testing.T) {
 		"help run":                               "run -- ?",
 		"--version":                              "version --",
 	} {
-		got, err := normalise(strings.Fields(strings.TrimPrefix(line, "elastic")), commands())
+		got, err := command.Normalise(strings.Fields(strings.TrimPrefix(line, "elastic")), commands())
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
 		text := ""
-		if got.command != "" {
-			text = strings.Join(got.argv()[1:], " ")
+		if got.Command != "" {
+			text = strings.Join(got.Argv()[1:], " ")
 		}
-		if got.help {
+		if got.Help {
 			text = strings.TrimSpace(text + " ?")
 		}
-		if len(got.unused) > 0 {
-			text += " | " + strings.Join(got.unused, " ")
+		if len(got.Unused) > 0 {
+			text += " | " + strings.Join(got.Unused, " ")
 		}
 		if diff := cmp.Diff(want, text); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", line, diff)
@@ -69,28 +71,28 @@ func TestNormalise(t *testing.T) {
 
 // Flags stand before their command, too: one spelling must mean one thing.
 func TestSpellingsAgree(t *testing.T) {
-	seen := map[string]flag{}
+	seen := map[string]command.Flag{}
 	for _, c := range commands() {
 		own := map[string]bool{}
-		for _, f := range c.flags {
-			for _, name := range append([]string{f.name, f.short}, f.same...) {
+		for _, f := range c.Flags {
+			for _, name := range append([]string{f.Name, f.Short}, f.Same...) {
 				if name == "" {
 					continue
 				}
 				if own[name] {
-					t.Errorf("elastic %s has --%s twice", c.name, name)
+					t.Errorf("elastic %s has --%s twice", c.Name, name)
 				}
 				own[name] = true
-				if o, ok := seen[name]; ok && (o.name != f.name || o.kind != f.kind) {
-					t.Errorf("--%s is --%s here and --%s there", name, f.name, o.name)
+				if o, ok := seen[name]; ok && (o.Name != f.Name || o.Kind != f.Kind) {
+					t.Errorf("--%s is --%s here and --%s there", name, f.Name, o.Name)
 				}
 				seen[name] = f
 			}
 		}
 	}
-	for _, f := range unused() {
-		if _, ok := seen[f.name]; ok {
-			t.Errorf("--%s is ours, and said to be unused", f.name)
+	for _, f := range command.Unused() {
+		if _, ok := seen[f.Name]; ok {
+			t.Errorf("--%s is ours, and said to be unused", f.Name)
 		}
 	}
 }
@@ -102,10 +104,10 @@ func TestSettingsAreNoWorkerNames(t *testing.T) {
 		"ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM", "ELASTIC_RESUME_SAMPLES",
 		"ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}
 	for _, c := range commands() {
-		for _, f := range c.flags {
-			for _, e := range f.env {
+		for _, f := range c.Flags {
+			for _, e := range f.Env {
 				if slices.Contains(told, e) {
-					t.Errorf("elastic %s reads %s", c.name, e)
+					t.Errorf("elastic %s reads %s", c.Name, e)
 				}
 			}
 		}

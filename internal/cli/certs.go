@@ -14,16 +14,18 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/certs"
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-func certsCommand() command {
-	return command{name: "certs", usage: "certificates for a lab: an authority, server, members and clients", action: certsAction, flags: []flag{
-		{name: "dir", arg: "DIR", usage: "where they lie (certs)"},
-		{name: "host", arg: "NAME,…", usage: "names and addresses under which elasticd is dialled (this host)"},
-		{name: "client", arg: "NAME,…", usage: "users of the server (client)"},
-		{name: "days", arg: "N", usage: "for which they are valid (365)"},
-		{name: "kubernetes", arg: "NAME", usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
+func certsCommand() command.Command {
+	return command.Command{Name: "certs", Usage: "certificates for a lab: an authority, server, members and clients", Action: certsAction, Flags: []command.Flag{
+		{Name: "dir", Arg: "DIR", Usage: "where they lie (certs)"},
+		{Name: "host", Arg: "NAME,…", Usage: "names and addresses under which elasticd is dialled (this host)"},
+		{Name: "client", Arg: "NAME,…", Usage: "users of the server (client)"},
+		{Name: "days", Arg: "N", Usage: "for which they are valid (365)"},
+		{Name: "kubernetes", Arg: "NAME", Usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
 	}}
 }
 
@@ -36,32 +38,32 @@ type certificate struct {
 	Until time.Time `json:"until"`
 }
 
-func certsAction(_ context.Context, c *call) error {
-	r, err := c.certsRequest()
+func certsAction(_ context.Context, c *command.Call) error {
+	r, err := certsRequest(c)
 	if err != nil {
 		return err
 	}
-	secret := c.context.String("kubernetes")
-	if c.context.IsSet("kubernetes") && !kubeName.MatchString(secret) {
-		return c.setting("kubernetes").refuse("not a name of Kubernetes").
-			because("a Secret has a name of small letters, digits and '-'").cure("--kubernetes=elasticd")
+	secret := c.Context.String("kubernetes")
+	if c.Context.IsSet("kubernetes") && !kubeName.MatchString(secret) {
+		return c.Setting("kubernetes").Refuse("not a name of Kubernetes").
+			Because("a Secret has a name of small letters, digits and '-'").Cure("--kubernetes=elasticd")
 	}
 	made, err := certs.Make(r)
 	switch {
 	case errors.Is(err, certs.ErrAuthority):
-		return fail(Failed, "%v", err).because("a new authority would make void what this one signed").
-			cure("put its files back; or begin anew in another --dir, and give the new files to every server and client")
+		return problem.New(problem.Failed, "%v", err).Because("a new authority would make void what this one signed").
+			Cure("put its files back; or begin anew in another --dir, and give the new files to every server and client")
 	case err != nil:
-		return fail(Failed, "%v", err).because("the certificates could not be written").cure("--dir=DIR in a directory of yours, on a disk with space")
+		return problem.New(problem.Failed, "%v", err).Because("the certificates could not be written").Cure("--dir=DIR in a directory of yours, on a disk with space")
 	}
 	if secret != "" {
 		_, err := io.WriteString(c.Stdout, manifests(secret, made, r.Clients[0]))
 		return err
 	}
-	return c.showCerts(r.Dir, made)
+	return showCerts(c, r.Dir, made)
 }
 
-func (c *call) showCerts(dir string, made []certs.Made) error {
+func showCerts(c *command.Call, dir string, made []certs.Made) error {
 	all := []certificate{}
 	rows := [][]string{{"FILE", "FOR", "NAMES", "VALID UNTIL"}}
 	for _, m := range made {
@@ -72,13 +74,13 @@ func (c *call) showCerts(dir string, made []certs.Made) error {
 		all = append(all, certificate{dir + "/" + m.Name + ".crt", dir + "/" + m.Name + ".key", m.For, hosts, m.Until.UTC().Truncate(time.Second)})
 		rows = append(rows, []string{dir + "/" + m.Name + ".crt", m.For, orDash(strings.Join(hosts, ",")), m.Until.UTC().Format(time.DateOnly)})
 	}
-	if c.out.json {
-		return c.out.object(all)
+	if c.Out.Json {
+		return c.Out.Object(all)
 	}
-	c.out.say("elasticd --listen-client-urls=https://0.0.0.0:2379 --cert-file=%s/server.crt --key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
-	c.out.say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/client.crt --key=%[1]s/client.key", dir)
-	c.out.say("ca.key and peer-ca.key sign further certificates; neither servers nor clients need them")
-	return c.out.table(rows)
+	c.Out.Say("elasticd --listen-client-urls=https://0.0.0.0:2379 --cert-file=%s/server.crt --key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
+	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/client.crt --key=%[1]s/client.key", dir)
+	c.Out.Say("ca.key and peer-ca.key sign further certificates; neither servers nor clients need them")
+	return c.Out.Table(rows)
 }
 
 func orDash(s string) string {
@@ -88,23 +90,23 @@ func orDash(s string) string {
 	return s
 }
 
-func (c *call) certsRequest() (certs.Request, error) {
+func certsRequest(c *command.Call) (certs.Request, error) {
 	r := certs.Request{Dir: "certs", Hosts: ownNames(), Clients: []string{"client"}, Now: time.Now()}
-	if d := c.setting("dir"); d.given {
-		if d.text == "" {
-			return r, d.refuse("no directory").cure("--dir=certs")
+	if d := c.Setting("dir"); d.Given {
+		if d.Text == "" {
+			return r, d.Refuse("no directory").Cure("--dir=certs")
 		}
-		r.Dir = strings.TrimRight(d.text, "/")
+		r.Dir = strings.TrimRight(d.Text, "/")
 	}
-	days, err := c.setting("days").number(365, 1)
+	days, err := c.Setting("days").Number(365, 1)
 	if err != nil {
 		return r, err
 	}
 	if days > 3650 {
-		return r, c.setting("days").refuse("at most 3650").because("the authority is valid for ten years").cure("--days=365")
+		return r, c.Setting("days").Refuse("at most 3650").Because("the authority is valid for ten years").Cure("--days=365")
 	}
 	r.Life = time.Duration(days) * 24 * time.Hour
-	if h := c.setting("host"); h.given {
+	if h := c.Setting("host"); h.Given {
 		if r.Hosts, err = names(h, validHost, "a name or address that clients dial"); err != nil {
 			return r, err
 		}
@@ -114,7 +116,7 @@ func (c *call) certsRequest() (certs.Request, error) {
 			}
 		}
 	}
-	if n := c.setting("client"); n.given {
+	if n := c.Setting("client"); n.Given {
 		valid := func(s string) bool {
 			return schema.ValidName(s) && !slices.Contains([]string{"ca", "peer-ca", "server", "peer"}, s)
 		}
@@ -126,12 +128,12 @@ func (c *call) certsRequest() (certs.Request, error) {
 }
 
 // names splits a list, each of which must be valid.
-func names(s setting, valid func(string) bool, is string) ([]string, error) {
+func names(s command.Setting, valid func(string) bool, is string) ([]string, error) {
 	var all []string
-	for name := range strings.SplitSeq(s.text, ",") {
+	for name := range strings.SplitSeq(s.Text, ",") {
 		name = strings.TrimSpace(name)
 		if !valid(name) {
-			return nil, s.refuse("%q is none", name).because("--%s is %s", s.name, is).cure("--%s=NAME,NAME", s.name)
+			return nil, s.Refuse("%q is none", name).Because("--%s is %s", s.Name, is).Cure("--%s=NAME,NAME", s.Name)
 		}
 		all = append(all, name)
 	}

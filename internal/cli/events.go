@@ -4,33 +4,35 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-func eventsCommand() command {
-	return command{name: "events", args: "[JOB]", most: 1, usage: "what happened, oldest first", action: eventsAction, flags: []flag{
-		jobFlag(),
-		{name: "follow", short: "f", kind: boolean, usage: "go on until the job ends"},
-		{name: "verbose", short: "v", kind: boolean, usage: "also where the time of each start went"},
-		{name: "since", arg: "REV", usage: "only what is newer than this rev of an event"},
+func eventsCommand() command.Command {
+	return command.Command{Name: "events", Args: "[JOB]", Most: 1, Usage: "what happened, oldest first", Action: eventsAction, Flags: []command.Flag{
+		command.JobFlag(),
+		{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
+		{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of each start went"},
+		{Name: "since", Arg: "REV", Usage: "only what is newer than this rev of an event"},
 	}}
 }
 
-func eventsAction(ctx context.Context, c *call) error {
+func eventsAction(ctx context.Context, c *command.Call) error {
 	var since int64
-	if r := c.setting("since"); r.given {
+	if r := c.Setting("since"); r.Given {
 		var err error
-		if since, err = strconv.ParseInt(r.text, 10, 64); err != nil || since < 0 {
-			return r.refuse("not the rev of an event")
+		if since, err = strconv.ParseInt(r.Text, 10, 64); err != nil || since < 0 {
+			return r.Refuse("not the rev of an event")
 		}
 	}
-	s, name, err := c.jobServer(ctx)
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, true)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
@@ -40,30 +42,30 @@ func eventsAction(ctx context.Context, c *call) error {
 				continue
 			}
 			since = e.Rev
-			if err := c.showEvent(e); err != nil {
+			if err := showEvent(c, e); err != nil {
 				return true, err
 			}
 		}
-		return ended(snap), nil
+		return target.Ended(snap), nil
 	}
-	if !c.context.Bool("follow") {
+	if !c.Context.Bool("follow") {
 		_, err := show(&snap)
 		return err
 	}
-	return c.follow(ctx, s, &snap, show)
+	return target.Follow(ctx, c, s, &snap, show)
 }
 
-func (c *call) showEvent(e history.Event) error {
-	if c.out.json {
-		return c.out.object(e)
+func showEvent(c *command.Call, e history.Event) error {
+	if c.Out.Json {
+		return c.Out.Object(e)
 	}
 	node := e.Node
 	if node == "" {
 		node = "-"
 	}
 	text := e.Text
-	if f := rendezvous.TimingOf(e); f != nil && c.context.Bool("verbose") {
+	if f := rendezvous.TimingOf(e); f != nil && c.Context.Bool("verbose") {
 		text += ": " + f.String()
 	}
-	return c.out.line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)
+	return c.Out.Line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)
 }

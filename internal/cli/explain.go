@@ -4,30 +4,32 @@ import (
 	"context"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func explainCommand() command {
-	return command{name: "explain", args: "[JOB]", most: 1, usage: "why a job is where it is, at length", action: explainAction,
-		flags: []flag{jobFlag()}}
+func explainCommand() command.Command {
+	return command.Command{Name: "explain", Args: "[JOB]", Most: 1, Usage: "why a job is where it is, at length", Action: explainAction,
+		Flags: []command.Flag{command.JobFlag()}}
 }
 
-func explainAction(ctx context.Context, c *call) error {
-	s, name, err := c.jobServer(ctx)
+func explainAction(ctx context.Context, c *command.Call) error {
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, true)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
-	lines := status.Account(&snap, s.explain(&snap, c.out.now()))
-	if c.out.json {
-		return c.out.object(map[string]any{"job": snap.Job.Name, "lines": lines})
+	lines := status.Account(&snap, explain(s, &snap, c.Out.Now()))
+	if c.Out.Json {
+		return c.Out.Object(map[string]any{"job": snap.Job.Name, "lines": lines})
 	}
 	for _, line := range lines {
-		if err := c.out.line("%s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
+		if err := c.Out.Line("%s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
 			return err
 		}
 	}

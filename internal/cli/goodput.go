@@ -5,33 +5,36 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/goodput"
 )
 
-func goodputCommand() command {
-	return command{name: "goodput", args: "[JOB]", most: 1, usage: "where the time of a job went", action: goodputAction,
-		flags: []flag{jobFlag()}}
+func goodputCommand() command.Command {
+	return command.Command{Name: "goodput", Args: "[JOB]", Most: 1, Usage: "where the time of a job went", Action: goodputAction,
+		Flags: []command.Flag{command.JobFlag()}}
 }
 
-func goodputAction(ctx context.Context, c *call) error {
-	s, name, err := c.jobServer(ctx)
+func goodputAction(ctx context.Context, c *command.Call) error {
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, true)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
-	now := goodput.Now{Time: c.out.now()}
+	now := goodput.Now{Time: c.Out.Now()}
 	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
 		now.Step = p.Step
 	}
 	r := goodput.Of(string(snap.Job.Name), snap.Events, now)
-	if c.out.json {
-		return c.out.object(r)
+	if c.Out.Json {
+		return c.Out.Object(r)
 	}
-	return c.showGoodput(r)
+	return showGoodput(c, r)
 }
 
 // bucketWords say what the time of a bucket went into.
@@ -55,7 +58,7 @@ func bucketWords(b goodput.Bucket) string {
 	return "waiting for nodes"
 }
 
-func (c *call) showGoodput(r goodput.Report) error {
+func showGoodput(c *command.Call, r goodput.Report) error {
 	rows := [][]string{{"TIME", "SECONDS", "SHARE"}}
 	for _, b := range goodput.Buckets() {
 		share := "-"
@@ -66,16 +69,16 @@ func (c *call) showGoodput(r goodput.Report) error {
 	}
 	elapsed := time.Duration(r.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
 	rows = append(rows, []string{"all", fmt.Sprintf("%.1f", r.Elapsed), elapsed.String()})
-	if err := c.out.table(rows); err != nil || len(r.Generations) == 0 {
+	if err := c.Out.Table(rows); err != nil || len(r.Generations) == 0 {
 		return err
 	}
-	if err := c.out.line(""); err != nil {
+	if err := c.Out.Line(""); err != nil {
 		return err
 	}
 	rows = [][]string{{"GENERATION", "WORLD SIZE", "FROM STEP", "TO STEP", "LOST", "SECONDS"}}
 	for _, g := range r.Generations {
-		rows = append(rows, []string{fmt.Sprint(g.Generation), fmt.Sprint(g.WorldSize), known(g.From), known(g.To),
+		rows = append(rows, []string{fmt.Sprint(g.Generation), fmt.Sprint(g.WorldSize), screen.Known(g.From), screen.Known(g.To),
 			fmt.Sprint(g.Lost), fmt.Sprintf("%.1f", g.Seconds)})
 	}
-	return c.out.table(rows)
+	return c.Out.Table(rows)
 }

@@ -4,21 +4,25 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
 // Names and messages come from etcd and from other machines: none reaches a terminal raw.
 func TestForeignTextIsEscaped(t *testing.T) {
 	const evil = "x\x1b]0;owned\a\r\n\u009b2J"
 	var out, words strings.Builder
-	p := printer{out: &out, words: &words, terminal: true, colour: true}
-	if err := p.line("%s %v %q", evil, errors.New(evil), "fine"); err != nil {
+	p := screen.Printer{Out: &out, Words: &words, Terminal: true, Colour: true}
+	if err := p.Line("%s %v %q", evil, errors.New(evil), "fine"); err != nil {
 		t.Fatal(err)
 	}
-	p.say("%s", evil)
-	if err := p.table([][]string{{"NODE", "STATE"}, {evil, "running"}}); err != nil {
+	p.Say("%s", evil)
+	if err := p.Table([][]string{{"NODE", "STATE"}, {evil, "running"}}); err != nil {
 		t.Fatal(err)
 	}
-	report(&words, fail(Failed, "%s", evil).because("%s", evil).cure("%s", evil), false)
+	problem.Report(&words, problem.New(problem.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil), false)
 	if !strings.Contains(out.String(), "\x1b[32mrunning\x1b[0m") {
 		t.Errorf("our own colours are gone: %q", &out)
 	}
@@ -38,7 +42,7 @@ func FuzzCommandLine(f *testing.F) {
 	}
 	table := commands()
 	f.Fuzz(func(t *testing.T, line string) {
-		if _, err := normalise(strings.Split(line, "\n"), table); err != nil && Known(err).Status == 0 {
+		if _, err := command.Normalise(strings.Split(line, "\n"), table); err != nil && problem.Known(err).Status == 0 {
 			t.Errorf("%q is refused with status 0: %v", line, err)
 		}
 	})

@@ -5,24 +5,27 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
 )
 
-func installCommand() command {
-	return command{name: "install", args: "DIR", most: 1, usage: "copy elastic into DIR, for an image without it",
-		action: installAction}
+func installCommand() command.Command {
+	return command.Command{Name: "install", Args: "DIR", Most: 1, Usage: "copy elastic into DIR, for an image without it",
+		Action: installAction}
 }
 
 // installAction copies this program and the programs beside it. An init container of Kubernetes runs it, in an image that has no shell.
-func installAction(_ context.Context, c *call) error {
-	if len(c.args) != 1 {
-		return fail(Usage, "install needs a directory").cure("elastic install DIR")
+func installAction(_ context.Context, c *command.Call) error {
+	if len(c.Args) != 1 {
+		return problem.New(problem.Usage, "install needs a directory").Cure("elastic install DIR")
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return fail(Failed, "elastic cannot find itself: %v", err)
+		return problem.New(problem.Failed, "elastic cannot find itself: %v", err)
 	}
-	if err := os.MkdirAll(c.args[0], 0o755); err != nil {
-		return fail(Failed, "cannot make %s: %v", c.args[0], err)
+	if err := os.MkdirAll(c.Args[0], 0o755); err != nil {
+		return problem.New(problem.Failed, "cannot make %s: %v", c.Args[0], err)
 	}
 	for _, name := range []string{"elastic", "elasticd", "train"} {
 		from := filepath.Join(filepath.Dir(self), name)
@@ -31,11 +34,11 @@ func installAction(_ context.Context, c *call) error {
 		} else if _, err := os.Stat(from); err != nil {
 			continue // an image may leave them out
 		}
-		if err := copyProgram(from, filepath.Join(c.args[0], name)); err != nil {
-			return fail(Failed, "cannot copy %s: %v", name, err)
+		if err := copyProgram(from, filepath.Join(c.Args[0], name)); err != nil {
+			return problem.New(problem.Failed, "cannot copy %s: %v", name, err)
 		}
 	}
-	c.out.say("elastic is in %s", c.args[0])
+	c.Out.Say("elastic is in %s", c.Args[0])
 	return nil
 }
 

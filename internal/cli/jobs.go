@@ -5,43 +5,46 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func jobsCommand() command {
-	return command{name: "jobs", usage: "the jobs of a server, and whose they are", action: jobsAction,
-		flags: []flag{{name: "mine", kind: boolean, usage: "only those that you began"}}}
+func jobsCommand() command.Command {
+	return command.Command{Name: "jobs", Usage: "the jobs of a server, and whose they are", Action: jobsAction,
+		Flags: []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you began"}}}
 }
 
-func jobsAction(ctx context.Context, c *call) error {
-	s, err := c.server(ctx, ask, 0)
+func jobsAction(ctx context.Context, c *command.Call) error {
+	s, err := target.Open(ctx, c, target.Ask, 0)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	s.tellKind(ctx)
-	snaps, broken, err := readJobs(ctx, s)
+	s.TellKind(ctx)
+	snaps, broken, err := target.ReadJobs(ctx, s)
 	if err != nil {
 		return err
 	}
-	c.skipped(broken)
+	target.Skipped(c, broken)
 	all := []status.Status{}
 	rows := [][]string{{"JOB", "STATE", "NODES", "GENERATION", "CHECKPOINT", "AGE", "OWNER", "COMMAND"}}
 	for i := range snaps {
-		if c.context.Bool("mine") && snaps[i].Job.Origin.Owner != c.userName() {
+		if c.Context.Bool("mine") && snaps[i].Job.Origin.Owner != c.UserName() {
 			continue
 		}
-		st := s.explain(&snaps[i], c.out.now())
+		st := explain(s, &snaps[i], c.Out.Now())
 		all = append(all, st)
-		rows = append(rows, c.jobRow(st))
+		rows = append(rows, jobRow(c, st))
 	}
-	if c.out.json {
-		return c.out.object(all)
+	if c.Out.Json {
+		return c.Out.Object(all)
 	}
-	return c.out.table(rows)
+	return c.Out.Table(rows)
 }
 
-func (c *call) jobRow(st status.Status) []string {
+func jobRow(c *command.Call, st status.Status) []string {
 	state, checkpoint := string(st.State), "-"
 	if st.Abandoned {
 		state = "abandoned"
@@ -51,15 +54,15 @@ func (c *call) jobRow(st status.Status) []string {
 	}
 	row := []string{string(st.Job), state, fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), fmt.Sprint(st.Generation), checkpoint}
 	if o := st.Origin; o != nil {
-		return append(row, age(c.out.now().Sub(o.Time.Time)), o.Owner+"@"+o.Host, strings.Join(o.Command, " "))
+		return append(row, screen.Age(c.Out.Now().Sub(o.Time.Time)), o.Owner+"@"+o.Host, strings.Join(o.Command, " "))
 	}
 	return append(row, "-", "-", "")
 }
 
 // originRow says whose job it is.
-func originRow(o *status.Origin, p *printer) string {
+func originRow(o *status.Origin, p *screen.Printer) string {
 	if o == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s on %s, %s: %s", o.Owner, o.Host, p.since(o.Time.Time), strings.Join(o.Command, " "))
+	return fmt.Sprintf("%s on %s, %s: %s", o.Owner, o.Host, p.Since(o.Time.Time), strings.Join(o.Command, " "))
 }

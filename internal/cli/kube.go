@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/kube"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -18,46 +21,46 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-func kubeCommand() command {
-	return command{name: "kube", args: "sync", most: 1, usage: "keep a StatefulSet and its job equal (in a pod)",
-		action: kubeAction, flags: []flag{
-			{name: "every", arg: "TIME", usage: "how often to look; 1s"},
+func kubeCommand() command.Command {
+	return command.Command{Name: "kube", Args: "sync", Most: 1, Usage: "keep a StatefulSet and its job equal (in a pod)",
+		Action: kubeAction, Flags: []command.Flag{
+			{Name: "every", Arg: "TIME", Usage: "how often to look; 1s"},
 		}}
 }
 
-func kubeAction(ctx context.Context, c *call) error {
-	if len(c.args) != 1 || c.args[0] != "sync" {
-		return fail(Usage, "kube %s: there is only kube sync", strings.Join(c.args, " ")).cure("elastic kube sync")
+func kubeAction(ctx context.Context, c *command.Call) error {
+	if len(c.Args) != 1 || c.Args[0] != "sync" {
+		return problem.New(problem.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).Cure("elastic kube sync")
 	}
-	every, err := c.setting("every").duration(time.Second, false)
+	every, err := c.Setting("every").Duration(time.Second, false)
 	if err != nil {
 		return err
 	}
 	api, err := kube.InCluster(c.Getenv)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return fail(Usage, "kube sync runs in a pod").because("KUBERNETES_SERVICE_HOST is not set").
-			cure("kubectl apply -k deploy/kubernetes/sync")
+		return problem.New(problem.Usage, "kube sync runs in a pod").Because("KUBERNETES_SERVICE_HOST is not set").
+			Cure("kubectl apply -k deploy/kubernetes/sync")
 	}
 	if err != nil {
-		return fail(Failed, "the service account cannot be used: %v", err)
+		return problem.New(problem.Failed, "the service account cannot be used: %v", err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	s, err := c.server(ctx, ask, 0)
+	s, err := target.Open(ctx, c, target.Ask, 0)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	c.out.say("keeping StatefulSets with the label %s equal with their jobs", kube.Label)
-	sync := kube.Sync{API: api, Jobs: kubeJobs{s, c.out.now}, Every: every,
-		Say: func(text string) { c.out.say("%s", text) }}
+	c.Out.Say("keeping StatefulSets with the label %s equal with their jobs", kube.Label)
+	sync := kube.Sync{API: api, Jobs: kubeJobs{s, c.Out.Now}, Every: every,
+		Say: func(text string) { c.Out.Say("%s", text) }}
 	sync.Run(ctx)
 	return nil
 }
 
 // kubeJobs is the jobs of a server, as kube sees them.
 type kubeJobs struct {
-	s   *server
+	s   *target.Server
 	now func() time.Time
 }
 
@@ -69,13 +72,13 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 	if snap.Job == nil {
 		return kube.Job{}, kube.ErrNoJob
 	}
-	st := k.s.explain(&snap, k.now())
+	st := explain(k.s, &snap, k.now())
 	text, err := json.Marshal(steady(st))
 	if err != nil {
 		return kube.Job{}, fmt.Errorf("write the status of %s: %w", name, err)
 	}
 	limits := snap.Job.Limits
-	job := kube.Job{NP: snap.Wish.NP, NPAt: snap.Wish.Time, Min: limits.Min, Max: limits.Max, Ended: ended(&snap),
+	job := kube.Job{NP: snap.Wish.NP, NPAt: snap.Wish.Time, Min: limits.Min, Max: limits.Max, Ended: target.Ended(&snap),
 		Status: map[string]string{"state": string(st.State), "why": st.Why, "status.json": string(text)}}
 	if limits.Exact {
 		job.Min, job.Max = snap.Wish.NP, snap.Wish.NP
@@ -116,7 +119,7 @@ func (k kubeJobs) Wish(ctx context.Context, name string, np int) error {
 	if snap.Job == nil {
 		return kube.ErrNoJob
 	}
-	size := wanted{setting: setting{name: "np", text: fmt.Sprint(np), origin: "replicas", given: true}}
+	size := wanted{Setting: command.Setting{Name: "np", Text: fmt.Sprint(np), Origin: "replicas", Given: true}}
 	if _, err := size.of(&snap); err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/logs"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
@@ -17,21 +20,21 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func logsCommand() command {
-	return command{name: "logs", args: "[JOB]", most: 1, usage: "what the workers of all nodes wrote", action: logsAction, flags: []flag{
-		jobFlag(),
-		{name: "follow", short: "f", kind: boolean, usage: "go on until the job ends"},
-		{name: "rank", arg: "RANKS", usage: "of these ranks only, as 0,4-7"},
-		{name: "gen", arg: "N|all", usage: "of this generation (the newest)"},
-		{name: "tail", short: "n", arg: "N", usage: "the last lines of each rank (all)"},
-		{name: "first-failure", kind: boolean, usage: "of the rank that failed first, in its last generation"},
-		{name: "no-fold", kind: boolean, usage: "a line that several ranks wrote once for each"},
+func logsCommand() command.Command {
+	return command.Command{Name: "logs", Args: "[JOB]", Most: 1, Usage: "what the workers of all nodes wrote", Action: logsAction, Flags: []command.Flag{
+		command.JobFlag(),
+		{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
+		{Name: "rank", Arg: "RANKS", Usage: "of these ranks only, as 0,4-7"},
+		{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
+		{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
+		{Name: "first-failure", Kind: command.Boolean, Usage: "of the rank that failed first, in its last generation"},
+		{Name: "no-fold", Kind: command.Boolean, Usage: "a line that several ranks wrote once for each"},
 	}}
 }
 
 // reading is one `elastic logs` on its way.
 type reading struct {
-	*call
+	*command.Call
 	snap   *rendezvous.Snapshot
 	query  logs.Query
 	follow bool
@@ -39,17 +42,17 @@ type reading struct {
 	to     func(membership.Ref) http.RoundTripper
 }
 
-func logsAction(ctx context.Context, c *call) error {
-	r := &reading{call: c, follow: c.context.Bool("follow")}
+func logsAction(ctx context.Context, c *command.Call) error {
+	r := &reading{Call: c, follow: c.Context.Bool("follow")}
 	if err := r.wanted(); err != nil {
 		return err
 	}
-	s, name, err := c.jobServer(ctx)
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, true)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
@@ -75,29 +78,29 @@ func logsAction(ctx context.Context, c *call) error {
 
 // wanted reads the flags.
 func (r *reading) wanted() error {
-	if s := r.setting("rank"); s.given {
-		ranks, ok := logs.ParseRanks(s.text)
+	if s := r.Setting("rank"); s.Given {
+		ranks, ok := logs.ParseRanks(s.Text)
 		if !ok {
-			return s.refuse("ranks are numbers and spans, as 0,4-7")
+			return s.Refuse("ranks are numbers and spans, as 0,4-7")
 		}
 		r.query.Ranks, r.single = ranks, len(ranks) == 1
 	}
-	if s := r.setting("gen"); s.given && s.text != "all" {
-		g, err := strconv.ParseUint(s.text, 10, 64)
+	if s := r.Setting("gen"); s.Given && s.Text != "all" {
+		g, err := strconv.ParseUint(s.Text, 10, 64)
 		if err != nil || g == 0 {
-			return s.refuse("the number of a generation, or all")
+			return s.Refuse("the number of a generation, or all")
 		}
 		r.query.Generation = g
 	}
 	var err error
-	if r.query.Last, err = r.setting("tail").number(0, 1); err != nil {
+	if r.query.Last, err = r.Setting("tail").Number(0, 1); err != nil {
 		return err
 	}
 	if r.follow && r.query.Last > 0 {
-		return fail(Usage, "--tail and --follow do not go together").cure("one of them")
+		return problem.New(problem.Usage, "--tail and --follow do not go together").Cure("one of them")
 	}
-	if r.context.Bool("first-failure") && (r.query.Ranks != nil || r.setting("gen").given) {
-		return fail(Usage, "--first-failure names the rank and the generation itself").cure("leave --rank and --gen out")
+	if r.Context.Bool("first-failure") && (r.query.Ranks != nil || r.Setting("gen").Given) {
+		return problem.New(problem.Usage, "--first-failure names the rank and the generation itself").Cure("leave --rank and --gen out")
 	}
 	return nil
 }
@@ -106,14 +109,14 @@ func (r *reading) wanted() error {
 func (r *reading) settle() error {
 	r.query.Job, r.query.Since = string(r.snap.Job.Name), r.snap.Job.Time
 	switch {
-	case r.context.Bool("first-failure"):
+	case r.Context.Bool("first-failure"):
 		f := status.LastFailure(r.snap)
 		if f == nil {
-			return fail(Failed, "no worker of job %s has failed", r.snap.Job.Name)
+			return problem.New(problem.Failed, "no worker of job %s has failed", r.snap.Job.Name)
 		}
 		r.query.Ranks, r.query.Generation, r.single = []int{f.Rank}, uint64(f.Generation), true
-		r.out.say("generation %d: %s", f.Generation, f.Text)
-	case r.setting("gen").given || r.snap.World == nil:
+		r.Out.Say("generation %d: %s", f.Generation, f.Text)
+	case r.Setting("gen").Given || r.snap.World == nil:
 	case r.follow:
 		r.query.From = uint64(r.snap.World.Generation)
 	default:
@@ -131,7 +134,7 @@ type source struct {
 
 // sources are the nodes of this machine, whose logs are files, and the others that are registered.
 func (r *reading) sources() (all []source, err error) {
-	kept, err := r.kept(r.snap.Job.Name, r.snap.Job.UID)
+	kept, err := target.Kept(r.Call, r.snap.Job.Name, r.snap.Job.UID)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +179,7 @@ func (r *reading) missing(all []source) (names []string) {
 }
 
 func (r *reading) unread(node string, err error) {
-	r.out.say("the logs of node %s cannot be read: %v; they are on its disk", node, err)
+	r.Out.Say("the logs of node %s cannot be read: %v; they are on its disk", node, err)
 }
 
 // once prints what there is.
@@ -208,19 +211,19 @@ func (r *reading) once(ctx context.Context) error {
 		return err
 	}
 	if names := r.missing(all); len(names) > 0 {
-		r.out.say("not here, and not registered: %s; their logs are on their disks", phrase.List(names))
+		r.Out.Say("not here, and not registered: %s; their logs are on their disks", phrase.List(names))
 	}
 	if len(lines) == 0 {
-		r.out.say("no lines")
+		r.Out.Say("no lines")
 	}
 	return r.print(lines)
 }
 
 // print writes lines of several ranks as one stream, one generation after the other.
 func (r *reading) print(lines []logs.Line) error {
-	if r.out.json {
+	if r.Out.Json {
 		for _, l := range lines {
-			if err := r.out.object(l); err != nil {
+			if err := r.Out.Object(l); err != nil {
 				return err
 			}
 		}
@@ -247,7 +250,7 @@ func (r *reading) print(lines []logs.Line) error {
 }
 
 func (r *reading) folded(of map[int][]string) []logs.Folded {
-	if !r.context.Bool("no-fold") {
+	if !r.Context.Bool("no-fold") {
 		return logs.Fold(of)
 	}
 	var all []logs.Folded
@@ -263,31 +266,31 @@ func (r *reading) folded(of map[int][]string) []logs.Folded {
 func (r *reading) printLine(f logs.Folded) error {
 	switch {
 	case r.single:
-		return r.out.line("%s", f.Text)
+		return r.Out.Line("%s", f.Text)
 	case len(f.Ranks) == 1:
-		return r.out.line("[rank%d]: %s", f.Ranks[0], f.Text)
+		return r.Out.Line("[rank%d]: %s", f.Ranks[0], f.Text)
 	}
-	return r.out.line("[ranks %s]: %s", logs.Spans(f.Ranks), f.Text)
+	return r.Out.Line("[ranks %s]: %s", logs.Spans(f.Ranks), f.Text)
 }
 
 // together is how long lines are gathered before they are folded and shown.
 const together = 250 * time.Millisecond
 
 // following prints what comes until the job ends. A node that comes later is read from when it is there.
-func (r *reading) following(ctx context.Context, s *server) error {
-	r.out.say("following job %s until it ends", r.snap.Job.Name)
+func (r *reading) following(ctx context.Context, s *target.Server) error {
+	r.Out.Say("following job %s until it ends", r.snap.Job.Name)
 	ctx, cancel := context.WithCancel(ctx)
 	var readers sync.WaitGroup
 	lines := make(chan logs.Line, 256)
 	over := make(chan error, 1)
 	known := map[string]bool{}
 	go func() {
-		err := r.call.follow(ctx, s, r.snap, func(snap *rendezvous.Snapshot) (bool, error) {
+		err := target.Follow(ctx, r.Call, s, r.snap, func(snap *rendezvous.Snapshot) (bool, error) {
 			r.snap = snap
-			return ended(snap), r.readNew(ctx, &readers, known, lines)
+			return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
 		})
 		if err == nil {
-			_ = pause(ctx, 4*together) // what was written last is on its way
+			_ = target.Pause(ctx, 4*together) // what was written last is on its way
 		}
 		cancel()
 		readers.Wait()

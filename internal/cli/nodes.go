@@ -4,38 +4,40 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func nodesCommand() command {
-	return command{name: "nodes", args: "[JOB]", most: 1, usage: "the nodes of a job", action: nodesAction, flags: []flag{jobFlag()}}
+func nodesCommand() command.Command {
+	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job", Action: nodesAction, Flags: []command.Flag{command.JobFlag()}}
 }
 
-func nodesAction(ctx context.Context, c *call) error {
-	s, name, err := c.jobServer(ctx)
+func nodesAction(ctx context.Context, c *command.Call) error {
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, true)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
-	st := s.explain(&snap, c.out.now())
-	if c.out.json {
-		return c.out.object(st.Nodes)
+	st := explain(s, &snap, c.Out.Now())
+	if c.Out.Json {
+		return c.Out.Object(st.Nodes)
 	}
-	return c.nodeTable(st)
+	return nodeTable(c, st)
 }
 
-func (c *call) nodeTable(st status.Status) error {
+func nodeTable(c *command.Call, st status.Status) error {
 	ranks := map[string]string{}
 	for _, seat := range st.World {
 		ranks[seat.Node] = span(seat.Ranks)
 	}
 	rows := [][]string{{"NODE", "RANKS", "STATE", "ADDRESS", "SINCE", ""}}
 	for _, n := range st.Nodes {
-		row := []string{n.Node, "-", string(n.State), "-", c.out.since(n.Since.Time), ""}
+		row := []string{n.Node, "-", string(n.State), "-", c.Out.Since(n.Since.Time), ""}
 		if r, ok := ranks[n.Node]; ok {
 			row[1] = r
 		}
@@ -47,7 +49,7 @@ func (c *call) nodeTable(st status.Status) error {
 		}
 		rows = append(rows, row)
 	}
-	return c.out.table(rows)
+	return c.Out.Table(rows)
 }
 
 // span shortens ranks, which follow on each other.

@@ -4,39 +4,42 @@ import (
 	"context"
 	"slices"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func readyCommand() command {
-	return command{name: "ready", args: "[JOB]", most: 1, usage: "end with 0 if a node takes part (a readiness probe)",
-		action: readyAction, flags: []flag{jobFlag(),
-			{name: "node", arg: "NAME", usage: "the node", env: []string{"POD_NAME"}}}}
+func readyCommand() command.Command {
+	return command.Command{Name: "ready", Args: "[JOB]", Most: 1, Usage: "end with 0 if a node takes part (a readiness probe)",
+		Action: readyAction, Flags: []command.Flag{command.JobFlag(),
+			{Name: "node", Arg: "NAME", Usage: "the node", Env: []string{"POD_NAME"}}}}
 }
 
 // readyAction answers whether a node trains, or stands by as a spare.
-func readyAction(ctx context.Context, c *call) error {
-	node := c.setting("node")
-	if !node.given {
-		return fail(Usage, "which node?").cure("elastic ready --node=NAME, or POD_NAME in the environment")
+func readyAction(ctx context.Context, c *command.Call) error {
+	node := c.Setting("node")
+	if !node.Given {
+		return problem.New(problem.Usage, "which node?").Cure("elastic ready --node=NAME, or POD_NAME in the environment")
 	}
-	s, name, err := c.jobServer(ctx)
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, true)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
 	taking := []status.NodeState{status.NodeRunning, status.NodeReady, status.NodeSpare}
-	for _, n := range s.explain(&snap, c.out.now()).Nodes {
-		if n.Node != node.text {
+	for _, n := range explain(s, &snap, c.Out.Now()).Nodes {
+		if n.Node != node.Text {
 			continue
 		}
 		if slices.Contains(taking, n.State) {
 			return nil
 		}
-		return fail(Failed, "node %s is %s", node.text, n.State)
+		return problem.New(problem.Failed, "node %s is %s", node.Text, n.State)
 	}
-	return fail(Failed, "node %s is not in job %s", node.text, snap.Job.Name)
+	return problem.New(problem.Failed, "node %s is not in job %s", node.Text, snap.Job.Name)
 }

@@ -8,6 +8,10 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -17,35 +21,35 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func rmCommand() command {
-	return command{name: "rm", args: "JOB", most: 1, usage: "forget a job that has no nodes, and delete what it left on this machine", action: rmAction, flags: []flag{
-		{name: "job-id", arg: "JOB", usage: "the job", same: []string{"rdzv-id"}}, // never taken from the environment
-		{name: "keep-checkpoints", kind: boolean, usage: "those on this machine stay"},
-		{name: "yes", short: "y", kind: boolean, usage: "do not ask"},
+func rmCommand() command.Command {
+	return command.Command{Name: "rm", Args: "JOB", Most: 1, Usage: "forget a job that has no nodes, and delete what it left on this machine", Action: rmAction, Flags: []command.Flag{
+		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"}}, // never taken from the environment
+		{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "those on this machine stay"},
+		{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask"},
 	}}
 }
 
-func rmAction(ctx context.Context, c *call) error {
-	name, err := c.jobName()
+func rmAction(ctx context.Context, c *command.Call) error {
+	name, err := target.JobName(c)
 	if err != nil {
 		return err
 	}
 	if name == "" {
-		return fail(Usage, "which job?").cure("elastic rm JOB")
+		return problem.New(problem.Usage, "which job?").Cure("elastic rm JOB")
 	}
-	s, err := c.server(ctx, ask, 0)
+	s, err := target.Open(ctx, c, target.Ask, 0)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for agreed := false; ; {
-		snap, err := readJob(ctx, s, name)
-		var none *Error
-		if errors.As(err, &none) && (none.Code == JobNone || none.Code == JobLost) {
-			return c.forget(ctx, s, &snap, name, err)
+		snap, err := target.ReadJob(ctx, s, name)
+		var none *problem.Error
+		if errors.As(err, &none) && (none.Code == problem.JobNone || none.Code == problem.JobLost) {
+			return forget(ctx, c, s, &snap, name, err)
 		}
 		if schema.Unreadable(err) {
-			return c.removeUnreadable(ctx, s, name, err)
+			return removeUnreadable(ctx, c, s, name, err)
 		}
 		if err != nil {
 			return err
@@ -55,11 +59,11 @@ func rmAction(ctx context.Context, c *call) error {
 			for _, n := range snap.Nodes {
 				nodes = append(nodes, n.Node)
 			}
-			return fail(JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"), phrase.List(nodes)).
-				cure("elastic stop %s", name).detail("nodes", nodes)
+			return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"), phrase.List(nodes)).
+				Cure("elastic stop %s", name).Detail("nodes", nodes)
 		}
 		if !agreed {
-			if err := c.agree(&snap); err != nil {
+			if err := agree(c, &snap); err != nil {
 				return err
 			}
 			agreed = true
@@ -71,41 +75,41 @@ func rmAction(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.removed(name, snap.Job.UID)
+		return removed(c, name, snap.Job.UID)
 	}
 }
 
 // agree says what will be deleted and where, and on a terminal has the user agree to it.
-func (c *call) agree(snap *rendezvous.Snapshot) error {
+func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 	j := snap.Job
-	here, err := c.kept(j.Name, j.UID)
+	here, err := target.Kept(c, j.Name, j.UID)
 	if err != nil {
 		return err
 	}
-	c.out.say("deletes on the server: job %s (%s, %s)", j.Name, status.Explain(snap, c.out.now()).State,
+	c.Out.Say("deletes on the server: job %s (%s, %s)", j.Name, status.Explain(snap, c.Out.Now()).State,
 		phrase.Count(len(snap.History), "checkpoint"))
-	c.sayHere(here)
+	sayHere(c, here)
 	if away := holdersAway(snap, here); len(away) > 0 {
-		c.out.say("stays: checkpoints on other machines (%s); `elastic rm %s` there deletes them", phrase.List(away), j.Name)
+		c.Out.Say("stays: checkpoints on other machines (%s); `elastic rm %s` there deletes them", phrase.List(away), j.Name)
 	}
-	return c.confirm(fmt.Sprintf("remove job %s?", j.Name))
+	return c.Confirm(fmt.Sprintf("remove job %s?", j.Name))
 }
 
 // sayHere says what of a job will be deleted on this machine.
-func (c *call) sayHere(here []node.Kept) {
+func sayHere(c *command.Call, here []node.Kept) {
 	if len(here) == 0 {
 		return
 	}
 	var bytes int64
 	var names []string
 	for _, k := range here {
-		bytes, names = bytes+k.Size(!c.context.Bool("keep-checkpoints")), append(names, k.Node)
+		bytes, names = bytes+k.Size(!c.Context.Bool("keep-checkpoints")), append(names, k.Node)
 	}
 	without := ""
-	if c.context.Bool("keep-checkpoints") {
+	if c.Context.Bool("keep-checkpoints") {
 		without = ", without the checkpoints"
 	}
-	c.out.say("deletes here: %s (nodes %s)%s", size(bytes), phrase.List(names), without)
+	c.Out.Say("deletes here: %s (nodes %s)%s", screen.Size(bytes), phrase.List(names), without)
 }
 
 // holdersAway are the nodes that have checkpoints of the job and are not of this machine.
@@ -127,29 +131,29 @@ func holdersAway(snap *rendezvous.Snapshot, here []node.Kept) []string {
 }
 
 // removed says that a job is forgotten, after what it left here is deleted.
-func (c *call) removed(name schema.Job, uid schema.UID) error {
-	nodes, bytes, err := c.clear(name, uid)
+func removed(c *command.Call, name schema.Job, uid schema.UID) error {
+	nodes, bytes, err := clear(c, name, uid)
 	if err != nil {
-		return fail(Failed, "job %s is removed, but not all that it left here: %v", name, err).of(err)
+		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v", name, err).Of(err)
 	}
-	if c.out.json {
-		return c.out.object(map[string]any{"job": name, "removed": true, "nodes": nodes, "bytes": bytes})
+	if c.Out.Json {
+		return c.Out.Object(map[string]any{"job": name, "removed": true, "nodes": nodes, "bytes": bytes})
 	}
-	return c.out.line("job %s removed", name)
+	return c.Out.Line("job %s removed", name)
 }
 
 // clear removes what the nodes of this host keep of a job. Where an agent still lives that the server no
 // longer knows, its own stays.
-func (c *call) clear(name schema.Job, uid schema.UID) (nodes []string, bytes int64, err error) {
+func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, bytes int64, err error) {
 	nodes = []string{}
-	kept, err := c.kept(name, uid)
+	kept, err := target.Kept(c, name, uid)
 	if err != nil {
 		return nodes, 0, err
 	}
 	for _, k := range kept {
-		n, err := k.Remove(name, !c.context.Bool("keep-checkpoints"))
+		n, err := k.Remove(name, !c.Context.Bool("keep-checkpoints"))
 		if errors.Is(err, runtime.ErrLocked) {
-			c.out.say("node %s of it still runs here: what it keeps stays", k.Node)
+			c.Out.Say("node %s of it still runs here: what it keeps stays", k.Node)
 			continue
 		}
 		if err != nil {
@@ -158,15 +162,4 @@ func (c *call) clear(name schema.Job, uid schema.UID) (nodes []string, bytes int
 		nodes, bytes = append(nodes, k.Node), bytes+n
 	}
 	return nodes, bytes, nil
-}
-
-// kept is what the nodes of this host keep of one job, and not of another one of its name.
-func (c *call) kept(name schema.Job, uid schema.UID) (mine []node.Kept, err error) {
-	all, err := c.keptOf(name)
-	for _, k := range all {
-		if k.UID == uid {
-			mine = append(mine, k)
-		}
-	}
-	return mine, err
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -14,77 +17,77 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func scaleCommand() command {
-	return command{name: "scale", args: "[JOB] --np=N | N | +1 | -1", most: 2, usage: "set how many nodes a job has", action: scaleAction, flags: []flag{
-		jobFlag(),
-		{name: "np", arg: "N", usage: "the size, in nodes", same: []string{"nnodes", "num-nodes"}},
-		{name: "if-np", arg: "N", usage: "only if the size is N now"},
-		{name: "timeout", arg: "TIME", usage: "how long to follow; none"},
-		{name: "detach", kind: boolean, usage: "do not follow until it holds"},
-		{name: "when-ready", kind: boolean, usage: "train on until enough nodes are here"},
-		{name: "dry-run", kind: boolean, usage: "say what it would do, and change nothing"},
+func scaleCommand() command.Command {
+	return command.Command{Name: "scale", Args: "[JOB] --np=N | N | +1 | -1", Most: 2, Usage: "set how many nodes a job has", Action: scaleAction, Flags: []command.Flag{
+		command.JobFlag(),
+		{Name: "np", Arg: "N", Usage: "the size, in nodes", Same: []string{"nnodes", "num-nodes"}},
+		{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
+		{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
+		{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},
+		{Name: "when-ready", Kind: command.Boolean, Usage: "train on until enough nodes are here"},
+		{Name: "dry-run", Kind: command.Boolean, Usage: "say what it would do, and change nothing"},
 	}}
 }
 
-func scaleAction(ctx context.Context, c *call) error {
-	size, err := c.takeSize()
+func scaleAction(ctx context.Context, c *command.Call) error {
+	size, err := takeSize(c)
 	if err != nil {
 		return err
 	}
-	ifNP, only := c.setting("if-np"), 0
-	if ifNP.given {
-		if only, err = ifNP.nodes(ifNP.text); err != nil {
+	ifNP, only := c.Setting("if-np"), 0
+	if ifNP.Given {
+		if only, err = ifNP.Nodes(ifNP.Text); err != nil {
 			return err
 		}
 	}
-	limit, err := c.setting("timeout").duration(0, true)
+	limit, err := c.Setting("timeout").Duration(0, true)
 	if err != nil {
 		return err
 	}
-	s, name, err := c.jobServer(ctx)
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, false)
+	snap, err := target.Job(ctx, c, s, name, false)
 	if err != nil {
 		return err
 	}
 	name = snap.Job.Name
 	for {
-		if ended(&snap) {
+		if target.Ended(&snap) {
 			return endedError(&snap)
 		}
 		if snap.Wish.Stop == snap.Job.Attempt {
-			return fail(JobEnded, "job %s was asked to stop", name).cure("elastic status %s", name)
+			return problem.New(problem.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
 		}
-		if ifNP.given && only != snap.Wish.NP {
-			return fail(NPConflict, "%s: job %s is at np=%d", ifNP, name, snap.Wish.NP).detail("np", snap.Wish.NP)
+		if ifNP.Given && only != snap.Wish.NP {
+			return problem.New(problem.NPConflict, "%s: job %s is at np=%d", ifNP, name, snap.Wish.NP).Detail("np", snap.Wish.NP)
 		}
 		np, err := size.of(&snap)
 		if err != nil {
 			return err
 		}
 		if np == snap.Wish.NP && holds(&snap, np) {
-			c.out.say("job %s is at np=%d already", name, np)
-			return c.scaled(&snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
+			c.Out.Say("job %s is at np=%d already", name, np)
+			return scaled(c, &snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
 		}
-		wish := c.wishOf(&snap, np)
-		if c.context.Bool("dry-run") {
-			return c.out.line("%s", status.ScaleEffect(&snap, wish))
+		wish := wishOf(c, &snap, np)
+		if c.Context.Bool("dry-run") {
+			return c.Out.Line("%s", status.ScaleEffect(&snap, wish))
 		}
 		if np == snap.Wish.NP && wish.Until == snap.Wish.Until {
-			return c.followScale(ctx, s, &snap, snap.Wish, limit)
+			return followScale(ctx, c, s, &snap, snap.Wish, limit)
 		}
 		wish, err = txn.Requests{Store: s, Job: name}.SetWish(ctx, &snap, wish)
 		if err == nil {
-			c.out.say("%s", status.ScaleEffect(&snap, wish))
-			return c.followScale(ctx, s, &snap, wish, limit)
+			c.Out.Say("%s", status.ScaleEffect(&snap, wish))
+			return followScale(ctx, c, s, &snap, wish, limit)
 		}
 		if !store.Moved(err) {
 			return err
 		}
-		if snap, err = readJob(ctx, s, name); err != nil {
+		if snap, err = target.ReadJob(ctx, s, name); err != nil {
 			return err
 		}
 	}
@@ -92,10 +95,10 @@ func scaleAction(ctx context.Context, c *call) error {
 
 // wishOf is the wish of s for np nodes. With --when-ready an exact job that trains keeps its size
 // until they are here.
-func (c *call) wishOf(s *rendezvous.Snapshot, np int) rendezvous.Wish {
+func wishOf(c *command.Call, s *rendezvous.Snapshot, np int) rendezvous.Wish {
 	wish := s.Wish
 	wish.NP, wish.By, wish.Until = np, "scale", 0
-	if c.context.Bool("when-ready") && s.Job.Limits.Exact && status.Trains(s) && np > s.World.Count {
+	if c.Context.Bool("when-ready") && s.Job.Limits.Exact && status.Trains(s) && np > s.World.Count {
 		wish.Until = s.World.Count
 	}
 	return wish
@@ -103,79 +106,79 @@ func (c *call) wishOf(s *rendezvous.Snapshot, np int) rendezvous.Wish {
 
 // wanted is a size, or a change of one.
 type wanted struct {
-	setting
+	command.Setting
 	by    int
 	delta bool
 }
 
 // takeSize takes the size out of the positionals: a lone number is a size and never a job.
-func (c *call) takeSize() (wanted, error) {
-	w := wanted{setting: c.setting("np")}
+func takeSize(c *command.Call) (wanted, error) {
+	w := wanted{Setting: c.Setting("np")}
 	var rest []string
-	for i, a := range c.args {
-		isSize := digits(a) && (i == len(c.args)-1)
+	for i, a := range c.Args {
+		isSize := command.Digits(a) && (i == len(c.Args)-1)
 		if !isSize {
 			rest = append(rest, a)
 			continue
 		}
-		if w.given {
-			return w, fail(Usage, "the size is given twice: %s and %s", w.setting, a)
+		if w.Given {
+			return w, problem.New(problem.Usage, "the size is given twice: %s and %s", w.Setting, a)
 		}
-		w.setting = setting{name: "np", text: a, origin: "--np", given: true}
+		w.Setting = command.Setting{Name: "np", Text: a, Origin: "--np", Given: true}
 		w.delta = a[0] == '+' || a[0] == '-'
 	}
 	if len(rest) > 1 {
-		return w, fail(NPRange, "--np=%s: np is a number of nodes", rest[1]).cure("elastic scale %s --np=N", rest[0])
+		return w, problem.New(problem.NPRange, "--np=%s: np is a number of nodes", rest[1]).Cure("elastic scale %s --np=N", rest[0])
 	}
-	if !w.given {
-		return w, fail(Usage, "which size?").cure("elastic scale --np=N, elastic scale N, elastic scale +1")
+	if !w.Given {
+		return w, problem.New(problem.Usage, "which size?").Cure("elastic scale --np=N, elastic scale N, elastic scale +1")
 	}
-	c.args = rest
+	c.Args = rest
 	var err error
 	if w.delta {
-		if w.by, err = strconv.Atoi(w.text); err != nil || w.by == 0 {
-			return w, fail(NPRange, "%s: no change of a size", w.text).cure("elastic scale +1")
+		if w.by, err = strconv.Atoi(w.Text); err != nil || w.by == 0 {
+			return w, problem.New(problem.NPRange, "%s: no change of a size", w.Text).Cure("elastic scale +1")
 		}
 		return w, nil
 	}
-	if strings.Contains(w.text, ":") {
-		return w, fail(NPRange, "%s: scale sets one size", w.setting).cure("--np=N; MIN:MAX are set when a job is begun")
+	if strings.Contains(w.Text, ":") {
+		return w, problem.New(problem.NPRange, "%s: scale sets one size", w.Setting).Cure("--np=N; MIN:MAX are set when a job is begun")
 	}
-	_, err = w.nodes(w.text)
+	_, err = w.Nodes(w.Text)
 	return w, err
 }
 
-// of is the size for a job as it is.
+// Of is the size for a job as it is.
 func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 	j := s.Job
-	shown := w.setting
+	shown := w.Setting
 	if w.delta {
-		shown.text = strconv.Itoa(s.Wish.NP + w.by)
+		shown.Text = strconv.Itoa(s.Wish.NP + w.by)
 	}
-	np, err := shown.nodes(shown.text)
+	np, err := shown.Nodes(shown.Text)
 	if err != nil {
 		return 0, err
 	}
 	if !j.Limits.Exact && (np < j.Limits.Min || np > j.Limits.Max) {
-		return 0, fail(NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min, j.Limits.Max).
-			because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
-			detail("min", j.Limits.Min).detail("max", j.Limits.Max)
+		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min, j.Limits.Max).
+			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
+			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
 	if _, err := scaling.For(j.Base, np*j.Slots); err != nil {
-		return 0, fail(NoPlan, "%s: %v", shown, err).of(err).cure("a size that the batch fits")
+		return 0, problem.New(problem.NoPlan, "%s: %v", shown, err).Of(err).Cure("a size that the batch fits")
 	}
 	return np, nil
 }
 
-func endedError(s *rendezvous.Snapshot) *Error {
-	return fail(JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
-		because("a job that has ended has no size and nothing to stop").cure("elastic run begins a new attempt of one that failed or was stopped")
+func endedError(s *rendezvous.Snapshot) *problem.Error {
+	return problem.New(problem.JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
+		Because("a job that has ended has no size and nothing to stop").Cure("elastic run begins a new attempt of one that failed or was stopped")
 }
 
 // scaled says, on stdout, what the size is now.
-func (c *call) scaled(s *rendezvous.Snapshot, np int, text string) error {
-	if !c.out.json {
-		return c.out.line("%s", text)
+func scaled(c *command.Call, s *rendezvous.Snapshot, np int, text string) error {
+	if !c.Out.Json {
+		return c.Out.Line("%s", text)
 	}
 	var generation any
 	state := "asked"
@@ -185,7 +188,7 @@ func (c *call) scaled(s *rendezvous.Snapshot, np int, text string) error {
 	if holds(s, s.Wish.NP) {
 		state = "running"
 	}
-	return c.out.object(map[string]any{"job": s.Job.Name, "np": np, "generation": generation, "state": state})
+	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": np, "generation": generation, "state": state})
 }
 
 // holds reports whether a world of np nodes runs.
@@ -195,33 +198,33 @@ func holds(s *rendezvous.Snapshot, np int) bool {
 }
 
 // followScale follows until the wish holds, and says meanwhile what is missing.
-func (c *call) followScale(ctx context.Context, s *server, seen *rendezvous.Snapshot, wish rendezvous.Wish, limit time.Duration) error {
+func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot, wish rendezvous.Wish, limit time.Duration) error {
 	name := seen.Job.Name
-	if c.context.Bool("detach") {
-		return c.scaled(seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
+	if c.Context.Bool("detach") {
+		return scaled(c, seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
 	}
-	ctx, cancel := within(ctx, limit)
+	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()
-	var missing progressLine
-	err := c.follow(ctx, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
-		st := status.Explain(snap, c.out.now())
-		missing.tell(c, st)
+	var missing target.ProgressLine
+	err := target.Follow(ctx, c, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
+		st := status.Explain(snap, c.Out.Now())
+		missing.Tell(c, st)
 		switch {
-		case remade(snap, seen) != nil:
-			return true, remade(snap, seen)
+		case target.Remade(snap, seen) != nil:
+			return true, target.Remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
-			return true, fail(JobEnded, "the attempt of job %s that was to scale has ended", name)
-		case ended(snap):
+			return true, problem.New(problem.JobEnded, "the attempt of job %s that was to scale has ended", name)
+		case target.Ended(snap):
 			return true, endedError(snap)
 		case snap.Wish.Stop == snap.Job.Attempt:
-			return true, fail(JobEnded, "overtaken: job %s was asked to stop", name)
+			return true, problem.New(problem.JobEnded, "overtaken: job %s was asked to stop", name)
 		case snap.Wish.NP != wish.NP:
-			return true, fail(NPConflict, "overtaken: job %s was asked for np=%d after it", name, snap.Wish.NP).
-				because("somebody else scaled the same job").detail("np", snap.Wish.NP)
+			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it", name, snap.Wish.NP).
+				Because("somebody else scaled the same job").Detail("np", snap.Wish.NP)
 		case holds(snap, wish.NP):
-			return true, c.scaled(snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
+			return true, scaled(c, snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
 		}
 		return false, nil
 	})
-	return c.cut(err, missing.last, fmt.Sprintf("job %s was asked to scale to %d, and still is", name, wish.NP))
+	return target.Cut(c, err, missing.Last, fmt.Sprintf("job %s was asked to scale to %d, and still is", name, wish.NP))
 }

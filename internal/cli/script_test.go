@@ -24,6 +24,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/cli"
+	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 	main := func(run func(context.Context, node.Options) machine.Result) func() {
 		return func() {
 			etcd.Quiet()
-			os.Exit(cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}.Main(os.Args[1:]))
+			os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}, os.Args[1:]))
 		}
 	}
 	testscript.Main(m, map[string]func(){"elastic": main(node.Run), "parsed": main(show)})

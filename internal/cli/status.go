@@ -8,58 +8,61 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func statusCommand() command {
-	return command{name: "status", args: "[JOB]", most: 1, usage: "what is happening, and why", action: statusAction,
-		flags: []flag{jobFlag(), {name: "watch", short: "w", kind: boolean, usage: "again after every change, until the job ends"},
-			{name: "verbose", short: "v", kind: boolean, usage: "also where the time of the newest start went"}}}
+func statusCommand() command.Command {
+	return command.Command{Name: "status", Args: "[JOB]", Most: 1, Usage: "what is happening, and why", Action: statusAction,
+		Flags: []command.Flag{command.JobFlag(), {Name: "watch", Short: "w", Kind: command.Boolean, Usage: "again after every change, until the job ends"},
+			{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of the newest start went"}}}
 }
 
-func statusAction(ctx context.Context, c *call) error {
-	s, name, err := c.jobServer(ctx)
+func statusAction(ctx context.Context, c *command.Call) error {
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	s.tellKind(ctx)
-	snap, err := c.job(ctx, s, name, true)
+	s.TellKind(ctx)
+	snap, err := target.Job(ctx, c, s, name, true)
 	if err != nil {
 		return err
 	}
-	if !c.context.Bool("watch") {
-		return c.showStatus(s.explain(&snap, c.out.now()))
+	if !c.Context.Bool("watch") {
+		return showStatus(c, explain(s, &snap, c.Out.Now()))
 	}
-	return c.watchStatus(ctx, s, snap)
+	return watchStatus(ctx, c, s, snap)
 }
 
-func (s *server) explain(snap *rendezvous.Snapshot, now time.Time) status.Status {
+func explain(s *target.Server, snap *rendezvous.Snapshot, now time.Time) status.Status {
 	st := status.Explain(snap, now)
-	st.Server = &s.at
+	st.Server = &s.At
 	return st
 }
 
 // watchStatus shows the job after every change; on a terminal in place, and every second, because
 // times are relative there.
-func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snapshot) error {
+func watchStatus(ctx context.Context, c *command.Call, s *target.Server, first rendezvous.Snapshot) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	snaps := make(chan *rendezvous.Snapshot)
 	followed := make(chan error, 1)
 	go func() {
-		followed <- c.follow(ctx, s, &first, func(snap *rendezvous.Snapshot) (bool, error) {
+		followed <- target.Follow(ctx, c, s, &first, func(snap *rendezvous.Snapshot) (bool, error) {
 			select {
 			case snaps <- snap:
 			case <-ctx.Done():
 			}
-			return ended(snap), nil
+			return target.Ended(snap), nil
 		})
 	}()
 	var tick <-chan time.Time
-	if c.out.terminal && !c.out.json {
+	if c.Out.Terminal && !c.Out.Json {
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
 		tick = t.C
@@ -78,8 +81,8 @@ func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snap
 		}
 		show := *c
 		var b strings.Builder
-		show.out.out = &b
-		if err := show.showStatus(s.explain(snap, c.out.now())); err != nil {
+		show.Out.Out = &b
+		if err := showStatus(&show, explain(s, snap, c.Out.Now())); err != nil {
 			return err
 		}
 		if b.String() == last {
@@ -88,7 +91,7 @@ func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snap
 		switch {
 		case tick != nil:
 			io.WriteString(c.Stdout, "\x1b[H\x1b[2J")
-		case last != "" && !c.out.json:
+		case last != "" && !c.Out.Json:
 			io.WriteString(c.Stdout, "\n")
 		}
 		last = b.String()
@@ -100,67 +103,67 @@ func (c *call) watchStatus(ctx context.Context, s *server, first rendezvous.Snap
 	}
 }
 
-func (c *call) showStatus(st status.Status) error {
-	p := &c.out
-	if p.json {
-		return p.object(st)
+func showStatus(c *command.Call, st status.Status) error {
+	p := &c.Out
+	if p.Json {
+		return p.Object(st)
 	}
-	if p.quiet {
-		return p.line("%s", st.State)
+	if p.Quiet {
+		return p.Line("%s", st.State)
 	}
 	state := string(st.State)
 	if st.Abandoned {
 		state = "abandoned"
 	}
-	if err := p.line("%s  %s: %s", st.Job, p.paint(state), st.Why); err != nil {
+	if err := p.Line("%s  %s: %s", st.Job, p.Paint(state), st.Why); err != nil {
 		return err
 	}
 	rows := statusRows(st, p)
-	if c.context.Bool("verbose") {
+	if c.Context.Bool("verbose") {
 		rows = append(rows, [2]string{"last start", timing(st.Waterfall)})
 	}
 	for _, row := range rows {
 		if row[1] == "" {
 			continue
 		}
-		if err := p.line("  %-11s %s", row[0], row[1]); err != nil {
+		if err := p.Line("  %-11s %s", row[0], row[1]); err != nil {
 			return err
 		}
 	}
-	if err := c.failureLines(st); err != nil {
+	if err := failureLines(c, st); err != nil {
 		return err
 	}
-	if err := c.nodeTable(st); err != nil {
+	if err := nodeTable(c, st); err != nil {
 		return err
 	}
 	if st.Next != nil {
-		return p.line("next: %s", *st.Next)
+		return p.Line("next: %s", *st.Next)
 	}
 	return nil
 }
 
 // failureRow is the newest failure; after a job that failed because of it the rest of it stands below.
-func failureRow(f *status.Failure, p *printer) string {
+func failureRow(f *status.Failure, p *screen.Printer) string {
 	if f == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s (generation %d, %s)", f.Text, f.Generation, p.since(f.Time.Time))
+	return fmt.Sprintf("%s (generation %d, %s)", f.Text, f.Generation, p.Since(f.Time.Time))
 }
 
 // failureLines are the traceback of the failure that a job ended with, and who failed because of it.
-func (c *call) failureLines(st status.Status) error {
+func failureLines(c *command.Call, st status.Status) error {
 	if st.Exit == nil || st.Exit.Failure == nil {
 		return nil
 	}
 	for _, line := range st.Exit.Failure.Lines() {
-		if err := c.out.line("    %s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
+		if err := c.Out.Line("    %s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func statusRows(st status.Status, p *printer) [][2]string {
+func statusRows(st status.Status, p *screen.Printer) [][2]string {
 	w := st.Wish
 	np := fmt.Sprintf("%d (%d here)", w.NP, w.Present)
 	if w.Min != w.Max {
@@ -169,7 +172,7 @@ func statusRows(st status.Status, p *printer) [][2]string {
 	np += fmt.Sprintf(", %s a node", phrase.Count(w.Slots, "worker"))
 	generation := ""
 	if st.Generation > 0 {
-		generation = fmt.Sprintf("%d, world size %d, %s", st.Generation, st.WorldSize, p.since(st.Since.Time))
+		generation = fmt.Sprintf("%d, world size %d, %s", st.Generation, st.WorldSize, p.Since(st.Since.Time))
 	}
 	restarts := fmt.Sprintf("%d of %d used", st.Restarts.Used, st.Restarts.Max)
 	servers := ""
@@ -187,7 +190,7 @@ func timing(f *rendezvous.Timing) string {
 	return f.String()
 }
 
-func progress(g *status.Progress, p *printer) string {
+func progress(g *status.Progress, p *screen.Printer) string {
 	if g == nil {
 		return ""
 	}
@@ -201,7 +204,7 @@ func progress(g *status.Progress, p *printer) string {
 	if g.SamplesPerSecond != nil {
 		parts = append(parts, fmt.Sprintf("%.1f samples/s", *g.SamplesPerSecond))
 	}
-	parts = append(parts, p.since(g.Time.Time))
+	parts = append(parts, p.Since(g.Time.Time))
 	if g.Stale {
 		parts = append(parts, "stale")
 	}
@@ -213,22 +216,22 @@ func doing(all []status.Activity) string {
 	for _, d := range all {
 		text := d.Node + " " + d.What
 		if d.Total > 0 {
-			text += fmt.Sprintf(" %s of %s", size(d.Done), size(d.Total))
+			text += fmt.Sprintf(" %s of %s", screen.Size(d.Done), screen.Size(d.Total))
 		}
 		parts = append(parts, text)
 	}
 	return phrase.List(parts)
 }
 
-func checkpointRow(st *status.Status, p *printer) string {
+func checkpointRow(st *status.Status, p *screen.Printer) string {
 	text := headText(st.Checkpoint, p)
 	if u := st.Untaken; u != nil {
-		text += fmt.Sprintf("; %s (%s)", u.Text, p.since(u.Time.Time))
+		text += fmt.Sprintf("; %s (%s)", u.Text, p.Since(u.Time.Time))
 	}
 	return text
 }
 
-func headText(k *status.Checkpoint, p *printer) string {
+func headText(k *status.Checkpoint, p *screen.Printer) string {
 	if k == nil {
 		return "none yet"
 	}
@@ -236,7 +239,7 @@ func headText(k *status.Checkpoint, p *printer) string {
 	if k.Step != nil {
 		text += fmt.Sprintf(" (step %d)", *k.Step)
 	}
-	text += fmt.Sprintf(", %s, %s", size(k.Bytes), p.since(k.Time.Time))
+	text += fmt.Sprintf(", %s, %s", screen.Size(k.Bytes), p.Since(k.Time.Time))
 	switch {
 	case len(k.Holders) == 0:
 		return text + ", on no node that is here"

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -12,42 +14,42 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func stopCommand() command {
-	return command{name: "stop", args: "[JOB]", most: 1, usage: "have a job save and end", action: stopAction, flags: []flag{
-		jobFlag(),
-		{name: "grace", arg: "TIME", usage: "for the workers to save (what the job has)"},
-		{name: "timeout", arg: "TIME", usage: "how long to follow; none"},
-		{name: "detach", kind: boolean, usage: "do not follow until it has ended"},
+func stopCommand() command.Command {
+	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end", Action: stopAction, Flags: []command.Flag{
+		command.JobFlag(),
+		{Name: "grace", Arg: "TIME", Usage: "for the workers to save (what the job has)"},
+		{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
+		{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it has ended"},
 	}}
 }
 
-func stopAction(ctx context.Context, c *call) error {
-	limit, err := c.setting("timeout").duration(0, true)
+func stopAction(ctx context.Context, c *command.Call) error {
+	limit, err := c.Setting("timeout").Duration(0, true)
 	if err != nil {
 		return err
 	}
-	grace, err := c.stopGrace()
+	grace, err := stopGrace(c)
 	if err != nil {
 		return err
 	}
-	s, name, err := c.jobServer(ctx)
+	s, name, err := target.JobServer(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := c.job(ctx, s, name, false)
+	snap, err := target.Job(ctx, c, s, name, false)
 	if err != nil {
 		return err
 	}
 	name = snap.Job.Name
 	requests := txn.Requests{Store: s, Job: name}
 	for asked := false; !asked; {
-		if ended(&snap) {
+		if target.Ended(&snap) {
 			return endedError(&snap)
 		}
 		if snap.Wish.Stop == snap.Job.Attempt {
 			if grace != 0 && grace != snap.Wish.Grace {
-				c.out.say("job %s was asked to stop before: --grace is not used", name)
+				c.Out.Say("job %s was asked to stop before: --grace is not used", name)
 			}
 			break
 		}
@@ -58,27 +60,27 @@ func stopAction(ctx context.Context, c *call) error {
 			return err
 		}
 		asked = err == nil
-		if snap, err = readJob(ctx, s, name); err != nil {
+		if snap, err = target.ReadJob(ctx, s, name); err != nil {
 			return err
 		}
 	}
 	// Nobody is there to take note of it: the end is written from here.
-	if len(snap.Nodes) == 0 && !ended(&snap) {
-		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.out.now())); err != nil && !store.Moved(err) {
+	if len(snap.Nodes) == 0 && !target.Ended(&snap) {
+		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.Out.Now())); err != nil && !store.Moved(err) {
 			return err
 		}
 	}
-	if c.context.Bool("detach") {
-		return c.stopped(&snap, fmt.Sprintf("job %s was asked to stop", name))
+	if c.Context.Bool("detach") {
+		return stopped(c, &snap, fmt.Sprintf("job %s was asked to stop", name))
 	}
-	return c.followStop(ctx, s, &snap, limit)
+	return followStop(ctx, c, s, &snap, limit)
 }
 
 // stopGrace is the grace of this stop; 0 if the job's holds. None at all is as short as a record can say.
-func (c *call) stopGrace() (rendezvous.Seconds, error) {
-	s := c.setting("grace")
-	d, err := s.duration(0, true)
-	if s.given {
+func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
+	s := c.Setting("grace")
+	d, err := s.Duration(0, true)
+	if s.Given {
 		d = max(d, time.Millisecond)
 	}
 	return rendezvous.Seconds(d), err
@@ -88,44 +90,44 @@ func (c *call) stopGrace() (rendezvous.Seconds, error) {
 // the time in which those who lost their registration may register again.
 const alone = 10 * time.Second
 
-func (c *call) followStop(ctx context.Context, s *server, seen *rendezvous.Snapshot, limit time.Duration) error {
+func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot, limit time.Duration) error {
 	name := seen.Job.Name
-	ctx, cancel := within(ctx, limit)
+	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()
-	var missing progressLine
+	var missing target.ProgressLine
 	var empty time.Time
-	err := c.follow(ctx, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
-		missing.tell(c, status.Explain(snap, c.out.now()))
+	err := target.Follow(ctx, c, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
+		missing.Tell(c, status.Explain(snap, c.Out.Now()))
 		switch {
-		case remade(snap, seen) != nil:
-			return true, remade(snap, seen)
+		case target.Remade(snap, seen) != nil:
+			return true, target.Remade(snap, seen)
 		case snap.Job.UID != seen.Job.UID || snap.Job.Attempt != seen.Job.Attempt:
-			return true, c.stopped(snap, fmt.Sprintf("job %s stopped, and began anew", name))
-		case ended(snap):
-			return true, c.stopped(snap, fmt.Sprintf("job %s %s", name, snap.World.Phase))
+			return true, stopped(c, snap, fmt.Sprintf("job %s stopped, and began anew", name))
+		case target.Ended(snap):
+			return true, stopped(c, snap, fmt.Sprintf("job %s %s", name, snap.World.Phase))
 		case len(snap.Nodes) > 0:
 			empty = time.Time{}
 		case empty.IsZero():
-			empty = c.out.now()
-		case c.out.now().Sub(empty) >= alone:
-			_, err := txn.Requests{Store: s, Job: name}.End(ctx, snap, plan.StopWithoutNodes(snap, c.out.now()))
+			empty = c.Out.Now()
+		case c.Out.Now().Sub(empty) >= alone:
+			_, err := txn.Requests{Store: s, Job: name}.End(ctx, snap, plan.StopWithoutNodes(snap, c.Out.Now()))
 			if err != nil && !store.Moved(err) {
 				return true, err
 			}
 		}
 		return false, nil
 	})
-	return c.cut(err, missing.last, fmt.Sprintf("job %s was asked to stop, and still is", name))
+	return target.Cut(c, err, missing.Last, fmt.Sprintf("job %s was asked to stop, and still is", name))
 }
 
 // stopped says, on stdout, what became of the job.
-func (c *call) stopped(s *rendezvous.Snapshot, text string) error {
-	if !c.out.json {
-		return c.out.line("%s", text)
+func stopped(c *command.Call, s *rendezvous.Snapshot, text string) error {
+	if !c.Out.Json {
+		return c.Out.Line("%s", text)
 	}
 	state := "asked"
-	if ended(s) {
+	if target.Ended(s) {
 		state = string(s.World.Phase)
 	}
-	return c.out.object(map[string]any{"job": s.Job.Name, "state": state})
+	return c.Out.Object(map[string]any{"job": s.Job.Name, "state": state})
 }

@@ -4,17 +4,19 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/elasticd/elastic/internal/cli/command"
 )
 
-func versionCommand() command {
-	return command{name: "version", usage: "which elastic this is", action: versionAction}
+func versionCommand() command.Command {
+	return command.Command{Name: "version", Usage: "which elastic this is", Action: versionAction}
 }
 
-func versionAction(_ context.Context, c *call) error {
-	if c.out.json {
-		return c.out.object(map[string]string{"version": version(), "go": runtime.Version()})
+func versionAction(_ context.Context, c *command.Call) error {
+	if c.Out.Json {
+		return c.Out.Object(map[string]string{"version": version(), "go": runtime.Version()})
 	}
-	return c.out.line("elastic %s", version())
+	return c.Out.Line("elastic %s", version())
 }
 
 // version is that of the build: the module's, or the commit's.

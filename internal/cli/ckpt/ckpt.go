@@ -1,0 +1,258 @@
+// Package ckpt is the commands elastic ckpt: list, show, verify, get, pin and restore checkpoints.
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+func Command() command.Command {
+	return command.Command{Name: "ckpt", Args: "ls | show [N] | verify [N] | get [N] DIR | rm N | restore N", Most: 4,
+		Usage: "the checkpoints of a job: list, look at, check, fetch, remove, go back", Action: ckptAction, Flags: []command.Flag{
+			command.JobFlag(),
+			{Name: "number", Arg: "N", Usage: "the checkpoint; the newest"},
+		}}
+}
+
+// saves is one `elastic ckpt` on its way.
+type saves struct {
+	*command.Call
+	s      *target.Server
+	snap   rendezvous.Snapshot
+	number checkpoint.Number // 0: none was named
+	dir    string            // of get
+}
+
+// verb is one of the things that can be done with checkpoints.
+type verb struct {
+	name   string
+	number bool // one must be named
+	action func(*saves, context.Context) error
+}
+
+func verbs() []verb {
+	return []verb{{"ls", false, (*saves).list}, {"show", false, (*saves).show}, {"verify", false, (*saves).verify},
+		{"get", false, (*saves).get}, {"rm", true, (*saves).remove}, {"restore", true, (*saves).restore}}
+}
+
+func ckptAction(ctx context.Context, c *command.Call) error {
+	k := &saves{Call: c}
+	v, err := k.words()
+	if err != nil {
+		return err
+	}
+	s, name, err := target.JobServer(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	k.s = s
+	k.snap, err = target.Job(ctx, c, s, name, !v.number)
+	if v.name == "restore" && len(k.snap.Claims) > 0 {
+		return k.insist(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return v.action(k, ctx)
+}
+
+// words takes what was typed apart: VERB [JOB] [N] [DIR]. A lone number is a checkpoint and never a job.
+func (k *saves) words() (verb, error) {
+	v, err := takeVerb(k.Args)
+	if err != nil {
+		return v, err
+	}
+	k.Command.Name = "ckpt " + v.name // for what is told of it
+	words, number := k.Args[1:], k.Setting("number")
+	if v.name == "get" {
+		if len(words) == 0 || len(words) == 1 && command.Digits(words[0]) && !number.Given {
+			return v, problem.New(problem.Usage, "where to?").Cure("elastic ckpt get N DIR")
+		}
+		k.dir, words = words[len(words)-1], words[:len(words)-1]
+	}
+	if n := len(words); n > 0 && command.Digits(words[n-1]) {
+		if number.Given {
+			return v, problem.New(problem.Usage, "the checkpoint is given twice: %s and %s", number, words[n-1])
+		}
+		number = command.Setting{Name: "number", Text: words[n-1], Origin: "--number", Given: true}
+		words = words[:n-1]
+	}
+	switch {
+	case len(words) > 1:
+		return v, problem.New(problem.Usage, "elastic %s does not take %q", k.Command.Name, words[1]).Cure("elastic ckpt %s", k.Command.Args)
+	case v.name == "ls" && number.Given:
+		return v, problem.New(problem.Usage, "%s: ls lists all", number).Cure("elastic ckpt show %s", number.Text)
+	case v.number && !number.Given:
+		return v, problem.New(problem.Usage, "which checkpoint?").Cure("elastic %s N; elastic ckpt ls has the numbers", k.Command.Name)
+	}
+	k.Args = words
+	n, err := number.Number(0, 1)
+	k.number = checkpoint.Number(n)
+	return v, err
+}
+
+func takeVerb(words []string) (verb, error) {
+	usage := problem.New(problem.Usage, "what about the checkpoints?").Cure("elastic ckpt %s", Command().Args)
+	if len(words) == 0 {
+		return verb{}, usage
+	}
+	var names []string
+	for _, v := range verbs() {
+		if v.name == words[0] {
+			return v, nil
+		}
+		names = append(names, v.name)
+	}
+	usage.Message = fmt.Sprintf("elastic ckpt does not know %q", words[0])
+	if near := phrase.Nearest(words[0], names); near != "" {
+		usage.Cure("did you mean elastic ckpt %s?", near)
+	}
+	return verb{}, usage
+}
+
+// wanted is the record of the checkpoint that is meant: the one that was named, else the newest.
+func (k *saves) wanted() (checkpoint.Head, error) {
+	n, job := k.number, k.snap.Job.Name
+	if n == 0 {
+		n = k.snap.Head.Number
+	}
+	all := []checkpoint.Number{}
+	var shown []string
+	for _, h := range k.snap.History {
+		if h.Number == n {
+			return h, nil
+		}
+		all, shown = append(all, h.Number), append(shown, fmt.Sprint(h.Number))
+	}
+	if len(all) == 0 {
+		return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint", job).Detail("numbers", all)
+	}
+	return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint %d", job, n).Because("there are %s", phrase.List(shown)).
+		Detail("numbers", all)
+}
+
+// having is who has a checkpoint: by its own word, else by the record, which is newer than that word.
+func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string) {
+	names := map[string]bool{}
+	for _, r := range h.Holders {
+		names[r.Node] = true
+	}
+	for name, said := range k.snap.Held {
+		if has := slices.Contains(said.Numbers, h.Number); has || said.Rev > h.Rev {
+			names[name] = has
+		}
+	}
+	for name, has := range names {
+		switch n := k.snap.Node(name); {
+		case has && n != nil:
+			here = append(here, n.Ref)
+		case has:
+			away = append(away, name)
+		}
+	}
+	slices.SortFunc(here, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
+	slices.Sort(away)
+	return here, away
+}
+
+// shelf is the checkpoints of a node of this machine.
+type shelf struct {
+	node string
+	*chunkstore.ReadOnlyStore
+}
+
+// here opens what nodes of this machine keep of the job.
+func (k *saves) here() (all []shelf, done func(), err error) {
+	done = func() {
+		for _, s := range all {
+			s.Close()
+		}
+	}
+	kept, err := target.Kept(k.Call, k.snap.Job.Name, k.snap.Job.UID)
+	for _, n := range kept {
+		s, bad := n.Shelf()
+		if errors.Is(bad, fs.ErrNotExist) {
+			continue // it never had any, or is being removed
+		}
+		if bad != nil {
+			return all, done, bad
+		}
+		all = append(all, shelf{n.Node, s})
+	}
+	return all, done, err
+}
+
+// sources are from where a checkpoint can be had: this machine, then the holders that are registered.
+func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source, done func(), err error) {
+	shelves, closeAll, err := k.here()
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	for _, s := range shelves {
+		from = append(from, s)
+	}
+	secret, err := rendezvous.ReadSecret(ctx, k.s, k.snap.Job.Name, k.snap.Job.UID)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	peers, hangUp, err := node.Reach(secret, k.snap.Job.Name, k.snap.Job.UID)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	there, _ := k.having(h)
+	for _, r := range there {
+		from = append(from, &transfer.RemoteSource{Peers: peers, Node: r})
+	}
+	return from, func() { hangUp(); closeAll() }, nil
+}
+
+// worldSize is that of a generation, as far as the events of the job still tell of it.
+func (k *saves) worldSize(g schema.Generation) *int {
+	for _, e := range k.snap.Events {
+		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g && e.Kind == history.WorldProposed {
+			n := int(size)
+			return &n
+		}
+	}
+	return nil
+}
+
+// unreadable is what became of a checkpoint that could not be read from anywhere.
+func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
+	here, away := k.having(h)
+	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).Of(err).Because("%v", err)
+	if len(here) == 0 && len(away) > 0 {
+		e.Because("nothing of it is on this machine, and those who have it are not registered: %s", phrase.List(away)).
+			Cure("on a machine that has it: elastic %s; or start a node there", k.Command.Name)
+	}
+	return e.Detail("holders", refNames(here)).Detail("away", append([]string{}, away...))
+}
+
+func refNames(refs []membership.Ref) []string {
+	names := []string{}
+	for _, r := range refs {
+		names = append(names, r.Node)
+	}
+	return names
+}

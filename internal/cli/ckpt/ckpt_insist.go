@@ -1,0 +1,40 @@
+package ckpt
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// insist makes a job that the server has lost again, without those who are missing.
+func (k *saves) insist(ctx context.Context) error {
+	claims := k.snap.Claims
+	name := claims[0].Job.Name
+	m := rendezvous.Insist(claims, k.number)
+	if m == nil {
+		all := target.NumbersOf(claims)
+		return problem.New(problem.CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).Because("they have %s", phrase.List(all)).
+			Detail("numbers", append([]string{}, all...))
+	}
+	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx, txn.Remaking{Me: claims[0], Job: m, Own: claims[0].Job, Seen: &k.snap})
+	if store.Moved(err) {
+		return problem.New(problem.JobLost, "job %s, or a claim to it, changed at this moment", name).Cure("the same command again")
+	}
+	if err != nil {
+		return err
+	}
+	k.snap.Job = &job
+	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now", name, m.Was, atStep(m.Head.Step), m.Head.Number)
+	if len(m.Missing) > 0 {
+		text += ", without " + phrase.List(m.Missing)
+	}
+	from := *m.Head
+	from.Number = m.Was
+	return k.restored(from, *m.Head, text)
+}

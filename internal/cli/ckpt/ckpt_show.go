@@ -1,0 +1,177 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// savedStatus is one checkpoint, for scripts.
+type savedStatus struct {
+	Number     checkpoint.Number `json:"number"`
+	Step       *int64            `json:"step"`
+	Samples    *int64            `json:"samples"`
+	Generation schema.Generation `json:"generation"`
+	WorldSize  *int              `json:"world_size"` // null: no event tells it any more
+	Bytes      int64             `json:"bytes"`
+	Holders    []string          `json:"holders"` // that are registered now
+	Away       []string          `json:"away"`    // that have it, and are not
+	Copies     int               `json:"copies"`  // at its commit
+	Time       status.Timestamp  `json:"time"`
+	Manifest   checkpoint.Hash   `json:"manifest"`
+	Head       bool              `json:"head"`
+	Resume     bool              `json:"resume"` // the newest world began with it
+}
+
+func (k *saves) status(h checkpoint.Head) savedStatus {
+	here, away := k.having(h)
+	w := k.snap.World
+	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation, WorldSize: k.worldSize(h.Generation),
+		Bytes: h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies, Time: status.Timestamp{Time: h.Time},
+		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
+}
+
+// holders tells who has it, and of those that are not registered so.
+func (st savedStatus) holders() string {
+	names := append([]string{}, st.Holders...)
+	for _, n := range st.Away {
+		names = append(names, n+" (away)")
+	}
+	if len(names) == 0 {
+		return "-"
+	}
+	return phrase.List(names)
+}
+
+func (k *saves) list(context.Context) error {
+	all := []savedStatus{}
+	rows := [][]string{{"NUMBER", "STEP", "SAMPLES", "GENERATION", "WORLD SIZE", "BYTES", "COPIES", "HOLDERS", "TIME", ""}}
+	for _, h := range k.snap.History {
+		st := k.status(h)
+		all = append(all, st)
+		mark := ""
+		if st.Head {
+			mark = "head"
+		}
+		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), screen.Known(st.Samples), fmt.Sprint(st.Generation), screen.Known(st.WorldSize),
+			screen.Size(st.Bytes), fmt.Sprint(st.Copies), st.holders(), k.Out.Since(h.Time), mark})
+	}
+	if k.Out.Json {
+		return k.Out.Object(all)
+	}
+	return k.Out.Table(rows)
+}
+
+// savedFile is one file of a checkpoint, for scripts.
+type savedFile struct {
+	Path   string            `json:"path"`
+	Size   int64             `json:"size"`
+	Mode   string            `json:"mode"`
+	SHA256 *checkpoint.Hash  `json:"sha256"` // null above one chunk
+	Chunks []checkpoint.Hash `json:"chunks"`
+}
+
+func (k *saves) show(ctx context.Context) error {
+	h, err := k.wanted()
+	if err != nil {
+		return err
+	}
+	m, err := k.manifest(ctx, h)
+	if err != nil {
+		return err
+	}
+	st, files := k.status(h), []savedFile{}
+	st.WorldSize = &m.WorldSize
+	rows := [][]string{{"FILE", "BYTES", "MODE", "SHA-256"}}
+	for _, f := range m.Files {
+		out := savedFile{Path: f.Path, Size: f.Size, Mode: fmt.Sprintf("%04o", f.Mode), Chunks: append([]checkpoint.Hash{}, f.Chunks...)}
+		hash := fmt.Sprintf("of %d chunks", len(f.Chunks))
+		if sum, ok := f.FileHash(); ok {
+			out.SHA256, hash = &sum, sum.String()
+		}
+		files = append(files, out)
+		rows = append(rows, []string{f.Path, fmt.Sprint(f.Size), out.Mode, hash})
+	}
+	if k.Out.Json {
+		return k.Out.Object(struct {
+			Job schema.Job `json:"job"`
+			savedStatus
+			Entry  string             `json:"entry"`
+			Cursor *checkpoint.Cursor `json:"cursor"` // null: the script did not tell it
+			Files  []savedFile        `json:"files"`
+		}{k.snap.Job.Name, st, m.Entry, m.Cursor, files})
+	}
+	if !k.Out.Quiet {
+		if err := k.showHead(st, m); err != nil {
+			return err
+		}
+	}
+	return k.Out.Table(rows)
+}
+
+func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
+	what := []string{fmt.Sprintf("checkpoint %d", st.Number)}
+	if st.Head {
+		what = append(what, "the newest")
+	}
+	if st.Step != nil {
+		what = append(what, fmt.Sprintf("step %d", *st.Step))
+	}
+	if st.Samples != nil {
+		what = append(what, fmt.Sprintf("%d samples", *st.Samples))
+	}
+	if m.Cursor != nil {
+		what = append(what, m.Cursor.String())
+	}
+	entry := m.Entry
+	if entry == "" {
+		entry = "."
+	}
+	if err := k.Out.Line("%s  %s", k.snap.Job.Name, strings.Join(what, ", ")); err != nil {
+		return err
+	}
+	for _, row := range [][2]string{
+		{"made by", fmt.Sprintf("generation %d, world size %d, %s", st.Generation, m.WorldSize, k.Out.Since(st.Time.Time))},
+		{"bytes", fmt.Sprintf("%s in %s", screen.Size(st.Bytes), phrase.Count(len(m.Files), "file"))},
+		{"holders", fmt.Sprintf("%s; at its commit %s", st.holders(), phrase.Count(st.Copies, "copy"))},
+		{"resume from", entry}, {"manifest", st.Manifest.String()},
+	} {
+		if err := k.Out.Line("  %-11s %s", row[0], row[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifest reads what a checkpoint consists of, from wherever it can be had.
+func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Manifest, error) {
+	from, done, err := k.sources(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m, err := transfer.FindManifest(ctx, h.Manifest, from)
+	return m, k.reading(h, err)
+}
+
+// reading is the user's error for one that came from reading h: damage, if there was any, and else that
+// nobody has all of it.
+func (k *saves) reading(h checkpoint.Head, err error) error {
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged):
+		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read", h.Number, k.snap.Job.Name).Of(err).
+			Because("%v", err).Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")
+	case errors.Is(err, checkpoint.ErrNotHeld):
+		return k.unreadable(h, err)
+	}
+	return err
+}

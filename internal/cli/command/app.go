@@ -1,0 +1,121 @@
+// Package command reads command lines: the flags of each command in our own and in other launchers' spellings,
+// and the settings that come from a flag or from the environment. It alone knows urfave/cli and hides its
+// surprises: the line is normalised first, all values are parsed here, completion is off, and no code below main
+// ends the process.
+package command
+
+import (
+	"context"
+	"io"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/node"
+)
+
+// App is elastic without its process.
+type App struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Run            func(context.Context, node.Options) machine.Result // the node of `elastic run`
+}
+
+// Main reads one command line, without the program's name, runs its command, and returns the exit status.
+func (a App) Main(args []string, table []Command) int {
+	line, err := Normalise(args, table)
+	if err != nil {
+		return problem.Report(a.Stderr, err, wantsJSON(args))
+	}
+	return problem.Report(a.Stderr, a.dispatch(line, table), line.json)
+}
+
+// wantsJSON looks for -o json in a line that could not be read to its end.
+func wantsJSON(args []string) bool {
+	return slices.ContainsFunc(args, func(w string) bool { return w == "json" || w == "-o=json" || w == "--output=json" })
+}
+
+func (a App) dispatch(line typed, table []Command) error {
+	if line.Help {
+		return help(a.Stdout, find(table, line.Command), table)
+	}
+	app := &urfave.App{
+		Name:                      "elastic",
+		HideHelp:                  true,
+		HideVersion:               true,
+		DisableSliceFlagSeparator: true,
+		Writer:                    a.Stdout,
+		ErrWriter:                 a.Stderr,
+		ExitErrHandler:            func(*urfave.Context, error) {},
+		OnUsageError:              usageError,
+	}
+	for _, c := range table {
+		app.Commands = append(app.Commands, a.command(c, line))
+	}
+	return app.Run(line.Argv())
+}
+
+func usageError(_ *urfave.Context, err error, _ bool) error {
+	return problem.New(problem.Usage, "%v", err)
+}
+
+func (a App) command(c Command, line typed) *urfave.Command {
+	u := &urfave.Command{
+		Name: c.Name, HideHelp: true, OnUsageError: usageError,
+		Action: func(ctx *urfave.Context) error {
+			k := &Call{App: a, Command: c, Context: ctx, Args: ctx.Args().Slice(), Unused: line.Unused}
+			if err := k.prepare(); err != nil {
+				return err
+			}
+			if c.Name == "run" { // its signals are the node's
+				return c.Action(context.Background(), k)
+			}
+			interrupted, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
+			defer stop()
+			err := c.Action(interrupted, k)
+			if interrupted.Err() != nil && err != nil {
+				return problem.Exit{Status: 130}
+			}
+			return err
+		},
+	}
+	for _, f := range c.Flags {
+		switch f.Kind {
+		case Boolean:
+			u.Flags = append(u.Flags, &urfave.BoolFlag{Name: f.Name})
+		case list:
+			u.Flags = append(u.Flags, &urfave.StringSliceFlag{Name: f.Name})
+		case value:
+			u.Flags = append(u.Flags, &urfave.StringFlag{Name: f.Name})
+		}
+	}
+	return u
+}
+
+// Call is one command on its way.
+type Call struct {
+	App
+	Command Command
+	Context *urfave.Context
+	Args    []string
+	Unused  []string
+	Out     screen.Printer
+}
+
+func (c *Call) prepare() error {
+	o := c.Context.String("output")
+	if c.Context.IsSet("output") && o != "json" {
+		return problem.New(problem.Usage, "--output=%s: json is the only one", o)
+	}
+	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: o == "json", Quiet: c.Context.Bool("quiet"), Now: time.Now}
+	c.Out.Terminal, c.Out.Width = screen.IsTerminal(c.Stdout), screen.Columns(c.Stdout)
+	c.Out.Colour = c.Out.Terminal && !c.Context.Bool("no-color") && c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb"
+	return nil
+}

@@ -1,0 +1,237 @@
+package command
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+)
+
+// typed is a command line as urfave/cli takes it without surprises: the command, its flags in our
+// spelling, "--", and then what is no flag.
+type typed struct {
+	Command string
+	Help    bool
+	json    bool
+	flags   []string
+	args    []string
+	Unused  []string // flags of other launchers that are not needed
+}
+
+func (t typed) Argv() []string {
+	return slices.Concat([]string{"elastic", t.Command}, t.flags, []string{"--"}, t.args)
+}
+
+// spelling finds flags by what people type.
+type spelling map[string]*Flag
+
+func spell(flags []Flag) spelling {
+	s := spelling{}
+	for i := range flags {
+		f := &flags[i]
+		for _, name := range append([]string{f.Name, f.Short}, f.Same...) {
+			if name != "" {
+				s[name] = f
+			}
+		}
+	}
+	return s
+}
+
+func find(table []Command, name string) *Command {
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// reader reads a command line word by word.
+type reader struct {
+	table   []Command
+	all     spelling // flags of any command: they may stand before it
+	ignored spelling
+	words   []string // still to be read
+	cmd     *Command
+	given   map[string]bool
+	line    typed
+}
+
+// Normalise reads a command line: "-" and "_" are the same, one dash or two, flags before or after
+// the command and its positionals, but after run's program everything is the program's.
+func Normalise(words []string, table []Command) (typed, error) {
+	r := reader{table: table, ignored: spell(Unused()), words: words, given: map[string]bool{}}
+	var known []Flag
+	for _, c := range table {
+		known = append(known, c.Flags...)
+	}
+	r.all = spell(known)
+	if n := len(words); n > 0 && words[n-1] == "--generate-bash-completion" {
+		return r.line, problem.New(problem.Usage, "--generate-bash-completion is not taken: it would run the line that it was to complete")
+	}
+	for len(r.words) > 0 {
+		word := r.words[0]
+		r.words = r.words[1:]
+		var err error
+		switch {
+		case word == "--":
+			if r.cmd == nil {
+				return r.line, problem.New(problem.Usage, "no command before --").Cure("elastic run [flags] -- PROGRAM [ARGS…]")
+			}
+			r.rest()
+		case isFlag(word):
+			err = r.flag(word)
+		case r.cmd != nil && r.cmd.Most < 0:
+			r.words = append([]string{word}, r.words...)
+			r.rest()
+		case r.cmd != nil:
+			r.line.args = append(r.line.args, word)
+		default:
+			err = r.command(word)
+		}
+		if err != nil {
+			return r.line, err
+		}
+	}
+	switch {
+	case r.line.Help:
+		return r.line, nil
+	case r.cmd == nil && len(r.given) > 0:
+		return r.line, problem.New(problem.Usage, "no command").Cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
+	case r.cmd == nil:
+		r.line.Help = true
+		return r.line, nil
+	}
+	return r.line, r.fits()
+}
+
+func (r *reader) rest() {
+	r.line.args = append(r.line.args, r.words...)
+	r.words = nil
+}
+
+func (r *reader) command(word string) error {
+	if word == "help" {
+		r.line.Help = true
+		return nil
+	}
+	if r.cmd = find(r.table, word); r.cmd == nil {
+		return unknownCommand(word, r.table)
+	}
+	r.line.Command = word
+	return nil
+}
+
+// isFlag: "-1" is a number, "-" and "" are words.
+func isFlag(word string) bool {
+	return len(word) > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9')
+}
+
+func (r *reader) flag(word string) error {
+	name, val, assigned := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	name = strings.ReplaceAll(name, "_", "-")
+	if name == "version" && r.cmd == nil {
+		return r.command(name)
+	}
+	f, theirs := r.lookup(name)
+	if f == nil {
+		return unknownFlag(word, name, r.cmd, r.all)
+	}
+	if !assigned {
+		var err error
+		if val, err = r.value(word, f); err != nil {
+			return err
+		}
+	}
+	if _, err := strconv.ParseBool(val); err != nil && f.Kind == Boolean {
+		return problem.New(problem.Usage, "%s: true or false", word)
+	}
+	switch {
+	case theirs:
+		r.line.Unused = append(r.line.Unused, "--"+name)
+		return nil
+	case f.Name == "help":
+		r.line.Help = true
+		return nil
+	case name == "master":
+		if at, ok := strings.CutPrefix(val, "etcd://"); ok {
+			f, val = r.all["server"], at
+		}
+	}
+	r.given[f.Name] = true
+	if f.Name == "output" {
+		r.line.json = val == "json"
+	}
+	r.line.flags = append(r.line.flags, "--"+f.Name+"="+val)
+	return nil
+}
+
+// lookup finds a flag: of the command if that is known, else of any; or one that run takes and does not need.
+func (r *reader) lookup(name string) (f *Flag, theirs bool) {
+	if r.cmd != nil {
+		own := spell(r.cmd.Flags)
+		if name == "rank" && r.cmd.Name == "run" { // Paddle's, which counts nodes; elsewhere it is a worker's
+			name = "node-rank"
+		}
+		if own[name] != nil {
+			return own[name], false
+		}
+		if f := r.ignored[name]; f != nil && r.cmd.Name == "run" {
+			return f, true
+		}
+	}
+	if f := r.all[name]; f != nil {
+		return f, false
+	}
+	return r.ignored[name], true
+}
+
+// value is the word after a flag that needs one. A flag of ours is never meant as a value.
+func (r *reader) value(word string, f *Flag) (string, error) {
+	if f.Kind == Boolean {
+		return "true", nil
+	}
+	if len(r.words) > 0 && r.words[0] != "--" {
+		next := r.words[0]
+		name, _, _ := strings.Cut(strings.TrimPrefix(next, "--"), "=")
+		if !strings.HasPrefix(next, "--") || r.all[strings.ReplaceAll(name, "_", "-")] == nil {
+			r.words = r.words[1:]
+			return next, nil
+		}
+	}
+	return "", problem.New(problem.Usage, "%s needs a value", word).Cure("%s=%s", word, f.Arg)
+}
+
+// fits refuses what the command does not take.
+func (r *reader) fits() error {
+	cmd, own := r.cmd, spell(r.cmd.Flags)
+	for name := range r.given {
+		if own[name] == nil {
+			return problem.New(problem.Usage, "--%s is no flag of elastic %s", name, cmd.Name).Cure("elastic %s --help", cmd.Name)
+		}
+	}
+	if len(r.line.Unused) > 0 && cmd.Most >= 0 {
+		return problem.New(problem.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).Cure("elastic %s --help", cmd.Name)
+	}
+	words := r.line.args
+	if cmd.Most < 0 {
+		words = words[:min(1, len(words))]
+	}
+	for i, w := range words { // np=4, and `np 4`
+		name, val, assigned := strings.Cut(w, "=")
+		f := own[strings.ReplaceAll(name, "_", "-")]
+		if f == nil || len(name) < 2 || !assigned && (f.Kind == Boolean || i+1 == len(words)) {
+			continue
+		}
+		if !assigned {
+			val = words[i+1]
+		}
+		return problem.New(problem.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
+	}
+	if cmd.Most >= 0 && len(r.line.args) > cmd.Most {
+		return problem.New(problem.Usage, "elastic %s does not take %q", cmd.Name, r.line.args[cmd.Most]).Cure("elastic %s [flags] %s", cmd.Name, cmd.Args)
+	}
+	return nil
+}

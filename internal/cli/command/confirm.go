@@ -1,0 +1,29 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
+)
+
+// Confirm asks before something is deleted: on a terminal, unless --yes was given. Where nobody can
+// answer, the command line is the answer.
+func (c *Call) Confirm(question string) error {
+	if c.Context.Bool("yes") || !screen.IsTerminal(c.Stdin) {
+		return nil
+	}
+	fmt.Fprintf(c.Stderr, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return problem.New(problem.Failed, "read the answer: %v", err).Of(err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return problem.New(problem.Failed, "nothing was deleted").Because("the answer was not yes")
+}

@@ -1,0 +1,60 @@
+package command
+
+import "context"
+
+// kind says how a flag takes its value.
+type kind int
+
+const (
+	value   kind = iota // the last one counts
+	list                // every one counts, each may be a comma list
+	Boolean             // none is needed
+)
+
+// Flag is one flag, in our own spelling. The spellings of other launchers are
+// mapped to it before anything is parsed.
+type Flag struct {
+	Name   string
+	Kind   kind
+	Arg    string // how help calls its value
+	Usage  string
+	Short  string
+	Same   []string // other spellings
+	Env    []string // read, in this order, when it is not given
+	hidden bool
+}
+
+// Command is one row of the table of commands.
+type Command struct {
+	Name   string
+	Args   string // how help calls its positionals
+	Most   int    // positionals; -1: a program with its own arguments
+	Usage  string
+	Flags  []Flag
+	Action func(context.Context, *Call) error
+}
+
+// Everywhere are the flags of all commands.
+func Everywhere() []Flag {
+	return []Flag{
+		{Name: "server", Kind: list, Arg: "HOST:PORT", Usage: "the etcd or elasticd to use; repeatable, or a comma list",
+			Same: []string{"elastic-server"}, Env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER"}},
+		{Name: "rdzv-endpoint", Arg: "HOST:PORT", Usage: "the same; run starts one there if HOST is this machine and nothing listens",
+			Same: []string{"master"}, Env: []string{"PET_RDZV_ENDPOINT"}},
+		{Name: "cacert", Arg: "FILE", Usage: "certificate authority of the server", Env: []string{"ELASTIC_CACERT"}},
+		{Name: "cert", Arg: "FILE", Usage: "our certificate", Env: []string{"ELASTIC_CERT"}},
+		{Name: "key", Arg: "FILE", Usage: "its key", Env: []string{"ELASTIC_KEY"}},
+		{Name: "user", Arg: "NAME", Usage: "user of etcd; the password is ELASTIC_PASSWORD", Env: []string{"ELASTIC_USER"}},
+		{Name: "output", Short: "o", Arg: "json", Usage: "for scripts"},
+		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no words; names only"},
+		{Name: "no-color", Kind: Boolean, Usage: "no colours (also NO_COLOR)"},
+		{Name: "help", Short: "h", Kind: Boolean, Usage: "say this"},
+		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps", Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}, hidden: true},
+	}
+}
+
+// JobFlag names the job, where a positional does not.
+func JobFlag() Flag {
+	return Flag{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
+		Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID"}}
+}

@@ -1,0 +1,56 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const intro = `elastic keeps a training job going while its nodes come and go.
+
+  elastic run --np=2 --job-id=x train     on each node, or twice on one machine
+  elastic scale --np=4                    from anywhere
+  elastic status                          what is happening, and why
+
+commands:
+`
+
+// help says what there is, of one command or, for nil, of all.
+func help(w io.Writer, cmd *Command, table []Command) error {
+	var b strings.Builder
+	if cmd == nil {
+		b.WriteString(intro)
+		for _, c := range table {
+			fmt.Fprintf(&b, "  %-8s %s\n", c.Name, c.Usage)
+		}
+		b.WriteString("\nelastic COMMAND --help says more. \"-\" and \"_\" are the same in flags.\n")
+	} else {
+		fmt.Fprintf(&b, "elastic %s [flags] %s\n  %s\n", cmd.Name, cmd.Args, cmd.Usage)
+		common := map[string]bool{}
+		for _, f := range Everywhere() {
+			common[f.Name] = true
+		}
+		describe(&b, "\nflags:\n", cmd.Flags, func(f Flag) bool { return !common[f.Name] || f.Name == "state-dir" })
+		describe(&b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool { return common[f.Name] && f.Name != "state-dir" })
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func describe(b *strings.Builder, title string, flags []Flag, which func(Flag) bool) {
+	for _, f := range flags {
+		if f.hidden || !which(f) {
+			continue
+		}
+		b.WriteString(title)
+		title = ""
+		name := "--" + f.Name
+		if f.Short != "" {
+			name = "-" + f.Short + ", " + name
+		}
+		if f.Arg != "" {
+			name += " " + f.Arg
+		}
+		fmt.Fprintf(b, "  %-28s %s\n", name, f.Usage)
+	}
+}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/phrase"
+)
+
+func unknownCommand(word string, table []Command) *problem.Error {
+	var names []string
+	for _, c := range table {
+		names = append(names, c.Name)
+	}
+	e := problem.New(problem.Usage, "unknown command %q", word).Cure("elastic --help")
+	if near := phrase.Nearest(word, names); near != "" {
+		e.Cure("did you mean elastic %s?", near)
+	} else if strings.ContainsAny(word, "./") {
+		e.Cure("elastic run %s", word)
+	}
+	return e
+}
+
+func unknownFlag(word, name string, cmd *Command, all spelling) *problem.Error {
+	typed, _, _ := strings.Cut(word, "=")
+	e := problem.New(problem.Usage, "unknown flag %s", typed)
+	if g, ok := removed()[name]; ok {
+		return e.Because("%s", g.why).Cure("%s", g.fix)
+	}
+	if cmd != nil {
+		all = spell(cmd.Flags)
+	}
+	var names []string
+	for n := range all {
+		if len(n) > 1 {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	if near := phrase.Nearest(name, names); near != "" {
+		return e.Cure("did you mean --%s?", near)
+	}
+	if cmd == nil {
+		return e.Cure("elastic --help")
+	}
+	return e.Cure("elastic %s --help", cmd.Name)
+}

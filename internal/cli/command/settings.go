@@ -1,0 +1,164 @@
+package command
+
+import (
+	"math"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Setting is a value with its origin: a flag, else the environment, else none. The origin is named
+// in errors, because a wrong value is rarely where it is looked for.
+type Setting struct {
+	Name   string // of the flag
+	Text   string
+	Origin string // "--np", "ELASTIC_NP"
+	Given  bool
+}
+
+// String is the setting as it was given.
+func (s Setting) String() string { return s.Origin + "=" + s.Text }
+
+// Setting looks a flag of this command up. An empty variable is none.
+func (c *Call) Setting(name string) Setting {
+	for _, f := range c.Command.Flags {
+		if f.Name != name {
+			continue
+		}
+		if c.Context.IsSet(name) {
+			text := c.Context.String(name)
+			if f.Kind == list {
+				text = strings.Join(c.Context.StringSlice(name), ",")
+			}
+			return Setting{name, text, "--" + name, true}
+		}
+		for _, e := range f.Env {
+			if v := c.Getenv(e); v != "" {
+				return Setting{name, v, e, true}
+			}
+		}
+	}
+	return Setting{Name: name, Origin: "--" + name}
+}
+
+func (s Setting) Refuse(format string, args ...any) *problem.Error {
+	return problem.New(problem.Usage, "%s: "+format, append([]any{s}, args...)...)
+}
+
+// Number parses a whole number from least up.
+func (s Setting) Number(otherwise, least int) (int, error) {
+	if !s.Given {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(s.Text)
+	if err != nil || n > math.MaxInt32 {
+		return 0, s.Refuse("not a whole number")
+	}
+	if n < least {
+		return 0, s.Refuse("at least %d", least)
+	}
+	return n, nil
+}
+
+// Duration parses a time in Go's form, above 0; with zero, 0 means none.
+func (s Setting) Duration(otherwise time.Duration, zero bool) (time.Duration, error) {
+	if !s.Given {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(s.Text)
+	switch {
+	case zero && (s.Text == "0" || s.Text == "none"):
+		return 0, nil
+	case err != nil:
+		return 0, s.Refuse("not a time").Cure("--%s=30s, 500ms, 2m", s.Name)
+	case d < 0 || d == 0 && !zero:
+		return 0, s.Refuse("a time above 0")
+	}
+	return d, nil
+}
+
+// maxNodes bounds np: what is beyond is a slip of the finger.
+const maxNodes = scaling.MaxWorld
+
+// Nodes parses one size.
+func (s Setting) Nodes(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil && !Digits(text):
+		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).Cure(NpFix)
+	case err != nil || n > maxNodes:
+		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).Cure(NpFix)
+	case n < 1:
+		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).Cure(NpFix)
+	}
+	return n, nil
+}
+
+const NpFix = "--np=N or --np=MIN:MAX"
+
+func Digits(s string) bool {
+	return s != "" && strings.Trim(strings.TrimLeft(s, "+-"), "0123456789") == ""
+}
+
+// Limits parses N or MIN:MAX.
+func (s Setting) Limits() (rendezvous.Limits, error) {
+	low, high, ranged := strings.Cut(s.Text, ":")
+	least, err := s.Nodes(low)
+	if err != nil {
+		return rendezvous.Limits{}, err
+	}
+	if !ranged {
+		return rendezvous.Limits{Min: least, Max: least, Exact: true}, nil
+	}
+	most, err := s.Nodes(high)
+	if err != nil {
+		return rendezvous.Limits{}, err
+	}
+	if least > most {
+		return rendezvous.Limits{}, problem.New(problem.NPRange, "%s: MIN is above MAX", s).Cure("--np=%d:%d", most, least)
+	}
+	return rendezvous.Limits{Min: least, Max: most}, nil
+}
+
+// ValidName refuses what cannot name a job or a node.
+func ValidName(what, name string) error {
+	if schema.ValidName(name) {
+		return nil
+	}
+	return problem.New(problem.BadName, "%s name %q", what, name).
+		Because("a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit")
+}
+
+// Ports parses LO-HI.
+func (s Setting) Ports() (lo, hi int, err error) {
+	if !s.Given {
+		return 0, 0, nil
+	}
+	low, high, ok := strings.Cut(s.Text, "-")
+	lo, err = strconv.Atoi(low)
+	hi, err2 := strconv.Atoi(high)
+	if !ok || err != nil || err2 != nil || lo < 1 || hi > 65535 || lo > hi {
+		return 0, 0, s.Refuse("not a range of ports").Cure("--%s=20000-20999", s.Name)
+	}
+	return lo, hi, nil
+}
+
+// Truth is a boolean flag, or its variable: torchrun takes 1 and 0 there.
+func (c *Call) Truth(name string) bool {
+	b, err := strconv.ParseBool(c.Setting(name).Text)
+	return err == nil && b
+}
+
+// UserName is the user of this machine that runs the command.
+func (c *Call) UserName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return c.Getenv("USER")
+}

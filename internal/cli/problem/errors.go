@@ -1,0 +1,148 @@
+// Package problem holds the errors that users read, each with a code, a reason, a fix and an exit status.
+package problem
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/elasticd/elastic/internal/phrase"
+)
+
+// Code is the stable name of an error, and a heading in docs/TROUBLESHOOTING.md.
+type Code string
+
+const (
+	Failed       Code = "E-FAILED" // nothing below says more
+	Usage        Code = "E-USAGE"
+	NPRange      Code = "E-NP-RANGE"
+	NPConflict   Code = "E-NP-CONFLICT"
+	BadName      Code = "E-NAME"
+	JobID        Code = "E-JOB-ID"
+	JobAmbiguous Code = "E-JOB-AMBIGUOUS"
+	JobNone      Code = "E-JOB-NONE"
+	JobLost      Code = "E-JOB-LOST" // the server lost it, and nodes claim it
+	JobBroken    Code = "E-JOB-UNREADABLE"
+	JobEnded     Code = "E-JOB-ENDED"
+	JobLive      Code = "E-JOB-LIVE"
+	JobDiffers   Code = "E-JOB-DIFFERS"
+	NodeName     Code = "E-NODE-NAME"
+	NoQuarantine Code = "E-NOT-QUARANTINED"
+	NoServer     Code = "E-NO-SERVER"
+	Server       Code = "E-SERVER"
+	ServerAuth   Code = "E-SERVER-AUTH"
+	ServerWrong  Code = "E-SERVER-WRONG"
+	LocalOwner   Code = "E-LOCAL-OWNER"
+	LocalStart   Code = "E-LOCAL-START"
+	NoProgram    Code = "E-PROGRAM"
+	ProgramMode  Code = "E-PROGRAM-MODE"
+	Address      Code = "E-ADDRESS"
+	Ports        Code = "E-PORTS"
+	StateDir     Code = "E-STATE-DIR"
+	LogDir       Code = "E-LOG-DIR"
+	Timeout      Code = "E-TIMEOUT"
+	NoPlan       Code = "E-PLAN"
+	BadDevices   Code = "E-DEVICES"   // that are not there, twice, or not as many for each worker
+	CkptLost     Code = "E-CKPT-LOST" // there was a commit, none of it can be read
+	CkptDir      Code = "E-CKPT-DIR"
+	CkptBad      Code = "E-CKPT-BAD"
+	CkptNone     Code = "E-CKPT-NONE"
+	CkptUsed     Code = "E-CKPT-USED" // something starts from it
+)
+
+// Status is what the process ends with.
+func (c Code) Status() int {
+	switch c {
+	case Usage, NPRange, BadName, JobID, JobAmbiguous, JobDiffers, NoPlan, BadDevices:
+		return 2
+	case ServerAuth:
+		return 4
+	case CkptLost:
+		return 93
+	case Timeout:
+		return 124
+	case LocalOwner, LocalStart, Address, Ports, StateDir, LogDir, CkptDir:
+		return 125
+	case ProgramMode:
+		return 126
+	case NoProgram:
+		return 127
+	}
+	return 1
+}
+
+// Error is an error for the user: what, why, what to do. main alone turns it into an exit status.
+type Error struct {
+	Code    Code
+	Status  int
+	Message string
+	Why     string
+	Fix     string
+	Details map[string]any
+	Err     error // what it was made of, or nil
+}
+
+func (e *Error) Error() string { return e.Message }
+func (e *Error) Unwrap() error { return e.Err }
+
+func New(c Code, format string, args ...any) *Error {
+	return &Error{Code: c, Status: c.Status(), Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) Because(format string, args ...any) *Error {
+	e.Why = fmt.Sprintf(format, args...)
+	return e
+}
+
+func (e *Error) Cure(format string, args ...any) *Error {
+	e.Fix = fmt.Sprintf(format, args...)
+	return e
+}
+
+func (e *Error) Detail(name string, value any) *Error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details[name] = value
+	return e
+}
+
+func (e *Error) Of(err error) *Error {
+	e.Err = err
+	return e
+}
+
+// Exit ends a command with a status and nothing to say about it.
+type Exit struct{ Status int }
+
+func (e Exit) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
+
+// Report prints err as people, or scripts, read it, and returns the exit status.
+func Report(w io.Writer, err error, asJSON bool) int {
+	if err == nil {
+		return 0
+	}
+	var silent Exit
+	if errors.As(err, &silent) {
+		return silent.Status
+	}
+	e := Known(err)
+	if asJSON {
+		details := e.Details
+		if details == nil {
+			details = map[string]any{}
+		}
+		json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
+			"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
+		return e.Status
+	}
+	fmt.Fprintf(w, "error: %s [%s]\n", phrase.Plain(e.Message), e.Code)
+	if e.Why != "" {
+		fmt.Fprintf(w, "  why: %s\n", phrase.Plain(e.Why))
+	}
+	if e.Fix != "" {
+		fmt.Fprintf(w, "  fix: %s\n", phrase.Plain(e.Fix))
+	}
+	return e.Status
+}

@@ -1,0 +1,151 @@
+package problem
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+
+	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+)
+
+// Known is the one table from errors of other packages to what the user is told.
+func Known(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if p, ok := errors.AsType[*local.Problem](err); ok {
+		return fromLocal(p)
+	}
+	if e, ok := errors.AsType[*launch.NotFoundError](err); ok {
+		f := New(NoProgram, "%v", e).Of(err)
+		if len(e.Near) == 0 {
+			f.Cure("a program in PATH, or a path with a /")
+		}
+		return f
+	}
+	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
+		return New(ProgramMode, "%v", e).Of(err).Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
+	}
+	if e, ok := errors.AsType[*runtime.Differs](err); ok {
+		return fromDiffers(e)
+	}
+	if e, ok := errors.AsType[*runtime.NameTaken](err); ok {
+		return New(NodeName, "node name %s is taken", e.Node).Of(err).Because("%s", e.Where).
+			Cure("another --node, or none: a free name is found").Detail("node", e.Node)
+	}
+	if e, ok := errors.AsType[*runtime.NotWithin](err); ok {
+		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).Because("%v", e.Err).
+			Cure("run it again when that has passed, or with a longer --connect-timeout")
+	}
+	for _, row := range []struct {
+		is   error
+		make func() *Error
+	}{
+		{runtime.ErrNoStore, func() *Error {
+			e := New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
+			e.Status = Timeout.Status()
+			return e
+		}},
+		{runtime.ErrRemoved, func() *Error {
+			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
+		}},
+		{syscall.EADDRINUSE, func() *Error { return New(Ports, "%v", err).Cure("another --port, or none: any free one") }},
+		{launch.ErrPorts, func() *Error { return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports") }},
+		{launch.ErrAddress, func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
+		{etcd.ErrCertName, func() *Error {
+			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
+				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled")
+		}},
+		{etcd.ErrCertTrust, func() *Error {
+			return New(ServerAuth, "the server's certificate is not trusted").Because("%v", err).
+				Cure("--cacert=FILE with the certificate of the authority that signed it")
+		}},
+		{etcd.ErrCertTime, func() *Error {
+			return New(ServerAuth, "the server's certificate is not valid now").Because("%v", err).
+				Cure("renew it (elastic certs), or set the clock of this machine")
+		}},
+		{etcd.ErrCertRefused, func() *Error {
+			return New(ServerAuth, "the server does not accept our certificate").Because("%v", err).
+				Cure("--cert and --key of a certificate that an authority of the server signed")
+		}},
+		{etcd.ErrPlain, func() *Error {
+			return New(Usage, "%v", err).Because("a password would cross the network readable, and a certificate prove nothing").
+				Cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
+		}},
+		{etcd.ErrTLSFiles, func() *Error {
+			return New(Usage, "%v", err).Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
+				Cure("files as elastic certs makes them")
+		}},
+		{etcd.ErrAuth, func() *Error {
+			return New(ServerAuth, "the server refuses us").Because("%v", err).
+				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
+		}},
+		{etcd.ErrWantsTLS, func() *Error {
+			return New(ServerWrong, "the server speaks TLS, and was asked without").Because("%v", err).
+				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate")
+		}},
+		{etcd.ErrNotEtcd, func() *Error {
+			return New(ServerWrong, "what answers is no etcd v3").Because("%v", err).
+				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS --server=https://HOST:2379 and --cacert")
+		}},
+		{etcd.ErrNoQuorum, func() *Error {
+			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).
+				Cure("start the other members")
+		}},
+		{etcd.ErrUnreachable, func() *Error {
+			return New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
+		}},
+		{schema.ErrNewerFormat, func() *Error {
+			return New(JobBroken, "%v", err).Because("a newer elastic wrote this job").
+				Cure("use that version, for this command and for every node of the job")
+		}},
+		{schema.ErrBadRecord, func() *Error {
+			return New(JobBroken, "%v", err).Because("a record in the store is damaged, or not written by elastic").
+				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, and run it again")
+		}},
+		{scaling.ErrPlan, func() *Error { return New(NoPlan, "%v", err).Cure("another --batch-size, or another size") }},
+	} {
+		if errors.Is(err, row.is) {
+			return row.make().Of(err)
+		}
+	}
+	if store.Refused(err) {
+		return New(ServerAuth, "the server does not allow it").Because("%v", err).Of(err).
+			Cure("a user who may read and write %s", schema.Root)
+	}
+	return New(Failed, "%v", err).Of(err)
+}
+
+func fromLocal(p *local.Problem) *Error {
+	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir, local.ErrStart: LocalStart}[p.Kind]
+	if code == "" {
+		code = Failed
+	}
+	e := New(code, "%s", p.Text).Of(p)
+	e.Why, e.Fix = p.Why, p.Fix
+	if len(p.Log) > 0 {
+		e.Detail("log", p.Log)
+		e.Why = strings.TrimPrefix(e.Why+"; it ends: "+p.Log[len(p.Log)-1], "; ")
+	}
+	return e
+}
+
+// fromDiffers names every setting that is not the job's; the first is the one in the details.
+func fromDiffers(d *runtime.Differs) *Error {
+	first := d.Settings[0]
+	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
+		Because("what the job is was settled by its first node").Cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // it was made without, and 0 is no value of either
+		e.Cure("leave the flag out")
+	}
+	if len(d.Settings) > 1 {
+		e.Because("what the job is was settled by its first node; %v", d)
+	}
+	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// forget removes what this machine keeps of a job that the server does not hold, and tells the server, so
+// that no other machine makes it again either. none is the error if there is nothing.
+func forget(ctx context.Context, c *command.Call, s *target.Server, snap *rendezvous.Snapshot, name schema.Job, none error) error {
+	if nodes := target.Claimants(snap.Claims); len(nodes) > 0 {
+		return problem.New(problem.JobLive, "job %s is claimed by %s", name, phrase.List(nodes)).Because("the server lost it, and they were in it").
+			Cure("end their agents first").Detail("nodes", nodes)
+	}
+	kept, err := target.KeptOf(c, name)
+	if err != nil {
+		return err
+	}
+	kept = slices.DeleteFunc(kept, func(k node.Kept) bool { return k.UID == "" })
+	if len(kept) == 0 {
+		return none
+	}
+	sayHere(c, kept)
+	if err := c.Confirm(fmt.Sprintf("remove what is left of job %s?", name)); err != nil {
+		return err
+	}
+	for _, k := range kept {
+		_, err := store.Send(ctx, s, store.Request{If: []store.Guard{store.Absent(name.Job())},
+			Then: []store.Write{store.Put(name.Removed(k.UID), []byte("rm"))}})
+		if err != nil && !errors.Is(err, store.ErrMoved) {
+			return err
+		}
+	}
+	return removed(c, name, kept[0].UID)
+}

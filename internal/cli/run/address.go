@@ -1,0 +1,31 @@
+package run
+
+import (
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/node"
+)
+
+// address settles the address that other nodes dial: with the local server 127.0.0.1, since nobody
+// else can join; else what was given. It stays open if only the way to the server can tell.
+func address(c *command.Call, o *node.Options) error {
+	host := c.Setting("host")
+	isLocal := !target.Remote(c)
+	if len(o.Job.Hosts) > 0 {
+		return nil // it is one of --ips
+	}
+	if host.Given && (!isLocal || host.Origin == "--host") {
+		ip, err := target.Ours(host.Text)
+		if err != nil {
+			return problem.New(problem.Address, "%s: %v", host, err).Of(err).
+				Because("--host is what this node tells the others to dial").
+				Cure("--host=ADDRESS of this machine that other nodes reach")
+		}
+		o.Host = ip
+	}
+	if isLocal {
+		o.Host = "127.0.0.1"
+	}
+	return nil
+}

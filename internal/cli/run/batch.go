@@ -1,0 +1,165 @@
+package run
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// maxScale bounds the world over the base world where nothing else was said: there is no published
+// evidence for rates that follow a world further without tuning.
+const maxScale = 8
+
+// batchFlags are the settings of batch and rate, the same for run and plan.
+func batchFlags() []command.Flag {
+	return []command.Flag{
+		{Name: "batch-size", Arg: "N", Usage: "global batch, at --base-np"},
+		{Name: "lr", Arg: "RATE", Usage: "learning rate, at --base-np"},
+		{Name: "base-np", Arg: "N", Usage: "nodes that both are meant for (np)"},
+		{Name: "scaling", Arg: "POLICY", Usage: scaling.Policies + " (linear)"},
+		{Name: "table", Arg: "NP:BATCH:LR,…", Usage: "global batch and rate of each size, for --scaling=table"},
+		{Name: "max-batch-size", Arg: "N", Usage: "refuse sizes with a larger global batch (none)"},
+		{Name: "max-lr", Arg: "RATE", Usage: "refuse sizes with a higher rate (none)"},
+		{Name: "max-scale", Arg: "K", Usage: "refuse sizes beyond K times base-np under linear and sqrt (8)"},
+		{Name: "warmup-samples", Arg: "N", Usage: "samples over which a raised rate is reached (0)"},
+	}
+}
+
+// batch reads batch and rate, and refuses a job that has no plan for one of its sizes.
+func batch(c *command.Call, o *node.Options) error {
+	b, err := base(c, o.Job.Limits, o.Job.Slots)
+	if err != nil {
+		return err
+	}
+	o.Job.Base = b
+	return planned(c, b, o.Job.Limits)
+}
+
+// base reads batch and rate.
+func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base, err error) {
+	b.Slots, b.Policy = slots, scaling.Linear
+	for _, n := range []struct {
+		name             string
+		to               *int
+		otherwise, least int
+	}{{"base-np", &b.Nodes, limits.Max, 1}, {"batch-size", &b.Batch, 0, 1}, {"max-batch-size", &b.MaxBatch, 0, 1}} {
+		if *n.to, err = c.Setting(n.name).Number(n.otherwise, n.least); err != nil {
+			return b, err
+		}
+	}
+	for _, f := range []struct {
+		name string
+		to   *float64
+	}{{"lr", &b.LR}, {"max-lr", &b.MaxLR}, {"max-scale", &b.MaxScale}} {
+		if *f.to, err = positive(c.Setting(f.name)); err != nil {
+			return b, err
+		}
+	}
+	warmup, err := c.Setting("warmup-samples").Number(0, 0)
+	if err != nil {
+		return b, err
+	}
+	b.WarmupSamples = int64(warmup)
+	table, policy := c.Setting("table"), c.Setting("scaling")
+	if table.Given {
+		b.Policy = scaling.FromTable
+		if b.Table, err = scaling.ParseTable(table.Text); err != nil {
+			return b, problem.New(problem.NoPlan, "--table: %v", err).Of(err).Cure("--table=1:64:0.05,2:128:0.1")
+		}
+	}
+	if policy.Given {
+		switch b.Policy = scaling.Policy(policy.Text); b.Policy {
+		case scaling.Linear, scaling.Sqrt, scaling.FixedBatch, scaling.FromTable:
+		default:
+			return b, policy.Refuse("%s", scaling.Policies)
+		}
+	}
+	follows := b.Policy == scaling.Linear || b.Policy == scaling.Sqrt
+	if b.MaxScale == 0 && follows && (b.Batch > 0 || b.LR > 0) {
+		b.MaxScale = maxScale
+	}
+	return b, nil
+}
+
+// mostChecked bounds the sizes of a range that are looked at one by one.
+const mostChecked = 1024
+
+// planned refuses limits of which one size has no plan.
+func planned(c *command.Call, b scaling.Base, l rendezvous.Limits) error {
+	for np := l.Max; np >= l.Min && l.Max-np < mostChecked; np-- {
+		if _, err := scaling.For(b, np*b.Slots); err != nil {
+			e := problem.New(problem.NoPlan, "%v", err).Of(err).Cure("another --batch-size, or another size")
+			if np < l.Max {
+				e.Because("--np=%s: the job may run with %d nodes", l, np)
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// positive parses a number above 0; 0 means that it was not given.
+func positive(s command.Setting) (float64, error) {
+	if !s.Given {
+		return 0, nil
+	}
+	v, err := strconv.ParseFloat(s.Text, 64)
+	if err != nil || v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, s.Refuse("a number above 0")
+	}
+	return v, nil
+}
+
+// rollbacks is how often in a row a job goes back because of its loss, where nothing else was said.
+const rollbacks = 3
+
+// onNaN reads ignore, fail, rollback or rollback:K.
+func onNaN(c *command.Call, r *rendezvous.Rules) error {
+	s := c.Setting("on-nan")
+	if !s.Given {
+		return nil
+	}
+	rule, times, limited := strings.Cut(s.Text, ":")
+	r.OnNaN = rendezvous.OnNaN(rule)
+	switch r.OnNaN {
+	case rendezvous.NaNIgnored, rendezvous.NaNFails:
+		if limited {
+			return s.Refuse("only rollback has a number of times")
+		}
+		return nil
+	case rendezvous.NaNRollback:
+		if r.Rollbacks = rollbacks; !limited {
+			return nil
+		}
+		n, err := strconv.Atoi(times)
+		if err != nil || n < 1 {
+			return s.Refuse("rollback:K goes back at most K times in a row, at least 1")
+		}
+		r.Rollbacks = n
+		return nil
+	}
+	return s.Refuse("ignore, fail or rollback[:K]")
+}
+
+// progressRegex reads an expression with groups that are named step, loss or samples.
+func progressRegex(c *command.Call) (*regexp.Regexp, error) {
+	s := c.Setting("progress-regex")
+	if !s.Given {
+		return nil, nil
+	}
+	e, err := regexp.Compile(s.Text)
+	if err != nil {
+		return nil, s.Refuse("%v", err)
+	}
+	if e.SubexpIndex("step") < 0 && e.SubexpIndex("samples") < 0 && e.SubexpIndex("loss") < 0 {
+		return nil, s.Refuse("no group is named step, loss or samples").Cure(`--progress-regex='step (?P<step>\d+) loss (?P<loss>\S+)'`)
+	}
+	return e, nil
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// defaultJob is what a job with given nodes is called where nobody named it, as Paddle calls it.
+const defaultJob = "default"
+
+// fixed settles a job whose nodes are all given, or this node's rank among them: by --ips, by a platform's
+// variables, or by --master-addr and --node-rank.
+func fixed(c *command.Call, o *node.Options) error {
+	ips := target.Ips(c)
+	switch {
+	case ips.Given:
+		return byAddress(c, o, ips)
+	case target.MasterAddr(c).Given:
+		return byRank(c, o, c.Setting("node-rank"))
+	case target.Slurm(c) != "":
+		return byRank(c, o, command.Setting{Name: "node-rank", Text: c.Getenv("SLURM_NODEID"), Origin: "SLURM_NODEID", Given: true})
+	}
+	return nil
+}
+
+func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
+	hosts := strings.Split(ips.Text, ",")
+	for i, h := range hosts {
+		hosts[i] = strings.TrimSpace(h)
+		if hosts[i] == "" {
+			return ips.Refuse("an empty address").Cure("--ips=192.168.0.1,192.168.0.2")
+		}
+		if slices.Contains(hosts[:i], hosts[i]) {
+			return ips.Refuse("%s is there twice", hosts[i]).Because("a node is found by its address").
+				Cure("every address once, in the same order on every node")
+		}
+	}
+	own, err := own(c, ips, hosts)
+	if err != nil {
+		return err
+	}
+	if np := c.Setting("np"); np.Given && np.Text != strconv.Itoa(len(hosts)) {
+		return problem.New(problem.Usage, "%s and %s", np, ips).Because("--ips says how many nodes there are").Cure("leave --np out")
+	}
+	if len(hosts) == 1 && slices.Contains([]string{"127.0.0.1", "localhost"}, hosts[0]) {
+		return nil // Paddle's default: this machine alone
+	}
+	o.Job.Hosts, o.Given["ips"] = hosts, true
+	o.Job.Limits = rendezvous.Limits{Min: len(hosts), Max: len(hosts)} // scale stays inside
+	o.Place = slices.Index(hosts, own) + 1
+	o.Host, err = target.Ours(own)
+	if err != nil {
+		return problem.New(problem.Address, "%s: %s: %v", ips, own, err).Of(err).Cure("--host=ADDRESS of this machine, one of --ips")
+	}
+	o.Node, o.NodeGiven = tame(own, "node"), true
+	return nil
+}
+
+// own is the address of this node among those of all.
+func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
+	if host := c.Setting("host"); host.Given {
+		if !slices.Contains(hosts, host.Text) {
+			return "", problem.New(problem.Address, "%s is not among %s", host, ips).Because("a node is found by its address").
+				Cure("the same --ips on every node, with the address of each")
+		}
+		return host.Text, nil
+	}
+	var mine []string
+	for _, h := range hosts {
+		if _, err := target.Ours(h); err == nil {
+			mine = append(mine, h)
+		}
+	}
+	switch len(mine) {
+	case 1:
+		return mine[0], nil
+	case 0:
+		return "", problem.New(problem.Address, "%s: none is an address of this machine", ips).Because("a node is found by its address").
+			Cure("the same --ips on every node, with the address of each")
+	}
+	return "", problem.New(problem.Address, "%s: %s are all addresses of this machine", ips, strings.Join(mine, ", ")).
+		Because("a node is found by its address").Cure("--host=%s, or another of them", mine[0])
+}
+
+// byRank gives this node the rank that it was told.
+func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
+	if !rank.Given || strings.HasPrefix(rank.Text, "-") { // Paddle's -1 is: any
+		return nil
+	}
+	n, err := rank.Number(0, 0)
+	if err != nil {
+		return err
+	}
+	if n >= o.Job.Limits.Max {
+		return rank.Refuse("there are %d nodes, from rank 0", o.Job.Limits.Max)
+	}
+	o.Place = n + 1
+	return nil
+}
+
+// unnamed names a job of given nodes that nobody named. Like every run of Paddle's launcher it begins anew where
+// the last one is done.
+func unnamed(c *command.Call, o *node.Options) bool {
+	if len(o.Job.Hosts) == 0 && !target.MasterAddr(c).Given {
+		return false
+	}
+	o.Job.Name, o.Again = schema.Job(defaultJob), true
+	return true
+}

@@ -1,0 +1,248 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
+	"github.com/elasticd/elastic/internal/device"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node"
+)
+
+// slots settles how many workers this node has, and on which devices: as many as --nproc-per-node says, or one
+// for each device that was named.
+func slots(c *command.Call, o *node.Options) error {
+	host := device.Host{Getenv: c.Getenv}
+	nproc, ids := c.Setting("nproc-per-node"), c.Setting("gpus")
+	kind, n, err := processes(c, nproc)
+	if err != nil {
+		return err
+	}
+	set := device.Find(context.Background(), host, kind)
+	l := &o.Launcher
+	switch {
+	case ids.Given:
+		if l.Devices, err = set.Choose(ids.Text); err != nil {
+			return badDevice(ids, err)
+		}
+		if n == 0 {
+			n = len(l.Devices.Devices)
+		}
+		if !l.Devices.Fits(n) {
+			return problem.New(problem.BadDevices, "%s: %d devices cannot be shared by %d workers", ids, len(l.Devices.Devices), n).
+				Because("each worker gets as many as the others").Cure("leave --nproc-per-node out: one worker for each device")
+		}
+		o.Given["nproc-per-node"] = true
+	case len(set.Visible) > 0:
+		l.Devices = set.All()
+	}
+	switch {
+	case n > 0:
+	case kind != device.Any && len(set.Visible) == 0:
+		return problem.New(problem.BadDevices, "%s: no %s was found on this machine", nproc, kind).Cure("--nproc-per-node=N, or cpu for one worker a processor")
+	case nproc.Text == "auto" && len(set.Visible) == 0:
+		n = runtime.NumCPU()
+	case nproc.Given || paddle(c) && len(set.Visible) > 0:
+		n = len(set.Visible)
+	default:
+		n = 1
+	}
+	o.Job.Slots = n
+	return nil
+}
+
+// processes reads --nproc-per-node: a number, 0 where the devices decide, and which devices are meant.
+func processes(c *command.Call, nproc command.Setting) (device.Kind, int, error) {
+	switch kind := device.Kind(nproc.Text); {
+	case !nproc.Given || nproc.Text == "auto":
+		return device.Any, 0, nil
+	case nproc.Text == "cpu":
+		return device.Any, runtime.NumCPU(), nil
+	case slices.Contains([]device.Kind{device.GPU, device.XPU, device.NPU}, kind):
+		return kind, 0, nil
+	}
+	if _, err := strconv.Atoi(nproc.Text); err != nil {
+		return device.Any, 0, nproc.Refuse("not a number, auto, gpu, xpu, npu or cpu")
+	}
+	n, err := nproc.Number(1, 1)
+	return device.Any, n, err
+}
+
+func badDevice(s command.Setting, err error) *problem.Error {
+	return problem.New(problem.BadDevices, "%s: %s", s, strings.TrimPrefix(err.Error(), "device: ")).Of(err).
+		Cure("ids as nvidia-smi numbers them, each once: --gpus=0,1")
+}
+
+// paddle reports whether flags of Paddle's launcher alone are used: then it is told what Paddle's says.
+func paddle(c *command.Call) bool {
+	return slices.ContainsFunc([]string{"gpus", "run-mode", "ips"}, func(name string) bool { return c.Setting(name).Given })
+}
+
+// launcher reads how the workers are started.
+func launcher(c *command.Call, o *node.Options) error {
+	l := &o.Launcher
+	l.Binding = device.Auto
+	if b := c.Setting("device-binding"); b.Given {
+		var ok bool
+		if l.Binding, ok = device.ParseBinding(b.Text); !ok {
+			return b.Refuse("auto, env or none")
+		}
+	}
+	if c.Truth("virtual-local-rank") {
+		l.VirtualLocalRank, l.Binding = true, device.Env
+	}
+	if a := c.Setting("numa-binding"); a.Given {
+		var ok bool
+		if l.Affinity, ok = device.ParseAffinity(a.Text); !ok {
+			return a.Refuse("node, socket, exclusive or core-complex")
+		}
+		if _, err := l.Devices.CPUs(device.Host{}, l.Affinity, o.Job.Slots, device.Allowed()); err != nil {
+			return badDevice(a, err).Cure("leave it out where no device is used")
+		}
+	}
+	if m := c.Setting("run-mode"); m.Given && m.Text != "collective" {
+		return m.Refuse("collective is the only one")
+	}
+	l.Role, l.Prefix = c.Setting("role").Text, c.Setting("log-line-prefix-template").Text
+	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")), commaList(c.Setting("duplicate-stderr-filters"))
+	l.Announce = paddle(c) || c.Truth("verbose")
+	return terminal(c, o)
+}
+
+// commaList reads a comma list in which two commas stand for one.
+func commaList(s command.Setting) []string {
+	if !s.Given {
+		return nil
+	}
+	var out []string
+	for w := range strings.SplitSeq(strings.ReplaceAll(s.Text, ",,", "\x00"), ",") {
+		out = append(out, strings.ReplaceAll(w, "\x00", ","))
+	}
+	return out
+}
+
+// terminal gives the terminal to the only worker.
+func terminal(c *command.Call, o *node.Options) error {
+	if !c.Truth("tty") {
+		return nil
+	}
+	in := os.Stdin
+	switch {
+	case !screen.IsTerminal(in):
+		return problem.New(problem.Usage, "--tty: this is no terminal")
+	case o.Job.Slots != 1:
+		return problem.New(problem.Usage, "--tty: this node has %d workers, and one terminal", o.Job.Slots).Cure("--nproc-per-node=1")
+	}
+	o.Launcher.TTY = in
+	return nil
+}
+
+// lead is how much earlier the process of rank 0 starts where Paddle runs: its store is asked for by the others
+// as soon as they come, and who finds it closed asks again after 3 s.
+const lead = 100 * time.Millisecond
+
+// interpreted reports what runs a program that is no executable itself: the arguments before it, nil if it
+// is one.
+func interpreted(c *command.Call) ([]string, error) {
+	module, runPath := c.Truth("module"), c.Truth("run-path")
+	switch {
+	case module && c.Truth("no-python"):
+		return nil, problem.New(problem.Usage, "--module and --no-python").Because("a module is run by Python").Cure("one of them")
+	case runPath:
+		return []string{"-u", "-c", "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"}, nil
+	case module:
+		return []string{"-u", "-m"}, nil
+	case strings.HasSuffix(c.Args[0], ".py") && !c.Truth("no-python"):
+		return []string{"-u"}, nil
+	}
+	return nil, nil
+}
+
+// python is the interpreter of scripts.
+func python(c *command.Call, beside string) (string, error) {
+	if given := c.Getenv("PYTHON_EXEC"); given != "" {
+		return launch.FindProgram(given, c.Getenv("PATH"), beside)
+	}
+	found, err := launch.FindProgram("python3", c.Getenv("PATH"), beside)
+	if err != nil {
+		return launch.FindProgram("python", c.Getenv("PATH"), beside)
+	}
+	return found, nil
+}
+
+// script runs a Python script or module. A script that is not there is found out now, and not by every worker.
+func script(c *command.Call, o *node.Options, before []string, beside string) error {
+	var err error
+	if o.Program, err = python(c, beside); err != nil {
+		return err
+	}
+	o.Args = slices.Concat(before, c.Args)
+	if slices.Contains(before, "-m") {
+		return nil
+	}
+	text, err := os.ReadFile(c.Args[0])
+	if errors.Is(err, os.ErrNotExist) {
+		return &launch.NotFoundError{Name: c.Args[0]}
+	}
+	if err != nil {
+		return &launch.NotExecutableError{Path: c.Args[0], Err: err}
+	}
+	if launch.UsesPaddle(text) {
+		o.Launcher.Lead = lead
+	}
+	return nil
+}
+
+// arguments is what Paddle's launcher shows of its command line.
+func arguments(c *command.Call, o *node.Options) launch.Arguments {
+	return launch.Arguments{GPUs: c.Setting("gpus").Text, IPs: cmp.Or(c.Setting("ips").Text, "127.0.0.1"), LogDir: o.LogDir,
+		NProc: c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
+}
+
+// claim marks the devices of this node as used, and says who else uses them.
+func claim(c *command.Call, o *node.Options) *device.Claims {
+	used := o.Launcher.Devices.Used(o.Job.Slots)
+	who := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"
+	held, others := used.Claim(filepath.Join(o.StateDir, "devices"), who)
+	for _, text := range others {
+		c.Out.Say("elastic: %s", text)
+	}
+	return held
+}
+
+// usual are the signals that a node always handles.
+var usual = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
+
+// signals are more signals on which this node saves and leaves, as on SIGTERM.
+func signals(c *command.Call) ([]os.Signal, error) {
+	s := c.Setting("signals-to-handle")
+	if !s.Given {
+		return nil, nil
+	}
+	var more []os.Signal
+	for name := range strings.SplitSeq(s.Text, ",") {
+		name = strings.TrimSpace(name)
+		sig := unix.SignalNum(name)
+		switch {
+		case sig == 0 || sig == syscall.SIGKILL || sig == syscall.SIGSTOP:
+			return nil, s.Refuse("%q is no signal that can be handled", name)
+		case !slices.Contains(usual, name):
+			more = append(more, sig)
+		}
+	}
+	return more, nil
+}

@@ -1,0 +1,34 @@
+package run
+
+import (
+	"github.com/elasticd/elastic/internal/cli/command"
+)
+
+// launchFlags are the settings of the workers' processes that torchrun and Paddle's launcher have, too.
+func launchFlags() []command.Flag {
+	return []command.Flag{
+		{Name: "gpus", Arg: "IDS", Usage: "devices of this node, one worker for each; as nvidia-smi numbers them",
+			Same: []string{"devices", "xpus", "npus"}, Env: []string{"ELASTIC_GPUS", "PADDLE_DEVICES"}},
+		{Name: "ips", Arg: "ADDRESSES", Usage: "of all nodes, in the order of their ranks; the first one has the server", Env: []string{"PADDLE_IPS"}},
+		{Name: "node-rank", Arg: "N", Usage: "of this node, with --master-addr", Same: []string{"machine-rank"}, Env: []string{"PET_NODE_RANK"}},
+		{Name: "master-addr", Arg: "HOST", Usage: "the first of several nodes, which has the server", Env: []string{"PET_MASTER_ADDR"}},
+		{Name: "master-port", Arg: "PORT", Usage: "of that server (29500)", Env: []string{"PET_MASTER_PORT"}},
+		{Name: "standalone", Kind: command.Boolean, Usage: "use the local server, whatever else is given", Env: []string{"PET_STANDALONE"}},
+		{Name: "device-binding", Arg: "HOW", Usage: "auto: a worker sees all of them; env: its own; none: as it is (auto)"},
+		{Name: "numa-binding", Arg: "HOW", Usage: "node, socket, exclusive or core-complex: processors near its device", Env: []string{"PET_NUMA_BINDING"}},
+		{Name: "virtual-local-rank", Kind: command.Boolean, Usage: "a worker sees its device only, as LOCAL_RANK 0", Env: []string{"PET_VIRTUAL_LOCAL_RANK"}},
+		{Name: "module", Short: "m", Kind: command.Boolean, Usage: "PROGRAM is a Python module", Env: []string{"PET_MODULE"}},
+		{Name: "no-python", Kind: command.Boolean, Usage: "run a .py file itself, not python3 -u", Env: []string{"PET_NO_PYTHON"}},
+		{Name: "run-path", Kind: command.Boolean, Usage: "run PROGRAM by runpy", Env: []string{"PET_RUN_PATH"}},
+		{Name: "role", Arg: "NAME", Usage: "ROLE_NAME of the workers (default)", Env: []string{"PET_ROLE"}},
+		{Name: "tty", Kind: command.Boolean, Usage: "the only worker has the terminal: for a debugger"},
+		{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "say what Paddle's launcher says of a start"},
+		{Name: "run-mode", Arg: "MODE", Usage: "collective", Env: []string{"PADDLE_RUN_MODE"}},
+		{Name: "log-line-prefix-template", Arg: "TEXT", Usage: "before the lines that --tee shows ([${role_name}${local_rank}]:)",
+			Env: []string{"PET_LOG_LINE_PREFIX_TEMPLATE", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"}},
+		{Name: "duplicate-stdout-filters", Arg: "WORDS", Usage: "lines with one of them go to filtered_stdout.log, too", Env: []string{"PET_DUPLICATE_STDOUT_FILTERS"}},
+		{Name: "duplicate-stderr-filters", Arg: "WORDS", Usage: "the same for stderr", Env: []string{"PET_DUPLICATE_STDERR_FILTERS"}},
+		{Name: "signals-to-handle", Arg: "NAMES", Usage: "more signals on which this node saves and leaves", Env: []string{"PET_SIGNALS_TO_HANDLE"}},
+		{Name: "shutdown-timeout", Arg: "SECONDS", Usage: "--grace in seconds", Env: []string{"PET_SHUTDOWN_TIMEOUT", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"}},
+	}
+}

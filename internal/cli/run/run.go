@@ -1,0 +1,238 @@
+// Package run is the commands elastic run, which takes part in a job with this machine, and elastic plan.
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+)
+
+func Command() command.Command {
+	return command.Command{Name: "run", Args: "[--] PROGRAM [ARGS…]", Most: -1, Usage: "take part in a job with this machine", Action: runAction, Flags: slices.Concat(batchFlags(), launchFlags(), []command.Flag{
+		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)", Same: []string{"nnodes", "num-nodes"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
+		{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)", Env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
+		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
+			Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
+		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch"},
+		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"}, Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "POD_IP"}},
+		{Name: "node", Arg: "NAME", Usage: "name of this node (host name)"},
+		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)", Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
+		{Name: "log-keep", Arg: "N", Usage: "rotated files of each worker that stay (all)"},
+		{Name: "split-logs", Kind: command.Boolean, Usage: "stderr in a file of its own, workerlog.N.err"},
+		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps (~/.local/state/elastic)", Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
+		{Name: "checkpoint-dir", Arg: "DIR", Usage: "where the workers save"},
+		{Name: "replicas", Arg: "N", Usage: "copies of a checkpoint (2)"},
+		{Name: "keep", Arg: "N", Usage: "checkpoints that stay (3)"},
+		{Name: "progress-regex", Arg: "REGEX", Usage: "finds step, loss and samples in rank 0's output, by named groups"},
+		{Name: "on-nan", Arg: "RULE", Usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
+		{Name: "load", Arg: "all|rank0", Usage: "who loads a checkpoint (all)"},
+		{Name: "expand", Kind: command.Boolean, Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
+		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"}, Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
+		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
+		{Name: "hang-timeout", Arg: "TIME", Usage: "without a sign of life of any worker (none)"},
+		{Name: "wait-timeout", Arg: "TIME", Usage: "without a world, then this node leaves (none)"},
+		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
+		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is through (none)"},
+		{Name: "lease-ttl", Arg: "TIME", Usage: "of this node's registration (3s)"},
+		{Name: "connect-timeout", Arg: "TIME", Usage: "for the first answer of the server (60s)"},
+		{Name: "store-cut-limit", Arg: "TIME", Usage: "for a node that the server alone lost (60s)"},
+		{Name: "port", Arg: "P", Usage: "of this agent, that other nodes dial (any)"},
+		{Name: "worker-ports", Arg: "LO-HI", Usage: "for the workers (any)"},
+		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)", Same: []string{"local-ranks-filter"}, Env: []string{"PET_LOCAL_RANKS_FILTER"}},
+		{Name: "tee", Short: "t", Arg: "STD", Usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…", Env: []string{"PET_TEE"}},
+		{Name: "redirects", Short: "r", Arg: "STD", Usage: "as torchrun's", Env: []string{"PET_REDIRECTS"}},
+	})}
+}
+
+func runAction(ctx context.Context, c *command.Call) error {
+	if len(c.Unused) > 0 {
+		c.Out.Say("elastic: not needed, and not used: %s", phrase.List(c.Unused))
+	}
+	o, err := options(c)
+	if err != nil {
+		return err
+	}
+	more, err := signals(c)
+	if err != nil {
+		return err
+	}
+	if o.Launcher.Announce && !c.Out.Quiet {
+		fmt.Fprint(c.Stderr, arguments(c, &o))
+	}
+	signals := make(chan os.Signal, 4)
+	defer notify(signals, more)()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := connect(ctx, c, o.ConnectTimeout, signals)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	o.Store, o.Endpoints, o.Local = s.Store, s.At.Endpoints, s.Local
+	o.Shared = s.Shared
+	if o.Host == "" {
+		o.Reaches = func() string { return target.Towards(s.At.Endpoints) }
+		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
+	}
+	stderr := &words{out: c.Stderr, quiet: c.Out.Quiet}
+	stderr.after = begun(c, s)
+	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
+	held := claim(c, &o)
+	defer held.Close()
+	r := c.Run(ctx, o)
+	stderr.close()
+	switch {
+	case r.Err == nil && r.Status == 0:
+		return nil
+	case r.Err == nil && r.Status == problem.Timeout.Status() && o.WaitTimeout > 0:
+		return waited(ctx, c, s, &o)
+	case r.Err == nil && r.Status == problem.CkptLost.Status():
+		return never(ctx, c, s, &o)
+	case r.Err == nil:
+		return problem.Exit{Status: r.Status}
+	}
+	e := *problem.Known(r.Err)
+	if e.Code == problem.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
+		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
+	}
+	if e.Code == problem.Failed && r.Status != 0 {
+		e.Code, e.Status = place(r.Err, &o), r.Status
+	}
+	return &e
+}
+
+// begun tells of a server that had to be started.
+func begun(c *command.Call, s *target.Server) string {
+	switch {
+	case s.Started.PID == 0:
+		return ""
+	case s.Shared == nil:
+		return fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself\n",
+			c.UserName(), s.Started.PID)
+	}
+	text := fmt.Sprintf("elastic: started a server at %s (pid %d); it ends by itself\n", s.Shared.Listen, s.Started.PID)
+	if host, _, err := net.SplitHostPort(s.Shared.Listen); err == nil && !net.ParseIP(host).IsLoopback() {
+		text += "elastic: " + target.OpenTo(s.Shared.Listen) + "\n"
+	}
+	return text
+}
+
+// notify sends the signals of a node to signals, until the result is called. On one of more it saves and leaves,
+// as on SIGTERM.
+func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	if len(more) == 0 {
+		return func() { signal.Stop(signals) }
+	}
+	others, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(others, more...)
+	go func() {
+		defer close(done)
+		for range others {
+			select {
+			case signals <- syscall.SIGTERM:
+			default: // it has four of them already
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		signal.Stop(others)
+		close(others)
+		<-done
+	}
+}
+
+// waited tells a node that would not wait any longer from a job that failed with the same status.
+func waited(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
+	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).Because("the server did not answer")
+	ctx, cancel := context.WithTimeout(ctx, target.Patience)
+	defer cancel()
+	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
+	if err != nil || snap.Job == nil {
+		return e
+	}
+	if target.Ended(&snap) {
+		return problem.Exit{Status: e.Status}
+	}
+	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt}) // this one: the rest was missing beside it
+	return e.Because("%s", status.Explain(&snap, c.Out.Now()).Why)
+}
+
+// never tells a job that has lost its checkpoints from others that are not to be started again.
+func never(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
+	ctx, cancel := context.WithTimeout(ctx, target.Patience)
+	defer cancel()
+	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
+	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil || snap.World.Outcome.Why != rendezvous.CheckpointLost {
+		return problem.Exit{Status: problem.CkptLost.Status()}
+	}
+	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).Because("%s", snap.World.Outcome.Message).
+		Cure("bring back a node that has one, and run again; or from scratch: elastic rm %s", o.Job.Name)
+}
+
+// place tells a directory that cannot be used by the path in the error.
+func place(err error, o *node.Options) problem.Code {
+	bad, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return problem.Failed
+	}
+	logs, _ := filepath.Abs(o.LogDir)
+	switch {
+	case o.CheckpointDir != "" && strings.HasPrefix(bad.Path, o.CheckpointDir):
+		return problem.CkptDir
+	case strings.HasPrefix(bad.Path, o.StateDir):
+		return problem.StateDir
+	case strings.HasPrefix(bad.Path, logs):
+		return problem.LogDir
+	}
+	return problem.Failed
+}
+
+// connect is server, but a signal ends it: nothing was begun yet.
+func connect(ctx context.Context, c *command.Call, limit time.Duration, signals <-chan os.Signal) (*target.Server, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	type result struct {
+		s   *target.Server
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := target.Open(ctx, c, target.Join, limit)
+		done <- result{s, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			cancel()
+		} else {
+			context.AfterFunc(ctx, cancel) // the store lives with the caller's context
+		}
+		return r.s, r.err
+	case sig := <-signals:
+		cancel()
+		if r := <-done; r.s != nil {
+			r.s.Close()
+		}
+		return nil, problem.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131, syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
+	}
+}

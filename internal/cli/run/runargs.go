@@ -1,0 +1,309 @@
+package run
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// jobSettings are the flags whose values are the job's once its first agent made it.
+var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
+	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "on-nan",
+	"max-restarts", "last-call", "grace", "finish-timeout"}
+
+// options parses and checks the whole line before anything is touched.
+func options(c *command.Call) (node.Options, error) {
+	o := node.Options{Given: map[string]bool{}}
+	for _, name := range jobSettings {
+		o.Given[name] = c.Setting(name).Given
+	}
+	for _, step := range []func(*command.Call, *node.Options) error{
+		sizes, batch, rules, names, times, streams, launcher, program, address, dirs,
+	} {
+		if err := step(c, &o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func sizes(c *command.Call, o *node.Options) (err error) {
+	j := &o.Job
+	j.Limits = rendezvous.Limits{Min: 1, Max: 1, Exact: true}
+	np := c.Setting("np")
+	if np.Given {
+		if j.Limits, err = np.Limits(); err != nil {
+			return err
+		}
+	}
+	if n := c.Getenv("SLURM_NNODES"); target.Slurm(c) != "" {
+		if j.Limits, err = (command.Setting{Name: "np", Text: n, Origin: "SLURM_NNODES"}).Limits(); err != nil {
+			return err
+		}
+	}
+	if err := fixed(c, o); err != nil {
+		return err
+	}
+	if err := slots(c, o); err != nil {
+		return err
+	}
+	if j.Slots > scaling.MaxWorld/j.Limits.Max {
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max, j.Slots, scaling.MaxWorld).Cure(command.NpFix)
+	}
+	return nil
+}
+
+func rules(c *command.Call, o *node.Options) (err error) {
+	r := &o.Job.Rules
+	for _, n := range []struct {
+		name             string
+		to               *int
+		otherwise, least int
+	}{{"max-restarts", &r.MaxRestarts, 3, 0}, {"replicas", &r.Replicas, 2, 1}, {"keep", &r.Keep, 3, 1}} {
+		if *n.to, err = c.Setting(n.name).Number(n.otherwise, n.least); err != nil {
+			return err
+		}
+	}
+	for _, d := range []struct {
+		name      string
+		to        *rendezvous.Seconds
+		otherwise time.Duration
+	}{{"last-call", &r.LastCall, 3 * time.Second}, {"grace", &r.Grace, 30 * time.Second}, {"finish-timeout", &r.FinishTimeout, 0}} {
+		v, err := c.Setting(d.name).Duration(d.otherwise, true)
+		if err != nil {
+			return err
+		}
+		*d.to = rendezvous.Seconds(v)
+	}
+	if s := c.Setting("shutdown-timeout"); s.Given && !c.Setting("grace").Given {
+		n, err := s.Number(0, 0)
+		if err != nil {
+			return err
+		}
+		r.Grace, o.Given["grace"] = rendezvous.Seconds(time.Duration(n)*time.Second), true
+	}
+	if level := c.Getenv("PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL"); level == "0" && !c.Setting("max-restarts").Given {
+		r.MaxRestarts = 0 // Paddle's word for: a failure ends the job
+	}
+	r.Load = "all"
+	if err := onNaN(c, r); err != nil {
+		return err
+	}
+	if l := c.Setting("load"); l.Given {
+		if r.Load = l.Text; l.Text != "all" && l.Text != "rank0" {
+			return l.Refuse("all or rank0")
+		}
+	}
+	return nil
+}
+
+// names settles what the job and this node are called.
+func names(c *command.Call, o *node.Options) error {
+	if len(c.Args) == 0 {
+		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
+	}
+	o.Again = c.Context.Bool("again")
+	o.Job.Origin = rendezvous.NewOrigin(c.UserName(), hostName(), c.Args)
+	id := c.Setting("job-id")
+	switch {
+	case id.Given:
+		if err := command.ValidName("job", id.Text); err != nil {
+			return err
+		}
+		o.Job.Name = schema.Job(id.Text)
+	case unnamed(c, o):
+	case o.Job.Limits.Max > 1:
+		return problem.New(problem.JobID, "no job id").Because("with %s other nodes have to find the job", c.Setting("np")).Cure("--job-id=NAME, the same on every node")
+	default:
+		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.Args)), true
+	}
+	if o.NodeGiven { // by its address
+		return nil
+	}
+	if n := c.Setting("node"); n.Given {
+		o.Node, o.NodeGiven = n.Text, true
+		return command.ValidName("node", n.Text)
+	}
+	o.Node = tame(cmp.Or(c.Getenv("POD_NAME"), hostName()), "node")
+	return nil
+}
+
+// hostName is the name of this machine without its domain.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	host, _, _ = strings.Cut(host, ".")
+	return host
+}
+
+// madeUp is a name for a job that nobody named, after its program: train-7f3a.
+func madeUp(argv []string) string {
+	name := filepath.Base(argv[0])
+	if strings.HasPrefix(name, "python") {
+		for _, a := range argv[1:] {
+			if strings.HasSuffix(a, ".py") {
+				name = filepath.Base(a)
+				break
+			}
+		}
+	}
+	var b [2]byte
+	rand.Read(b[:])
+	return tame(strings.TrimSuffix(name, filepath.Ext(name)), "job") + "-" + hex.EncodeToString(b[:])
+}
+
+// tame makes a name out of what may be none.
+func tame(s, otherwise string) string {
+	s = strings.Map(func(r rune) rune {
+		if schema.ValidName("x" + string(r)) {
+			return r
+		}
+		return '-'
+	}, s)
+	s = strings.TrimLeft(s[:min(len(s), 56)], "-._")
+	if !schema.ValidName(s) {
+		return otherwise
+	}
+	return s
+}
+
+func times(c *command.Call, o *node.Options) error {
+	for _, d := range []struct {
+		name      string
+		to        *time.Duration
+		otherwise time.Duration
+		none      bool
+	}{
+		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
+		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false}, {"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
+	} {
+		var err error
+		if *d.to, err = c.Setting(d.name).Duration(d.otherwise, d.none); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func streams(c *command.Call, o *node.Options) (err error) {
+	for _, s := range []struct {
+		name, otherwise string
+		to              *worker.Choice
+		parse           func(string) (worker.Choice, error)
+	}{{"console", "0", &o.Console, worker.ParseConsole}, {"tee", "0", &o.Tee, worker.ParseStd}, {"redirects", "0", &o.Redirects, worker.ParseStd}} {
+		v := c.Setting(s.name)
+		if !v.Given {
+			v.Text = s.otherwise
+		}
+		if *s.to, err = s.parse(v.Text); err != nil {
+			return problem.New(problem.Usage, "%s: %v", v.Origin, err)
+		}
+	}
+	port := c.Setting("port")
+	if o.Port, err = port.Number(0, 0); err == nil && o.Port > 65535 {
+		err = port.Refuse("a port is at most 65535")
+	}
+	if err != nil {
+		return err
+	}
+	o.PortsLo, o.PortsHi, err = c.Setting("worker-ports").Ports()
+	return err
+}
+
+// program finds the file to run, as a shell would.
+func program(c *command.Call, o *node.Options) error {
+	beside := ""
+	if self, err := os.Executable(); err == nil {
+		beside = filepath.Dir(self)
+	}
+	before, err := interpreted(c)
+	if err == nil && before != nil {
+		err = script(c, o, before, beside)
+	} else if err == nil {
+		o.Program, err = launch.FindProgram(c.Args[0], c.Getenv("PATH"), beside)
+		o.Args = c.Args[1:]
+	}
+	if err != nil {
+		return err
+	}
+	o.Environ = os.Environ()
+	if o.ProgressRegex, err = progressRegex(c); err != nil {
+		return err
+	}
+	if o.Expand = c.Context.Bool("expand"); o.Expand {
+		if err := launch.CheckPlaceholders(o.Args); err != nil {
+			return problem.New(problem.Usage, "--expand: %v", err).Of(err).
+				Cure("{batch_size}, {global_batch_size}, {lr}, {rank}… as in ELASTIC_BATCH_SIZE")
+		}
+	}
+	o.Dir, err = os.Getwd()
+	return err
+}
+
+// dirs has the directories there, and writable.
+func dirs(c *command.Call, o *node.Options) error {
+	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := writable(state); err != nil {
+		return problem.New(problem.StateDir, "state directory: %v", err).Of(err).Cure("--state-dir=DIR, on a disk of this machine")
+	}
+	o.StateDir, o.LogDir = state, "log"
+	if l := c.Setting("log-dir"); l.Given {
+		o.LogDir = l.Text
+	}
+	o.SplitLogs = c.Context.Bool("split-logs")
+	if o.LogKeep, err = c.Setting("log-keep").Number(0, 1); err != nil {
+		return err
+	}
+	if err := writable(o.LogDir); err != nil {
+		return problem.New(problem.LogDir, "log directory: %v", err).Of(err).Cure("--log-dir=DIR")
+	}
+	if d := c.Setting("checkpoint-dir"); d.Given {
+		if d.Text == "" {
+			return d.Refuse("an empty path")
+		}
+		if o.CheckpointDir, err = filepath.Abs(d.Text); err == nil {
+			err = writable(o.CheckpointDir)
+		}
+		if err != nil {
+			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")
+		}
+	}
+	return nil
+}
+
+// writable makes dir and tries a byte in it: a full disk shows no sooner.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".elastic-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write([]byte{'\n'})
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,222 @@
+// Package screen writes what a command prints: lines, tables and JSON, for people and for scripts.
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/elasticd/elastic/internal/phrase"
+)
+
+// What the user sees follows these rules.
+//
+//   - stdout is data: a table, JSON, or the one line that says what was done.
+//     stderr is words: progress, notices, errors.
+//   - No capitals at the beginning of a sentence, no full stop at its end.
+//   - Words and numbers carry everything; a colour only repeats it, and only on
+//     a terminal.
+//   - Times are relative on a terminal, where somebody reads them now, and
+//     absolute everywhere else.
+//   - A line of a table is cut at the width of the terminal.
+//   - An error says what, why, and what to do; it ends in its code.
+//   - A question is asked on a terminal only, and before something is deleted.
+type Printer struct {
+	Out, Words io.Writer
+	Json       bool
+	Quiet      bool
+	Terminal   bool // out is one
+	Width      int  // of that terminal, in columns; 0: not known
+	Colour     bool
+	Now        func() time.Time
+}
+
+// Columns is the width of the terminal that w is: 0 if it is none, or does not say.
+func Columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// IsTerminal reports whether stream is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Object writes v as JSON: on one line, so that scripts that read lines can.
+func (p *Printer) Object(v any) error {
+	enc := json.NewEncoder(p.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Line writes one line of data. What text in args would do to a terminal is escaped.
+func (p *Printer) Line(format string, args ...any) error {
+	_, err := fmt.Fprintf(p.Out, format+"\n", plain(args)...)
+	return err
+}
+
+// painted is text of our own that contains colours.
+type painted string
+
+// plain escapes every text in args but our own colours.
+func plain(args []any) []any {
+	all := slices.Clone(args)
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case painted:
+		case error:
+			all[i] = phrase.Plain(v.Error())
+		case fmt.Stringer:
+			all[i] = phrase.Plain(v.String())
+		default:
+			if text := reflect.ValueOf(arg); text.Kind() == reflect.String {
+				all[i] = phrase.Plain(text.String())
+			}
+		}
+	}
+	return all
+}
+
+// Say writes words, unless they are not wanted.
+func (p *Printer) Say(format string, args ...any) {
+	if !p.Quiet {
+		fmt.Fprintf(p.Words, format+"\n", plain(args)...)
+	}
+}
+
+// Table writes rows in columns; the first is the heading. With -q only the first column, without it.
+func (p *Printer) Table(rows [][]string) error {
+	if p.Quiet {
+		for _, r := range rows[1:] {
+			if err := p.Line("%s", r[0]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var width []int
+	for _, r := range rows {
+		for i := range r {
+			r[i] = phrase.Plain(r[i])
+			cell := r[i]
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], len([]rune(cell)))
+		}
+	}
+	for _, r := range rows {
+		var b strings.Builder
+		at := 0 // column
+		for i, cell := range r {
+			cell = p.cut(cell, at)
+			at += width[i] + 2
+			b.WriteString(string(p.Paint(cell)))
+			if i < len(r)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-len([]rune(cell))+2))
+			}
+		}
+		if err := p.Line("%s", painted(strings.TrimRight(b.String(), " "))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut shortens what would not fit on the line of a terminal, from column at on.
+func (p *Printer) cut(text string, at int) string {
+	room := p.Width - at
+	if runes := []rune(text); p.Width > 0 && len(runes) > max(0, room) {
+		if room < 1 {
+			return ""
+		}
+		return string(runes[:room-1]) + "…"
+	}
+	return text
+}
+
+// Paint colours a state.
+func (p *Printer) Paint(word string) painted {
+	if !p.Colour {
+		return painted(word)
+	}
+	code := ""
+	switch word {
+	case "running", "ready", "done", "finishing":
+		code = "32"
+	case "waiting", "starting", "stopping", "joining", "suspect", "draining", "spare":
+		code = "33"
+	case "failed", "lost", "abandoned":
+		code = "31"
+	default:
+		return painted(word)
+	}
+	return painted("\x1b[" + code + "m" + word + "\x1b[0m")
+}
+
+// Since tells a time: how long ago on a terminal, else when.
+func (p *Printer) Since(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case !p.Terminal:
+		return t.UTC().Format(time.RFC3339)
+	}
+	return ago(p.Now().Sub(t))
+}
+
+func ago(d time.Duration) string {
+	if d < time.Second {
+		return "now"
+	}
+	return Age(d) + " ago"
+}
+
+// Age tells how old something is, in the largest unit that says enough.
+func Age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", max(0, d)/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// Size tells a number of bytes.
+func Size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n), 0
+	for ; f >= unit && i < 5; i++ {
+		f /= unit
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGTPE"[i-1])
+}
+
+// Known tells a number that may not be.
+func Known[N int | int64](n *N) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
+}

@@ -1,0 +1,119 @@
+package target
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+)
+
+// sharedPort is that of a server which an agent starts for all nodes, where none was named. It is torch's.
+const sharedPort = "29400"
+
+// Ips are the addresses of all nodes: --ips, or what PaddleCloud's platform says. A server that was given takes
+// their place: then the nodes find one another there.
+func Ips(c *command.Call) command.Setting {
+	s := c.Setting("ips")
+	if s.Given || given(c).Given {
+		return s
+	}
+	for _, name := range []string{"PADDLE_TRAINERS", "POD_IP", "PADDLE_TRAINER_ID", "TRAINER_PORTS_NUM"} {
+		if c.Getenv(name) == "" {
+			return s
+		}
+	}
+	return command.Setting{Name: "ips", Text: c.Getenv("PADDLE_TRAINERS"), Origin: "PADDLE_TRAINERS", Given: true}
+}
+
+// MasterAddr is torchrun's address of the first node, where there are others.
+func MasterAddr(c *command.Call) command.Setting {
+	s := c.Setting("master-addr")
+	np := c.Setting("np")
+	if !s.Given || !np.Given || np.Text == "1" || np.Text == "1:1" || given(c).Given || c.Setting("rdzv-endpoint").Given {
+		return command.Setting{Name: "master-addr", Origin: "--master-addr"}
+	}
+	return s
+}
+
+// Slurm is the first machine of a step of Slurm with several, "" where this is none or other flags say who the
+// nodes are.
+func Slurm(c *command.Call) string {
+	if n, err := strconv.Atoi(c.Getenv("SLURM_NNODES")); err != nil || n < 2 || given(c).Given || c.Getenv("SLURM_NODEID") == "" {
+		return ""
+	}
+	for _, name := range []string{"rdzv-endpoint", "np", "ips", "master-addr"} {
+		if c.Setting(name).Given {
+			return ""
+		}
+	}
+	list := c.Getenv("SLURM_STEP_NODELIST")
+	if list == "" {
+		list = c.Getenv("SLURM_JOB_NODELIST")
+	}
+	return firstHost(list)
+}
+
+// firstHost is the first machine of Slurm's list, as n[01-04,7],m3.
+func firstHost(list string) string {
+	m := regexp.MustCompile(`^([^,\[]+)(?:\[([0-9]+)[^\]]*\])?`).FindStringSubmatch(list)
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2]
+}
+
+// shared is HOST:PORT of a server that an agent on HOST starts if nothing listens there; "": there is none. The
+// setting is where it comes from.
+func shared(c *command.Call) (string, command.Setting, error) {
+	if c.Truth("standalone") {
+		return "", command.Setting{}, nil
+	}
+	ips, master := Ips(c), MasterAddr(c)
+	at := c.Setting("rdzv-endpoint")
+	server := given(c)
+	switch {
+	case server.Given && (strings.HasPrefix(server.Origin, "--") || !at.Given || !strings.HasPrefix(at.Origin, "--")):
+		return "", command.Setting{}, nil
+	case at.Given && strings.ContainsAny(at.Text, "/,"):
+		return "", command.Setting{}, nil
+	case at.Given:
+	case ips.Given:
+		at = command.Setting{Name: "ips", Text: strings.TrimSpace(strings.Split(ips.Text, ",")[0]), Origin: ips.Origin, Given: true}
+		if !strings.Contains(ips.Text, ",") && (at.Text == "127.0.0.1" || at.Text == "localhost") {
+			return "", command.Setting{}, nil
+		}
+	case master.Given:
+		at = master
+		at.Text = net.JoinHostPort(strings.Trim(master.Text, "[]"), cmp.Or(c.Setting("master-port").Text, "29500"))
+	case Slurm(c) != "":
+		at = command.Setting{Name: "server", Text: Slurm(c), Origin: "SLURM_STEP_NODELIST", Given: true}
+	default:
+		return "", command.Setting{}, nil
+	}
+	host, port, err := net.SplitHostPort(at.Text)
+	if err != nil {
+		host, port = at.Text, sharedPort
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || host == "" || strings.Contains(host, "/") {
+		return "", at, at.Refuse("not HOST:PORT").Cure("HOST:%s, with the address of the first node", sharedPort)
+	} else if n == 0 {
+		return "", command.Setting{}, nil // torchrun's word for any port, of this machine
+	}
+	return net.JoinHostPort(host, port), at, nil
+}
+
+// Remote reports whether the server may be another machine's.
+func Remote(c *command.Call) bool {
+	at, _, err := shared(c)
+	return err == nil && at != "" || given(c).Given && !c.Truth("standalone")
+}
+
+// OpenTo is what is said of a server that everybody reaches, and how that ends.
+func OpenTo(at string) string {
+	return fmt.Sprintf("anyone who reaches %s can change the job: close the port to others, "+
+		"or run elasticd with --trusted-ca-file and add --server=https://%[1]s --cacert=FILE", at)
+}

@@ -1,0 +1,119 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// lookAgain is how often a job that is followed is looked at although nothing changed: some of what is
+// waited for is time that passes.
+const lookAgain = 10 * time.Second
+
+// Follow calls each with the job of seen as it is now, and again after every change, until it says that it
+// saw enough. While the server does not answer it says so once, and goes on.
+func Follow(ctx context.Context, c *command.Call, s *Server, seen *rendezvous.Snapshot, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	updates := rendezvous.Follow(ctx, s, seen.Job.Name, "", rendezvous.ScopeEvents, nil)
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	away := false
+	for last := (*rendezvous.Snapshot)(nil); ; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		case u, ok := <-updates:
+			switch {
+			case !ok:
+				return context.Cause(ctx)
+			case schema.Unreadable(u.Err), store.Refused(u.Err):
+				return u.Err
+			case u.Err != nil:
+				if !away {
+					c.Out.Say("the server does not answer; going on")
+				}
+				away = true
+				continue
+			case u.Job == nil:
+				return vanished(ctx, s, &u.Snapshot, seen.Job.Name, jobOf(last, seen).UID)
+			}
+			if away {
+				c.Out.Say("the server answers again")
+			}
+			away, last = false, &u.Snapshot
+		}
+		if last == nil {
+			continue
+		}
+		if enough, err := each(last); enough || err != nil {
+			return err
+		}
+	}
+}
+
+// jobOf is the job as it was seen last.
+func jobOf(last, first *rendezvous.Snapshot) *rendezvous.Job {
+	if last != nil {
+		return last.Job
+	}
+	return first.Job
+}
+
+// errLimit is the cause of a context whose --timeout passed.
+var errLimit = errors.New("the time is up")
+
+// Within ends ctx after --timeout.
+func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %s", errLimit, limit))
+}
+
+// Cut is the error of a following that came to no end: a limit passed, or Ctrl-C. What was asked
+// stays asked.
+func Cut(c *command.Call, err error, missing, asked string) error {
+	switch {
+	case errors.Is(err, errLimit):
+		if missing == "" {
+			missing = "the server did not answer"
+		}
+		return problem.New(problem.Timeout, "%v", err).Because("%s", missing).Cure("%s", asked)
+	case errors.Is(err, context.Canceled):
+		c.Out.Say("%s", asked)
+	}
+	return err
+}
+
+// ProgressLine says what a following waits for, each time that it is something else.
+type ProgressLine struct{ Last string }
+
+func (l *ProgressLine) Tell(c *command.Call, st status.Status) {
+	text := st.Waiting()
+	if text == "" || st.WhyCode != rendezvous.NodesMissing {
+		text = string(st.State) + ": " + st.Why
+	}
+	if text != l.Last && !st.Ended() && st.State != status.StateRunning {
+		c.Out.Say("%s", text)
+	}
+	l.Last = text
+}
+
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

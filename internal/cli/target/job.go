@@ -1,0 +1,177 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// JobServer finds the server of a command about one job, once the name of the job, if it has one, can be one.
+func JobServer(ctx context.Context, c *command.Call) (*Server, schema.Job, error) {
+	name, err := JobName(c)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := Open(ctx, c, Ask, 0)
+	return s, name, err
+}
+
+// Job reads the job that is meant: the one that is named, else the only one that lives. An
+// abandoned job is never meant without its name. With orNewest the newest, if none lives.
+func Job(ctx context.Context, c *command.Call, s *Server, name schema.Job, orNewest bool) (rendezvous.Snapshot, error) {
+	if name != "" {
+		return ReadJob(ctx, s, name)
+	}
+	all, broken, err := ReadJobs(ctx, s)
+	if err != nil {
+		return rendezvous.Snapshot{}, err
+	}
+	Skipped(c, broken)
+	if len(all) == 0 {
+		if e, err := lostJob(ctx, s); err != nil {
+			return rendezvous.Snapshot{}, err
+		} else if e != nil {
+			return rendezvous.Snapshot{}, e
+		}
+		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server")
+	}
+	live, abandoned := living(c, all)
+	switch {
+	case len(live) == 1:
+		return live[0], nil
+	case len(live) > 1:
+		names := namesOf(live)
+		return rendezvous.Snapshot{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live), phrase.List(names)).
+			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
+	}
+	newest := slices.MaxFunc(all, func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })
+	switch {
+	case orNewest:
+		return newest, nil
+	case len(abandoned) > 0:
+		names := namesOf(abandoned)
+		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
+			Because("no node is left of %s", phrase.List(names)).Cure("name the job: elastic %s %s", c.Command.Name, names[0])
+	}
+	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
+		Because("the newest, %s, is %s", newest.Job.Name, newest.World.Phase).Cure("name the job")
+}
+
+// living are the jobs that have not ended: those with a sign of a node, and those without.
+func living(c *command.Call, all []rendezvous.Snapshot) (live, abandoned []rendezvous.Snapshot) {
+	for _, j := range all {
+		switch {
+		case Ended(&j):
+		case status.Explain(&j, c.Out.Now()).Abandoned:
+			abandoned = append(abandoned, j)
+		default:
+			live = append(live, j)
+		}
+	}
+	return live, abandoned
+}
+
+func namesOf(jobs []rendezvous.Snapshot) (names []string) {
+	for _, j := range jobs {
+		names = append(names, string(j.Job.Name))
+	}
+	return names
+}
+
+// JobName is what names the job: the positional, else a flag, else the environment, else "".
+func JobName(c *command.Call) (schema.Job, error) {
+	name := c.Setting("job-id").Text
+	given := c.Setting("job-id").Given
+	if len(c.Args) > 0 {
+		name, given = c.Args[0], true
+	}
+	if !given {
+		return "", nil
+	}
+	return schema.Job(name), command.ValidName("job", name)
+}
+
+func Ended(s *rendezvous.Snapshot) bool {
+	return s.World != nil && s.World.Attempt == s.Job.Attempt && s.World.Phase.Ended()
+}
+
+// ReadJob reads one job; E-JOB-NONE names the nearest.
+func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapshot, error) {
+	snap, err := rendezvous.Read(ctx, s, name)
+	if err != nil || snap.Job != nil && !snap.Claimed(snap.Job) {
+		return snap, err
+	}
+	if len(snap.Claims) > 0 {
+		return snap, lost(name, snap.Claims)
+	}
+	e := problem.New(problem.JobNone, "no job %s on this server", name)
+	all, _, err := ReadJobs(ctx, s)
+	if store.Refused(err) {
+		return snap, e // a user of this job alone may not look at others
+	}
+	if err != nil {
+		return snap, err
+	}
+	var names []string
+	for _, j := range all {
+		names = append(names, string(j.Job.Name))
+	}
+	if near := phrase.Nearest(string(name), names); near != "" {
+		e.Cure("did you mean %s?", near)
+	} else if len(names) > 0 {
+		e.Because("there are %s", phrase.List(names))
+	}
+	return snap, e.Detail("jobs", append([]string{}, names...))
+}
+
+// ReadJobs reads every job of the server at one revision, by name. One that cannot be read keeps nobody
+// from the others.
+func ReadJobs(ctx context.Context, s *Server) (all []rendezvous.Snapshot, broken []unreadable, err error) {
+	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
+	}
+	of := map[schema.Job][]store.Entry{}
+	for _, e := range r.Entries {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(e.Key, schema.Root), "/"); ok && schema.ValidName(name) {
+			of[schema.Job(name)] = append(of[schema.Job(name)], e)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		entries := of[name]
+		snap, err := rendezvous.Decode(name, store.Read{Entries: entries, Rev: r.Rev, Cluster: r.Cluster})
+		if err != nil {
+			broken = append(broken, unreadable{name, err})
+			continue
+		}
+		if snap.Job != nil {
+			snap.Events = history.Of(name, entries)
+			all = append(all, snap)
+		}
+	}
+	return all, broken, nil
+}
+
+// unreadable is a job of which some record cannot be read.
+type unreadable struct {
+	name schema.Job
+	err  error
+}
+
+// Skipped names the jobs that a command leaves out.
+func Skipped(c *command.Call, jobs []unreadable) {
+	for _, j := range jobs {
+		c.Out.Say("job %s cannot be read and is left out: %v", j.name, j.err)
+	}
+}

@@ -1,0 +1,113 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// lost is the error of a command about a job that the server has lost, and that nodes claim.
+func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
+	nodes := Claimants(claims)
+	e := problem.New(problem.JobLost, "the server lost job %s; nodes that were in it: %s", name,
+		phrase.List(nodes)).Detail("claims", nodes)
+	v := rendezvous.Reclaim(claims, claims[0].Job.UID, false)
+	if v.Newer != "" {
+		v = rendezvous.Reclaim(claims, v.Newer, false)
+	}
+	e.Detail("missing", append([]string{}, v.Missing...))
+	switch {
+	case v.Remake != nil:
+		return e.Because("it is made again now").Cure("the same command again")
+	case v.Holds != nil:
+		e.Because("waiting for %s: checkpoint %d is there and nowhere else", phrase.List(v.Missing), v.Holds.Number)
+	case len(v.Missing) > 0:
+		e.Because("waiting for %s, to make it again", phrase.List(v.Missing))
+	default:
+		e.Because("waiting for nodes that know more of it")
+	}
+	cure := "start them again where they ran, with the same line"
+	if all := NumbersOf(claims); len(all) > 0 {
+		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s", name, phrase.List(all))
+	}
+	return e.Cure("%s", cure)
+}
+
+// vanished says what became of the job uid that was on the server, and is not in snap.
+func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, name schema.Job, uid schema.UID) error {
+	if len(snap.Claims) > 0 {
+		return lost(name, snap.Claims)
+	}
+	removed, err := txn.Requests{Store: s, Job: name}.Removed(ctx, uid)
+	if err != nil {
+		return err
+	}
+	if removed {
+		return problem.New(problem.JobNone, "job %s was removed", name)
+	}
+	return problem.New(problem.JobLost, "the server lost job %s", name).Because("nobody removed it, and no node that was in it claims it yet").
+		Cure("the same command again when its nodes have made it again; elastic status %s", name)
+}
+
+// Remade is the error of a command that follows what it asked of a job, when the server lost that and holds it made
+// again now; nil if it is not so. What was asked may be lost with the server.
+func Remade(snap, seen *rendezvous.Snapshot) error {
+	if !snap.Job.Follows(seen.Job.UID) {
+		return nil
+	}
+	return problem.New(problem.JobLost, "the server lost job %s, and its nodes made it again", snap.Job.Name).
+		Because("what was asked of it before may be lost: np is %d now", snap.Wish.NP).Cure("the same command again").Detail("np", snap.Wish.NP)
+}
+
+// NumbersOf are the checkpoints that the claimants have.
+func NumbersOf(claims []rendezvous.Claim) (all []string) {
+	numbers := map[checkpoint.Number]bool{}
+	for _, c := range claims {
+		for _, h := range c.Heads {
+			numbers[h.Number] = true
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(numbers)) {
+		all = append(all, fmt.Sprint(n))
+	}
+	return all
+}
+
+func Claimants(claims []rendezvous.Claim) (nodes []string) {
+	for _, k := range claims {
+		nodes = append(nodes, k.Node)
+	}
+	return nodes
+}
+
+// lostJob is the error of a command that named no job, on a server that has none: nil if none is claimed either.
+func lostJob(ctx context.Context, s *Server) (*problem.Error, error) {
+	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	for _, e := range r.Entries {
+		name, rest, _ := strings.Cut(strings.TrimPrefix(e.Key, schema.Root), "/")
+		if !strings.HasPrefix(rest, "claims/") {
+			continue
+		}
+		snap, err := rendezvous.Decode(schema.Job(name), r)
+		if err != nil {
+			return nil, err
+		}
+		if snap.Job == nil && len(snap.Claims) > 0 {
+			return lost(schema.Job(name), snap.Claims), nil
+		}
+	}
+	return nil, nil
+}

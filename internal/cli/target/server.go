@@ -1,0 +1,200 @@
+// Package target finds the server and the job that a command is about, and follows the job.
+package target
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store/etcd"
+)
+
+// Server is the etcd of this call, open and answering.
+type Server struct {
+	*etcd.Store
+	At    status.Server
+	Local *local.Runtime // nil: a server was given
+
+	Started local.Started  // the server, if it had to be started
+	Shared  *local.Runtime // of a server for all nodes that runs on this machine; nil: it does not
+}
+
+// purpose is what a command wants of the server.
+type purpose int
+
+const (
+	Ask  purpose = iota // the local server is started only if it has data of earlier jobs
+	Join                // it is started
+)
+
+// Open finds the server and has it answer, or says why not. limit is for how long a server that
+// does not answer is asked again; 0: once.
+func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) (*Server, error) {
+	given := given(c)
+	at, from, err := shared(c)
+	if err != nil {
+		return nil, err
+	}
+	if at != "" {
+		given = from
+		given.Text = at
+	}
+	if user := c.Setting("user"); strings.Contains(user.Text, ":") {
+		return nil, problem.New(problem.Usage, "--user is a name without its password").
+			Because("what is typed stands in the list of processes").Cure("--user=NAME with ELASTIC_PASSWORD")
+	}
+	s := &Server{}
+	conf := etcd.Config{CACert: c.Setting("cacert").Text, Cert: c.Setting("cert").Text, Key: c.Setting("key").Text,
+		User: c.Setting("user").Text, Password: c.Getenv("ELASTIC_PASSWORD")}
+	if at != "" && p == Join {
+		if s.Shared, s.Started, err = serve(ctx, c, at); err != nil {
+			return nil, err
+		}
+	}
+	if given.Given && !(at == "" && c.Truth("standalone")) {
+		for e := range strings.SplitSeq(given.Text, ",") {
+			e = strings.TrimPrefix(strings.TrimSpace(e), "etcd://")
+			if e == "" {
+				return nil, given.Refuse("an empty address").Cure("--server=HOST:2379")
+			}
+			conf.Endpoints = append(conf.Endpoints, e)
+		}
+		s.At.Kind = "etcd"
+	} else {
+		at, r, started, err := localServer(ctx, c, p)
+		if err != nil {
+			return nil, err
+		}
+		s.Local, s.Started, s.At.Kind = &r, started, "local"
+		conf = etcd.Config{Endpoints: []string{string(at)}}
+	}
+	s.At.Endpoints = conf.Endpoints
+	if s.Store, err = etcd.Open(ctx, conf); errors.Is(err, etcd.ErrPlain) || errors.Is(err, etcd.ErrTLSFiles) {
+		return nil, err
+	} else if err != nil {
+		return nil, problem.New(problem.Usage, "%v", err).Of(err).Cure("--server=HOST:2379")
+	}
+	if err := answer(ctx, c, s.Store, limit); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.At.Reachable = true
+	return s, nil
+}
+
+// given is the server that was named, by whichever flag: an endpoint with a scheme, or several, are those of a
+// server that is there.
+func given(c *command.Call) command.Setting {
+	s, at := c.Setting("server"), c.Setting("rdzv-endpoint")
+	if !s.Given && strings.ContainsAny(at.Text, "/,") {
+		return at
+	}
+	return s
+}
+
+// TellKind finds out whether a server that was given is an elasticd. Who may not read it sees an etcd.
+func (s *Server) TellKind(ctx context.Context) {
+	if s.At.Kind != "etcd" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if r, err := s.Get(ctx, schema.Elasticd, ""); err == nil && r.One() != nil {
+		s.At.Kind = "elasticd"
+	}
+}
+
+// serve starts a server for all nodes at HOST:PORT, if HOST is this machine and nothing listens there. Where
+// HOST is another machine its agent does.
+func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, local.Started, error) {
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, local.Started{}, err
+	}
+	ip, err := Ours(host)
+	if err != nil {
+		return nil, local.Started{}, nil
+	}
+	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
+	if err == nil {
+		r, err = r.Shared(net.JoinHostPort(ip, port))
+	}
+	if err != nil {
+		return nil, local.Started{}, err
+	}
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(ctx, "tcp", r.Listen)
+	if err == nil {
+		conn.Close()
+		if _, err := local.Find(ctx, r); err != nil {
+			return nil, local.Started{}, nil // somebody else's: whether it is one shows when it is asked
+		}
+		return &r, local.Started{}, nil
+	}
+	_, started, err := local.Ensure(ctx, r)
+	return &r, started, err
+}
+
+// localServer is the one of this user and machine.
+func localServer(ctx context.Context, c *command.Call, p purpose) (local.Endpoint, local.Runtime, local.Started, error) {
+	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
+	if err != nil {
+		return "", r, local.Started{}, err
+	}
+	at, err := local.Find(ctx, r)
+	if !errors.Is(err, local.ErrNone) {
+		return at, r, local.Started{}, err
+	}
+	if p == Ask && !r.HasData() {
+		return "", r, local.Started{}, problem.New(problem.NoServer, "no server").Because("none was given, and none of yours runs here").
+			Cure("--server=HOST:2379, or begin a job: elastic run")
+	}
+	at, started, err := local.Ensure(ctx, r)
+	return at, r, started, err
+}
+
+// Patience is for how long a command that only asks bears with a server that is slow, or has no
+// leader at the moment. Where nobody listens it bears nothing.
+const Patience = 3 * time.Second
+
+// answer asks the server until it answers, or says something that more asking does not change.
+// limit is for how long run waits for one where nobody listens yet.
+func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Duration) error {
+	most := Patience
+	if limit > 0 {
+		most = limit
+	}
+	up := time.NewTimer(most)
+	defer up.Stop()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := st.Probe(ctx) // which has limits of its own
+		again := limit > 0 && errors.Is(err, etcd.ErrUnreachable) || errors.Is(err, etcd.ErrNoQuorum) ||
+			errors.Is(err, etcd.ErrUnreachable) && errors.Is(err, context.DeadlineExceeded)
+		if !again {
+			return err
+		}
+		if limit > 0 && wait == 100*time.Millisecond {
+			c.Out.Say("elastic: the server does not answer yet; waiting up to %s", limit)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+			continue
+		case <-up.C:
+		}
+		e := problem.Known(err)
+		if e.Code == problem.Server && limit > 0 {
+			e.Status = problem.Timeout.Status()
+			e.Message += " (waited " + limit.String() + ")"
+		}
+		return e
+	}
+}
