@@ -165,6 +165,8 @@ var plants = []plant{
 	}`, rendezvous, "TestLeastMovement"},
 	{"a generation below what a node has seen", plan + "/change.go", `w.Generation = max(w.Generation, x.LastGeneration)`, `_ = x`, rendezvous, "TestPlan"},
 	{"the last call is never over", plan + "/plan.go", `return p.after(p.m.LastCallSince, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
+	{"workers wait for the last call of a scale", plan + "/running.go", `return p.atTarget(func() Step { return p.planned(p.growthCause()) })`, `return p.planned(p.growthCause())`, rendezvous, "TestPlan"},
+	{"a leaver that is gone is a sign", "pkg/rendezvous/status/timing.go", `v.Members[:min(len(v.Members), len(s.World.Members))] {`, `v.Members {`, "pkg/rendezvous/status", "TestFirstSign"},
 	{"the last call begins anew with everybody", plan + "/observed.go", `case m.LastCallSince.IsZero():`, `default:`, rendezvous, "TestMarks"},
 	{"victims spend the budget", plan + "/ledger.go", `s.Collateral = e.lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
 	{"a loss in the back-off gives nothing back", plan + "/change.go", `b.Pardoned = len(p.lossesThatExplain()) > 0 && pardon(&b.Ledger, p.w)`, ``, rendezvous, "TestLedger"},

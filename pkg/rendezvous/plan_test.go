@@ -121,6 +121,10 @@ func TestPlan(t *testing.T) {
 			{"scale down", given(aJob(3).here("a", "b", "c").world(Running, "a", "b", "c"), asksFor(2)), "hold (saving) planned, scale"},
 			{"a wish of the same size changes no member", given(aJob(3).here("a", "b", "c").world(Running, "a", "b", "c"), asksFor(3)), "nothing"},
 			{"a range that asks for more than are here", given(aRange(1, 4).here("a", "b").world(Running, "a", "b"), asksFor(4)), "nothing"},
+			{"a range that asks for more than are here, and has a spare: the workers train on for the last call", given(aRange(1, 4).here("a", "b", "c").world(Running, "a", "b"), asksFor(4), lastCall, call(time.Second)), "nothing for 2s"},
+			{"the last call is over: it grows", given(aRange(1, 4).here("a", "b", "c").world(Running, "a", "b"), asksFor(4), lastCall, call(3*time.Second)), "hold (saving) planned, scale"},
+			{"all that were asked for are here: at once", given(aRange(1, 4).here("a", "b", "c", "d").world(Running, "a", "b"), asksFor(4), lastCall), "hold (saving) planned, scale"},
+			{"it asks for more, and has no batch plan for what is here", given(aRange(1, 4).here("a", "b").world(Running, "a"), asksFor(4), impossible), "nothing"},
 			{"it asks for fewer", given(aRange(1, 4).here("a", "b").world(Running, "a", "b"), asksFor(1)), "hold (saving) planned, scale"},
 			{"a member of it is away for a moment", given(aRange(1, 4).here("a", "b").world(Running, "a", "b"), asksFor(4), cutOff("b", time.Second)), "nothing"},
 			{"an exact job that asks for more than are here waits", given(aJob(2).here("a", "b").world(Running, "a", "b"), asksFor(4)), "hold (saving) planned, scale"},
@@ -182,6 +186,7 @@ func TestPlan(t *testing.T) {
 		{"waiting for a planned change", []planned{
 			{"nobody saved yet", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.CauseScale)), "nothing for 32s"},
 			{"one saved", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.CauseScale), savedBy("a")), "nothing for 32s"},
+			{"all saved, and the last call was while they trained", given(aRange(1, 4).here("a", "b", "c").world(Waiting, "a", "b"), asksFor(4), savingFor(rendezvous.CauseScale), savedBy("a", "b"), lastCall, call(4*time.Second)), "propose 2 (scale): a b c"},
 			{"all saved", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.CauseScale), savedBy("a", "b"), commit(2, "a", "b")), "propose 2 (scale): a b c from 2"},
 			{"a word of another life", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b"), savingFor(rendezvous.CauseScale), savedBy("a"), func(x *situation) { x.Exits["b"] = rendezvous.Exit{Incarnation: "new-b", Planned: true} }), "nothing for 32s"},
 			{"scale in: who is cut is a leaver", given(aJob(3).here("a", "b", "c").world(Waiting, "a", "b", "c"), asksFor(2), savingFor(rendezvous.CauseScale), savedBy("a", "b", "c")), "propose 2 (scale): a b; leaving c"},

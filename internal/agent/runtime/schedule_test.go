@@ -131,7 +131,7 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 	}
 	s.until("a world runs again (G6)", 60*time.Second, func(x rendezvous.Snapshot) bool {
 		w := x.World
-		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running && !plan.WishPending(&x, plan.StoreView(&x, time.Now())) && s.running(0, w.Count)(x))
+		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running && !plan.WishPending(&x, plan.StoreView(&x, time.Now())) && !plan.Grows(&x, plan.StoreView(&x, time.Now())) && s.running(0, w.Count)(x))
 	})
 	s.until("every suspicion is taken back", 30*time.Second, func(x rendezvous.Snapshot) bool {
 		return len(x.Suspects) == 0 || x.World.Phase.Ended()

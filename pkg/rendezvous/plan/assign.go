@@ -137,12 +137,6 @@ func Size(s *rendezvous.Snapshot, v verdict.View) int {
 // Present is the number of nodes here that a World may have.
 func Present(s *rendezvous.Snapshot, v verdict.View) int { return len(candidates(s, v)) }
 
-// fits reports whether there is a batch plan for the nodes at hand.
-func (p *planner) fits() bool {
-	_, err := Batch(p.s, Size(p.s, p.v))
-	return err == nil
-}
-
 // Batch is the batch and rate plan for n nodes.
 func Batch(s *rendezvous.Snapshot, n int) (*scaling.Plan, error) {
 	return scaling.For(s.Job.Base, n*s.Job.Slots)

@@ -35,8 +35,11 @@ func (p *planner) forming() Step {
 		}
 		return p.fallBack()
 	}
-	if p.grows() { // better now than in a planned change a moment later: nothing has started
-		return p.atTarget(func() Step { return p.change(rendezvous.CauseNodeJoined, "more nodes are here", false) })
+	if Grows(p.s, p.v) { // better now than in a planned change a moment later: nothing has started
+		return p.atTarget(func() Step {
+			cause, text := p.growthCause()
+			return p.change(cause, text, false)
+		})
 	}
 	return p.after(p.m.PhaseSince, p.t.Barrier, func() Step {
 		late := rendezvous.SetOf(missing)

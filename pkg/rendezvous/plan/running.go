@@ -36,15 +36,18 @@ func (p *planner) running() Step {
 			return p.planned(rendezvous.CauseNodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node, n.LastGeneration))
 		}
 	}
-	if p.grows() {
-		return p.atTarget(func() Step { return p.planned(rendezvous.CauseNodeJoined, "more nodes are here") })
+	if Grows(p.s, p.v) { // while the last call lasts, the workers train on
+		return p.atTarget(func() Step { return p.planned(p.growthCause()) })
 	}
 	return Nothing{}
 }
 
-// grows reports whether the next World would have more nodes than this one.
-func (p *planner) grows() bool {
-	return HasRoom(p.s, p.v) && p.fits()
+// growthCause is why the next World has more nodes: the operator asked for them, or they came.
+func (p *planner) growthCause() (rendezvous.Cause, string) {
+	if p.s.Wish.Request != p.w.Request {
+		return p.wishCause(), WishText(p.s)
+	}
+	return rendezvous.CauseNodeJoined, "more nodes are here"
 }
 
 // failure is a worker that ended with an error. While one of the nodes is in doubt it may be the
@@ -128,19 +131,24 @@ func registered(m *verdict.Member) bool {
 	return m != nil && (m.State == verdict.Alive || m.State == verdict.Suspect)
 }
 
-// HasRoom reports whether nodes are here that the world could have, and has not.
-func HasRoom(s *rendezvous.Snapshot, v verdict.View) bool {
+// Grows reports whether the next World would have more nodes than this one.
+func Grows(s *rendezvous.Snapshot, v verdict.View) bool {
 	n := Present(s, v)
-	return n > s.World.Count && s.Target(n) > s.World.Count
+	if n <= s.World.Count || s.Target(n) <= s.World.Count {
+		return false
+	}
+	_, err := Batch(s, Size(s, v))
+	return err == nil
 }
 
-// WishPending reports whether the wish, as it was written since the World was proposed, asks for other
-// members. A wish that changes no member is no cause: training goes on.
+// WishPending reports whether the wish, as it was written since the World was proposed, asks for members
+// that this World cannot go on with. A wish for more than it has is no such thing where the job may run
+// with fewer: the World grows when the nodes are here, after the last call.
 func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
 	if s.Wish.Request == s.World.Request {
 		return false
 	}
-	return s.Least() > s.World.Count || s.Target(Present(s, v)) < s.World.Count || HasRoom(s, v)
+	return s.Least() > s.World.Count || s.Target(Present(s, v)) < s.World.Count
 }
 
 func (p *planner) wishCause() rendezvous.Cause {

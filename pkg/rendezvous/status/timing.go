@@ -51,6 +51,9 @@ func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own str
 			*f = TimingObserver{generation: g}
 			return
 		}
+		if asksForGrowth(f.what) && !asksForGrowth(what) && f.decided.IsZero() {
+			*f = TimingObserver{generation: g} // a loss during a last call has a sign of its own
+		}
 		f.begin(what, now)
 	case w.Phase == rendezvous.Waiting:
 		f.begin(rendezvous.SignUnseen, now)
@@ -118,7 +121,8 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	case s.Failure != nil:
 		return rendezvous.SignFailure
 	}
-	for _, m := range v.Members {
+	// Only members: a leaver that is gone changes nothing, for as long as this world runs.
+	for _, m := range v.Members[:min(len(v.Members), len(s.World.Members))] {
 		if m.State == verdict.Alive {
 			continue
 		}
@@ -135,10 +139,17 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	switch {
 	case plan.WishPending(s, v), s.Wish.Stop == s.Job.Attempt, plan.Drained(s):
 		return rendezvous.SignWish
-	case plan.HasRoom(s, v):
+	case plan.Grows(s, v) && s.Wish.Request != s.World.Request:
+		return rendezvous.SignWish
+	case plan.Grows(s, v):
 		return rendezvous.SignNodes
 	}
 	return ""
+}
+
+// asksForGrowth reports whether what is a sign that waits for the last call while workers train.
+func asksForGrowth(what string) bool {
+	return what == rendezvous.SignWish || what == rendezvous.SignNodes
 }
 
 // Timing is what was seen, up to the barrier.

@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/scaling"
 )
 
 // The node that turns a world to running may be a newcomer. The time without training is that of the
@@ -31,6 +33,50 @@ func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 		o.Observe(s, verdict.View{}, "", plan.Nothing{}, noon)
 		if got := o.Idle(noon.Add(time.Second)); got != c.want {
 			t.Errorf("%s: %v without training, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What does not end a running world is no sign of its end, however long ago it was.
+func TestFirstSign(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	ref := func(node string) membership.Ref {
+		return membership.Ref{Node: node, Incarnation: membership.Incarnation(node + "1")}
+	}
+	a, b, c, d := ref("a"), ref("b"), ref("c"), ref("d")
+	nodes := func(refs ...membership.Ref) (list []membership.Node) {
+		for _, r := range refs {
+			list = append(list, membership.Node{Ref: r, Attempt: 1})
+		}
+		return list
+	}
+	job := &rendezvous.Job{Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 4, Slots: 1}, Limits: rendezvous.Limits{Min: 1, Max: 4}, Rules: rendezvous.Rules{LastCall: rendezvous.Seconds(3 * time.Second)}}
+	world := &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 2, Slots: 1, Request: "w", Members: []membership.Ref{a, b}, Leavers: []membership.Ref{c}}
+	alive := verdict.Member{Ref: a, State: verdict.Alive, Registered: true}
+	gone := func(r membership.Ref) verdict.Member {
+		return verdict.Member{Ref: r, State: verdict.Gone, Reason: "agent-gone"}
+	}
+	left := verdict.View{Members: []verdict.Member{alive, {Ref: b, State: verdict.Alive, Registered: true}, {Ref: c, State: verdict.Gone, Reason: "left"}}}
+	lost := verdict.View{Members: []verdict.Member{alive, gone(b), {Ref: c, State: verdict.Gone, Reason: "left"}}}
+	s := func(np int, request string, here ...membership.Ref) *rendezvous.Snapshot {
+		return &rendezvous.Snapshot{Job: job, World: world, Wish: rendezvous.Wish{NP: np, Request: request, Rev: 1}, Nodes: nodes(here...)}
+	}
+	for name, x := range map[string]struct {
+		before, after *rendezvous.Snapshot
+		was, is       verdict.View
+		sign          string
+	}{
+		"a leaver that left long ago":        {s(2, "w", a, b), s(1, "v", a, b), left, left, rendezvous.SignWish},
+		"a loss during a last call":          {s(4, "w", a, b, d), s(4, "w", a, d), left, lost, string(membership.LeaseExpired)},
+		"more nodes, and a wish for more":    {s(2, "w", a, b), s(4, "v", a, b, d), left, left, rendezvous.SignWish},
+		"more nodes come to a job with room": {s(4, "w", a, b), s(4, "w", a, b, d), left, left, rendezvous.SignNodes},
+	} {
+		var o status.TimingObserver
+		o.Observe(x.before, x.was, "", plan.Nothing{}, noon)
+		at := noon.Add(time.Hour)
+		o.Observe(x.after, x.is, "", plan.Hold{}, at)
+		if got := o.Timing("a"); got.Sign != x.sign || o.Sign() != at {
+			t.Errorf("%s: the sign is %q since %v, want %q since %v", name, got.Sign, o.Sign(), x.sign, at)
 		}
 	}
 }

@@ -194,6 +194,9 @@ func (x *explainer) running() explanation {
 	default:
 		v = explanation{state: StateRunning, code: rendezvous.WhyRunning, since: w.Time,
 			text: fmt.Sprintf("generation %d runs: world size %d", w.Generation, w.Size())}
+		if present, wished, _ := plan.Shortage(s, x.v); plan.Grows(s, x.v) && present < wished {
+			v.text += fmt.Sprintf("; %d of %d nodes are here, waiting a moment for others before it grows", present, wished)
+		}
 		if doubt := x.doubt(); len(doubt) > 0 {
 			v.text += "; in doubt: " + phrase.List(doubt)
 		}
