@@ -158,7 +158,7 @@ func (m *Machine) applyWorkers(e Event) {
 	case Halted:
 		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
 			g.dead, m.local.idleSince = true, m.now
-			m.local.idleAt, m.local.stopMS = m.now, 0
+			m.local.idleAt, m.local.stopMS, m.local.stopped = m.now, 0, e.Generation
 			if !g.haltedAt.IsZero() {
 				m.local.stopMS, m.local.idleSince = m.now.Sub(g.haltedAt).Milliseconds(), g.haltedAt
 			}

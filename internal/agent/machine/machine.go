@@ -56,6 +56,7 @@ type identity struct {
 type observation struct {
 	snap  rendezvous.Snapshot
 	world *rendezvous.World // the newest; it never goes back
+	ran   schema.Generation // the newest that is known to have run
 	asOf  time.Time         // when the newest read began that has world as its result; a Ready is such a read
 	stale bool              // this process stood still: nothing is believed before a new read
 
@@ -86,9 +87,10 @@ type local struct {
 	ports     []int
 	resume    Resume
 	exit      reportedExit
-	stopMS    int64     // how long the newest stop of workers took
-	idleAt    time.Time // when nothing of them was left; zero: there were none
-	idleSince time.Time // no worker has run here since then
+	stopMS    int64             // how long the newest stop of workers took
+	idleAt    time.Time         // when nothing of them was left; zero: there were none
+	stopped   schema.Generation // whose workers they were
+	idleSince time.Time         // no worker has run here since then
 }
 
 // reportedExit is the exit record of this node in the store.

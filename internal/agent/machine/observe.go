@@ -137,6 +137,9 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 		m.peers.probed = map[membership.Incarnation]time.Time{}
 	}
 	m.seen.world = w
+	if w.Master != nil {
+		m.seen.ran = w.Generation
+	}
 	m.believe(m.seen.cluster, w.Rev)
 	if w.Rank(m.self.node.Ref) >= 0 || w.Leaver(m.self.node.Ref) {
 		m.self.listed = true

@@ -65,11 +65,14 @@ func (w *teller) does(a Action) {
 	case Take:
 		do("step", "step: %s", step(a.Step))
 	case GetReady:
-		if a.Member {
-			do("ready", "get ready for generation %d", a.World.Generation)
-		} else {
-			do("ready", "get ready for generation %d, as a leaver", a.World.Generation)
+		text := ""
+		if !a.Member {
+			text = ", as a leaver"
 		}
+		if gone := w.now.Sub(a.Idle); !a.Idle.IsZero() && gone >= time.Second {
+			text += fmt.Sprintf(", its workers gone for %s", gone)
+		}
+		do("ready", "get ready for generation %d%s", a.World.Generation, text)
 	case StartWorkers:
 		do("start", "start the workers of generation %d, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
 	case HaltWorkers:

@@ -121,8 +121,11 @@ func (m *Machine) getReady() {
 	}
 	_, member := m.member()
 	c := m.claim()
-	if m.requestFor(slotReady, w.Generation, GetReady{World: *w, Memory: c, Me: m.self.node,
-		Member: member, StopMS: m.local.stopMS, Idle: m.local.idleAt}) {
+	ready := GetReady{World: *w, Memory: c, Me: m.self.node, Member: member}
+	if m.local.stopped >= m.seen.ran { // other workers have trained since an older stop
+		ready.StopMS, ready.Idle = m.local.stopMS, m.local.idleAt
+	}
+	if m.requestFor(slotReady, w.Generation, ready) {
 		m.memory.ready = c.Spares
 	}
 }
