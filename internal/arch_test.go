@@ -56,17 +56,18 @@ var may = map[string][]string{
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
-	"internal/peer":      {"pkg/schema", "pkg/store", "pkg/membership"},
-	"internal/diagnosis": {}, // decides about what workers left
-	"internal/logs":      {},
-	"internal/worker":    {},
-	"internal/launch":    {"pkg/scaling"},
-	"internal/device":    {},
-	"pkg/store/etcd":     {"pkg/schema", "pkg/store"},
-	"internal/local":     {},
+	"internal/peer":          {"pkg/schema", "pkg/store", "pkg/membership"},
+	"internal/diagnosis":     {}, // decides about what workers left
+	"internal/logs":          {},
+	"internal/worker/output": {},
+	"internal/worker":        {"internal/worker/output"},
+	"internal/launch":        {"pkg/scaling"},
+	"internal/device":        {},
+	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
+	"internal/local":         {},
 
 	"internal/node": {"internal/device", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
-		"internal/peer", "internal/phrase", "internal/worker", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
+		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
 	"internal/cli/problem": {"internal/agent/runtime", "internal/launch", "internal/local",
 		"internal/phrase", "pkg/scaling", "pkg/schema", "pkg/store", "pkg/store/etcd"},
@@ -78,7 +79,7 @@ var may = map[string][]string{
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema", "pkg/store", "pkg/store/etcd"},
 	"internal/cli/run": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
 		"internal/cli/target", "internal/device", "internal/launch", "internal/local", "internal/node",
-		"internal/phrase", "internal/worker", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status",
+		"internal/phrase", "internal/worker/output", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status",
 		"pkg/scaling", "pkg/schema"},
 	"internal/cli/ckpt": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
 		"internal/cli/target", "internal/node", "internal/phrase", "pkg/checkpoint",

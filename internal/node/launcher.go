@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -129,16 +130,16 @@ func (w *workers) prefix(template string) func(local, rank int) string {
 const torchPrefix = "[${role_name}${local_rank}]:"
 
 // logOptions says where the output of workers goes.
-func (w *workers) logOptions(node string, job rendezvous.Job) worker.LogOptions {
+func (w *workers) logOptions(node string, job rendezvous.Job) output.Options {
 	l := w.o.Launcher
 	template := l.Prefix
 	if template == "" {
 		template = torchPrefix
 	}
 	label := w.prefix(template)
-	return worker.LogOptions{Dir: w.o.LogDir, Node: node, Run: run(job), Apart: w.o.SplitLogs, Keep: w.o.LogKeep,
-		Console: w.o.Stdout, Show: worker.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice, Prefix: rankPrefix,
-		Label: label, Labelled: func(local int) bool { return w.o.Tee.Of(local) != worker.None },
+	return output.Options{Dir: w.o.LogDir, Node: node, Run: run(job), Apart: w.o.SplitLogs, Keep: w.o.LogKeep,
+		Console: w.o.Stdout, Show: output.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice, Prefix: rankPrefix,
+		Label: label, Labelled: func(local int) bool { return w.o.Tee.Of(local) != output.None },
 		CopyOut: l.CopyOut, CopyErr: l.CopyErr}
 }
 

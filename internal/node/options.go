@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/local"
-	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -53,9 +53,9 @@ type Options struct {
 
 	Launcher Launcher // how the workers are started
 
-	Console   worker.Choice // --console
-	Tee       worker.Choice
-	Redirects worker.Choice
+	Console   output.Choice // --console
+	Tee       output.Choice
+	Redirects output.Choice
 
 	HangTimeout    time.Duration // 0: hangs are not looked for
 	LeaseTTL       time.Duration

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/python"
@@ -39,7 +40,7 @@ type workers struct {
 	node  string
 	job   atomic.Pointer[rendezvous.Job]
 	dir   string // of the node and job
-	logs  *worker.Logs
+	logs  *output.Logs
 	doing *doing
 	hangs atomic.Pointer[hangWatch] // of the newest generation; nil: nobody watches
 
@@ -69,7 +70,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := w.mark(); err != nil {
 		return "", err
 	}
-	w.logs, err = worker.OpenLogs(w.logOptions(node, job))
+	w.logs, err = output.Open(w.logOptions(node, job))
 	if err != nil {
 		return "", err
 	}

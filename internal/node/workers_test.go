@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -49,7 +50,7 @@ func TestTheMarkMovesWithTheNode(t *testing.T) {
 func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
 	t.Helper()
 	dir := t.TempDir()
-	logs, err := worker.OpenLogs(worker.LogOptions{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
+	logs, err := output.Open(output.Options{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}

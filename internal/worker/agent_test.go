@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // agent is another process that runs one group, as an agent does, so that it
@@ -29,7 +31,7 @@ func agentMain(args []string) int {
 	if err := json.Unmarshal([]byte(args[0]), &s); err != nil {
 		panic(err)
 	}
-	logs, err := OpenLogs(LogOptions{Dir: args[1]})
+	logs, err := output.Open(output.Options{Dir: args[1]})
 	if err != nil {
 		panic(err)
 	}

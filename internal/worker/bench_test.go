@@ -5,11 +5,13 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // BenchmarkStart is the way from nothing to a running worker and back.
 func BenchmarkStart(b *testing.B) {
-	s := benchSpec(b, "exec sleep 1000", LogOptions{})
+	s := benchSpec(b, "exec sleep 1000", output.Options{})
 	for b.Loop() {
 		g, err := Start(b.Context(), s)
 		if err != nil {
@@ -23,11 +25,11 @@ func BenchmarkStart(b *testing.B) {
 
 // BenchmarkOutput is how fast a worker may write, one MB a step.
 func BenchmarkOutput(b *testing.B) {
-	for _, shown := range []Std{None, Both} {
-		b.Run(fmt.Sprintf("shown=%v", shown == Both), func(b *testing.B) {
+	for _, shown := range []output.Std{output.None, output.Both} {
+		b.Run(fmt.Sprintf("shown=%v", shown == output.Both), func(b *testing.B) {
 			b.SetBytes(1 << 20)
 			s := benchSpec(b, fmt.Sprintf("yes 'a line of a training script, of the usual length: step 1, loss 0.1' | head -c %d", b.N<<20),
-				LogOptions{Console: io.Discard, Show: func(int) Std { return shown }, Rotate: 64 << 20, Keep: 1})
+				output.Options{Console: io.Discard, Show: func(int) output.Std { return shown }, Rotate: 64 << 20, Keep: 1})
 			b.ResetTimer()
 			g, err := Start(b.Context(), s)
 			if err != nil {
@@ -38,11 +40,11 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-func benchSpec(b *testing.B, script string, o LogOptions) Spec {
+func benchSpec(b *testing.B, script string, o output.Options) Spec {
 	b.Helper()
 	dir := b.TempDir()
 	o.Dir = filepath.Join(dir, "log")
-	logs, err := OpenLogs(o)
+	logs, err := output.Open(o)
 	if err != nil {
 		b.Fatal(err)
 	}

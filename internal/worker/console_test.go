@@ -10,15 +10,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 func TestStreamsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 2, `j=0; while test $j -lt 2000; do echo $j; j=$((j+1)); echo $j >&2; j=$((j+1)); done`,
-		LogOptions{Console: &console, Show: func(r int) Std { return []Std{Both, None}[r] }})
+		output.Options{Console: &console, Show: func(r int) output.Std { return []output.Std{output.Both, output.None}[r] }})
 	runToEnd(t, s)
 	want := seq(0, 1999)
 	for r := range 2 {
@@ -37,7 +37,7 @@ func TestWholeLinesOfSeveralWorkers(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 3, `j=0; while test $j -lt 300; do printf "worker $i"; printf " line $j\n"; j=$((j+1)); done; printf "end of $i"`,
-		LogOptions{Console: &console, Show: func(int) Std { return Both }})
+		output.Options{Console: &console, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	s.Logs.Close(deadline(t))
 	line := regexp.MustCompile(`(?m)^(end of \d)*worker \d line \d+$`)
@@ -55,7 +55,7 @@ func TestOneStreamOnTheConsole(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 2, `echo out $i; echo err $i >&2; echo out $i`,
-		LogOptions{Console: &console, Show: func(r int) Std { return []Std{Err, Out}[r] }})
+		output.Options{Console: &console, Show: func(r int) output.Std { return []output.Std{output.Err, output.Out}[r] }})
 	g := begin(t, s)
 	for i, e := range exitsOf(t, g) {
 		if want := fmt.Sprintf("err %d\n", i); string(e.Tail) != want {
@@ -82,9 +82,9 @@ func TestBlockedConsole(t *testing.T) {
 	t.Parallel()
 	var w words
 	reader, writer := io.Pipe()
-	const size = consoleQueue + 16<<20
+	const size = 48 << 20 // more than the queue of the console takes
 	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo > written; read x < fifo; echo after`, size),
-		LogOptions{Notice: w.notice, Console: writer, Show: func(int) Std { return Both }})
+		output.Options{Notice: w.notice, Console: writer, Show: func(int) output.Std { return output.Both }})
 	open := gate(t, s, "fifo")
 	g := begin(t, s)
 	eventually(t, "worker is not stalled", func() bool { _, err := os.Stat(s.Dir + "/written"); return err == nil })
@@ -118,52 +118,10 @@ func TestBlockedConsole(t *testing.T) {
 	}
 }
 
-// slow takes its time for each piece.
-type slow struct {
-	each time.Duration
-	n    int
-}
-
-func (s *slow) Write(p []byte) (int, error) {
-	time.Sleep(s.each)
-	s.n += len(p)
-	return len(p), nil
-}
-
-// A console that keeps up on the whole loses nothing in a burst that is longer
-// than the queue; one that does not costs the worker no more than its patience.
-func TestSlowConsole(t *testing.T) {
-	t.Parallel()
-	const pieces = 2 * consoleQueue / chunk
-	for each, whole := range map[time.Duration]bool{
-		consolePatience / pieces: true,
-		consolePatience / 10:     false,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var w words
-			to := &slow{each: each}
-			c := newConsole(to, w.notice)
-			began := time.Now()
-			for range pieces {
-				c.show(make([]byte, chunk))
-			}
-			if took := time.Since(began); took > consolePatience {
-				t.Errorf("%v for each: the worker was held for %v", each, took)
-			}
-			if err := c.close(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			if (to.n == pieces*chunk) != whole || (len(w.all()) == 0) != whole {
-				t.Errorf("%v for each: %d of %d bytes, %q", each, to.n, pieces*chunk, w.all())
-			}
-		})
-	}
-}
-
 func TestBlockedConsoleDoesNotHoldTheEnd(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
-	s := logged(t, 1, `echo up`, LogOptions{Console: writer, Show: func(int) Std { return Both }})
+	s := logged(t, 1, `echo up`, output.Options{Console: writer, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -179,7 +137,7 @@ func TestBlockedNotice(t *testing.T) {
 	blocked := make(chan struct{})
 	reader, writer := io.Pipe()
 	reader.Close()
-	s := logged(t, 1, `seq 1 1000`, LogOptions{Notice: func(string) { <-blocked }, Console: writer, Show: func(int) Std { return Both }})
+	s := logged(t, 1, `seq 1 1000`, output.Options{Notice: func(string) { <-blocked }, Console: writer, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	if got := body(read(t, s.Logs.Path(0))); got != seq(1, 1000) {
 		t.Errorf("%d bytes", len(got))
@@ -197,7 +155,7 @@ func TestLostConsole(t *testing.T) {
 	var w words
 	reader, writer := io.Pipe()
 	reader.Close()
-	s := logged(t, 1, `echo one; sleep 0.01; echo two`, LogOptions{Notice: w.notice, Console: writer, Show: func(int) Std { return Both }})
+	s := logged(t, 1, `echo one; sleep 0.01; echo two`, output.Options{Notice: w.notice, Console: writer, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	if err := s.Logs.Close(deadline(t)); err != nil {
 		t.Fatal(err)

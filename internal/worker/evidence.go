@@ -98,7 +98,7 @@ func (g *Group) abort(ctx context.Context, i int) string {
 		return ""
 	}
 	path := g.spec.Logs.Path(i)
-	if g.spec.Logs.o.Apart {
+	if g.spec.Logs.Options.Apart {
 		path = g.spec.Logs.ErrPath(i)
 	}
 	before := sizeOf(path)
@@ -116,7 +116,7 @@ func (g *Group) abort(ctx context.Context, i int) string {
 		return nil
 	})
 	for _, pump := range g.pumps[i] {
-		pump.settle()
+		pump.Settle()
 	}
 	return readFrom(path, before)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // Exit is the end of one worker.
@@ -116,7 +118,7 @@ func (g *Group) takeOver() {
 func (g *Group) finish() {
 	for _, pumps := range g.pumps {
 		for _, p := range pumps {
-			p.finish()
+			p.Finish()
 		}
 	}
 	if g.conn != nil {
@@ -137,12 +139,12 @@ func (g *Group) tell(e Exit) {
 	}
 	g.tells.Go(func() {
 		for _, p := range g.pumps[e.LocalRank] { // stderr is the last that wrote something
-			if tail := p.settle(); len(tail) > 0 {
+			if tail := p.Settle(); len(tail) > 0 {
 				e.Tail = tail
 			}
 		}
 		if e.Ours && e.Code != 0 {
-			g.spec.Logs.note(e.LocalRank, endedLine(e, time.Now()))
+			g.spec.Logs.Note(e.LocalRank, endedLine(e, time.Now()))
 		}
 		e.ErrorFile = g.errorFile(e.LocalRank)
 		g.exits <- e
@@ -155,7 +157,7 @@ func endedLine(e Exit, now time.Time) string {
 	if how == "" {
 		how = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return fmt.Sprintf("---- elastic: rank %d was ended by elastic (%s); the cause is elsewhere, %s ----\n", e.Rank, how, stamp(now))
+	return fmt.Sprintf("---- elastic: rank %d was ended by elastic (%s); the cause is elsewhere, %s ----\n", e.Rank, how, output.Stamp(now))
 }
 
 // longestError bounds what is read of an error file.

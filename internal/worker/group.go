@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // Why a worker could not be started.
@@ -45,7 +47,7 @@ type Spec struct {
 	// TTY is the terminal that the only worker has as its input and output; nil: none.
 	TTY *os.File
 
-	Logs     *Logs
+	Logs     *output.Logs
 	Guardian []string // a command that calls Guard
 	NoCgroup bool
 }
@@ -68,7 +70,7 @@ type Group struct {
 	guardian *os.Process
 	conn     *os.File // to the guardian
 	orders   *gob.Encoder
-	pumps    [][]*pump
+	pumps    [][]*output.Pump
 	ends     []workerOrder // by local rank, for the order
 	terminal int           // of the worker, among the guardian's descriptors; 0: none
 	streams  []streamOrder
@@ -202,7 +204,7 @@ func (g *Group) begin(s Spec) error {
 	g.aborted = make([]atomic.Bool, len(s.Env))
 	g.shareConsole()
 	for i := range s.Env {
-		s.Logs.begin(i, Header{Job: s.Job, Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})
+		s.Logs.Begin(i, output.Header{Job: s.Job, Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 func TestExitsAreDecoded(t *testing.T) {
@@ -95,7 +97,7 @@ func TestOOMIsNamed(t *testing.T) {
 	}
 	events("2")
 	g := &Group{
-		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*pump, 3), exits: make(chan Exit, 1), pending: make(map[int]bool),
+		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*output.Pump, 3), exits: make(chan Exit, 1), pending: make(map[int]bool),
 		cgroup: cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
 	}
 	end := func(e Exit) string {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // Guard is the guardian of one group: the body of the hidden command that
@@ -112,7 +114,7 @@ func (g *guardian) drain() {
 // non-blocking.
 func drainPipe(fd int, path string) {
 	var log *os.File
-	buf := make([]byte, chunk)
+	buf := make([]byte, output.Chunk)
 	for {
 		n, err := syscall.Read(fd, buf)
 		if err == syscall.EINTR {
@@ -122,7 +124,7 @@ func drainPipe(fd int, path string) {
 			break
 		}
 		if log == nil {
-			if log, err = openLog(path, os.O_WRONLY|os.O_APPEND); err != nil {
+			if log, err = output.OpenLog(path, os.O_WRONLY|os.O_APPEND); err != nil {
 				return
 			}
 			defer log.Close()

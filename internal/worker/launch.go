@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // launch starts the guardian and the pumps of so many workers. What it is to do is told later; streams are
@@ -47,22 +49,22 @@ func (g *Group) launch(workers int) (err error) {
 			g.pumps = append(g.pumps, nil)
 			break
 		}
-		pumps := g.spec.Logs.pumps(i)
+		pumps := g.spec.Logs.Pumps(i)
 		g.pumps = append(g.pumps, pumps)
 		for _, p := range pumps {
-			write, err := p.open()
+			write, err := p.Open()
 			if err != nil {
 				return fmt.Errorf("make a pipe for worker %d: %w", i, err)
 			}
 			theirs = append(theirs, write)
 			fd := give(write)
-			if p.of&Out != 0 {
+			if p.Of&output.Out != 0 {
 				w.Out = fd
 			}
-			if p.of&Err != 0 {
+			if p.Of&output.Err != 0 {
 				w.Err = fd
 			}
-			g.streams = append(g.streams, streamOrder{Read: give(p.read), Log: p.log.path})
+			g.streams = append(g.streams, streamOrder{Read: give(p.Read), Log: p.Log.Path})
 		}
 		g.ends = append(g.ends, w)
 	}
@@ -79,7 +81,7 @@ func (g *Group) launch(workers int) (err error) {
 	g.guardian = cmd.Process
 	for _, pumps := range g.pumps {
 		for _, p := range pumps {
-			p.start()
+			p.Start()
 		}
 	}
 	return nil
@@ -92,7 +94,7 @@ func (g *Group) shareConsole() {
 	for _, pumps := range g.pumps {
 		shown := 0
 		for _, p := range pumps {
-			if p.console != nil {
+			if p.Console != nil {
 				shown++
 			}
 		}
@@ -102,17 +104,17 @@ func (g *Group) shareConsole() {
 		}
 	}
 	for i, pumps := range g.pumps {
-		label, prefix := logs.label(i, g.spec.Ranks[i]), ""
+		label, prefix := logs.Label(i, g.spec.Ranks[i]), ""
 		switch {
-		case logs.o.Labelled != nil && logs.o.Labelled(i):
+		case logs.Options.Labelled != nil && logs.Options.Labelled(i):
 			prefix = label
 		case workers > 1:
-			prefix = logs.prefix(i, g.spec.Ranks[i])
+			prefix = logs.Prefix(i, g.spec.Ranks[i])
 		}
 		for _, p := range pumps {
-			p.name(label)
+			p.Name(label)
 			if streams > 1 || prefix != "" {
-				p.share(prefix)
+				p.Share(prefix)
 			}
 		}
 	}

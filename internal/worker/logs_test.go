@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // words collects notices.
@@ -35,7 +37,7 @@ func (w *words) all() []string {
 }
 
 // logged is a shell group with logs of its own kind.
-func logged(t *testing.T, n int, script string, o LogOptions) Spec {
+func logged(t *testing.T, n int, script string, o output.Options) Spec {
 	t.Helper()
 	s := shell(t, n, script)
 	s.Logs.Close(context.Background())
@@ -91,7 +93,7 @@ func TestLongLine(t *testing.T) {
 	const size = 64 << 20
 	var console counter
 	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo after`, size),
-		LogOptions{Console: &console, Show: func(int) Std { return Both }})
+		output.Options{Console: &console, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	log := body(read(t, s.Logs.Path(0)))
 	if want := size + len("\nafter\n"); len(log) != want || strings.Trim(log[:size], "x") != "" || !strings.HasSuffix(log, "x\nafter\n") {
@@ -110,7 +112,7 @@ func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), n
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	const rotate = 10 << 10
-	s := logged(t, 1, `j=1; while test $j -le 5000; do printf "1"; printf "%s\n" $j; j=$((j+1)); done`, LogOptions{Rotate: rotate})
+	s := logged(t, 1, `j=1; while test $j -le 5000; do printf "1"; printf "%s\n" $j; j=$((j+1)); done`, output.Options{Rotate: rotate})
 	run := func() {
 		t.Helper()
 		g := begin(t, s)
@@ -120,18 +122,18 @@ func TestRotation(t *testing.T) {
 		<-g.Done()
 	}
 	run()
-	first := lastRotated(s.Logs.Path(0))
+	first := output.LastRotated(s.Logs.Path(0))
 	s.Logs.Close(deadline(t))
 	dir := s.Logs.Dir()
-	if s.Logs = openLogs(t, LogOptions{Dir: dir, Rotate: rotate}); s.Logs.Dir() != dir {
+	if s.Logs = openLogs(t, output.Options{Dir: dir, Rotate: rotate}); s.Logs.Dir() != dir {
 		t.Fatal("the directory was not given back")
 	}
 	run()
-	if first < 1 || lastRotated(s.Logs.Path(0)) <= first {
-		t.Fatalf("%d files, then %d", first, lastRotated(s.Logs.Path(0)))
+	if first < 1 || output.LastRotated(s.Logs.Path(0)) <= first {
+		t.Fatalf("%d files, then %d", first, output.LastRotated(s.Logs.Path(0)))
 	}
 	var all strings.Builder
-	for n := 1; n <= lastRotated(s.Logs.Path(0)); n++ {
+	for n := 1; n <= output.LastRotated(s.Logs.Path(0)); n++ {
 		part := read(t, fmt.Sprintf("%s.%d", s.Logs.Path(0), n))
 		if !strings.HasSuffix(part, "\n") || len(part) < rotate {
 			t.Errorf("file %d: %d bytes, or not whole lines", n, len(part))
@@ -154,18 +156,18 @@ func TestRotation(t *testing.T) {
 
 func TestRotationKeeps(t *testing.T) {
 	t.Parallel()
-	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; read x < go$j; j=$((j+1)); done`, LogOptions{Rotate: 4 << 10, Keep: 2})
+	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; read x < go$j; j=$((j+1)); done`, output.Options{Rotate: 4 << 10, Keep: 2})
 	var gates []func()
 	for j := range 10 {
 		gates = append(gates, gate(t, s, fmt.Sprintf("go%d", j)))
 	}
 	g := begin(t, s)
 	for j, open := range gates {
-		eventually(t, "part is rotated", func() bool { return lastRotated(s.Logs.Path(0)) > j })
+		eventually(t, "part is rotated", func() bool { return output.LastRotated(s.Logs.Path(0)) > j })
 		open()
 	}
 	<-g.Done()
-	last := lastRotated(s.Logs.Path(0))
+	last := output.LastRotated(s.Logs.Path(0))
 	rotated, _ := filepath.Glob(s.Logs.Path(0) + ".*")
 	if last < 3 || len(rotated) != 2 {
 		t.Errorf("last is %d, there are %v", last, rotated)
@@ -176,14 +178,14 @@ func TestRotationKeeps(t *testing.T) {
 // fill the disk with one file.
 func TestRotationWithoutLines(t *testing.T) {
 	t.Parallel()
-	s := logged(t, 1, `head -c 4000000 /dev/zero | tr '\0' x`, LogOptions{Rotate: 1 << 20})
+	s := logged(t, 1, `head -c 4000000 /dev/zero | tr '\0' x`, output.Options{Rotate: 1 << 20})
 	runToEnd(t, s)
 	total := 0
 	files, _ := filepath.Glob(s.Logs.Path(0) + "*")
 	for _, f := range files {
 		text := read(t, f)
 		total += strings.Count(text, "x")
-		if len(text) > 2<<20+5*chunk {
+		if len(text) > 2<<20+5*output.Chunk {
 			t.Errorf("%s has %d bytes", f, len(text))
 		}
 	}
@@ -209,7 +211,7 @@ func TestFullDisk(t *testing.T) {
 	var w words
 	var console bytes.Buffer
 	s := logged(t, 1, `seq 1 100000; echo > written; read x < fifo; seq 100001 100010; echo end`,
-		LogOptions{Notice: w.notice, Console: &console, Show: func(int) Std { return Both }})
+		output.Options{Notice: w.notice, Console: &console, Show: func(int) output.Std { return output.Both }})
 	open := gate(t, s, "fifo")
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
@@ -284,7 +286,7 @@ func TestTailIsTheEndOfTheOutput(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `setsid sleep 1000 & seq 1 100000; exit 3`) // who holds the pipe on does not hold the report
 	g := begin(t, s)
-	if e := exitsOf(t, g)[0]; len(e.Tail) != tailBytes || !strings.HasSuffix(seq(1, 100000), string(e.Tail)) {
+	if e := exitsOf(t, g)[0]; len(e.Tail) != 16<<10 || !strings.HasSuffix(seq(1, 100000), string(e.Tail)) {
 		t.Errorf("%q", e.Tail)
 	}
 }
@@ -309,14 +311,14 @@ func TestLogDirectoryIsShared(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	for _, want := range []string{dir, dir + "/lab1", dir + "/lab1-2", dir + "/lab1-3"} {
-		if got := openLogs(t, LogOptions{Dir: dir, Node: "lab1"}).Dir(); got != want {
+		if got := openLogs(t, output.Options{Dir: dir, Node: "lab1"}).Dir(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	other := t.TempDir()
-	first := openLogs(t, LogOptions{Dir: other, Node: "a"})
+	first := openLogs(t, output.Options{Dir: other, Node: "a"})
 	first.Close(context.Background())
-	if got := openLogs(t, LogOptions{Dir: other, Node: "b"}).Dir(); got != other {
+	if got := openLogs(t, output.Options{Dir: other, Node: "b"}).Dir(); got != other {
 		t.Errorf("%s after the first was closed", got)
 	}
 }
@@ -331,7 +333,7 @@ func TestLogDirectoryIsGivenBackByDeath(t *testing.T) {
 	signalPID(t, a.guardian, syscall.SIGSTOP)
 	a.cmd.Process.Kill()
 	a.cmd.Wait()
-	if got := openLogs(t, LogOptions{Dir: dir, Node: "a"}).Dir(); got != dir {
+	if got := openLogs(t, output.Options{Dir: dir, Node: "a"}).Dir(); got != dir {
 		t.Error(got)
 	}
 }
@@ -343,7 +345,7 @@ func TestLogDirectoryErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{file, file + "/log", "/proc/log"} {
-		if l, err := OpenLogs(LogOptions{Dir: dir}); err == nil {
+		if l, err := output.Open(output.Options{Dir: dir}); err == nil {
 			t.Errorf("%s can be used", dir)
 			l.Close(context.Background())
 		}
@@ -353,7 +355,7 @@ func TestLogDirectoryErrors(t *testing.T) {
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	all := ""
-	l := openLogs(t, LogOptions{Dir: t.TempDir()})
+	l := openLogs(t, output.Options{Dir: t.TempDir()})
 	for _, endpoints := range [][]string{{"10.0.0.1:41001", "10.0.0.2:42001"}, {"10.0.0.2:42002"}} {
 		want := strings.Join(endpoints, "\n") + "\n"
 		if err := l.Write("endpoints.log", []byte(want)); err != nil {
@@ -390,7 +392,7 @@ func TestLogsFollowNoLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			said := &words{}
-			s := logged(t, 1, "echo out", LogOptions{Notice: said.notice})
+			s := logged(t, 1, "echo out", output.Options{Notice: said.notice})
 			dir := s.Logs.Dir()
 			for _, file := range []string{"workerlog.0", ".endpoints.log"} {
 				if err := plant(filepath.Join(dir, file), victim); err != nil {
@@ -417,34 +419,5 @@ func TestLogsFollowNoLinks(t *testing.T) {
 				t.Error("endpoints.log was not written")
 			}
 		})
-	}
-}
-
-// A file that cannot be spliced to, as on some file systems, gets the same
-// bytes.
-func TestWithoutSplice(t *testing.T) {
-	t.Parallel()
-	l := newLogFile(filepath.Join(t.TempDir(), "log"), 1<<20, 0, func(s string) { t.Error(s) })
-	defer l.close()
-	l.begin("header\n")
-	if _, err := unix.FcntlInt(l.f.Fd(), unix.F_SETFL, unix.O_APPEND); err != nil { // EINVAL from splice
-		t.Fatal(err)
-	}
-	p := &pump{of: Both, log: l}
-	write, err := p.open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.start()
-	if _, err := write.WriteString(seq(1, 50000)); err != nil {
-		t.Fatal(err)
-	}
-	write.Close()
-	<-p.done
-	if read(t, l.path) != "header\n"+seq(1, 50000) {
-		t.Error("log differs")
-	}
-	if got := p.settle(); !strings.HasSuffix(string(got), "\n50000\n") {
-		t.Errorf("%q", got)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 // The test binary is also the guardian, and the agent that tests kill.
@@ -62,13 +64,13 @@ func shell(t *testing.T, n int, script string) Spec {
 		s.Ranks = append(s.Ranks, i)
 		s.Env = append(s.Env, append(os.Environ(), "i="+strconv.Itoa(i), "drain="+s.DrainFile()))
 	}
-	s.Logs = openLogs(t, LogOptions{Dir: filepath.Join(dir, "log")})
+	s.Logs = openLogs(t, output.Options{Dir: filepath.Join(dir, "log")})
 	return s
 }
 
-func openLogs(t *testing.T, o LogOptions) *Logs {
+func openLogs(t *testing.T, o output.Options) *output.Logs {
 	t.Helper()
-	logs, err := OpenLogs(o)
+	logs, err := output.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +123,7 @@ func read(t *testing.T, path string) string {
 }
 
 // said waits until the log of a worker contains text.
-func said(t *testing.T, logs *Logs, localRank int, text string) {
+func said(t *testing.T, logs *output.Logs, localRank int, text string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("worker %d says %q", localRank, text), func() bool {
 		b, _ := os.ReadFile(logs.Path(localRank))

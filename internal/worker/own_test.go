@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 func TestOwn(t *testing.T) {
@@ -121,11 +123,11 @@ func TestPrefixAndCopies(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	s := shell(t, 2, `echo "apple $i"; echo "pear $i"; echo "apple on the other" >&2; printf "no end, apple"`)
 	name := func(local, rank int) string { return "[default" + strconv.Itoa(local) + "]:" }
-	s.Logs = openLogs(t, LogOptions{Dir: dir, Console: &out, Show: func(local int) Std {
+	s.Logs = openLogs(t, output.Options{Dir: dir, Console: &out, Show: func(local int) output.Std {
 		if local == 1 {
-			return Out
+			return output.Out
 		}
-		return None
+		return output.None
 	}, Label: name, Labelled: func(int) bool { return true }, CopyOut: []string{"apple", ""}})
 	g := begin(t, s)
 	exitsOf(t, g)
@@ -147,31 +149,5 @@ func TestPrefixAndCopies(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "filtered_stderr.log")); err == nil {
 		t.Error("a copy that nobody asked for")
-	}
-}
-
-func TestLines(t *testing.T) {
-	for name, c := range map[string]struct {
-		pieces []string
-		want   []string
-	}{
-		"in pieces":         {[]string{"a", "b\nc", "\n"}, []string{"ab\n", "c\n"}},
-		"a carriage return": {[]string{"1%\r2%\r\nx\n"}, []string{"1%\r", "2%\r\n", "x\n"}},
-		"no end":            {[]string{"a\nb"}, []string{"a\n", "b"}},
-		"nothing":           {nil, nil},
-		"too long":          {[]string{strings.Repeat("x", longestPart), "y\n"}, []string{strings.Repeat("x", longestPart), "y\n"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var l lines
-			var got []string
-			each := func(b []byte) { got = append(got, string(b)) }
-			for _, p := range c.pieces {
-				l.add([]byte(p), false, each)
-			}
-			l.add(nil, true, each)
-			if d := cmp.Diff(c.want, got); d != "" {
-				t.Errorf("(-want +got)\n%s", d)
-			}
-		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/output"
 )
 
 func files(t *testing.T, dir string) map[string]string {
@@ -49,7 +51,7 @@ func TestLogsOfAnotherRunAreMovedAside(t *testing.T) {
 		{"a 2", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle", "workerlog.0.3": "one\none\n",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
 	} {
-		s := logged(t, 1, `echo one`, LogOptions{Dir: dir, Run: step.run})
+		s := logged(t, 1, `echo one`, output.Options{Dir: dir, Run: step.run})
 		runToEnd(t, s)
 		if err := s.Logs.Close(deadline(t)); err != nil {
 			t.Fatal(err)
@@ -70,7 +72,7 @@ func TestLogsOfAnotherRunAreMovedAside(t *testing.T) {
 func TestAdoptedLogsStay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first := openLogs(t, LogOptions{Dir: dir, Run: "a 1"})
+	first := openLogs(t, output.Options{Dir: dir, Run: "a 1"})
 	if err := os.WriteFile(first.Path(0), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func TestAdoptedLogsStay(t *testing.T) {
 	if err := first.Close(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	if second := openLogs(t, LogOptions{Dir: dir, Run: "b 1"}); read(t, second.Path(0)) != "text" {
+	if second := openLogs(t, output.Options{Dir: dir, Run: "b 1"}); read(t, second.Path(0)) != "text" {
 		t.Error("the log of the same job was moved")
 	}
 }
@@ -89,7 +91,7 @@ func TestStderrApart(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 1, `echo out; echo err >&2`,
-		LogOptions{Apart: true, Console: &console, Show: func(int) Std { return Both }})
+		output.Options{Apart: true, Console: &console, Show: func(int) output.Std { return output.Both }})
 	g := begin(t, s)
 	if e := exitsOf(t, g)[0]; string(e.Tail) != "err\n" {
 		t.Errorf("tail %q", e.Tail)
@@ -108,14 +110,14 @@ func TestStderrApart(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		shown []Std
+		shown []output.Std
 		want  []string
 	}{
-		"two": {[]Std{Both, Both}, []string{"[rank4]: a", "[rank4]: b", "[rank5]: a", "[rank5]: b"}},
-		"one": {[]Std{None, Both}, []string{"a", "b"}},
+		"two": {[]output.Std{output.Both, output.Both}, []string{"[rank4]: a", "[rank4]: b", "[rank5]: a", "[rank5]: b"}},
+		"one": {[]output.Std{output.None, output.Both}, []string{"a", "b"}},
 	} {
 		var console bytes.Buffer
-		s := logged(t, 2, `echo a; printf b`, LogOptions{Console: &console, Show: func(i int) Std { return c.shown[i] },
+		s := logged(t, 2, `echo a; printf b`, output.Options{Console: &console, Show: func(i int) output.Std { return c.shown[i] },
 			Prefix: func(_, rank int) string { return "[rank" + string(rune('0'+rank)) + "]: " }})
 		s.Ranks = []int{4, 5}
 		runToEnd(t, s)
@@ -129,18 +131,6 @@ func TestPrefix(t *testing.T) {
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %q", name, got)
 		}
-	}
-}
-
-func TestMarkedKeepsLinesWhole(t *testing.T) {
-	t.Parallel()
-	p := &pump{prefix: "> "}
-	got := ""
-	for _, piece := range []string{"10%\r20%", "\r30%\r\n", "done\n", "\n", "end"} {
-		got += string(p.marked([]byte(piece)))
-	}
-	if want := "> 10%\r> 20%\r> 30%\r\n> done\n> \n> end"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
-	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -205,9 +205,9 @@ func times(c *command.Call, o *node.Options) error {
 func streams(c *command.Call, o *node.Options) (err error) {
 	for _, s := range []struct {
 		name, otherwise string
-		to              *worker.Choice
-		parse           func(string) (worker.Choice, error)
-	}{{"console", "0", &o.Console, worker.ParseConsole}, {"tee", "0", &o.Tee, worker.ParseStd}, {"redirects", "0", &o.Redirects, worker.ParseStd}} {
+		to              *output.Choice
+		parse           func(string) (output.Choice, error)
+	}{{"console", "0", &o.Console, output.ParseConsole}, {"tee", "0", &o.Tee, output.ParseStd}, {"redirects", "0", &o.Redirects, output.ParseStd}} {
 		v := c.Setting(s.name)
 		if !v.Given {
 			v.Text = s.otherwise

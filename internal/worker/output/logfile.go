@@ -1,4 +1,4 @@
-package worker
+package output
 
 import (
 	"errors"
@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is how much is moved at once, and the size of the pipes.
-const chunk = 256 << 10
+// Chunk is how much is moved at once, and the size of the pipes.
+const Chunk = 256 << 10
 
 // logFile is the log of one worker. Whatever happens to the file, its users
 // get rid of their bytes: what cannot be written is counted, and the file says
 // so where it goes on.
 type logFile struct {
-	path   string
+	Path   string
 	rotate int64
 	keep   int
 	notice func(string)
@@ -36,11 +36,11 @@ type logFile struct {
 }
 
 func newLogFile(path string, rotate int64, keep int, notice func(string)) *logFile {
-	return &logFile{path: path, rotate: rotate, keep: keep, notice: notice, next: lastRotated(path) + 1}
+	return &logFile{Path: path, rotate: rotate, keep: keep, notice: notice, next: LastRotated(path) + 1}
 }
 
-// lastRotated finds the highest N of path.N.
-func lastRotated(path string) int {
+// LastRotated finds the highest N of path.N.
+func LastRotated(path string) int {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return 0
@@ -77,7 +77,7 @@ func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 	}
 	// The file takes nothing, or its file system knows no splice.
 	if l.buf == nil {
-		l.buf = make([]byte, chunk)
+		l.buf = make([]byte, Chunk)
 	}
 	for {
 		if n, err = syscall.Read(pipe, l.buf); err != syscall.EINTR {
@@ -106,7 +106,7 @@ func (l *logFile) splice(pipe, want int) (int, []byte, error) {
 	var moved int64
 	for {
 		at := size
-		moved, err = unix.Splice(pipe, nil, int(l.f.Fd()), &at, chunk, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		moved, err = unix.Splice(pipe, nil, int(l.f.Fd()), &at, Chunk, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		if err != syscall.EINTR {
 			break
 		}
@@ -127,7 +127,7 @@ func (l *logFile) splice(pipe, want int) (int, []byte, error) {
 func (l *logFile) ready() (int64, error) {
 	for range 2 {
 		if l.f == nil {
-			f, err := openLog(l.path, os.O_RDWR)
+			f, err := OpenLog(l.Path, os.O_RDWR)
 			if err != nil {
 				return 0, err
 			}
@@ -145,9 +145,9 @@ func (l *logFile) ready() (int64, error) {
 	return 0, fs.ErrNotExist
 }
 
-// openLog opens or makes a log. A symbolic link is not followed, and a pipe or a device not written
+// OpenLog opens or makes a log. A symbolic link is not followed, and a pipe or a device not written
 // to: in a directory that others may write to they would lead somewhere else.
-func openLog(path string, mode int) (*os.File, error) {
+func OpenLog(path string, mode int) (*os.File, error) {
 	f, err := os.OpenFile(path, mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("it is a symbolic link")}
@@ -183,7 +183,7 @@ func (l *logFile) write(p []byte) {
 		}
 		if _, err = l.f.WriteAt(data, size); err == nil {
 			if l.dropped > 0 {
-				l.notice(fmt.Sprintf("%s is written again; %d bytes are missing", l.path, l.dropped))
+				l.notice(fmt.Sprintf("%s is written again; %d bytes are missing", l.Path, l.dropped))
 			}
 			l.dropped = 0
 			return
@@ -191,13 +191,13 @@ func (l *logFile) write(p []byte) {
 		l.f.Truncate(size)
 	}
 	if l.dropped == 0 {
-		l.notice(fmt.Sprintf("cannot write %s: %v; workers go on, their output is dropped", l.path, err))
+		l.notice(fmt.Sprintf("cannot write %s: %v; workers go on, their output is dropped", l.Path, err))
 	}
 	l.dropped += int64(len(p))
 }
 
 func (l *logFile) gap(size int64) string {
-	line := fmt.Sprintf("---- elastic: %d bytes are missing here, they could not be written, %s ----\n", l.dropped, stamp(time.Now()))
+	line := fmt.Sprintf("---- elastic: %d bytes are missing here, they could not be written, %s ----\n", l.dropped, Stamp(time.Now()))
 	if size > 0 && !l.endsLine(size) {
 		line = "\n" + line
 	}
@@ -209,11 +209,11 @@ func (l *logFile) gap(size int64) string {
 // the oldest.
 func (l *logFile) turn(lineEnd bool) {
 	size, err := l.ready()
-	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate+4*chunk) {
+	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate+4*Chunk) {
 		return
 	}
-	if err := os.Rename(l.path, l.rotated(l.next)); err != nil {
-		l.notice(fmt.Sprintf("cannot rotate %s: %v", l.path, err))
+	if err := os.Rename(l.Path, l.rotated(l.next)); err != nil {
+		l.notice(fmt.Sprintf("cannot rotate %s: %v", l.Path, err))
 		l.limit = size + l.rotate
 		return
 	}
@@ -224,7 +224,7 @@ func (l *logFile) turn(lineEnd bool) {
 	l.next++
 }
 
-func (l *logFile) rotated(n int) string { return rotatedLog(l.path, n) }
+func (l *logFile) rotated(n int) string { return rotatedLog(l.Path, n) }
 
 func rotatedLog(path string, n int) string { return path + "." + strconv.Itoa(n) }
 

@@ -1,4 +1,4 @@
-package worker
+package output
 
 import (
 	"errors"
@@ -61,5 +61,5 @@ func moveAside(path string) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil
 	}
-	return os.Rename(path, rotatedLog(path, lastRotated(path)+1))
+	return os.Rename(path, rotatedLog(path, LastRotated(path)+1))
 }

@@ -1,4 +1,5 @@
-package worker
+// Package output carries what workers write: through pipes into log files that rotate, and to the console of the agent.
+package output
 
 import (
 	"context"
@@ -16,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LogOptions says where the output of workers goes.
-type LogOptions struct {
+// Options says where the output of workers goes.
+type Options struct {
 	Dir    string // used as it is by the first agent that locks it
 	Node   string // names the directory inside it for the others
 	Run    string // names the run of the job; logs of another one are moved aside; "": never
@@ -49,7 +50,7 @@ const defaultRotate = 256 << 20
 type Logs struct {
 	dir     string
 	lock    *os.File // the directory itself: nothing else lies in it
-	o       LogOptions
+	Options Options
 	console *console // nil: none
 	notices *notices
 
@@ -59,8 +60,8 @@ type Logs struct {
 	files map[string]*logFile // by path
 }
 
-// OpenLogs locks a log directory for this agent, and makes it if need be.
-func OpenLogs(o LogOptions) (*Logs, error) {
+// Open locks a log directory for this agent, and makes it if need be.
+func Open(o Options) (*Logs, error) {
 	if o.Rotate <= 0 {
 		o.Rotate = defaultRotate
 	}
@@ -74,7 +75,7 @@ func OpenLogs(o LogOptions) (*Logs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find log directory: %w", err)
 	}
-	l := &Logs{o: o, files: make(map[string]*logFile)}
+	l := &Logs{Options: o, files: make(map[string]*logFile)}
 	for try := 1; l.lock == nil; try++ { // another agent of this node name, of another job, may be here too
 		l.dir = dir
 		switch {
@@ -224,18 +225,18 @@ type Header struct {
 
 func (h Header) line(now time.Time) string {
 	return fmt.Sprintf("---- elastic: generation %d, rank %d, world size %d, node %s, job %s, %s ----\n",
-		h.Generation, h.Rank, h.WorldSize, h.Node, h.Job, stamp(now))
+		h.Generation, h.Rank, h.WorldSize, h.Node, h.Job, Stamp(now))
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// begin writes the line before a start.
-func (l *Logs) begin(localRank int, h Header) { l.note(localRank, h.line(time.Now())) }
+// Begin writes the line before a start.
+func (l *Logs) Begin(localRank int, h Header) { l.Note(localRank, h.line(time.Now())) }
 
-// note writes a line of elastic's own into every log of a worker.
-func (l *Logs) note(localRank int, line string) {
+// Note writes a line of elastic's own into every log of a worker.
+func (l *Logs) Note(localRank int, line string) {
 	l.file(l.Path(localRank)).begin(line)
-	if l.o.Apart {
+	if l.Options.Apart {
 		l.file(l.ErrPath(localRank)).begin(line)
 	}
 }
@@ -245,18 +246,18 @@ func (l *Logs) file(path string) *logFile {
 	defer l.mu.Unlock()
 	f := l.files[path]
 	if f == nil {
-		f = newLogFile(path, l.o.Rotate, l.o.Keep, l.notices.say)
+		f = newLogFile(path, l.Options.Rotate, l.Options.Keep, l.notices.say)
 		l.files[path] = f
 	}
 	return f
 }
 
-// pumps makes the pumps of one worker: one for both streams in their order, two only where stderr has a
+// Pumps makes the pumps of one worker: one for both streams in their order, two only where stderr has a
 // file of its own or the console is to show one of them. That of stderr is the last.
-func (l *Logs) pumps(localRank int) []*pump {
-	show := l.o.Show(localRank)
-	make := func(of Std, path string) *pump {
-		p := &pump{of: of, log: l.file(path)}
+func (l *Logs) Pumps(localRank int) []*Pump {
+	show := l.Options.Show(localRank)
+	make := func(of Std, path string) *Pump {
+		p := &Pump{Of: of, Log: l.file(path)}
 		switch of {
 		case Out:
 			p.copies = l.copyOut
@@ -264,31 +265,31 @@ func (l *Logs) pumps(localRank int) []*pump {
 			p.copies = l.copyErr
 		}
 		if show&of == of {
-			p.console = l.console
+			p.Console = l.console
 		}
 		return p
 	}
 	path := l.Path(localRank)
 	switch {
-	case l.o.Apart:
-		return []*pump{make(Out, path), make(Err, l.ErrPath(localRank))}
+	case l.Options.Apart:
+		return []*Pump{make(Out, path), make(Err, l.ErrPath(localRank))}
 	case show == Out, show == Err, l.copyOut != nil, l.copyErr != nil:
-		return []*pump{make(Out, path), make(Err, path)}
+		return []*Pump{make(Out, path), make(Err, path)}
 	}
-	return []*pump{make(Both, path)}
+	return []*Pump{make(Both, path)}
 }
 
-// prefix is what stands before the lines of a worker on the console.
-func (l *Logs) prefix(localRank, rank int) string {
-	if l.o.Prefix == nil {
+// Prefix is what stands before the lines of a worker on the console.
+func (l *Logs) Prefix(localRank, rank int) string {
+	if l.Options.Prefix == nil {
 		return ""
 	}
-	return l.o.Prefix(localRank, rank)
+	return l.Options.Prefix(localRank, rank)
 }
 
-func (l *Logs) label(localRank, rank int) string {
-	if l.o.Label == nil {
+func (l *Logs) Label(localRank, rank int) string {
+	if l.Options.Label == nil {
 		return ""
 	}
-	return l.o.Label(localRank, rank)
+	return l.Options.Label(localRank, rank)
 }

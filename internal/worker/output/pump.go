@@ -1,4 +1,4 @@
-package worker
+package output
 
 import (
 	"bytes"
@@ -18,14 +18,14 @@ const (
 	settleLimit = time.Second
 )
 
-// pump moves what comes out of one pipe into a log, and shows it.
-type pump struct {
-	of      Std // the streams that it carries
-	log     *logFile
-	console *console // nil: not shown
+// Pump moves what comes out of one pipe into a log, and shows it.
+type Pump struct {
+	Of      Std // the streams that it carries
+	Log     *logFile
+	Console *console // nil: not shown
 	copies  *duplicate
 
-	read *os.File // nil until open
+	Read *os.File // nil until open
 	conn syscall.RawConn
 	done chan struct{} // nil until start
 
@@ -41,19 +41,19 @@ type pump struct {
 	copied lines
 }
 
-// open makes the pipe and returns the end for the worker.
-func (p *pump) open() (*os.File, error) {
+// Open makes the pipe and returns the end for the worker.
+func (p *Pump) Open() (*os.File, error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
 		return nil, err
 	}
-	unix.FcntlInt(uintptr(fd[0]), unix.F_SETPIPE_SZ, chunk) // as much as we may have
+	unix.FcntlInt(uintptr(fd[0]), unix.F_SETPIPE_SZ, Chunk) // as much as we may have
 	unix.SetNonblock(fd[0], true)                           // our end only; a worker expects to block
-	p.read = os.NewFile(uintptr(fd[0]), "output of a worker")
-	conn, err := p.read.SyscallConn()
+	p.Read = os.NewFile(uintptr(fd[0]), "output of a worker")
+	conn, err := p.Read.SyscallConn()
 	if err != nil {
-		p.read.Close()
-		p.read = nil
+		p.Read.Close()
+		p.Read = nil
 		unix.Close(fd[1])
 		return nil, err
 	}
@@ -61,16 +61,16 @@ func (p *pump) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd[1]), "output"), nil
 }
 
-// start starts the pump.
-func (p *pump) start() {
+// Start starts the pump.
+func (p *Pump) Start() {
 	p.done = make(chan struct{})
 	go p.run()
 }
 
 // run ends at the end of the pipe, or after finish.
-func (p *pump) run() {
+func (p *Pump) run() {
 	defer close(p.done)
-	defer p.read.Close()
+	defer p.Read.Close()
 	defer p.flush()
 	for {
 		var n int
@@ -93,12 +93,12 @@ func (p *pump) run() {
 
 // move moves one piece, and returns its size, 0 at the end of the pipe. p.mu
 // is held.
-func (p *pump) move(fd int) (int, error) {
+func (p *Pump) move(fd int) (int, error) {
 	want := tailBytes
-	if p.console != nil || p.copies != nil {
-		want = chunk
+	if p.Console != nil || p.copies != nil {
+		want = Chunk
 	}
-	n, last, err := p.log.take(fd, want)
+	n, last, err := p.Log.take(fd, want)
 	if err != nil || n == 0 {
 		return 0, err
 	}
@@ -109,32 +109,32 @@ func (p *pump) move(fd int) (int, error) {
 	return n, nil
 }
 
-// name says whose lines are copied from now on.
-func (p *pump) name(label string) {
+// Name says whose lines are copied from now on.
+func (p *Pump) Name(label string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.label = label
 }
 
 // copy passes on the lines that the copy is to have. p.mu is held.
-func (p *pump) copy(b []byte, end bool) {
+func (p *Pump) copy(b []byte, end bool) {
 	if p.copies != nil {
 		p.copied.add(b, end, func(line []byte) { p.copies.take(p.label, line) })
 	}
 }
 
-// share tells the pump that the console shows other workers too. Lines are kept whole then, a carriage
+// Share tells the pump that the console shows other workers too. Lines are kept whole then, a carriage
 // return ends one as well, and prefix stands before each.
-func (p *pump) share(prefix string) {
+func (p *Pump) Share(prefix string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shared, p.prefix = true, prefix
 }
 
 // show passes on what the console is to have. p.mu is held.
-func (p *pump) show(b []byte) {
+func (p *Pump) show(b []byte) {
 	switch {
-	case p.console == nil:
+	case p.Console == nil:
 		return
 	case p.shared:
 		b = append(p.part, b...)
@@ -145,27 +145,27 @@ func (p *pump) show(b []byte) {
 		b = p.marked(b)
 	}
 	if len(b) > 0 {
-		p.console.show(b)
+		p.Console.show(b)
 	}
 }
 
 // flush shows what is left of a line that did not end.
-func (p *pump) flush() {
+func (p *Pump) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.copy(nil, true)
-	if p.console == nil || len(p.part) == 0 {
+	if p.Console == nil || len(p.part) == 0 {
 		return
 	}
 	if p.prefix != "" {
 		p.part = append(p.part, '\n')
 	}
-	p.console.show(p.marked(p.part))
+	p.Console.show(p.marked(p.part))
 	p.part = nil
 }
 
 // marked puts the prefix before each line of b.
-func (p *pump) marked(b []byte) []byte {
+func (p *Pump) marked(b []byte) []byte {
 	if p.prefix == "" {
 		return b
 	}
@@ -190,7 +190,7 @@ func (p *pump) marked(b []byte) []byte {
 
 // rest moves what is in the pipe at this moment. Others may go on writing for
 // ever.
-func (p *pump) rest(fd uintptr) {
+func (p *Pump) rest(fd uintptr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -203,9 +203,9 @@ func (p *pump) rest(fd uintptr) {
 	}
 }
 
-// settle moves what a worker that has just ended wrote, and returns the last
+// Settle moves what a worker that has just ended wrote, and returns the last
 // of it; nothing if the log takes too long.
-func (p *pump) settle() []byte {
+func (p *Pump) Settle() []byte {
 	tail := make(chan []byte, 1)
 	go func() {
 		p.conn.Control(p.rest)
@@ -221,13 +221,13 @@ func (p *pump) settle() []byte {
 	}
 }
 
-// finish ends a pump whose writers are gone, or are not ours.
-func (p *pump) finish() {
+// Finish ends a pump whose writers are gone, or are not ours.
+func (p *Pump) Finish() {
 	switch {
 	case p.done != nil:
-		p.read.SetReadDeadline(time.Now())
+		p.Read.SetReadDeadline(time.Now())
 		<-p.done
-	case p.read != nil: // never started
-		p.read.Close()
+	case p.Read != nil: // never started
+		p.Read.Close()
 	}
 }
