@@ -3,8 +3,10 @@ package integration
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -57,24 +59,90 @@ func TestHangsAreFound(t *testing.T) {
 	}
 }
 
-// Ranks that wait for one that computes or saves, without a word, do not hang.
+// slowWork has rank 0 evaluate, save and download in turn without a word, for longer each than the limit, while
+// the other rank waits for it.
+const slowWork = `import os, socket, time
+
+def evaluate(end):
+    while time.time() < end:
+        pass
+
+def save(end):
+    with open("save", "wb") as file:
+        while time.time() < end:
+            file.seek(0)
+            file.write(b"x" * 200000)
+            file.flush()
+            os.fsync(file.fileno())
+            time.sleep(0.1)
+
+def download(end):
+    here, there = connected()
+    while time.time() < end:
+        there.sendall(b"x" * 50000)
+        left = 50000
+        while left:
+            left -= len(here.recv(left))
+        time.sleep(0.1)
+
+def connected():
+    server = socket.create_server(("127.0.0.1", 0))
+    here = socket.create_connection(server.getsockname())
+    return here, server.accept()[0]
+
+if os.environ["RANK"] == "0":
+    through = time.time() + float(os.environ["SECONDS"])
+    while time.time() < through:
+        for work in evaluate, save, download:
+            work(time.time() + 4)
+    open("through", "w")
+while not os.path.exists("through"):
+    time.sleep(0.2)
+`
+
+// Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is how many minutes it does so.
 func TestSlowWorkIsNoHang(t *testing.T) {
-	for name, work := range map[string]string{
-		"evaluation": "t = time.time()\nwhile time.time() < t + 6: pass",
-		"save":       "f = open('save', 'wb')\nfor _ in range(60): f.write(b'x' * 1000000); f.flush(); os.fsync(f.fileno()); time.sleep(0.1)",
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			script := "import os, time\nif os.environ['RANK'] == '0':\n    " + strings.ReplaceAll(work, "\n", "\n    ") +
-				"\n    open('through', 'w')\nwhile not os.path.exists('through'): time.sleep(0.2)\n"
-			if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			x := p.run("--nproc-per-node=2", "--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0", "/usr/bin/python3", "t.py")
-			p.ends(x, 0)
-			if failures := kinds(p.events("x"), "worker_failed"); len(failures) != 0 {
-				t.Errorf("%+v", failures)
-			}
-		})
+	p := newPlace(t)
+	if err := os.WriteFile(p.path("t.py"), []byte(slowWork), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	works := endure(t, time.Second, time.Duration(soak(t))*time.Minute)
+	p.set(fmt.Sprintf("SECONDS=%d", int(works.Seconds())))
+	x := p.run("--nproc-per-node=2", "--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0", "/usr/bin/python3", "t.py")
+	within(t, works+limit, "the work is done", func() error { _, err := os.Stat(p.path("through")); return err })
+	p.ends(x, 0)
+	if failures := kinds(p.events("x"), "worker_failed"); len(failures) != 0 {
+		t.Errorf("%+v", failures)
+	}
+}
+
+// A worker that hardly gets a processor computes slowly; it does not hang.
+func TestStarvedWorkIsNoHang(t *testing.T) {
+	p := newPlace(t)
+	script := "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('fed'):\n    for _ in range(1000): pass\n"
+	if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Everything on one processor, where the worker has the least right of all: within its session, and as a session.
+	busy := exec.CommandContext(t.Context(), "taskset", "-c", "0", "sh", "-c", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait")
+	busy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	busy.Cancel = func() error { return syscall.Kill(-busy.Process.Pid, syscall.SIGKILL) }
+	x := p.run("--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0", "--",
+		"sh", "-c", "echo 19 >/proc/self/autogroup; exec chrt -i 0 taskset -c 0 /usr/bin/python3 t.py")
+	until(t, "the worker computes", func() error { _, err := os.Stat(p.path("begun")); return err })
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(endure(t, 6*time.Second, time.Minute))
+	if err := busy.Cancel(); err != nil {
+		t.Error(err)
+	}
+	_ = busy.Wait() // killed, as it was to be
+	if err := os.WriteFile(p.path("fed"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(x, 0)
+	if failures := kinds(p.events("x"), "worker_failed"); len(failures) != 0 {
+		t.Errorf("%+v", failures)
 	}
 }

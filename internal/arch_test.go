@@ -60,13 +60,14 @@ var may = map[string][]string{
 	"internal/diagnosis":     {}, // decides about what workers left
 	"internal/logs":          {},
 	"internal/worker/output": {},
-	"internal/worker":        {"internal/worker/output"},
+	"internal/hang":          {},
+	"internal/worker":        {"internal/hang", "internal/worker/output"},
 	"internal/launch":        {"pkg/scaling"},
 	"internal/device":        {},
 	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
 	"internal/local":         {},
 
-	"internal/node": {"internal/device", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/node": {"internal/device", "internal/hang", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
 	"internal/cli/problem": {"internal/agent/runtime", "internal/launch", "internal/local",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/diagnosis"
+	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -30,12 +31,6 @@ const (
 	evidencePath = "/hang/evidence"
 )
 
-// What counts as a sign of life beside output and progress: a slow evaluation computes, a long save writes.
-const (
-	busyShare = 20       // one core for a twentieth of the time
-	busyBytes = 64 << 10 // a second
-)
-
 // hangWatch watches the workers of one generation.
 type hangWatch struct {
 	w       *workers
@@ -44,16 +39,12 @@ type hangWatch struct {
 	timeout time.Duration
 	found   chan rendezvous.Failure // holds the one that it may find
 
-	mu     sync.Mutex // guards what follows: handlers ask
-	pulses []worker.Pulse
-	at     time.Time // when they were taken
-	sign   time.Time // of life, the newest
+	mu      sync.Mutex // guards silence: handlers ask
+	silence hang.Silence
 }
 
 func newHangWatch(w *workers, world rendezvous.World, g *worker.Group) *hangWatch {
-	now := time.Now()
-	return &hangWatch{w: w, world: world, group: g, timeout: w.o.HangTimeout, at: now, sign: now,
-		found: make(chan rendezvous.Failure, 1)}
+	return &hangWatch{w: w, world: world, group: g, timeout: w.o.HangTimeout, found: make(chan rendezvous.Failure, 1)}
 }
 
 // watchHangs watches the workers of a world, if it is asked for, and returns where a hang is told.
@@ -72,7 +63,8 @@ func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, nodeRank i
 // run watches until the workers end, or hang. coordinator: this is the node of rank 0.
 func (h *hangWatch) run(coordinator bool) {
 	defer close(h.found)
-	tick := time.NewTicker(min(max(h.timeout/20, 100*time.Millisecond), 5*time.Second))
+	period := min(max(h.timeout/20, 100*time.Millisecond), 5*time.Second)
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		select {
@@ -85,7 +77,7 @@ func (h *hangWatch) run(coordinator bool) {
 		if h.group.Ending() {
 			return
 		}
-		h.observe(h.group.Pulses(), time.Now())
+		h.observe(hang.Look{At: time.Now(), Pulses: h.group.Pulses(), Disk: hang.DiskBytes()}, period)
 		if coordinator && h.silent() >= h.timeout && h.everybodySilent() {
 			h.found <- h.examine()
 			return
@@ -93,30 +85,17 @@ func (h *hangWatch) run(coordinator bool) {
 	}
 }
 
-// observe notes a sign of life in what the workers did since the last look.
-func (h *hangWatch) observe(pulses []worker.Pulse, now time.Time) {
+func (h *hangWatch) observe(look hang.Look, period time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	since := now.Sub(h.at)
-	for i := range pulses {
-		if i >= len(h.pulses) || alive(h.pulses[i], pulses[i], since) {
-			h.sign = now
-		}
-	}
-	h.pulses, h.at = pulses, now
-}
-
-// alive reports whether a worker did something in a time.
-func alive(before, now worker.Pulse, since time.Duration) bool {
-	return now.Output != before.Output || now.CPU-before.CPU >= max(since/busyShare, 2*10*time.Millisecond) ||
-		float64(now.IO-before.IO) >= busyBytes*since.Seconds()
+	h.silence.Observe(look, period)
 }
 
 // silent is for how long no worker here has shown a sign of life.
 func (h *hangWatch) silent() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Since(h.sign)
+	return h.silence.Total()
 }
 
 // others are the other nodes of the world.

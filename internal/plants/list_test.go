@@ -86,7 +86,7 @@ var plants = []plant{
 	{"a victim is blamed for being first", rendezvous + "/failure.go", `if f.Victim && !next.Victim {`, `if false {`, rendezvous, "TestOneCauseInAnyOrder"},
 	{"a victim is blamed before the cause can be told", plan + "/running.go", `wait = max(wait, p.t.Cause)`, `wait = max(wait, 0)`, rendezvous, "TestPlan"},
 	{"a kill is taken for a victim", "internal/diagnosis/diagnosis.go", `case slices.Contains(kernel, e.Signal):`, `case false:`, "internal/diagnosis", "TestExplain"},
-	{"a slow evaluation is a hang", "internal/node/hang.go", `now.CPU-before.CPU >= max(`, `now.CPU < max(`, "internal/node", "TestSignsOfLife"},
+	{"a slow evaluation is a hang", "internal/hang/silence.go", `now.CPU-before.CPU >= max(`, `now.CPU < max(`, "internal/hang", "TestSignsOfLife"},
 	{"a rank that waits is named instead of the one that is waited for", "internal/diagnosis/hang.go", `case call != "":
 			waiting++`, `case call == "":
 			waiting++`, "internal/diagnosis", "TestFindBehind"},
@@ -280,4 +280,6 @@ var plants = []plant{
 	{"losses without progress cost no time", plan + "/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
 	{"the exit of rank 0 is reported before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, machine, "TestStories"},
 	{"an agent that is started again makes its node a newcomer", plan + "/quarantine.go", `if !before[m.Node] && len(ranks) < maxNewcomers {`, `if (!before[m.Node] || !rendezvous.NewRefSet(old.Members).Has(m)) && len(ranks) < maxNewcomers {`, rendezvous, "TestNewcomers"},
+	{"a worker that waits for a processor is silent", "internal/hang/silence.go", `starved = max(starved, waited(before.Pulses[i], now.Pulses[i], since))`, `_ = waited`, "internal/hang", "TestSilence"},
+	{"a worker that receives is silent", "internal/hang/silence.go", ` || float64(transferred(before, now)) >= enough`, ``, "internal/hang", "TestSignsOfLife"},
 }

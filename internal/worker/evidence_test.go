@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -85,5 +86,38 @@ esac`)
 	})
 	if now := g.Pulses(); now[3].Output != before[3].Output || now[3].CPU > before[3].CPU+100*time.Millisecond {
 		t.Errorf("the one that sleeps: %+v, then %+v", before[3], now[3])
+	}
+}
+
+// Bytes that a worker sends and receives are seen, whichever system call it uses.
+func TestPulsesCountConnections(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	s := shell(t, 1, `exec bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+port+`; echo up; exec sleep 1000'`)
+	g := begin(t, s)
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	said(t, s.Logs, 0, "up")
+	const some = 1000 // it waits in the buffer of the worker, who never reads
+	if _, err := c.Write(make([]byte, some)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the connection of the worker has moved bytes", func() bool {
+		var moved int64
+		for _, n := range g.Pulses()[0].Sockets {
+			moved += n
+		}
+		return moved >= some
+	})
+	if threads := g.Pulses()[0].Threads; len(threads) == 0 {
+		t.Error("no threads")
 	}
 }
