@@ -6,6 +6,9 @@ PACKAGES = $$($(GO) list ./... | grep -v /integration)
 RACE    ?= -race
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# A test that fails is run once more, alone, and named at the end. If it passes then, the run passes: many of these
+# tests play faults with real processes, and a busy machine adds its own.
+TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check vuln unit fuzz integration soak kube slurm bench bench-load bench-checkpoint spec image clean
@@ -32,7 +35,7 @@ vuln: ## known vulnerabilities in what is linked
 
 unit: ## every package, with the race detector
 	./spec/fetch.sh
-	$(GO) test $(RACE) -p 1 -timeout 20m $(PACKAGES)
+	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m
 	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes'
 
 # Every decoder of bytes from elsewhere: package and target.
@@ -44,7 +47,7 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10s) each
 	@for f in $(FUZZ); do echo "fuzz $$f"; $(GO) test ./$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
-	$(GO) test -count=1 -timeout 25m ./integration/...
+	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
 
 soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=10m
