@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 
 INTERVAL = 0.1
@@ -33,35 +33,39 @@ class Vote:
         self._steps = 0
         self._since = 0.0
 
-    def cast(self, wish: bool, size: int) -> bool:
-        """Give this rank's wish for a step; True on every rank at the same step."""
+    def cast(self, asked: Callable[[], bool], size: int) -> bool:
+        """Give this rank's wish for a step; True on every rank at the same step. The wish is
+        asked for in the steps that have a vote, and the others cost next to nothing."""
+        self._steps += 1
+        if self._skip > 0:
+            self._skip -= 1
+            return False
         if size == 1:
-            return wish
+            return asked()
         try:
             if torch_distributed() is not None:
-                return self._torch(wish)
+                return self._torch(asked)
             if paddle_distributed() is not None:
-                return _paddle(wish)
+                return _paddle(asked())
         except Exception:  # a peer is lost: the script's own collective says so
             self._pending, self._broken = None, True
-        return wish
+        return asked()
 
-    def _torch(self, wish: bool) -> bool:
+    def _torch(self, asked: Callable[[], bool]) -> bool:
         if self._broken:
             return False
-        self._steps += 1
         if self._pending is not None:
             work, numbers = self._pending
             self._pending = None
             work.wait()
-            asked, step_time = numbers.tolist()
-            if asked:
+            wished, step_time = numbers.tolist()
+            if wished:
                 return True
             self._skip = int(min(INTERVAL / max(step_time, 1e-9), MOST_STEPS))
-        if self._skip > 0:
-            self._skip -= 1
-            return False
-        self._begin(wish)
+            if self._skip > 0:
+                self._skip -= 1
+                return False
+        self._begin(asked())
         return False
 
     def _begin(self, wish: bool) -> None:
@@ -81,18 +85,24 @@ class Vote:
 def share_newest(step: int, content: Any) -> Any:
     """Give every rank the content of the lowest rank with the largest step. A rank that has
     nothing says -1. Without a process group each rank keeps its own."""
-    dist = torch_distributed()
-    if dist is None or dist.get_world_size() == 1:
-        return content
-    group = side_group()
-    steps: List[int] = [-1] * dist.get_world_size()
-    dist.all_gather_object(steps, step, group=group)
+    steps = gather(step)
     newest = max(steps)
     if min(steps) == newest:
         return content
     box = [content if step == newest else None]
-    dist.broadcast_object_list(box, src=steps.index(newest), group=group)
+    torch_distributed().broadcast_object_list(box, src=steps.index(newest), group=side_group())
     return box[0]
+
+
+def gather(value: Any) -> List[Any]:
+    """The values of all ranks, in their order, on every rank. Without a process group of torch
+    each rank has its own alone."""
+    dist = torch_distributed()
+    if dist is None or dist.get_world_size() == 1:
+        return [value]
+    values: List[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value, group=side_group())
+    return values
 
 
 def side_group() -> Any:

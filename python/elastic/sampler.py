@@ -66,6 +66,12 @@ class Sampler:
         w, length = world(), self._length(self.consumed)
         return self._share(w, length) * w.size / length
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether this rank has a sample in the step at hand. The first micro-batch is the largest."""
+        w = world()
+        return w.rank < min(w.global_batch_size // w.accumulation, self.n - self.consumed)
+
     def split(self, *batch: Any) -> Iterator[Tuple[Any, ...]]:
         """Cut this rank's samples of the step into micro-batches that fit into memory.
 
@@ -138,17 +144,15 @@ class Sampler:
 
     # Saving.
 
+    def identity(self) -> Dict[str, Any]:
+        """What makes the order of the samples."""
+        return {"n": self.n, "seed": self.seed, "shuffle": self.shuffle}
+
     def state_dict(self) -> Dict[str, Any]:
-        return {
-            "n": self.n,
-            "seed": self.seed,
-            "shuffle": self.shuffle,
-            "epoch": self.epoch,
-            "consumed": self.consumed,
-        }
+        return {**self.identity(), "epoch": self.epoch, "consumed": self.consumed}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        mine = {"n": self.n, "seed": self.seed, "shuffle": self.shuffle}
+        mine = self.identity()
         theirs = {name: state.get(name) for name in mine}
         if mine != theirs:
             raise LoadError(

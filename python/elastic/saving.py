@@ -112,7 +112,10 @@ def _framework(content: Any) -> str:
 
 def _dump(framework: str, content: Any, path: str) -> None:
     if framework:
-        sys.modules[framework].save(content, path)
+        try:
+            sys.modules[framework].save(content, path)
+        except RuntimeError as error:  # what torch says of a full disk
+            raise OSError(f"{path}: {error}") from error
     else:
         with open(path, "wb") as file:
             pickle.dump(content, file, protocol=pickle.HIGHEST_PROTOCOL)

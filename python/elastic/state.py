@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import Any, Dict, Optional, Union
 
 from . import saving
-from .collective import share_newest
+from .collective import gather, share_newest
 from .environment import world
 from .errors import ElasticError, LoadError, whole_number
 from .reporting import detached, reporter
@@ -69,8 +70,10 @@ class State:
         process group is there: a rank without the files gets the state of one that has them.
 
         A checkpoint that is there and cannot be read is an error. Training never starts
-        over because of one."""
+        over because of one. Ranks that would take other batches, or from other data, are one
+        too: samples would be lost and repeated."""
         w = world()
+        _same_on_all_ranks(self._terms())
         path = w.resume_from
         if path is None and not w.managed and self._directory is not None:
             path = saving.newest(self._directory)
@@ -115,7 +118,7 @@ class State:
 
         loss is for people and for --on-nan: a number, or a tensor of one element, which is
         read in the background."""
-        has_samples = self._sampler is None or self._sampler.loss_weight > 0
+        has_samples = self._sampler is None or self._sampler.has_samples
         self.step += 1
         if self._sampler is not None:
             self._sampler.advance()
@@ -126,10 +129,17 @@ class State:
             figures["loss"] = detached(loss)
         reporter().tell(figures)
         if stopper().step():
-            self.save()
+            self._save_or_say()
             stopper().leave()
         if self._due():
+            self._save_or_say()
+
+    def _save_or_say(self) -> None:
+        """Save if the disk takes it. Training goes on without a save; the next one is tried in its turn."""
+        try:
             self.save()
+        except OSError as error:
+            print(f"elastic: step {self.step} is not saved: {error}; training goes on", file=sys.stderr)
 
     def _due(self) -> bool:
         if self._every_steps:
@@ -137,6 +147,13 @@ class State:
         if self._every_seconds:
             return time.monotonic() - self._saved_at >= self._every_seconds
         return False
+
+    def _terms(self) -> Dict[str, Any]:
+        """What all ranks must have alike, so that they share out the same samples."""
+        terms: Dict[str, Any] = {"global batch": world().global_batch_size, "accumulation": world().accumulation}
+        if self._sampler is not None:
+            terms.update(self._sampler.identity())
+        return terms
 
     def _bind(self) -> None:
         """Have the world compute with the position that this state is at."""
@@ -164,6 +181,18 @@ class State:
                 setattr(self, name, content[name])
         self._samples = content["samples"]
         self._saved_step = self.step
+
+
+def _same_on_all_ranks(terms: Dict[str, Any]) -> None:
+    """Refuse a world whose ranks have other terms. All of them refuse it, so none is left waiting."""
+    for rank, theirs in enumerate(gather(terms)):
+        differs = [name for name in terms if theirs.get(name) != terms[name]]
+        if differs:
+            name = differs[0]
+            raise ElasticError(
+                f"rank {rank} has {name}={theirs.get(name)}, rank {world().rank} has {name}={terms[name]}: "
+                "samples would be lost or repeated; give every rank the same data set, seed and batch"
+            )
 
 
 def _bare(value: Any) -> Any:

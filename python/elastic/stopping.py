@@ -22,6 +22,8 @@ STOPPED = 143
 """Exit status of a worker that stopped as asked. Not 0: that would say that training is through."""
 AGAIN = 101
 """Exit status of a worker that stopped because others were asked: a new generation, please."""
+LOOK = 0.05
+"""Seconds between two looks for the file: a look costs as much as the rest of a step's bookkeeping."""
 OWN_WISH_LIMIT = 30.0
 """Seconds to wait to be asked as well, after another rank was."""
 
@@ -36,7 +38,8 @@ class Stopper:
 
     def __init__(self, drain_file: Optional[str]) -> None:
         self._drain_file = drain_file
-        self._signalled = False
+        self._asked = False
+        self._look_at = 0.0
         self._vote = Vote()
         self.agreed = False
         if drain_file is not None:
@@ -44,12 +47,17 @@ class Stopper:
 
     def asked(self) -> bool:
         """Whether the launcher wants this rank to stop."""
-        return self._signalled or self._drain_file is not None and os.path.exists(self._drain_file)
+        if not self._asked and self._drain_file is not None:
+            now = time.monotonic()
+            if now >= self._look_at:
+                self._look_at = now + LOOK
+                self._asked = os.path.exists(self._drain_file)
+        return self._asked
 
     def step(self) -> bool:
         """Call once for each step: True at the same step on every rank."""
         if not self.agreed:
-            self.agreed = self._vote.cast(self.asked(), world().size)
+            self.agreed = self._vote.cast(self.asked, world().size)
         return self.agreed
 
     def status(self) -> int:
@@ -88,7 +96,7 @@ class Stopper:
                 continue
             if not os.path.exists(self._drain_file or ""):
                 os._exit(STOPPED)
-            self._signalled = True
+            self._asked = True
 
     def _at_exit(self) -> None:
         """A script that left its loop because of should_stop() ends with status 0 by itself."""

@@ -56,7 +56,7 @@ class VoteTest(unittest.TestCase):
                 clock[0] += step_time * chance.uniform(0.5, 1.5)
                 for rank in chance.sample(range(size), size):
                     group.rank = rank
-                    if votes[rank].cast(step >= asked_at[rank], size):
+                    if votes[rank].cast(lambda: step >= asked_at[rank], size):
                         stopped[rank] = step
                 if stopped:
                     return stopped, max(group.joined)
@@ -82,5 +82,5 @@ class VoteTest(unittest.TestCase):
         self.assertLess(votes, 30)
 
     def test_one_rank_agrees_with_itself(self):
-        self.assertTrue(collective.Vote().cast(True, 1))
-        self.assertFalse(collective.Vote().cast(False, 1))
+        self.assertTrue(collective.Vote().cast(lambda: True, 1))
+        self.assertFalse(collective.Vote().cast(lambda: False, 1))

@@ -20,6 +20,7 @@ def take_step(sampler, ranks):
                 mean += sampler.loss_weight * sum(indices) / len(indices) / world.size
             else:
                 assert sampler.loss_weight == 0
+            assert sampler.has_samples == bool(indices)
     return taken, mean
 
 

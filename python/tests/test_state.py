@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -8,6 +10,7 @@ import unittest
 import unittest.mock
 
 from elastic import ElasticError, LoadError, Sampler, State, environment, saving
+from elastic import state as state_module
 
 from .worlds import being
 
@@ -120,6 +123,32 @@ class StateTest(unittest.TestCase):
         self.assertEqual((again.step, again.model.weight), (0, 0.0))
         with self.assertRaisesRegex(LoadError, "has no extra"):
             self.state(extra=1).load()
+
+    def test_ranks_that_would_take_other_samples_are_refused(self):
+        mine = self.state()._terms()
+        for name, value in (("n", 99), ("seed", 1), ("shuffle", False), ("global batch", 64), ("accumulation", 2)):
+            with unittest.mock.patch.object(state_module, "gather", lambda terms: [terms, {**mine, name: value}]):
+                with self.assertRaisesRegex(ElasticError, f"rank 1 has {name}={value}, rank 0 has {name}="):
+                    self.state().load()
+        with unittest.mock.patch.object(state_module, "gather", lambda terms: [terms, mine]):
+            self.assertFalse(self.state().load())
+
+    def test_a_disk_that_takes_nothing_does_not_end_training(self):
+        s = self.state(save_every=1)
+        for error in (OSError("no space left on device"), RuntimeError("unexpected pos 64 vs 0")):
+            full = types.ModuleType("torch")
+            full.save = unittest.mock.Mock(side_effect=error)
+            tensor = type("Tensor", (), {"__module__": "torch"})
+            s.best = tensor()
+            with unittest.mock.patch.dict(sys.modules, {"torch": full}), contextlib.redirect_stderr(io.StringIO()) as said:
+                s.commit()
+                self.assertIn("training goes on", said.getvalue())
+                with self.assertRaises(OSError):
+                    s.save()
+        self.assertFalse(any(saving.is_whole(self.dir, step) for step in saving.steps(self.dir)))
+        s.best = 0.5
+        s.commit()
+        self.assertTrue(saving.is_whole(self.dir, 3))
 
     def test_only_rank_0_writes(self):
         self.be({"RANK": "1", "WORLD_SIZE": "2"})

@@ -59,7 +59,7 @@ class StoppingTest(unittest.TestCase):
             with self.subTest(signal=sign):
                 process = self.start(self.COMMITS)
                 self.ask(process, sign)
-                self.assertEqual(process.wait(20), 143)
+                self.assertEqual(process.wait(120), 143)
                 marks = list(pathlib.Path(self.dir).glob("step-*/.elastic-commit"))
                 self.assertTrue(marks)
                 last = pathlib.Path(self.dir, "progress.jsonl").read_text().splitlines()[-1]
@@ -81,7 +81,7 @@ class StoppingTest(unittest.TestCase):
             """
         )
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(20), 143)
+        self.assertEqual(process.wait(120), 143)
 
     def test_should_stop_alone(self):
         process = self.start(
@@ -94,7 +94,7 @@ class StoppingTest(unittest.TestCase):
             """
         )
         self.ask(process)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
         self.assertEqual((process.returncode, out), (143, "saved\n"), err)
 
     def test_children_do_not_speak_for_it(self):
@@ -112,7 +112,7 @@ class StoppingTest(unittest.TestCase):
             sys.exit(7)
             """
         )
-        self.assertEqual(process.wait(20), 7)
+        self.assertEqual(process.wait(120), 7)
 
     def test_the_scripts_own_handler_stays(self):
         process = self.start(
@@ -125,9 +125,9 @@ class StoppingTest(unittest.TestCase):
             """
         )
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(20), 9)
+        self.assertEqual(process.wait(120), 9)
 
     def test_outside_of_elastic_sigterm_is_what_it_always_was(self):
         process = self.start(self.COMMITS, ELASTIC_DRAIN_FILE="", ELASTIC_CHECKPOINT_DIR="")
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(20), -signal.SIGTERM)
+        self.assertEqual(process.wait(120), -signal.SIGTERM)
