@@ -125,6 +125,16 @@ func Given(in Inputs) [][]string {
 	return envs
 }
 
+// Overlay is base with given in place of the variables of the same names.
+func Overlay(base, given []string) []string {
+	names := map[string]bool{}
+	for _, kv := range given {
+		names[nameOf(kv)] = true
+	}
+	kept := slices.DeleteFunc(slices.Clone(base), func(kv string) bool { return names[nameOf(kv)] })
+	return append(kept, given...)
+}
+
 func nameOf(kv string) string {
 	name, _, _ := strings.Cut(kv, "=")
 	return name

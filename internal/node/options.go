@@ -52,6 +52,7 @@ type Options struct {
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
 
 	Launcher Launcher // how the workers are started
+	PreHook  PreHook
 
 	Console   output.Choice // --console
 	Tee       output.Choice

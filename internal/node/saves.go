@@ -330,6 +330,9 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 
 // Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
 func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
+	if err := s.w.preHook(ctx, w.Generation, w.Size()); err != nil {
+		return machine.Resume{}, err
+	}
 	dir := s.w.directory()
 	var manifest *checkpoint.Manifest
 	defer func() {

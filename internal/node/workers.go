@@ -85,6 +85,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := w.saves.open(node, job); err != nil {
 		return "", err
 	}
+	if err := w.preHook(w.ctx, 0, 0); err != nil {
+		return "", err
+	}
 	return shownDir(w.logs.Dir()), nil
 }
 

@@ -282,4 +282,8 @@ var plants = []plant{
 	{"an agent that is started again makes its node a newcomer", plan + "/quarantine.go", `if !before[m.Node] && len(ranks) < maxNewcomers {`, `if (!before[m.Node] || !rendezvous.NewRefSet(old.Members).Has(m)) && len(ranks) < maxNewcomers {`, rendezvous, "TestNewcomers"},
 	{"a worker that waits for a processor is silent", "internal/hang/silence.go", `starved = max(starved, waited(before.Pulses[i], now.Pulses[i], since))`, `_ = waited`, "internal/hang", "TestSilence"},
 	{"a worker that receives is silent", "internal/hang/silence.go", ` || float64(transferred(before, now)) >= enough`, ``, "internal/hang", "TestSignsOfLife"},
+	{"a pre-hook without an end passes", "internal/hook/hook.go", `late <- true`, `late <- false`, "internal/hook", "TestLimit"},
+	{"what a pre-hook started goes on", "internal/hook/hook.go", `if err == nil {
+		kill()
+	}`, ``, "internal/hook", "TestLeftovers"},
 }

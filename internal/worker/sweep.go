@@ -37,6 +37,9 @@ func MarkFor(dir string) Mark {
 	return Mark(hex.EncodeToString(sum[:8]))
 }
 
+// Environ is env for a process that is no worker, and that Sweep ends all the same.
+func (m Mark) Environ(env []string) []string { return withMark(env, string(m)+"/other") }
+
 // Sweep kills what an earlier agent of the same mark left and waits until it
 // is gone: workers, what they started, guardians, cgroups. The caller holds
 // the lock of the state directory, so that no living agent is behind them. It

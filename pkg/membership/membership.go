@@ -65,6 +65,7 @@ const (
 	Terminated  Reason = "terminated"
 	Finished    Reason = "finished"
 	ScaledIn    Reason = "scaled-in"
+	Unfit       Reason = "unfit" // it cannot run workers
 )
 
 // Left is the word of a node that stopped its workers and left.

@@ -68,7 +68,7 @@ func (e Exit) Ended() bool {
 // wait while bytes move.
 type Activity struct {
 	Node  string    `json:"-"`
-	Kind  string    `json:"what"` // saving, fetching, unreadable (Done is the number of the checkpoint)
+	Kind  string    `json:"what"` // saving, fetching, checking (in seconds), unreadable (Done is the number of the checkpoint)
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
 	Time  time.Time `json:"time"`

@@ -136,7 +136,7 @@ func (m *Machine) noteHindrance(e Readied) {
 	var unable interface{ ExitCode() int }
 	if errors.As(e.Err, &unable) {
 		if m.leave == nil {
-			m.leave = &Leaving{Reason: membership.Terminated, Status: unable.ExitCode(), Err: e.Err}
+			m.leave = &Leaving{Reason: membership.Unfit, Status: unable.ExitCode(), Err: e.Err}
 		}
 		return
 	}

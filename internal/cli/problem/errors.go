@@ -43,7 +43,8 @@ const (
 	LogDir       Code = "E-LOG-DIR"
 	Timeout      Code = "E-TIMEOUT"
 	NoPlan       Code = "E-PLAN"
-	BadDevices   Code = "E-DEVICES"   // that are not there, twice, or not as many for each worker
+	BadDevices   Code = "E-DEVICES" // that are not there, twice, or not as many for each worker
+	PreHook      Code = "E-PRE-HOOK"
 	CkptLost     Code = "E-CKPT-LOST" // there was a commit, none of it can be read
 	CkptDir      Code = "E-CKPT-DIR"
 	CkptBad      Code = "E-CKPT-BAD"
@@ -62,7 +63,7 @@ func (c Code) Status() int {
 		return 93
 	case Timeout:
 		return 124
-	case LocalOwner, LocalStart, Address, Ports, StateDir, LogDir, CkptDir:
+	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, CkptDir:
 		return 125
 	case ProgramMode:
 		return 126

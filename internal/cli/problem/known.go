@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/hook"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/pkg/scaling"
@@ -23,21 +24,19 @@ func Known(err error) *Error {
 		return fromLocal(p)
 	}
 	if e, ok := errors.AsType[*launch.NotFoundError](err); ok {
-		f := New(NoProgram, "%v", e).Of(err)
-		if len(e.Near) == 0 {
-			f.Cure("a program in PATH, or a path with a /")
-		}
-		return f
+		return fromNotFound(e)
 	}
 	if e, ok := errors.AsType[*launch.NotExecutableError](err); ok {
 		return New(ProgramMode, "%v", e).Of(err).Cure("chmod +x %s, or name the interpreter: python %[1]s", e.Path)
+	}
+	if e, ok := errors.AsType[*hook.Failed](err); ok {
+		return fromHook(e)
 	}
 	if e, ok := errors.AsType[*runtime.Differs](err); ok {
 		return fromDiffers(e)
 	}
 	if e, ok := errors.AsType[*runtime.NameTaken](err); ok {
-		return New(NodeName, "node name %s is taken", e.Node).Of(err).Because("%s", e.Where).
-			Cure("another --node, or none: a free name is found").Detail("node", e.Node)
+		return fromNameTaken(e)
 	}
 	if e, ok := errors.AsType[*runtime.NotWithin](err); ok {
 		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).Because("%v", e.Err).
@@ -148,4 +147,25 @@ func fromDiffers(d *runtime.Differs) *Error {
 		e.Because("what the job is was settled by its first node; %v", d)
 	}
 	return e.Detail("flag", first.Flag).Detail("job", first.Job).Detail("yours", first.Yours)
+}
+
+func fromHook(e *hook.Failed) *Error {
+	f := New(PreHook, "the pre-hook failed: %s", e.How).Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
+	if e.Said != "" {
+		f.Because("it said last: %s", e.Said)
+	}
+	return f
+}
+
+func fromNameTaken(e *runtime.NameTaken) *Error {
+	return New(NodeName, "node name %s is taken", e.Node).Of(e).Because("%s", e.Where).
+		Cure("another --node, or none: a free name is found").Detail("node", e.Node)
+}
+
+func fromNotFound(e *launch.NotFoundError) *Error {
+	f := New(NoProgram, "%v", e).Of(e)
+	if len(e.Near) == 0 {
+		f.Cure("a program in PATH, or a path with a /")
+	}
+	return f
 }

@@ -49,6 +49,8 @@ func Command() command.Command {
 		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"}, Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
 		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
 		{Name: "hang-timeout", Arg: "TIME", Usage: "without a sign of life of any worker (none)"},
+		{Name: "pre-hook", Arg: "CMD", Usage: "before each start of workers; if it fails this node leaves (none)", Env: []string{"ELASTIC_PRE_HOOK"}},
+		{Name: "pre-hook-timeout", Arg: "TIME", Usage: "for the pre-hook (60s)"},
 		{Name: "wait-timeout", Arg: "TIME", Usage: "without a world, then this node leaves (none)"},
 		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
 		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is through (none)"},
@@ -93,6 +95,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 		o.Reaches = func() string { return target.Towards(s.At.Endpoints) }
 		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
 	}
+	o.PreHook.Env = leads(c, s)
 	stderr := &words{out: c.Stderr, quiet: c.Out.Quiet}
 	stderr.after = begun(c, s)
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
@@ -118,6 +121,20 @@ func runAction(ctx context.Context, c *command.Call) error {
 		e.Code, e.Status = place(r.Err, &o), r.Status
 	}
 	return &e
+}
+
+// leads is what an elastic command in the pre-hook needs to find the server and what this machine keeps.
+func leads(c *command.Call, s *target.Server) []string {
+	env := []string{"ELASTIC_SERVER=", "ELASTIC_STATE_DIR=" + c.Setting("state-dir").Text}
+	if s.Local == nil {
+		env[0] += strings.Join(s.At.Endpoints, ",")
+	}
+	for name, to := range map[string]string{"cacert": "ELASTIC_CACERT", "cert": "ELASTIC_CERT", "key": "ELASTIC_KEY", "user": "ELASTIC_USER"} {
+		if v := c.Setting(name); v.Given {
+			env = append(env, to+"="+v.Text)
+		}
+	}
+	return env
 }
 
 // begun tells of a server that had to be started.

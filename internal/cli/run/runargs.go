@@ -191,13 +191,18 @@ func times(c *command.Call, o *node.Options) error {
 		otherwise time.Duration
 		none      bool
 	}{
-		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
+		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true}, {"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
 		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false}, {"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {
 		var err error
 		if *d.to, err = c.Setting(d.name).Duration(d.otherwise, d.none); err != nil {
 			return err
 		}
+	}
+	hook := c.Setting("pre-hook")
+	o.PreHook.Command = hook.Text
+	if hook.Given && strings.TrimSpace(hook.Text) == "" {
+		return hook.Refuse("an empty command")
 	}
 	return nil
 }

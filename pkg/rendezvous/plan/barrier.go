@@ -44,7 +44,7 @@ func (p *planner) forming() Step {
 	return p.after(p.m.PhaseSince, p.t.Barrier, func() Step {
 		late := rendezvous.SetOf(missing)
 		for _, d := range p.s.Doing {
-			if late[d.Node] && d.Kind == "fetching" && p.now.Sub(p.m.PhaseSince) < 20*p.t.Barrier {
+			if late[d.Node] && (d.Kind == "fetching" || d.Kind == "checking") && p.now.Sub(p.m.PhaseSince) < 20*p.t.Barrier {
 				return Nothing{p.now.Add(p.t.Barrier / 10)}
 			}
 		}

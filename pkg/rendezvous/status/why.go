@@ -135,6 +135,9 @@ func (x *explainer) starting() explanation {
 			v.code = rendezvous.WhyFetching
 			v.text += fmt.Sprintf("; %s fetches a checkpoint (%s)", d.Node, share(d))
 		}
+		if d.Kind == "checking" && late[d.Node] {
+			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done, d.Total)
+		}
 	}
 	return v
 }

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/elasticd/elastic/internal/hook"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// PreHook is a command that decides whether this node can run workers. It runs before the node joins, as for
+// generation 0, and before it is ready for each generation: a node that fails it leaves, and the others go on.
+type PreHook struct {
+	Command string // for sh -c; "": there is none
+	Limit   time.Duration
+	Env     []string // that leads an elastic command to the server
+}
+
+// preHookLog is the file in the log directory that has the output of the pre-hook.
+const preHookLog = "prehook.log"
+
+// preHook runs the pre-hook for a generation. While it runs the others wait for this node.
+func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) error {
+	h := w.o.PreHook
+	if h.Command == "" {
+		return nil
+	}
+	why := fmt.Sprintf("generation %d", g)
+	if g == 0 {
+		why = "joining"
+	}
+	told := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+w.node,
+		fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size), "ELASTIC_CHECKPOINT_DIR="+w.checkpoints())
+	stop := w.tellChecking(g)
+	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir, Log: filepath.Join(w.logs.Dir(), preHookLog),
+		Env: worker.MarkFor(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)
+	stop()
+	if _, failed := errors.AsType[*hook.Failed](err); failed {
+		return refused{err, 125}
+	}
+	return err
+}
+
+// tellChecking lets the others wait while the pre-hook runs, until the result is called.
+func (w *workers) tellChecking(g schema.Generation) (stop func()) {
+	if g == 0 {
+		return func() {} // this node is not registered: no other waits for it
+	}
+	began := time.Now()
+	ended, told := make(chan struct{}), make(chan struct{})
+	w.effects.Go(func() {
+		defer close(told)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				w.doing.nothing()
+				return
+			case <-tick.C:
+				w.doing.moving("checking", int64(time.Since(began).Seconds()), int64(w.o.PreHook.Limit.Seconds()))
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		<-told
+	}
+}
