@@ -33,6 +33,13 @@ var plants = []plant{
 	{"C9: a late event brings an old world back", machine + "/observe.go",
 		`if known != nil && (w.Generation < known.Generation || `, `if known != nil && (`, machine, "TestStories"},
 
+	{"G4: Ready before the workers that stay have left", machine + "/machine.go", `return m.idle() || g.paused && g.closed`, `return m.idle() || g.halt == HaltPaused`, runtime, "TestSchedulesOfWorkersThatStay"},
+	{"G4: workers that do not leave are waited for without end", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || w.Rollback > g.world.Generation {`, machine, "TestStories"},
+	{"G2: a state of before a rollback stays", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || m.pauseIsOver(g) {`, machine, "TestStatesOfBeforeARollbackAreGivenUp"},
+	{"G2: a rollback is forgotten with its generation", plan + "/rollback.go", `return p.w.Rollback`, `return 0`, plan, "TestRollbackIsRemembered"},
+	{"a worker that ended is handed a World", machine + "/apply.go", `	g.canStay = false
+	if e.Ours {`, `	if e.Ours {`, machine, "TestStories"},
+	{"G3: new workers in place of some that stayed begin without the checkpoint", machine + "/workers.go", `		Unprepared: m.local.inMemory}`, `	}`, machine, "TestStories"},
 	{"a last call after a member left", plan + "/waiting.go", `cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
 
 	// Guards of requests.
@@ -192,7 +199,7 @@ var plants = []plant{
 
 	// The agent.
 	{"a start on an old read", machine + "/workers.go", `if m.now.Sub(m.seen.asOf) > fresh {`, `if false {`, machine, "TestStories"},
-	{"ready beside older workers", machine + "/workers.go", `m.local.ready >= w.Generation || !m.idle() ||`, `m.local.ready >= w.Generation ||`, machine, "TestStories"},
+	{"ready beside older workers", machine + "/workers.go", `m.local.ready >= w.Generation || !m.quiet() ||`, `m.local.ready >= w.Generation ||`, machine, "TestStories"},
 	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`, ` || slices.Contains(w.ReportedLost, "") {`, machine, "TestStories"},
 	{"who left is suspected", machine + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
 	{"buffered events after a gap are believed", machine + "/observe.go", `case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},

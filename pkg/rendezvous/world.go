@@ -159,7 +159,10 @@ type World struct {
 	Causes map[Cause]Starts `json:"causes,omitempty"`
 	// Told are the members whose loss an event told of already.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
-	Rev          int64                    `json:"-"`
+	// Rollback is the newest generation that began from an older checkpoint than was committed. A state in
+	// memory of a generation before it is given up. 0: there was none.
+	Rollback schema.Generation `json:"rollback,omitempty"`
+	Rev      int64             `json:"-"`
 }
 
 // Starts is how often a World ran for one cause, and how long nobody trained before, in sum.

@@ -48,8 +48,10 @@ type (
 		Memory rendezvous.Claim // what this node would claim, written down before Ready
 		Me     membership.Node
 		Member bool
-		StopMS int64
-		Idle   time.Time // when nothing of its workers was left; zero: it had none
+		// InMemory: the workers of this node wait for this World and hold the state. They need no checkpoint.
+		InMemory bool
+		StopMS   int64
+		Idle     time.Time // when nothing of its workers was left; zero: it had none
 	}
 	// StartWorkers starts the workers of a generation.
 	StartWorkers struct{ Start }
@@ -60,6 +62,11 @@ type (
 		Reason     string
 		Grace      time.Duration
 	}
+	// PauseWorkers has them leave their generation and wait for the World of the next one.
+	PauseWorkers struct{ Generation schema.Generation }
+	// ContinueWorkers hands the World of a newer generation to workers that wait for it. Where one of them
+	// has ended it ends the others and starts new ones.
+	ContinueWorkers struct{ Start }
 	// CloseSaves ends the captures up to a generation; with Last it first takes what was left complete.
 	// One without Last overtakes one with it.
 	CloseSaves struct {
@@ -127,29 +134,31 @@ type (
 	Quit struct{ Result }
 )
 
-func (Enter) action()          {}
-func (Renew) action()          {}
-func (Forget) action()         {}
-func (Follow) action()         {}
-func (Read) action()           {}
-func (Register) action()       {}
-func (Locate) action()         {}
-func (Take) action()           {}
-func (GetReady) action()       {}
-func (StartWorkers) action()   {}
-func (HaltWorkers) action()    {}
-func (CloseSaves) action()     {}
-func (Remember) action()       {}
-func (Reclaim) action()        {}
-func (ReportExit) action()     {}
-func (ReportFailures) action() {}
-func (Probe) action()          {}
-func (WatchNodes) action()     {}
-func (Suspect) action()        {}
-func (Withdraw) action()       {}
-func (SayHello) action()       {}
-func (Leave) action()          {}
-func (Say) action()            {}
-func (PublishTiming) action()  {}
-func (Wake) action()           {}
-func (Quit) action()           {}
+func (Enter) action()           {}
+func (Renew) action()           {}
+func (Forget) action()          {}
+func (Follow) action()          {}
+func (Read) action()            {}
+func (Register) action()        {}
+func (Locate) action()          {}
+func (Take) action()            {}
+func (GetReady) action()        {}
+func (StartWorkers) action()    {}
+func (HaltWorkers) action()     {}
+func (PauseWorkers) action()    {}
+func (ContinueWorkers) action() {}
+func (CloseSaves) action()      {}
+func (Remember) action()        {}
+func (Reclaim) action()         {}
+func (ReportExit) action()      {}
+func (ReportFailures) action()  {}
+func (Probe) action()           {}
+func (WatchNodes) action()      {}
+func (Suspect) action()         {}
+func (Withdraw) action()        {}
+func (SayHello) action()        {}
+func (Leave) action()           {}
+func (Say) action()             {}
+func (PublishTiming) action()   {}
+func (Wake) action()            {}
+func (Quit) action()            {}

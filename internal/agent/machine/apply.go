@@ -20,7 +20,7 @@ func (m *Machine) apply(e Event) {
 		m.applyStep(e)
 	case Entered, Renewed, Registered, Located, Left:
 		m.applyRegistration(e)
-	case Readied, Started, Hung, Exited, Halted, Closed, ExitReported, FailureReported:
+	case Readied, Started, Hung, Exited, Staying, Paused, Halted, Closed, ExitReported, FailureReported:
 		m.applyWorkers(e)
 	case Probed, Signaled, Suspected, Withdrawn:
 		m.applyPeers(e)
@@ -155,13 +155,16 @@ func (m *Machine) applyWorkers(e Event) {
 		m.applyHang(e)
 	case Exited:
 		m.applyExit(e)
+	case Staying:
+		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
+			g.canStay = e.Can
+		}
+	case Paused:
+		m.applyPaused(e)
 	case Halted:
 		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
-			g.dead, m.local.idleSince = true, m.now
-			m.local.idleAt, m.local.stopMS, m.local.stopped = m.now, 0, e.Generation
-			if !g.haltedAt.IsZero() {
-				m.local.stopMS, m.local.idleSince = m.now.Sub(g.haltedAt).Milliseconds(), g.haltedAt
-			}
+			g.dead, g.canStay = true, false
+			m.noteIdle(g)
 		}
 	case Closed:
 		m.answeredFor(slotClose, e.Generation, e.Err)
@@ -188,7 +191,7 @@ func (m *Machine) applyReady(e Readied) {
 		m.noteWritten(nil) // the memory is written before Ready is sent
 		m.noteMemory(e.Generation, m.memory.ready)
 		if e.Generation >= m.local.ready {
-			m.local.ready, m.local.ports, m.local.resume = e.Generation, e.Ports, e.Resume
+			m.local.ready, m.local.ports, m.local.resume, m.local.inMemory = e.Generation, e.Ports, e.Resume, e.InMemory
 			if m.generation() == e.Generation && e.Begun.After(m.seen.asOf) {
 				m.seen.asOf = e.Begun // no newer world was there when Ready was applied
 			}
@@ -226,6 +229,7 @@ func (m *Machine) applyExit(e Exited) {
 	if g == nil || g.world.Generation != e.Generation || e.LocalRank >= len(g.codes) {
 		return
 	}
+	g.canStay = false
 	if e.Ours {
 		return // it was asked or signalled: no code of its own, and never a failure
 	}

@@ -54,6 +54,7 @@ type (
 		Generation schema.Generation
 		Ports      []int
 		Resume     Resume
+		InMemory   bool      // no checkpoint was brought here
 		Begun      time.Time // when Ready was sent: its guard, the fence, makes it a read of the world
 		Err        error
 		Local      bool // Err is a fault of this node: the store answers, and no newer world overtook it
@@ -73,6 +74,17 @@ type (
 	Exited struct {
 		Generation schema.Generation
 		WorkerExit
+	}
+	// Staying: all workers of a generation can stay for the next one, or one of them cannot any more.
+	Staying struct {
+		Generation schema.Generation
+		Can        bool
+	}
+	// Paused answers PauseWorkers: no worker takes part in a collective of that generation any more.
+	Paused struct {
+		Generation schema.Generation
+		InMemory   bool  // each of them holds the state of training
+		Err        error // one of them did not answer as it should: they are ended
 	}
 	// Halted: no process of the workers of a generation is left.
 	Halted struct {
@@ -151,6 +163,8 @@ func (Readied) event()         {}
 func (Started) event()         {}
 func (Hung) event()            {}
 func (Exited) event()          {}
+func (Staying) event()         {}
+func (Paused) event()          {}
 func (Halted) event()          {}
 func (Closed) event()          {}
 func (KeeperBehind) event()    {}

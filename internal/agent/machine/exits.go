@@ -40,7 +40,7 @@ func (m *Machine) exitRecord() *rendezvous.Exit {
 	saved := w.Phase == rendezvous.Waiting && w.Hold.Planned
 	x := &rendezvous.Exit{Incarnation: m.self.node.Incarnation, Codes: make([]*int, w.Slots)}
 	switch {
-	case g == nil && saved && !m.requests.underWay(slotStart): // it never started: nothing to save
+	case (g == nil || m.waiting()) && saved && !m.requests.underWay(slotStart): // it never started: nothing to save
 		x.Planned = true
 		return x
 	case g == nil || g.world.Generation != w.Generation:
@@ -51,7 +51,7 @@ func (m *Machine) exitRecord() *rendezvous.Exit {
 		x.Codes[i] = code
 		all, some = all && code != nil, some || code != nil
 	}
-	if saved && g.dead && g.closed && !all {
+	if saved && m.quiet() && !all {
 		x.Planned = true
 	}
 	if !some && !x.Planned {

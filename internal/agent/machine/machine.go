@@ -86,6 +86,7 @@ type local struct {
 	ready     schema.Generation // the newest that it reported Ready for
 	ports     []int
 	resume    Resume
+	inMemory  bool // no checkpoint was brought here for the generation that is ready
 	exit      reportedExit
 	stopMS    int64             // how long the newest stop of workers took
 	idleAt    time.Time         // when nothing of them was left; zero: there were none
@@ -112,6 +113,10 @@ type workerGroup struct {
 	halt         Halt
 	haltedAt     time.Time
 	through      time.Time // when the last of them had ended with 0
+	canStay      bool      // each of them said that it can take part in another generation
+	handed       bool      // they were in an older generation before, and hold the state
+	paused       bool      // none of them takes part in its generation any more; they wait for the next one
+	inMemory     bool      // and each holds the state of training
 	dead         bool      // no process of it is left
 	closed       bool      // no capture of it is under way
 	closingSince time.Time
@@ -202,6 +207,13 @@ func (m *Machine) generation() schema.Generation {
 func (m *Machine) idle() bool {
 	g := m.local.group
 	return g == nil || g.dead && g.closed
+}
+
+// quiet reports whether no worker here takes part in a collective of its generation, and no capture is
+// under way. It is what Ready for a newer one rests on.
+func (m *Machine) quiet() bool {
+	g := m.local.group
+	return m.idle() || g.paused && g.closed
 }
 
 // ended reports whether the attempt that this node joined is over.

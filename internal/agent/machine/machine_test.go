@@ -157,3 +157,20 @@ func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 		}
 	}
 }
+
+// A state in memory of before a rollback is given up, also by a node that heard of it only with a later generation.
+func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
+	for _, x := range []struct {
+		rollback schema.Generation
+		stays    bool
+	}{{0, true}, {1, true}, {2, false}, {3, false}} {
+		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+			"workers can stay", "proposed 3: a c", "unseen")
+		w.s.World.Rollback = x.rollback
+		done := w.m.Decide(Saw{Update: rendezvous.Update{Snapshot: w.copy()}}, w.now)
+		stays := slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(PauseWorkers); return ok })
+		if stays != x.stays {
+			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback, stays, x.stays)
+		}
+	}
+}

@@ -66,10 +66,10 @@ func (m *Machine) tellWorld() {
 	case rendezvous.Running, rendezvous.Finishing:
 		if member && g != nil && g.started && g.world.Generation == w.Generation && t.running < w.Generation {
 			t.running, t.spare = w.Generation, false
-			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, from(w), idleText(w))
+			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, g.from(), idleText(w))
 		}
 	case rendezvous.Waiting:
-		if t.waiting < w.Rev && m.idle() && m.self.joined && m.self.listed {
+		if t.waiting < w.Rev && m.quiet() && m.self.joined && m.self.listed {
 			m.tellWait(w)
 		}
 	default:
@@ -98,7 +98,11 @@ func (m *Machine) tellWait(w *rendezvous.World) {
 		wished = m.seen.snap.Wish.NP
 	}
 	m.told.waiting, m.told.why = w.Rev, w.Hold.Text
-	m.say("wait: %s%s; %d of %d nodes", w.Hold.Text, stopped(w.Hold), w.Hold.Present, wished)
+	became := stopped(w.Hold)
+	if m.local.group != nil && m.local.group.paused {
+		became = "; workers wait with the state in memory"
+	}
+	m.say("wait: %s%s; %d of %d nodes", w.Hold.Text, became, w.Hold.Present, wished)
 }
 
 // tellSpare says once that this node stands by, and again after it was a member.
@@ -297,7 +301,12 @@ func idleText(w *rendezvous.World) string {
 	return fmt.Sprintf("; %.1fs without training", float64(w.IdleMS)/1000)
 }
 
-func from(w *rendezvous.World) string {
+// from says what the workers of a group go on from.
+func (g *workerGroup) from() string {
+	w := &g.world
+	if g.handed {
+		return "from memory"
+	}
 	if w.Resume == nil {
 		return "from scratch"
 	}

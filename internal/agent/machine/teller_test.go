@@ -33,6 +33,7 @@ import (
 //	unseen                           what the lines before say has happened, and a has not heard of it
 //	keep NAME · late NAME            the snapshot as it is; it comes now, late
 //	worker CODE · workers gone       a's own workers
+//	workers can stay · workers left [without state] · workers hang      those with the helper's training function
 //	heard NODE silent|closed|again   what the watch over other nodes saw
 //	told G                           a peer knows generation G
 //	dialled NODE no-answer|refused|same|other [holds NODE…]
@@ -126,7 +127,17 @@ func (w *teller) line(text string) error {
 		w.tell(Exited{Generation: w.m.local.group.world.Generation, WorkerExit: x})
 		return err
 	case "workers":
-		w.tell(Halted{Generation: w.m.local.group.world.Generation})
+		g := w.m.local.group.world.Generation
+		switch arg(1) {
+		case "can":
+			w.tell(Staying{Generation: g, Can: true})
+		case "left":
+			w.tell(Paused{Generation: g, InMemory: arg(2) != "without"})
+		case "hang":
+			w.tell(Paused{Generation: g, Err: errors.New("no answer")})
+		default:
+			w.tell(Halted{Generation: g})
+		}
 	case "told":
 		g, err := strconv.Atoi(arg(1))
 		w.tell(Signaled{Signal{Generation: schema.Generation(g)}})
@@ -469,13 +480,15 @@ func (w *teller) ends(slot string, err error) error {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
 		w.s.Ready["a"] = r
-		e := Readied{Generation: g, Ports: []int{1, 2, 3}}
+		e := Readied{Generation: g, Ports: []int{1, 2, 3}, InMemory: a.InMemory}
 		if w.quick {
 			e.Begun = w.now
 		}
 		w.tell(e)
 		w.moved = true
 	case StartWorkers:
+		w.tell(Started{Generation: a.World.Generation})
+	case ContinueWorkers:
 		w.tell(Started{Generation: a.World.Generation})
 	case CloseSaves:
 		w.tell(Closed{Generation: a.Generation, Err: err})

@@ -17,7 +17,9 @@ func (w *teller) state() string {
 	more := ""
 	if m.local.group != nil && m.local.group.started && !m.local.group.dead {
 		more = fmt.Sprintf(", workers of generation %d run", m.local.group.world.Generation)
-		if m.local.group.halt != NoHalt {
+		if m.local.group.paused {
+			more = fmt.Sprintf(", workers of generation %d wait", m.local.group.world.Generation)
+		} else if m.local.group.halt != NoHalt {
 			more = fmt.Sprintf(", workers of generation %d are ending", m.local.group.world.Generation)
 		}
 	}
@@ -68,13 +70,23 @@ func (w *teller) does(a Action) {
 		text := ""
 		if !a.Member {
 			text = ", as a leaver"
+		} else if a.InMemory {
+			text = ", with the state in memory"
 		}
 		if gone := w.now.Sub(a.Idle); !a.Idle.IsZero() && gone >= time.Second {
 			text += fmt.Sprintf(", its workers gone for %s", gone)
 		}
 		do("ready", "get ready for generation %d%s", a.World.Generation, text)
 	case StartWorkers:
-		do("start", "start the workers of generation %d, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
+		late := ""
+		if a.Unprepared {
+			late = ", the checkpoint is brought first"
+		}
+		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank, a.World.Count, late)
+	case ContinueWorkers:
+		do("start", "hand generation %d to the workers, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
+	case PauseWorkers:
+		do("", "have the workers leave generation %d", a.Generation)
 	case HaltWorkers:
 		switch a.How {
 		case HaltAsked:

@@ -27,6 +27,8 @@ type Start struct {
 	Ports     []int
 	Endpoints []string
 	Resume    Resume
+	// Unprepared: Ready was reported for workers that hold the state, so the checkpoint may not be on this disk.
+	Unprepared bool
 }
 
 // Resume is the checkpoint as it lies on this node's disk.
@@ -108,10 +110,14 @@ type Halt int
 
 const (
 	NoHalt     Halt = iota
+	HaltPaused      // told to leave its generation, and to stay for the next one
 	HaltAsked       // asked to save and end
 	HaltEnded       // SIGTERM, and SIGKILL after ShortGrace
 	HaltKilled      // SIGKILL
 )
+
+// PauseLimit is how long workers that can stay may take to leave a generation. After it they are ended.
+const PauseLimit = 10 * time.Second
 
 // ShortGrace is what workers get between SIGTERM and SIGKILL when nothing is to be saved.
 const ShortGrace = 250 * time.Millisecond

@@ -29,6 +29,8 @@ func (m *Machine) order() order {
 		return endNow() // a newer generation is there, and the store cannot be asked whether with this node
 	case w == nil || w.Generation < g.world.Generation:
 		return order{}
+	case m.stays(g):
+		return order{halt: HaltPaused}
 	case w.Generation > g.world.Generation:
 		return endNow()
 	}
@@ -54,13 +56,17 @@ func (m *Machine) drive() {
 		return
 	}
 	if o := m.order(); o.halt > g.halt && g.started && !g.dead {
-		g.halt = o.halt
+		g.halt, g.paused = o.halt, false
 		if g.haltedAt.IsZero() {
 			g.haltedAt = m.now
 		}
-		m.do(HaltWorkers{Generation: g.world.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
+		if o.halt == HaltPaused {
+			m.do(PauseWorkers{Generation: g.world.Generation})
+		} else {
+			m.do(HaltWorkers{Generation: g.world.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
+		}
 	}
-	if !g.closed && (g.dead || m.lingers()) {
+	if !g.closed && (g.dead || g.paused || m.lingers()) {
 		m.closeCaptures(g)
 	}
 	if g.dead && g.closed {
@@ -116,12 +122,13 @@ func (m *Machine) lingers() bool {
 // getReady prepares a forming world and reports Ready, once nothing older is left here.
 func (m *Machine) getReady() {
 	w := m.seen.world
-	if m.local.ready >= w.Generation || !m.idle() || m.leave != nil {
+	if m.local.ready >= w.Generation || !m.quiet() || m.leave != nil {
 		return
 	}
 	_, member := m.member()
 	c := m.claim()
-	ready := GetReady{World: *w, Memory: c, Me: m.self.node, Member: member}
+	ready := GetReady{World: *w, Memory: c, Me: m.self.node, Member: member,
+		InMemory: m.waiting() && m.local.group.inMemory}
 	if m.local.stopped >= m.seen.ran { // other workers have trained since an older stop
 		ready.StopMS, ready.Idle = m.local.stopMS, m.local.idleAt
 	}
@@ -147,11 +154,12 @@ func (m *Machine) noteHindrance(e Readied) {
 }
 
 // startWorkers starts the workers of a running world, once, on a read of it that is at most a second
-// old.
+// old. Workers that wait for it are handed it instead.
 func (m *Machine) startWorkers() {
 	w := m.seen.world
 	rank, member := m.member()
-	if !member || m.local.group != nil || m.leave != nil || m.local.ready != w.Generation || w.Generation <= m.local.floor ||
+	waiting := m.waiting()
+	if !member || m.local.group != nil && !waiting || m.leave != nil || m.local.ready != w.Generation || w.Generation <= m.local.floor ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
 		return
 	}
@@ -159,10 +167,16 @@ func (m *Machine) startWorkers() {
 		m.request(slotRead, Read{})
 		return
 	}
-	m.local.group = &workerGroup{world: *w, codes: make([]*int, w.Slots)}
+	m.local.group = &workerGroup{world: *w, codes: make([]*int, w.Slots), canStay: waiting,
+		handed: waiting && m.local.inMemory}
 	m.local.floor = max(m.local.floor, w.Generation)
 	m.local.exit.record = nil
 	m.local.stopMS, m.local.idleAt = 0, time.Time{}
-	m.requestFor(slotStart, w.Generation, StartWorkers{Start{World: *w, Rank: rank, Node: m.self.node.Node,
-		Ports: m.local.ports, Resume: m.local.resume}})
+	start := Start{World: *w, Rank: rank, Node: m.self.node.Node, Ports: m.local.ports, Resume: m.local.resume,
+		Unprepared: m.local.inMemory}
+	if waiting {
+		m.requestFor(slotStart, w.Generation, ContinueWorkers{start})
+	} else {
+		m.requestFor(slotStart, w.Generation, StartWorkers{start})
+	}
 }

@@ -59,17 +59,27 @@ type Workers interface {
 	Succeed(job rendezvous.Job) error
 	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is left.
 	Sweep(ctx context.Context) error
-	// Start starts one worker for each slot. Exits come as they happen, one for each, until done
-	// is closed because nothing of the group is left.
+	// Start starts one worker for each slot. Events come as they happen, until done is closed because
+	// nothing of the group is left.
 	Start(ctx context.Context, s machine.Start) (Group, error)
 	// Ports finds free ports on host, which is this one's, for the workers of one generation: two for the master and
 	// one for each slot, outside the range that the kernel hands out.
 	Ports(n int, host string) ([]int, error)
 }
 
-// Group is the workers of one generation on this node.
+// Group is the worker processes of this node: of one generation, or of several in turn where they stay.
 type Group interface {
-	Exits() <-chan machine.WorkerExit
+	// Events carries one Exited for each worker, and a Staying whenever what they can do changes. It is
+	// closed after the last Exited. Each event names the generation that they had when it happened.
+	Events() <-chan machine.Event
+	// Generation is the one that they were started for, or were handed last.
+	Generation() schema.Generation
+	// Pause has them leave their generation, and returns when none takes part in a collective of it and
+	// nothing that they write counts for it any more; inMemory: each holds the state of training.
+	Pause(ctx context.Context) (inMemory bool, err error)
+	// Continue hands them the World of s. After an error they are good for nothing but Stop: one has ended,
+	// or cannot stay any more.
+	Continue(ctx context.Context, s machine.Start) error
 	// Hangs carries the failure that a hang of all workers of the world is taken for, if this node is the one
 	// that looks for it, and is then closed.
 	Hangs() <-chan rendezvous.Failure
@@ -132,6 +142,8 @@ type Saves interface {
 	Close(ctx context.Context, g schema.Generation, last bool) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error)
+	// Stay readies the checkpoint directory for workers that hold the state, in place of Prepare.
+	Stay(w rendezvous.World) error
 	// Behind says that the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
 	// HandOver makes sure, if it can, that another node has the newest commit.

@@ -50,6 +50,12 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.group = &startedGroup{ready: make(chan struct{})}
 		group := l.group
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.startWorkers(ctx, a.Start, group) })
+	case machine.ContinueWorkers:
+		from, to := l.group, &startedGroup{ready: make(chan struct{})}
+		l.group = to
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.continueWorkers(ctx, a.Start, from, to) })
+	case machine.PauseWorkers:
+		l.pauseWorkers(ctx, a.Generation)
 	case machine.HaltWorkers:
 		l.haltWorkers(ctx, a)
 	case machine.CloseSaves:
@@ -187,9 +193,16 @@ func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
 	if err != nil {
 		return fail(fmt.Errorf("own address: %w", err))
 	}
-	if a.Member {
-		if r.Resume, err = l.Saves.Prepare(ctx, a.World); err != nil {
+	if r.InMemory = a.Member && a.InMemory; r.InMemory {
+		if err = l.Saves.Stay(a.World); err != nil {
 			return fail(unfit{err})
+		}
+	}
+	if a.Member {
+		if !r.InMemory {
+			if r.Resume, err = l.Saves.Prepare(ctx, a.World); err != nil {
+				return fail(unfit{err})
+			}
 		}
 		if r.Ports, err = l.Workers.Ports(2+a.World.Slots, host); err != nil {
 			return fail(unfit{err})
@@ -209,63 +222,6 @@ func since(t time.Time) *int64 {
 		return nil
 	}
 	return new(time.Since(t).Milliseconds())
-}
-
-// startedGroup is the workers that were started last. group is set before ready is closed.
-type startedGroup struct {
-	ready chan struct{}
-	group Group
-}
-
-func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *startedGroup) machine.Event {
-	g := s.World.Generation
-	short, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	var err error
-	if s.Endpoints, err = l.requests.Endpoints(short, &s.World); err != nil {
-		s.Endpoints = nil // most programs need none; those who do say so
-	}
-	l.Saves.Open(s.World, s.Rank == 0)
-	group, err := l.Workers.Start(ctx, s)
-	if err != nil {
-		code := 125
-		var coded interface{ ExitCode() int }
-		if errors.As(err, &coded) {
-			code = coded.ExitCode()
-		}
-		return machine.Started{Generation: g, Err: err, Code: code}
-	}
-	started.group = group
-	close(started.ready)
-	l.effects.Go(func() {
-		for f := range group.Hangs() {
-			l.send(ctx, machine.Hung{Generation: g, Failure: f})
-		}
-	})
-	l.effects.Go(func() {
-		for x := range group.Exits() {
-			l.send(ctx, machine.Exited{Generation: g, WorkerExit: x})
-		}
-		<-group.Done()
-		l.send(ctx, machine.Halted{Generation: g})
-	})
-	return machine.Started{Generation: g}
-}
-
-// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
-// is told by the group itself.
-func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
-	started := l.group
-	// Not bound to the agent's end: nothing of the job outlives it.
-	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
-		<-started.ready // it is: the machine ends workers only after Started
-		if a.How == machine.HaltAsked {
-			// Stop gives all of them the same time and does not ask again.
-			_ = started.group.Ask(a.Reason, a.Grace) // Stop ends those that could not be asked
-		}
-		_ = started.group.Stop(ctx, a.Grace) // returns early only when overtaken
-		return nil
-	})
 }
 
 func (l *loop) reportExit(ctx context.Context, a machine.ReportExit) machine.Event {

@@ -22,8 +22,24 @@ import (
 // another address and late or lost answers against the real agent code, on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
 // happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how
 // many; SEED runs one and prints its story.
-func TestSchedules(t *testing.T) {
-	from, count := uint64(1), seeds(150)
+func TestSchedules(t *testing.T) { schedules(t, 150, func(*simGroup) {}) }
+
+// TestSchedulesOfWorkersThatStay is TestSchedules with workers that can stay in their process for the next world:
+// some leave their generation as they are told, some do not answer, some end while they wait, and some say that they
+// hold a state that they have not. A worker that waits takes part in no collective; everything else holds as ever.
+func TestSchedulesOfWorkersThatStay(t *testing.T) {
+	kept := schedules(t, 60, func(g *simGroup) {
+		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, stayWell, staySilent, stayLiar, stayBroken}[g.a.s.rng.IntN(8)]
+	})
+	if kept == 0 {
+		t.Error("no worker went on in another generation")
+	}
+}
+
+// schedules runs count stories, or those that the environment asks for, with workers as they are made by worker. It
+// returns how often workers went on in another generation.
+func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept int) {
+	from, count := uint64(1), seeds(most)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
 		count = n
 	}
@@ -33,18 +49,26 @@ func TestSchedules(t *testing.T) {
 	}
 	for seed := from; seed < from+count; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { schedule(t, seed, one != "") })
+			synctest.Test(t, func(t *testing.T) {
+				s := schedule(t, seed, worker)
+				kept += s.kept
+				if one != "" {
+					t.Log("\n" + s.story())
+				}
+			})
 		})
 	}
+	return max(kept, len(one)) // of one story nothing is expected
 }
 
-func schedule(t *testing.T, seed uint64, tell bool) {
+func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 	r := rand.New(rand.NewPCG(seed, 7))
 	np := []string{"2", "3", "2:3", "1:3", "4"}[r.IntN(5)]
 	s := newSim(t, np, seed)
 	s.ahead = map[string]time.Duration{"b": time.Hour, "c": -time.Hour, "d": 24 * time.Hour}
 	failing := r.IntN(3) == 0
 	s.program = func(g *simGroup) {
+		worker(g)
 		if failing && s.rng.IntN(6) == 0 {
 			code := []int{1, 3, 101}[s.rng.IntN(3)]
 			g.later(time.Duration(s.rng.IntN(3000))*time.Millisecond, &machine.WorkerExit{Code: code})
@@ -119,7 +143,7 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 	// Faults end; enough nodes come. Then a world runs, or the attempt has ended.
 	s.mu.Lock()
 	s.tracef("faults end")
-	s.program = func(*simGroup) {}
+	s.program = worker
 	s.mu.Unlock()
 	for _, n := range names {
 		if a := at[n]; a != nil {
@@ -136,10 +160,8 @@ func schedule(t *testing.T, seed uint64, tell bool) {
 	s.until("every suspicion is taken back", 30*time.Second, func(x rendezvous.Snapshot) bool {
 		return len(x.Suspects) == 0 || x.World.Phase.Ended()
 	})
-	if tell {
-		t.Log("\n" + s.story())
-	}
 	s.finish()
+	return s
 }
 
 // scale asks for n nodes as the CLI does.

@@ -51,7 +51,7 @@ func (s *sim) running(g schema.Generation, n int) func(rendezvous.Snapshot) bool
 		live := 0
 		for _, a := range s.agents {
 			for _, x := range a.groups {
-				if !x.ended && x.Start.World.Generation == w.Generation {
+				if !x.ended && !x.paused && x.Start.World.Generation == w.Generation {
 					live++
 				}
 			}

@@ -42,6 +42,7 @@ type sim struct {
 	base   rendezvous.World       // what the store showed when it was set back last
 	trace  []string
 	wrong  []string
+	kept   int // how often workers went on in another generation
 	began  time.Time
 }
 
@@ -269,19 +270,36 @@ func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
 func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
 func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n), nil }
 
+// simGroup is the workers of a node. Those that stay leave a generation some time after they are told to, if at all.
 type simGroup struct {
-	a     *simAgent
-	Start machine.Start
-	exits chan machine.WorkerExit
-	gone  chan struct{}
-	ended bool
+	a      *simAgent
+	Start  machine.Start // of the generation that they are in
+	events chan machine.Event
+	gone   chan struct{}
+	ended  bool
+
+	stay   stayKind
+	can    bool // it said that it can stay
+	paused bool // it takes part in no collective
+	step   int  // that it has come to; -1: it has no state
 }
+
+// stayKind is how a worker behaves that is told to leave its generation.
+type stayKind int
+
+const (
+	stayNot    stayKind = iota // it has no helper
+	stayWell                   // it leaves, and says so
+	staySilent                 // it said that it can, and does not answer
+	stayLiar                   // it leaves, and says that it holds a state that it has not
+	stayBroken                 // it leaves, and ends before the next World comes
+)
 
 func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 	s := a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := &simGroup{a: a, Start: st, exits: make(chan machine.WorkerExit, 1), gone: make(chan struct{})}
+	g := &simGroup{a: a, Start: st, events: make(chan machine.Event, 64), gone: make(chan struct{}), step: -1}
 	if a.isDead() {
 		return nil, fmt.Errorf("the agent is dead")
 	}
@@ -289,6 +307,7 @@ func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 	s.checkStart(a, st)
 	a.groups = append(a.groups, g)
 	s.program(g)
+	g.begin()
 	return g, nil
 }
 
@@ -311,10 +330,10 @@ func (s *sim) checkStart(a *simAgent, st machine.Start) {
 				continue
 			}
 			old := g.Start.World
-			if b.node == a.node && b.host == a.host {
+			if b.node == a.node && b.host == a.host && !g.paused {
 				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation, old.Generation)
 			}
-			if old.Generation < w.Generation && registered[old.Members[g.Start.Rank].Incarnation] {
+			if !g.paused && old.Generation < w.Generation && registered[old.Members[g.Start.Rank].Incarnation] {
 				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation, b.label(), old.Generation)
 			}
 		}
@@ -327,8 +346,8 @@ func (g *simGroup) Hangs() <-chan rendezvous.Failure {
 	return none
 }
 
-func (g *simGroup) Exits() <-chan machine.WorkerExit { return g.exits }
-func (g *simGroup) Done() <-chan struct{}            { return g.gone }
+func (g *simGroup) Events() <-chan machine.Event { return g.events }
+func (g *simGroup) Done() <-chan struct{}        { return g.gone }
 
 // end ends the worker. mu is held.
 func (g *simGroup) end(x *machine.WorkerExit) {
@@ -338,9 +357,9 @@ func (g *simGroup) end(x *machine.WorkerExit) {
 	g.ended = true
 	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
 	if x != nil {
-		g.exits <- *x
+		g.events <- machine.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}
 	}
-	close(g.exits)
+	close(g.events)
 	close(g.gone)
 }
 
@@ -571,6 +590,8 @@ func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
 func (simSaves) Behind() <-chan struct{} { return nil }
 
 func (simSaves) Open(rendezvous.World, bool) {}
+
+func (simSaves) Stay(rendezvous.World) error { return nil }
 
 // Prepare has the checkpoint on this disk, from whoever has it and is here.
 func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (machine.Resume, error) {

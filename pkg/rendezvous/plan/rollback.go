@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // unreadable reports whether a node that the barrier waits for says that the resume checkpoint cannot be
@@ -61,4 +62,17 @@ func (p *planner) fallBack() Step {
 	head.Number = bad.Number + 1
 	p.newHead, p.older = &head, older
 	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number), false)
+}
+
+// rollback is the newest generation that gave up what was trained before it, where g is proposed: g itself if the
+// newest commit is not trusted, or an operator restored a checkpoint, which moves the fence and no world. A commit
+// that cannot be read is no reason: a state in memory is at least as new.
+func (p *planner) rollback(g schema.Generation) schema.Generation {
+	switch {
+	case p.newHead != nil && p.distrust != "" || p.w != nil && p.s.Fence > p.w.Generation:
+		return g
+	case p.w != nil:
+		return p.w.Rollback
+	}
+	return 0
 }

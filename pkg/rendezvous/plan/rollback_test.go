@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // A forming world whose node a says that checkpoint 2 cannot be had, with what is known of its holders.
@@ -72,5 +73,37 @@ func TestAJobWithoutAnyReadableCheckpointEndsLoudly(t *testing.T) {
 	end, ok := plan(s, v).(End)
 	if !ok || end.Phase != rendezvous.Failed || end.Outcome.Code != 93 || end.Outcome.Why != rendezvous.CheckpointLost {
 		t.Fatalf("got %+v", end)
+	}
+}
+
+// Who holds a state in memory of before a rollback gives it up, whichever world it hears of first.
+func TestRollbackIsRemembered(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		set  func(s *rendezvous.Snapshot)
+		want schema.Generation
+	}{
+		{"there was none", func(*rendezvous.Snapshot) {}, 0},
+		{"an earlier one", func(s *rendezvous.Snapshot) { s.World.Rollback = 3 }, 3},
+		{"an operator restored a checkpoint", func(s *rendezvous.Snapshot) { s.Fence = 5 }, 6},
+		{"the newest commit is not trusted", func(s *rendezvous.Snapshot) {
+			s.World.Ledger.Back = &rendezvous.Back{From: 2, To: 1, Why: "it fails at the same step"}
+		}, 5},
+		{"the newest commit cannot be read", func(s *rendezvous.Snapshot) {
+			s.Doing = []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 2, Rev: 9}}
+		}, 0},
+	} {
+		s, _ := unreadable("a", "b")
+		s.Doing = nil
+		s.Wish.Request = "another"
+		s.Wish.NP = 3
+		x.set(s)
+		s.Nodes = append(s.Nodes, membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}, Attempt: 1, Rev: 2})
+		s.Job.Limits = rendezvous.Limits{Min: 1, Max: 3, Exact: true}
+		v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+		p, ok := plan(s, v).(Propose)
+		if !ok || p.World.Rollback != x.want {
+			t.Errorf("%s: rollback %d, want %d: %+v", x.name, p.World.Rollback, x.want, plan(s, v))
+		}
 	}
 }

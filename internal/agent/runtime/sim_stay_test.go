@@ -1,0 +1,83 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// begin has a worker that can stay say so, after the time that its imports take. mu is held.
+func (g *simGroup) begin() {
+	if g.stay == stayNot {
+		return
+	}
+	time.AfterFunc(time.Duration(g.a.s.rng.IntN(1500))*time.Millisecond, func() {
+		g.a.s.mu.Lock()
+		defer g.a.s.mu.Unlock()
+		if !g.ended && g.a.node != "" {
+			g.can, g.step = true, 0
+			g.events <- machine.Staying{Generation: g.Start.World.Generation, Can: true}
+		}
+	})
+}
+
+func (g *simGroup) Generation() schema.Generation {
+	g.a.s.mu.Lock()
+	defer g.a.s.mu.Unlock()
+	return g.Start.World.Generation
+}
+
+// Pause plays how the worker leaves its generation.
+func (g *simGroup) Pause(ctx context.Context) (bool, error) {
+	s := g.a.s
+	after := s.between(1, 400)
+	if g.stay == staySilent {
+		after = time.Hour
+	}
+	select {
+	case <-time.After(after):
+	case <-g.gone:
+		return false, errors.New("it has ended")
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.ended {
+		return false, errors.New("it has ended")
+	}
+	s.tracef("%s: worker leaves generation %d", g.a.label(), g.Start.World.Generation)
+	g.paused = true
+	if g.stay == stayBroken {
+		time.AfterFunc(time.Duration(s.rng.IntN(300))*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			g.end(&machine.WorkerExit{Code: 1})
+		})
+	}
+	return g.step >= 0 || g.stay == stayLiar, nil
+}
+
+// Continue plays how the worker takes the World.
+func (g *simGroup) Continue(_ context.Context, st machine.Start) error {
+	s := g.a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.ended || g.a.isDead() || !g.paused || !g.can {
+		return errors.New("it has ended")
+	}
+	s.tracef("%s: worker goes on in generation %d, rank %d of %d", g.a.label(), st.World.Generation, st.Rank, st.World.Count)
+	s.checkStart(g.a, st)
+	if st.World.Generation <= g.Start.World.Generation {
+		s.wrongf("G4: %s goes from generation %d to %d", g.a.label(), g.Start.World.Generation, st.World.Generation)
+	}
+	if st.World.Rollback > g.Start.World.Generation {
+		s.wrongf("%s takes the state of generation %d beyond the rollback of %d", g.a.label(), g.Start.World.Generation, st.World.Rollback)
+	}
+	g.Start, g.paused, g.step = st, false, g.step+1
+	s.kept++
+	return nil
+}

@@ -1,0 +1,134 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// startedGroup is the workers that were started last. group is set before ready is closed.
+type startedGroup struct {
+	ready chan struct{}
+	group Group
+}
+
+// startWorkers starts new processes for a generation.
+func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *startedGroup) machine.Event {
+	g := s.World.Generation
+	failed := func(err error) machine.Event {
+		code := 125
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			code = coded.ExitCode()
+		}
+		return machine.Started{Generation: g, Err: err, Code: code}
+	}
+	if s.Unprepared {
+		var err error
+		if s.Resume, err = l.prepareLate(ctx, s.World); err != nil {
+			return failed(err)
+		}
+	}
+	s.Endpoints = l.endpoints(ctx, &s.World)
+	l.Saves.Open(s.World, s.Rank == 0)
+	group, err := l.Workers.Start(ctx, s)
+	if err != nil {
+		return failed(err)
+	}
+	started.group = group
+	close(started.ready)
+	l.forwardHangs(ctx, group, g)
+	l.effects.Go(func() {
+		for e := range group.Events() {
+			l.send(ctx, e)
+		}
+		<-group.Done()
+		l.send(ctx, machine.Halted{Generation: group.Generation()})
+	})
+	return machine.Started{Generation: g}
+}
+
+// endpoints are those of the workers of w; nil where they cannot be had. Most programs need none, and those
+// that do say so.
+func (l *loop) endpoints(ctx context.Context, w *rendezvous.World) []string {
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	found, err := l.requests.Endpoints(short, w)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+func (l *loop) forwardHangs(ctx context.Context, group Group, g schema.Generation) {
+	hangs := group.Hangs()
+	l.effects.Go(func() {
+		for f := range hangs {
+			l.send(ctx, machine.Hung{Generation: g, Failure: f})
+		}
+	})
+}
+
+// prepareLimit is how long a checkpoint may take to be brought here after Ready.
+const prepareLimit = 30 * time.Second
+
+// prepareLate brings the checkpoint for new processes in place of some that held the state, and have ended since
+// Ready was reported.
+func (l *loop) prepareLate(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
+	defer cancel()
+	return l.Saves.Prepare(ctx, w)
+}
+
+// continueWorkers hands the World to workers that wait for it. Where one of them has ended all are ended, and new
+// ones are started: nothing of the old group is left then.
+func (l *loop) continueWorkers(ctx context.Context, s machine.Start, from, to *startedGroup) machine.Event {
+	g := s.World.Generation
+	<-from.ready // it is: only workers that were started are paused
+	s.Endpoints = l.endpoints(ctx, &s.World)
+	l.Saves.Open(s.World, s.Rank == 0)
+	if err := from.group.Continue(ctx, s); err != nil {
+		err := from.group.Stop(ctx, machine.ShortGrace)
+		if err == nil {
+			err = l.Saves.Close(ctx, g, false) // what Prepare puts back now is no save of g
+		}
+		if err != nil {
+			return machine.Started{Generation: g, Err: err, Code: 125} // the agent ends
+		}
+		return l.startWorkers(ctx, s, to)
+	}
+	to.group = from.group
+	close(to.ready)
+	l.forwardHangs(ctx, to.group, g)
+	return machine.Started{Generation: g}
+}
+
+// pauseWorkers has a group leave its generation. To end the group overtakes it.
+func (l *loop) pauseWorkers(ctx context.Context, g schema.Generation) {
+	started := l.group
+	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
+		<-started.ready // it is: the machine pauses workers only after Started
+		inMemory, err := started.group.Pause(ctx)
+		return machine.Paused{Generation: g, InMemory: inMemory, Err: err}
+	})
+}
+
+// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
+// is told by the group itself.
+func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
+	started := l.group
+	// Not bound to the agent's end: nothing of the job outlives it.
+	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
+		<-started.ready // it is: the machine ends workers only after Started
+		if a.How == machine.HaltAsked {
+			// Stop gives all of them the same time and does not ask again.
+			_ = started.group.Ask(a.Reason, a.Grace) // Stop ends those that could not be asked
+		}
+		_ = started.group.Stop(ctx, a.Grace) // returns early only when overtaken
+		return nil
+	})
+}

@@ -1,0 +1,209 @@
+package handover
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+)
+
+// Why workers cannot be paused, or handed a World.
+var (
+	// ErrCannotStay: one of them has ended, or said that it cannot stay any more.
+	ErrCannotStay = errors.New("a worker cannot stay")
+	// ErrNotLeft: one of them still takes part in its generation.
+	ErrNotLeft = errors.New("a worker has not left its generation")
+)
+
+// Group is the workers of one node, for as long as their processes live.
+type Group struct {
+	mu         sync.Mutex // guards what follows
+	generation uint64
+	workers    []workerState
+	news       chan struct{} // holds one value when something changed; closed at the end
+	ctx        context.Context
+	leave      context.CancelFunc // ends what is asked of the store for the generation
+	closed     bool
+}
+
+// workerState is what one worker said.
+type workerState struct {
+	conn net.Conn // nil: it is not connected
+	can  bool
+	left *left // of the generation at hand; nil: it takes part in it
+}
+
+func newGroup(generation uint64, workers int) *Group {
+	g := &Group{generation: generation, workers: make([]workerState, workers), news: make(chan struct{}, 1)}
+	g.ctx, g.leave = context.WithCancel(context.Background())
+	return g
+}
+
+// News says that CanStay may have changed, or a worker has left. It is closed by Close.
+func (g *Group) News() <-chan struct{} { return g.news }
+
+// CanStay reports whether each worker is connected and said that it can take part in another generation.
+func (g *Group) CanStay() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.canStay()
+}
+
+// canStay is CanStay. mu is held.
+func (g *Group) canStay() bool {
+	return !g.closed && !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can })
+}
+
+// changed tells of news. mu is held.
+func (g *Group) changed() {
+	select {
+	case g.news <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// Close ends it: its connections, and what was asked of the store.
+func (g *Group) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	g.closed = true
+	g.leave()
+	close(g.news)
+	for _, w := range g.workers {
+		if w.conn != nil {
+			w.conn.Close()
+		}
+	}
+}
+
+// Leave tells the workers to leave their generation, and ends what they ask of its store.
+func (g *Group) Leave() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.canStay() {
+		return ErrCannotStay
+	}
+	g.leave()
+	for i := range g.workers {
+		w := &g.workers[i]
+		if err := say(w.conn, told{Leave: g.generation}); err != nil {
+			g.drop(w)
+			return fmt.Errorf("%w: %w", ErrCannotStay, err)
+		}
+	}
+	return nil
+}
+
+// Left reports whether all workers have left the generation at hand, and whether each holds the state of training.
+// ErrCannotStay: that will not be.
+func (g *Group) Left() (all, inMemory bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.canStay() {
+		return false, false, ErrCannotStay
+	}
+	all, inMemory = true, true
+	for _, w := range g.workers {
+		all = all && w.left != nil
+		inMemory = inMemory && w.left != nil && w.left.Step != nil
+	}
+	return all, inMemory, nil
+}
+
+// Hand hands the World of a newer generation to workers that have left theirs: the environment of each, by local
+// rank. After an error some may have it, and all have to be ended.
+func (g *Group) Hand(generation uint64, environ []map[string]string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !g.canStay():
+		return ErrCannotStay
+	case generation <= g.generation || len(environ) != len(g.workers):
+		return fmt.Errorf("hand generation %d to %d workers of generation %d", generation, len(g.workers), g.generation)
+	case slices.ContainsFunc(g.workers, func(w workerState) bool { return w.left == nil }):
+		return ErrNotLeft
+	}
+	g.generation = generation
+	g.ctx, g.leave = context.WithCancel(context.Background())
+	for i := range g.workers {
+		w := &g.workers[i]
+		w.left = nil
+		if err := say(w.conn, told{World: environ[i]}); err != nil {
+			g.drop(w)
+			return fmt.Errorf("%w: %w", ErrCannotStay, err)
+		}
+	}
+	return nil
+}
+
+// drop forgets a worker whose connection ended. mu is held.
+func (g *Group) drop(w *workerState) {
+	if w.conn == nil {
+		return
+	}
+	w.conn.Close()
+	*w = workerState{left: w.left}
+	if !g.closed {
+		g.changed()
+	}
+}
+
+// serveWorker hears one worker until it hangs up.
+func (g *Group) serveWorker(c net.Conn, in *bufio.Scanner, o opening) {
+	if why := g.enter(c, o); why != "" {
+		say(c, told{Refused: why})
+		return
+	}
+	w := &g.workers[*o.LocalRank]
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.drop(w)
+	}()
+	for in.Scan() {
+		var s said
+		if err := json.Unmarshal(in.Bytes(), &s); err != nil {
+			return
+		}
+		g.hear(w, s)
+	}
+}
+
+// enter takes the connection of a worker; or says why not.
+func (g *Group) enter(c net.Conn, o opening) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := *o.LocalRank
+	switch {
+	case g.closed || o.Generation != g.generation:
+		return fmt.Sprintf("it is of generation %d, and generation %d is at hand", o.Generation, g.generation)
+	case i < 0 || i >= len(g.workers):
+		return fmt.Sprintf("there is no local rank %d", i)
+	case g.workers[i].conn != nil:
+		return fmt.Sprintf("local rank %d is connected already", i)
+	}
+	g.workers[i] = workerState{conn: c}
+	return ""
+}
+
+// hear takes in what a worker said. What it says of another generation says nothing.
+func (g *Group) hear(w *workerState, s said) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.CanStay != nil {
+		w.can = *s.CanStay
+	}
+	if s.Left != nil && s.Left.Generation == g.generation {
+		w.left = s.Left
+	}
+	if !g.closed {
+		g.changed()
+	}
+}
