@@ -24,7 +24,7 @@ type Group struct {
 	mu         sync.Mutex // guards what follows
 	generation uint64
 	workers    []workerState
-	news       chan struct{} // holds one value when something changed; closed at the end
+	moved      chan struct{} // closed at the next change
 	ctx        context.Context
 	leave      context.CancelFunc // ends what is asked of the store for the generation
 	closed     bool
@@ -37,14 +37,19 @@ type workerState struct {
 	left *left // of the generation at hand; nil: it takes part in it
 }
 
-func newGroup(generation uint64, workers int) *Group {
-	g := &Group{generation: generation, workers: make([]workerState, workers), news: make(chan struct{}, 1)}
+// NewGroup is a group of its own: nobody connects to it.
+func NewGroup(generation uint64, workers int) *Group {
+	g := &Group{generation: generation, workers: make([]workerState, workers), moved: make(chan struct{})}
 	g.ctx, g.leave = context.WithCancel(context.Background())
 	return g
 }
 
-// News says that CanStay may have changed, or a worker has left. It is closed by Close.
-func (g *Group) News() <-chan struct{} { return g.news }
+// Moved is closed when one of them says something new, connects or hangs up, and by Close.
+func (g *Group) Moved() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.moved
+}
 
 // CanStay reports whether each worker is connected and said that it can take part in another generation.
 func (g *Group) CanStay() bool {
@@ -58,12 +63,10 @@ func (g *Group) canStay() bool {
 	return !g.closed && !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can })
 }
 
-// changed tells of news. mu is held.
+// changed has those who wait look again. mu is held.
 func (g *Group) changed() {
-	select {
-	case g.news <- struct{}{}:
-	default: // it is told already
-	}
+	close(g.moved)
+	g.moved = make(chan struct{})
 }
 
 // Close ends it: its connections, and what was asked of the store.
@@ -75,7 +78,7 @@ func (g *Group) Close() {
 	}
 	g.closed = true
 	g.leave()
-	close(g.news)
+	g.changed()
 	for _, w := range g.workers {
 		if w.conn != nil {
 			w.conn.Close()
@@ -83,8 +86,27 @@ func (g *Group) Close() {
 	}
 }
 
-// Leave tells the workers to leave their generation, and ends what they ask of its store.
-func (g *Group) Leave() error {
+// Leave has the workers leave their generation, and ends what they ask of its store. It returns when each has
+// said that it takes part in no collective of it any more; inMemory: each holds the state of training.
+func (g *Group) Leave(ctx context.Context) (inMemory bool, err error) {
+	if err := g.tellLeave(); err != nil {
+		return false, err
+	}
+	for {
+		moved := g.Moved()
+		all, inMemory, err := g.left()
+		if all || err != nil {
+			return inMemory, err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+func (g *Group) tellLeave() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.canStay() {
@@ -101,9 +123,8 @@ func (g *Group) Leave() error {
 	return nil
 }
 
-// Left reports whether all workers have left the generation at hand, and whether each holds the state of training.
-// ErrCannotStay: that will not be.
-func (g *Group) Left() (all, inMemory bool, err error) {
+// left reports whether all workers have left the generation at hand, and whether each holds the state.
+func (g *Group) left() (all, inMemory bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.canStay() {
@@ -149,10 +170,8 @@ func (g *Group) drop(w *workerState) {
 		return
 	}
 	w.conn.Close()
-	*w = workerState{left: w.left}
-	if !g.closed {
-		g.changed()
-	}
+	*w = workerState{}
+	g.changed()
 }
 
 // serveWorker hears one worker until it hangs up.
@@ -203,7 +222,5 @@ func (g *Group) hear(w *workerState, s said) {
 	if s.Left != nil && s.Left.Generation == g.generation {
 		w.left = s.Left
 	}
-	if !g.closed {
-		g.changed()
-	}
+	g.changed()
 }

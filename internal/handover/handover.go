@@ -131,7 +131,7 @@ func (s *Server) Close() {
 
 // Expect makes the group of so many workers that begin in a generation. Workers of earlier groups are heard no more.
 func (s *Server) Expect(generation uint64, workers int) *Group {
-	g := newGroup(generation, workers)
+	g := NewGroup(generation, workers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.group != nil {

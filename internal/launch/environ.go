@@ -20,6 +20,7 @@ const maxList = 48_000
 type Inputs struct {
 	Job         string
 	Generation  uint64
+	Began       uint64 // the generation that the processes were started for, where it is another one
 	MaxRestarts int
 
 	Node     string
@@ -47,6 +48,8 @@ type Inputs struct {
 	Endpoints, Own []string
 
 	HelperDir string // holds the Python helper; "": none
+	// AgentSocket is where workers that can stay for another generation say so; "": nowhere.
+	AgentSocket string
 
 	// Hosts are the addresses of the nodes, by node rank.
 	Hosts []string
@@ -135,6 +138,14 @@ func Overlay(base, given []string) []string {
 	return append(kept, given...)
 }
 
+// began is the generation whose run directory the processes use.
+func (in *Inputs) began() uint64 {
+	if in.Began > 0 {
+		return in.Began
+	}
+	return in.Generation
+}
+
 func nameOf(kv string) string {
 	name, _, _ := strings.Cut(kv, "=")
 	return name
@@ -168,7 +179,7 @@ func ours(name string) bool {
 
 // told are the other names that workers may be given, and that mean nothing to them from elsewhere.
 var told = []string{
-	"ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
+	"ELASTIC_AGENT_SOCKET", "ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
 	"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_JOB_ID", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR", "ELASTIC_LR_SCALE",
 	"ELASTIC_NODE", "ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
 	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
@@ -195,8 +206,11 @@ func (in *Inputs) elastic(e *env, local int) {
 	e.set("ELASTIC_RESUME_FROM", from)
 	e.set("ELASTIC_RESUME_STEP", step)
 	e.set("ELASTIC_RESUME_SAMPLES", samples)
-	e.set("ELASTIC_PROGRESS_FILE", filepath.Join(WorkerDir(in.RunDir, in.Generation, local), "progress.jsonl"))
-	e.set("ELASTIC_DRAIN_FILE", DrainFile(in.RunDir, in.Generation))
+	e.set("ELASTIC_PROGRESS_FILE", filepath.Join(WorkerDir(in.RunDir, in.began(), local), "progress.jsonl"))
+	e.set("ELASTIC_DRAIN_FILE", DrainFile(in.RunDir, in.began()))
+	if in.AgentSocket != "" {
+		e.set("ELASTIC_AGENT_SOCKET", in.AgentSocket)
+	}
 }
 
 func (in *Inputs) batch(e *env, rank int) {
@@ -249,7 +263,7 @@ func (in *Inputs) torch(e *env, local int) {
 	e.set("TORCHELASTIC_RESTART_COUNT", strconv.FormatUint(max(in.Generation, 1)-1, 10))
 	e.int("TORCHELASTIC_MAX_RESTARTS", in.MaxRestarts)
 	e.set("TORCHELASTIC_USE_AGENT_STORE", "False")
-	e.set("TORCHELASTIC_ERROR_FILE", filepath.Join(WorkerDir(in.RunDir, in.Generation, local), "error.json"))
+	e.set("TORCHELASTIC_ERROR_FILE", filepath.Join(WorkerDir(in.RunDir, in.began(), local), "error.json"))
 }
 
 func (in *Inputs) endpoint(local int) string {

@@ -37,6 +37,7 @@ type hangWatch struct {
 	world   rendezvous.World
 	group   *worker.Group
 	timeout time.Duration
+	over    <-chan struct{}         // closed when the generation is over for workers that stay
 	found   chan rendezvous.Failure // holds the one that it may find
 
 	mu      sync.Mutex // guards silence: handlers ask
@@ -48,13 +49,14 @@ func newHangWatch(w *workers, world rendezvous.World, g *worker.Group) *hangWatc
 }
 
 // watchHangs watches the workers of a world, if it is asked for, and returns where a hang is told.
-func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, nodeRank int) <-chan rendezvous.Failure {
+func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, over <-chan struct{}, nodeRank int) <-chan rendezvous.Failure {
 	if w.o.HangTimeout == 0 {
 		none := make(chan rendezvous.Failure)
 		close(none)
 		return none
 	}
 	h := newHangWatch(w, world, g)
+	h.over = over
 	w.hangs.Store(h)
 	w.effects.Go(func() { h.run(nodeRank == 0) })
 	return h.found
@@ -69,6 +71,8 @@ func (h *hangWatch) run(coordinator bool) {
 	for {
 		select {
 		case <-h.group.Done():
+			return
+		case <-h.over:
 			return
 		case <-h.w.ctx.Done():
 			return

@@ -12,7 +12,6 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/agent/runtime"
-	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -43,6 +42,7 @@ type workers struct {
 	logs  *output.Logs
 	doing *doing
 	hangs atomic.Pointer[hangWatch] // of the newest generation; nil: nobody watches
+	stay  staying
 
 	announced bool // owned by Start, which is called for one generation after the other
 
@@ -81,6 +81,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		return "", err
 	}
 	w.answerHangs()
+	w.openSocket()
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
 	if err := w.saves.open(node, job); err != nil {
 		return "", err
@@ -119,6 +120,7 @@ func (w *workers) close() {
 	if p := w.take(); p != nil {
 		p.Close()
 	}
+	w.stay.close()
 	if w.logs == nil {
 		return
 	}
@@ -228,7 +230,11 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 	if err != nil {
 		return nil, refused{err, 125}
 	}
+	stay := w.stay.expect(world.Generation, world.Slots) // before the first of them may speak
 	g, err := w.started(ctx, in)
+	if err != nil {
+		stay.Close()
+	}
 	switch {
 	case errors.Is(err, worker.ErrNotFound):
 		return nil, refused{err, 127}
@@ -237,57 +243,12 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 	case err != nil:
 		return nil, refused{err, 125}
 	}
-	told := func(local int) (*int64, bool) {
-		step, nan := lastTold(launch.WorkerDir(in.RunDir, uint64(world.Generation), local))
-		rule := w.job.Load().Rules.OnNaN
-		return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
+	out := &group{w: w, g: g, began: world.Generation, runDir: in.RunDir, stay: stay, events: make(chan machine.Event, world.Slots)}
+	if err := out.begin(s); err != nil {
+		return nil, refused{err, 125}
 	}
-	out := &group{g: g, told: told, before: func() { w.saves.observe(world.Generation) }, exits: make(chan machine.WorkerExit, world.Slots),
-		hangs: w.watchHangs(world, g, s.Rank)}
 	w.writing.started(world.Generation, g.PIDs)
-	w.effects.Go(func() { w.writing.end(world.Generation, out.translate()) })
-	if s.Rank == 0 {
-		w.effects.Go(func() { w.progress(g.Done(), world, launch.WorkerDir(in.RunDir, uint64(world.Generation), 0)) })
-	}
+	out.heard.Go(out.watchStay)
+	w.effects.Go(out.translate)
 	return out, nil
 }
-
-// group is the workers of one generation, in the agent's words.
-type group struct {
-	g      *worker.Group
-	before func()                                  // the workers are asked to end
-	told   func(local int) (step *int64, nan bool) // the last that a worker told
-	exits  chan machine.WorkerExit
-	hangs  <-chan rendezvous.Failure
-}
-
-// translate passes the exits on, and reports whether a signal ended one of the workers.
-func (g *group) translate() (killed bool) {
-	defer close(g.exits)
-	for x := range g.g.Exits() {
-		killed = killed || x.Signal != ""
-		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile, Output: x.Tail})
-		if x.Aborted {
-			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
-		}
-		step, nan := g.told(x.LocalRank)
-		g.exits <- machine.WorkerExit{Step: step, NaN: nan, LocalRank: x.LocalRank, Code: x.Code, Signal: x.Signal, Ours: x.Ours,
-			Message: c.Message, Detail: c.Detail, Victim: c.Victim, Hang: x.Aborted}
-	}
-	return killed
-}
-
-func (g *group) Exits() <-chan machine.WorkerExit { return g.exits }
-func (g *group) Hangs() <-chan rendezvous.Failure { return g.hangs }
-func (g *group) Done() <-chan struct{}            { return g.g.Done() }
-
-func (g *group) Ask(reason string, grace time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if g.before != nil {
-		g.before()
-	}
-	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
-}
-
-func (g *group) Stop(ctx context.Context, grace time.Duration) error { return g.g.Stop(ctx, grace) }

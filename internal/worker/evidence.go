@@ -46,7 +46,7 @@ func (g *Group) Examine(ctx context.Context) (all []Evidence) {
 	for i, w := range g.workers {
 		each.Go(func() {
 			all[i] = lookAt(w.PID)
-			all[i].LocalRank, all[i].Rank = i, g.spec.Ranks[i]
+			all[i].LocalRank, all[i].Rank = i, g.rank(i)
 			all[i].Progress = lastLine(filepath.Join(g.spec.RunDir, strconv.Itoa(i), "progress.jsonl"))
 			all[i].Stack = pySpy(ctx, w.PID)
 		})

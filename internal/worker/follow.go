@@ -129,7 +129,7 @@ func (g *Group) finish() {
 // tell reports the end of a worker once what it wrote is in its log.
 func (g *Group) tell(e Exit) {
 	delete(g.pending, e.LocalRank)
-	e.Rank = g.spec.Ranks[e.LocalRank]
+	e.Rank = g.rank(e.LocalRank)
 	e.Aborted = g.aborted[e.LocalRank].Load() && !e.Ours
 	if e.Signal == "SIGKILL" && !e.Ours && e.Note == "" {
 		if n := oomKills(g.countsMemory()); n > g.oomKills {

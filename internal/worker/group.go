@@ -75,8 +75,9 @@ type Group struct {
 	terminal int           // of the worker, among the guardian's descriptors; 0: none
 	streams  []streamOrder
 	began    time.Time
-	oomKills int           // seen so far; -1 where nobody counts
-	aborted  []atomic.Bool // by local rank: it was ended for its stack
+	oomKills int                   // seen so far; -1 where nobody counts
+	ranks    atomic.Pointer[[]int] // by local rank, where they went on in another generation; nil: those of spec
+	aborted  []atomic.Bool         // by local rank: it was ended for its stack
 
 	sending sync.Mutex   // orders
 	ending  atomic.Bool  // workers were asked or told to end
@@ -202,11 +203,31 @@ func (g *Group) begin(s Spec) error {
 	}
 	g.oomKills = oomKills(g.countsMemory())
 	g.aborted = make([]atomic.Bool, len(s.Env))
-	g.shareConsole()
-	for i := range s.Env {
-		s.Logs.Begin(i, output.Header{Job: s.Job, Generation: s.Generation, Rank: s.Ranks[i], WorldSize: s.WorldSize, Node: s.Node})
-	}
+	g.announce(s.Generation, s.WorldSize)
 	return nil
+}
+
+// announce begins a generation in the logs, and on the console.
+func (g *Group) announce(generation uint64, worldSize int) {
+	g.shareConsole()
+	for i := range g.spec.Env {
+		g.spec.Logs.Begin(i, output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i), WorldSize: worldSize,
+			Node: g.spec.Node})
+	}
+}
+
+// Continue says that the workers, in their processes, go on in another generation with other ranks, by local rank.
+func (g *Group) Continue(generation uint64, ranks []int, worldSize int) {
+	g.ranks.Store(&ranks)
+	g.announce(generation, worldSize)
+}
+
+// rank is that of a worker now.
+func (g *Group) rank(local int) int {
+	if later := g.ranks.Load(); later != nil {
+		return (*later)[local]
+	}
+	return g.spec.Ranks[local]
 }
 
 func (g *Group) send(o order) error {

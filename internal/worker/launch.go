@@ -87,7 +87,7 @@ func (g *Group) launch(workers int) (err error) {
 	return nil
 }
 
-// shareConsole tells the pumps that several of them are shown. The workers have not started yet.
+// shareConsole tells the pumps what stands before their lines, and that several of them are shown.
 func (g *Group) shareConsole() {
 	logs := g.spec.Logs
 	workers, streams := 0, 0
@@ -104,12 +104,12 @@ func (g *Group) shareConsole() {
 		}
 	}
 	for i, pumps := range g.pumps {
-		label, prefix := logs.Label(i, g.spec.Ranks[i]), ""
+		label, prefix := logs.Label(i, g.rank(i)), ""
 		switch {
 		case logs.Options.Labelled != nil && logs.Options.Labelled(i):
 			prefix = label
 		case workers > 1:
-			prefix = logs.Prefix(i, g.spec.Ranks[i])
+			prefix = logs.Prefix(i, g.rank(i))
 		}
 		for _, p := range pumps {
 			p.Name(label)

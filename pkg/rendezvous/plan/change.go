@@ -132,8 +132,7 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 			return q.Until+schema.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
 		})
 	}
-	w.Rollback = p.rollback(w.Generation)
-	w.Members = arrange(old, candidates(p.s, p.v), n, p.s.Holds)
+	w.Members, w.Rollback = arrange(old, candidates(p.s, p.v), n, p.s.Holds), p.rollback(w.Generation)
 	h := p.s.Head
 	if p.newHead != nil {
 		h = *p.newHead

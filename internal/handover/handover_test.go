@@ -1,0 +1,316 @@
+package handover
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// server is an agent's socket in a directory whose path is longer than an address of a socket can be.
+func server(t *testing.T) *Server {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("deep", 30), "socket")
+	s, err := Listen(dir, &Store{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// worker is the end of a worker.
+type worker struct {
+	t *testing.T
+	net.Conn
+	in *bufio.Scanner
+}
+
+// dial connects as a worker does: by way of the directory.
+func dial(t *testing.T, s *Server, first string) *worker {
+	t.Helper()
+	dir, err := os.Open(filepath.Dir(s.Path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	c, err := net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	w := &worker{t, c, bufio.NewScanner(c)}
+	w.say(first)
+	return w
+}
+
+func (w *worker) say(line string) {
+	if _, err := fmt.Fprintln(w, line); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// hears expects a line that contains the words.
+func (w *worker) hears(words string) {
+	w.t.Helper()
+	if !w.in.Scan() {
+		w.t.Fatalf("the agent hung up, and did not say %s", words)
+	}
+	if !strings.Contains(w.in.Text(), words) {
+		w.t.Fatalf("the agent said %s, not %s", w.in.Text(), words)
+	}
+}
+
+func control(g, rank int) string {
+	return fmt.Sprintf(`{"version":1,"generation":%d,"local_rank":%d}`, g, rank)
+}
+
+// until waits for g to be as ok says.
+func until(t *testing.T, g *Group, what string, ok func() bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		moved := g.Moved()
+		if ok() {
+			return
+		}
+		select {
+		case <-moved:
+		case <-limit:
+			t.Fatal("not within a minute: " + what)
+		}
+	}
+}
+
+// leave is the outcome of Leave.
+func leave(g *Group) <-chan error {
+	c := make(chan error, 1)
+	go func() {
+		_, err := g.Leave(context.Background())
+		c <- err
+	}()
+	return c
+}
+
+func TestWorldsAreHandedOver(t *testing.T) {
+	s := server(t)
+	g := s.Expect(3, 2)
+	a, b := dial(t, s, control(3, 0)), dial(t, s, control(3, 1))
+	a.say(`{"can_stay":true}`)
+	if _, err := g.Leave(t.Context()); !errors.Is(err, ErrCannotStay) {
+		t.Fatalf("one of two said that it can stay, and both are told to leave: %v", err)
+	}
+	b.say(`{"can_stay":true}`)
+	until(t, g, "both can stay", g.CanStay)
+	for generation := uint64(3); generation < 6; generation++ {
+		left := leave(g)
+		a.hears(fmt.Sprintf(`"leave":%d`, generation))
+		b.hears(fmt.Sprintf(`"leave":%d`, generation))
+		a.say(fmt.Sprintf(`{"left":{"generation":%d,"step":7}}`, generation))
+		b.say(`{"left":{"generation":2,"step":7}}`) // of another generation: it says nothing
+		if err := g.Hand(generation+1, make([]map[string]string, 2)); !errors.Is(err, ErrNotLeft) {
+			t.Fatalf("a worker that has not left is handed a World: %v", err)
+		}
+		b.say(fmt.Sprintf(`{"left":{"generation":%d,"step":7}}`, generation))
+		if err := <-left; err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Hand(generation+1, []map[string]string{{"RANK": "5"}, {"RANK": "6"}}); err != nil {
+			t.Fatal(err)
+		}
+		a.hears(`"RANK":"5"`)
+		b.hears(`"RANK":"6"`)
+	}
+	left := leave(g)
+	b.Close()
+	if err := <-left; !errors.Is(err, ErrCannotStay) {
+		t.Fatalf("a worker that hung up is waited for: %v", err)
+	}
+}
+
+// A state counts only if each worker of the node has one.
+func TestAWorkerWithoutAState(t *testing.T) {
+	s := server(t)
+	g := s.Expect(1, 2)
+	a, b := dial(t, s, control(1, 0)), dial(t, s, control(1, 1))
+	for _, w := range []*worker{a, b} {
+		w.say(`{"can_stay":true}`)
+	}
+	until(t, g, "both can stay", g.CanStay)
+	a.say(`{"left":{"generation":1,"step":7}}`)
+	b.say(`{"left":{"generation":1}}`)
+	if inMemory, err := g.Leave(t.Context()); inMemory || err != nil {
+		t.Fatalf("in memory: %v, %v", inMemory, err)
+	}
+}
+
+func TestConnectionsThatAreRefused(t *testing.T) {
+	s := server(t)
+	dial(t, s, control(3, 0)).hears("no worker is expected")
+	g := s.Expect(3, 1)
+	first := dial(t, s, control(3, 0))
+	first.say(`{"can_stay":true}`)
+	until(t, g, "it can stay", g.CanStay)
+	for line, answer := range map[string]string{
+		`{"version":2,"generation":3,"local_rank":0}`:  "version 2",
+		control(2, 0):                                  "generation 2",
+		control(3, 1):                                  "no local rank 1",
+		control(3, -1):                                 "no local rank -1",
+		control(3, 0):                                  "connected already",
+		`{"version":1,"store":"x"}` + "\n" + `{"op":}`: "",
+		`no json`: "",
+	} {
+		w := dial(t, s, line)
+		if answer != "" {
+			w.hears(answer)
+		}
+		if w.in.Scan() {
+			t.Errorf("%s: it says %s as well", line, w.in.Text())
+		}
+	}
+	if !g.CanStay() {
+		t.Error("the worker that is connected is disturbed by others")
+	}
+	s.Expect(4, 1)
+	if first.in.Scan() || g.CanStay() {
+		t.Error("a worker of an earlier group is heard")
+	}
+}
+
+// ask is one request to the store.
+func ask(w *worker, r Request) Reply {
+	w.t.Helper()
+	line, err := json.Marshal(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.say(string(line))
+	if !w.in.Scan() {
+		w.t.Fatal("the store hung up")
+	}
+	var reply Reply
+	if err := json.Unmarshal(w.in.Bytes(), &reply); err != nil {
+		w.t.Fatal(err)
+	}
+	return reply
+}
+
+func TestStore(t *testing.T) {
+	s := server(t)
+	s.Expect(3, 1)
+	w := dial(t, s, `{"version":1,"store":""}`)
+	bytes := func(s ...string) (b [][]byte) {
+		for _, x := range s {
+			b = append(b, []byte(x))
+		}
+		return b
+	}
+	for _, x := range []struct {
+		r    Request
+		want string
+	}{
+		{Request{Op: "check", Keys: []string{"a"}}, `[] false `},
+		{Request{Op: "set", Keys: []string{"a", "b"}, Values: bytes("1", "x")}, `[] true `},
+		{Request{Op: "get", Keys: []string{"b", "a"}}, `[x 1] true `},
+		{Request{Op: "get", Keys: []string{"a", "c"}, WaitMS: 1}, `[] false `},
+		{Request{Op: "check", Keys: []string{"a", "b"}}, `[] true `},
+		{Request{Op: "add", Keys: []string{"n"}, Delta: 2}, `[2] true `},
+		{Request{Op: "add", Keys: []string{"n"}, Delta: -3}, `[-1] true `},
+		{Request{Op: "add", Keys: []string{"b"}, Delta: 1}, `[] false add to b: its value is no number`},
+		{Request{Op: "compare", Keys: []string{"new"}, Values: bytes("", "v")}, `[v] true `},
+		{Request{Op: "compare", Keys: []string{"new"}, Values: bytes("other", "w")}, `[v] false `},
+		{Request{Op: "compare", Keys: []string{"new"}, Values: bytes("v", "w")}, `[w] true `},
+		{Request{Op: "compare", Keys: []string{"none"}, Values: bytes("v", "w")}, `[v] false `},
+		{Request{Op: "delete", Keys: []string{"b"}}, `[] true `},
+		{Request{Op: "delete", Keys: []string{"b"}}, `[] false `},
+		{Request{Op: "get"}, `[] false a request without a key`},
+		{Request{Op: "set", Keys: []string{"a"}}, `[] false no such request: set`},
+		{Request{Generation: 2, Op: "check", Keys: []string{"a"}}, `[] false a newer generation is at hand`},
+	} {
+		if x.r.Generation == 0 {
+			x.r.Generation = 3
+		}
+		reply := ask(w, x.r)
+		if got := fmt.Sprintf("%s %v %s", reply.Values, reply.Found, reply.Error); got != x.want {
+			t.Errorf("%+v: %s, want %s", x.r, got, x.want)
+		}
+	}
+}
+
+// A get waits until all its keys are there, and a newer generation ends the wait.
+func TestGetWaits(t *testing.T) {
+	var s Store
+	get := func(g uint64) <-chan error {
+		c := make(chan error, 1)
+		go func() {
+			r, err := s.Do(context.Background(), Request{Generation: g, Op: "get", Keys: []string{"a", "b"}, WaitMS: 60_000})
+			if err == nil && (!r.Found || len(r.Values) != 2) {
+				err = fmt.Errorf("it has %+v", r)
+			}
+			c <- err
+		}()
+		return c
+	}
+	first := get(1)
+	for _, k := range []string{"a", "b"} {
+		if _, err := s.Do(t.Context(), Request{Generation: 1, Op: "set", Keys: []string{k}, Values: [][]byte{nil}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Do(t.Context(), Request{Generation: 2, Op: "set", Keys: []string{"a"}, Values: [][]byte{nil}}); err != nil {
+		t.Fatal(err)
+	}
+	second := get(2)
+	if _, err := s.Do(t.Context(), Request{Generation: 3, Op: "check", Keys: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; !errors.Is(err, ErrOldGeneration) {
+		t.Errorf("the wait of an older generation ends with %v", err)
+	}
+}
+
+// To leave a generation ends what the workers wait for in its store.
+func TestLeaveEndsWaits(t *testing.T) {
+	s := server(t)
+	g := s.Expect(1, 1)
+	w := dial(t, s, control(1, 0))
+	w.say(`{"can_stay":true}`)
+	until(t, g, "it can stay", g.CanStay)
+	waits := dial(t, s, `{"version":1,"store":""}`)
+	waits.say(`{"generation":1,"op":"get","keys":["never"],"wait_ms":3600000}`)
+	left := leave(g)
+	w.hears("leave")
+	w.say(`{"left":{"generation":1,"step":0}}`)
+	if err := <-left; err != nil {
+		t.Fatal(err)
+	}
+	waits.hears("error")
+}
+
+// The directory is private, whatever it was before.
+func TestSocketIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a socket that an agent left behind is replaced
+		s, err := Listen(dir, &Store{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("its mode is %v, %v", info.Mode(), err)
+		}
+		s.listener.Close()
+	}
+}

@@ -1,0 +1,180 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/diagnosis"
+	"github.com/elasticd/elastic/internal/handover"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// group is the workers of this node, in the agent's words.
+type group struct {
+	w      *workers
+	g      *worker.Group
+	began  schema.Generation // for which the processes were started
+	runDir string
+	stay   *handover.Group
+	events chan machine.Event
+	heard  sync.WaitGroup // watchStay
+
+	mu         sync.Mutex // guards what follows
+	generation schema.Generation
+	over       chan struct{} // closed when the generation is over for them
+	hangs      <-chan rendezvous.Failure
+	exited     bool // one of them has ended
+}
+
+// begin begins what follows the workers in the generation of s. Each exit is of the generation before, or of this one:
+// where one was of the one before, this one does not begin.
+func (g *group) begin(s machine.Start) error {
+	world := s.World
+	over := make(chan struct{})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.exited && g.generation != 0 {
+		return handover.ErrCannotStay
+	}
+	g.w.stay.world.Store(&world)
+	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over, s.Rank)
+	if s.Rank == 0 {
+		ended := either(g.g.Done(), over)
+		g.w.effects.Go(func() { g.w.progress(ended, world, launch.WorkerDir(g.runDir, uint64(g.began), 0)) })
+	}
+	return nil
+}
+
+// either is closed when a or b is.
+func either(a, b <-chan struct{}) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		defer close(c)
+		select {
+		case <-a:
+		case <-b:
+		}
+	}()
+	return c
+}
+
+// translate passes the exits on, and ends the events.
+func (g *group) translate() {
+	killed := false
+	for x := range g.g.Exits() {
+		killed = killed || x.Signal != ""
+		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile, Output: x.Tail})
+		if x.Aborted {
+			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
+		}
+		step, nan := g.told(x.LocalRank)
+		g.mu.Lock()
+		g.exited = true
+		generation := g.generation
+		g.mu.Unlock()
+		g.events <- machine.Exited{Generation: generation, WorkerExit: machine.WorkerExit{Step: step, NaN: nan, LocalRank: x.LocalRank,
+			Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim, Hang: x.Aborted}}
+	}
+	g.w.writing.end(g.Generation(), killed)
+	g.stay.Close()
+	g.heard.Wait()
+	close(g.events)
+}
+
+// told is the last step that a worker told, and whether its loss was not a number then, where that counts.
+func (g *group) told(local int) (*int64, bool) {
+	step, nan := lastTold(launch.WorkerDir(g.runDir, uint64(g.began), local))
+	rule := g.w.job.Load().Rules.OnNaN
+	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
+}
+
+// watchStay tells when the workers can stay, and when they cannot any more.
+func (g *group) watchStay() {
+	can := false
+	for {
+		moved := g.stay.Moved()
+		now := g.stay.CanStay()
+		if now != can {
+			can = now
+			g.events <- machine.Staying{Generation: g.Generation(), Can: can}
+		}
+		select {
+		case <-moved:
+		case <-g.g.Done():
+			return
+		}
+	}
+}
+
+func (g *group) Generation() schema.Generation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.generation
+}
+
+func (g *group) Hangs() <-chan rendezvous.Failure {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hangs
+}
+
+func (g *group) Events() <-chan machine.Event { return g.events }
+func (g *group) Done() <-chan struct{}        { return g.g.Done() }
+
+func (g *group) Ask(reason string, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	g.w.saves.observe(g.Generation())
+	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
+}
+
+func (g *group) Stop(ctx context.Context, grace time.Duration) error { return g.g.Stop(ctx, grace) }
+
+func (g *group) Pause(ctx context.Context) (inMemory bool, err error) {
+	inMemory, err = g.stay.Leave(ctx)
+	if err != nil {
+		return false, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.over)
+	return inMemory, nil
+}
+
+func (g *group) Continue(ctx context.Context, s machine.Start) error {
+	in, err := g.w.inputs(s)
+	if err != nil {
+		return err
+	}
+	in.Began = uint64(g.began)
+	if err := g.begin(s); err != nil {
+		return err
+	}
+	g.w.record(in)
+	var ranks []int
+	for k := range in.Workers {
+		ranks = append(ranks, in.FirstRank+k)
+	}
+	g.g.Continue(in.Generation, ranks, in.WorldSize)
+	g.w.writing.started(s.World.Generation, g.g.PIDs)
+	return g.stay.Hand(in.Generation, environs(in))
+}
+
+// environs is what the workers of a node are told in another generation, by local rank.
+func environs(in launch.Inputs) (all []map[string]string) {
+	for _, given := range launch.Given(in) {
+		env := map[string]string{}
+		for _, kv := range given {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
+		all = append(all, env)
+	}
+	return all
+}

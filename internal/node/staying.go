@@ -1,0 +1,152 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/elasticd/elastic/internal/handover"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// staying is what workers need that can stay for another generation: a socket on which they say so, and a store in
+// which those of all nodes find each other. The agent of rank 0 has the store of a generation; the others pass on
+// what their workers ask of it.
+type staying struct {
+	server *handover.Server // nil: it could not be opened, and no worker can stay
+	store  handover.Store
+	world  atomic.Pointer[rendezvous.World] // that the workers here are in
+}
+
+// storePath is where the agent of rank 0 is asked.
+const storePath = "/handover/store"
+
+// waitSlice is how long one request to the agent of rank 0 waits for a key; a longer wait asks again.
+const waitSlice = 5 * time.Second
+
+// openSocket opens the socket. Without it workers are ended and started again at each change.
+func (w *workers) openSocket() {
+	server, err := handover.Listen(filepath.Join(w.dir, "socket"), w)
+	if err != nil {
+		w.notice("workers cannot stay when the world changes: " + err.Error())
+		return
+	}
+	w.stay.server = server
+	w.saves.peers.server.Handle("POST "+storePath, http.HandlerFunc(w.answerStore))
+}
+
+func (w *workers) socketPath() string {
+	if w.stay.server == nil {
+		return ""
+	}
+	return w.stay.server.Path()
+}
+
+// expect hears so many workers of a generation from now on.
+func (s *staying) expect(g schema.Generation, workers int) *handover.Group {
+	if s.server == nil {
+		return handover.NewGroup(uint64(g), workers) // nobody connects
+	}
+	return s.server.Expect(uint64(g), workers)
+}
+
+func (s *staying) close() {
+	if s.server != nil {
+		s.server.Close()
+	}
+}
+
+// Do passes a request of a worker here on to the agent of rank 0.
+func (w *workers) Do(ctx context.Context, r handover.Request) (handover.Reply, error) {
+	world := w.stay.world.Load()
+	if world == nil || uint64(world.Generation) != r.Generation {
+		return handover.Reply{}, handover.ErrOldGeneration
+	}
+	if world.Members[0].Node == w.node {
+		return w.stay.store.Do(ctx, r)
+	}
+	for end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond); ; {
+		r.WaitMS = min(time.Until(end), waitSlice).Milliseconds()
+		reply, err := w.askStore(ctx, world.Members[0], r)
+		if err != nil || reply.Found || reply.Error != "" || r.Op != "get" || !time.Now().Before(end) {
+			return reply, err
+		}
+	}
+}
+
+// askStore asks the agent of rank 0 once.
+func (w *workers) askStore(ctx context.Context, to membership.Ref, r handover.Request) (reply handover.Reply, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return reply, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://node"+storePath, bytes.NewReader(body))
+	if err != nil {
+		return reply, err
+	}
+	res, err := w.saves.to(to).RoundTrip(req)
+	if err != nil {
+		return reply, fmt.Errorf("ask %s for the store of generation %d: %w", to.Node, r.Generation, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return reply, fmt.Errorf("ask %s for the store of generation %d: %s", to.Node, r.Generation, res.Status)
+	}
+	err = json.NewDecoder(res.Body).Decode(&reply)
+	return reply, err
+}
+
+// longestRequest is the largest that an agent takes: a value and what is around it.
+const longestRequest = 4 << 20
+
+// answerStore answers another agent of the world of which this node is rank 0.
+func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
+	var r handover.Request
+	b, err := io.ReadAll(http.MaxBytesReader(out, req.Body, longestRequest))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		http.Error(out, "no request to the store", http.StatusBadRequest)
+		return
+	}
+	if newest := w.saves.peers.self().Generation; schema.Generation(r.Generation) > newest { // it has reported Ready for each that runs
+		http.Error(out, "that generation is not known here", http.StatusConflict)
+		return
+	}
+	r.WaitMS = min(r.WaitMS, waitSlice.Milliseconds())
+	reply, err := w.stay.store.Do(req.Context(), r)
+	if errors.Is(err, handover.ErrOldGeneration) {
+		http.Error(out, err.Error(), http.StatusGone)
+		return
+	}
+	if err != nil {
+		return // it hung up
+	}
+	_ = json.NewEncoder(out).Encode(reply) // a peer that went away asks again
+}
+
+// Stay readies the checkpoint directory for workers that hold the state, and begin from no checkpoint. What they saved in
+// older generations and was not committed is set aside: it is of no generation any more.
+func (s *saves) Stay(w rendezvous.World) error {
+	s.mu.Lock()
+	s.resume = nil
+	s.mu.Unlock()
+	if err := s.chunks.Raise(w.Generation); err != nil {
+		return err
+	}
+	if s.shared(w) {
+		return nil
+	}
+	return capture.Scratch(s.chunks, s.w.directory())
+}
