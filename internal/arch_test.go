@@ -64,6 +64,7 @@ var may = map[string][]string{
 	"internal/hook":          {},
 	"internal/worker":        {"internal/hang", "internal/worker/output"},
 	"internal/launch":        {"pkg/scaling"},
+	"internal/handover":      {},
 	"internal/device":        {},
 	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
 	"internal/local":         {},

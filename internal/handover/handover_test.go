@@ -159,11 +159,11 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	first.say(`{"can_stay":true}`)
 	until(t, g, "it can stay", g.CanStay)
 	for line, answer := range map[string]string{
-		`{"version":2,"generation":3,"local_rank":0}`:  "version 2",
-		control(2, 0):                                  "generation 2",
-		control(3, 1):                                  "no local rank 1",
-		control(3, -1):                                 "no local rank -1",
-		control(3, 0):                                  "connected already",
+		`{"version":2,"generation":3,"local_rank":0}`: "version 2",
+		control(2, 0):  "generation 2",
+		control(3, 1):  "no local rank 1",
+		control(3, -1): "no local rank -1",
+		control(3, 0):  "connected already",
 		`{"version":1,"store":"x"}` + "\n" + `{"op":}`: "",
 		`no json`: "",
 	} {
