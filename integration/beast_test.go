@@ -193,15 +193,17 @@ func (s stable) Start(_ context.Context, st machine.Start) (runtime.Group, error
 	defer s.h.mu.Unlock()
 	s.starts++
 	s.newest = st.World.Generation
-	g := &idle{exits: make(chan machine.WorkerExit), done: make(chan struct{})}
-	g.end = sync.OnceFunc(func() { close(g.exits); close(g.done) })
+	g := &idle{generation: s.newest, events: make(chan machine.Event), done: make(chan struct{})}
+	g.end = sync.OnceFunc(func() { close(g.events); close(g.done) })
 	return g, nil
 }
 
+// idle is workers that do nothing, and cannot stay.
 type idle struct {
-	exits chan machine.WorkerExit
-	done  chan struct{}
-	end   func()
+	generation schema.Generation
+	events     chan machine.Event
+	done       chan struct{}
+	end        func()
 }
 
 func (g *idle) Hangs() <-chan rendezvous.Failure {
@@ -210,10 +212,13 @@ func (g *idle) Hangs() <-chan rendezvous.Failure {
 	return none
 }
 
-func (g *idle) Exits() <-chan machine.WorkerExit          { return g.exits }
-func (g *idle) Done() <-chan struct{}                     { return g.done }
-func (g *idle) Ask(string, time.Duration) error           { g.end(); return nil }
-func (g *idle) Stop(context.Context, time.Duration) error { g.end(); return nil }
+func (g *idle) Events() <-chan machine.Event                  { return g.events }
+func (g *idle) Generation() schema.Generation                 { return g.generation }
+func (g *idle) Pause(context.Context) (bool, error)           { return false, errors.ErrUnsupported }
+func (g *idle) Continue(context.Context, machine.Start) error { return errors.ErrUnsupported }
+func (g *idle) Done() <-chan struct{}                         { return g.done }
+func (g *idle) Ask(string, time.Duration) error               { g.end(); return nil }
+func (g *idle) Stop(context.Context, time.Duration) error     { g.end(); return nil }
 
 // disk keeps nothing: no agent comes back to a machine.
 type disk struct{ *beast }
@@ -237,6 +242,7 @@ func (nothing) Behind() <-chan struct{} { return nil }
 
 func (nothing) Nodes([]membership.Node, checkpoint.Head)             {}
 func (nothing) Open(rendezvous.World, bool)                          {}
+func (nothing) Stay(rendezvous.World) error                          { return nil }
 func (nothing) Close(context.Context, schema.Generation, bool) error { return nil }
 func (nothing) HandOver(context.Context)                             {}
 func (nothing) Prepare(context.Context, rendezvous.World) (machine.Resume, error) {
