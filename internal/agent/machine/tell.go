@@ -37,6 +37,7 @@ func (m *Machine) say(format string, args ...any) {
 // tell says what changed, in the forms of docs/REFERENCE.md.
 func (m *Machine) tell() {
 	if m.seen.stale && m.self.joined {
+		m.tellAway() // of a store that does not answer, nothing would end that
 		return
 	}
 	for _, s := range m.told.entered {
