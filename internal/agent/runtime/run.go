@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
@@ -30,6 +29,7 @@ type loop struct {
 	registry membership.Registry
 	events   chan machine.Event
 	saw      chan rendezvous.Update // apart from events: what is seen waits in no queue, a newer one takes its place
+	tick     *time.Timer
 	wake     *time.Timer
 	hello    machine.Hello
 	met      bool // Peers knows the job
@@ -82,78 +82,45 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 
 // turn is the loop: one event after the other, until the machine quits.
 func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) machine.Result {
-	tick := time.NewTimer(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
-	defer tick.Stop()
+	l.tick = time.NewTimer(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
+	defer l.tick.Stop()
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
-	heard := map[os.Signal]bool{}
+	in := &inbox{l: l, signals: signals, done: done, heard: map[os.Signal]bool{}}
 	for {
-		var e machine.Event
-		select {
-		case e = <-l.events:
-		case s := <-l.saw:
-			e = machine.Saw{Update: s}
-		case <-tick.C:
-			tick.Reset(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
-			e = machine.Ticked{}
-		case <-l.wake.C:
-			e = machine.Ticked{}
-		case <-l.Saves.Behind():
-			e = machine.KeeperBehind{}
-		case s := <-l.Peers.Signals():
-			e = machine.Signaled{Signal: s}
-		case s := <-signals:
-			if s == syscall.SIGQUIT {
-				l.Say(machine.Line{Text: stacks(), Raw: true})
-			}
-			e = machine.Asked{Leaving: leaving(s, heard[s])}
-			heard[s] = true
-		case <-done:
-			done = nil
-			e = machine.Asked{Leaving: machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}}
-		}
+		in.wait()
 		if l.gate != nil {
 			l.gate()
 		}
-		switch e := e.(type) {
-		case machine.Entered:
-			l.met = true
-		case machine.Saw:
-			if e.Err == nil && l.met {
-				l.Saves.Nodes(e.Nodes, e.Head)
+		for _, e := range in.take() {
+			if r := l.decide(ctx, m, e); r != nil {
+				return *r
 			}
-		}
-		for _, a := range m.Decide(e, time.Now()) {
-			if q, ok := a.(machine.Quit); ok {
-				return q.Result
-			}
-			l.do(ctx, a)
-		}
-		if l.met {
-			l.Peers.Tell(l.hello) // also the proof that this loop is alive
 		}
 	}
 }
 
-// stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
-func stacks() string {
-	b := make([]byte, 1<<20)
-	return string(b[:runtime.Stack(b, true)])
-}
-
-// leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
-func leaving(s os.Signal, again bool) machine.Leaving {
-	switch s {
-	case syscall.SIGINT:
-		return machine.Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
-	case syscall.SIGQUIT:
-		return machine.Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
+// decide has the machine decide about e, and carries out what it says; the result is that of a machine that quits.
+func (l *loop) decide(ctx context.Context, m *machine.Machine, e machine.Event) *machine.Result {
+	switch e := e.(type) {
+	case machine.Entered:
+		l.met = true
+	case machine.Saw:
+		if e.Err == nil && l.met {
+			l.Saves.Nodes(e.Nodes, e.Head)
+		}
 	}
-	if again {
-		return machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}
+	for _, a := range m.Decide(e, time.Now()) {
+		if q, ok := a.(machine.Quit); ok {
+			return &q.Result
+		}
+		l.do(ctx, a)
 	}
-	return machine.Leaving{Reason: membership.Terminated, Status: 75}
+	if l.met {
+		l.Peers.Tell(l.hello) // also the proof that this loop is alive
+	}
+	return nil
 }
 
 // send hands an event to the owner of the state, unless the agent ends.

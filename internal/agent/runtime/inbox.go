@@ -1,0 +1,141 @@
+package runtime
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// inbox is what the loop waits for. What is ready in one moment is taken in a fixed order, so that the same
+// happenings lead to the same decisions.
+type inbox struct {
+	l       *loop
+	signals <-chan os.Signal
+	done    <-chan struct{}
+	heard   map[os.Signal]bool
+	batch   []machine.Event
+}
+
+// wait returns when the batch has an event.
+func (i *inbox) wait() {
+	i.batch = i.batch[:0]
+	select {
+	case <-i.done:
+		i.ended()
+	case s := <-i.signals:
+		i.signal(s)
+	case <-i.l.Saves.Behind():
+		i.add(machine.KeeperBehind{})
+	case s := <-i.l.Peers.Signals():
+		i.add(machine.Signaled{Signal: s})
+	case s := <-i.l.saw:
+		i.add(machine.Saw{Update: s})
+	case e := <-i.l.events:
+		i.add(e)
+	case <-i.l.tick.C:
+		i.ticked()
+	case <-i.l.wake.C:
+		i.add(machine.Ticked{})
+	}
+}
+
+// take returns the batch, with what became ready beside its first event.
+func (i *inbox) take() []machine.Event {
+	for len(i.batch) < mostAtOnce && i.poll() {
+	}
+	slices.SortStableFunc(i.batch, func(a, b machine.Event) int { return order(a) - order(b) })
+	return i.batch
+}
+
+// mostAtOnce bounds a batch.
+const mostAtOnce = 64
+
+// poll adds an event that is ready, if there is one.
+func (i *inbox) poll() bool {
+	select {
+	case <-i.done:
+		i.ended()
+	case s := <-i.signals:
+		i.signal(s)
+	case <-i.l.Saves.Behind():
+		i.add(machine.KeeperBehind{})
+	case s := <-i.l.Peers.Signals():
+		i.add(machine.Signaled{Signal: s})
+	case s := <-i.l.saw:
+		i.add(machine.Saw{Update: s})
+	case e := <-i.l.events:
+		i.add(e)
+	case <-i.l.tick.C:
+		i.ticked()
+	case <-i.l.wake.C:
+		i.add(machine.Ticked{})
+	default:
+		return false
+	}
+	return true
+}
+
+// order is the place of an event in its batch. Events of one place come by one channel and keep their order.
+func order(e machine.Event) int {
+	switch e := e.(type) {
+	case machine.Asked:
+		return 0
+	case machine.KeeperBehind:
+		return 1
+	case machine.Signaled:
+		return 2
+	case machine.Saw:
+		if !e.Asked {
+			return 3
+		}
+	case machine.Ticked:
+		return 5
+	}
+	return 4
+}
+
+func (i *inbox) add(e machine.Event) { i.batch = append(i.batch, e) }
+
+func (i *inbox) ticked() {
+	i.l.tick.Reset(membership.UntilTick(time.Now().Add(-i.l.phase), machine.Tick))
+	i.add(machine.Ticked{})
+}
+
+// ended: the context of this agent ended.
+func (i *inbox) ended() {
+	i.done = nil
+	i.add(machine.Asked{Leaving: machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}})
+}
+
+func (i *inbox) signal(s os.Signal) {
+	if s == syscall.SIGQUIT {
+		i.l.Say(machine.Line{Text: stacks(), Raw: true})
+	}
+	i.add(machine.Asked{Leaving: leaving(s, i.heard[s])})
+	i.heard[s] = true
+}
+
+// stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
+func stacks() string {
+	b := make([]byte, 1<<20)
+	return string(b[:runtime.Stack(b, true)])
+}
+
+// leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
+func leaving(s os.Signal, again bool) machine.Leaving {
+	switch s {
+	case syscall.SIGINT:
+		return machine.Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
+	case syscall.SIGQUIT:
+		return machine.Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
+	}
+	if again {
+		return machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}
+	}
+	return machine.Leaving{Reason: membership.Terminated, Status: 75}
+}
