@@ -1,23 +1,31 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
 
-// counting is a trainer that saves only when it is signalled: rank 0 writes the step that it has reached.
+// counting is a trainer that saves only when it is signalled: rank 0 writes a step that is one higher than the
+// one with which it began.
 const counting = `
-import json, os, signal, sys, time
+import os, signal, sys, time
 d, rank, resume = os.environ["ELASTIC_CHECKPOINT_DIR"], int(os.environ["RANK"]), os.environ["ELASTIC_RESUME_FROM"]
 step = int(open(resume).read()) if resume else 0
 print("began", step, flush=True)
 def end(*_):
     if rank == 0:
+        time.sleep(0.5)
         with open(f"{d}/step.tmp", "w") as f:
             f.write(str(step + 1))
         os.replace(f"{d}/step.tmp", f"{d}/step.raw")
+        print("saved", step + 1, flush=True)
     sys.exit(143)
 signal.signal(signal.SIGTERM, end)
 open(f"up.{os.environ['ELASTIC_NODE']}.{os.environ['ELASTIC_GENERATION']}", "w").close()
@@ -27,35 +35,104 @@ time.sleep(1000)
 // A scheduler signals agents and workers of all nodes in one moment. What the workers save then is committed: the next
 // generation goes on from it. COUNT sets how often.
 func TestSignalledTogether(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	rounds := max(3, soak(t))
-	for round := range rounds {
-		var nodes []*proc
-		for _, name := range []string{"a", "b"} {
-			nodes = append(nodes, p.run("--np=2", "--job-id=x", "--node="+name, "--console=all", "/usr/bin/python3", "-c", counting))
-		}
-		g := p.running("x", round+1, 2).Generation
-		for _, name := range []string{"a", "b"} {
-			until(t, "its worker can be signalled", func() error {
-				_, err := os.Stat(p.path(fmt.Sprintf("up.%s.%d", name, g)))
-				return err
+	for name, np := range map[string]string{"exactly": "2", "range": "1:2"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			saved := 0
+			for round := range max(3, soak(t)) {
+				nodes := p.pair(np, "/usr/bin/python3", "-c", counting)
+				until(t, "its workers can be signalled", func() error {
+					g := p.reaches("x", "a generation", func(status) error { return nil }).Generation
+					_, a := os.Stat(p.path(fmt.Sprintf("up.a.%d", g)))
+					_, b := os.Stat(p.path(fmt.Sprintf("up.b.%d", g)))
+					return errors.Join(a, b)
+				})
+				p.signalAll(round, "signal.signal")
+				for _, x := range nodes {
+					p.ends(x, 75)
+				}
+				if at := first(began, nodes); at != saved {
+					t.Fatalf("round %d: %d was saved, and a worker began with %d", round, saved, at)
+				}
+				saved = last(regexp.MustCompile(`(?m)saved (.*)$`), nodes)
+			}
+		})
+	}
+	t.Run("trainer", func(t *testing.T) { // it saves when it is asked, and at no other time
+		t.Parallel()
+		p := newPlace(t)
+		for round := range max(3, soak(t)) {
+			nodes := p.pair("2", "train", "--steps=1000000", "--step-sleep=20ms", "--save-every=1h")
+			until(t, "it trains", func() error {
+				if !strings.Contains(nodes[0].stdout()+nodes[1].stdout(), "step ") {
+					return fmt.Errorf("not yet")
+				}
+				return nil
 			})
-		}
-		all := p.left()
-		for i := range all {
-			if round%2 == 1 {
-				i = len(all) - 1 - i
+			p.signalAll(round, "--save-every")
+			for _, x := range nodes {
+				p.ends(x, 75)
 			}
-			all[i].signal(syscall.SIGTERM)
-		}
-		for _, x := range nodes {
-			p.ends(x, 75)
-		}
-		for _, x := range nodes {
-			if at := began.FindStringSubmatch(x.stdout()); len(at) == 0 || at[1] != fmt.Sprint(round) {
-				t.Fatalf("round %d: a worker began with %q", round, at)
+			if n := len(kinds(p.events("x"), "checkpoint_committed")); n != round+1 {
+				t.Fatalf("%d saves were committed after %d rounds", n, round+1)
 			}
+		}
+	})
+}
+
+// signalAll sends SIGTERM to every process of the nodes, to the workers first; in each second round to the agents when
+// one worker has ended.
+func (p *place) signalAll(round int, program string) {
+	p.t.Helper()
+	all := p.left()
+	isWorker := func(x process) bool { return strings.Contains(x.line, program) && !strings.Contains(x.line, "--node=") }
+	for _, x := range all {
+		if isWorker(x) {
+			x.signal(syscall.SIGTERM)
 		}
 	}
+	if round%2 == 1 {
+		until(p.t, "one worker has ended", func() error {
+			if !slices.ContainsFunc(all, func(x process) bool { return isWorker(x) && !alive(x.pid) }) {
+				return fmt.Errorf("not yet")
+			}
+			return nil
+		})
+	}
+	for _, x := range all {
+		if !isWorker(x) {
+			x.signal(syscall.SIGTERM)
+		}
+	}
+}
+
+// pair starts two nodes, and returns when both train.
+func (p *place) pair(np string, program ...string) (nodes []*proc) {
+	p.t.Helper()
+	for _, name := range []string{"a", "b"} {
+		nodes = append(nodes, p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--last-call=1s", "--console=all"}, program...)...))
+	}
+	p.reaches("x", "both train", func(s status) error {
+		if s.State != "running" || s.WorldSize != 2 {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	return nodes
+}
+
+// first is the least number that the nodes printed with these words, last the largest.
+func first(words *regexp.Regexp, nodes []*proc) int { return slices.Min(numbers(words, nodes)) }
+func last(words *regexp.Regexp, nodes []*proc) int  { return slices.Max(numbers(words, nodes)) }
+
+func numbers(words *regexp.Regexp, nodes []*proc) []int {
+	all := []int{}
+	for _, x := range nodes {
+		for _, m := range words.FindAllStringSubmatch(x.stdout(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			all = append(all, n)
+		}
+	}
+	return append(all[:len(all):len(all)], slices.Repeat([]int{-1}, max(0, 1-len(all)))...)
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -17,15 +18,41 @@ func (m *Machine) reportEnd() {
 	if x := m.exitRecord(); x != nil && !(x.Planned && m.leave != nil) && !reflect.DeepEqual(x, m.lastExit()) {
 		m.requestFor(slotExit, w.Generation, ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
 	}
-	if g == nil || len(g.failures) == 0 || g.halt != NoHalt || g.world.Generation != w.Generation ||
-		g.failRev == w.Rev && g.reported == len(g.failures) ||
+	if g == nil || g.halt != NoHalt || g.world.Generation != w.Generation ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
 		return
 	}
-	if m.requestFor(slotFailure, w.Generation, ReportFailures{World: *w, Failures: slices.Clone(g.failures)}) {
-		g.failRev, g.reported = w.Rev, len(g.failures)
+	failures := m.failuresToReport(g)
+	if len(failures) == 0 || g.failRev == w.Rev && g.reported == len(failures) {
+		return
+	}
+	if m.requestFor(slotFailure, w.Generation, ReportFailures{World: *w, Failures: slices.Clone(failures)}) {
+		g.failRev, g.reported = w.Rev, len(failures)
 	}
 }
+
+// together is how much later than its worker a node may get the SIGTERM that a scheduler sends to both.
+const together = time.Second
+
+// failuresToReport are the failures of g that the others are to be told. A node that goes tells none: its planned
+// Hold has all save, and a failure would begin a new generation that fences these saves off. Nor does it at once
+// where a SIGTERM ended every worker: agents may be signalled as well.
+func (m *Machine) failuresToReport(g *workerGroup) []rendezvous.Failure {
+	if m.leave != nil || len(g.failures) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(g.failures, func(f rendezvous.Failure) bool { return !asked(f.Code) }) {
+		return g.failures
+	}
+	if at := g.failures[0].Time.Add(together); m.now.Before(at) {
+		m.wake(at)
+		return nil
+	}
+	return g.failures
+}
+
+// asked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of another rank.
+func asked(code int) bool { return code == 143 || code == 101 || code == 102 }
 
 // failure is the end of a worker here as the others are told it.
 func (m *Machine) failure(w *rendezvous.World, x WorkerExit) rendezvous.Failure {
