@@ -2,13 +2,10 @@ package integration
 
 import (
 	"fmt"
-	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"testing"
 )
 
@@ -143,54 +140,4 @@ func TestTheRateFollowsTheWorld(t *testing.T) {
 		t.Errorf("the history has rates %v, want %v", planned, want)
 	}
 	p.must("stop", "x")
-}
-
-// The example of torch, killed and scaled 2 → 3 → 1 → 2, ends with the loss of a run that nothing happened
-// to: under fixed-batch each step has the same samples in every world. In float64 only the order of
-// additions is left.
-func TestTorchTrainsTheSameAtAnyWorldSize(t *testing.T) {
-	t.Parallel()
-	python := "/usr/bin/python3"
-	if out, err := exec.Command(python, "-c", "import torch").CombinedOutput(); err != nil {
-		t.Fatalf("this test needs torch: apt-get install python3-torch\n%s", out)
-	}
-	example, err := filepath.Abs("../examples/torch/train.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := func(p *place, name string, np int) *proc {
-		return p.run("--node="+name, fmt.Sprintf("--np=%d", np), "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=2", "--scaling=fixed-batch",
-			"--max-restarts=10", "--keep=100", "--log-dir=log-"+name, python, example,
-			"--float64", "--epochs=12", "--samples=970", "--save-every=300ms", "--pause=0.03")
-	}
-	still := newPlace(t)
-	undisturbed := node(still, "a", 1)
-
-	p := newPlace(t)
-	a, b := node(p, "a", 2), node(p, "b", 2)
-	p.running("x", 1, 2)
-	p.committed("x", 2)
-	if err := b.kill(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	node(p, "b", 2)
-	p.running("x", 2, 2)
-	node(p, "c", 2)
-	for _, np := range []int{3, 1, 2} {
-		had := len(kinds(p.events("x"), "checkpoint_committed"))
-		p.must("scale", "x", fmt.Sprintf("--np=%d", np))
-		p.committed("x", had+1)
-	}
-	p.ends(a, 0)
-	still.ends(undisturbed, 0)
-	final := regexp.MustCompile(`(?m)^(\d+) steps: loss (\S+), accuracy (\S+)$`)
-	want, got := final.FindStringSubmatch(undisturbed.stdout()), final.FindStringSubmatch(a.stdout())
-	if want == nil || got == nil {
-		t.Fatalf("the example says %q, undisturbed %q", a.stdout(), undisturbed.stdout())
-	}
-	x, _ := strconv.ParseFloat(want[2], 64)
-	y, _ := strconv.ParseFloat(got[2], 64)
-	if got[1] != want[1] || math.Abs(x-y) > 1e-9 || got[3] != want[3] {
-		t.Errorf("ends with %q, undisturbed %q", got[0], want[0])
-	}
 }

@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	f.Float64Var(&c.pace, "pace", 500, "samples a second that a worker pretends to manage; 0 = full speed")
 	f.DurationVar(&c.stepSleep, "step-sleep", 0, "pause after each step, instead of --pace")
 	f.DurationVar(&c.saveEvery, "save-every", 2*time.Second, "time between saves; 0 = after each step")
+	f.StringVar(&c.losses, "losses", "", "file that gets the loss of each step, as lines of JSON; empty = none")
 	f.StringVar(&c.dir, "checkpoint-dir", getenv("ELASTIC_CHECKPOINT_DIR"), "where to save; empty = nowhere")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -97,7 +98,7 @@ type config struct {
 	baseLR, pace                              float64
 	seed                                      uint64
 	stepSleep, saveEvery                      time.Duration
-	dir                                       string
+	losses, dir                               string
 }
 
 // identity is what ranks must share to work together, and a save with its reader.

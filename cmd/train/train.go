@@ -81,10 +81,11 @@ func (t *trainer) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		t.tell(t.losses)
 		if since := time.Since(shownAt); t.rank == 0 && since >= time.Second {
 			fmt.Fprintf(t.out, "step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
 				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size, t.global, t.rate(t.Samples))
-			t.tell()
+			t.tell(t.progress)
 			shown, shownAt = t.Samples, time.Now()
 		}
 		if time.Since(savedAt) >= t.saveEvery {
@@ -179,7 +180,7 @@ func (t *trainer) end(ctx context.Context) error {
 	if err == nil && complete && t.rank == 0 {
 		err = t.prove()
 	}
-	t.tell()
+	t.tell(t.progress)
 	if err == nil {
 		err = t.group.sum([]float64{0})
 	}
@@ -209,18 +210,18 @@ func (t *trainer) save() error {
 	return err
 }
 
-// tell is for elastic: status shows it, and it counts as progress.
-func (t *trainer) tell() {
-	if t.progress == "" || t.rank > 0 {
+// tell appends a line to a file. The one of elastic is shown by status, and counts as progress.
+func (t *trainer) tell(file string) {
+	if file == "" || t.rank > 0 {
 		return
 	}
-	f, err := os.OpenFile(t.progress, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d}\n", t.Step, t.mean, t.Samples)
+		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d}\n", t.Step, t.mean, t.Samples, t.generation)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		fmt.Fprintln(t.out, "progress is not told:", err)
+		fmt.Fprintln(t.out, "the step is not told:", err)
 	}
 }
 

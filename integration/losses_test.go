@@ -1,0 +1,258 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// madeStep is a step that a generation made. A step that was lost with its generation is made again.
+type madeStep struct {
+	Generation, World, Step int
+	Loss                    float64
+}
+
+// sameLosses holds each step that was made, also those that were lost, to the loss of the undisturbed run.
+func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
+	t.Helper()
+	want, seen, worlds := map[int]float64{}, map[int]bool{}, map[int]bool{}
+	for _, s := range undisturbed {
+		want[s.Step] = s.Loss
+	}
+	last, worst := 0, 0.0
+	for _, s := range made {
+		w, known := want[s.Step]
+		d := math.Abs(s.Loss - w)
+		if !known || !(d <= tolerance) {
+			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)", s.Step, s.Generation, s.Loss, w, known)
+		}
+		last, worst = max(last, s.Step), max(worst, d)
+		seen[s.Step], worlds[s.World] = true, true
+	}
+	for step := range last {
+		if !seen[step+1] {
+			t.Errorf("no generation made step %d", step+1)
+		}
+	}
+	if !worlds[1] || !worlds[2] || !worlds[3] {
+		t.Errorf("steps were made in worlds of %v, want 1, 2 and 3", worlds)
+	}
+	t.Logf("%d steps made, up to step %d, in worlds of %v: largest difference %.2g", len(made), last, worlds, worst)
+}
+
+// disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which makes
+// steps, and stops it.
+func disturb(p *place, node func(name string) *proc, made func() []madeStep) {
+	p.t.Helper()
+	trains := func(after, world int) (generation int) {
+		p.t.Helper()
+		until(p.t, fmt.Sprintf("a world of %d trains", world), func() error {
+			for _, s := range made() {
+				if s.Generation > after && s.World == world {
+					generation = s.Generation
+					return nil
+				}
+			}
+			return fmt.Errorf("no step was made")
+		})
+		return generation
+	}
+	a, b := node("a"), node("b")
+	g := trains(0, 2)
+	p.committed("x", 2)
+	if err := b.kill(syscall.SIGKILL); err != nil {
+		p.t.Fatal(err)
+	}
+	node("b")
+	g = trains(g, 2)
+	node("c")
+	for _, np := range []int{3, 1, 2} {
+		p.must("scale", "x", fmt.Sprintf("--np=%d", np))
+		g = trains(g, np)
+	}
+	p.must("stop", "x")
+	p.ends(a, 93)
+}
+
+// Under fixed-batch each step has the same loss in every world, to the order of additions.
+func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
+	t.Parallel()
+	start := func(p *place, name string, flags ...string) *proc {
+		line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.2", "--scaling=fixed-batch", "--log-dir=log-" + name,
+			"train", "--samples=970", "--losses=losses.jsonl"}
+		return p.run(append(line, flags...)...)
+	}
+	p := newPlace(t)
+	disturb(p, func(name string) *proc {
+		return start(p, name, "--epochs=1000000", "--step-sleep=10ms", "--save-every=200ms")
+	}, func() []madeStep { return trainSteps(p) })
+	made := trainSteps(p)
+
+	still := newPlace(t)
+	steps := fmt.Sprintf("--steps=%d", made[len(made)-1].Step)
+	a, b := start(still, "a", steps, "--pace=0"), start(still, "b", steps, "--pace=0")
+	still.ends(a, 0)
+	still.ends(b, 0)
+	sameLosses(t, made, trainSteps(still), 1e-9)
+}
+
+// trainSteps are the steps that `train` told.
+func trainSteps(p *place) (all []madeStep) {
+	p.t.Helper()
+	b, err := os.ReadFile(p.path("losses.jsonl"))
+	if err != nil {
+		return nil // no step was made
+	}
+	worlds := map[int]int{}
+	for _, e := range kinds(p.events("x"), "world_running") {
+		worlds[e.Generation] = e.WorldSize
+	}
+	for line := range strings.Lines(string(b)) {
+		var s madeStep
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			continue // its worker was killed, or is at it
+		}
+		s.World = worlds[s.Generation]
+		all = append(all, s)
+	}
+	return all
+}
+
+// traced runs a training script as it is and notes the loss of each rank at each commit().
+const traced = `
+import json, runpy
+commit = elastic.State.commit
+
+def noted(self, loss=None):
+    w = elastic.world()
+    with open(f"steps-{w.generation}-{w.size}-{w.rank}", "a") as file:
+        file.write(json.dumps({"step": self.step + 1, "loss": float(loss)}) + "\n")
+    commit(self, loss)
+
+elastic.State.commit = noted
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+`
+
+// tracedSteps are the steps that all ranks of a generation noted, with the mean of their losses: that of
+// the global batch, as each rank weights its own.
+func tracedSteps(p *place) (all []madeStep) {
+	p.t.Helper()
+	files, err := filepath.Glob(p.path("steps-*"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	type key struct{ generation, world, step int }
+	sums, ranks := map[key]float64{}, map[key]int{}
+	for _, f := range files {
+		k, rank := key{}, 0
+		if _, err := fmt.Sscanf(filepath.Base(f), "steps-%d-%d-%d", &k.generation, &k.world, &rank); err != nil {
+			p.t.Fatal(err)
+		}
+		for line := range strings.Lines(content(f)) {
+			var s madeStep
+			if err := json.Unmarshal([]byte(line), &s); err != nil {
+				continue // its worker was killed while it wrote
+			}
+			k.step = s.Step
+			sums[k] += s.Loss / float64(k.world)
+			ranks[k]++
+		}
+	}
+	for k, loss := range sums {
+		if ranks[k] == k.world {
+			all = append(all, madeStep{k.generation, k.world, k.step, loss})
+		}
+	}
+	return all
+}
+
+const debianPython = "/usr/bin/python3"
+
+// needsTorch is the path of the example, on a machine that has torch.
+func needsTorch(t *testing.T) (example string) {
+	t.Helper()
+	if out, err := exec.Command(debianPython, "-c", "import torch").CombinedOutput(); err != nil {
+		t.Fatalf("this test needs torch: apt-get install python3-torch\n%s", out)
+	}
+	example, err := filepath.Abs("../examples/torch/train.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return example
+}
+
+// The example of torch, unchanged. In float32 rounding differs with the world and training amplifies it:
+// its tolerance is for a loss that begins at 1.4 and some hundred steps.
+func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
+	t.Parallel()
+	example := needsTorch(t)
+	precisions := map[string]float64{"--float64": 1e-9}
+	if soak(t) > 1 {
+		precisions["--epochs=100000"] = 1e-3 // float32 is what it does without a flag
+	}
+	for precision, tolerance := range precisions {
+		t.Run(precision, func(t *testing.T) {
+			start := func(p *place, name string, flags ...string) *proc {
+				line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.05", "--scaling=fixed-batch",
+					"--max-restarts=10", "--log-dir=log-" + name, debianPython, p.script(traced), example, precision, "--samples=970"}
+				return p.run(append(line, flags...)...)
+			}
+			p := newPlace(t)
+			disturb(p, func(name string) *proc {
+				return start(p, name, "--epochs=100000", "--save-every=300ms", "--pause=0.03")
+			}, func() []madeStep { return tracedSteps(p) })
+			made, last := tracedSteps(p), 0
+			for _, s := range made {
+				last = max(last, s.Step)
+			}
+			still := newPlace(t)
+			epochs := fmt.Sprintf("--epochs=%d", last*48/970+1)
+			a, b := start(still, "a", epochs), start(still, "b", epochs)
+			still.ends(a, 0)
+			still.ends(b, 0)
+			sameLosses(t, made, tracedSteps(still), tolerance)
+		})
+	}
+}
+
+// The same file, unchanged, by three launchers: a world of one, and of two, ends with the same loss
+// whatever started it.
+func TestOneScriptForEveryLauncher(t *testing.T) {
+	t.Parallel()
+	example := needsTorch(t)
+	helper, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := []string{example, "--float64", "--epochs=2", "--samples=970"}
+	p := newPlace(t)
+	own := os.Environ()
+	plain := func(args ...string) *proc {
+		x := newPlace(t)
+		x.env = append(own, "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1")
+		return x.start(debianPython, append(args, script...)...)
+	}
+	worlds := map[int][]*proc{
+		1: {plain(), p.run(append([]string{"--np=1", "--job-id=one", "--log-dir=log-one", debianPython}, script...)...)},
+		// Debian's torchrun fails on the defaults of --redirects and --tee; with these its lines begin with "[default0]:".
+		2: {plain("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--redirects=1", "--tee=1", "--log_dir="+p.path("torchrun")),
+			p.run(append([]string{"--np=1", "--nproc-per-node=2", "--job-id=two", "--log-dir=log-two", debianPython}, script...)...)},
+	}
+	for size, all := range worlds {
+		var said []string
+		for _, x := range all {
+			p.ends(x, 0)
+			said = append(said, strings.TrimPrefix(lastLine(x.stdout()), "[default0]:"))
+		}
+		if said[0] != said[1] || !strings.Contains(said[0], " steps: loss ") {
+			t.Errorf("a world of %d says %q", size, said)
+		}
+	}
+}
