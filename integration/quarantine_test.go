@@ -24,16 +24,18 @@ func (p *place) nodeState(node, want string) {
 	})
 }
 
-// A second node with a mistyped program is put into quarantine; the first trains on, and no restart
-// is spent. Scaling to a size whose nodes are not here touches no worker.
+// A second node with a mistyped program is refused. Where it is said to be meant and fails, the node is
+// put into quarantine, until it is admitted; the first trains on, and no restart is spent. Scaling to a size
+// whose nodes are not here touches no worker.
 func TestMistypedNewcomer(t *testing.T) {
 	p := newPlace(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
 	p.running("x", 1, 1)
-	b := p.run("--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
+	p.refused(2, "E-JOB-DIFFERS", "run", "--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
+	b := p.run("--np=1:2", "--job-id=x", "--node=b", "--other-program", "sh", "-c", "exit 2")
 	p.says(b, "this node runs another program than job x")
-	p.says(b, "this node is in quarantine for 30s: rank 1 on b ended with exit code 2 in its first generation with the job")
-	p.says(a, "b is in quarantine for 30s")
+	p.says(b, "this node is in quarantine: rank 1 on b ended with exit code 2 in its first generation with the job")
+	p.says(a, "b is in quarantine: rank 1 on b ended with exit code 2")
 	p.running("x", 3, 1)
 	p.nodeState("b", "quarantined")
 	if out := p.must("status", "x", "-o", "json"); !strings.Contains(out, `"restarts":{"used":0`) {
@@ -43,7 +45,13 @@ func TestMistypedNewcomer(t *testing.T) {
 		t.Errorf("scale says %q, want %q", got, want)
 	}
 	p.must("admit", "b", "--job-id=x")
-	p.says(b, "this node is in quarantine for 1m0s")
+	p.running("x", 5, 1)
+	p.nodeState("b", "quarantined")
+	for _, e := range kinds(p.events("x"), "node_left") {
+		if e.Reason != "quarantined" {
+			t.Errorf("b left for another reason: %s", e.Text)
+		}
+	}
 	p.must("stop", "x")
 	p.ends(a, 93)
 }

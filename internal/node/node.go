@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers, behind: make(chan struct{}, 1)}
 	c := runtime.Config{
-		Job: o.Job, Given: o.Given, Again: o.Again, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
+		Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Settle: settle,

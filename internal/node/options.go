@@ -24,11 +24,12 @@ type Options struct {
 	Job   rendezvous.Job
 	Given map[string]bool
 
-	Again     bool   // --again: a job that is done is removed, and made anew
-	Node      string // --node, else POD_NAME, else the host name without domain
-	NodeGiven bool   // by --node: no other will do
-	Place     int    // one more than the rank that this node was told to have; 0: any
-	Host      string // the address that other nodes dial: 127.0.0.1 with the local server
+	Again        bool   // --again: a job that is done is removed, and made anew
+	OtherProgram bool   // it may run another program than the nodes of the job that are here
+	Node         string // --node, else POD_NAME, else the host name without domain
+	NodeGiven    bool   // by --node: no other will do
+	Place        int    // one more than the rank that this node was told to have; 0: any
+	Host         string // the address that other nodes dial: 127.0.0.1 with the local server
 	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was found so, and
 	// may change. nil: it was given.
 	Reaches func() string

@@ -66,6 +66,7 @@ const (
 	Finished    Reason = "finished"
 	ScaledIn    Reason = "scaled-in"
 	Unfit       Reason = "unfit" // it cannot run workers
+	Quarantined Reason = "quarantined"
 )
 
 // Left is the word of a node that stopped its workers and left.

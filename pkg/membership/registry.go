@@ -88,7 +88,7 @@ func (r Registry) TakeOver(ctx context.Context, dead Node) error {
 
 // Leave says that the node stopped its workers, closed its captures and goes.
 func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Reason) error {
-	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in"}[why]
+	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in", Quarantined: "left the world, in quarantine"}[why]
 	if text == "" {
 		text = "left (" + string(why) + ")"
 	}

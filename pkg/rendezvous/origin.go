@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/elasticd/elastic/pkg/membership"
 )
 
 // Origin says who made a job, on which host, and with which command.
@@ -44,6 +46,13 @@ func (o Origin) Digest() string {
 func (o Origin) Differs(digest string) bool {
 	own := o.Digest()
 	return own != "" && digest != "" && own != digest
+}
+
+// OtherProgram reports whether n runs another program than the job was made with, while a registered node
+// runs that one. Where none does, all of them were started again with a corrected program.
+func (s *Snapshot) OtherProgram(n *membership.Node) bool {
+	own := s.Job.Origin.Digest()
+	return s.Job.Origin.Differs(n.Program) && slices.ContainsFunc(s.Nodes, func(x membership.Node) bool { return x.Program == own })
 }
 
 // SameCommand reports whether both run the same command. An origin without one is not known, and

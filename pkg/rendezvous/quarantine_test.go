@@ -2,6 +2,8 @@ package rendezvous_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,6 +50,9 @@ func records(step plan.Step) (text string) {
 		text += fmt.Sprintf("%s: lost %d, failed %d", r.Node, r.Losses, r.Failures)
 		if r.Quarantine > 0 {
 			text += fmt.Sprintf(", out for %s", time.Duration(r.Quarantine))
+			if r.UntilAdmitted {
+				text += " and until admitted"
+			}
 		}
 		text += "; "
 	}
@@ -65,12 +70,12 @@ func TestQuarantine(t *testing.T) {
 		want, records string
 	}{
 		{"a newcomer fails: the others go on, and no restart is spent", given(range3(), newcomer("b"), used, short, failure("b", 2, time.Second)),
-			"propose 2 (worker-failed): a c; leaving b; the failure spent nothing", "b: lost 0, failed 1, out for 30s; "},
+			"propose 2 (worker-failed): a c; leaving b; the failure spent nothing", "b: lost 0, failed 1, out for 30s and until admitted; "},
 		{"a newcomer fails again: for twice as long", given(range3(), newcomer("b"), short, failure("b", 2, time.Second),
 			ledger(rendezvous.Ledger{Nodes: []rendezvous.NodeRecord{{Node: "b", Failures: 1}}})),
-			"propose 2 (worker-failed): a c; leaving b; the failure spent nothing", "b: lost 0, failed 2, out for 1m0s; "},
+			"propose 2 (worker-failed): a c; leaving b; the failure spent nothing", "b: lost 0, failed 2, out for 1m0s and until admitted; "},
 		{"no restart is left: a newcomer still ends nothing", given(aRange(1, 2).here("a", "b").world(rendezvous.Running, "a", "b"), newcomer("b"), used, short, failure("b", 2, time.Second)),
-			"propose 2 (worker-failed): a; leaving b; the failure spent nothing", "b: lost 0, failed 1, out for 30s; "},
+			"propose 2 (worker-failed): a; leaving b; the failure spent nothing", "b: lost 0, failed 1, out for 30s and until admitted; "},
 		{"an old member fails beside a newcomer: it spends a restart", given(range3(), newcomer("b"), short, failure("a", 2, time.Second)),
 			"propose 2 (worker-failed): a b c; the failure spent a restart", ""},
 		{"the generation ran for a minute: nobody is a newcomer", given(range3(), newcomer("b"), ran(time.Minute), failure("b", 2, time.Second)),
@@ -78,9 +83,9 @@ func TestQuarantine(t *testing.T) {
 		{"a newcomer asks for a new generation", given(range3(), newcomer("b"), short, failure("b", 101, time.Second)),
 			"propose 2 (asked): a b c; the failure spent nothing", ""},
 		{"an exact job waits for another node", given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"), newcomer("b"), short, failure("b", 2, time.Second)),
-			"hold (nodes-missing); the failure spent nothing", "b: lost 0, failed 1, out for 30s; "},
+			"hold (nodes-missing); the failure spent nothing", "b: lost 0, failed 1, out for 30s and until admitted; "},
 		{"the first world, and one node runs another program", given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"), otherProgram("b"), short, failure("b", 2, time.Second)),
-			"hold (nodes-missing); the failure spent nothing", "b: lost 0, failed 1, out for 30s; "},
+			"hold (nodes-missing); the failure spent nothing", "b: lost 0, failed 1, out for 30s and until admitted; "},
 		{"the first world, and all run the same", given(aJob(2).here("a", "b").world(rendezvous.Running, "a", "b"), short, failure("b", 2, time.Second)),
 			"propose 2 (worker-failed): a b; the failure spent a restart", ""},
 		{"a first loss is only counted", given(range3(), short, crashed("b")), "propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; "},
@@ -96,10 +101,10 @@ func TestQuarantine(t *testing.T) {
 			"propose 2 (node-lost): a; evicts b; lost b", "b: lost 1, failed 0; c: lost 3, failed 0, out for 30s; "},
 		{"unless there would be no world: it was only lost", given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), short, crashed("b")),
 			"propose 2 (node-lost): a c; evicts b; lost b", "b: lost 1, failed 0; c: lost 3, failed 0; "},
-		{"its program fails: better no world", given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1}), short, crashed("b")),
-			"hold (nodes-missing); lost b", "b: lost 1, failed 0; c: lost 0, failed 1, out for 30s; "},
-		{"it comes back with another program: another try", given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, Program: "bad"}), func(x *situation) { x.Node("c").Program = "good" }),
-			"hold (saving) planned, join", "c: lost 0, failed 1, out for 30s; "},
+		{"its program fails: better no world", given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}), short, crashed("b")),
+			"hold (nodes-missing); lost b", "b: lost 1, failed 0; c: lost 0, failed 1, out for 30s and until admitted; "},
+		{"it comes back with another program: another try", given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Failures: 1, Program: "bad", UntilAdmitted: true}), func(x *situation) { x.Node("c").Program = "good" }),
+			"hold (saving) planned, join", "c: lost 0, failed 1, out for 30s and until admitted; "},
 		{"the operator admits it", given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 1}} }),
 			"hold (saving) planned, join", "c: lost 3, failed 0, out for 30s; "},
 		{"an admission of before does not count", given(range3(), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}), func(x *situation) { x.Wish.Admit = []rendezvous.Admit{{Node: "c", Generation: 0}} }), "nothing", ""},
@@ -133,23 +138,32 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-// A quarantine counts by the clock of the agent that plans, from when it first saw it.
+// A quarantine counts by the clock of the agent that plans, from when it first saw it. A node whose
+// workers failed is tried again only where there would be no world without it.
 func TestQuarantineEnds(t *testing.T) {
-	x := given(aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b"), inQuarantine(rendezvous.NodeRecord{Node: "c", Losses: 3}))
-	var m plan.Observed
-	next := func(after time.Duration) string {
-		now := noon.Add(after)
-		m.Update(&x.Snapshot, x.view(), now)
-		return told(plan.Next(&x.Snapshot, x.view(), m, plan.DefaultTimeouts, now))
-	}
-	if got, want := next(0), "nothing for 30s"; got != want {
-		t.Errorf("at once: %s, want %s", got, want)
-	}
-	if got, want := next(29*time.Second), "nothing for 30s"; got != want {
-		t.Errorf("after 29 s: %s, want %s", got, want)
-	}
-	if got, want := next(30*time.Second), "hold (saving) planned, join"; got != want {
-		t.Errorf("after 30 s: %s, want %s", got, want)
+	lost, failed := rendezvous.NodeRecord{Node: "c", Losses: 3}, rendezvous.NodeRecord{Node: "c", Failures: 1, UntilAdmitted: true}
+	trains := func() *jobSnapshot { return aRange(1, 3).here("a", "b", "c").world(rendezvous.Running, "a", "b") }
+	waits := func() *jobSnapshot { return aJob(2).here("a", "c").world(rendezvous.Waiting, "a", "b") }
+	for _, c := range []struct {
+		name string
+		x    *situation
+		then map[time.Duration]string
+	}{
+		{"it was lost", given(trains(), inQuarantine(lost)), map[time.Duration]string{
+			0: "nothing for 30s", 29 * time.Second: "nothing for 30s", 30 * time.Second: "hold (saving) planned, join"}},
+		{"its workers failed, and the others train", given(trains(), inQuarantine(failed)), map[time.Duration]string{
+			0: "nothing for 30s", 30 * time.Second: "nothing", 24 * time.Hour: "nothing"}},
+		{"its workers failed, and the other waits for it", given(waits(), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost), wentAway("b"), inQuarantine(failed)), map[time.Duration]string{
+			0: "nothing for 30s", 30 * time.Second: "propose 2 (node-lost): a c; without b"}},
+	} {
+		var m plan.Observed
+		for _, after := range slices.Sorted(maps.Keys(c.then)) {
+			now := noon.Add(after)
+			m.Update(&c.x.Snapshot, c.x.view(), now)
+			if got, want := told(plan.Next(&c.x.Snapshot, c.x.view(), m, plan.DefaultTimeouts, now)), c.then[after]; got != want {
+				t.Errorf("%s, after %s: %s, want %s", c.name, after, got, want)
+			}
+		}
 	}
 }
 

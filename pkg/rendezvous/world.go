@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -112,8 +113,20 @@ type NodeRecord struct {
 	Ran        Seconds           `json:"ran,omitempty"`        // of generations with it, since the last disturbance
 	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
 	Quarantine Seconds           `json:"quarantine,omitempty"` // for how long it is kept out; 0: it is not
-	Text       string            `json:"text,omitempty"`       // why it is kept out
-	Time       time.Time         `json:"time,omitzero"`        // when it was put into quarantine, for people
+	// UntilAdmitted: only another program, or the operator, lets it into a world that can do without it.
+	// Its time counts only for a world that cannot.
+	UntilAdmitted bool      `json:"until_admitted,omitempty"`
+	Text          string    `json:"text,omitempty"` // why it is kept out
+	Time          time.Time `json:"time,omitzero"`  // when it was put into quarantine, for people
+	Over          bool      `json:"-"`              // its time has passed, for the agent that plans
+}
+
+// InQuarantine is the sentence about the quarantine of r.
+func (r *NodeRecord) InQuarantine() string {
+	if r.UntilAdmitted {
+		return fmt.Sprintf("%s is in quarantine: %s", r.Node, r.Text)
+	}
+	return fmt.Sprintf("%s is in quarantine for %s: %s", r.Node, time.Duration(r.Quarantine), r.Text)
 }
 
 // Quarantine keeps a node out of plans that it held up, until that generation.

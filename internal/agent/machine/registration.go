@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
 // verifyAddress finds out whether this node is still where others dial it, after it was cut off.
@@ -65,7 +66,11 @@ func (m *Machine) departFromWorld() {
 	case !m.leaver():
 		m.drop()
 	case m.local.ready >= w.Generation:
-		m.request(slotLeave, Leave{Me: m.self.node, Generation: w.Generation, Why: membership.ScaledIn})
+		why := membership.ScaledIn
+		if plan.QuarantineOf(w, m.self.node) != nil {
+			why = membership.Quarantined
+		}
+		m.request(slotLeave, Leave{Me: m.self.node, Generation: w.Generation, Why: why})
 	}
 }
 

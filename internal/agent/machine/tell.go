@@ -120,8 +120,7 @@ func (m *Machine) tellSpare() {
 	case m.self.joined && r != nil && !m.self.listed:
 		if t.quarantine != r.Since {
 			t.spare, t.quarantine = true, r.Since
-			m.say("this node is in quarantine for %s: %s; the others go on without it. To lift it: elastic admit %s --job-id=%s",
-				time.Duration(r.Quarantine), r.Text, r.Node, m.self.job.Name)
+			m.tellQuarantine(r)
 		}
 	case m.self.joined && !m.leaver() && !m.self.listed && !t.spare && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
 		t.spare = true
@@ -131,6 +130,16 @@ func (m *Machine) tellSpare() {
 		}
 		m.say("%s", text)
 	}
+}
+
+func (m *Machine) tellQuarantine(r *rendezvous.NodeRecord) {
+	lift := fmt.Sprintf("elastic admit %s --job-id=%s", r.Node, m.self.job.Name)
+	if r.UntilAdmitted {
+		m.say("this node is in quarantine: %s; the others go on without it. Start it again with a program that runs, or, if it would run now: %s",
+			r.Text, lift)
+		return
+	}
+	m.say("this node is in quarantine for %s: %s; the others go on without it. To lift it: %s", time.Duration(r.Quarantine), r.Text, lift)
 }
 
 func (m *Machine) tellLeaving() {

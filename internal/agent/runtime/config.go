@@ -21,11 +21,12 @@ type Config struct {
 	Job   rendezvous.Job  // as this agent would make it: Name, Limits, Slots, Base, Rules, Made
 	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
 
-	Again     bool   // a job that is done is removed, and made anew
-	Node      string // name that is wanted
-	NodeGiven bool   // by --node: no other will do
-	Place     int    // one more than the rank that this node was told to have; 0: any
-	Machine   string // boot id
+	Again        bool   // a job that is done is removed, and made anew
+	OtherProgram bool   // this node may run another program than the nodes that are here
+	Node         string // name that is wanted
+	NodeGiven    bool   // by --node: no other will do
+	Place        int    // one more than the rank that this node was told to have; 0: any
+	Machine      string // boot id
 
 	LeaseTTL       time.Duration
 	ConnectTimeout time.Duration // for the first contact; 0: none

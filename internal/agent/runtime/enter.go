@@ -172,6 +172,11 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		if diff := l.differs(s.Job); len(diff) > 0 {
 			return done(over(2, &Differs{diff}))
 		}
+		if err := l.checkProgram(ctx, &s); errors.As(err, new(*OtherProgram)) {
+			return done(over(2, err))
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	if err := l.placeTaken(s.Nodes); err != nil {
 		return nil, hindrance{err}
@@ -273,7 +278,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(), Lease: lease,
 		Program: l.Job.Origin.Digest(), Place: l.Place}
 	if n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence, Replaces: replaces,
-		OtherProgram: s.Job.Origin.Differs(n.Program)}); err != nil {
+		OtherProgram: s.OtherProgram(&n)}); err != nil {
 		l.revoke(ctx, lease)
 		return nil, err
 	}

@@ -35,6 +35,9 @@ func Known(err error) *Error {
 	if e, ok := errors.AsType[*runtime.Differs](err); ok {
 		return fromDiffers(e)
 	}
+	if e, ok := errors.AsType[*runtime.OtherProgram](err); ok {
+		return fromOtherProgram(e)
+	}
 	if e, ok := errors.AsType[*runtime.NameTaken](err); ok {
 		return fromNameTaken(e)
 	}
@@ -168,4 +171,14 @@ func fromNotFound(e *launch.NotFoundError) *Error {
 		f.Cure("a program in PATH, or a path with a /")
 	}
 	return f
+}
+
+// fromOtherProgram says what the other nodes run, as far as it is known.
+func fromOtherProgram(d *runtime.OtherProgram) *Error {
+	e := New(JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
+	if !d.NodeRunsRan {
+		e.Because("node %s is in the job and runs neither", d.Node)
+	}
+	return e.Cure("the line of the other nodes; or another --job-id for another job; or --other-program if it is meant").
+		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
 }

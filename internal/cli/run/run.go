@@ -33,6 +33,7 @@ func Command() command.Command {
 		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
 			Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
 		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch"},
+		{Name: "other-program", Kind: command.Boolean, Usage: "run another program than the nodes of the job that are here"},
 		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"}, Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "POD_IP"}},
 		{Name: "node", Arg: "NAME", Usage: "name of this node (host name)"},
 		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)", Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},

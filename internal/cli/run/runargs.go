@@ -117,7 +117,7 @@ func names(c *command.Call, o *node.Options) error {
 	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
-	o.Again = c.Context.Bool("again")
+	o.Again, o.OtherProgram = c.Context.Bool("again"), c.Context.Bool("other-program")
 	o.Job.Origin = rendezvous.NewOrigin(c.UserName(), hostName(), c.Args)
 	id := c.Setting("job-id")
 	switch {

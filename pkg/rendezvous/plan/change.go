@@ -27,7 +27,7 @@ func (p *planner) books() Settled {
 		told: p.s.Progress != nil && p.s.Progress.Step != nil}
 	if f != nil {
 		if n := p.s.Node(f.Node); n != nil {
-			e.program, e.stranger = n.Program, p.s.Job.Origin.Differs(n.Program)
+			e.program, e.stranger = n.Program, p.s.OtherProgram(n)
 		}
 	}
 	b := settle(p.w, p.s.Job.Rules, e)

@@ -83,10 +83,22 @@ func (st Status) next(exact bool) string {
 		return fmt.Sprintf("elastic scale %s --np=N, with an N that the batch fits", st.Job)
 	case st.State != StateWaiting || st.WhyCode != rendezvous.NodesMissing || st.Wish.Missing == 0:
 		return ""
+	case st.quarantined() != "":
+		return fmt.Sprintf("%s is in quarantine: start it again with a program that runs, or: elastic admit %s --job-id=%s", st.quarantined(), st.quarantined(), st.Job)
 	case exact && st.Wish.Present > 0:
 		return fmt.Sprintf("`elastic run` on %s, or: elastic scale %s --np=%d", phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
 	}
 	return fmt.Sprintf("`elastic run` on %s", phrase.Count(st.Wish.Missing, "more node"))
+}
+
+// quarantined is a node in quarantine, "" if there is none.
+func (st Status) quarantined() string {
+	for _, n := range st.Nodes {
+		if n.State == NodeQuarantined {
+			return n.Node
+		}
+	}
+	return ""
 }
 
 // explainer says where a job is. Its w is nil while the world is of an earlier attempt.

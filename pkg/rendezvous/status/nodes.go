@@ -72,7 +72,7 @@ func (x *explainer) nodes(state State) []Node {
 		}
 	}
 	for i := range list {
-		if n := s.Node(list[i].Node); n != nil && s.Job.Origin.Differs(n.Program) {
+		if n := s.Node(list[i].Node); n != nil && s.OtherProgram(n) {
 			list[i].OtherProgram = true
 			if list[i].Why == nil {
 				list[i].Why = new("it runs another program than the job")
@@ -138,7 +138,10 @@ func (x *explainer) other(n *membership.Node) Node {
 	case x.keptOut(n.Node) != nil:
 		k := x.keptOut(n.Node)
 		st.State, st.Why = NodeQuarantined, new(k.Text)
-		if k.For > 0 {
+		switch {
+		case k.UntilAdmitted:
+			st.Why = new(fmt.Sprintf("%s; until it runs another program, or: elastic admit %s", k.Text, k.Node))
+		case k.For > 0:
 			st.Why = new(fmt.Sprintf("%s; for %s", k.Text, k.For))
 		}
 		if !k.Time.IsZero() {

@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,8 +26,9 @@ func quarantineEvents(seen *rendezvous.Snapshot, l rendezvous.Ledger) []history.
 		}
 		lasts := time.Duration(r.Quarantine)
 		events = append(events, history.Event{Kind: history.Quarantined, Generation: r.Since, Node: r.Node,
-			Text:   fmt.Sprintf("%s is in quarantine for %s: %s", r.Node, lasts, r.Text),
-			Fields: history.Fields{"seconds": lasts.Seconds(), "losses": r.Losses, "failures": r.Failures, "reason": r.Text}})
+			Text: r.InQuarantine(),
+			Fields: history.Fields{"seconds": lasts.Seconds(), "until_admitted": r.UntilAdmitted, "losses": r.Losses,
+				"failures": r.Failures, "reason": r.Text}})
 	}
 	return events
 }

@@ -1,0 +1,63 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// OtherProgram: this node was given another program than the nodes run that are in the job.
+type OtherProgram struct {
+	Job, Node   string // the job, and a node of it that answers
+	Ran, Yours  string // the program that the job was made with, and that of this node
+	NodeRunsRan bool   // that node runs the program that the job was made with
+}
+
+func (e *OtherProgram) Error() string {
+	return fmt.Sprintf("job %s runs `%s`, and this node was given `%s`", e.Job, e.Ran, e.Yours)
+}
+
+// checkProgram refuses a program that is not the job's while a node is here that runs another one, unless
+// a node runs this one, or the user said that it is meant. A job without a node goes on with this program:
+// all its nodes may be started again with a corrected one. A node that does not answer counts for nothing,
+// and is waited out.
+func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
+	mine := l.Job.Origin
+	if l.OtherProgram || !s.Job.Origin.Differs(mine.Digest()) {
+		return nil
+	}
+	name, unlock, err := l.name()
+	if err != nil {
+		return nil // taking the name says why
+	}
+	unlock()
+	var others []membership.Node
+	for _, n := range s.Nodes {
+		switch {
+		case n.Program == mine.Digest():
+			return nil
+		case n.Program == "" || n.Attempt != s.Job.Attempt || n.Node == name && n.Host == l.Disk.HostID():
+			// Not known, of an attempt that is over, or the life of this node before: its lock is free.
+		default:
+			others = append(others, n)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	if err := l.openPeers(ctx, s); err != nil {
+		return err
+	}
+	for _, n := range others[:min(len(others), machine.MaxWitnesses)] {
+		if l.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
+			return &OtherProgram{Job: string(s.Job.Name), Node: n.Node, NodeRunsRan: !s.Job.Origin.Differs(n.Program),
+				Ran: strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
+		}
+	}
+	return hindrance{errors.New("nodes that run another program are registered, and do not answer")}
+}
