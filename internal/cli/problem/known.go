@@ -32,11 +32,8 @@ func Known(err error) *Error {
 	if e, ok := errors.AsType[*hook.Failed](err); ok {
 		return fromHook(e)
 	}
-	if e, ok := errors.AsType[*runtime.Differs](err); ok {
-		return fromDiffers(e)
-	}
-	if e, ok := errors.AsType[*runtime.OtherProgram](err); ok {
-		return fromOtherProgram(e)
+	if e := differs(err); e != nil {
+		return e
 	}
 	if e, ok := errors.AsType[*runtime.NameTaken](err); ok {
 		return fromNameTaken(e)
@@ -136,6 +133,17 @@ func fromLocal(p *local.Problem) *Error {
 		e.Why = strings.TrimPrefix(e.Why+"; it ends: "+p.Log[len(p.Log)-1], "; ")
 	}
 	return e
+}
+
+// differs is the error of a node that does not fit the job that is there, or nil.
+func differs(err error) *Error {
+	if e, ok := errors.AsType[*runtime.Differs](err); ok {
+		return fromDiffers(e)
+	}
+	if e, ok := errors.AsType[*runtime.OtherProgram](err); ok {
+		return fromOtherProgram(e)
+	}
+	return nil
 }
 
 // fromDiffers names every setting that is not the job's; the first is the one in the details.
