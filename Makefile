@@ -81,4 +81,5 @@ clean: ## remove what was built
 	rm -rf $(BIN)
 
 image: build ## container image elastic:local from the static binaries
+	mkdir -p $(BIN)/data # empty: what the user of the image may write to
 	docker build -q -t elastic:local -f deploy/Dockerfile .

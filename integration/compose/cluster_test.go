@@ -235,3 +235,29 @@ func (c *cluster) network() string {
 	c.t.Helper()
 	return c.docker("network", "ls", "-q", "--filter", "label=com.docker.compose.project="+c.name)
 }
+
+// unprivileged holds every process of every container to what the compose file says: a user of its own, no capability, no
+// way to more, and a root that cannot be written to.
+func (c *cluster) unprivileged() {
+	c.t.Helper()
+	for _, id := range append(c.service("node"), c.service("elasticd")...) {
+		if c.docker("inspect", "-f", "{{.HostConfig.ReadonlyRootfs}}", id) != "true" {
+			c.t.Errorf("the root of container %s can be written to", id)
+		}
+		for i, line := range strings.Split(c.processes(id), "\n") {
+			if i == 0 {
+				continue // the heading
+			}
+			pid := strings.Fields(line)[0]
+			b, err := os.ReadFile("/proc/" + pid + "/status")
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
+				if !strings.Contains(string(b), "\n"+want) {
+					c.t.Errorf("%s has not %q:\n%s", line, want, b)
+				}
+			}
+		}
+	}
+}

@@ -44,6 +44,7 @@ func TestScale(t *testing.T) {
 	repeat(t, func(t *testing.T) {
 		c := up(t, settings{"STEPS": fmt.Sprint(steps)})
 		st := c.trains(1, 0)
+		c.unprivileged()
 		first := []string{st.at(0), st.at(1)}
 		c.must("scale", job, "--np=4", "--detach")
 		c.reaches("waiting for two more nodes", func(s status) error {
