@@ -9,6 +9,7 @@ package membership
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -143,6 +144,9 @@ func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, s
 			n, err := schema.Decode[Node](e)
 			if err != nil {
 				return nil, nil, nil, err
+			}
+			if n.Node != p[0] {
+				return nil, nil, nil, fmt.Errorf("%s: %w: it is of node %s", e.Key, schema.ErrBadRecord, n.Node)
 			}
 			n.Rev, n.Lease = e.Rev, e.Lease
 			nodes = append(nodes, n)

@@ -7,7 +7,7 @@ import (
 // MaxSlots bounds the workers of one node, far beyond any real one.
 const MaxSlots = 1 << 14
 
-// Validate checks a member's reference.
+// Validate checks a reference to a node, of which the name may be all that is known.
 func (r Ref) Validate() error {
 	var p schema.Problems
 	p.Name("node", r.Node)
@@ -16,10 +16,19 @@ func (r Ref) Validate() error {
 	return p.Err()
 }
 
+// ValidateMember checks the reference to one incarnation of a node: without it every other one would be
+// taken for its replacement.
+func (r Ref) ValidateMember() error {
+	var p schema.Problems
+	p.Note(r.Validate())
+	p.Check(r.Incarnation != "", "node %s has no incarnation", r.Node)
+	return p.Err()
+}
+
 // Validate checks a registration.
 func (n *Node) Validate() error {
 	var p schema.Problems
-	p.Note(n.Ref.Validate())
+	p.Note(n.ValidateMember())
 	p.Range("attempt", int64(n.Attempt), 0, 1<<31)
 	p.Range("slots", int64(n.Slots), 0, MaxSlots)
 	p.Generation("seen", n.LastGeneration)
@@ -31,7 +40,7 @@ func (n *Node) Validate() error {
 // Validate checks the word of a node that left.
 func (l *Left) Validate() error {
 	var p schema.Problems
-	p.Optional("incarnation", string(l.Incarnation))
+	p.Name("incarnation", string(l.Incarnation))
 	p.Text("reason", string(l.Reason))
 	return p.Err()
 }
@@ -39,8 +48,8 @@ func (l *Left) Validate() error {
 // Validate checks a suspicion.
 func (s *Suspicion) Validate() error {
 	var p schema.Problems
-	p.Optional("incarnation", string(s.Incarnation))
-	p.Optional("watcher", string(s.Watcher))
+	p.Name("incarnation", string(s.Incarnation))
+	p.Name("watcher", string(s.Watcher))
 	p.Text("sign", string(s.Sign))
 	p.Range("silent_ms", s.SilentMS, 0, 1<<53)
 	return p.Err()

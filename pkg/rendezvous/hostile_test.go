@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,36 @@ func TestEveryKeyWithGarbage(t *testing.T) {
 			if err == nil && s.Job != nil {
 				status.Explain(&s, time.Now())
 			}
+		}
+	}
+}
+
+// A record that lacks what tells it from others, or lies under another key than its own, is not taken for one.
+func TestRecordsThatPoseAsOthers(t *testing.T) {
+	job := schema.Job("x")
+	for _, c := range []struct{ key, was, is string }{
+		{job.Node("a"), `"incarnation":"i"`, `"incarnation":null`},
+		{job.Node("a"), `"node":"a"`, `"node":"b"`},
+		{job.World(), `"generation":3`, `"generation":null`},
+		{job.World(), `"incarnation":"i"`, `"incarnation":""`},
+		{job.World(), `"proposal":"p"`, `"proposal":null`},
+		{job.Fence(), "u/3", "v/3"},
+		{job.Checkpoint(1), `"number":1`, `"number":2`},
+		{job.World(), `"lr_scale":0`, `"lr_scale":-1`},
+		{job.Suspect("a", "b"), `"watcher":"k"`, `"watcher":null`},
+		{job.Left("b"), `"incarnation":"k"`, `"incarnation":null`},
+		{job.Ready(3, "a"), `"incarnation":"i"`, `"incarnation":null`},
+		{job.Exit(3, "a"), `"incarnation":"i"`, `"incarnation":null`},
+	} {
+		entries := healthy()
+		at := slices.IndexFunc(entries, func(e store.Entry) bool { return e.Key == c.key })
+		value := strings.Replace(string(entries[at].Value), c.was, c.is, 1)
+		if value == string(entries[at].Value) {
+			t.Fatalf("%s has no %s: %s", c.key, c.was, value)
+		}
+		entries[at].Value = []byte(value)
+		if s, err := read(entries); !errors.Is(err, schema.ErrBadRecord) {
+			t.Errorf("%s with %s: %v, %+v", c.key, c.is, err, s)
 		}
 	}
 }

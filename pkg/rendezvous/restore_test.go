@@ -44,7 +44,7 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 		outcome = &rendezvous.Outcome{}
 	}
 	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Outcome: outcome, Count: 1, Slots: 1,
-		Members: []membership.Ref{p.node.Ref}}))
+		Members: []membership.Ref{p.node.Ref}, Proposal: "p"}))
 	var head checkpoint.Head
 	for step := range int64(2) {
 		var err error

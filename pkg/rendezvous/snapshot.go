@@ -151,8 +151,12 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 		s.Wish.Rev = e.Rev
 	}
 	if e := at[job.Fence()]; e != nil {
-		if _, s.Fence, err = schema.ParseFence(e.Value); err != nil {
+		var of schema.UID
+		if of, s.Fence, err = schema.ParseFence(e.Value); err != nil {
 			return s, err
+		}
+		if s.Job != nil && of != s.Job.UID {
+			return s, fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of, s.Job.UID)
 		}
 	}
 	if e := at[job.Head()]; e != nil {
@@ -193,6 +197,9 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 			h, err := schema.Decode[checkpoint.Head](e)
 			if err != nil {
 				return err
+			}
+			if e.Key != job.Checkpoint(uint64(h.Number)) {
+				return fmt.Errorf("%s: %w: it is of checkpoint %d", e.Key, schema.ErrBadRecord, h.Number)
 			}
 			h.Rev = e.Rev
 			s.History = append(s.History, h)

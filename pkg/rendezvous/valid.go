@@ -78,21 +78,23 @@ func (w *World) Validate() error {
 	var p schema.Problems
 	p.Name("uid", string(w.UID))
 	p.Generation("generation", w.Generation)
+	p.Check(w.Generation > 0 || w.Phase.Ended(), "generation is 0") // it was stopped before the first
 	p.Range("attempt", int64(w.Attempt), 0, maxCount)
 	p.Check(slices.Contains(phases, w.Phase), "phase is %.80q", w.Phase)
 	p.Check(w.Phase != Waiting || w.Hold != nil, "it waits and does not say why")
 	p.Check(!w.Phase.Ended() || w.Outcome != nil, "it has ended and does not say how")
-	p.Optional("proposal", w.Proposal)
+	p.Check(schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == "", "proposal %.80q is not a name", w.Proposal)
 	p.Range("count", int64(w.Count), 0, scaling.MaxWorld)
 	p.Range("slots", int64(w.Slots), 0, membership.MaxSlots)
 	p.Range("chunks", int64(w.Chunks), 0, int64(w.Count))
 	p.Range("np", int64(w.NP), 0, scaling.MaxWorld)
 	p.Range("previous", int64(w.Previous), 0, maxCount)
 	p.Check(w.Chunks > 0 || len(w.Members) == w.Count, "%d members, and count is %d", len(w.Members), w.Count)
-	p.Check(w.Chunks == 0 || len(w.Members) == 0 && w.Proposal != "", "members inside and outside of it")
+	p.Check(w.Chunks == 0 || len(w.Members) == 0, "members inside and outside of it")
 	p.Note(validRefs("member", w.Members))
 	p.Note(validRefs("", w.Leavers))
 	p.Text("cause_text", w.CauseText)
+	p.Check(w.LRScale >= 0 && w.LRScale < maxCount, "lr_scale is %v", w.LRScale)
 	for _, q := range w.Quarantine {
 		p.Name("quarantine", q.Node)
 		p.Generation("until", q.Until)
@@ -144,7 +146,7 @@ func validRefs(what string, refs []membership.Ref) error {
 	var p schema.Problems
 	seen := make(map[string]bool, len(refs))
 	for _, r := range refs {
-		p.Note(r.Validate())
+		p.Note(r.ValidateMember())
 		p.Check(what == "" || !seen[r.Node], "%s %s is there twice", what, r.Node)
 		seen[r.Node] = true
 	}
@@ -154,7 +156,7 @@ func validRefs(what string, refs []membership.Ref) error {
 // Validate checks a member's word that it is ready.
 func (r *Ready) Validate() error {
 	var p schema.Problems
-	p.Optional("incarnation", string(r.Incarnation))
+	p.Name("incarnation", string(r.Incarnation))
 	p.Address("host", r.Host)
 	p.Range("ports", int64(len(r.Ports)), 0, membership.MaxSlots+2)
 	for _, port := range r.Ports {
@@ -167,7 +169,7 @@ func (r *Ready) Validate() error {
 // Validate checks how the workers of a member ended.
 func (e *Exit) Validate() error {
 	var p schema.Problems
-	p.Optional("incarnation", string(e.Incarnation))
+	p.Name("incarnation", string(e.Incarnation))
 	p.Range("codes", int64(len(e.Codes)), 0, membership.MaxSlots)
 	return p.Err()
 }
