@@ -83,7 +83,7 @@ var plants = []plant{
 	{"C5: evict whoever has the name", txn + "/propose.go", `guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
 		writes`, `writes`, rendezvous, "TestGuards/memory"},
 	{"C4: drop the absent without a look", txn + "/propose.go", `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
-	{"C15: propose over the last exit", txn + "/propose.go", `guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))`, `_ = old`, rendezvous, "TestGuards/memory"},
+	{"C15: propose over the last exit", txn + "/propose.go", `guards = append(guards, store.NoneNewer(r.Job.Exits(seen.World.Generation), seen.Rev))`, `_ = guards`, rendezvous, "TestGuards/memory"},
 	{"C15: stop over the last exit", txn + "/phase.go", `if e.Phase == rendezvous.Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
 	{"two turns of one world", txn + "/txn.go", `If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
 	{"two keepers both believe that they did it", txn + "/txn.go", `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
@@ -126,9 +126,9 @@ var plants = []plant{
 
 	// Who is alive.
 	{"who answers is gone", verdict + "/verdict.go", `case answered && a.Kind == membership.Same && present:`, `case false:`, verdict, "TestJudge"},
-	{"one witness of silence is enough", verdict + "/verdict.go", `len(silentBy) >= 2`, `len(silentBy) >= 1`, verdict, "TestJudge"},
-	{"the isolated one drops everybody", verdict + "/verdict.go", `case len(silentBy) >= 2 && !ev.Isolated:`, `case len(silentBy) >= 2:`, verdict, "TestJudge"},
-	{"an expired lease is a death", verdict + "/verdict.go", `onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, verdict, "TestJudge"},
+	{"one witness of silence is enough", verdict + "/verdict.go", `len(c.silentBy) >= 2`, `len(c.silentBy) >= 1`, verdict, "TestJudge"},
+	{"the isolated one drops everybody", verdict + "/verdict.go", `case len(c.silentBy) >= 2 && !ev.Isolated:`, `case len(c.silentBy) >= 2:`, verdict, "TestJudge"},
+	{"an expired lease is a death", verdict + "/verdict.go", `onTime := absent && !ev.OnTime.IsZero() && s.Since.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, verdict, "TestJudge"},
 	{"silence counts while the store was away", verdict + "/verdict.go", `if !quiet || void {`, `if !quiet {`, verdict, "TestJudge"},
 	{"C7: another life keeps the old one alive", verdict + "/verdict.go", `if present && !s.Registered {`, `if false {`, verdict, "TestJudge"},
 	{"who left comes back with a late registration", verdict + "/verdict.go", `x != nil && x.Incarnation == m.Incarnation {`, `x != nil && x.Incarnation == m.Incarnation && !present {`, verdict, "TestJudge"},

@@ -132,43 +132,12 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 			s.Missed[membership.Incarnation(inc)] = true
 		}
 	}
-	var err error
-	if e := at[job.Job()]; e != nil {
-		var j Job
-		if j, err = schema.Decode[Job](e); err != nil {
-			return s, err
-		}
-		j.Name, j.Rev = job, e.Rev
-		s.Job = &j
-	}
-	if s.Claims, err = decodeClaims(job, r.Entries); err != nil {
+	if err := s.decodeJob(job, at); err != nil {
 		return s, err
 	}
-	if e := at[job.Wish()]; e != nil {
-		if s.Wish, err = schema.Decode[Wish](e); err != nil {
-			return s, err
-		}
-		s.Wish.Rev = e.Rev
-	}
-	if e := at[job.Fence()]; e != nil {
-		var of schema.UID
-		if of, s.Fence, err = schema.ParseFence(e.Value); err != nil {
-			return s, err
-		}
-		if s.Job != nil && of != s.Job.UID {
-			return s, fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of, s.Job.UID)
-		}
-	}
-	if e := at[job.Head()]; e != nil {
-		if s.Head, err = schema.Decode[checkpoint.Head](e); err != nil {
-			return s, err
-		}
-		s.Head.Rev = e.Rev
-	}
-	if e := at[job.Progress()]; e != nil {
-		if p, err := schema.Decode[Progress](e); err == nil {
-			s.Progress = &p
-		}
+	var err error
+	if s.Claims, err = decodeClaims(job, r.Entries); err != nil {
+		return s, err
 	}
 	if s.Nodes, s.Left, s.Suspects, err = membership.Decode(job, r.Entries); err != nil {
 		return s, err
@@ -186,6 +155,46 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 		return s, fmt.Errorf("job %s: %w: %w", job, schema.ErrBadRecord, err)
 	}
 	return s, s.decodeGeneration(job, r.Entries)
+}
+
+// decodeJob reads the records that the job has one of, but for its world. Progress that cannot be read is none:
+// nothing is decided by it.
+func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err error) {
+	if e := at[job.Job()]; e != nil {
+		var j Job
+		if j, err = schema.Decode[Job](e); err != nil {
+			return err
+		}
+		j.Name, j.Rev = job, e.Rev
+		s.Job = &j
+	}
+	if e := at[job.Wish()]; e != nil {
+		if s.Wish, err = schema.Decode[Wish](e); err != nil {
+			return err
+		}
+		s.Wish.Rev = e.Rev
+	}
+	if e := at[job.Fence()]; e != nil {
+		var of schema.UID
+		if of, s.Fence, err = schema.ParseFence(e.Value); err != nil {
+			return err
+		}
+		if s.Job != nil && of != s.Job.UID {
+			return fmt.Errorf("%s: %w: it is of job %s, and the job is %s", e.Key, schema.ErrBadRecord, of, s.Job.UID)
+		}
+	}
+	if e := at[job.Head()]; e != nil {
+		if s.Head, err = schema.Decode[checkpoint.Head](e); err != nil {
+			return err
+		}
+		s.Head.Rev = e.Rev
+	}
+	if e := at[job.Progress()]; e != nil {
+		if p, err := schema.Decode[Progress](e); err == nil {
+			s.Progress = &p
+		}
+	}
+	return nil
 }
 
 // decodeGeneration reads what lies under generations, holders and doings.

@@ -136,18 +136,14 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	if present {
 		s.Rev, s.Registered = n.Rev, n.Incarnation == m.Incarnation
 	}
-	gone := func(reason, why string, by ...string) Member {
-		s.State, s.Reason, s.Why, s.By = Gone, reason, why, by
-		return s
-	}
 	// Also when its key is there again: a registration that was sent before it left may arrive late.
 	if x := f.left[m.Node]; x != nil && x.Incarnation == m.Incarnation {
 		s.Removed = true
-		return gone("left", "left")
+		return s.gone("left", "left")
 	}
 	if present && !s.Registered {
 		s.Removed = true
-		return gone("agent-gone", "agent gone") // its own next life replaced it
+		return s.gone("agent-gone", "agent gone") // its own next life replaced it
 	}
 
 	var a membership.Answer
@@ -155,45 +151,25 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	if answered {
 		a = ev.Answers[m.Incarnation].Answer
 	}
-	accused, never := false, true
-	var silentBy []string
-	for _, x := range f.accused[m.Node] {
-		if x.Incarnation != m.Incarnation {
-			continue
-		}
-		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
-			continue // its watcher is no more: nobody can say that it still holds
-		}
-		accused, never = true, never && x.Never
-		s.accused = append(s.accused, x.Watcher)
-		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
-			silentBy = append(silentBy, x.By)
-		} else {
-			s.unheard = true
-		}
-	}
+	c := accuse(m, f, ev, l, now)
+	s.accused, s.unheard = c.watchers, c.unheard
 	absentSince, absent := ev.Absent[m.Incarnation]
 	absent = absent && !present
 	switch {
-	case present && !accused:
+	case present && len(c.watchers) == 0:
 		return s // alive: nobody doubts it
 	case answered && a.Kind == membership.Same && present:
 		return s // the accusation is void: it answers
 	case answered && (a.Kind == membership.Other || a.Kind == membership.Stranger):
-		return gone("agent-gone", "agent gone")
+		return s.gone("agent-gone", "agent gone")
 	case answered && a.Kind == membership.Refused:
-		return gone("agent-gone", "agent gone", silentBy...)
-	}
-	silent := "silent"
-	if accused && never {
-		silent = "never reached at " + m.Address
+		return s.gone("agent-gone", "agent gone", c.silentBy...)
 	}
 	if present {
-		s.State, s.Why = Suspect, silent
+		s.State, s.Why = Suspect, c.why
 	} else {
 		s.State, s.Why, s.Since = Absent, "lease expired", absentSince
 	}
-	quiet := answered && a.Kind == membership.NoAnswer
 	void := now.Before(ev.Void)
 	if absent && answered && a.Kind == membership.Same {
 		age := now.Sub(absentSince)
@@ -202,28 +178,72 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 		s.WorkerFailed, s.WorkersEnded = a.Failed, a.Ended
 		return s
 	}
+	quiet := answered && a.Kind == membership.NoAnswer
 	if !quiet || void {
 		return s
 	}
-	// Silence to me. Who else says so? Where nobody answers me, others whom the store still renews are better
-	// judges than I am: that both it and I lost a healthy node may be two cuts, and one of them is mine.
+	return judgeSilence(s, c, f, ev, l, now)
+}
+
+// judgeSilence decides about a member that does not answer this node. Another witness is needed. If no member
+// answers this node, members whose leases the store still renews are better judges than this node: both the store
+// and this node may have lost a healthy member by two cuts, and one of them is this node's.
+func judgeSilence(s Member, c accusation, f facts, ev Evidence, l Timeouts, now time.Time) Member {
+	absent := s.State == Absent && !s.Since.IsZero() // for as long as this node knows
 	if ev.Isolated && absent && len(f.nodes) > 1 {
 		return s
 	}
-	onTime := absent && !ev.OnTime.IsZero() && absentSince.Sub(ev.OnTime) >= l.TTL
+	onTime := absent && !ev.OnTime.IsZero() && s.Since.Sub(ev.OnTime) >= l.TTL
 	switch {
 	case onTime:
-		// The store is the second witness: my renewals were on time all along, its were not.
-		return gone("lease-expired", "silent, lease expired", "etcd")
-	case absent && !ev.OnTime.IsZero() && now.Sub(absentSince) >= l.Window && now.Sub(ev.OnTime) >= l.Window:
-		// I faltered when its key went, and may be the one who is cut off; but the store has renewed mine
-		// for a whole window since, and never saw it.
-		return gone("lease-expired", "silent, lease expired", "etcd")
-	case len(silentBy) >= 2 && !ev.Isolated:
-		return gone("silent", silent, silentBy...)
-	case absent && now.Sub(absentSince) >= l.Window && !ev.Isolated:
-		return gone("silent", silent, silentBy...)
+		// The store is the second witness: the renewals of this node were on time all along, the member's were not.
+		return s.gone("lease-expired", "silent, lease expired", "etcd")
+	case absent && !ev.OnTime.IsZero() && now.Sub(s.Since) >= l.Window && now.Sub(ev.OnTime) >= l.Window:
+		// This node was late when the member's key went, and may be the one that is cut off; but the store has
+		// renewed this node's lease for a whole window since, and never saw the member.
+		return s.gone("lease-expired", "silent, lease expired", "etcd")
+	case len(c.silentBy) >= 2 && !ev.Isolated:
+		return s.gone("silent", c.why, c.silentBy...)
+	case absent && now.Sub(s.Since) >= l.Window && !ev.Isolated:
+		return s.gone("silent", c.why, c.silentBy...)
 	}
+	return s
+}
+
+// accusation is what the suspicions in the store say about one member.
+type accusation struct {
+	watchers []membership.Incarnation // that suspect it, and are registered
+	silentBy []string                 // those that were asked, and say that they still do
+	unheard  bool                     // one was not asked yet
+	why      string
+}
+
+func accuse(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) accusation {
+	c, never := accusation{why: "silent"}, true
+	for _, x := range f.accused[m.Node] {
+		if x.Incarnation != m.Incarnation {
+			continue
+		}
+		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
+			continue // its watcher is no more: nobody can say that it still holds
+		}
+		never = never && x.Never
+		c.watchers = append(c.watchers, x.Watcher)
+		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
+			c.silentBy = append(c.silentBy, x.By)
+		} else {
+			c.unheard = true
+		}
+	}
+	if len(c.watchers) > 0 && never {
+		c.why = "never reached at " + m.Address
+	}
+	return c
+}
+
+// gone is the member as one that is not alive.
+func (s Member) gone(reason, why string, by ...string) Member {
+	s.State, s.Reason, s.Why, s.By = Gone, reason, why, by
 	return s
 }
 

@@ -22,15 +22,35 @@ import (
 func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, p plan.Propose) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
-	var worldRev int64
-	var old schema.Generation
-	if seen.World != nil {
-		worldRev, old = seen.World.Rev, seen.World.Generation
-	}
 	if w.Count > rendezvous.MaxInline {
 		if err := r.putMembers(ctx, &w); err != nil {
 			return rendezvous.World{}, err
 		}
+	}
+	guards, writes := r.proposal(seen, me, &w)
+	for _, x := range p.Evicted {
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
+	}
+	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
+		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+	}
+	writes = append(writes, r.outdated(seen, &w, store.MaxOps-len(writes)-3)...)
+	if p.NewHead != nil {
+		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
+		guards, writes = append(guards, kept...), append(writes, head...)
+	}
+	writes = append(writes, history.Tell(r.Job, proposalEvents(seen, me, p, &w)...))
+	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
+	w.Rev = rev
+	return w, err
+}
+
+// proposal is what every proposal compares and writes.
+func (r Requests) proposal(seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World) ([]store.Guard, []store.Write) {
+	var worldRev int64
+	if seen.World != nil {
+		worldRev = seen.World.Rev
 	}
 	guards := []store.Guard{
 		store.Unchanged(r.Job.World(), worldRev),
@@ -41,9 +61,9 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 	}
 	if seen.World != nil {
 		// The last worker's exit may land now: a job that all ranks finished must not start again.
-		guards = append(guards, store.NoneNewer(r.Job.Exits(old), seen.Rev))
+		guards = append(guards, store.NoneNewer(r.Job.Exits(seen.World.Generation), seen.Rev))
 	}
-	writes := []store.Write{
+	return guards, []store.Write{
 		store.Put(r.Job.World(), w.Record()),
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(w.UID, w.Generation))),
 		store.DeleteRange(r.Job.AllReady(), schema.Before(r.Job.AllReady(), w.Generation)),
@@ -52,49 +72,49 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 		store.DeleteRange(r.Job.AllPlans(), schema.Before(r.Job.AllPlans(), w.Generation-1)),
 		store.Delete(r.Job.Progress()),
 	}
-	for _, x := range p.Evicted {
-		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
-		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
-	}
-	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us
-		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
-	}
-	room := store.MaxOps - len(writes) - 3
+}
+
+// outdated deletes suspicions of nodes that are no members of w and notes about nodes that left: at most room of
+// them, the next proposal deletes the rest.
+func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room int) (writes []store.Write) {
 	members, before := rendezvous.NewRefSet(w.Members), rendezvous.RefSet{}
 	if seen.World != nil {
 		before = rendezvous.NewRefSet(slices.Concat(seen.World.Members, seen.World.Leavers))
 	}
 	for _, x := range seen.Suspects {
-		if room > 0 && !members.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
+		if len(writes) < room && !members.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, store.Delete(r.Job.Suspect(x.Node, x.By)))
-			room--
 		}
 	}
 	for _, x := range seen.Left {
 		// One that was just written may not have been seen by all: without it they would miss the node.
-		if room > 0 && seen.World != nil && x.Rev < seen.World.Rev && !before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
+		told := seen.World != nil && x.Rev < seen.World.Rev
+		if len(writes) < room && told && !before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, store.Delete(r.Job.Left(x.Node)))
-			room--
 		}
+	}
+	return writes
+}
+
+// proposalEvents tell what a proposal changes and why.
+func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propose, w *rendezvous.World) []history.Event {
+	var old schema.Generation
+	if seen.World != nil {
+		old = seen.World.Generation
 	}
 	events := lostEvents(old, me.Node, p.Lost)
 	if p.Failure != nil {
 		events = append(events, failureEvent(old, p.Failure))
 	}
-	if h := p.NewHead; h != nil {
-		_, kept, head := (&checkpoint.Record{Store: r.Store, Job: r.Job}).Rollback(seen.Head, *p.Older)
-		guards, writes = append(guards, kept...), append(writes, head...)
+	if p.NewHead != nil {
 		events = append(events, rollbackEvent(old, seen.Head, p))
 	}
 	events = append(events, quarantineEvents(seen, w.Ledger)...)
-	events = append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
-		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node, phrase.Count(w.Count, "node"), w.Size()),
+	return append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
+		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node,
+			phrase.Count(w.Count, "node"), w.Size()),
 		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
-			"checkpoint": number(&w), "by": me.Node, "resume_step": resumeStep(&w), "last_step": lastStep(seen)}})
-	writes = append(writes, history.Tell(r.Job, events...))
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
-	w.Rev = rev
-	return w, err
+			"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w), "last_step": lastStep(seen)}})
 }
 
 // rollbackEvent tells why an older checkpoint takes the place of the newest.

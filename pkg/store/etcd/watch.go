@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -92,15 +93,8 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 	defer cancel()
 
 	token := w.s.auth.current()
-	opening := time.AfterFunc(requestLimit, cancel)
-	stream, err := pb.NewWatchClient(conn).Watch(w.s.auth.attach(clientv3.WithRequireLeader(ctx), token))
+	stream, err := w.open(ctx, cancel, conn, token)
 	if err != nil {
-		return false, err
-	}
-	if !opening.Stop() {
-		return false, errSilent
-	}
-	if err := stream.Send(w.request(w.last + 1)); err != nil {
 		return false, err
 	}
 	answers := make(chan answer)
@@ -142,6 +136,20 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 			silence.Reset(signLimit)
 		}
 	}
+}
+
+// open asks the member behind conn for every change after the last one that was told. cancel ends ctx, and with it
+// a member that does not answer.
+func (w *watch) open(ctx context.Context, cancel func(), conn *grpc.ClientConn, token string) (pb.Watch_WatchClient, error) {
+	opening := time.AfterFunc(requestLimit, cancel)
+	stream, err := pb.NewWatchClient(conn).Watch(w.s.auth.attach(clientv3.WithRequireLeader(ctx), token))
+	if err != nil {
+		return nil, err
+	}
+	if !opening.Stop() {
+		return nil, errSilent
+	}
+	return stream, stream.Send(w.request(w.last + 1))
 }
 
 type answer struct {
