@@ -42,76 +42,11 @@ func Known(err error) *Error {
 		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).Because("%v", e.Err).
 			Cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
-	for _, row := range []struct {
-		is   error
-		make func() *Error
-	}{
-		{runtime.ErrNoStore, func() *Error {
-			e := New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
-			e.Status = Timeout.Status()
-			return e
-		}},
-		{runtime.ErrRemoved, func() *Error {
-			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
-		}},
-		{syscall.EADDRINUSE, func() *Error { return New(Ports, "%v", err).Cure("another --port, or none: any free one") }},
-		{launch.ErrPorts, func() *Error { return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports") }},
-		{launch.ErrAddress, func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
-		{etcd.ErrCertName, func() *Error {
-			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
-				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled")
-		}},
-		{etcd.ErrCertTrust, func() *Error {
-			return New(ServerAuth, "the server's certificate is not trusted").Because("%v", err).
-				Cure("--cacert=FILE with the certificate of the authority that signed it")
-		}},
-		{etcd.ErrCertTime, func() *Error {
-			return New(ServerAuth, "the server's certificate is not valid now").Because("%v", err).
-				Cure("renew it (elastic certs), or set the clock of this machine")
-		}},
-		{etcd.ErrCertRefused, func() *Error {
-			return New(ServerAuth, "the server does not accept our certificate").Because("%v", err).
-				Cure("--cert and --key of a certificate that an authority of the server signed")
-		}},
-		{etcd.ErrPlain, func() *Error {
-			return New(Usage, "%v", err).Because("a password would cross the network readable, and a certificate prove nothing").
-				Cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
-		}},
-		{etcd.ErrTLSFiles, func() *Error {
-			return New(Usage, "%v", err).Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
-				Cure("files as elastic certs makes them")
-		}},
-		{etcd.ErrAuth, func() *Error {
-			return New(ServerAuth, "the server refuses us").Because("%v", err).
-				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
-		}},
-		{etcd.ErrWantsTLS, func() *Error {
-			return New(ServerWrong, "the server speaks TLS, and was asked without").Because("%v", err).
-				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate")
-		}},
-		{etcd.ErrNotEtcd, func() *Error {
-			return New(ServerWrong, "what answers is no etcd v3").Because("%v", err).
-				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS --server=https://HOST:2379 and --cacert")
-		}},
-		{etcd.ErrNoQuorum, func() *Error {
-			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).
-				Cure("start the other members")
-		}},
-		{etcd.ErrUnreachable, func() *Error {
-			return New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
-		}},
-		{schema.ErrNewerFormat, func() *Error {
-			return New(JobBroken, "%v", err).Because("a newer elastic wrote this job").
-				Cure("use that version, for this command and for every node of the job")
-		}},
-		{schema.ErrBadRecord, func() *Error {
-			return New(JobBroken, "%v", err).Because("a record in the store is damaged, or not written by elastic").
-				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, and run it again")
-		}},
-		{scaling.ErrPlan, func() *Error { return New(NoPlan, "%v", err).Cure("another --batch-size, or another size") }},
-	} {
-		if errors.Is(err, row.is) {
-			return row.make().Of(err)
+	for _, known := range [][]row{nodeErrors(err), serverErrors(err), recordErrors(err)} {
+		for _, r := range known {
+			if errors.Is(err, r.is) {
+				return r.make().Of(err)
+			}
 		}
 	}
 	if store.Refused(err) {
@@ -189,4 +124,91 @@ func fromOtherProgram(d *runtime.OtherProgram) *Error {
 	}
 	return e.Cure("the line of the other nodes; or another --job-id for another job; or --other-program if it is meant").
 		Detail("flag", "program").Detail("job", d.Ran).Detail("yours", d.Yours).Detail("node", d.Node)
+}
+
+// row is an error of another package and what the user is told for it.
+type row struct {
+	is   error
+	make func() *Error
+}
+
+// nodeErrors are those of a node that takes part in a job.
+func nodeErrors(err error) []row {
+	return []row{
+		{runtime.ErrNoStore, func() *Error {
+			e := New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
+			e.Status = Timeout.Status()
+			return e
+		}},
+		{runtime.ErrRemoved, func() *Error {
+			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
+		}},
+		{syscall.EADDRINUSE, func() *Error { return New(Ports, "%v", err).Cure("another --port, or none: any free one") }},
+		{launch.ErrPorts, func() *Error { return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports") }},
+		{launch.ErrAddress, func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
+	}
+}
+
+// serverErrors are those of a server and of the way to it.
+func serverErrors(err error) []row {
+	return []row{
+		{etcd.ErrCertName, func() *Error {
+			return New(ServerAuth, "the server's certificate is for another name").Because("%v", err).
+				Cure("--server=https://NAME:2379 with a name of the certificate, or a certificate for the name dialled")
+		}},
+		{etcd.ErrCertTrust, func() *Error {
+			return New(ServerAuth, "the server's certificate is not trusted").Because("%v", err).
+				Cure("--cacert=FILE with the certificate of the authority that signed it")
+		}},
+		{etcd.ErrCertTime, func() *Error {
+			return New(ServerAuth, "the server's certificate is not valid now").Because("%v", err).
+				Cure("renew it (elastic certs), or set the clock of this machine")
+		}},
+		{etcd.ErrCertRefused, func() *Error {
+			return New(ServerAuth, "the server does not accept our certificate").Because("%v", err).
+				Cure("--cert and --key of a certificate that an authority of the server signed")
+		}},
+		{etcd.ErrPlain, func() *Error {
+			return New(Usage, "%v", err).Because("a password would cross the network readable, and a certificate prove nothing").
+				Cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
+		}},
+		{etcd.ErrTLSFiles, func() *Error {
+			return New(Usage, "%v", err).Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
+				Cure("files as elastic certs makes them")
+		}},
+		{etcd.ErrAuth, func() *Error {
+			return New(ServerAuth, "the server refuses us").Because("%v", err).
+				Cure("--user=NAME with ELASTIC_PASSWORD, or --cacert, --cert and --key")
+		}},
+		{etcd.ErrWantsTLS, func() *Error {
+			return New(ServerWrong, "the server speaks TLS, and was asked without").Because("%v", err).
+				Cure("--server=https://HOST:2379, and --cacert=FILE where no public authority signed its certificate")
+		}},
+		{etcd.ErrNotEtcd, func() *Error {
+			return New(ServerWrong, "what answers is no etcd v3").Because("%v", err).
+				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS --server=https://HOST:2379 and --cacert")
+		}},
+		{etcd.ErrNoQuorum, func() *Error {
+			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).
+				Cure("start the other members")
+		}},
+		{etcd.ErrUnreachable, func() *Error {
+			return New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
+		}},
+	}
+}
+
+// recordErrors are those of what the store holds and of what was asked of it.
+func recordErrors(err error) []row {
+	return []row{
+		{schema.ErrNewerFormat, func() *Error {
+			return New(JobBroken, "%v", err).Because("a newer elastic wrote this job").
+				Cure("use that version, for this command and for every node of the job")
+		}},
+		{schema.ErrBadRecord, func() *Error {
+			return New(JobBroken, "%v", err).Because("a record in the store is damaged, or not written by elastic").
+				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, and run it again")
+		}},
+		{scaling.ErrPlan, func() *Error { return New(NoPlan, "%v", err).Cure("another --batch-size, or another size") }},
+	}
 }
