@@ -19,54 +19,6 @@ func (p *place) script(body string) string {
 	return path
 }
 
-// The state is poisoned from step 30 on, saved every five steps, and noticed at step 40: by a loss that
-// is not a number three steps after each load, or by a worker that cannot use what it loaded. Each
-// checkpoint is bit for bit what was saved, so nothing but the death of its generation tells.
-func TestPoisonedCheckpointsAreLeft(t *testing.T) {
-	t.Parallel()
-	const training = `
-world = elastic.world()
-state = elastic.State(save_every=5, keep=20, poisoned=False)
-state.load()
-%s
-begin = state.step
-while state.step < 60:
-    time.sleep(0.05)
-    if world.generation == 1 and state.step == 29:
-        state.poisoned = True
-    at_once = world.generation > 1 and state.step >= begin + 2
-    bad = state.poisoned and (state.step >= 39 or at_once)
-    state.commit(loss=float("nan") if bad else 0.5)
-    %s
-print("steps:", state.step, "poisoned:", state.poisoned)
-`
-	for name, c := range map[string]struct{ flag, load, step string }{
-		"a loss that is not a number": {"--on-nan=rollback", "", "time.sleep(3 if bad else 0)"},
-		"a state that cannot be used": {"--on-nan=ignore", "if state.poisoned: sys.exit(3)", "if bad: sys.exit(3)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			x := p.run("--job-id=x", "--keep=20", "--max-restarts=10", c.flag, "python3", p.script(fmt.Sprintf(training, c.load, c.step)))
-			p.ends(x, 0)
-			if got := lastLine(x.stdout()); got != "steps: 60 poisoned: False" {
-				t.Errorf("the script says %q", got)
-			}
-			all := p.events("x")
-			dead := len(kinds(all, "world_running")) - 2 // without the one that poisoned it and the one that is healthy
-			if dead > 3 {
-				t.Errorf("%d generations died before it was healthy, at most 3 may", dead)
-			}
-			if len(kinds(all, "checkpoint_distrusted")) == 0 {
-				t.Error("no event says that a checkpoint is not trusted")
-			}
-			if nan := len(kinds(all, "loss_nan")); (nan > 0) != (c.flag == "--on-nan=rollback") {
-				t.Errorf("%d events of a loss that is not a number", nan)
-			}
-		})
-	}
-}
-
 func TestALossThatIsNotANumberFailsTheJob(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
