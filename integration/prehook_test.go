@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -44,5 +46,45 @@ func TestPreHookDecidesWhoRuns(t *testing.T) {
 				t.Errorf("%s", log)
 			}
 		})
+	}
+}
+
+// elastic check as the pre-hook tries the ways between the nodes of the generation that starts, and alone those
+// of a job that runs.
+func TestCheck(t *testing.T) {
+	p := newPlace(t)
+	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook", "elastic check -o json --transfer=200ms",
+		"sh", "-c", "until test -e ../work/end; do sleep 0.1; done"}
+	var all []*proc
+	for _, node := range []string{"a", "b", "c"} {
+		all = append(all, p.run(append([]string{"--node=" + node, "--log-dir=" + node}, args...)...))
+	}
+	p.running("x", 1, 3)
+	for _, node := range []string{"a", "b", "c"} {
+		log := p.read(node, "prehook.log")
+		if !strings.Contains(log, "this node is not in the job yet") ||
+			!strings.Contains(log, `this node and 2 others reach each other`) || !strings.Contains(log, `"check":"transfer"`) {
+			t.Errorf("node %s:\n%s", node, log)
+		}
+	}
+	if got := p.must("check", "x", "--transfer=200ms"); !strings.Contains(got, "3 nodes answer") || !strings.Contains(got, "4 clocks within") {
+		t.Errorf("%s", got)
+	}
+	// A node that does not answer is named.
+	all[2].kill(syscall.SIGSTOP)
+	r := p.command("check", "x", "--transfer=200ms")
+	if r.status != 1 || !strings.Contains(r.stderr, "[E-CHECK]") || !strings.Contains(r.stdout, "c: no answer") {
+		t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	all[2].kill(syscall.SIGCONT)
+	p.refused(2, "E-USAGE", "check", "x", "--transfer=1h")
+	if r := p.command("check", "--dir=/proc"); r.status != 1 || !strings.Contains(r.stderr, "disk: /proc") {
+		t.Errorf("%+v", r)
+	}
+	if err := os.WriteFile(p.path("end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range all {
+		p.ends(x, 0)
 	}
 }

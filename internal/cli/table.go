@@ -9,7 +9,7 @@ import (
 // commands is the whole table.
 func commands() []command.Command {
 	all := []command.Command{
-		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), jobsCommand(), nodesCommand(),
+		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), checkCommand(), jobsCommand(), nodesCommand(),
 		stopCommand(), admitCommand(), rmCommand(), ckpt.Command(), run.PlanCommand(), goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), versionCommand(),
 	}
 	for i := range all {

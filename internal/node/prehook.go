@@ -36,6 +36,9 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	}
 	told := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+w.node,
 		fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size), "ELASTIC_CHECKPOINT_DIR="+w.checkpoints())
+	if w.o.PortsHi > 0 {
+		told = append(told, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
+	}
 	stop := w.tellChecking(g)
 	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir, Log: filepath.Join(w.logs.Dir(), preHookLog),
 		Env: worker.MarkFor(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -82,6 +83,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	}
 	w.answerHangs()
 	w.openSocket()
+	for pattern, h := range check.NewServer(w.saves.to).Handlers() {
+		w.saves.peers.server.Handle(pattern, h)
+	}
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
 	if err := w.saves.open(node, job); err != nil {
 		return "", err

@@ -294,4 +294,6 @@ var plants = []plant{
 	{"what a pre-hook started goes on", "internal/hook/hook.go", `if err == nil {
 		kill()
 	}`, ``, "internal/hook", "TestLeftovers"},
+	{"the fault of another node fails the check of this one", "internal/check/network.go", `f.Failed = own == nil`, `f.Failed = true`, "internal/check", "TestOwnFaultsFail"},
+	{"a transfer of a check has no limit", "internal/check/serve.go", ` || ms > maxTransfer.Milliseconds()`, ``, "internal/check", "TestLimits"},
 }

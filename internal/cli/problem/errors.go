@@ -45,6 +45,7 @@ const (
 	NoPlan       Code = "E-PLAN"
 	BadDevices   Code = "E-DEVICES" // that are not there, twice, or not as many for each worker
 	PreHook      Code = "E-PRE-HOOK"
+	Check        Code = "E-CHECK"
 	CkptLost     Code = "E-CKPT-LOST" // there was a commit, none of it can be read
 	CkptDir      Code = "E-CKPT-DIR"
 	CkptBad      Code = "E-CKPT-BAD"
