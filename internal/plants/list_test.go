@@ -144,7 +144,7 @@ var plants = []plant{
 	{"C11: the barrier does not wait for leavers", plan + "/barrier.go", `for _, l := range s.World.Leavers {
 		r, ok`, `for _, l := range s.World.Leavers[:0] {
 		r, ok`, rendezvous, "TestPlan"},
-	{"C11: leavers of leavers are forgotten", plan + "/change.go", `slices.Concat(old, oldLeavers)`, `slices.Concat(old, oldLeavers[:0])`, rendezvous, "TestPlan"},
+	{"C11: leavers of leavers are forgotten", plan + "/propose.go", `slices.Concat(old, leavers)`, `slices.Concat(old, leavers[:0])`, rendezvous, "TestPlan"},
 	{"the barrier takes the word of another life", plan + "/barrier.go", `if r, ok := s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
 	{"C14: done by the word of another life", plan + "/ends.go", `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
 	{"who was stopped with 0 is through", rendezvous + "/reports.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
@@ -170,7 +170,7 @@ var plants = []plant{
 			}
 		}
 	}`, rendezvous, "TestLeastMovement"},
-	{"a generation below what a node has seen", plan + "/change.go", `w.Generation = max(w.Generation, x.LastGeneration)`, `_ = x`, rendezvous, "TestPlan"},
+	{"a generation below what a node has seen", plan + "/propose.go", `w.Generation = max(w.Generation, x.LastGeneration)`, `_ = x`, rendezvous, "TestPlan"},
 	{"the last call is never over", plan + "/plan.go", `return p.after(p.m.LastCallSince, time.Duration(p.s.Job.Rules.LastCall), next)`, `return Nothing{p.now.Add(time.Second)}`, rendezvous, "TestPlan"},
 	{"workers wait for the last call of a scale", plan + "/running.go", `return p.atTarget(func() Step { return p.planned(p.growthCause()) })`, `return p.planned(p.growthCause())`, rendezvous, "TestPlan"},
 	{"a leaver that is gone is a sign", "pkg/rendezvous/status/timing.go", `v.Members[:min(len(v.Members), len(s.World.Members))] {`, `v.Members {`, "pkg/rendezvous/status", "TestFirstSign"},
@@ -188,7 +188,7 @@ var plants = []plant{
 	{"who left is missed", plan + "/observed.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
 	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(MissedEvent))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
 	{"a spare is told lost by each keeper", txn + "/lost.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
-	{"a loss is told and not counted", plan + "/change.go", `	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
+	{"a loss is told and not counted", plan + "/propose.go", `	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", plan + "/assign.go", `if !old.Has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
 	{"101 is a failure", plan + "/ledger.go", `if s.Collateral || s.Newcomer || f.AsksForRestart() {`, `if s.Collateral || s.Newcomer {`, rendezvous, "TestLedger"},
 	{"the budget is never full again", plan + "/ledger.go", `l.Used = 0

@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/scaling"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// propose is the next World, or Nothing when there can be none now.
+func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
+	n := Size(p.s, p.v)
+	if n < max(1, p.s.Least()) || p.blocked() != "" {
+		return Nothing{p.now.Add(p.t.Verdict / 3)}
+	}
+	batch, err := Batch(p.s, n)
+	if err != nil {
+		if p.w == nil || p.w.Phase == rendezvous.Waiting && p.w.Hold.Why == rendezvous.PlanImpossible {
+			return Nothing{}
+		}
+		return p.enter(c, text, b)
+	}
+	p.back(&b.Ledger)
+	w := p.successor(n, batch)
+	w.Cause, w.CauseText, w.Ledger = c, text, b.Ledger
+	if w.Generation > schema.MaxGeneration {
+		return Nothing{} // a record of it could not be read; status says so
+	}
+	p.arrangeMembers(&w)
+	p.resumeFrom(&w)
+	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust}
+	p.partWith(&w, &step)
+	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)
+	w.Ledger.Nodes = admitMembers(w.Ledger.Nodes, w.Members)
+	if p.w != nil && p.w.Attempt == w.Attempt && len(p.w.Members) > 0 {
+		w.Newcomers = newcomers(p.w, w.Ledger.Proven, w.Members)
+	}
+	step.World = w
+	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
+		len(step.Evicted) == 0 && p.newHead == nil {
+		return Nothing{}
+	}
+	return step
+}
+
+// successor is the world of n nodes after p.w, above every generation that a node or the fence knows, still without
+// members.
+func (p *planner) successor(n int, batch *scaling.Plan) rendezvous.World {
+	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming,
+		Count: n, Slots: p.s.Job.Slots, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev,
+		NP: p.s.Target(Present(p.s, p.v)), Plan: batch, LRScale: p.s.Job.Base.LRScale(n * p.s.Job.Slots)}
+	w.Generation = p.s.Fence
+	for _, x := range p.s.Nodes {
+		w.Generation = max(w.Generation, x.LastGeneration)
+	}
+	w.Generation++
+	if p.w == nil {
+		return w
+	}
+	w.Previous, w.Causes = p.w.Previous, p.w.Causes
+	if p.w.Master != nil {
+		w.Previous = p.w.Size()
+	}
+	w.Quarantine = slices.DeleteFunc(slices.Clone(p.w.Quarantine), func(q rendezvous.Quarantine) bool {
+		return q.Until+schema.Generation(4*q.Times) <= w.Generation // forgotten after behaving for a while
+	})
+	return w
+}
+
+// arrangeMembers gives each member its rank: those of p.w keep theirs where they can.
+func (p *planner) arrangeMembers(w *rendezvous.World) {
+	var old []membership.Ref
+	if p.w != nil {
+		old = p.w.Members
+	}
+	w.Members, w.Rollback = arrange(old, candidates(p.s, p.v), w.Count, p.s.Holds), p.rollback(w.Generation)
+}
+
+// resumeFrom names the checkpoint that w begins with, and the warm-up that follows from its position.
+func (p *planner) resumeFrom(w *rendezvous.World) {
+	h := p.s.Head
+	if p.newHead != nil {
+		h = *p.newHead
+	}
+	if h.Number == 0 {
+		return
+	}
+	w.Resume = &rendezvous.Resume{Number: h.Number, Manifest: h.Manifest, Step: h.Step, Samples: h.Samples}
+	for _, r := range h.Holders {
+		w.Resume.Holders = append(w.Resume.Holders, r.Node)
+	}
+	if p.w != nil && w.Resume.Samples != nil {
+		w.Plan.WarmFrom(p.w.Plan, *w.Resume.Samples, p.s.Job.Base.WarmupSamples)
+	}
+}
+
+// partWith sorts the members and leavers of p.w that are no members of w: the lost are evicted or dropped and told
+// once, the others leave at the barrier.
+func (p *planner) partWith(w *rendezvous.World, step *Propose) {
+	var old, leavers []membership.Ref
+	var told map[membership.Incarnation]bool
+	if p.w != nil {
+		old, leavers = p.w.Members, p.w.Leavers
+		told = rendezvous.SetOf(p.w.ReportedLost)
+	}
+	placed, late := rendezvous.NewRefSet(w.Members), rendezvous.SetOf(p.evict)
+	for i, o := range slices.Concat(old, leavers) {
+		if placed.Has(o) {
+			continue
+		}
+		placed.Add(o)
+		seen := p.v.Find(o)
+		if seen == nil {
+			w.Leavers = append(w.Leavers, o)
+			continue
+		}
+		lost := seen.State == verdict.Gone
+		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
+		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect && told[o.Incarnation]):
+			// Also a node that was told lost and does not answer: as a leaver it would hold the barrier up.
+			step.Evicted, lost = append(step.Evicted, *seen), true
+		case room && !seen.Registered:
+			step.Dropped, lost = append(step.Dropped, *seen), lost || i < len(old)
+		default:
+			w.Leavers = append(w.Leavers, o)
+		}
+		if lost && p.isNewLoss(*seen) && len(step.Lost) < mostEvents {
+			news := p.withDelay(*seen)
+			if late[o.Node] && seen.State != verdict.Gone && seen.Registered {
+				news.Reason, news.Why = "not-ready", "not ready in time"
+			}
+			step.Lost = append(step.Lost, news)
+			if told == nil {
+				told = map[membership.Incarnation]bool{}
+			}
+			told[o.Incarnation] = true
+		}
+	}
+	for _, l := range w.Leavers {
+		if told[l.Incarnation] {
+			w.ReportedLost = append(w.ReportedLost, l.Incarnation)
+		}
+	}
+}
