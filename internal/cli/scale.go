@@ -20,7 +20,7 @@ import (
 func scaleCommand() command.Command {
 	return command.Command{Name: "scale", Args: "[JOB] --np=N | N | +1 | -1", Most: 2, Usage: "set how many nodes a job has", Action: scaleAction, Flags: []command.Flag{
 		command.JobFlag(),
-		{Name: "np", Arg: "N", Usage: "the size, in nodes", Same: []string{"nnodes", "num-nodes"}},
+		{Name: "np", Arg: "N", Usage: "the size, in nodes", Same: []string{"nnodes", "num-nodes", "num-machines"}},
 		{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
 		{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
 		{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},

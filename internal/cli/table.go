@@ -9,8 +9,10 @@ import (
 // commands is the whole table.
 func commands() []command.Command {
 	all := []command.Command{
-		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), checkCommand(), jobsCommand(), nodesCommand(),
-		stopCommand(), admitCommand(), rmCommand(), ckpt.Command(), run.PlanCommand(), goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), versionCommand(),
+		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), checkCommand(),
+		jobsCommand(), nodesCommand(), stopCommand(), admitCommand(), rmCommand(), ckpt.Command(), run.PlanCommand(),
+		goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), completionCommand(), manCommand(),
+		versionCommand(),
 	}
 	for i := range all {
 		own := map[string]bool{}

@@ -17,11 +17,22 @@ import (
 // What a node keeps of a job, in its own directory below the state directory of its host. The job's id
 // is in uidFile: a job that was removed and made again is another one.
 const (
-	lockFile = "lock"
-	uidFile  = "uid"
-	storeDir = "store"
-	workDir  = "work"
+	lockFile  = "lock"
+	uidFile   = "uid"
+	storeDir  = "store"
+	workDir   = "work"
+	helperDir = "python"
+	runDir    = "run"
 )
+
+// Dirs are directories of a node's job that workers are told.
+type Dirs struct{ Work, Run, Helper string }
+
+// DirsOf are those of a node below the state directory of this host.
+func DirsOf(stateDir, node string, job schema.Job) Dirs {
+	dir := (&disk{dir: stateDir, job: job}).jobDir(node)
+	return Dirs{filepath.Join(dir, workDir), filepath.Join(dir, runDir), filepath.Join(dir, helperDir)}
+}
 
 // adopt makes the directory of a node that holds its lock the job's. What belongs to another job of the
 // same name, its checkpoints and its generation too, is moved aside, and aside says where to; but a job

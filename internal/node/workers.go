@@ -136,7 +136,7 @@ func (w *workers) close() {
 }
 
 // helper is the directory of the Python helper, of this agent's version.
-func (w *workers) helper() string { return filepath.Join(w.dir, "python") }
+func (w *workers) helper() string { return filepath.Join(w.dir, helperDir) }
 
 func (w *workers) checkpoints() string {
 	if w.o.CheckpointDir != "" {

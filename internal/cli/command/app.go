@@ -57,7 +57,7 @@ func (a App) dispatch(line typed, table []Command) error {
 		OnUsageError:              usageError,
 	}
 	for _, c := range table {
-		app.Commands = append(app.Commands, a.command(c, line))
+		app.Commands = append(app.Commands, a.command(c, line, table))
 	}
 	return app.Run(line.Argv())
 }
@@ -66,12 +66,12 @@ func usageError(_ *urfave.Context, err error, _ bool) error {
 	return problem.New(problem.Usage, "%v", err)
 }
 
-func (a App) command(c Command, line typed) *urfave.Command {
+func (a App) command(c Command, line typed, table []Command) *urfave.Command {
 	u := &urfave.Command{
 		Name: c.Name, HideHelp: true, OnUsageError: usageError,
 		Action: func(ctx *urfave.Context) error {
 			k := &Call{App: a, Command: c, Context: ctx, Args: ctx.Args().Slice(), Unused: line.Unused}
-			if err := k.prepare(); err != nil {
+			if err := k.prepare(table); err != nil {
 				return err
 			}
 			if c.Name == "run" { // its signals are the node's
@@ -107,9 +107,11 @@ type Call struct {
 	Args    []string
 	Unused  []string
 	Out     screen.Printer
+
+	file map[string]Setting // of elastic.yaml, by the name of the flag
 }
 
-func (c *Call) prepare() error {
+func (c *Call) prepare(table []Command) error {
 	o := c.Context.String("output")
 	if c.Context.IsSet("output") && o != "json" {
 		return problem.New(problem.Usage, "--output=%s: json is the only one", o)
@@ -117,5 +119,5 @@ func (c *Call) prepare() error {
 	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: o == "json", Quiet: c.Context.Bool("quiet"), Now: time.Now}
 	c.Out.Terminal, c.Out.Width = screen.IsTerminal(c.Stdout), screen.Columns(c.Stdout)
 	c.Out.Colour = c.Out.Terminal && !c.Context.Bool("no-color") && c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb"
-	return nil
+	return c.readFile(table)
 }

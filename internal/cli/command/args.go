@@ -172,9 +172,6 @@ func (r *reader) flag(word string) error {
 func (r *reader) lookup(name string) (f *Flag, theirs bool) {
 	if r.cmd != nil {
 		own := spell(r.cmd.Flags)
-		if name == "rank" && r.cmd.Name == "run" { // Paddle's, which counts nodes; elsewhere it is a worker's
-			name = "node-rank"
-		}
 		if own[name] != nil {
 			return own[name], false
 		}

@@ -21,6 +21,8 @@ type Flag struct {
 	Short  string
 	Same   []string // other spellings
 	Env    []string // read, in this order, when it is not given
+	Values []string // all that it may be; nil: anything
+	Once   bool     // of one invocation: it has no place in elastic.yaml
 	hidden bool
 }
 
@@ -31,6 +33,7 @@ type Command struct {
 	Most   int    // positionals; -1: a program with its own arguments
 	Usage  string
 	Flags  []Flag
+	File   FileUse
 	Action func(context.Context, *Call) error
 }
 
@@ -45,10 +48,10 @@ func Everywhere() []Flag {
 		{Name: "cert", Arg: "FILE", Usage: "our certificate", Env: []string{"ELASTIC_CERT"}},
 		{Name: "key", Arg: "FILE", Usage: "its key", Env: []string{"ELASTIC_KEY"}},
 		{Name: "user", Arg: "NAME", Usage: "user of etcd; the password is ELASTIC_PASSWORD", Env: []string{"ELASTIC_USER"}},
-		{Name: "output", Short: "o", Arg: "json", Usage: "for scripts"},
-		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no words; names only"},
-		{Name: "no-color", Kind: Boolean, Usage: "no colours (also NO_COLOR)"},
-		{Name: "help", Short: "h", Kind: Boolean, Usage: "say this"},
+		{Name: "output", Short: "o", Arg: "json", Usage: "for scripts", Values: []string{"json"}, Once: true},
+		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no words; names only", Once: true},
+		{Name: "no-color", Kind: Boolean, Usage: "no colours (also NO_COLOR)", Once: true},
+		{Name: "help", Short: "h", Kind: Boolean, Usage: "say this", Once: true},
 		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps", Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}, hidden: true},
 	}
 }

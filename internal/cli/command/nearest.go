@@ -1,7 +1,6 @@
 package command
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/problem"
@@ -31,14 +30,7 @@ func unknownFlag(word, name string, cmd *Command, all spelling) *problem.Error {
 	if cmd != nil {
 		all = spell(cmd.Flags)
 	}
-	var names []string
-	for n := range all {
-		if len(n) > 1 {
-			names = append(names, n)
-		}
-	}
-	slices.Sort(names)
-	if near := phrase.Nearest(name, names); near != "" {
+	if near := all.nearest(name); near != "" {
 		return e.Cure("did you mean --%s?", near)
 	}
 	if cmd == nil {

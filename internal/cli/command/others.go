@@ -10,6 +10,8 @@ func Unused() []Flag {
 		{Name: "auto-parallel-config"}, {Name: "auto-tuner-json"}, {Name: "auto-cluster-config"},
 		{Name: "cluster-topo-path"}, {Name: "rank-mapping-path"}, {Name: "enable-auto-mapping"},
 		{Name: "with-gloo"}, {Name: "gloo-port"}, {Name: "http-port"},
+		{Name: "use-env", Kind: Boolean}, {Name: "multi-gpu", Kind: Boolean}, {Name: "launcher"},
+		{Name: "no-local-rank", Kind: Boolean}, {Name: "no-ssh", Kind: Boolean}, {Name: "force-multi", Kind: Boolean},
 	}
 }
 
@@ -20,18 +22,28 @@ type gone struct{ why, fix string }
 func removed() map[string]gone {
 	renamed := "Paddle 2.0 renamed it"
 	dropped := "Paddle 2.0 dropped it"
+	accelerate := "it is a flag of accelerate launch"
+	deepspeed := "it is a flag of deepspeed, which starts all nodes from one"
 	counts := gone{"it counts all processes", "--np=NODES --nproc-per-node=WORKERS"}
 	return map[string]gone{
-		"num-processes":    counts,
-		"num-proc":         counts,
-		"password":         {"a password is no flag: it would stand in the list of processes", "set ELASTIC_PASSWORD"},
-		"cluster-node-ips": {renamed, "--ips=ADDRESS,ADDRESS"},
-		"selected-gpus":    {renamed, "--gpus=0,1"},
-		"node-ip":          {dropped, "--host=ADDRESS, where the address is not found by itself"},
-		"use-paddlecloud":  {dropped + ": the platform's variables are read without a flag", "leave it out"},
-		"started-port":     {dropped, "--worker-ports=LO-HI, where the ports matter"},
-		"print-config":     {dropped, "--verbose, and envlog.N in the log directory"},
-		"print-completion": {"there is no completion yet", "leave it out"},
-		"use-env":          {"torch.distributed.launch is gone: the environment is always used", "leave it out, and read LOCAL_RANK"},
+		"num-processes":               counts,
+		"num-proc":                    counts,
+		"password":                    {"a password is no flag: it would stand in the list of processes", "set ELASTIC_PASSWORD"},
+		"cluster-node-ips":            {renamed, "--ips=ADDRESS,ADDRESS"},
+		"selected-gpus":               {renamed, "--gpus=0,1"},
+		"node-ip":                     {dropped, "--host=ADDRESS, where the address is not found by itself"},
+		"use-paddlecloud":             {dropped + ": the platform's variables are read without a flag", "leave it out"},
+		"started-port":                {dropped, "--worker-ports=LO-HI, where the ports matter"},
+		"print-config":                {dropped, "--verbose, and envlog.N in the log directory"},
+		"print-completion":            {"completion is a command here", "elastic completion bash, zsh or fish"},
+		"config-file":                 {accelerate, "flags, or elastic.yaml; --help names them"},
+		"mixed-precision":             {accelerate, "export ACCELERATE_MIXED_PRECISION=bf16, which the script reads"},
+		"dynamo-backend":              {accelerate, "export ACCELERATE_DYNAMO_BACKEND=INDUCTOR, which the script reads"},
+		"num-cpu-threads-per-process": {accelerate, "export OMP_NUM_THREADS=N"},
+		"use-deepspeed":               {accelerate, "export ACCELERATE_USE_DEEPSPEED=true, which the script reads"},
+		"use-fsdp":                    {accelerate, "export ACCELERATE_USE_FSDP=true, which the script reads"},
+		"hostfile":                    {deepspeed, "the same line on every node, with --np and --master-addr"},
+		"include":                     {deepspeed, "--gpus=0,1 on each node"},
+		"exclude":                     {deepspeed, "--gpus=0,1 on each node"},
 	}
 }

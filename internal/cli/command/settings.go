@@ -13,13 +13,25 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Setting is a value with its origin: a flag, else the environment, else none. The origin is named
-// in errors, because a wrong value is rarely where it is looked for.
+// Source is where a value comes from. A higher one takes the place of a lower one.
+type Source int
+
+// The sources, from the one that counts least.
+const (
+	NoSource Source = iota
+	FromFile
+	FromEnvironment
+	FromFlag
+)
+
+// Setting is a value with its origin: a flag, else the environment, else elastic.yaml, else none. The origin
+// is named in errors, because a wrong value is rarely where it is looked for.
 type Setting struct {
 	Name   string // of the flag
 	Text   string
-	Origin string // "--np", "ELASTIC_NP"
+	Origin string // "--np", "ELASTIC_NP", "elastic.yaml:3: np"
 	Given  bool
+	From   Source
 }
 
 // String is the setting as it was given.
@@ -36,12 +48,15 @@ func (c *Call) Setting(name string) Setting {
 			if f.Kind == list {
 				text = strings.Join(c.Context.StringSlice(name), ",")
 			}
-			return Setting{name, text, "--" + name, true}
+			return Setting{name, text, "--" + name, true, FromFlag}
 		}
 		for _, e := range f.Env {
 			if v := c.Getenv(e); v != "" {
-				return Setting{name, v, e, true}
+				return Setting{name, v, e, true, FromEnvironment}
 			}
+		}
+		if s, ok := c.file[name]; ok && f.inFile(c.Command.File) {
+			return s
 		}
 	}
 	return Setting{Name: name, Origin: "--" + name}

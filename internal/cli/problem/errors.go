@@ -41,6 +41,7 @@ const (
 	Ports        Code = "E-PORTS"
 	StateDir     Code = "E-STATE-DIR"
 	LogDir       Code = "E-LOG-DIR"
+	WorkDir      Code = "E-WORK-DIR"
 	Timeout      Code = "E-TIMEOUT"
 	NoPlan       Code = "E-PLAN"
 	BadDevices   Code = "E-DEVICES" // that are not there, twice, or not as many for each worker
@@ -64,7 +65,7 @@ func (c Code) Status() int {
 		return 93
 	case Timeout:
 		return 124
-	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, CkptDir:
+	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, WorkDir, CkptDir:
 		return 125
 	case ProgramMode:
 		return 126

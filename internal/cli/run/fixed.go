@@ -17,12 +17,14 @@ import (
 const defaultJob = "default"
 
 // fixed settles a job whose nodes are all given, or this node's rank among them: by --ips, by a platform's
-// variables, or by --master-addr and --node-rank.
+// variables, by --master-addr and --node-rank, or by Paddle's --rank.
 func fixed(c *command.Call, o *node.Options) error {
 	ips := target.Ips(c)
 	switch {
 	case ips.Given:
 		return byAddress(c, o, ips)
+	case c.Setting("rank").Given && o.Job.Limits.Max > 1:
+		return byRank(c, o, c.Setting("rank"))
 	case target.MasterAddr(c).Given:
 		return byRank(c, o, c.Setting("node-rank"))
 	case target.Slurm(c) != "":

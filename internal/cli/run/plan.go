@@ -13,10 +13,10 @@ import (
 )
 
 func PlanCommand() command.Command {
-	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job", Action: planAction,
+	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job", Action: planAction, File: command.FileAll,
 		Flags: append([]command.Flag{
-			{Name: "np", Arg: "N", Usage: "nodes, or MIN:MAX for each size of a range (1)", Same: []string{"nnodes", "num-nodes"}},
-			{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node (1)"},
+			{Name: "np", Arg: "N", Usage: "nodes, or MIN:MAX for each size of a range (1)", Same: []string{"nnodes", "num-nodes", "num-machines"}},
+			{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node (1)", Same: []string{"num-gpus"}},
 		}, batchFlags()...)}
 }
 

@@ -27,14 +27,20 @@ import (
 )
 
 func Command() command.Command {
-	return command.Command{Name: "run", Args: "[--] PROGRAM [ARGS…]", Most: -1, Usage: "take part in a job with this machine", Action: runAction, Flags: slices.Concat(batchFlags(), launchFlags(), []command.Flag{
-		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)", Same: []string{"nnodes", "num-nodes"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
-		{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)", Env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
+	return command.Command{Name: "run", Args: "[--] PROGRAM [ARGS…]", Most: -1, Usage: "take part in a job with this machine",
+		Action: runAction, File: command.FileAll, Flags: runFlags()}
+}
+
+func runFlags() []command.Flag {
+	return slices.Concat(batchFlags(), launchFlags(), []command.Flag{
+		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)", Same: []string{"nnodes", "num-nodes", "num-machines"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
+		{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)", Same: []string{"num-gpus"}, Env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
 		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
 			Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
-		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch"},
-		{Name: "other-program", Kind: command.Boolean, Usage: "run another program than the nodes of the job that are here"},
-		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"}, Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "POD_IP"}},
+		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch", Once: true},
+		{Name: "dry-run", Kind: command.Boolean, Usage: "show the world and the workers' environment; start nothing", Once: true},
+		{Name: "other-program", Kind: command.Boolean, Usage: "run another program than the nodes of the job that are here", Once: true},
+		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"}, Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "PET_LOCAL_ADDR", "POD_IP"}},
 		{Name: "node", Arg: "NAME", Usage: "name of this node (host name)"},
 		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)", Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
 		{Name: "log-keep", Arg: "N", Usage: "rotated files of each worker that stay (all)"},
@@ -45,7 +51,7 @@ func Command() command.Command {
 		{Name: "keep", Arg: "N", Usage: "checkpoints that stay (3)"},
 		{Name: "progress-regex", Arg: "REGEX", Usage: "finds step, loss and samples in rank 0's output, by named groups"},
 		{Name: "on-nan", Arg: "RULE", Usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
-		{Name: "load", Arg: "all|rank0", Usage: "who loads a checkpoint (all)"},
+		{Name: "load", Arg: "all|rank0", Usage: "who loads a checkpoint (all)", Values: []string{"all", "rank0"}},
 		{Name: "expand", Kind: command.Boolean, Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"}, Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
 		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
@@ -63,16 +69,22 @@ func Command() command.Command {
 		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)", Same: []string{"local-ranks-filter"}, Env: []string{"PET_LOCAL_RANKS_FILTER"}},
 		{Name: "tee", Short: "t", Arg: "STD", Usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…", Env: []string{"PET_TEE"}},
 		{Name: "redirects", Short: "r", Arg: "STD", Usage: "as torchrun's", Env: []string{"PET_REDIRECTS"}},
-	})}
+	})
 }
 
 func runAction(ctx context.Context, c *command.Call) error {
 	if len(c.Unused) > 0 {
 		c.Out.Say("elastic: not needed, and not used: %s", phrase.List(c.Unused))
 	}
+	if names := c.FromFile(); len(names) > 0 {
+		c.Out.Say("elastic: settings from %s: %s", command.FileName, phrase.List(names))
+	}
 	o, err := options(c)
 	if err != nil {
 		return err
+	}
+	if c.Truth("dry-run") {
+		return dryRun(c, &o)
 	}
 	more, err := signals(c)
 	if err != nil {

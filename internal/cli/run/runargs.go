@@ -33,7 +33,7 @@ func options(c *command.Call) (node.Options, error) {
 		o.Given[name] = c.Setting(name).Given
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
-		sizes, batch, rules, names, times, streams, launcher, program, address, dirs,
+		workDir, modes, sizes, batch, rules, names, times, streams, launcher, program, address, dirs,
 	} {
 		if err := step(c, &o); err != nil {
 			return o, err
@@ -117,7 +117,7 @@ func names(c *command.Call, o *node.Options) error {
 	if len(c.Args) == 0 {
 		return problem.New(problem.Usage, "no program to run").Cure("elastic run [flags] PROGRAM [ARGS…]")
 	}
-	o.Again, o.OtherProgram = c.Context.Bool("again"), c.Context.Bool("other-program")
+	o.Again, o.OtherProgram = c.Truth("again"), c.Truth("other-program")
 	o.Job.Origin = rendezvous.NewOrigin(c.UserName(), hostName(), c.Args)
 	id := c.Setting("job-id")
 	switch {
@@ -248,18 +248,18 @@ func program(c *command.Call, o *node.Options) error {
 	if err != nil {
 		return err
 	}
+	hidesHelper(c, before)
 	o.Environ = os.Environ()
 	if o.ProgressRegex, err = progressRegex(c); err != nil {
 		return err
 	}
-	if o.Expand = c.Context.Bool("expand"); o.Expand {
+	if o.Expand = c.Truth("expand"); o.Expand {
 		if err := launch.CheckPlaceholders(o.Args); err != nil {
 			return problem.New(problem.Usage, "--expand: %v", err).Of(err).
 				Cure("{batch_size}, {global_batch_size}, {lr}, {rank}… as in ELASTIC_BATCH_SIZE")
 		}
 	}
-	o.Dir, err = os.Getwd()
-	return err
+	return nil
 }
 
 // dirs has the directories there, and writable.
@@ -268,18 +268,22 @@ func dirs(c *command.Call, o *node.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := writable(state); err != nil {
+	usable := writable
+	if c.Truth("dry-run") {
+		usable = couldWrite
+	}
+	if err := usable(state); err != nil {
 		return problem.New(problem.StateDir, "state directory: %v", err).Of(err).Cure("--state-dir=DIR, on a disk of this machine")
 	}
 	o.StateDir, o.LogDir = state, "log"
 	if l := c.Setting("log-dir"); l.Given {
 		o.LogDir = l.Text
 	}
-	o.SplitLogs = c.Context.Bool("split-logs")
+	o.SplitLogs = c.Truth("split-logs")
 	if o.LogKeep, err = c.Setting("log-keep").Number(0, 1); err != nil {
 		return err
 	}
-	if err := writable(o.LogDir); err != nil {
+	if err := usable(o.LogDir); err != nil {
 		return problem.New(problem.LogDir, "log directory: %v", err).Of(err).Cure("--log-dir=DIR")
 	}
 	if d := c.Setting("checkpoint-dir"); d.Given {
@@ -287,7 +291,7 @@ func dirs(c *command.Call, o *node.Options) error {
 			return d.Refuse("an empty path")
 		}
 		if o.CheckpointDir, err = filepath.Abs(d.Text); err == nil {
-			err = writable(o.CheckpointDir)
+			err = usable(o.CheckpointDir)
 		}
 		if err != nil {
 			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")

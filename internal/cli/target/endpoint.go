@@ -76,7 +76,7 @@ func shared(c *command.Call) (string, command.Setting, error) {
 	at := c.Setting("rdzv-endpoint")
 	server := given(c)
 	switch {
-	case server.Given && (strings.HasPrefix(server.Origin, "--") || !at.Given || !strings.HasPrefix(at.Origin, "--")):
+	case server.Given && server.From >= at.From:
 		return "", command.Setting{}, nil
 	case at.Given && strings.ContainsAny(at.Text, "/,"):
 		return "", command.Setting{}, nil
@@ -110,6 +110,18 @@ func shared(c *command.Call) (string, command.Setting, error) {
 func Remote(c *command.Call) bool {
 	at, _, err := shared(c)
 	return err == nil && at != "" || given(c).Given && !c.Truth("standalone")
+}
+
+// Where names the server that would be used, without asking it.
+func Where(c *command.Call) (string, error) {
+	at, _, err := shared(c)
+	switch s := given(c); {
+	case err != nil || at != "":
+		return at, err
+	case s.Given && !c.Truth("standalone"):
+		return s.Text, nil
+	}
+	return "the local server", nil
 }
 
 // OpenTo is what is said of a server that everybody reaches, and how that ends.

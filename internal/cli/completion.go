@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+)
+
+func completionCommand() command.Command {
+	return command.Command{Name: "completion", Args: "bash|zsh|fish", Most: 1, Usage: "write the script that completes command lines in a shell",
+		Action: completionAction, File: command.FileNone}
+}
+
+func completionAction(_ context.Context, c *command.Call) error {
+	if len(c.Args) != 1 {
+		return problem.New(problem.Usage, "completion needs a shell").Cure("source <(elastic completion bash); also zsh, fish")
+	}
+	known, err := command.Completion(c.Stdout, c.Args[0], commands())
+	if err == nil && !known {
+		return problem.New(problem.Usage, "no completion for %s", c.Args[0]).Cure("bash, zsh or fish")
+	}
+	return err
+}
+
+func manCommand() command.Command {
+	return command.Command{Name: "man", Usage: "write the manual page elastic(1)", Action: manAction, File: command.FileNone}
+}
+
+func manAction(_ context.Context, c *command.Call) error {
+	return command.Man(c.Stdout, version(), commands())
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// dryRun shows what this line would start on this node: the first world of a new job, with its largest number of
+// nodes, and the command and environment of each worker. No server is asked.
+func dryRun(c *command.Call, o *node.Options) error {
+	p, err := newPreview(*o)
+	if err != nil {
+		return err
+	}
+	server, err := target.Where(c)
+	if err != nil {
+		return err
+	}
+	if c.Out.Json {
+		return c.Out.Object(struct {
+			Job          string            `json:"job"`
+			Server       string            `json:"server"`
+			Limits       rendezvous.Limits `json:"limits"`
+			NprocPerNode int               `json:"nproc_per_node"`
+			WorldSize    int               `json:"world_size"`
+			LogDir       string            `json:"log_dir"`
+			preview
+		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Limits.Max * o.Job.Slots, o.LogDir, p})
+	}
+	if err := c.Out.Line("job %s: np=%s nodes x %s = world size %d; nothing was started", o.Job.Name, o.Job.Limits,
+		phrase.Count(o.Job.Slots, "worker"), o.Job.Limits.Max*o.Job.Slots); err != nil {
+		return err
+	}
+	for _, row := range [][2]string{{"server", server}, {"logs", o.LogDir}, {"checkpoints", p.CheckpointDir}} {
+		if err := c.Out.Line("%s: %s", row[0], row[1]); err != nil {
+			return err
+		}
+	}
+	if err := showWorld(c, p.World); err != nil {
+		return err
+	}
+	for _, w := range p.Workers {
+		if err := showWorker(c, &w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostShown bounds the nodes of a world that a dry run lists.
+const mostShown = 16
+
+func showWorld(c *command.Call, world []previewNode) error {
+	rows := [][]string{{"NODE RANK", "NODE", "ADDRESS", "RANKS"}}
+	for _, n := range world[:min(mostShown, len(world))] {
+		ranks := strconv.Itoa(n.Ranks[0])
+		if last := n.Ranks[len(n.Ranks)-1]; last != n.Ranks[0] {
+			ranks = fmt.Sprintf("%d-%d", n.Ranks[0], last)
+		}
+		rows = append(rows, []string{strconv.Itoa(n.Rank), cmp.Or(n.Node, "any"), n.Address, ranks})
+	}
+	if err := c.Out.Table(rows); err != nil || len(world) <= mostShown {
+		return err
+	}
+	return c.Out.Line("and %d more nodes", len(world)-mostShown)
+}
+
+func showWorker(c *command.Call, w *previewWorker) error {
+	if err := c.Out.Line("rank %d (local rank %d): %s", w.Rank, w.LocalRank, strings.Join(w.Argv, " ")); err != nil {
+		return err
+	}
+	if w.CPUs != nil {
+		if err := c.Out.Line("  bound to processors %v", w.CPUs); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Environment)) {
+		if err := c.Out.Line("  %s=%s", name, w.Environment[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// couldWrite is writable without making the directory: its nearest parent that exists decides.
+func couldWrite(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		parent := filepath.Dir(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return &os.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
+		case err == nil:
+			if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+				return &os.PathError{Op: "write", Path: dir, Err: err}
+			}
+			return nil
+		case !os.IsNotExist(err) || parent == dir:
+			return err
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/node"
+)
+
+// workDir refuses a working directory that was deleted: logs and relative paths have no place.
+func workDir(_ *command.Call, o *node.Options) (err error) {
+	if o.Dir, err = os.Getwd(); err != nil {
+		return problem.New(problem.WorkDir, "the working directory is gone").Because("%v", err).Of(err).
+			Cure("cd to a directory that exists, and run the line again")
+	}
+	return nil
+}
+
+// modes refuses two flags of one line that contradict each other. Of a flag and a variable, or a line of
+// elastic.yaml, the flag counts.
+func modes(c *command.Call, _ *node.Options) error {
+	for _, pair := range [][3]string{
+		{"ips", "master-addr", "each names the first node"},
+		{"ips", "node-rank", "the order of --ips gives the ranks"},
+		{"ips", "rank", "the order of --ips gives the ranks"},
+		{"ips", "standalone", "--standalone is one machine, with its local server"},
+		{"node-rank", "rank", "each is the rank of this node"},
+		{"server", "rdzv-endpoint", "each names the server"},
+		{"server", "standalone", "--standalone uses the local server"},
+		{"grace", "shutdown-timeout", "each is the time to save before a stop"},
+		{"virtual-local-rank", "device-binding", "--virtual-local-rank is --device-binding=env with LOCAL_RANK=0"},
+	} {
+		a, b := c.Setting(pair[0]), c.Setting(pair[1])
+		if a.From == command.FromFlag && b.From == command.FromFlag && a.Text != b.Text {
+			return problem.New(problem.Usage, "%s and %s", a, b).Because("%s", pair[2]).Cure("leave one of them out")
+		}
+	}
+	return nil
+}
+
+// hidesHelper tells of a file of the user that "import elastic" finds before the Python helper: Python searches the
+// directory of the script, or of a module the working directory, first.
+func hidesHelper(c *command.Call, before []string) {
+	if before == nil {
+		return
+	}
+	dir := filepath.Dir(c.Args[0])
+	if slices.Contains(before, "-m") {
+		dir = "."
+	}
+	for _, name := range []string{"elastic.py", filepath.Join("elastic", "__init__.py")} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			c.Out.Say("elastic: %s hides the Python helper: \"import elastic\" finds that file; rename it if the script uses the helper", path)
+			return
+		}
+	}
+}

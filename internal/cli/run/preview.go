@@ -1,0 +1,124 @@
+package run
+
+import (
+	"cmp"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/device"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/scaling"
+)
+
+// What stands in a preview for a value that is settled at the start.
+const (
+	unknownPort    = "PORT"
+	unknownAddress = "ADDRESS"
+)
+
+// previewNode is one node of a world that did not start.
+type previewNode struct {
+	Rank    int    `json:"rank"`
+	Node    string `json:"node"`    // "": any node that joins
+	Address string `json:"address"` // ADDRESS where it is not known
+	Ranks   []int  `json:"ranks"`
+}
+
+// previewWorker is one worker of this node.
+type previewWorker struct {
+	Rank        int               `json:"rank"`
+	LocalRank   int               `json:"local_rank"`
+	Argv        []string          `json:"argv"`
+	CPUs        []int             `json:"cpus"`        // nil: not bound
+	Environment map[string]string `json:"environment"` // beside what is inherited
+}
+
+// preview is generation 1 of a new job with its largest number of nodes, each like this one.
+type preview struct {
+	World         []previewNode   `json:"world"`
+	Workers       []previewWorker `json:"workers"`
+	CheckpointDir string          `json:"checkpoint_dir"`
+}
+
+// newPreview shows what o would start. It reads and writes nothing.
+func newPreview(o node.Options) (preview, error) {
+	j, slots := o.Job, o.Job.Slots
+	size := j.Limits.Max * slots
+	plan, err := scaling.For(j.Base, size)
+	if err != nil {
+		return preview{}, err
+	}
+	rank := max(o.Place-1, 0)
+	p := preview{World: worldOf(&o, rank)}
+	dirs := node.DirsOf(o.StateDir, o.Node, j.Name)
+	p.CheckpointDir = cmp.Or(o.CheckpointDir, dirs.Work)
+	logs, err := filepath.Abs(o.LogDir)
+	if err != nil {
+		return preview{}, err
+	}
+	l := o.Launcher
+	in := launch.Inputs{
+		Job: string(j.Name), Generation: 1, MaxRestarts: j.Rules.MaxRestarts,
+		Node: o.Node, NodeRank: rank, Nodes: j.Limits.Max,
+		FirstRank: rank * slots, Workers: slots, WorldSize: size,
+		CheckpointDir: p.CheckpointDir, RunDir: dirs.Run, Plan: plan, LRScale: j.Base.LRScale(size),
+		Inherited: o.Environ, HelperDir: dirs.Helper, LogDir: logs,
+		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, slots), VirtualLocalRank: l.VirtualLocalRank,
+		MasterHost: p.World[0].Address, MasterPort: 1, PaddlePort: 1,
+	}
+	for _, n := range p.World {
+		in.Hosts = append(in.Hosts, n.Address)
+		for range slots {
+			in.Endpoints = append(in.Endpoints, net.JoinHostPort(n.Address, unknownPort))
+		}
+	}
+	p.Workers, err = workersOf(&o, in)
+	return p, err
+}
+
+func worldOf(o *node.Options, own int) []previewNode {
+	nodes := make([]previewNode, o.Job.Limits.Max)
+	for rank := range nodes {
+		n := previewNode{Rank: rank, Address: unknownAddress}
+		if rank < len(o.Job.Hosts) {
+			n.Address = o.Job.Hosts[rank]
+		}
+		if rank == own {
+			n.Node, n.Address = o.Node, cmp.Or(o.Host, n.Address)
+		}
+		for k := range o.Job.Slots {
+			n.Ranks = append(n.Ranks, rank*o.Job.Slots+k)
+		}
+		nodes[rank] = n
+	}
+	return nodes
+}
+
+func workersOf(o *node.Options, in launch.Inputs) ([]previewWorker, error) {
+	cpus, err := o.Launcher.Devices.CPUs(device.Host{}, o.Launcher.Affinity, in.Workers, device.Allowed())
+	if err != nil {
+		return nil, err
+	}
+	given := launch.Given(in)
+	var all []previewWorker
+	for local, env := range given {
+		args := launch.LocalRank(o.Args, local)
+		if o.Expand {
+			if args, err = launch.Expand(args, env); err != nil {
+				return nil, err
+			}
+		}
+		w := previewWorker{Rank: in.FirstRank + local, LocalRank: local, Argv: append([]string{o.Program}, args...),
+			CPUs: cpus[local], Environment: map[string]string{}}
+		for _, kv := range env {
+			name, value, _ := strings.Cut(kv, "=")
+			w.Environment[name] = value
+		}
+		w.Environment["MASTER_PORT"] = unknownPort
+		w.Environment["PADDLE_MASTER"] = net.JoinHostPort(in.MasterHost, unknownPort)
+		all = append(all, w)
+	}
+	return all, nil
+}
