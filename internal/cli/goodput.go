@@ -28,7 +28,10 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 	}
 	now := goodput.Now{Time: c.Out.Now()}
 	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
-		now.Step = p.Step
+		now.Step, now.Told = p.Step, &goodput.Told{At: p.Time}
+		if p.Interval != nil {
+			now.Told.Every = time.Duration(*p.Interval)
+		}
 	}
 	r := goodput.Of(string(snap.Job.Name), snap.Events, now)
 	if c.Out.Json {
@@ -44,8 +47,12 @@ func bucketWords(b goodput.Bucket) string {
 		return "steps that count"
 	case goodput.Redone:
 		return "steps made again"
+	case goodput.Untold:
+		return "training, steps not told"
 	case goodput.NoSteps:
-		return "workers without a step"
+		return "before a first step"
+	case goodput.Hung:
+		return "hung"
 	case goodput.Detection:
 		return "finding a loss"
 	case goodput.Barrier:

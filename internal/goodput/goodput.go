@@ -3,6 +3,7 @@
 package goodput
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/history"
@@ -14,7 +15,9 @@ type Bucket string
 const (
 	Kept      Bucket = "kept"      // steps that count
 	Redone    Bucket = "redone"    // steps that were lost and made again
-	NoSteps   Bucket = "no_steps"  // workers ran and told no step: they started, or they tell none
+	Untold    Bucket = "untold"    // workers ran, of a job that tells no steps
+	NoSteps   Bucket = "no_steps"  // workers ran, and were not at a first step yet
+	Hung      Bucket = "hung"      // workers ran, and told nothing any more
 	Detection Bucket = "detection" // from the first sign of a loss to the decision
 	Barrier   Bucket = "barrier"   // from the proposal of a world to its start
 	Saving    Bucket = "saving"    // a planned change: the last save
@@ -24,7 +27,7 @@ const (
 
 // Buckets returns all of them, in the order in which they are shown.
 func Buckets() []Bucket {
-	return []Bucket{Kept, Redone, NoSteps, Detection, Barrier, Saving, Backoff, Waiting}
+	return []Bucket{Kept, Untold, Redone, NoSteps, Hung, Detection, Barrier, Saving, Backoff, Waiting}
 }
 
 // Report is the account of a job.
@@ -46,7 +49,7 @@ type Generation struct {
 	Seconds    float64 `json:"seconds"` // that its workers ran
 }
 
-// Steps is the number of steps that were made, 0 if it is not known.
+// Steps is the number of steps that were made; 0 if it is not known.
 func (g Generation) Steps() int64 {
 	if g.From == nil || g.To == nil {
 		return 0
@@ -54,137 +57,53 @@ func (g Generation) Steps() int64 {
 	return max(0, *g.To-*g.From)
 }
 
+// Told is when workers last told progress, and how often they usually do.
+type Told struct {
+	At    time.Time
+	Every time.Duration // 0: not known
+}
+
 // Now is what the events of a job that goes on do not say yet.
 type Now struct {
 	Time time.Time
 	Step *int64 // of the running generation
+	Told *Told  // likewise
 }
 
-// account is a report that is being written: time goes into one bucket after the other.
-type account struct {
-	Report
-	in      Bucket
-	since   time.Time
-	running *Generation // nil: no workers run
-}
-
-// Of accounts for the events of a job, oldest first.
+// Of accounts for the events of a job, oldest first. Time between an attempt that ended and the next one is
+// the job's no more.
 func Of(job string, events []history.Event, now Now) Report {
-	a := account{in: Waiting, Report: Report{Schema: "elastic.goodput/1", Job: job,
-		Seconds: map[Bucket]float64{}, Generations: []Generation{}}}
-	for _, b := range Buckets() {
-		a.Seconds[b] = 0
+	a := account{in: Waiting, seconds: map[Bucket]float64{}}
+	if len(events) > 0 {
+		a.since = events[0].Time
 	}
-	if len(events) == 0 {
-		return a.Report
-	}
-	a.since = events[0].Time
 	for _, e := range events {
 		a.take(e)
 	}
-	if last := events[len(events)-1]; !last.Kind.Ends() && now.Time.After(last.Time) {
-		a.ends(now.Time, now.Step)
+	if len(events) > 0 && !a.ended && now.Time.After(a.since) {
+		a.closes(now.Time, now.Step, now.Told)
 		a.turn(a.in, now.Time)
 	}
-	for _, s := range a.Seconds {
-		a.Elapsed += s
-	}
-	return a.Report
+	return a.report(job)
 }
 
-func (a *account) take(e history.Event) {
-	switch e.Kind {
-	case history.NodeLost:
-		a.lost(e)
-	case history.WaitEntered:
-		a.turn(bucketOf(e.Fields["why_code"]), e.Time)
-	case history.WorldProposed:
-		a.ends(e.Time, whole(e.Fields["last_step"]))
-		a.turn(Barrier, e.Time)
-		from := whole(e.Fields["resume_step"])
-		a.loses(from)
-		size, _ := e.Fields["world_size"].(float64)
-		a.Generations = append(a.Generations, Generation{Generation: int64(e.Generation), WorldSize: int64(size), From: from})
-	case history.WorldRunning:
-		a.turn(Kept, e.Time)
-		if n := len(a.Generations); n > 0 {
-			a.running = &a.Generations[n-1]
+func (a *account) report(job string) Report {
+	r := Report{Schema: "elastic.goodput/1", Job: job, Seconds: map[Bucket]float64{}, Generations: []Generation{}}
+	for _, b := range Buckets() {
+		r.Seconds[b] = a.seconds[b]
+	}
+	tells := slices.ContainsFunc(a.lives, func(l life) bool { return l.To != nil })
+	for i := range a.lives {
+		l := &a.lives[i]
+		for b, s := range l.split(tells) {
+			r.Seconds[b] += s
 		}
-	case history.JobDone, history.JobFailed, history.JobStopped:
-		a.ends(e.Time, whole(e.Fields["last_step"]))
-		a.turn(Waiting, e.Time)
-	case history.JobCreated:
-		a.since = e.Time
+		r.Generations = append(r.Generations, l.Generation)
 	}
-}
-
-// turn puts the time since the last turn where it belongs, and begins another bucket. What becomes of
-// the time of running workers is known when their last step is.
-func (a *account) turn(to Bucket, at time.Time) {
-	passed := max(0, at.Sub(a.since).Seconds())
-	if a.in == Kept && a.running != nil {
-		a.running.Seconds += passed
-	} else {
-		a.Seconds[a.in] += passed
+	for _, s := range r.Seconds {
+		r.Elapsed += s
 	}
-	a.in, a.since = to, at
-}
-
-// ends closes the generation whose workers ran, at its last step.
-func (a *account) ends(at time.Time, step *int64) {
-	g := a.running
-	if g == nil {
-		return
-	}
-	if a.in == Kept {
-		a.turn(Barrier, at)
-	}
-	g.To, a.running = step, nil
-	if g.Steps() > 0 {
-		a.Seconds[Kept] += g.Seconds
-	} else {
-		a.Seconds[NoSteps] += g.Seconds
-	}
-}
-
-// lost moves the time from the first sign of a loss to its decision out of training.
-func (a *account) lost(e history.Event) {
-	after, ok := e.Fields["after_ms"].(float64)
-	if !ok || a.in != Kept {
-		return
-	}
-	sign := e.Time.Add(-time.Duration(after * float64(time.Millisecond)))
-	if sign.Before(a.since) {
-		sign = a.since
-	}
-	a.turn(Detection, sign)
-}
-
-// loses counts the steps of the generation before that the next one makes again.
-func (a *account) loses(from *int64) {
-	n := len(a.Generations)
-	if n == 0 || from == nil {
-		return
-	}
-	g := &a.Generations[n-1]
-	steps := g.Steps()
-	if g.To == nil || steps == 0 || *g.To <= *from {
-		return
-	}
-	g.Lost = min(*g.To-*from, steps)
-	again := g.Seconds * float64(g.Lost) / float64(steps)
-	a.Seconds[Kept] -= again
-	a.Seconds[Redone] += again
-}
-
-func bucketOf(why any) Bucket {
-	switch why {
-	case "saving", "draining":
-		return Saving
-	case "backoff":
-		return Backoff
-	}
-	return Waiting
+	return r
 }
 
 // whole is a number out of JSON; nil if it is none.
@@ -197,4 +116,15 @@ func whole(v any) *int64 {
 		return n
 	}
 	return nil
+}
+
+// told is what an event says of the newest progress of the generation before it; nil if nothing.
+func told(e history.Event) *Told {
+	text, _ := e.Fields["last_told"].(string)
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil
+	}
+	every, _ := e.Fields["told_every"].(float64)
+	return &Told{At: at, Every: time.Duration(every * float64(time.Second))}
 }

@@ -116,6 +116,6 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 	}
 	kind := map[rendezvous.Phase]history.Kind{rendezvous.Done: history.JobDone, rendezvous.Failed: history.JobFailed, rendezvous.Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
-		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: history.Fields{"exit": e.Outcome, "last_step": lastStep(seen)}})
+		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
 	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
 }

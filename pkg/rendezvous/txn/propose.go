@@ -113,8 +113,8 @@ func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propos
 	return append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node,
 			phrase.Count(w.Count, "node"), w.Size()),
-		Fields: history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
-			"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w), "last_step": lastStep(seen)}})
+		Fields: withProgress(seen, history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
+			"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
 }
 
 // rollbackEvent tells why an older checkpoint takes the place of the newest.
@@ -155,12 +155,33 @@ func resumeStep(w *rendezvous.World) any {
 	return w.Resume.Step
 }
 
+// withProgress adds to f what the world of s told last of its progress: the step, when that was, and the
+// usual time in seconds between two of its words; null: not known.
+func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
+	f["last_step"], f["last_told"], f["told_every"] = lastStep(s), nil, nil
+	if p := progressOf(s); p != nil {
+		f["last_told"] = p.Time.UTC().Format(history.TimeFormat)
+		if p.Interval != nil {
+			f["told_every"] = time.Duration(*p.Interval).Seconds()
+		}
+	}
+	return f
+}
+
+// progressOf is what the world of s told last; nil if it told nothing.
+func progressOf(s *rendezvous.Snapshot) *rendezvous.Progress {
+	if p := s.Progress; p != nil && s.World != nil && p.Generation == s.World.Generation {
+		return p
+	}
+	return nil
+}
+
 // lastStep is the last step that the world before told; nil if it told none.
 func lastStep(s *rendezvous.Snapshot) (step *int64) {
 	if s.World == nil {
 		return nil
 	}
-	if p := s.Progress; p != nil && p.Generation == s.World.Generation {
+	if p := progressOf(s); p != nil {
 		step = p.Step
 	}
 	if f := s.Failure; f != nil && f.Step != nil && (step == nil || *f.Step > *step) {

@@ -1,0 +1,194 @@
+package goodput
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+)
+
+// account is what was read of the events so far: time goes into one bucket after the other.
+type account struct {
+	seconds map[Bucket]float64 // but for the time in which workers ran
+	lives   []life
+	in      Bucket
+	since   time.Time
+	running *life // nil: no workers run
+	ended   bool  // the newest attempt is over
+}
+
+// life is a generation, with what decides what its time was good for.
+type life struct {
+	Generation
+	began     time.Time
+	stopped   time.Time // when its workers were asked to stop, or one failed
+	committed time.Time // its newest commit; zero: none
+	hang      bool      // it ended because its workers hung
+	told      *Told
+	redone    bool // the next generation made again what was not committed
+	resumed   bool // and began from a checkpoint
+}
+
+func (a *account) take(e history.Event) {
+	if a.ended && (e.Kind == history.NodeJoined || e.Kind == history.WorldProposed) {
+		a.ended, a.since = false, e.Time // another attempt
+	}
+	switch e.Kind {
+	case history.JobCreated:
+		a.since = e.Time
+	case history.NodeLost:
+		a.lost(e)
+	case history.WorkerFailed:
+		if hang, _ := e.Fields["hang"].(bool); hang && a.running != nil {
+			a.running.hang = true
+		}
+	case history.Committed:
+		a.commits(e)
+	case history.WaitEntered:
+		a.turn(bucketOf(e.Fields["why_code"]), e.Time)
+	case history.WorldProposed:
+		a.proposed(e)
+	case history.WorldRunning:
+		if n := len(a.lives); n > 0 {
+			a.turn(Kept, e.Time)
+			a.running = &a.lives[n-1]
+			a.running.began, a.running.stopped = e.Time, e.Time
+		}
+	case history.JobDone, history.JobFailed, history.JobStopped:
+		a.closes(e.Time, whole(e.Fields["last_step"]), told(e))
+		a.turn(Waiting, e.Time)
+		a.ended = true
+	}
+}
+
+func (a *account) proposed(e history.Event) {
+	a.closes(e.Time, whole(e.Fields["last_step"]), told(e))
+	a.turn(Barrier, e.Time)
+	from := whole(e.Fields["resume_step"])
+	if n := len(a.lives); n > 0 {
+		l := &a.lives[n-1]
+		l.redone, l.resumed = true, e.Fields["checkpoint"] != nil
+		if steps := l.Steps(); from != nil && steps > 0 && *l.To > *from {
+			l.Lost = min(*l.To-*from, steps)
+		}
+	}
+	size, _ := e.Fields["world_size"].(float64)
+	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation), WorldSize: int64(size), From: from}})
+}
+
+// commits notes the newest commit of a generation.
+func (a *account) commits(e history.Event) {
+	for i := range a.lives {
+		if a.lives[i].Generation.Generation == int64(e.Generation) {
+			a.lives[i].committed = e.Time
+		}
+	}
+}
+
+// turn puts the time since the last turn where it belongs, and begins another bucket.
+func (a *account) turn(to Bucket, at time.Time) {
+	passed := max(0, at.Sub(a.since).Seconds())
+	switch {
+	case a.ended: // it is nobody's
+	case a.in == Kept && a.running != nil:
+		a.running.Seconds += passed
+		a.running.stopped = at
+	default:
+		a.seconds[a.in] += passed
+	}
+	a.in, a.since = to, at
+}
+
+// closes ends the generation whose workers ran, at its last step.
+func (a *account) closes(at time.Time, step *int64, told *Told) {
+	if a.running == nil {
+		return
+	}
+	if a.in == Kept {
+		a.turn(Barrier, at)
+	}
+	a.running.To, a.running.told, a.running = step, told, nil
+}
+
+// lost moves the time from the first sign of a loss to its decision out of training.
+func (a *account) lost(e history.Event) {
+	after, ok := e.Fields["after_ms"].(float64)
+	if !ok || a.in != Kept || a.running == nil {
+		return
+	}
+	sign := e.Time.Add(-time.Duration(after * float64(time.Millisecond)))
+	if sign.Before(a.since) {
+		sign = a.since
+	}
+	a.turn(Detection, sign)
+}
+
+// split says what the time of a generation was good for. tells: the job tells its steps.
+func (l *life) split(tells bool) map[Bucket]float64 {
+	hung := l.hung()
+	trained := l.Seconds - hung
+	part := map[Bucket]float64{Hung: hung}
+	switch {
+	case !tells:
+		again := l.uncommitted()
+		part[Untold], part[Redone] = trained-again, again
+	case l.To == nil || l.From != nil && l.Steps() == 0:
+		part[NoSteps] = trained
+	default:
+		again := 0.0
+		if steps := l.Steps(); steps > 0 {
+			again = trained * float64(l.Lost) / float64(steps)
+		}
+		part[Kept], part[Redone] = trained-again, again
+	}
+	return part
+}
+
+// A generation hung that told nothing for ten times as long as usual, and for half a minute at least,
+// before its workers were stopped; or whose workers were found to hang.
+const (
+	quietTimes = 10
+	quietLeast = 30 * time.Second
+)
+
+// hung is for how long the workers told nothing any more.
+func (l *life) hung() float64 {
+	since, limit := l.began, time.Duration(0)
+	if l.told != nil {
+		since = l.told.At
+	}
+	if !l.hang {
+		if l.told == nil {
+			return 0 // it may tell nothing at all
+		}
+		limit = max(quietLeast, quietTimes*l.told.Every)
+	}
+	quiet := l.stopped.Sub(since)
+	if quiet <= limit {
+		return 0
+	}
+	return min(quiet.Seconds(), l.Seconds)
+}
+
+// uncommitted is the time since the newest commit that the next generation made again, of a job that
+// tells no steps.
+func (l *life) uncommitted() float64 {
+	if !l.redone {
+		return 0
+	}
+	since := l.committed
+	if since.Before(l.began) || !l.resumed {
+		since = l.began
+	}
+	trained := l.Seconds - l.hung()
+	return min(max(0, l.stopped.Sub(since).Seconds()), trained)
+}
+
+func bucketOf(why any) Bucket {
+	switch why {
+	case "saving", "draining":
+		return Saving
+	case "backoff":
+		return Backoff
+	}
+	return Waiting
+}
