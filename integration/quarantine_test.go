@@ -41,7 +41,7 @@ func TestMistypedNewcomer(t *testing.T) {
 	if out := p.must("status", "x", "-o", "json"); !strings.Contains(out, `"restarts":{"used":0`) {
 		t.Errorf("a restart was spent: %s", out)
 	}
-	if got, want := p.must("scale", "x", "2", "--dry-run"), "asked for 2, 1 here; training goes on with 1\n"; got != want {
+	if got, want := p.must("scale", "x", "2", "--dry-run"), "dry run, nothing was changed: asked for 2, 1 here; training goes on with 1\n"; got != want {
 		t.Errorf("scale says %q, want %q", got, want)
 	}
 	p.must("admit", "b", "--job-id=x")

@@ -68,13 +68,13 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 		if err != nil {
 			return err
 		}
+		wish := wishOf(c, &snap, np)
+		if c.Context.Bool("dry-run") {
+			return dryRun(c, &snap, wish)
+		}
 		if np == snap.Wish.NP && holds(&snap, np) {
 			c.Out.Say("job %s is at np=%d already", name, np)
 			return scaled(c, &snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
-		}
-		wish := wishOf(c, &snap, np)
-		if c.Context.Bool("dry-run") {
-			return c.Out.Line("%s", status.ScaleEffect(&snap, wish))
 		}
 		if np == snap.Wish.NP && wish.Until == snap.Wish.Until {
 			return followScale(ctx, c, s, &snap, snap.Wish, limit)
@@ -91,6 +91,15 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
+}
+
+// dryRun says what would become of the job.
+func dryRun(c *command.Call, s *rendezvous.Snapshot, wish rendezvous.Wish) error {
+	effect := status.ScaleEffect(s, wish)
+	if !c.Out.Json {
+		return c.Out.Line("dry run, nothing was changed: %s", effect)
+	}
+	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": wish.NP, "generation": s.Fence, "state": "unchanged", "effect": effect})
 }
 
 // wishOf is the wish of s for np nodes. With --when-ready an exact job that trains keeps its size

@@ -54,7 +54,7 @@ func (st savedStatus) holders() string {
 
 func (k *saves) list(context.Context) error {
 	all := []savedStatus{}
-	rows := [][]string{{"NUMBER", "STEP", "SAMPLES", "GENERATION", "WORLD SIZE", "BYTES", "COPIES", "HOLDERS", "TIME", ""}}
+	rows := [][]string{{"NUMBER", "STEP", "GEN", "WORLD", "SIZE", "COPIES", "TIME", "", "HOLDERS"}}
 	for _, h := range k.snap.History {
 		st := k.status(h)
 		all = append(all, st)
@@ -62,8 +62,8 @@ func (k *saves) list(context.Context) error {
 		if st.Head {
 			mark = "head"
 		}
-		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), screen.Known(st.Samples), fmt.Sprint(st.Generation), screen.Known(st.WorldSize),
-			screen.Size(st.Bytes), fmt.Sprint(st.Copies), st.holders(), k.Out.Since(h.Time), mark})
+		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation), screen.Known(st.WorldSize),
+			screen.Size(st.Bytes), fmt.Sprint(st.Copies), k.Out.Since(h.Time), mark, st.holders()})
 	}
 	if k.Out.Json {
 		return k.Out.Object(all)

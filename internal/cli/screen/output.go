@@ -8,7 +8,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -25,7 +24,8 @@ import (
 //     a terminal.
 //   - Times are relative on a terminal, where somebody reads them now, and
 //     absolute everywhere else.
-//   - A line of a table is cut at the width of the terminal.
+//   - A line of a table fits the width of the terminal: a last column without room stands below its row,
+//     another one is cut.
 //   - An error says what, why, and what to do; it ends in its code.
 //   - A question is asked on a terminal only, and before something is deleted.
 type Printer struct {
@@ -97,57 +97,6 @@ func (p *Printer) Say(format string, args ...any) {
 	if !p.Quiet {
 		fmt.Fprintf(p.Words, format+"\n", plain(args)...)
 	}
-}
-
-// Table writes rows in columns; the first is the heading. With -q only the first column, without it.
-func (p *Printer) Table(rows [][]string) error {
-	if p.Quiet {
-		for _, r := range rows[1:] {
-			if err := p.Line("%s", r[0]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var width []int
-	for _, r := range rows {
-		for i := range r {
-			r[i] = phrase.Plain(r[i])
-			cell := r[i]
-			if i == len(width) {
-				width = append(width, 0)
-			}
-			width[i] = max(width[i], len([]rune(cell)))
-		}
-	}
-	for _, r := range rows {
-		var b strings.Builder
-		at := 0 // column
-		for i, cell := range r {
-			cell = p.cut(cell, at)
-			at += width[i] + 2
-			b.WriteString(string(p.Paint(cell)))
-			if i < len(r)-1 {
-				b.WriteString(strings.Repeat(" ", width[i]-len([]rune(cell))+2))
-			}
-		}
-		if err := p.Line("%s", painted(strings.TrimRight(b.String(), " "))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cut shortens what would not fit on the line of a terminal, from column at on.
-func (p *Printer) cut(text string, at int) string {
-	room := p.Width - at
-	if runes := []rune(text); p.Width > 0 && len(runes) > max(0, room) {
-		if room < 1 {
-			return ""
-		}
-		return string(runes[:room-1]) + "…"
-	}
-	return text
 }
 
 // Paint colours a state.
