@@ -42,12 +42,7 @@ func TestSignalledTogether(t *testing.T) {
 			saved := 0
 			for round := range max(3, soak(t)) {
 				nodes := p.pair(np, "/usr/bin/python3", "-c", counting)
-				until(t, "its workers can be signalled", func() error {
-					g := p.reaches("x", "a generation", func(status) error { return nil }).Generation
-					_, a := os.Stat(p.path(fmt.Sprintf("up.a.%d", g)))
-					_, b := os.Stat(p.path(fmt.Sprintf("up.b.%d", g)))
-					return errors.Join(a, b)
-				})
+				p.upAndTraining()
 				p.signalAll(round, "signal.signal")
 				for _, x := range nodes {
 					p.ends(x, 75)
@@ -55,7 +50,7 @@ func TestSignalledTogether(t *testing.T) {
 				if at := first(began, nodes); at != saved {
 					t.Fatalf("round %d: %d was saved, and a worker began with %d", round, saved, at)
 				}
-				saved = last(regexp.MustCompile(`(?m)saved (.*)$`), nodes)
+				saved = last(savedStep, nodes)
 			}
 		})
 	}
@@ -122,6 +117,19 @@ func (p *place) pair(np string, program ...string) (nodes []*proc) {
 	return nodes
 }
 
+// upAndTraining waits until the workers of both nodes can be signalled, and returns their generation.
+func (p *place) upAndTraining() (g int) {
+	p.t.Helper()
+	until(p.t, "its workers can be signalled", func() error {
+		st, err := p.status("x")
+		g = st.Generation
+		_, a := os.Stat(p.path(fmt.Sprintf("up.a.%d", g)))
+		_, b := os.Stat(p.path(fmt.Sprintf("up.b.%d", g)))
+		return errors.Join(err, a, b)
+	})
+	return g
+}
+
 // first is the least number that the nodes printed with these words, last the largest.
 func first(words *regexp.Regexp, nodes []*proc) int { return slices.Min(numbers(words, nodes)) }
 func last(words *regexp.Regexp, nodes []*proc) int  { return slices.Max(numbers(words, nodes)) }
@@ -136,3 +144,54 @@ func numbers(words *regexp.Regexp, nodes []*proc) []int {
 	}
 	return append(all[:len(all):len(all)], slices.Repeat([]int{-1}, max(0, 1-len(all)))...)
 }
+
+// While the server stands still nothing can be committed. What the workers save when their node is told to go is
+// committed all the same: by the node, when it comes back, or by the one that has the copy, before it goes on.
+func TestLeaveWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	nodes := p.pair("1:2", "/usr/bin/python3", "-c", counting)
+	p.upAndTraining()
+	server := p.localServer()
+	server.signal(syscall.SIGSTOP)
+	for _, x := range nodes {
+		if err := x.kill(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range nodes {
+		p.ends(x, 75)
+	}
+	saved := last(savedStep, nodes)
+	if said := nodes[0].stderr() + nodes[1].stderr(); !strings.Contains(said, "is on this disk and could not be committed") {
+		t.Errorf("nobody said that the save is not committed:\n%s", tail(said))
+	}
+	server.signal(syscall.SIGCONT)
+	nodes = p.pair("1:2", "/usr/bin/python3", "-c", counting)
+	g := p.upAndTraining()
+	if at := last(began, nodes); at != saved {
+		t.Fatalf("%d was saved, and a worker began with %d", saved, at)
+	}
+
+	zero, other := nodes[0], nodes[1]
+	if st := p.running("x", g, 2); st.rank("a") != 0 {
+		zero, other = other, zero
+	}
+	server.signal(syscall.SIGSTOP)
+	if err := zero.kill(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(zero, 75)
+	saved = last(savedStep, []*proc{zero})
+	server.signal(syscall.SIGCONT)
+	p.running("x", g+1, 1)
+	p.says(other, fmt.Sprintf("a save that generation %d left on this node is committed", g))
+	until(t, "it goes on from the save", func() error {
+		if at := last(began, []*proc{other}); at != saved {
+			return fmt.Errorf("%d was saved, and a worker began with %d", saved, at)
+		}
+		return nil
+	})
+}
+
+var savedStep = regexp.MustCompile(`(?m)saved (.*)$`)

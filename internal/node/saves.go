@@ -64,9 +64,11 @@ func (s *saves) open(node string, job rendezvous.Job) error {
 	k := &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers: &transfer.HTTP{To: s.to},
 		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID,
-			Event:   func(h checkpoint.Head) store.Write { return tell(committed(h)) },
-			Gone:    func(hs []checkpoint.Head) store.Write { return history.Tell(name, deleted(hs)...) },
-			Offered: func(h checkpoint.Head, was checkpoint.Number) store.Write { return tell(offered(node, h, was)) }},
+			Event: func(h checkpoint.Head) store.Write { return tell(checkpoint.CommittedEvent(h)) },
+			Gone:  func(hs []checkpoint.Head) store.Write { return history.Tell(name, checkpoint.DeletedEvents(hs)...) },
+			Offered: func(h checkpoint.Head, was checkpoint.Number) store.Write {
+				return tell(checkpoint.OfferedEvent(node, h, was))
+			}},
 		Report: s.report}
 	s.told = &history.Trimmer{Store: s.w.store, Job: name}
 	s.mu.Lock()
@@ -88,50 +90,12 @@ func (s *saves) to(r membership.Ref) http.RoundTripper {
 	return http.NewFileTransport(http.Dir("/nonexistent")) // nobody is reached before the secret is known
 }
 
-func committed(h checkpoint.Head) history.Event {
-	var holders []string
-	copies := "copies"
-	if h.Copies == 1 {
-		copies = "copy"
-	}
-	for _, r := range h.Holders {
-		holders = append(holders, r.Node)
-	}
-	return history.Event{Kind: history.Committed, Generation: h.Generation,
-		Text: fmt.Sprintf("checkpoint %d committed%s: %d %s", h.Number, atStep(h.Step), h.Copies, copies),
-		Fields: history.Fields{"number": h.Number, "step": h.Step, "samples": h.Samples, "bytes": h.Bytes,
-			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
-}
-
 // succeed is open for a job that was made again while this node was in it.
 func (s *saves) succeed(job rendezvous.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.Succeed(job.UID)
 	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
-}
-
-func offered(node string, h checkpoint.Head, was checkpoint.Number) history.Event {
-	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
-		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what the job was made again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
-			node, was, atStep(h.Step), h.Number, h.Number),
-		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
-}
-
-func atStep(step *int64) string {
-	if step == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (step %d)", *step)
-}
-
-func deleted(hs []checkpoint.Head) []history.Event {
-	var events []history.Event
-	for _, h := range hs {
-		events = append(events, history.Event{Kind: history.Deleted, Generation: h.Generation,
-			Text: fmt.Sprintf("checkpoint %d deleted", h.Number), Fields: history.Fields{"number": h.Number}})
-	}
-	return events
 }
 
 // report is told by the keeper what happens.
@@ -147,7 +111,12 @@ func (s *saves) report(e checkpoint.Event) {
 		s.alone = alone
 		s.mu.Unlock()
 		if first {
-			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, atStep(e.Head.Step)))
+			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
+		}
+	case checkpoint.Closed:
+		if m := e.Left; m != nil {
+			s.w.notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
+				checkpoint.AtStep(m.Step), e.Generation))
 		}
 	case checkpoint.Behind:
 		select {
@@ -257,11 +226,10 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 		return
 	}
 	ctx, cancel := context.WithCancel(s.w.ctx)
-	stamp := checkpoint.Stamp{Job: s.w.o.Job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
 	s.mu.Lock()
 	resume := s.resume
 	s.mu.Unlock()
-	l, err := s.keeper.Start(ctx, dir, stamp, s.w.writing.of(w.Generation), resume)
+	l, err := s.keeper.Start(ctx, dir, s.stamp(w), s.w.writing.of(w.Generation), resume)
 	if err != nil {
 		cancel()
 		s.w.notice("checkpoints are not captured: " + err.Error())
@@ -370,6 +338,33 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume
 		}
 	}
 	return resume, err
+}
+
+// CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a checkpoint directory
+// counts on the node whose workers wrote it.
+func (s *saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
+	left := checkpoint.Left{Stamp: s.stamp(w), Self: self}
+	if w.Resume != nil {
+		left.Resume = w.Resume.Number
+	}
+	if w.Members[0].Node == self.Node {
+		dir := s.w.directory()
+		left.Dir = &dir
+	}
+	h, err := s.keeper.CommitLeft(ctx, left)
+	switch {
+	case errors.Is(err, checkpoint.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob):
+		return nil // joining finds that out by itself
+	case err != nil:
+		return err
+	case h.Number > 0:
+		s.w.notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint %d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
+	}
+	return nil
+}
+
+func (s *saves) stamp(w rendezvous.World) checkpoint.Stamp {
+	return checkpoint.Stamp{Job: s.w.o.Job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
 }
 
 // HandOver makes sure that another node has the head before this one leaves.

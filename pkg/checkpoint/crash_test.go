@@ -54,9 +54,9 @@ func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster
 	k.Keep = 1
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	watcher, err := capture.WatchFS(c.dirs["a"], stampOf(1), alive, nil)
+	watcher, err := capture.Watch(capture.Dir{FS: c.dirs["a"]}, stampOf(1), alive, nil)
 	if err != nil { // said by Start, and tried again
-		watcher, err = capture.WatchFS(c.dirs["a"], stampOf(1), alive, nil)
+		watcher, err = capture.Watch(capture.Dir{FS: c.dirs["a"]}, stampOf(1), alive, nil)
 	}
 	if err != nil {
 		return nil, c

@@ -45,6 +45,7 @@ type Moving struct {
 type Closed struct {
 	Generation schema.Generation
 	Err        error
+	Left       *manifest.Manifest // captured, neither committed nor refused: CommitLeft may still commit it
 }
 
 // Behind says that the store shows an older head than this node knows.
@@ -235,7 +236,7 @@ func (k *Keeper) pinned(head manifest.Head) []manifest.Hash {
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: nobody who is registered has all of it.
 func (k *Keeper) Prepare(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, dir capture.Dir) (string, *manifest.Manifest, error) {
-	t, err := dirfs.Make(dir.Path)
+	t, err := dir.Open()
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
 	}

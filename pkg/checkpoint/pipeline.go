@@ -30,7 +30,8 @@ type Pipeline struct {
 	observe chan chan struct{} // closed after a look
 	done    chan struct{}
 
-	sent  map[manifest.Hash]bool // manifests that this line tried to commit
+	made  map[manifest.Hash]bool // manifests that this line made; another node may commit them, when it finds this one gone
+	left  *manifest.Manifest     // the newest that it made, until that is committed or refused
 	blind bool                   // the directory could not be read
 
 	torn time.Time // since when each save was written over while it was copied
@@ -67,14 +68,14 @@ type watcher interface {
 }
 
 func (k *Keeper) start(ctx context.Context, c watcher) *Pipeline {
-	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}), done: make(chan struct{}), sent: map[manifest.Hash]bool{}}
+	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}), done: make(chan struct{}), made: map[manifest.Hash]bool{}}
 	go func() {
 		defer close(l.done)
 		ctx, cancel := context.WithCancel(ctx)
 		err := errors.Join(l.run(ctx), c.Close())
 		cancel()
 		l.away.Wait()
-		k.Report(Closed{l.stamp.Generation, err})
+		k.Report(Closed{l.stamp.Generation, err, l.left})
 	}()
 	return l
 }
@@ -167,7 +168,12 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 		return nil
 	}
 	l.capture.Taken(p)
-	return l.carry(ctx, p, m, h)
+	l.made[h], l.left = true, m
+	err = l.carry(ctx, p, m, h)
+	if err == nil || ctx.Err() == nil {
+		l.left = nil
+	}
+	return err
 }
 
 // put copies the save. What a disk refused once it may take the next time, or when there is room.
@@ -362,11 +368,12 @@ func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.
 	for {
 		seen, _, err := l.k.read(ctx)
 		switch {
-		case err == nil && seen.Generation == m.Generation && !l.sent[seen.Manifest]:
+		case err == nil && seen.Generation == m.Generation && seen.Manifest == h:
+			return seen, nil
+		case err == nil && seen.Generation == m.Generation && !l.made[seen.Manifest]:
 			// Somebody else commits as this generation: ours must not undo it.
 			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation, chunkstore.ErrFenced)
 		case err == nil:
-			l.sent[h] = true
 			var made manifest.Head
 			if made, err = l.k.Record.Commit(ctx, head, seen, l.k.Self, holders); err == nil {
 				return made, nil

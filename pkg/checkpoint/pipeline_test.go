@@ -42,7 +42,7 @@ func next[E Event](t *testing.T, r reports) E {
 // line starts a line on the node's directory.
 func (c *cluster) line(t *testing.T, k *Keeper, stamp manifest.Stamp, w capture.Workers, resume *manifest.Manifest) *Pipeline {
 	t.Helper()
-	watcher, err := capture.WatchFS(c.dirs[k.Self], stamp, w, resume)
+	watcher, err := capture.Watch(capture.Dir{FS: c.dirs[k.Self]}, stamp, w, resume)
 	must(t, err)
 	return k.start(long(t), watcher)
 }
@@ -458,7 +458,7 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			c := newCluster(t, "a", "b")
 			r := newReports()
 			k := c.keeper("a", c.etcd.Client("a"), r.add)
-			watcher, err := capture.WatchFS(c.dirs["a"], stampOf(1), alive, nil)
+			watcher, err := capture.Watch(capture.Dir{FS: c.dirs["a"]}, stampOf(1), alive, nil)
 			must(t, err)
 			n := resting{watcher, make(chan struct{}, 1)}
 			l := k.start(long(t), n)

@@ -147,6 +147,8 @@ type Saves interface {
 	Stay(w rendezvous.World) error
 	// Behind says that the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
+	// CommitLeft commits what rank 0 of w, which is gone, left on this disk and could not commit; self is this node.
+	CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error
 	// HandOver makes sure, if it can, that another node has the newest commit.
 	HandOver(ctx context.Context)
 }

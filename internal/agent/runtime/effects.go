@@ -146,6 +146,7 @@ func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, erro
 		if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {
 			return rendezvous.World{}, fmt.Errorf("note generation %d: %w", step.World.Generation, err)
 		}
+		l.commitOrphan(ctx, a, step)
 		w, err := l.requests.Propose(ctx, &a.Seen, a.Me, step)
 		if err == nil {
 			for _, x := range step.Evicted { // its renewals would go on succeeding

@@ -269,14 +269,20 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		e := over(125, err)
 		return &e, nil
 	}
+	n := membership.Node{
+		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
+		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(),
+		Program: l.Job.Origin.Digest(), Place: l.Place}
+	if zero := rankZero(s); zero.Node == n.Node { // it was this node: as soon as it is registered the next generation may begin
+		if err := l.Saves.CommitLeft(ctx, *s.World, n); err != nil {
+			return nil, err
+		}
+	}
 	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
 	if err != nil {
 		return nil, err
 	}
-	n := membership.Node{
-		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
-		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(), Lease: lease,
-		Program: l.Job.Origin.Digest(), Place: l.Place}
+	n.Lease = lease
 	if n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence, Replaces: replaces,
 		OtherProgram: s.OtherProgram(&n)}); err != nil {
 		l.revoke(ctx, lease)

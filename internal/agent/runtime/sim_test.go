@@ -591,6 +591,8 @@ func (simSaves) Behind() <-chan struct{} { return nil }
 
 func (simSaves) Open(rendezvous.World, bool) {}
 
+func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
+
 func (simSaves) Stay(rendezvous.World) error { return nil }
 
 // Prepare has the checkpoint on this disk, from whoever has it and is here.

@@ -34,7 +34,7 @@ func takeInventory(s *chunkstore.Store, found map[string]*entry) error {
 // TakeInventory remembers what is in dir before the workers of a generation start,
 // on a node that captures nothing.
 func TakeInventory(s *chunkstore.Store, dir Dir) error {
-	t, err := dirfs.Make(dir.Path)
+	t, err := dir.Open()
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) er
 
 // Scratch readies dir for a generation that starts without a checkpoint.
 func Scratch(s *chunkstore.Store, dir Dir) error {
-	t, err := dirfs.Make(dir.Path)
+	t, err := dir.Open()
 	if err != nil {
 		return err
 	}

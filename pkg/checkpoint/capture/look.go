@@ -114,6 +114,15 @@ func (e *entry) newest() (t int64) {
 type Dir struct {
 	Path    string
 	Exclude []string // directories that are no part of it: where the agent keeps its state and its logs
+	FS      dirfs.FS // the directory itself, where it is in no file system of this machine
+}
+
+// Open opens the directory, and makes it if need be.
+func (d Dir) Open() (dirfs.FS, error) {
+	if d.FS != nil {
+		return d.FS, nil
+	}
+	return dirfs.Make(d.Path)
 }
 
 // within are the excluded directories below the checkpoint directory, as paths in it.

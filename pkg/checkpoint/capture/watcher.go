@@ -100,6 +100,9 @@ func (c *Watcher) Stamp() manifest.Stamp { return c.stamp }
 // in dir. What is there already is not theirs: call it before they start.
 // resume is what was put back for them, if anything.
 func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
+	if dir.FS != nil {
+		return watch(dir, dir.FS, stamp, workers, resume)
+	}
 	disk, err := dirfs.Make(dir.Path)
 	if err != nil {
 		return nil, fmt.Errorf("watch checkpoint directory: %w", err)
@@ -112,11 +115,6 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	}
 	c.notices = n
 	return c, nil
-}
-
-// WatchFS is Watch for a directory that is in no file system.
-func WatchFS(t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
-	return watch(Dir{}, t, stamp, workers, resume)
 }
 
 func watch(dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {

@@ -181,6 +181,23 @@ func (s *Store) Held() []manifest.Hash {
 	return slices.SortedFunc(maps.Keys(s.held), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) })
 }
 
+// Positions are the manifests on this disk, and where each stands among the captures of its job.
+func (s *Store) Positions() map[manifest.Hash]manifest.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.held)
+}
+
+// LastSequence is that of the newest capture of generation g on this disk; 0 if there is none.
+func (s *Store) LastSequence(g schema.Generation) (n uint64) {
+	for _, p := range s.Positions() {
+		if p.Generation == g {
+			n = max(n, p.Sequence)
+		}
+	}
+	return n
+}
+
 // Has reports whether the checkpoint is on this disk.
 func (s *Store) Has(h manifest.Hash) bool {
 	s.mu.Lock()

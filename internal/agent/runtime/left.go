@@ -1,0 +1,39 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+)
+
+// rankZero is the node that captures for the newest generation, if what it left may still be committed: no newer
+// generation was proposed, and none of its workers computed garbage.
+func rankZero(s *rendezvous.Snapshot) membership.Ref {
+	w := s.World
+	if w == nil || w.Generation != s.Fence || len(w.Members) == 0 || s.Failure != nil && s.Failure.NaN {
+		return membership.Ref{}
+	}
+	return w.Members[0]
+}
+
+// commitOrphan commits what rank 0 of the world that step replaces left with this node: it had made the copy and
+// could not commit it any more. Propose then finds another head, and is planned anew. What cannot be committed is
+// lost with its generation.
+func (l *loop) commitOrphan(ctx context.Context, a machine.Take, step plan.Propose) {
+	zero := rankZero(&a.Seen)
+	me := a.Seen.Node(a.Me.Node)
+	if zero.Node == "" || me == nil || zero.Node == me.Node {
+		return
+	}
+	registered := slices.ContainsFunc(a.Seen.Nodes, func(n membership.Node) bool { return n.Same(zero) })
+	for _, m := range step.Evicted {
+		registered = registered && !m.Same(zero)
+	}
+	if !registered {
+		_ = l.Saves.CommitLeft(ctx, *a.Seen.World, *me)
+	}
+}

@@ -1,0 +1,51 @@
+package checkpoint
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/history"
+)
+
+// CommittedEvent goes with a commit.
+func CommittedEvent(h manifest.Head) history.Event {
+	var holders []string
+	copies := "copies"
+	if h.Copies == 1 {
+		copies = "copy"
+	}
+	for _, r := range h.Holders {
+		holders = append(holders, r.Node)
+	}
+	return history.Event{Kind: history.Committed, Generation: h.Generation,
+		Text: fmt.Sprintf("checkpoint %d committed%s: %d %s", h.Number, AtStep(h.Step), h.Copies, copies),
+		Fields: history.Fields{"number": h.Number, "step": h.Step, "samples": h.Samples, "bytes": h.Bytes,
+			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
+}
+
+// OfferedEvent goes with the record of a checkpoint of before the store was lost, where it had the number was.
+func OfferedEvent(node string, h manifest.Head, was manifest.Number) history.Event {
+	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
+		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what the job was made again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
+			node, was, AtStep(h.Step), h.Number, h.Number),
+		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
+}
+
+// DeletedEvents go with the removal of records.
+func DeletedEvents(hs []manifest.Head) []history.Event {
+	var events []history.Event
+	for _, h := range hs {
+		events = append(events, history.Event{Kind: history.Deleted, Generation: h.Generation,
+			Text: fmt.Sprintf("checkpoint %d deleted", h.Number), Fields: history.Fields{"number": h.Number}})
+	}
+	return events
+}
+
+// AtStep is a step in a message, after what was saved at it.
+func AtStep(step *int64) string {
+	if step == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (step %d)", *step)
+}

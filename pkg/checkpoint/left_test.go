@@ -1,0 +1,115 @@
+package checkpoint
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// What generation 1 left on the disk of its rank 0 is committed, as long as nobody went on without it.
+func TestCommitLeft(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		captured []uint64 // captures of generation 1 on the disk, by their sequence
+		head     int      // which of them was committed; 0: none
+		since    func(t *testing.T, c *cluster, k *Keeper)
+		want     uint64 // the capture that is the head then; 0: nothing is committed
+	}{
+		{"nothing was committed", []uint64{1, 2}, 0, nil, 2},
+		{"one was committed", []uint64{1, 2, 3}, 2, nil, 3},
+		{"all were committed", []uint64{1, 2}, 2, nil, 0},
+		{"a newer generation was proposed", []uint64{1}, 0, func(t *testing.T, c *cluster, _ *Keeper) { c.propose(t, 2) }, 0},
+		{"the newest is damaged", []uint64{1, 2}, 0, func(t *testing.T, c *cluster, k *Keeper) {
+			newest := k.uncommitted(manifest.Position{Generation: 1}, nil)[0]
+			m, err := k.Store.Manifest(newest)
+			must(t, err)
+			for h := range m.DistinctChunks() {
+				checkpointtest.Flip(t, c.disks["a"], h)
+			}
+		}, 1},
+		{"somebody went back", []uint64{1, 2, 3}, 2, func(t *testing.T, c *cluster, k *Keeper) {
+			head, all, err := k.Record.Read(t.Context())
+			must(t, err)
+			_, _, writes := k.Record.Rollback(head, all[0])
+			c.write(t, writes...)
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newCluster(t, "a", "b")
+				k := l.keeper("a", l.etcd.Client("a"), func(Event) {})
+				of := map[manifest.Hash]uint64{}
+				for i, n := range c.captured {
+					dir := memfs.New()
+					memfs.WriteFile(t, dir, "model.raw", []byte(fmt.Sprint("weights ", n)), 0o600)
+					m, h := checkpointtest.Put(t, k.Store, dir, 1, n)
+					of[h] = n
+					if i < c.head {
+						head, _, err := k.Record.Read(t.Context())
+						must(t, err)
+						_, err = k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}, head, "a", l.nodes[:1])
+						must(t, err)
+					}
+				}
+				if c.since != nil {
+					c.since(t, l, k)
+				}
+				h, err := k.CommitLeft(t.Context(), Left{Stamp: stampOf(1), Self: l.nodes[0]})
+				if err != nil || of[h.Manifest] != c.want {
+					t.Errorf("committed %d (%v), want %d", of[h.Manifest], err, c.want)
+				}
+				head, _, err := k.Record.Read(t.Context())
+				if err != nil || c.want > 0 && (head.Manifest != h.Manifest || head.Number != h.Number || head.Generation != 1) {
+					t.Errorf("the head is %+v, %v", head, err)
+				}
+				if again, err := k.CommitLeft(t.Context(), Left{Stamp: stampOf(1), Self: l.nodes[0]}); again.Number != 0 || err != nil {
+					t.Errorf("committed again: %+v, %v", again, err)
+				}
+			})
+		})
+	}
+}
+
+// A save that lies in the checkpoint directory and was never captured is committed if it is complete beyond doubt;
+// else it is moved aside, so that all ranks begin at one step.
+func TestCommitLeftInTheDirectory(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		left  map[string]string
+		taken bool
+	}{
+		{"told by a mark", map[string]string{"step-2/model.raw": "2", "step-2/.elastic-commit": `{"step":2}`}, true},
+		{"no mark where there was one", map[string]string{"step-2/model.raw": "2"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newCluster(t, "a", "b")
+				k := l.keeper("a", l.etcd.Client("a"), func(Event) {})
+				dir := capture.Dir{FS: l.dirs["a"]}
+				memfs.WriteFile(t, l.dirs["a"], "step-1/model.raw", []byte("1"), 0o600)
+				memfs.WriteFile(t, l.dirs["a"], "step-1/.elastic-commit", []byte(`{"step":1}`), 0o600)
+				must(t, capture.TakeInventory(k.Store, dir)) // step 1 is of before
+				for name, data := range c.left {
+					memfs.WriteFile(t, l.dirs["a"], name, []byte(data), 0o600)
+				}
+				h, err := k.CommitLeft(t.Context(), Left{Stamp: stampOf(1), Dir: &dir, Self: l.nodes[0]})
+				if err != nil || (h.Number > 0) != c.taken {
+					t.Fatalf("%+v, %v", h, err)
+				}
+				if c.taken && (h.Step == nil || *h.Step != 2) {
+					t.Errorf("its step is %v", h.Step)
+				}
+				must(t, capture.Scratch(k.Store, dir))
+				_, err = l.dirs["a"].Lstat("step-2")
+				if gone := err != nil; gone == c.taken {
+					t.Errorf("what was left is there: %v", !gone)
+				}
+			})
+		})
+	}
+}
