@@ -1,6 +1,7 @@
 # Everything that is done with this project is done from here: `make help` lists it.
 GO      ?= go
 COUNT   ?=
+PYTHON  ?= python3
 BIN      = bin
 PACKAGES = $$($(GO) list ./... | grep -v /integration)
 RACE    ?= -race
@@ -11,7 +12,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit fuzz integration soak kube slurm bench bench-load bench-checkpoint spec image clean
+.PHONY: help build demo test check vuln unit fuzz integration soak kube slurm fidelity wheel bench bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -51,6 +52,7 @@ integration: build ## the binaries, real processes and containers (needs docker 
 
 soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=10m
+	PYTHONPATH=python $(PYTHON) python/compare.py
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run TestSchedules
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
@@ -61,6 +63,13 @@ kube: image ## the manifests on a real Kubernetes of one node, built from source
 
 slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): half a minute
 	$(GO) test -tags slurm -count=1 -timeout 20m -v ./integration/slurm
+
+fidelity: ## samplers of others through 10,000 sequences of worlds, and what commit() costs: PYTHON with torch, accelerate, torchdata; HOROVOD=DIR
+	PYTHONPATH=python $(PYTHON) python/compare.py $(if $(HOROVOD),--horovod $(HOROVOD))
+	$(PYTHON) python/bench.py
+
+wheel: build ## the Python helper for pip, in bin/
+	$(BIN)/elastic wheel $(BIN)
 
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour
 	$(GO) build -o $(BIN)/bench ./bench

@@ -94,7 +94,7 @@ var may = map[string][]string{
 		"internal/cli/command", "internal/cli/problem", "internal/cli/run", "internal/cli/screen",
 		"internal/cli/target", "internal/goodput", "internal/kube", "internal/logs", "internal/node",
 		"internal/phrase", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
-		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling", "pkg/schema", "pkg/store"},
+		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling", "pkg/schema", "pkg/store", "python"},
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node", "internal/worker"},
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},

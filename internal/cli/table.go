@@ -11,7 +11,7 @@ func commands() []command.Command {
 	all := []command.Command{
 		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), checkCommand(),
 		jobsCommand(), nodesCommand(), stopCommand(), admitCommand(), rmCommand(), ckpt.Command(), run.PlanCommand(),
-		goodputCommand(), installCommand(), kubeCommand(), readyCommand(), certsCommand(), completionCommand(), manCommand(),
+		goodputCommand(), installCommand(), wheelCommand(), kubeCommand(), readyCommand(), certsCommand(), completionCommand(), manCommand(),
 		versionCommand(),
 	}
 	for i := range all {
