@@ -22,6 +22,7 @@ from .reporting import progress
 from .sampler import Sampler
 from .state import State
 from .stopping import Stopped, should_stop
+from .training import train
 
 __all__ = [
     "ElasticError",
@@ -32,5 +33,6 @@ __all__ = [
     "World",
     "progress",
     "should_stop",
+    "train",
     "world",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Optional
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, Mapping, Optional, Tuple
 
 from .errors import ElasticError
 
@@ -190,6 +190,8 @@ def _at_least_one(name: str, value: int) -> int:
 
 
 _current: Optional[World] = None
+_own: Tuple[Optional[int], Optional[float]] = (None, None)
+"""What the script said of itself: batch_size, lr."""
 
 
 def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World:
@@ -198,7 +200,9 @@ def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World
     batch_size, the samples that one worker takes in a step, and lr are used where
     `elastic run` has no --batch-size and no --lr, and outside of it; the rate then grows
     with the world as the global batch does."""
-    global _current
+    global _current, _own
+    if batch_size is not None or lr is not None:
+        _own = (batch_size, lr)
     if _current is None or batch_size is not None or lr is not None:
         fresh = read(os.environ, batch_size, lr)
         if _current is None:
@@ -207,3 +211,14 @@ def world(batch_size: Optional[int] = None, lr: Optional[float] = None) -> World
             for name in ("batch_size", "global_batch_size", "target_lr"):
                 setattr(_current, name, getattr(fresh, name))
     return _current
+
+
+def renew() -> World:
+    """Read the environment again: this process goes on in another world. Those who hold the World
+    see the new one."""
+    current = world()
+    fresh = read(os.environ, *_own)
+    for one in fields(World):
+        if not one.name.startswith("_"):
+            setattr(current, one.name, getattr(fresh, one.name))
+    return current

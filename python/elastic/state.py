@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import Any, Dict, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import saving
 from .collective import gather, share_newest
@@ -57,6 +57,12 @@ class State:
         self.step: int
         for name, value in values.items():
             setattr(self, name, value)
+        self._follower: Optional[Callable[[], None]] = None
+        self._held = False
+        self._torn = False
+        for value in values.values():
+            if hasattr(value, "register_step_post_hook"):
+                value.register_step_post_hook(self._tear)
         self._bind()
         stopper()
 
@@ -73,7 +79,7 @@ class State:
         over because of one. Ranks that would take other batches, or from other data, are one
         too: samples would be lost and repeated."""
         w = world()
-        _same_on_all_ranks(self._terms())
+        same_terms(gather(self.terms()))
         path = w.resume_from
         if path is None and not w.managed and self._directory is not None:
             path = saving.newest(self._directory)
@@ -97,8 +103,7 @@ class State:
         self._saved_at = time.monotonic()
         if world().rank != 0 or self._directory is None or self._saved_step == self.step:
             return None
-        content = {name: _content(getattr(self, name)) for name in self._names}
-        content["samples"] = self.samples
+        content = self.content()
         mark: Dict[str, Any] = {"step": self.step, "samples": self.samples}
         if self._sampler is not None:
             mark.update(
@@ -128,13 +133,46 @@ class State:
         if loss is not None and has_samples:
             figures["loss"] = detached(loss)
         reporter().tell(figures)
-        if stopper().step():
-            self._save_or_say()
+        self._torn = False
+        if self._follower is not None:
+            self._follower()
+        elif stopper().step():
+            self.save_or_say()
             stopper().leave()
         if self._due():
-            self._save_or_say()
+            self.save_or_say()
 
-    def _save_or_say(self) -> None:
+    # For elastic.train.
+
+    def follow(self, follower: Optional[Callable[[], None]]) -> None:
+        """Have a function called between two steps, in place of the vote to stop."""
+        self._follower = follower
+
+    def hold(self) -> None:
+        """This rank has the state that the world goes on from."""
+        self._held, self._torn = True, False
+
+    def held_step(self) -> Optional[int]:
+        """The step of the state that this rank has. None: it has none, or one that was left between the
+        step of the optimizer and commit(), and is of no step."""
+        return self.step if self._held and not self._torn else None
+
+    def content(self) -> Dict[str, Any]:
+        """All that a rank needs that has nothing."""
+        content = {name: _content(getattr(self, name)) for name in self._names}
+        content["samples"] = self.samples
+        return content
+
+    def take(self, content: Dict[str, Any]) -> None:
+        """Go on from the content of another rank, or of a checkpoint."""
+        self._held = False  # of two states at once, until all of it is there
+        self._restore(content)
+        self._saved_step = -1
+
+    def _tear(self, *_: Any) -> None:
+        self._torn = True
+
+    def save_or_say(self) -> None:
         """Save if the disk takes it. Training goes on without a save; the next one is tried in its turn."""
         try:
             self.save()
@@ -148,7 +186,7 @@ class State:
             return time.monotonic() - self._saved_at >= self._every_seconds
         return False
 
-    def _terms(self) -> Dict[str, Any]:
+    def terms(self) -> Dict[str, Any]:
         """What all ranks must have alike, so that they share out the same samples."""
         terms: Dict[str, Any] = {"global batch": world().global_batch_size, "accumulation": world().accumulation}
         if self._sampler is not None:
@@ -183,9 +221,10 @@ class State:
         self._saved_step = self.step
 
 
-def _same_on_all_ranks(terms: Dict[str, Any]) -> None:
+def same_terms(all_ranks: List[Dict[str, Any]]) -> None:
     """Refuse a world whose ranks have other terms. All of them refuse it, so none is left waiting."""
-    for rank, theirs in enumerate(gather(terms)):
+    terms = all_ranks[world().rank] if len(all_ranks) > 1 else all_ranks[0]
+    for rank, theirs in enumerate(all_ranks):
         differs = [name for name in terms if theirs.get(name) != terms[name]]
         if differs:
             name = differs[0]

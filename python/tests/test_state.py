@@ -125,7 +125,7 @@ class StateTest(unittest.TestCase):
             self.state(extra=1).load()
 
     def test_ranks_that_would_take_other_samples_are_refused(self):
-        mine = self.state()._terms()
+        mine = self.state().terms()
         for name, value in (("n", 99), ("seed", 1), ("shuffle", False), ("global batch", 64), ("accumulation", 2)):
             with unittest.mock.patch.object(state_module, "gather", lambda terms: [terms, {**mine, name: value}]):
                 with self.assertRaisesRegex(ElasticError, f"rank 1 has {name}={value}, rank 0 has {name}="):

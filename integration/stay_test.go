@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stayers is a job whose workers stay when the world changes.
+type stayers struct {
+	*place
+	python, script string
+	nodes          map[string]*proc
+}
+
+// newStayers has the interpreter of this machine, or that of the virtual environment TORCH, run testdata/stay.py.
+func newStayers(t *testing.T) *stayers {
+	script, err := filepath.Abs("testdata/stay.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := "/usr/bin/python3"
+	if venv := os.Getenv("TORCH"); venv != "" {
+		python = filepath.Join(venv, "bin", "python")
+	}
+	s := &stayers{place: newPlace(t), python: python, script: script, nodes: map[string]*proc{}}
+	s.set("OMP_NUM_THREADS=1")
+	return s
+}
+
+// up starts a node.
+func (s *stayers) up(node string) {
+	s.nodes[node] = s.run("--node="+node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=3", "--scaling=fixed-batch",
+		"--last-call=200ms", "--log-dir=log-"+node, s.python, s.script)
+}
+
+var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+)`)
+
+// training is what a worker said last.
+type training struct{ generation, rank, size, pid, step int }
+
+func (s *stayers) training(node string) (at training) {
+	for _, m := range trainsIn.FindAllStringSubmatch(s.nodes[node].stdout(), -1) {
+		for i, to := range []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step} {
+			*to, _ = strconv.Atoi(m[i+1])
+		}
+	}
+	return at
+}
+
+// trains waits until these nodes train in a world of their own, newer than g, and returns its generation.
+func (s *stayers) trains(g int, nodes ...string) int {
+	s.t.Helper()
+	var first training
+	until(s.t, fmt.Sprintf("%v train in a generation after %d", nodes, g), func() error {
+		for i, n := range nodes {
+			at := s.training(n)
+			if i == 0 {
+				first = at
+			}
+			if at.generation <= g || at.generation != first.generation || at.size != len(nodes) {
+				return fmt.Errorf("%s: %+v", n, at)
+			}
+		}
+		return nil
+	})
+	return first.generation
+}
+
+// finish has the job end some steps from now, and holds every worker to the result of an undisturbed run.
+func (s *stayers) finish() {
+	s.t.Helper()
+	progress, _ := s.object("status", "x")["progress"].(map[string]any)
+	step, ok := progress["step"].(float64)
+	if !ok {
+		s.t.Fatalf("no progress: %v", progress)
+	}
+	if err := os.WriteFile(s.path("target"), []byte(strconv.Itoa(int(step)+500)), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	helper, err := filepath.Abs("../python")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	alone := exec.Command(s.python, s.script)
+	alone.Dir = s.path()
+	alone.Env = append(os.Environ(), "PACE=0", "OMP_NUM_THREADS=1", "PYTHONPATH="+helper)
+	out, err := alone.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	want := lastLine(strings.TrimSpace(string(out)))
+	for _, x := range s.nodes {
+		s.ends(x, 0)
+		if got := lastLine(strings.TrimSpace(x.stdout())); got != want {
+			s.t.Errorf("a worker ends with %q, and undisturbed training with %q", got, want)
+		}
+	}
+}
+
+// fault kills a node, or has it and its workers stand still and kills it when the others go on. It returns their
+// generation.
+func (s *stayers) fault(g int, node string, still bool, others ...string) int {
+	s.t.Helper()
+	if still {
+		for _, w := range s.workersOf(node, s.script) {
+			w.signal(syscall.SIGSTOP)
+		}
+		_ = s.nodes[node].kill(syscall.SIGSTOP)
+		g = s.trains(g, others...)
+	}
+	_ = s.nodes[node].kill(syscall.SIGKILL)
+	<-s.nodes[node].done
+	if !still {
+		g = s.trains(g, others...)
+	}
+	return g
+}
+
+// The node of rank 0 is killed, and comes back: the processes of the others live on, no step is lost or taken twice,
+// though nothing is ever saved. COUNT is how often a node is killed or stands still; SEED chooses which.
+func TestWorkersStayInTheirProcesses(t *testing.T) {
+	t.Parallel()
+	s := newStayers(t)
+	seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	r := rand.New(rand.NewPCG(seed, 1))
+	names := []string{"a", "b", "c"}
+	for _, n := range names {
+		s.up(n)
+	}
+	g := s.trains(0, names...)
+	for round := range soak(t) {
+		at, still := 0, false
+		if round > 0 {
+			at, still = r.IntN(len(names)), r.IntN(2) == 0
+		}
+		others := []string{names[(at+1)%3], names[(at+2)%3]}
+		before := map[string]int{}
+		for _, n := range others {
+			before[n] = s.training(n).pid
+		}
+		g = s.fault(g, names[at], still, others...)
+		s.up(names[at])
+		g = s.trains(g, names...)
+		for _, n := range others {
+			if now := s.training(n).pid; now != before[n] {
+				t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[n], now)
+			}
+		}
+	}
+	s.finish()
+}

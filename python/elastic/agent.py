@@ -1,0 +1,187 @@
+"""The agent of this node, on its private socket ($ELASTIC_AGENT_SOCKET).
+
+A worker says that it can stay in its process when the world changes. It is told to leave a
+generation, answers when it takes part in no collective of it any more, and is handed the World of
+the next one. Without an agent, or with one that refuses, nothing of this happens: the worker is
+ended and started again, as any other.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import queue
+import socket
+import sys
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set
+
+VERSION = 1
+"""Of the lines that are spoken. An agent refuses another one."""
+
+
+class Left(Exception):
+    """What was asked is of a generation that this worker leaves."""
+
+
+class Agent:
+    """One for each process. The methods may be called by any thread."""
+
+    def __init__(self, path: str, generation: int, local_rank: int, on_leave: Callable[[], None]) -> None:
+        self._path = path
+        self._on_leave = on_leave
+        self._worlds: "queue.SimpleQueue[Dict[str, str]]" = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._asking: Set[socket.socket] = set()
+        self._idle: List[socket.socket] = []
+        self.generation = generation
+        self.leaving = threading.Event()
+        self.gone = threading.Event()
+        self._socket = self._dial({"generation": generation, "local_rank": local_rank})
+        threading.Thread(target=self._listen, name="elastic-agent", daemon=True).start()
+
+    def close(self) -> None:
+        """Hang up. If the world changes now this worker is ended and started again."""
+        with self._lock:
+            connections = [self._socket, *self._idle, *self._asking]
+            self._idle = []
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    # The word of the agent.
+
+    def can_stay(self, can: bool) -> None:
+        self._say({"can_stay": can})
+
+    def left(self, step: Optional[int]) -> None:
+        """Say that this worker takes part in no collective of its generation any more. step is
+        that of the state that it holds; None: it holds none."""
+        self._say({"left": {"generation": self.generation, "step": step}})
+
+    def next_world(self, seconds: float) -> Optional[Dict[str, str]]:
+        """The environment of the next generation, if it comes in so many seconds."""
+        try:
+            environ = self._worlds.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        with self._lock:
+            self.generation = int(environ["ELASTIC_GENERATION"])
+            self.leaving.clear()
+        return environ
+
+    # The store of the generation.
+
+    def ask(self, op: str, keys: List[str], **more: Any) -> Dict[str, Any]:
+        """One request to the store. It is given up when this worker is told to leave."""
+        connection = self._take()
+        try:
+            request = dict(more, op=op, keys=keys, generation=self.generation)
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            reply = json.loads(_line(connection))
+        except (OSError, ValueError) as error:
+            self._drop(connection)
+            raise Left("the generation is over") if self.leaving.is_set() else error
+        with self._lock:
+            self._asking.discard(connection)
+            self._idle.append(connection)
+        if reply.get("error"):
+            raise Left(reply["error"]) if self.leaving.is_set() else RuntimeError(reply["error"])
+        return reply
+
+    def set(self, key: str, value: bytes) -> None:
+        self.ask("set", [key], values=[base64.b64encode(value).decode()])
+
+    def get(self, keys: List[str], seconds: float) -> Optional[List[bytes]]:
+        """The values of keys, when all of them are there; None: they are not in so many seconds."""
+        reply = self.ask("get", keys, wait_ms=int(seconds * 1000))
+        return [base64.b64decode(v or "") for v in reply["values"]] if reply["found"] else None
+
+    # Connections.
+
+    def _dial(self, opening: Dict[str, Any]) -> socket.socket:
+        """Connect by way of the directory: the path may be longer than an address can be."""
+        directory = os.open(os.path.dirname(self._path), os.O_PATH | os.O_DIRECTORY)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(f"/proc/self/fd/{directory}/{os.path.basename(self._path)}")
+            connection.sendall(json.dumps(dict(opening, version=VERSION)).encode() + b"\n")
+        except OSError:
+            connection.close()
+            raise
+        finally:
+            os.close(directory)
+        return connection
+
+    def _take(self) -> socket.socket:
+        with self._lock:
+            if self.leaving.is_set():
+                raise Left("the generation is over")
+            connection = self._idle.pop() if self._idle else self._dial({"store": ""})
+            self._asking.add(connection)
+            return connection
+
+    def _drop(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._asking.discard(connection)
+        connection.close()
+
+    def _say(self, line: Dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the agent is gone, and ends this process
+            self._socket.sendall(json.dumps(line).encode() + b"\n")
+
+    def _listen(self) -> None:
+        for line in _lines(self._socket):
+            if "refused" in line:
+                print(
+                    f"elastic: this worker is started again when the world changes: {line['refused']}",
+                    file=sys.stderr,
+                )
+                break
+            if "leave" in line:
+                self._leave()
+            if "world" in line:
+                self._worlds.put(line["world"])
+        self.gone.set()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self.leaving.set()
+            asking = list(self._asking)
+        for connection in asking:  # whoever waits for a key is woken
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._on_leave()
+
+
+def _line(connection: socket.socket) -> bytes:
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        part = connection.recv(1 << 16)
+        if not part:
+            raise OSError("the agent hung up")
+        data += part
+    return bytes(data)
+
+
+def _lines(connection: socket.socket) -> Iterator[Dict[str, Any]]:
+    with contextlib.suppress(OSError, ValueError):
+        for line in connection.makefile("rb"):
+            yield json.loads(line)
+
+
+def connect(generation: int, local_rank: int, on_leave: Callable[[], None]) -> Optional[Agent]:
+    """The agent of this node; None where there is none."""
+    path = os.environ.get("ELASTIC_AGENT_SOCKET")
+    if not path:
+        return None
+    try:
+        return Agent(path, generation, local_rank, on_leave)
+    except OSError as error:
+        print(f"elastic: this worker is started again when the world changes: {error}", file=sys.stderr)
+        return None
+
+

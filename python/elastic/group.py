@@ -1,0 +1,251 @@
+"""The process group of one world after the other, in one process.
+
+Torch 2.15 can give a group other members (`reconfigure`); before, and with backends that cannot,
+the group is destroyed and made anew. Both find the other ranks by the store of the agent, which
+outlives every worker.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import itertools
+import json
+import os
+import socket
+from typing import Any, Dict, List, Optional, Set
+
+from .agent import Agent, Left
+from .environment import World
+
+LIMIT = 60.0
+"""Seconds that torch waits for a key of the store."""
+MEET_LIMIT = 5.0
+"""Seconds that they may take to connect, when all of them are there."""
+
+
+class Group:
+    """The default process group, under an agent."""
+
+    def __init__(self, agent: Agent, backend: str) -> None:
+        import torch.distributed as dist
+
+        self._dist = dist
+        self._agent = agent
+        self._backend = backend
+        self._store = agent_store(agent)  # torch looks its methods up in it, and does not keep it
+        self._ports: Set[int] = set()
+        self._peers: Set[int] = set()
+        self._made: Set[int] = set()
+        self._number: Optional[int] = None  # of this process, in its handle: no other of the world has it
+        self.reconfigures = False
+
+    def open(self, world: World, word: Dict[str, Any]) -> List[Dict[str, Any]]:
+        """Have the group of a world, and return the words of all ranks; this one's is word."""
+        words = self.exchange(world, dict(word, number=self._number, can=hasattr(self._dist, "_reconfigure")), "word")
+        if self.reconfigures or all(w["can"] for w in words) and self._can_reconfigure(world, words):
+            self._reconfigure(world)
+        else:
+            self._remake(world)
+        return words
+
+    def leave(self) -> None:
+        """Be in no group any more."""
+        if not self.reconfigures and self._dist.is_initialized():
+            with contextlib.suppress(Exception):  # a group whose members are gone need not end in order
+                self._dist.destroy_process_group()
+
+    def interrupt(self) -> None:
+        """End the collectives that are under way. From the thread that hears the agent.
+
+        Gloo ends one only when a connection to a member ends, so those of this process are shut.
+        NCCL's abort is written by its documentation; it was not tried."""
+        if "nccl" in self._backend:
+            with contextlib.suppress(Exception):
+                self._dist.distributed_c10d._get_default_group().abort()
+        shut(self._ports, self._peers, self._made)
+
+    # Torch 2.15.
+
+    def _can_reconfigure(self, world: World, words: List[Dict[str, Any]]) -> bool:
+        """Make a group without members, if this torch and this backend have such a thing."""
+        number = free_number([w["number"] for w in words], world.rank)
+        before = _listening()
+        try:
+            self._dist.init_process_group(
+                self._backend, store=self._store, rank=number, world_size=number + 1, enable_reconfigure=True
+            )
+            self.reconfigures = bool(self._dist._supports_reconfigure())
+        except Left:
+            raise
+        except Exception:
+            self.reconfigures = False
+        if self.reconfigures:
+            self._number, self._ports = number, _listening() - before
+        elif self._dist.is_initialized():
+            self._dist.destroy_process_group()
+        return self.reconfigures
+
+    def _reconfigure(self, world: World) -> None:
+        mine = {"handle": self._dist._get_reconfigure_handle(), "ports": sorted(self._ports)}
+        handles = self.exchange(world, mine, "handle")
+        self._peers = {port for theirs in handles for port in theirs["ports"]} - self._ports
+        limit = datetime.timedelta(seconds=MEET_LIMIT)
+        self._dist._reconfigure(world.generation, [h["handle"] for h in handles], timeout=limit).wait()
+
+    # Any other.
+
+    def _remake(self, world: World) -> None:
+        before = _connections()
+        self._dist.init_process_group(
+            self._backend,
+            store=self._dist.PrefixStore(str(world.generation), self._store),
+            rank=world.rank,
+            world_size=world.size,
+        )
+        self._made = _connections() - before  # older gloo keeps no port by which they are known
+
+    def exchange(self, world: World, word: Dict[str, Any], name: str) -> List[Dict[str, Any]]:
+        """Give every rank the word of every rank."""
+        self._agent.set(f"elastic/{name}/{world.rank}", json.dumps(word).encode())
+        keys = [f"elastic/{name}/{rank}" for rank in range(world.size)]
+        values = None
+        while values is None:  # a rank that starts may take long; if one is lost the agent says so
+            values = self._agent.get(keys, LIMIT)
+        return [json.loads(value) for value in values]
+
+
+def free_number(numbers: List[Optional[int]], rank: int) -> int:
+    """A number for the process of a rank that has none: another one for each."""
+    taken = {n for n in numbers if n is not None}
+    free = (n for n in itertools.count() if n not in taken)
+    ranks = [r for r, n in enumerate(numbers) if n is None]
+    return list(itertools.islice(free, len(ranks)))[ranks.index(rank)]
+
+
+def _sockets() -> "List[socket.socket]":
+    """The TCP sockets of this process, each by a descriptor of its own."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            one = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # it is closed by now
+        if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+            found.append(one)
+        else:
+            one.close()
+    return found
+
+
+def _listening() -> Set[int]:
+    """The ports on which this process listens."""
+    ports = set()
+    for one in _sockets():
+        with one, contextlib.suppress(OSError):
+            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                ports.add(one.getsockname()[1])
+    return ports
+
+
+def _connections() -> Set[int]:
+    """The TCP sockets of this process, by their inode."""
+    inodes = set()
+    for one in _sockets():
+        with one:
+            inodes.add(os.fstat(one.fileno()).st_ino)
+    return inodes
+
+
+def shut(ports: Set[int], peers: Set[int], made: Set[int]) -> int:
+    """Shut the connections to a port of ours or of a peer, and those that were made for the group. Others
+    of the script are left alone."""
+    count = 0
+    for one in _sockets():
+        with one, contextlib.suppress(OSError):
+            listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            ours = os.fstat(one.fileno()).st_ino in made or one.getsockname()[1] in ports
+            if not listens and (ours or one.getpeername()[1] in peers):
+                one.shutdown(socket.SHUT_RDWR)
+                count += 1
+    return count
+
+
+def agent_store(agent: Agent) -> Any:
+    """torch's Store, over the agent. The class is made here: torch is imported by the script."""
+    import torch.distributed as dist
+
+    clones: List[Any] = []
+
+    class AgentStore(dist.Store):
+        """The values of the generation at hand. All ranks of it have the same ones."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.limit = datetime.timedelta(seconds=LIMIT)
+
+        def set(self, key: str, value: Any) -> None:
+            agent.set(key, _bytes(value))
+
+        def get(self, key: str) -> bytes:
+            return self._wait([key], self.limit)[0]
+
+        def multi_get(self, keys: List[str]) -> List[bytes]:
+            return self._wait(keys, self.limit)
+
+        def multi_set(self, keys: List[str], values: List[Any]) -> None:
+            for key, value in zip(keys, values):
+                self.set(key, value)
+
+        def wait(self, keys: List[str], timeout: Optional[datetime.timedelta] = None) -> None:
+            self._wait(keys, timeout or self.limit)
+
+        def _wait(self, keys: List[str], limit: datetime.timedelta) -> List[bytes]:
+            values = agent.get(list(keys), limit.total_seconds())
+            if values is None:
+                raise RuntimeError(f"wait timeout: no rank has set {', '.join(keys)}")
+            return values
+
+        def check(self, keys: List[str]) -> bool:
+            return bool(agent.ask("check", list(keys))["found"])
+
+        def add(self, key: str, value: int) -> int:
+            return int(base64.b64decode(agent.ask("add", [key], delta=value)["values"][0]))
+
+        def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
+            values = [base64.b64encode(_bytes(v)).decode() for v in (expected, desired)]
+            return base64.b64decode(agent.ask("compare", [key], values=values)["values"][0])
+
+        def delete_key(self, key: str) -> bool:
+            return bool(agent.ask("delete", [key])["found"])
+
+        def set_timeout(self, timeout: datetime.timedelta) -> None:
+            self.limit = timeout
+
+        def has_extended_api(self) -> bool:
+            return True
+
+        def clone(self) -> Any:
+            clones.append(AgentStore())
+            return clones[-1]
+
+    return AgentStore()
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def open_alone(world: World, backend: str) -> None:
+    """The process group where no agent is: of torchrun's variables, or of this process alone."""
+    import torch.distributed as dist
+
+    if world.size == 1 and "MASTER_ADDR" not in os.environ:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group(backend)
+
+

@@ -1,0 +1,255 @@
+"""A training function that is called once for each world, in one process.
+
+    @elastic.train(state, backend="gloo")
+    def loop(world):
+        ddp = torch.nn.parallel.DistributedDataParallel(net)
+        for indices in state.sampler:
+            ...
+            state.commit(loss=loss.item())
+
+    loop()
+
+When the world changes the function is left, also out of a collective that is blocked, and called
+again with the process group of the next world and the newest state that a rank has.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import threading
+import time
+import traceback
+from typing import Any, Callable, Dict, Optional
+
+from . import environment, saving, voting
+from .agent import Agent, Left, connect
+from .environment import World, world
+from .errors import ElasticError, LoadError
+from .group import Group, open_alone
+from .state import State, same_terms
+from .stopping import STOPPED, Stopped, stopper
+
+WORD_LIMIT = 30.0
+"""Seconds to wait for the agent's word after a collective failed: the loss of a node that is silent
+takes some to be decided. Without a word the error is the script's."""
+AGAIN = 0.05
+"""Seconds between two times that the collectives of a generation that is left are ended."""
+
+
+class WorldChanged(BaseException):
+    """Raised in the training function to leave it. Not an Exception: the script does not catch it."""
+
+
+def train(state: State, backend: str = "gloo") -> Callable[[Callable[[World], Any]], Callable[[], Any]]:
+    """Have a function called for each world, on every rank, with the process group ready and the
+    state the same on all ranks. What it returns in the last world is returned."""
+
+    def decorate(function: Callable[[World], Any]) -> Callable[[], Any]:
+        @functools.wraps(function)
+        def run() -> Any:
+            return Training(state, backend, function).run()
+
+        return run
+
+    return decorate
+
+
+class Training:
+    """One call of the decorated function."""
+
+    def __init__(self, state: State, backend: str, function: Callable[[World], Any]) -> None:
+        self._state = state
+        self._backend = backend
+        self._function = function
+        self._left = threading.Event()
+        self._agent: Optional[Agent] = None
+        self._group: Optional[Group] = None
+        self._round = 0
+
+    def run(self) -> Any:
+        import torch.distributed as dist
+
+        w = world()
+        if dist.is_initialized():
+            raise ElasticError(
+                "there is a process group already: the training function makes that of each world, once in a process; "
+                "do not call init_process_group before it"
+            )
+        if "ELASTIC_AGENT_SOCKET" in os.environ:
+            self._agent = connect(w.generation, w.local_rank, self._interrupt)
+        if self._agent is None:
+            open_alone(w, self._backend)
+            self._state.load()
+            return self._function(w)
+        self._group = Group(self._agent, self._backend)
+        self._state.follow(self._check)
+        self._agent.can_stay(True)
+        try:
+            return self._worlds(w)
+        finally:
+            self._state.follow(None)
+            self._agent.can_stay(False)
+            self._agent.close()
+
+    def _worlds(self, w: World) -> Any:
+        """Train in one world after the other, until all ranks of one are through."""
+        while True:
+            done, result = self._one(w)
+            if done:
+                return result
+            w = self._next()
+
+    def _one(self, w: World) -> "tuple[bool, Any]":
+        """Train in one world. False: it is over, and this rank has left it."""
+        assert self._agent is not None and self._group is not None
+        try:
+            self._begin(w)
+            result = self._function(w)
+            self._all_through(w)
+            return True, result
+        except (WorldChanged, Left):
+            pass
+        except Exception as error:
+            if not self._is_over(error):
+                raise
+            traceback.clear_frames(error.__traceback__)
+        self._leave()
+        return False, None
+
+    def _begin(self, w: World) -> None:
+        """Have the process group, and the state."""
+        assert self._group is not None
+        state = self._state
+        words = self._group.open(w, {"step": state.held_step(), "terms": state.terms()})
+        same_terms([word["terms"] for word in words])
+        steps = [word["step"] for word in words]
+        if voting.source(steps) is None:
+            steps = self._load(w)
+        giver = voting.source(steps)
+        if giver is not None and voting.takers(steps):
+            self._share(giver, w.rank, w.rank in voting.takers(steps))
+        state.hold()
+
+    def _load(self, w: World) -> "list[Optional[int]]":
+        """Load the checkpoint where no rank has a state, and return the steps of all ranks."""
+        assert self._group is not None
+        unreadable: Optional[LoadError] = None
+        word: Dict[str, Any] = {"step": None}
+        if w.resume_from is not None:
+            try:
+                self._state.take(saving.read(w.resume_from))
+                word["step"] = self._state.step
+            except LoadError as error:
+                unreadable = error
+        steps = [other["step"] for other in self._group.exchange(w, word, "loaded")]
+        if unreadable is not None and voting.source(steps) is None:
+            raise unreadable
+        return steps
+
+    def _share(self, giver: int, rank: int, takes: bool) -> None:
+        data: Optional[bytes] = None
+        if rank == giver:
+            try:
+                data = voting.pack(self._state.content())
+            except Exception as error:
+                raise ElasticError(f"the state cannot be given to the ranks that have none: {error}") from error
+        device = "cuda" if "nccl" in self._backend else "cpu"
+        data = voting.broadcast(data, giver, device)
+        if takes:
+            self._state.take(voting.unpack(data))
+
+    def _all_through(self, w: World) -> None:
+        """Wait until the function has returned on every rank: a rank whose last step was broken off
+        needs the others once more."""
+        assert self._agent is not None
+        self._round += 1
+        keys = [f"elastic/through/{self._round}/{rank}" for rank in range(w.size)]
+        self._agent.set(keys[w.rank], b"")
+        while self._agent.get(keys, WORD_LIMIT) is None:
+            if stopper().asked():
+                self._stop()
+
+    # The end of a world.
+
+    def _check(self) -> None:
+        """Between two steps."""
+        assert self._agent is not None
+        if stopper().asked():
+            self._stop()
+        if self._agent.leaving.is_set():
+            raise WorldChanged
+
+    def _is_over(self, error: BaseException) -> bool:
+        """Whether an error comes of the end of the world. The agent knows, a moment later."""
+        assert self._agent is not None
+        if not is_of_communication(error):
+            return self._agent.leaving.is_set()
+        limit = time.monotonic() + WORD_LIMIT
+        while not self._agent.leaving.wait(AGAIN):
+            if stopper().asked():
+                self._stop()
+            if self._agent.gone.is_set() or time.monotonic() > limit:
+                return False
+        return True
+
+    def _interrupt(self) -> None:
+        """From the thread that hears the agent: have the function left."""
+        self._left.clear()
+        threading.Thread(target=self._interrupting, name="elastic-leave", daemon=True).start()
+
+    def _interrupting(self) -> None:
+        """End what is under way, again and again: a connection may be made in this moment."""
+        while not self._left.is_set():
+            if self._group is not None:
+                self._group.interrupt()
+            self._left.wait(AGAIN)
+
+    def _leave(self) -> None:
+        assert self._agent is not None and self._group is not None
+        while not self._agent.leaving.wait(AGAIN):
+            if self._agent.gone.is_set():
+                raise ElasticError("the agent of this node has ended")
+        self._left.set()
+        gc.collect()  # a DistributedDataParallel of the old group answers the gradients as long as it lives
+        self._group.leave()
+        self._agent.left(self._state.held_step())
+
+    def _next(self) -> World:
+        """Wait for the next world."""
+        assert self._agent is not None
+        while True:
+            variables = self._agent.next_world(AGAIN)
+            if variables is not None:
+                os.environ.update(variables)
+                return environment.renew()
+            if stopper().asked():
+                self._stop()
+            if self._agent.gone.is_set():
+                raise ElasticError("the agent of this node has ended")
+
+    def _stop(self) -> None:
+        """Save and end, as asked. No vote is needed: the state of rank 0 is that of its last commit."""
+        if self._state.held_step() is not None:
+            self._state.save_or_say()
+        raise Stopped(STOPPED)
+
+
+WORDS = (
+    "connection", "peer", "gloo", "nccl", "socket", "broken pipe", "timed out", "timeout",
+    "process group", "aborted", "reset", "unreachable",
+)  # fmt: skip
+
+
+def is_of_communication(error: Optional[BaseException]) -> bool:
+    """Whether an error looks like the loss of another rank."""
+    while error is not None:
+        name = type(error).__name__
+        text = str(error).lower()
+        if name.startswith("Dist") or isinstance(error, (ConnectionError, TimeoutError)):
+            return True
+        if isinstance(error, (RuntimeError, OSError)) and any(word in text for word in WORDS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,71 @@
+"""Which rank's state a world goes on from.
+
+Each rank says the step that its state has come to, or that it has none. The lowest rank with the
+largest step gives its state to those that have less. If none has a state, the committed
+checkpoint is loaded; if there is none, training begins from scratch.
+
+In data-parallel training every rank has the whole state. When a collective fails some ranks may
+have finished the step at hand and others not: those that finished have a valid state, because the
+reduction was complete. So no step is lost and none is counted twice.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, List, Optional, Tuple
+
+CHUNK = 32 << 20
+"""Bytes of a state that one broadcast carries."""
+
+
+def source(steps: List[Optional[int]]) -> Optional[int]:
+    """The rank that gives its state, for the steps of all ranks; None: no rank has one."""
+    newest = max((step for step in steps if step is not None), default=None)
+    return None if newest is None else steps.index(newest)
+
+
+def takers(steps: List[Optional[int]]) -> List[int]:
+    """The ranks that have less than the source."""
+    giver = source(steps)
+    return [] if giver is None else [rank for rank, step in enumerate(steps) if step != steps[giver]]
+
+
+def pack(content: Any) -> bytes:
+    import torch
+
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    import torch
+
+    try:
+        return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
+    except TypeError:  # torch before 1.13 has no such argument
+        return torch.load(io.BytesIO(data), map_location="cpu")
+
+
+def broadcast(data: Optional[bytes], giver: int, device: str) -> bytes:
+    """Give every rank the bytes of one rank, in chunks."""
+    import torch
+    import torch.distributed as dist
+
+    size = torch.tensor([len(data) if data is not None else 0], dtype=torch.int64, device=device)
+    dist.broadcast(size, src=giver)
+    total = int(size.item())
+    whole = torch.empty(total, dtype=torch.uint8)
+    if data is not None:
+        whole = torch.frombuffer(bytearray(data), dtype=torch.uint8) if total else whole
+    for begin, end in chunks(total):
+        part = whole[begin:end].to(device)
+        dist.broadcast(part, src=giver)
+        if data is None:
+            whole[begin:end].copy_(part)
+    return bytes(whole.numpy().tobytes()) if data is None else data
+
+
+def chunks(total: int) -> List[Tuple[int, int]]:
+    """Where each chunk of so many bytes begins and ends."""
+    return [(begin, min(begin + CHUNK, total)) for begin in range(0, total, CHUNK)]

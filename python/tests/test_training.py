@@ -1,0 +1,331 @@
+"""The training function, with an agent and a process group that are played."""
+
+import contextlib
+import io
+import json
+import os
+import queue
+import socket
+import sys
+import tempfile
+import threading
+import time
+import types
+import unittest
+import unittest.mock
+
+from elastic import environment, stopping, training
+from elastic.environment import World
+from elastic.errors import ElasticError
+from elastic.state import State
+
+
+def until(condition):
+    """Wait for what another thread does."""
+    while not condition():
+        time.sleep(0.001)
+
+
+class PlayedAgent:
+    """The other end of the socket. It has one store, for all generations."""
+
+    def __init__(self, directory, refuse=None):
+        self.path = os.path.join(directory, "agent.sock")
+        self.said = queue.Queue()
+        self.control = None
+        self.values = {}
+        self._changed = threading.Condition()
+        self._refuse = refuse
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        self._listener.close()
+        if self.control is not None:
+            self.control.close()
+
+    def tell(self, **line):
+        self.control.sendall(json.dumps(line).encode() + b"\n")
+
+    def hears(self, name):
+        while True:
+            line = self.said.get(timeout=60)
+            if name in line:
+                return line[name]
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, contextlib.suppress(OSError, ValueError):
+            lines = connection.makefile("rb")
+            opening = json.loads(lines.readline())
+            if "store" in opening:
+                for line in lines:
+                    connection.sendall(json.dumps(self._answer(json.loads(line))).encode() + b"\n")
+                return
+            self.control = connection
+            if self._refuse:
+                self.tell(refused=self._refuse)
+                return
+            for line in lines:
+                self.said.put(json.loads(line))
+
+    def _answer(self, request):
+        with self._changed:
+            if request["op"] == "set":
+                for key, value in zip(request["keys"], request["values"]):
+                    self.values[request["generation"], key] = value
+                self._changed.notify_all()
+                return {"values": [], "found": True}
+            keys = [(request["generation"], key) for key in request["keys"]]
+            found = self._changed.wait_for(lambda: all(k in self.values for k in keys), request["wait_ms"] / 1000)
+            return {"values": [self.values[k] for k in keys] if found else [], "found": found}
+
+
+class PlayedGroup:
+    """A process group of one rank."""
+
+    def __init__(self, agent, backend):
+        self.agent, self.opened, self.interrupts = agent, [], 0
+        self.broken = threading.Event()
+        PlayedGroup.newest = self
+
+    def open(self, world, word):
+        self.opened.append((world.generation, word["step"]))
+        return self.exchange(world, word, "word")
+
+    def exchange(self, world, word, name):
+        self.agent.set(f"{name}/{world.rank}", json.dumps(word).encode())
+        return [word]
+
+    def interrupt(self):
+        self.interrupts += 1
+        self.broken.set()
+
+    def leave(self):
+        self.broken.clear()
+
+    def collective(self):
+        """Blocks until it is broken off."""
+        if not self.broken.wait(60):
+            raise AssertionError("nobody breaks it off")
+        raise RuntimeError("Connection closed by peer")
+
+
+class TrainingTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.agent = PlayedAgent(directory.name)
+        self.addCleanup(self.agent.close)
+        dist = types.ModuleType("torch.distributed")
+        dist.is_initialized = lambda: False
+        dist.is_available = lambda: True
+        torch = types.ModuleType("torch")
+        torch.distributed = dist
+        for patch in (
+            unittest.mock.patch.dict(sys.modules, {"torch": torch, "torch.distributed": dist}),
+            unittest.mock.patch.dict(os.environ, {"ELASTIC_AGENT_SOCKET": self.agent.path, "ELASTIC_GENERATION": "1"}),
+            unittest.mock.patch.object(training, "Group", PlayedGroup),
+            unittest.mock.patch.object(environment, "_current", World()),
+            unittest.mock.patch.object(stopping, "_stopper", stopping.Stopper(None)),
+            unittest.mock.patch.object(training, "WORD_LIMIT", 0.2),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def start(self, function, state=None):
+        """Run a training function in a thread; the outcome comes out of the queue."""
+        self.state = state or State(save_every=None)
+        outcome = queue.Queue()
+        run = training.train(self.state)(function)
+
+        def body():
+            try:
+                outcome.put(run())
+            except BaseException as error:  # SystemExit too
+                outcome.put(error)
+
+        threading.Thread(target=body, daemon=True).start()
+        return outcome
+
+    def hand(self, generation, **more):
+        self.agent.tell(world=dict({"ELASTIC_GENERATION": str(generation)}, **more))
+
+    def test_a_world_that_does_not_change(self):
+        outcome = self.start(lambda world: "result")
+        self.assertTrue(self.agent.hears("can_stay"))
+        self.assertEqual(outcome.get(timeout=60), "result")
+        self.assertFalse(self.agent.hears("can_stay"))
+
+    def test_the_function_is_left_out_of_a_collective_and_called_again(self):
+        worlds = []
+
+        def function(world):
+            worlds.append((world.generation, self.state.step))
+            if len(worlds) < 4:
+                self.state.commit()
+                PlayedGroup.newest.collective()
+            return "result"
+
+        outcome = self.start(function)
+        for generation in (1, 2, 3):
+            until(lambda: len(worlds) >= generation)
+            self.agent.tell(leave=generation)
+            self.assertEqual(self.agent.hears("left"), {"generation": generation, "step": generation})
+            self.hand(generation + 1)
+        self.assertEqual(outcome.get(timeout=60), "result")
+        self.assertEqual(worlds, [(1, 0), (2, 1), (3, 2), (4, 3)])
+        self.assertEqual(PlayedGroup.newest.opened, [(1, None), (2, 1), (3, 2), (4, 3)])
+
+    def test_the_function_is_left_between_two_steps(self):
+        begun = threading.Event()
+
+        def function(world):
+            begun.set()
+            while world.generation == 1:
+                self.state.commit()
+            return self.state.step
+
+        outcome = self.start(function)
+        begun.wait(60)
+        self.agent.tell(leave=1)
+        step = self.agent.hears("left")["step"]
+        self.hand(2)
+        self.assertEqual(outcome.get(timeout=60), step)
+
+    def test_a_world_that_is_over_before_all_ranks_have_come(self):
+        """The second rank never comes; the next world has one."""
+        environment._current.size = 2
+        with unittest.mock.patch.object(PlayedGroup, "open", lambda g, w, word: g.agent.get(["none"], 60) if w.size == 2 else [word]):
+            outcome = self.start(lambda world: world.generation)
+            self.agent.hears("can_stay")
+            self.agent.tell(leave=1)
+            self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
+            self.hand(2, WORLD_SIZE="1")
+            self.assertEqual(outcome.get(timeout=60), 2)
+
+    def test_a_rank_whose_last_step_is_broken_off_has_the_others_once_more(self):
+        """This rank is through, the other one is not when the world changes."""
+        environment._current.size = 2
+        calls = []
+        with unittest.mock.patch.object(PlayedGroup, "open", lambda g, w, word: [word]):
+            outcome = self.start(lambda world: calls.append(world.generation))
+            self.agent.hears("can_stay")
+            until(lambda: calls)
+            self.agent.tell(leave=1)
+            self.agent.hears("left")
+            self.hand(2, WORLD_SIZE="1")
+            outcome.get(timeout=60)
+        self.assertEqual(calls, [1, 2])
+
+    def test_an_error_of_the_script_is_raised(self):
+        def function(world):
+            raise KeyError("mine")
+
+        error = self.start(function).get(timeout=60)
+        self.assertIsInstance(error, KeyError)
+        self.assertTrue(self.agent.hears("can_stay"))
+        self.assertFalse(self.agent.hears("can_stay"))
+
+    def test_a_collective_that_fails_for_no_reason_is_raised(self):
+        def function(world):
+            raise RuntimeError("Connection closed by peer")
+
+        self.assertIsInstance(self.start(function).get(timeout=60), RuntimeError)
+
+    def test_an_error_of_the_script_while_the_world_changes_is_tried_again(self):
+        leaving = threading.Event()
+
+        def function(world):
+            if world.generation == 1:
+                leaving.set()
+                PlayedGroup.newest.broken.wait(60)
+                raise KeyError("a consequence")
+            return "result"
+
+        outcome = self.start(function)
+        leaving.wait(60)
+        self.agent.tell(leave=1)
+        self.agent.hears("left")
+        self.hand(2)
+        self.assertEqual(outcome.get(timeout=60), "result")
+
+    def test_a_state_between_the_optimizer_and_commit_is_of_no_step(self):
+        class Optimizer:
+            def register_step_post_hook(self, hook):
+                self.hook = hook
+
+            def state_dict(self):
+                return {}
+
+            def load_state_dict(self, content):
+                pass
+
+        optimizer = Optimizer()
+
+        def function(world):
+            if world.generation > 1:
+                return "result"
+            self.state.commit()
+            optimizer.hook(optimizer, (), {})
+            PlayedGroup.newest.collective()
+
+        outcome = self.start(function, State(optimizer=optimizer, save_every=None))
+        self.agent.hears("can_stay")
+        until(lambda: self.state.step > 0)
+        self.agent.tell(leave=1)
+        self.assertIsNone(self.agent.hears("left")["step"])
+        self.hand(2)
+        outcome.get(timeout=60)
+
+    def test_a_rank_that_is_asked_to_stop_while_it_waits_saves_and_ends(self):
+        with tempfile.TemporaryDirectory() as directory:
+            drain = os.path.join(directory, "drain")
+            stopping._stopper = stopping.Stopper.__new__(stopping.Stopper)
+            stopping._stopper.__dict__.update(stopping.Stopper(None).__dict__, _drain_file=drain)
+            state = State(save_every=None, checkpoint_dir=os.path.join(directory, "work"))
+
+            def function(world):
+                state.commit()
+                PlayedGroup.newest.collective()
+
+            outcome = self.start(function, state)
+            until(lambda: state.step > 0)
+            self.agent.tell(leave=1)
+            self.agent.hears("left")
+            with open(drain, "w"):
+                pass
+            stopped = outcome.get(timeout=60)
+            self.assertIsInstance(stopped, stopping.Stopped)
+            self.assertEqual(stopped.code, stopping.STOPPED)
+            self.assertEqual(os.listdir(os.path.join(directory, "work")), ["step-1"])
+
+    def test_a_process_group_of_the_script_is_refused(self):
+        sys.modules["torch.distributed"].is_initialized = lambda: True
+        self.assertIsInstance(self.start(lambda world: None).get(timeout=60), ElasticError)
+
+
+class RefusedTest(unittest.TestCase):
+    def test_an_agent_of_another_version_says_so(self):
+        from elastic.agent import connect
+
+        with tempfile.TemporaryDirectory() as directory:
+            agent = PlayedAgent(directory, refuse="the helper speaks version 1, this agent version 2")
+            self.addCleanup(agent.close)
+            with unittest.mock.patch.dict(os.environ, {"ELASTIC_AGENT_SOCKET": agent.path}):
+                with contextlib.redirect_stderr(io.StringIO()) as said:
+                    client = connect(1, 0, lambda: None)
+                    client.gone.wait(60)
+                    client.close()
+            self.assertIn("this agent version 2", said.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()
