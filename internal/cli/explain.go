@@ -29,7 +29,7 @@ func explainAction(ctx context.Context, c *command.Call) error {
 		return c.Out.Object(map[string]any{"job": snap.Job.Name, "lines": lines})
 	}
 	for _, line := range lines {
-		if err := c.Out.Line("%s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
+		if err := c.Out.Folded(4, "%s", strings.ReplaceAll(line, "\t", "    ")); err != nil {
 			return err
 		}
 	}

@@ -68,6 +68,9 @@ func bucketWords(b goodput.Bucket) string {
 func showGoodput(c *command.Call, r goodput.Report) error {
 	rows := [][]string{{"TIME", "SECONDS", "SHARE"}}
 	for _, b := range goodput.Buckets() {
+		if r.Seconds[b] < 0.05 {
+			continue
+		}
 		share := "-"
 		if r.Elapsed > 0 {
 			share = fmt.Sprintf("%.2f %%", 100*r.Seconds[b]/r.Elapsed)

@@ -29,7 +29,7 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 	}
 	target.Skipped(c, broken)
 	all := []status.Status{}
-	rows := [][]string{{"JOB", "STATE", "NODES", "GENERATION", "CHECKPOINT", "AGE", "OWNER", "COMMAND"}}
+	rows := [][]string{{"JOB", "STATE", "NODES", "GEN", "CKPT", "AGE", "OWNER", "COMMAND"}}
 	for i := range snaps {
 		if c.Context.Bool("mine") && snaps[i].Job.Origin.Owner != c.UserName() {
 			continue

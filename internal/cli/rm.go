@@ -22,7 +22,7 @@ import (
 )
 
 func rmCommand() command.Command {
-	return command.Command{Name: "rm", Args: "JOB", Most: 1, Usage: "forget a job that has no nodes, and delete what it left on this machine", Action: rmAction, Flags: []command.Flag{
+	return command.Command{Name: "rm", Args: "JOB", Most: 1, Usage: "forget a job without nodes, and delete what it left here", Action: rmAction, Flags: []command.Flag{
 		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"}}, // never taken from the environment
 		{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "those on this machine stay"},
 		{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask"},

@@ -235,5 +235,15 @@ func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *r
 		}
 		return false, nil
 	})
-	return target.Cut(c, err, missing.Last, fmt.Sprintf("job %s was asked to scale to %d, and still is", name, wish.NP))
+	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked for %d", name, wish.NP), Cure: undo(seen, wish.NP)})
+}
+
+// undo is what there is to do while too few nodes are here. before is the job as it was when the size was
+// asked for.
+func undo(before *rendezvous.Snapshot, np int) string {
+	text := "elastic run on more nodes"
+	if before.Wish.NP != np {
+		text += fmt.Sprintf("; undo: elastic scale %s --np=%d", before.Job.Name, before.Wish.NP)
+	}
+	return text
 }

@@ -115,7 +115,8 @@ func showStatus(c *command.Call, st status.Status) error {
 	if st.Abandoned {
 		state = "abandoned"
 	}
-	if err := p.Line("%s  %s: %s", st.Job, p.Paint(state), st.Why); err != nil {
+	head := screen.Fold(phrase.Plain(fmt.Sprintf("%s  %s: %s", st.Job, state, st.Why)), p.Width, 2)
+	if err := p.Painted(head, state); err != nil {
 		return err
 	}
 	rows := statusRows(st, p)
@@ -126,7 +127,7 @@ func showStatus(c *command.Call, st status.Status) error {
 		if row[1] == "" {
 			continue
 		}
-		if err := p.Line("  %-11s %s", row[0], row[1]); err != nil {
+		if err := p.Folded(14, "  %-11s %s", row[0], row[1]); err != nil {
 			return err
 		}
 	}
@@ -137,7 +138,7 @@ func showStatus(c *command.Call, st status.Status) error {
 		return err
 	}
 	if st.Next != nil {
-		return p.Line("next: %s", *st.Next)
+		return p.Folded(6, "next: %s", *st.Next)
 	}
 	return nil
 }

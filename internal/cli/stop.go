@@ -117,7 +117,7 @@ func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *re
 		}
 		return false, nil
 	})
-	return target.Cut(c, err, missing.Last, fmt.Sprintf("job %s was asked to stop, and still is", name))
+	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked to stop", name), Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
 }
 
 // stopped says, on stdout, what became of the job.

@@ -103,7 +103,11 @@ func (m *Machine) tellWait(w *rendezvous.World) {
 	if m.local.group != nil && m.local.group.paused {
 		became = "; workers wait with the state in memory"
 	}
-	m.say("wait: %s%s; %d of %d nodes", w.Hold.Text, became, w.Hold.Present, wished)
+	count := fmt.Sprintf("%d of %d nodes", w.Hold.Present, wished)
+	if w.Hold.Present > wished {
+		count = fmt.Sprintf("%s here, %d needed", phrase.Count(w.Hold.Present, "node"), wished)
+	}
+	m.say("wait: %s%s; %s", w.Hold.Text, became, count)
 }
 
 // tellSpare says once that this node stands by, and again after it was a member.

@@ -25,7 +25,7 @@ import (
 
 func Command() command.Command {
 	return command.Command{Name: "ckpt", Args: "ls | show [N] | verify [N] | get [N] DIR | rm N | restore N", Most: 4,
-		Usage: "the checkpoints of a job: list, look at, check, fetch, remove, go back", Action: ckptAction, Flags: []command.Flag{
+		Usage: "the checkpoints of a job: list, check, fetch, go back", Action: ckptAction, Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "number", Arg: "N", Usage: "the checkpoint; the newest"},
 		}}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
@@ -140,12 +141,15 @@ func Report(w io.Writer, err error, asJSON bool) int {
 			"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
 		return e.Status
 	}
-	fmt.Fprintf(w, "error: %s [%s]\n", phrase.Plain(e.Message), e.Code)
+	line := func(what, text string) {
+		fmt.Fprintln(w, screen.Fold(what+": "+text, screen.Columns(w), len(what)+2))
+	}
+	line("error", fmt.Sprintf("%s [%s]", phrase.Plain(e.Message), e.Code))
 	if e.Why != "" {
-		fmt.Fprintf(w, "  why: %s\n", phrase.Plain(e.Why))
+		line("  why", phrase.Plain(e.Why))
 	}
 	if e.Fix != "" {
-		fmt.Fprintf(w, "  fix: %s\n", phrase.Plain(e.Fix))
+		line("  fix", phrase.Plain(e.Fix))
 	}
 	return e.Status
 }

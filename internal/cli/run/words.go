@@ -3,11 +3,18 @@ package run
 import (
 	"bytes"
 	"io"
+	"strings"
 	"sync"
+
+	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
-// words is the stderr of run: with -q only what is no "elastic: …". The first line of a run is the
-// arithmetic of its job; what the command itself has to tell comes after it.
+// prefix begins every line of run itself.
+const prefix = "elastic: "
+
+// words is the stderr of run: with -q only what is no "elastic: …", and on a terminal that broken between
+// words. The first line of a run is the arithmetic of its job; what the command itself has to tell comes
+// after it.
 type words struct {
 	out   io.Writer
 	quiet bool
@@ -21,7 +28,7 @@ func (w *words) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.after != "" && !w.quiet {
-		_, _ = io.WriteString(w.out, w.after)
+		_ = w.write([]byte(w.after))
 		w.after = ""
 	}
 }
@@ -29,13 +36,32 @@ func (w *words) close() {
 func (w *words) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.quiet && bytes.HasPrefix(p, []byte("elastic: ")) {
+	if w.quiet && bytes.HasPrefix(p, []byte(prefix)) {
 		return len(p), nil
 	}
-	n, err := w.out.Write(p)
+	n, err := len(p), w.write(p)
 	if err == nil && w.after != "" && !w.quiet {
-		_, err = io.WriteString(w.out, w.after)
+		err = w.write([]byte(w.after))
 		w.after = ""
 	}
 	return n, err
+}
+
+// write writes lines of ours. Everything else is as its writer made it.
+func (w *words) write(p []byte) error {
+	columns := screen.Columns(w.out)
+	if columns == 0 {
+		_, err := w.out.Write(p)
+		return err
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(p)) {
+		text, ended := strings.CutSuffix(line, "\n")
+		if ended && strings.HasPrefix(text, prefix) {
+			line = screen.Fold(text, columns, len(prefix)) + "\n"
+		}
+		b.WriteString(line)
+	}
+	_, err := io.WriteString(w.out, b.String())
+	return err
 }

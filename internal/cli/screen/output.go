@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -24,6 +25,7 @@ import (
 //     a terminal.
 //   - Times are relative on a terminal, where somebody reads them now, and
 //     absolute everywhere else.
+//   - A sentence is broken between words where the terminal is too narrow.
 //   - A line of a table fits the width of the terminal: a last column without room stands below its row,
 //     another one is cut.
 //   - An error says what, why, and what to do; it ends in its code.
@@ -95,7 +97,7 @@ func plain(args []any) []any {
 // Say writes words, unless they are not wanted.
 func (p *Printer) Say(format string, args ...any) {
 	if !p.Quiet {
-		fmt.Fprintf(p.Words, format+"\n", plain(args)...)
+		fmt.Fprintln(p.Words, Fold(fmt.Sprintf(format, plain(args)...), Columns(p.Words), 2))
 	}
 }
 
@@ -116,6 +118,11 @@ func (p *Printer) Paint(word string) painted {
 		return painted(word)
 	}
 	return painted("\x1b[" + code + "m" + word + "\x1b[0m")
+}
+
+// Painted writes text, in which the first mention of a state has its colour.
+func (p *Printer) Painted(text, state string) error {
+	return p.Line("%s", painted(strings.Replace(text, "  "+state+":", "  "+string(p.Paint(state))+":", 1)))
 }
 
 // Since tells a time: how long ago on a terminal, else when.

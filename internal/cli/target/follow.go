@@ -80,33 +80,52 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %s", errLimit, limit))
 }
 
-// Cut is the error of a following that came to no end: a limit passed, or Ctrl-C. What was asked
-// stays asked.
-func Cut(c *command.Call, err error, missing, asked string) error {
+// Asked is what a command asked for that is followed, in words: what stays asked when the following is cut
+// short, and what ends it or takes it back.
+type Asked struct{ Stays, Cure string }
+
+// Cut is the error of a following that came to no end: a limit passed, or Ctrl-C. What was asked stays
+// asked. missing is what was waited for.
+func Cut(c *command.Call, err error, missing string, asked Asked) error {
 	switch {
 	case errors.Is(err, errLimit):
 		if missing == "" {
 			missing = "the server did not answer"
 		}
-		return problem.New(problem.Timeout, "%v", err).Because("%s", missing).Cure("%s", asked)
+		return problem.New(problem.Timeout, "%v", err).Because("%s; %s", missing, asked.Stays).Cure("%s", asked.Cure)
 	case errors.Is(err, context.Canceled):
-		c.Out.Say("%s", asked)
+		c.Out.Say("%s; %s", asked.Stays, asked.Cure)
 	}
 	return err
 }
 
 // ProgressLine says what a following waits for, each time that it is something else.
-type ProgressLine struct{ Last string }
+type ProgressLine struct {
+	Last string // what is waited for now, also if it was not said
+	said string
+}
+
+// briefly is how long a world may form without a word: most are there after some tenths of a second.
+const briefly = 2 * time.Second
 
 func (l *ProgressLine) Tell(c *command.Call, st status.Status) {
-	text := st.Waiting()
-	if text == "" || st.WhyCode != rendezvous.NodesMissing {
-		text = string(st.State) + ": " + st.Why
+	l.Last = st.Waiting()
+	if l.Last == "" || st.WhyCode != rendezvous.NodesMissing {
+		l.Last = string(st.State) + ": " + st.Why
 	}
-	if text != l.Last && !st.Ended() && st.State != status.StateRunning {
-		c.Out.Say("%s", text)
+	key := l.Last
+	switch st.WhyCode {
+	case rendezvous.Saving: // once, and not for each node that is through
+		key = string(st.WhyCode)
+	case rendezvous.WhyBarrier:
+		if c.Out.Now().Sub(st.Since.Time) < briefly {
+			return
+		}
 	}
-	l.Last = text
+	if key != l.said && !st.Ended() && st.State != status.StateRunning {
+		c.Out.Say("%s", l.Last)
+		l.said = key
+	}
 }
 
 func Pause(ctx context.Context, d time.Duration) error {

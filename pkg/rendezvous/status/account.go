@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,14 +81,15 @@ func startLines(st Status) []string {
 	f := st.Waterfall
 	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as seen on %s:", st.Generation, f.Sign, f.By)}
 	var last int64
-	for _, m := range []struct {
+	type moment struct {
 		what string
 		at   *int64
-	}{{"decided", f.Decided}, {"enough nodes", f.Enough}, {"proposed", f.Proposed}, {"workers stopped", f.Stopped},
-		{"barrier full, " + f.Last + " was the last", f.Barrier}, {"workers started", f.Started}} {
-		if m.at == nil {
-			continue
-		}
+	}
+	moments := []moment{{"decided", f.Decided}, {"enough nodes", f.Enough}, {"proposed", f.Proposed}, {"workers stopped", f.Stopped},
+		{"barrier full, " + f.Last + " was the last", f.Barrier}, {"workers started", f.Started}}
+	moments = slices.DeleteFunc(moments, func(m moment) bool { return m.at == nil })
+	slices.SortStableFunc(moments, func(a, b moment) int { return cmp.Compare(*a.at, *b.at) })
+	for _, m := range moments {
 		bar := strings.Repeat("#", int(min(40, max(0, *m.at-last)/25)))
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7.3f  %-32s %s", float64(*m.at)/1000, m.what, bar), " "))
 		last = max(last, *m.at)
