@@ -100,7 +100,7 @@ var plants = []plant{
 	{"who is ended for its stack is the cause", plan + "/running.go", `wait = max(wait, 2*p.t.Cause)`, `wait = max(wait, 0)`, rendezvous, "TestPlan"},
 	{"warnings after an exception hide it", "internal/diagnosis/diagnosis.go", `return row != "" && row[0] != '[' &&`, `return row != "" &&`, "internal/diagnosis", "TestExplain"},
 	{"jobs mix in one log", workerPkg + "/output/runmark.go", `if run == "" || err == nil && string(before) == run+"\n" {`, `if run == "" || err == nil {`, workerPkg, "TestLogsOfAnotherRunAreMovedAside"},
-	{"C3: register again beside the next generation", registry, `store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)`, `store.Absent(r.Job.Node(n.Node))`, rendezvous, "TestGuards/memory"},
+	{"C3: register again beside the next generation", registry, `store.Unchanged(r.Job.Node(n.Node), n.Rev), store.Unchanged(r.Job.World(), worldRev)`, `store.Unchanged(r.Job.Node(n.Node), n.Rev)`, rendezvous, "TestGuards/memory"},
 	{"join over a node that is there", registry, `store.Unchanged(r.Job.Job(), j.JobRev), store.Absent(r.Job.Node(n.Node))`, `store.Unchanged(r.Job.Job(), j.JobRev)`, rendezvous, "TestGuards/memory"},
 	{"leave takes the next life along", registry, `If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},`, ``, rendezvous, "TestGuards/memory"},
 	{"take over from whoever has the name", registry, `If:   []store.Guard{store.Unchanged(r.Job.Node(dead.Node), dead.Rev)},`, ``, rendezvous, "TestGuards/memory"},

@@ -59,12 +59,12 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	return rev, wrap("join", err)
 }
 
-// Reregister puts the registration of a member back whose lease ran out: the same incarnation on a
-// new lease. worldRev is the world that lists it as member: without that guard a node that
+// Reregister puts the registration of a member back whose lease ran out, or over one of revision n.Rev that
+// is on another lease than its own: the same incarnation on a new lease. worldRev is the world that lists it as member: without that guard a node that
 // froze on the way would come back registered beside the generation that replaced it.
 func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64, error) {
 	rev, err := store.Send(ctx, r.Store, store.Request{
-		If:   []store.Guard{store.Absent(r.Job.Node(n.Node)), store.Unchanged(r.Job.World(), worldRev)},
+		If:   []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev), store.Unchanged(r.Job.World(), worldRev)},
 		Then: []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease)},
 	})
 	return rev, wrap("register again", err)

@@ -116,7 +116,22 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 			m.self.unkeyed = m.now
 		case n != nil && n.Incarnation != m.self.node.Incarnation:
 			m.drop()
+		case n != nil && m.self.unkeyed.IsZero():
+			m.noteRewritten(n)
 		}
+	}
+}
+
+// noteRewritten takes in that somebody else wrote this node's registration again, for example because he put a
+// damaged record right. Without its revision no request of this node would pass any more, and one on
+// another lease outlives the node: it registers again over that.
+func (m *Machine) noteRewritten(n *membership.Node) {
+	switch {
+	case n.Rev <= m.self.node.Rev:
+	case n.Lease == m.self.node.Lease:
+		m.self.node.Rev = n.Rev
+	default:
+		m.self.unkeyed = m.now
 	}
 }
 

@@ -37,6 +37,9 @@ func (m *Machine) keepRegistration() {
 	}
 	n := m.self.node
 	n.Rev, n.Lease = 0, 0
+	if was := m.seen.snap.Node(n.Node); was != nil && was.Incarnation == n.Incarnation && was.Lease != m.self.node.Lease {
+		n.Rev = was.Rev // it lies there on a lease that is not ours
+	}
 	m.request(slotRegister, Register{Node: n, WorldRev: w.Rev})
 }
 
