@@ -68,13 +68,13 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 		return s
 	}
 	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2}, Slots: 1}))
-	me := membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1}
+	me := membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}
 	put(job.Node("a"), me)
 	s := read()
 	me.Rev = s.Node("a").Rev
 	propose := func(s rendezvous.Snapshot, g schema.Generation) error {
 		_, err := r.Propose(t.Context(), &s, me, plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1, Phase: rendezvous.Forming, Count: 1,
-			Members: []membership.Ref{me.Ref}, Slots: 1}})
+			Members: []membership.Ref{me.Ref}, NP: 1, Slots: 1}})
 		return err
 	}
 	must(propose(s, 1))

@@ -18,7 +18,7 @@ import (
 func memberClaim(node string, has ...checkpoint.Head) rendezvous.Claim {
 	members := []string{"a", "b"}
 	c := rendezvous.Claim{Node: node, Looked: true, Generation: 3, World: 3, Count: 2, Rank: slices.Index(members, node), Members: members, Heads: has,
-		Job:  rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
+		Job:  rendezvous.Job{UID: "u", Attempt: 1, Slots: 1, Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
 		Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
 	if n := len(has); n > 0 {
 		c.Newest, c.Known = &has[n-1], has[n-1]
@@ -110,7 +110,7 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 	if k.Rev, err = r.Claim(t.Context(), k, &rendezvous.Snapshot{}); err != nil {
 		t.Fatal(err)
 	}
-	own := rendezvous.Job{Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
+	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
 	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, Own: own, Seen: &rendezvous.Snapshot{}})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)

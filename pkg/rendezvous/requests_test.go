@@ -174,7 +174,7 @@ func takesOver(w *storedJob) func() error {
 // reregisters: b froze on the way.
 func reregisters(w *storedJob) func() error {
 	n, world := w.nodes["b"], w.see().World
-	n.Lease = w.life("b").Lease
+	n.Rev, n.Lease = 0, w.life("b").Lease
 	return func() error { _, err := w.reg.Reregister(w.t.Context(), n, world.Rev); return err }
 }
 

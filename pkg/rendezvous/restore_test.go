@@ -29,7 +29,7 @@ type past struct {
 
 func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past {
 	const job schema.Job = "x"
-	p := &past{t: t, st: memory.New().Client("test"), node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1}}
+	p := &past{t: t, st: memory.New().Client("test"), node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}}
 	p.req = txn.Requests{Store: p.st, Job: job}
 	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Event: func(checkpoint.Head) store.Write {
 		return history.Tell(job, history.Event{Kind: history.Committed})
@@ -43,7 +43,7 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 	if phase.Ended() {
 		outcome = &rendezvous.Outcome{}
 	}
-	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Outcome: outcome, Count: 1, Slots: 1,
+	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Outcome: outcome, Count: 1, NP: 1, Slots: 1,
 		Members: []membership.Ref{p.node.Ref}, Proposal: "p"}))
 	var head checkpoint.Head
 	for step := range int64(2) {

@@ -108,7 +108,7 @@ func (w *storedJob) again(node string) {
 func (w *storedJob) reregister(node string) {
 	w.t.Helper()
 	n := w.nodes[node]
-	n.Lease = w.life(node).Lease
+	n.Rev, n.Lease = 0, w.life(node).Lease
 	rev, err := w.reg.Reregister(w.t.Context(), n, w.see().World.Rev)
 	w.must(err)
 	n.Rev = rev

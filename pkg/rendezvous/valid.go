@@ -217,8 +217,16 @@ func (c *Claim) Validate() error {
 func (s *Snapshot) validate() error {
 	var p schema.Problems
 	p.Check(s.World == nil || s.Job != nil, "there is a world and no job")
+	if j := s.Job; j != nil {
+		p.Check(j.Attempt > 0 && j.Slots > 0, "the job is of attempt %d, with %d workers a node", j.Attempt, j.Slots)
+		p.Check(s.Wish.Rev == 0 || s.Wish.NP > 0, "np of the wish is %d", s.Wish.NP)
+	}
+	if w := s.World; w != nil && w.Generation > 0 {
+		p.Check(w.Attempt > 0 && w.Slots > 0 && w.NP > 0, "the world is of attempt %d, np %d, with %d workers a node", w.Attempt, w.NP, w.Slots)
+	}
 	p.Check(s.World == nil || s.World.Generation <= s.Fence, "the world is of a generation above the fence")
 	for i, n := range s.Nodes {
+		p.Check(n.Attempt > 0 && n.Slots > 0, "node %s is of attempt %d, with %d workers", n.Node, n.Attempt, n.Slots)
 		p.Check(i == 0 || s.Nodes[i-1].Node != n.Node, "node %s is registered twice", n.Node)
 	}
 	return p.Err()
