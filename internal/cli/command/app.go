@@ -32,9 +32,9 @@ type App struct {
 func (a App) Main(args []string, table []Command) int {
 	line, err := Normalise(args, table)
 	if err != nil {
-		return problem.Report(a.Stderr, err, wantsJSON(args))
+		return problem.Report(a.Stderr, explained(err, meant(args, table), table), wantsJSON(args))
 	}
-	return problem.Report(a.Stderr, a.dispatch(line, table), line.json)
+	return problem.Report(a.Stderr, explained(a.dispatch(line, table), line.Command, table), line.json)
 }
 
 // wantsJSON looks for -o json in a line that could not be read to its end.

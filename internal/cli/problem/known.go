@@ -112,7 +112,7 @@ func fromNameTaken(e *runtime.NameTaken) *Error {
 func fromNotFound(e *launch.NotFoundError) *Error {
 	f := New(NoProgram, "%v", e).Of(e)
 	if len(e.Near) == 0 {
-		f.Cure("a program in PATH, or a path with a /")
+		f.Because("PATH has none of that name").Cure("a program in PATH, or a path with a /")
 	}
 	return f
 }

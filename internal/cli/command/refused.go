@@ -1,0 +1,59 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/problem"
+)
+
+// explained gives an error of the line its why and its fix, where the check that found it had nothing special to say:
+// what the flag is for, else what the command takes.
+func explained(err error, name string, table []Command) error {
+	if err == nil {
+		return nil
+	}
+	e := problem.Known(err)
+	if e.Status != problem.Usage.Status() || e.Why != "" && e.Fix != "" {
+		return err
+	}
+	c := find(table, name)
+	if c == nil {
+		return fill(e, "the line is checked before anything is done", "elastic help lists the commands")
+	}
+	help := fmt.Sprintf("elastic %s --help", c.Name)
+	said, _, _ := strings.Cut(strings.TrimLeft(e.Message, "-"), "=")
+	said, _, _ = strings.Cut(said, ":")
+	said, _, _ = strings.Cut(said, " ")
+	at := slices.IndexFunc(c.Flags, func(f Flag) bool { return strings.HasPrefix(e.Message, "-") && f.Name == said })
+	if at < 0 {
+		takes := strings.TrimSpace("elastic " + c.Name + " " + c.Args)
+		return fill(e, fmt.Sprintf("%s: %s", takes, c.Usage), help+" shows what it takes")
+	}
+	f := c.Flags[at]
+	if f.Arg == "" {
+		return fill(e, fmt.Sprintf("--%s: %s", f.Name, f.Usage), fmt.Sprintf("--%s, or leave it out; %s", f.Name, help))
+	}
+	return fill(e, fmt.Sprintf("--%s is: %s", f.Name, f.Usage), fmt.Sprintf("--%s=%s; %s", f.Name, f.Arg, help))
+}
+
+func fill(e *problem.Error, why, fix string) error {
+	if e.Why == "" {
+		e.Why = why
+	}
+	if e.Fix == "" {
+		e.Fix = fix
+	}
+	return e
+}
+
+// meant is the command that a line names which could not be read to its end, or "".
+func meant(args []string, table []Command) string {
+	for _, w := range args {
+		if find(table, w) != nil {
+			return w
+		}
+	}
+	return ""
+}
