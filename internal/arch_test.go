@@ -36,8 +36,9 @@ var may = map[string][]string{
 		"pkg/checkpoint/chunkstore"},
 	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
-	"internal/phrase": {},
-	"internal/certs":  {},
+	"internal/phrase":  {},
+	"internal/certs":   {},
+	"internal/version": {},
 
 	"pkg/membership/verdict": {"pkg/membership"},
 
@@ -93,12 +94,12 @@ var may = map[string][]string{
 	"internal/cli": {"internal/agent/runtime", "internal/certs", "internal/check", "internal/local", "internal/cli/ckpt",
 		"internal/cli/command", "internal/cli/problem", "internal/cli/run", "internal/cli/screen",
 		"internal/cli/target", "internal/goodput", "internal/kube", "internal/logs", "internal/node",
-		"internal/phrase", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
+		"internal/phrase", "internal/version", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling", "pkg/schema", "pkg/store", "python"},
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node", "internal/worker"},
 
 	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
-	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase"},
+	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
 
 	"internal/goodput": {"pkg/history"},
 

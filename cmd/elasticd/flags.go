@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/version"
 )
 
 // app is the whole command line. Its errors are returned, never printed and
@@ -51,7 +52,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 		&cli.DurationFlag{Name: "idle", Value: time.Minute, Hidden: true},
 	)
 	return &cli.App{
-		Name: "elasticd", Usage: "coordination daemon of elastic: an etcd member with care", Version: version(),
+		Name: "elasticd", Usage: "coordination daemon of elastic: an etcd member with care", Version: version.String(),
 		UsageText: "elasticd [flags]\n\nexample, one of three members:\n   elasticd --name=a --listen-client-urls=https://10.0.0.1:2379 --listen-peer-urls=https://10.0.0.1:2380 \\\n" +
 			"     --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380 \\\n" +
 			"     --cert-file=server.pem --key-file=server-key.pem --trusted-ca-file=ca.pem \\\n" +

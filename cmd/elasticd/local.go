@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/coordinator"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/version"
 )
 
 // The local server has one member, one machine and no network: it may be
@@ -37,7 +38,7 @@ func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Wr
 		Name: "local", Dir: r.Data,
 		ListenClients: listen, Insecure: r.Listen != "",
 		Heartbeat: localHeartbeat, Election: localElection, Quota: localQuota,
-		Log: coordinator.Logger(stderr), Version: version(),
+		Log: coordinator.Logger(stderr), Version: version.String(),
 	})
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Wr
 	if err := m.Ready(ctx); err != nil {
 		return err
 	}
-	if err := r.Announce(version(), ensured); err != nil {
+	if err := r.Announce(version.String(), ensured); err != nil {
 		return err
 	}
 

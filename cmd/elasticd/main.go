@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -65,13 +64,4 @@ func status(err error, stderr io.Writer) int {
 		}
 	}
 	return rc
-}
-
-// version is that of the build: the module's, or the commit's.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
 }

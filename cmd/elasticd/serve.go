@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/elasticd/elastic/internal/coordinator"
+	"github.com/elasticd/elastic/internal/version"
 )
 
 // ownSocket is the value of --http for a socket in the data directory.
@@ -20,7 +21,7 @@ const ownSocket = "socket"
 
 // serve runs a member until ctx ends, which is a clean stop.
 func serve(ctx context.Context, cfg coordinator.Config, address string, stderr io.Writer) error {
-	cfg.Log, cfg.Version = coordinator.Logger(stderr), version()
+	cfg.Log, cfg.Version = coordinator.Logger(stderr), version.String()
 	var l net.Listener
 	if address != "" && address != ownSocket { // before etcd: a busy port costs nothing then
 		var err error

@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/version"
 )
 
 func completionCommand() command.Command {
@@ -28,5 +29,5 @@ func manCommand() command.Command {
 }
 
 func manAction(_ context.Context, c *command.Call) error {
-	return command.Man(c.Stdout, version(), commands())
+	return command.Man(c.Stdout, version.String(), commands())
 }

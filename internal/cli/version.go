@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/version"
 )
 
 func versionCommand() command.Command {
@@ -14,16 +14,7 @@ func versionCommand() command.Command {
 
 func versionAction(_ context.Context, c *command.Call) error {
 	if c.Out.Json {
-		return c.Out.Object(map[string]string{"version": version(), "go": runtime.Version()})
+		return c.Out.Object(map[string]string{"version": version.String(), "go": runtime.Version()})
 	}
-	return c.Out.Line("elastic %s", version())
-}
-
-// version is that of the build: the module's, or the commit's.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
+	return c.Out.Line("elastic %s", version.String())
 }
