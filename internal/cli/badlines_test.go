@@ -72,7 +72,10 @@ func TestBadCommandLines(t *testing.T) {
 	for _, line := range badLines() {
 		var out, words bytes.Buffer
 		app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words, Getenv: func(k string) string { return env[k] },
-			Run: func(context.Context, node.Options) machine.Result { t.Errorf("%q runs a node", line); return machine.Result{} }}
+			Run: func(context.Context, node.Options) machine.Result {
+				t.Errorf("%q runs a node", line)
+				return machine.Result{}
+			}}
 		status := Main(app, line)
 		lines := strings.Split(strings.TrimSuffix(words.String(), "\n"), "\n")
 		for len(lines) > 1 && strings.HasPrefix(lines[0], "elastic: ") {

@@ -20,7 +20,9 @@ import (
 var damages = []func(was []byte, r *rand.Rand) []byte{
 	func([]byte, *rand.Rand) []byte { return []byte("\x00garbage") },
 	func(was []byte, r *rand.Rand) []byte { return was[:r.IntN(len(was)+1)] },
-	func(was []byte, _ *rand.Rand) []byte { return fmt.Appendf(nil, `{"format":99,"record":{"was":%q}}`, was) },
+	func(was []byte, _ *rand.Rand) []byte {
+		return fmt.Appendf(nil, `{"format":99,"record":{"was":%q}}`, was)
+	},
 	func(was []byte, _ *rand.Rand) []byte { return append(slices.Clone(was), strings.Repeat(" ", 5<<20)...) },
 	twist,
 }
