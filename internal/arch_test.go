@@ -61,7 +61,7 @@ var may = map[string][]string{
 	"internal/diagnosis":     {}, // decides about what workers left
 	"internal/logs":          {},
 	"internal/worker/output": {},
-	"internal/hang":          {},
+	"internal/hang":          {"internal/diagnosis", "internal/phrase", "pkg/membership"},
 	"internal/hook":          {},
 	"internal/check":         {"internal/launch", "internal/peer", "internal/phrase", "pkg/membership", "pkg/schema"},
 	"internal/worker":        {"internal/hang", "internal/worker/output"},

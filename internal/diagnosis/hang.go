@@ -16,6 +16,8 @@ type Standstill struct {
 	Syscall  string
 	Stack    string // of Python, as py-spy or faulthandler write it; "" if it is not known
 	Progress string // the last line of its progress file
+	// Collective is the last that torch's flight recorder has of it; nil: it is not known.
+	Collective *Collective
 }
 
 // Behind is the rank that the others wait for.
@@ -26,12 +28,12 @@ type Behind struct {
 }
 
 // FindBehind says which rank of a job that hangs the others wait for. The clearest sign decides: a process that
-// is stopped, one that the kernel holds, a step that is lower than that of most, a rank that is in no collective
-// while others are in one, a rank that is elsewhere than most. ranks is not empty.
+// is stopped, one that the kernel holds, a step that is lower than that of most, fewer collectives or another one,
+// a rank that is in no collective while others are in one, a rank that is elsewhere than most. ranks is not empty.
 func FindBehind(ranks []Standstill) Behind {
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })
-	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, outsideCollective, elsewhere, otherSleep} {
+	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective, outsideCollective, elsewhere, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
 			return Behind{ranks[i].Rank, reason, strings.Join(mainThread(ranks[i].Stack), "\n")}
 		}

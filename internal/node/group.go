@@ -43,7 +43,7 @@ func (g *group) begin(s machine.Start) error {
 		return handover.ErrCannotStay
 	}
 	g.w.stay.world.Store(&world)
-	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over, s.Rank)
+	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := either(g.g.Done(), over)
 		g.w.effects.Go(func() { g.w.progress(ended, world, launch.WorkerDir(g.runDir, uint64(g.began), 0)) })

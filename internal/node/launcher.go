@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/device"
+	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -68,10 +69,12 @@ func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 	spec := w.spec()
 	spec.Job, spec.Node, spec.Generation, spec.WorldSize = in.Job, in.Node, in.Generation, in.WorldSize
 	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
-	if w.o.HangTimeout > 0 {
-		withFaulthandler(spec.Env)
-	}
 	spec.RunDir = filepath.Dir(launch.DrainFile(in.RunDir, in.Generation))
+	if w.o.HangTimeout > 0 {
+		for i := range spec.Env {
+			spec.Env[i] = hang.Tell(spec.Env[i], filepath.Join(spec.RunDir, strconv.Itoa(i)))
+		}
+	}
 	spec.Lead = w.o.Launcher.Lead
 	for k := range in.Workers {
 		spec.Ranks = append(spec.Ranks, in.FirstRank+k)

@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/check"
+	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -42,7 +43,7 @@ type workers struct {
 	dir   string // of the node and job
 	logs  *output.Logs
 	doing *doing
-	hangs atomic.Pointer[hangWatch] // of the newest generation; nil: nobody watches
+	hangs atomic.Pointer[hang.Watch] // of the newest generation; nil: nobody watches
 	stay  staying
 
 	announced bool // owned by Start, which is called for one generation after the other

@@ -296,4 +296,7 @@ var plants = []plant{
 	}`, ``, "internal/hook", "TestLeftovers"},
 	{"the fault of another node fails the check of this one", "internal/check/network.go", `f.Failed = own == nil`, `f.Failed = true`, "internal/check", "TestOwnFaultsFail"},
 	{"a transfer of a check has no limit", "internal/check/serve.go", ` || ms > maxTransfer.Milliseconds()`, ``, "internal/check", "TestLimits"},
+	{"a worker is ended before all nodes have looked", "internal/hang/watch.go", `here.Go(func() { all[0] = w.inspect(ctx, w.room()) })`, `here.Go(func() { all[0] = w.inspect(ctx, w.room()); w.Workers.Stacks(ctx) })`, "internal/hang", "TestAllLookBeforeOneIsEnded"},
+	{"bundles pile up", "internal/hang/bundle.go", `generations[:max(0, len(generations)-mostBundles)]`, `generations[:0]`, "internal/hang", "TestBundleIsBounded"},
+	{"the last collective is any one", "internal/diagnosis/flight.go", `|| seq < last.Seq {`, `|| last.Seq > 0 {`, "internal/diagnosis", "TestParseFlight"},
 }

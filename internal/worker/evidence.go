@@ -1,102 +1,68 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/hang"
 )
 
-// Evidence is what can be seen of a worker that makes no progress.
-type Evidence struct {
-	LocalRank int    `json:"local_rank"`
-	Rank      int    `json:"rank"`
-	PID       int    `json:"pid"`
-	State     string `json:"state"` // of its main thread: R, S, D, T…
-	WChan     string `json:"wchan"` // where it sleeps in the kernel; "" or 0: it cannot be told
-	Syscall   string `json:"syscall"`
-	Kernel    string `json:"kernel"`   // its stack there, where we may read it
-	Stack     string `json:"stack"`    // of Python, by py-spy or by faulthandler
-	Progress  string `json:"progress"` // the last line of its progress file
-}
+// dyingLimit is how long a worker may take to write its stack and end.
+const dyingLimit = 1500 * time.Millisecond
 
-const (
-	// pySpyLimit bounds one py-spy, dyingLimit how long a worker may take to write its stack and end.
-	pySpyLimit = 3 * time.Second
-	dyingLimit = 1500 * time.Millisecond
-	stackBytes = 64 << 10
-)
-
-// Examine gathers evidence of all workers, by local rank. First what leaves them as they are. Then a worker
-// of Python whose stack is not known is ended by SIGABRT, which its faulthandler answers with the stacks of
-// all threads: who asks is going to end the workers anyway.
-func (g *Group) Examine(ctx context.Context) (all []Evidence) {
-	all = make([]Evidence, len(g.workers))
+// Inspect gathers evidence of all workers, by local rank. What it does leaves them as they are, but for workers of
+// Python whose stack it does not find: they are held, until Stacks or the end of the group.
+func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
+	all = make([]hang.Evidence, len(g.workers))
 	var each sync.WaitGroup
 	for i, w := range g.workers {
 		each.Go(func() {
-			all[i] = lookAt(w.PID)
+			all[i] = hang.Inspect(ctx, w.PID, filepath.Join(g.spec.RunDir, strconv.Itoa(i)))
 			all[i].LocalRank, all[i].Rank = i, g.rank(i)
-			all[i].Progress = lastLine(filepath.Join(g.spec.RunDir, strconv.Itoa(i), "progress.jsonl"))
-			all[i].Stack = pySpy(ctx, w.PID)
 		})
 	}
 	each.Wait()
-	for i := range all {
-		if e := &all[i]; e.Stack == "" && e.State != "T" && e.State != "t" && handles(e.PID, syscall.SIGABRT) == caught {
-			each.Go(func() { e.Stack = g.abort(ctx, i) })
+	for i, e := range all {
+		if e.Stack == "" && e.State != "T" && e.State != "t" && handles(e.PID, syscall.SIGABRT) == caught {
+			g.held[i].Store(g.signal(i, syscall.SIGSTOP))
 		}
 	}
-	each.Wait()
 	return all
 }
 
-// lookAt reads what /proc says of a process.
-func lookAt(pid int) Evidence {
-	dir := "/proc/" + strconv.Itoa(pid)
-	read := func(name string) string {
-		b, _ := os.ReadFile(filepath.Join(dir, name)) // what we may not read is not known
-		return strings.TrimSpace(string(b))
+// Stacks ends the workers that are held by SIGABRT, which faulthandler of Python answers with the stacks of all
+// threads: the one that asks is going to end the workers anyway. By local rank; "": it was not held, or wrote none.
+func (g *Group) Stacks(ctx context.Context) []string {
+	stacks := make([]string, len(g.workers))
+	var each sync.WaitGroup
+	for i := range g.workers {
+		if g.held[i].CompareAndSwap(true, false) {
+			each.Go(func() { stacks[i] = g.abort(ctx, i) })
+		}
 	}
-	e := Evidence{PID: pid, WChan: read("wchan"), Syscall: read("syscall"), Kernel: read("stack")}
-	if p, ok := lookup(pid); ok {
-		e.State = string(rune(p.state))
-	}
-	return e
+	each.Wait()
+	return stacks
 }
 
-// pySpy asks py-spy for the stacks of a process; "" where there is none, or it may not look.
-func pySpy(ctx context.Context, pid int) string {
-	path, err := exec.LookPath("py-spy")
-	if err != nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, pySpyLimit)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "dump", "--nonblocking", "--pid", strconv.Itoa(pid)).Output()
-	if err != nil {
-		return ""
-	}
-	return string(out[:min(len(out), stackBytes)])
-}
-
-// abort has a worker write its stacks and end, and returns what it wrote. It leaves no core behind.
-func (g *Group) abort(ctx context.Context, i int) string {
+// signal sends a signal to one worker, and reports whether it lives.
+func (g *Group) signal(i int, sig syscall.Signal) bool {
 	w := g.workers[i]
 	p, ok := lookup(w.PID)
-	if !ok || p.start != w.Start {
-		return ""
-	}
+	return ok && p.start == w.Start && p.signal(sig) == nil
+}
+
+// abort has a worker that is held write its stacks and end, and returns what it wrote. It leaves no core behind.
+func (g *Group) abort(ctx context.Context, i int) string {
+	w := g.workers[i]
 	path := g.spec.Logs.Path(i)
 	if g.spec.Logs.Options.Apart {
 		path = g.spec.Logs.ErrPath(i)
@@ -104,7 +70,8 @@ func (g *Group) abort(ctx context.Context, i int) string {
 	before := sizeOf(path)
 	_ = unix.Prlimit(w.PID, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) // a core of a large process would take minutes
 	g.aborted[i].Store(true)
-	if p.signal(syscall.SIGABRT) != nil {
+	// The signal waits until the process goes on, and is then the first that it sees.
+	if !g.signal(i, syscall.SIGABRT) || !g.signal(i, syscall.SIGCONT) {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, dyingLimit)
@@ -136,22 +103,6 @@ func readFrom(path string, offset int64) string {
 		return ""
 	}
 	defer f.Close()
-	b, _ := io.ReadAll(io.NewSectionReader(f, offset, stackBytes)) // as much of it as there is
+	b, _ := io.ReadAll(io.NewSectionReader(f, offset, hang.StackBytes)) // as much of it as there is
 	return string(b)
-}
-
-// lastLine is the last whole line of a file.
-func lastLine(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	const most = 4 << 10
-	b, _ := io.ReadAll(io.NewSectionReader(f, max(0, sizeOf(path)-most), most))
-	end := bytes.LastIndexByte(b, '\n')
-	if end < 0 {
-		return ""
-	}
-	return string(b[bytes.LastIndexByte(b[:end], '\n')+1 : end])
 }

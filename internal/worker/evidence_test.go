@@ -28,8 +28,14 @@ wait_for_ever()'`)
 	said(t, s.Logs, 0, "up")
 	said(t, s.Logs, 1, "up")
 	signalPID(t, g.PIDs()[1], syscall.SIGSTOP)
-	eventually(t, "the second worker is stopped", func() bool { return lookAt(g.PIDs()[1]).State == "T" })
-	all := g.Examine(deadline(t))
+	eventually(t, "the second worker is stopped", func() bool { return stateOfPID(g.PIDs()[1]) == 'T' })
+	all := g.Inspect(deadline(t))
+	if stateOfPID(g.PIDs()[0]) != 'T' {
+		t.Error("a worker of Python goes on before its stack is asked for")
+	}
+	for i, stack := range g.Stacks(deadline(t)) {
+		all[i].Stack += stack
+	}
 	if e := all[0]; e.Rank != 4 || e.LocalRank != 0 || !strings.Contains(e.Stack, "in wait_for_ever") {
 		t.Errorf("%+v", e)
 	}
@@ -120,4 +126,9 @@ func TestPulsesCountConnections(t *testing.T) {
 	if threads := g.Pulses()[0].Threads; len(threads) == 0 {
 		t.Error("no threads")
 	}
+}
+
+func stateOfPID(pid int) byte {
+	p, _ := lookup(pid)
+	return p.state
 }

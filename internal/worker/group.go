@@ -78,6 +78,7 @@ type Group struct {
 	oomKills int                   // seen so far; -1 where nobody counts
 	ranks    atomic.Pointer[[]int] // by local rank, where they went on in another generation; nil: those of spec
 	aborted  []atomic.Bool         // by local rank: it was ended for its stack
+	held     []atomic.Bool         // by local rank: it is stopped, and will be ended for its stack
 
 	sending sync.Mutex   // orders
 	ending  atomic.Bool  // workers were asked or told to end
@@ -202,7 +203,7 @@ func (g *Group) begin(s Spec) error {
 		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
 	g.oomKills = oomKills(g.countsMemory())
-	g.aborted = make([]atomic.Bool, len(s.Env))
+	g.aborted, g.held = make([]atomic.Bool, len(s.Env)), make([]atomic.Bool, len(s.Env))
 	g.announce(s.Generation, s.WorldSize)
 	return nil
 }

@@ -16,6 +16,7 @@ package needs the standard library alone; torch and Paddle are used where the sc
 has imported them already.
 """
 
+from . import evidence
 from .environment import World, world
 from .errors import ElasticError, LoadError
 from .reporting import progress
@@ -36,3 +37,5 @@ __all__ = [
     "train",
     "world",
 ]
+
+evidence.listen()

@@ -1,0 +1,89 @@
+package hang
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	bundleBytes = 256 << 20 // of one bundle: the evidence of a rank that does not fit is left out, and that is said
+	mostOfRank  = 4 << 20
+	mostBundles = 5 // kept in a log directory
+	bundleName  = "hang-"
+)
+
+// Room is how many bytes the evidence of one rank may have in a world of that size.
+func Room(world int) int { return min(mostOfRank, bundleBytes/max(world, 1)) }
+
+// Bundle is the evidence of one hang.
+type Bundle struct {
+	Summary string
+	All     []Evidence
+	NodeOf  func(rank int) string
+}
+
+// Write keeps a bundle in the log directory logs, and removes the oldest of those that are too many.
+func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
+	dir = filepath.Join(logs, bundleName+strconv.FormatUint(generation, 10))
+	if err := os.RemoveAll(dir); err != nil {
+		return dir, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return dir, err
+	}
+	slices.SortFunc(b.All, func(x, y Evidence) int { return cmp.Compare(x.Rank, y.Rank) })
+	left, summary := bundleBytes, b.Summary
+	for _, e := range b.All {
+		text := b.text(e)
+		if left -= len(text) + len(e.Flight); left < 0 {
+			summary += fmt.Sprintf("rank %d and those after it: left out, the bundle is full\n", e.Rank)
+			break
+		}
+		base := filepath.Join(dir, "rank-"+strconv.Itoa(e.Rank))
+		if err := os.WriteFile(base+".txt", []byte(text), 0o600); err != nil {
+			return dir, err
+		}
+		if len(e.Flight) == 0 {
+			continue
+		}
+		end := ".flight" // as torch's own analysis reads it
+		if e.Flight[0] == '{' {
+			end = ".flight.json"
+		}
+		if err := os.WriteFile(base+end, e.Flight, 0o600); err != nil {
+			return dir, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "summary.txt"), []byte(summary), 0o600); err != nil {
+		return dir, err
+	}
+	return dir, trim(logs)
+}
+
+func (b *Bundle) text(e Evidence) string {
+	return fmt.Sprintf("rank %d, node %s, local rank %d, pid %d\nstate %s\nwaits in %s\nsystem call %s\nprogress %s\n\nkernel:\n%s\n\nthreads:\n%s\nPython:\n%s\n",
+		e.Rank, b.NodeOf(e.Rank), e.LocalRank, e.PID, e.State, e.WChan, e.Syscall, e.Progress, e.Kernel, e.Threads, e.Stack)
+}
+
+// trim removes the oldest bundles.
+func trim(logs string) error {
+	var generations []int
+	for _, name := range namesIn(logs) {
+		rest, ok := strings.CutPrefix(name, bundleName)
+		if g, err := strconv.Atoi(rest); ok && err == nil {
+			generations = append(generations, g)
+		}
+	}
+	slices.Sort(generations)
+	for _, g := range generations[:max(0, len(generations)-mostBundles)] {
+		if err := os.RemoveAll(filepath.Join(logs, bundleName+strconv.Itoa(g))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

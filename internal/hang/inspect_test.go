@@ -1,0 +1,176 @@
+package hang
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/diagnosis"
+)
+
+// python starts a script that says "up" when it stands still, with a run directory of its own.
+func python(t *testing.T, script string) (pid int, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	helper, err := filepath.Abs("../../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/usr/bin/python3", "-c", script)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1", "DIR="+dir)
+	cmd.Env = Tell(cmd.Env, dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it stands still until then
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
+		rest, _ := io.ReadAll(out)
+		t.Fatalf("%q %v %s", line, err, rest)
+	}
+	return cmd.Process.Pid, dir
+}
+
+// inspected is what Inspect finds within a few tries: its limit is short, and the machine may be busy.
+func inspected(t *testing.T, pid int, dir string, enough func(Evidence) bool) Evidence {
+	t.Helper()
+	var e Evidence
+	for range 20 {
+		if e = Inspect(t.Context(), pid, dir); enough(e) {
+			break
+		}
+	}
+	return e
+}
+
+// The helper answers with the stacks of all threads, and the process goes on.
+func TestHelperAnswers(t *testing.T) {
+	t.Parallel()
+	pid, dir := python(t, `
+import elastic, os, threading
+pid = os.fork()
+def stand_still(): threading.Event().wait()
+if pid == 0: stand_still()
+print("up", flush=True)
+stand_still()`)
+	e := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack != "" })
+	if !strings.Contains(e.Stack, "in stand_still") || e.State == "" || !strings.Contains(e.Threads, "python3 ") {
+		t.Errorf("%+v", e)
+	}
+	again := inspected(t, pid, dir, func(e Evidence) bool { return e.Stack != "" })
+	if !strings.Contains(again.Stack, "in stand_still") {
+		t.Errorf("a second time: %+v", again)
+	}
+}
+
+// What torch writes when its pipe is written to is taken, as soon as it is whole.
+func TestFlightRecorderAnswers(t *testing.T) {
+	t.Parallel()
+	dump, err := filepath.Abs("../diagnosis/testdata/flight-1.pickle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, dir := python(t, `
+import os, time
+stem = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]
+os.mkfifo(stem + "5.pipe")
+pipe = os.open(stem + "5.pipe", os.O_RDONLY | os.O_NONBLOCK)
+print("up", flush=True)
+while True:
+    time.sleep(0.05)
+    if os.read(pipe, 128):
+        with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + "5", "wb") as file:
+            file.write(open("`+dump+`", "rb").read())
+`)
+	e := inspected(t, pid, dir, func(e Evidence) bool { return e.Collective != nil })
+	if e.Collective == nil || *e.Collective != (diagnosis.Collective{Seq: 3, Name: "gloo:barrier"}) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A worker that is stopped, or knows nothing of us, is not waited for, and files that are no answers are not read.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	pid, dir := python(t, `print("up", flush=True); import time; time.sleep(1000)`)
+	if err := os.WriteFile(filepath.Join(dir, "progress.jsonl"), []byte("{\"step\":1}\n{\"step\":2}\n{\"st"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := Inspect(t.Context(), pid, dir); e.Stack != "" || e.Flight != nil || e.Progress != `{"step":2}` {
+		t.Errorf("%+v", e)
+	}
+	for _, name := range []string{"evidence.ask", "evidence.stacks", "flight.0.pipe", "flight.0"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := Inspect(t.Context(), pid, dir); e.Stack != "" || e.Flight != nil {
+		t.Errorf("%+v", e)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if e := Inspect(t.Context(), pid, dir); e.State != "T" && time.Since(began) > answerLimit {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestBundleIsBounded(t *testing.T) {
+	t.Parallel()
+	logs := t.TempDir()
+	for g := range uint64(mostBundles + 3) {
+		b := Bundle{Summary: "summary\n", NodeOf: func(int) string { return "a" },
+			All: []Evidence{{Rank: 1, Stack: "one", Flight: []byte("\x80")}, {Rank: 0, Stack: "nought", Flight: []byte("{}")}}}
+		if _, err := b.Write(logs, g+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs, _ := filepath.Glob(filepath.Join(logs, "hang-*"))
+	if len(dirs) != mostBundles {
+		t.Errorf("%v", dirs)
+	}
+	files, _ := filepath.Glob(filepath.Join(logs, "hang-8", "*"))
+	var names []string
+	for _, f := range files {
+		names = append(names, filepath.Base(f))
+	}
+	if got := strings.Join(names, " "); got != "rank-0.flight.json rank-0.txt rank-1.flight rank-1.txt summary.txt" {
+		t.Error(got)
+	}
+	large := Evidence{Stack: strings.Repeat("x", 1<<20), Threads: strings.Repeat("x", 1<<20), Kernel: strings.Repeat("x", 1<<20), Flight: make([]byte, 1<<20)}
+	large.Fit(1000)
+	if n := len(large.Stack) + len(large.Threads) + len(large.Kernel) + len(large.Flight); n > 1000 {
+		t.Errorf("%d bytes", n)
+	}
+	if Room(100_000) > bundleBytes/100_000 || Room(1) > mostOfRank {
+		t.Error("room")
+	}
+}
+
+func TestWhatTheUserSetStays(t *testing.T) {
+	t.Parallel()
+	env := Tell([]string{"A=1"}, "/run/3/0")
+	for name, want := range map[string]string{"PYTHONFAULTHANDLER": "1", "ELASTIC_EVIDENCE": "/run/3/0/evidence", "TORCH_FR_BUFFER_SIZE": "1000",
+		"TORCH_NCCL_TRACE_BUFFER_SIZE": "1000", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/3/0/flight."} {
+		if !slices.Contains(env, name+"="+want) {
+			t.Errorf("%s: %q", name, env)
+		}
+	}
+	env = Tell([]string{"PYTHONFAULTHANDLER=", "TORCH_NCCL_TRACE_BUFFER_SIZE=7"}, "/run/3/1")
+	if slices.Contains(env, "PYTHONFAULTHANDLER=1") || slices.Contains(env, "TORCH_FR_BUFFER_SIZE=1000") || !slices.Contains(env, "ELASTIC_EVIDENCE=/run/3/1/evidence") {
+		t.Errorf("%q", env)
+	}
+}

@@ -1,0 +1,266 @@
+package hang
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/diagnosis"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// Workers are the workers of one generation on this node.
+type Workers interface {
+	Pulses() []Pulse // by local rank
+	Ending() bool    // they were asked or told to end
+	Done() <-chan struct{}
+	// Inspect gathers evidence of all of them, and then holds those whose stack only their end can bring: none of
+	// them sees that another one ends.
+	Inspect(ctx context.Context) []Evidence
+	// Stacks ends those that are held, and returns what they write, by local rank; "": nothing.
+	Stacks(ctx context.Context) []string
+}
+
+// World is the workers of all nodes of one generation.
+type World struct {
+	Job        string
+	Generation uint64
+	Members    []membership.Ref // by rank of the node
+	Slots      int              // workers of each
+}
+
+// Watch watches the workers of one node and generation. A job hangs when no worker of any node shows a sign of life
+// for Timeout. The node of rank 0 asks the others when its own workers are silent, gathers the evidence of all
+// ranks, and finds the rank that the others wait for. Each node measures silence by its own clock.
+type Watch struct {
+	World
+	Node    string // this one
+	Logs    string // directory of the bundle
+	Timeout time.Duration
+	Workers Workers
+	To      func(membership.Ref) http.RoundTripper // to the listeners of other nodes
+	Over    <-chan struct{}                        // closed when the generation is over for workers that stay
+
+	mu      sync.Mutex // guards silence: handlers ask
+	silence Silence
+}
+
+// Found is a hang.
+type Found struct {
+	Rank    int
+	Message string // one line
+	Detail  string // the stack of the rank, and where the bundle is
+	Bundle  string // where the bundle is, or why it is not
+}
+
+// Run watches until the workers end, the generation is over or ctx ends. On the node of rank 0 it returns the hang
+// that it finds; else nil.
+func (w *Watch) Run(ctx context.Context) *Found {
+	period := min(max(w.Timeout/20, 100*time.Millisecond), 5*time.Second)
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	first := len(w.Members) > 0 && w.Members[0].Node == w.Node
+	for {
+		select {
+		case <-w.Workers.Done():
+			return nil
+		case <-w.Over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if w.Workers.Ending() {
+			return nil
+		}
+		w.observe(Look{At: time.Now(), Pulses: w.Workers.Pulses(), Disk: DiskBytes()}, period)
+		if first && w.silent() >= w.Timeout && w.allSilent(ctx) {
+			return w.examine(ctx)
+		}
+	}
+}
+
+func (w *Watch) observe(look Look, period time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silence.Observe(look, period)
+}
+
+// silent is for how long no worker here has shown a sign of life.
+func (w *Watch) silent() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.silence.Total()
+}
+
+// How long the nodes may take for each answer.
+const (
+	silenceLimit = 2 * time.Second
+	inspectLimit = answerLimit + time.Second
+	stacksLimit  = 3 * time.Second
+)
+
+// allSilent asks the other nodes. One that does not answer may train: its silence is for others to judge.
+func (w *Watch) allSilent(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, silenceLimit)
+	defer cancel()
+	var mu sync.Mutex
+	all := true
+	w.ask(ctx, http.MethodGet, SilencePath, func(_ int, body *json.Decoder) {
+		var answer silence
+		silent := body != nil && body.Decode(&answer) == nil &&
+			time.Duration(answer.SilentMS)*time.Millisecond >= w.Timeout*9/10
+		mu.Lock()
+		defer mu.Unlock()
+		all = all && silent
+	})
+	return all
+}
+
+// examine gathers the evidence of all ranks and names the one that the others wait for. All nodes look, and hold
+// their workers, before the first worker is ended for its stack: one that saw another one end would go on from
+// where it stood.
+func (w *Watch) examine(ctx context.Context) *Found {
+	all, without := w.inspectAll(ctx)
+	w.stacksOfAll(ctx, all)
+	var evidence []Evidence
+	for _, seat := range all {
+		evidence = append(evidence, seat...)
+	}
+	if len(evidence) == 0 { // the workers ended meanwhile
+		return nil
+	}
+	behind := diagnosis.FindBehind(standstills(evidence))
+	b := Bundle{All: evidence, NodeOf: w.nodeOf, Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s is behind: %s\n",
+		w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), behind.Reason)}
+	if len(without) > 0 {
+		b.Summary += "no evidence from " + phrase.List(without) + "\n"
+	}
+	dir, err := b.Write(w.Logs, w.Generation)
+	where := "evidence of all ranks: " + dir + " on node " + w.Node
+	if err != nil {
+		where = "the evidence could not be written: " + err.Error()
+	}
+	return &Found{Rank: behind.Rank, Bundle: where,
+		Message: fmt.Sprintf("no rank showed a sign of life for %s; %s", w.Timeout, behind.Reason),
+		Detail:  strings.TrimPrefix(behind.Stack+"\n"+where, "\n")}
+}
+
+func (w *Watch) nodeOf(rank int) string { return w.Members[rank/w.Slots].Node }
+
+// inspectAll collects the evidence of all nodes, by seat, and names those that sent none.
+func (w *Watch) inspectAll(ctx context.Context) (all [][]Evidence, without []string) {
+	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
+	defer cancel()
+	all = make([][]Evidence, len(w.Members))
+	var here sync.WaitGroup
+	here.Go(func() { all[0] = w.inspect(ctx, w.room()) })
+	w.ask(ctx, http.MethodPost, InspectPath, func(seat int, body *json.Decoder) {
+		var theirs []Evidence
+		if body != nil && body.Decode(&theirs) == nil && w.of(seat, theirs) {
+			all[seat] = theirs // each seat is asked once
+		}
+	})
+	here.Wait()
+	for seat, r := range w.Members {
+		if all[seat] == nil {
+			without = append(without, r.Node)
+		}
+	}
+	return all, without
+}
+
+// stacksOfAll adds the stacks of the workers that are held.
+func (w *Watch) stacksOfAll(ctx context.Context, all [][]Evidence) {
+	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
+	defer cancel()
+	add := func(seat int, stacks []string) {
+		for i := range all[seat] {
+			if i < len(stacks) && all[seat][i].Stack == "" {
+				all[seat][i].Stack = stacks[i]
+				all[seat][i].Fit(w.room())
+			}
+		}
+	}
+	var here sync.WaitGroup
+	here.Go(func() { add(0, w.Workers.Stacks(ctx)) })
+	w.ask(ctx, http.MethodPost, StacksPath, func(seat int, body *json.Decoder) {
+		var stacks []string
+		if body != nil && body.Decode(&stacks) == nil {
+			add(seat, stacks)
+		}
+	})
+	here.Wait()
+}
+
+// inspect is the evidence of the workers here.
+func (w *Watch) inspect(ctx context.Context, room int) []Evidence {
+	all := w.Workers.Inspect(ctx)
+	for i := range all {
+		all[i].Fit(room)
+	}
+	return all
+}
+
+// of reports whether evidence is of the ranks of a seat, and of nothing else.
+func (w *Watch) of(seat int, theirs []Evidence) bool {
+	return len(theirs) == w.Slots && !slices.ContainsFunc(theirs, func(e Evidence) bool {
+		return e.Rank < 0 || e.Rank/w.Slots != seat
+	})
+}
+
+// room is how many bytes the evidence of one rank may have.
+func (w *Watch) room() int { return Room(len(w.Members) * w.Slots) }
+
+// atOnce is how many nodes are asked at a time.
+const atOnce = 64
+
+// ask sends a request to every other node, and gives each answer to take, with the seat of the node; nil: there was
+// none.
+func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int, body *json.Decoder)) {
+	room := make(chan struct{}, atOnce)
+	var asking sync.WaitGroup
+	for seat, r := range w.Members {
+		if r.Node == w.Node {
+			continue
+		}
+		room <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-room }()
+			url := fmt.Sprintf("https://node%s?generation=%d&room=%d", path, w.Generation, w.room())
+			req, err := http.NewRequestWithContext(ctx, method, url, nil)
+			if err != nil {
+				take(seat, nil)
+				return
+			}
+			res, err := w.To(r).RoundTrip(req)
+			if err != nil {
+				take(seat, nil)
+				return
+			}
+			defer res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				take(seat, nil)
+				return
+			}
+			take(seat, json.NewDecoder(io.LimitReader(res.Body, int64(4*w.room()*w.Slots)+64<<10)))
+		})
+	}
+	asking.Wait()
+}
+
+func standstills(all []Evidence) []diagnosis.Standstill {
+	var ranks []diagnosis.Standstill
+	for _, e := range all {
+		ranks = append(ranks, diagnosis.Standstill{Rank: e.Rank, State: e.State, WChan: e.WChan, Syscall: e.Syscall,
+			Stack: e.Stack, Progress: e.Progress, Collective: e.Collective})
+	}
+	return ranks
+}
