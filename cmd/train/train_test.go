@@ -457,14 +457,14 @@ func TestKillStopAndGoOn(t *testing.T) {
 
 	ps = startProcesses(t, environ(t, fixed(60), 2, 1, dir), slow...)
 	waitFor(t, savedBeyond(dir, mustNewest(t, dir).Step+3))
-	ended := make(chan struct{})
+	ended, asked := make(chan struct{}), ps[0].Process
 	go func() { // by a scheduler and by the agent: one of them is enough, and more break off no save
 		for tick := time.NewTicker(time.Millisecond); ; <-tick.C {
 			select {
 			case <-ended:
 				return
 			default:
-				_ = ps[0].Process.Signal(syscall.SIGTERM) // an error: it has ended
+				_ = asked.Signal(syscall.SIGTERM) // an error: it has ended
 			}
 		}
 	}()
