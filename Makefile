@@ -38,10 +38,13 @@ unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m
 	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes'
+	$(MAKE) fuzz FUZZTIME=3s FUZZ="$(FUZZ_SHORT)"
 
 # Every decoder of bytes from elsewhere: package and target.
-FUZZ = pkg/rendezvous:FuzzRecords pkg/checkpoint/manifest:FuzzDecodeManifest pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive \
-	internal/diagnosis:FuzzExplain internal/logs:FuzzFold internal/cli:FuzzCommandLine
+FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous:FuzzRecords pkg/checkpoint/transfer:FuzzHandler \
+	internal/diagnosis:FuzzExplain internal/logs:FuzzAnswer
+FUZZ = $(FUZZ_SHORT) pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive internal/logs:FuzzQuery internal/logs:FuzzFold \
+	internal/node:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment
 FUZZTIME ?= 10s
 
 fuzz: ## random bytes into every decoder, FUZZTIME (10s) each

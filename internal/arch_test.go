@@ -37,6 +37,7 @@ var may = map[string][]string{
 	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
 	"internal/phrase":  {},
+	"internal/regular": {},
 	"internal/certs":   {},
 	"internal/version": {},
 
@@ -61,17 +62,17 @@ var may = map[string][]string{
 	"internal/diagnosis":     {}, // decides about what workers left
 	"internal/logs":          {},
 	"internal/worker/output": {},
-	"internal/hang":          {"internal/diagnosis", "internal/phrase", "pkg/membership"},
+	"internal/hang":          {"internal/diagnosis", "internal/phrase", "internal/regular", "pkg/membership"},
 	"internal/hook":          {},
 	"internal/check":         {"internal/launch", "internal/peer", "internal/phrase", "pkg/membership", "pkg/schema"},
-	"internal/worker":        {"internal/hang", "internal/worker/output"},
+	"internal/worker":        {"internal/hang", "internal/regular", "internal/worker/output"},
 	"internal/launch":        {"pkg/scaling"},
 	"internal/handover":      {},
 	"internal/device":        {},
 	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
 	"internal/local":         {},
 
-	"internal/node": {"internal/check", "internal/handover", "internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/node": {"internal/check", "internal/regular", "internal/handover", "internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
 	"internal/cli/problem": {"internal/agent/runtime", "internal/cli/screen", "internal/hook", "internal/launch", "internal/local",

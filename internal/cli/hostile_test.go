@@ -47,3 +47,33 @@ func FuzzCommandLine(f *testing.F) {
 		}
 	})
 }
+
+// FuzzEnvironment runs a command with any values of the variables that it reads. Bad ones are told as bad flags are.
+func FuzzEnvironment(f *testing.F) {
+	f.Add("ELASTIC_NP", "2:1", "PET_NNODES", "x")
+	f.Add("PADDLE_TRAINERS", "a,,b", "POD_IP", "\x1b[2J")
+	f.Add("ELASTIC_SERVER", "tcp://h:99999", "ELASTIC_CACERT", "\x00")
+	var names []string
+	for _, c := range commands() {
+		for _, flag := range c.Flags {
+			names = append(names, flag.Env...)
+		}
+	}
+	for i, n := range names {
+		f.Add(n, "x", names[(i+1)%len(names)], "-1")
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, name, value, other, also string) {
+		env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "XDG_STATE_HOME": dir, "XDG_RUNTIME_DIR": dir, "HOME": dir, "PATH": dir}
+		if name != "ELASTIC_SERVER" && other != "ELASTIC_SERVER" { // an address is not dialled
+			env[name], env[other] = value, also
+		}
+		for _, line := range [][]string{{"plan", "--np=2", "--batch-size=8"}, {"run", "nothing-of-that-name"}} {
+			var out, words strings.Builder
+			app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words, Getenv: func(k string) string { return env[k] }}
+			if status := Main(app, line); status != 0 && !strings.Contains(words.String(), "[E-") {
+				t.Errorf("%s=%q %s=%q: status %d, %q", name, value, other, also, status, &words)
+			}
+		}
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/diagnosis"
+	"github.com/elasticd/elastic/internal/regular"
 )
 
 // Evidence is what can be seen of a worker that makes no progress. Each part is bounded.
@@ -211,7 +212,7 @@ func pySpy(ctx context.Context, pid int) string {
 
 // lastLine is the last whole line of a file.
 func lastLine(path string) string {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return ""
 	}

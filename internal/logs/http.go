@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,6 +81,24 @@ func (s *sender) keepAlive(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
+// longestMessage is far above that of any line: a line is cut at longestLine, and JSON may write each byte of it as six.
+const longestMessage = 8*longestLine + 64<<10
+
+// bounded is a stream of which no message may be longer than what is left.
+type bounded struct {
+	in   io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("the node sends a message without an end")
+	}
+	n, err := b.in.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
 // ErrCut: the answer of a node ended before its end was told.
 var ErrCut = errors.New("the node did not answer to the end")
 
@@ -103,9 +120,11 @@ func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) e
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("the node answers %s", res.Status)
 	}
-	in := json.NewDecoder(bufio.NewReader(res.Body))
+	body := &bounded{in: res.Body}
+	in := json.NewDecoder(body)
 	for {
 		var m message
+		body.left = longestMessage
 		err := in.Decode(&m)
 		switch {
 		case ctx.Err() != nil:

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -109,7 +109,7 @@ var notFinite = regexp.MustCompile(`"loss"\s*:\s*(-?Infinity|NaN)\b`)
 
 // read takes what is new; false: nothing is. The newest line is as old as the last write to the file.
 func (t *progressTail) read() (rendezvous.Progress, bool) {
-	f, err := os.Open(t.path)
+	f, err := regular.Open(t.path)
 	if err != nil {
 		return t.last, false
 	}

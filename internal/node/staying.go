@@ -102,7 +102,7 @@ func (w *workers) askStore(ctx context.Context, to membership.Ref, r handover.Re
 	if res.StatusCode != http.StatusOK {
 		return reply, fmt.Errorf("ask %s for the store of generation %d: %s", to.Node, r.Generation, res.Status)
 	}
-	err = json.NewDecoder(res.Body).Decode(&reply)
+	err = json.NewDecoder(io.LimitReader(res.Body, longestRequest)).Decode(&reply)
 	return reply, err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/output"
 )
 
@@ -165,7 +166,7 @@ const longestError = 256 << 10
 
 // errorFile is what a worker that has ended left as its error; nil if it left none.
 func (g *Group) errorFile(localRank int) []byte {
-	f, err := os.Open(filepath.Join(g.spec.RunDir, strconv.Itoa(localRank), "error.json"))
+	f, err := regular.Open(filepath.Join(g.spec.RunDir, strconv.Itoa(localRank), "error.json"))
 	if err != nil {
 		return nil
 	}
