@@ -56,6 +56,7 @@ type joinState struct {
 	waitingFor   string    // the last line about what is waited for, while the store has lost the job
 	storeMissed  bool      // the store did not answer at least once since this agent came
 	notBefore    time.Time // the job is not made from scratch before
+	settles      int64     // or, on a new server, before schema.Settled is there: from this revision on; 0: it is not waited for
 	claimed      bool      // this agent was in the job when the store lost it, and has not said yet that it is there again
 	endedWorld   int64     // revision of the ended world that was there when this agent came
 	hasRead      bool      // the first read of the job is done

@@ -156,19 +156,24 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 		if err != nil || s.Job != nil {
 			return err
 		}
-		if l.joining.storeMissed || s.Rev < young && !l.settled(ctx) {
-			l.joining.notBefore = time.Now().Add(l.Settle)
+		settled, rev := l.settled(ctx)
+		if l.joining.storeMissed || s.Rev < young && !settled {
+			l.joining.notBefore, l.joining.settles = time.Now().Add(l.Settle), 0
+			if !settled {
+				l.joining.settles = rev + 1
+			}
 		}
 	}
 	return l.create(ctx)
 }
 
-// settled reports whether the server has been up for long enough to have heard every claim.
-func (l *loop) settled(ctx context.Context) bool {
+// settled reports whether the server has been up for long enough to have heard every claim, and at which
+// revision that was so.
+func (l *loop) settled(ctx context.Context) (settled bool, rev int64) {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	r, err := l.Store.Get(ctx, schema.Settled, "")
-	return err == nil && r.One() != nil
+	return err == nil && r.One() != nil, r.Rev
 }
 
 // name is the node that this agent would be, with its lock: the first whose lock is free.
@@ -229,7 +234,7 @@ func (l *loop) create(ctx context.Context) error {
 	}
 	if len(s.Claims) > 0 {
 		// Claims end with a store that stalls: that they are gone proves nothing at once.
-		l.joining.notBefore = time.Now().Add(l.StoreCutLimit)
+		l.joining.notBefore, l.joining.settles = time.Now().Add(l.StoreCutLimit), 0
 		var names []string
 		for _, c := range s.Claims {
 			names = append(names, c.Node)
@@ -238,20 +243,43 @@ func (l *loop) create(ctx context.Context) error {
 		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
 	if wait := time.Until(l.joining.notBefore); wait > 0 {
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		text := fmt.Sprintf("new server, or it was away: waiting %s in case nodes of an earlier job %s report", wait.Round(time.Second), l.Job.Name)
-		err := l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
-		}
-		return err
+		return l.awaitClaims(ctx, wait)
 	}
 	j := l.Job
 	j.UID, j.Attempt, j.Time = schema.UID(rand.Text()), 1, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	return l.requests.Create(ctx, j)
+}
+
+// awaitClaims waits for nodes of an earlier job of this name: for a time, or, on a server that is new, until
+// that has been up for as long.
+func (l *loop) awaitClaims(ctx context.Context, wait time.Duration) error {
+	limit, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	settled := make(chan struct{})
+	if from := l.joining.settles; from > 0 {
+		l.effects.Go(func() {
+			for x := range l.Store.Watch(limit, schema.Settled, "", from) {
+				if len(x.Events) > 0 {
+					close(settled)
+					cancel()
+					return
+				}
+			}
+		})
+	}
+	text := fmt.Sprintf("new server, or it was away: waiting %s in case nodes of an earlier job %s report", wait.Round(time.Second), l.Job.Name)
+	err := l.await(limit, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
+	select {
+	case <-settled:
+		l.joining.notBefore, err = time.Now(), nil
+	default:
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return err
 }
 
 func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }

@@ -519,6 +519,36 @@ func TestAYoungServerIsTold(t *testing.T) {
 	}
 }
 
+// The wait on a new server is over as soon as the server has been up for long enough, however late the
+// first agent came. Where the server notes that while nodes claim the job, they are still waited for.
+func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
+	for name, claimed := range map[string]bool{"no node reports": false, "a node of an earlier job reports": true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newWiped(t, "1", 1)
+			write := func(w ...store.Write) {
+				if _, err := s.etcd.Client("others").Txn(t.Context(), store.Txn{Then: w}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.start("a")
+			time.Sleep(500 * time.Millisecond)
+			if claimed {
+				job := s.job
+				job.UID = "gone"
+				write(store.Put(s.job.Name.Claim("z"), schema.Encode(rendezvous.Claim{Node: "z", Job: job})))
+			}
+			write(store.Put(schema.Settled, []byte("v1")))
+			time.Sleep(500 * time.Millisecond)
+			if made := s.snapshot().Job != nil; made == claimed {
+				t.Errorf("%s: after half a second the job is made: %v\n%s", name, made, s.story())
+			}
+			write(store.Delete(s.job.Name.Claim("z")))
+			s.until("generation 1 runs", 2*time.Minute, s.running(1, 1))
+			s.end()
+		})
+	}
+}
+
 // A claim ends with its lease, also where it is the store that stalled: who was never in the job does not begin it from
 // scratch as soon as nobody claims it, but after the time in which claimants come back.
 func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
