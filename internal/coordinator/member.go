@@ -61,6 +61,9 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 		return nil, err
 	}
 	c.Name = id.Name
+	if err := dir.roomy(); err != nil {
+		return nil, err
+	}
 
 	conns, streams, closing := new(conns), NewStreams(), new(atomic.Bool)
 	log := c.Log

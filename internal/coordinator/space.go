@@ -1,0 +1,35 @@
+package coordinator
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"golang.org/x/sys/unix"
+)
+
+// room is kept free for the database and for small files.
+const room = 16 << 20
+
+// roomy refuses a disk on which etcd could not begin: it makes two segments of its log at once, one where it has
+// some already, and ends with a panic when there is no space for them.
+func (d *directory) roomy() error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(d.path, &disk); err != nil {
+		return unusable("look at the disk of the data directory", err)
+	}
+	segments, err := filepath.Glob(filepath.Join(d.path, "member", "wal", "*.wal"))
+	if err != nil {
+		return unusable("look into the data directory", err)
+	}
+	needs := wal.SegmentSizeBytes + room
+	if len(segments) == 0 {
+		needs += wal.SegmentSizeBytes
+	}
+	free := int64(disk.Bavail) * disk.Bsize
+	if free >= needs {
+		return nil
+	}
+	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s: the disk has %d MiB free", d.path, free>>20),
+		Why: fmt.Sprintf("the log of etcd needs %d MiB to begin", needs>>20), Fix: "make space on that disk, or another --data-dir"}
+}
