@@ -32,7 +32,7 @@ check: ## gofmt, vet, staticcheck; prints the largest package and the longest fu
 	@$(GO) test ./internal -count=1 -run TestSizes -v | grep -E 'largest|longest|FAIL'
 
 vuln: ## known vulnerabilities in what is linked
-	$(GO) run $(GOVULNCHECK) ./...
+	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db=$(VULNDB)) ./...
 
 unit: ## every package, with the race detector
 	./spec/fetch.sh
