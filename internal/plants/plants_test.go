@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +36,8 @@ func TestPlants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range plants[:min(count, len(plants))] {
+	all := slices.Concat(plants, guards)
+	for _, p := range all[:min(count, len(all))] {
 		t.Run(strings.ReplaceAll(p.bug, " ", "-"), func(t *testing.T) {
 			changed, err := p.plant(root)
 			if err != nil {
@@ -55,7 +57,7 @@ func TestPlants(t *testing.T) {
 // TestPlantsFit keeps the whole list true: each bug has its place in the code, and a test that is there.
 func TestPlantsFit(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range plants {
+	for _, p := range slices.Concat(plants, guards) {
 		if seen[p.bug] {
 			t.Errorf("%s is listed twice", p.bug)
 		}

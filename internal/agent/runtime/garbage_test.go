@@ -109,6 +109,25 @@ func TestGarbageForSeconds(t *testing.T) {
 	}
 }
 
+// A registration that somebody put right without its lease would outlive its node: it is put on a lease again, and the
+// loss of the node is found as ever.
+func TestRegistrationOnAnotherLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "2:3", 1)
+		for _, name := range []string{"a", "b", "c"} {
+			s.start(name)
+		}
+		s.until("generation 1 runs", 10*time.Second, s.running(1, 3))
+		b := s.entry(s.job.Name.Node("b"))
+		if _, err := s.etcd.Client("outside").Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(b.Key, b.Value)}}); err != nil {
+			t.Fatal(err)
+		}
+		s.until("it is on a lease", 10*time.Second, func(x rendezvous.Snapshot) bool { return s.entry(b.Key).Lease != 0 })
+		s.until("nobody was disturbed", time.Second, s.running(1, 3))
+		s.finish()
+	})
+}
+
 // killAll ends the agents. Their history is not judged: the worlds in it are not all theirs.
 func (s *sim) killAll() {
 	for _, a := range s.agents {
