@@ -41,9 +41,9 @@ unit: ## every package, with the race detector
 	$(MAKE) fuzz FUZZTIME=3s FUZZ="$(FUZZ_SHORT)"
 
 # Every decoder of bytes from elsewhere: package and target.
-FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous:FuzzRecords pkg/checkpoint/transfer:FuzzHandler \
-	internal/diagnosis:FuzzExplain internal/logs:FuzzAnswer
-FUZZ = $(FUZZ_SHORT) pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive internal/logs:FuzzQuery internal/logs:FuzzFold \
+FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain
+FUZZ = $(FUZZ_SHORT) pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive \
+	internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
 	internal/node:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment
 FUZZTIME ?= 10s
 

@@ -1,15 +1,17 @@
 package plants_test
 
+const statusPkg = "pkg/rendezvous/status"
+
 // guards are bugs in what keeps strangers, damage and workers from doing harm. They are planted after all others.
 var guards = []plant{
 	// Records of the store.
-	{"a registration without its incarnation is read", "pkg/membership/valid.go", `p.Check(r.Incarnation != "",`, `p.Check(true,`, rendezvous, "TestRecordsThatPoseAsOthers"},
-	{"a registration of another node is read", "pkg/membership/membership.go", `if n.Node != p[0] {`, `if false {`, rendezvous, "TestRecordsThatPoseAsOthers"},
-	{"a world without its proposal is read", rendezvous + "/valid.go", `schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == ""`, `true`, rendezvous, "TestRecordsThatPoseAsOthers"},
-	{"a wish for no nodes is read", rendezvous + "/valid.go", `s.Wish.Rev == 0 || s.Wish.NP > 0`, `true`, rendezvous, "TestRecordsThatPoseAsOthers"},
-	{"the fence of another job is read", rendezvous + "/snapshot.go", `if s.Job != nil && of != s.Job.UID {`, `if false {`, rendezvous, "TestRecordsThatPoseAsOthers"},
-	{"a checkpoint under another number is read", rendezvous + "/snapshot.go", `if e.Key != job.Checkpoint(uint64(h.Number)) {`, `if false {`, rendezvous, "TestRecordsThatPoseAsOthers"},
-	{"a waiting world needs no hold", rendezvous + "/valid.go", `w.Phase != Waiting || w.Hold != nil`, `true`, rendezvous, "TestEveryKeyWithGarbage"},
+	{"a registration without its incarnation is read", "pkg/membership/valid.go", `p.Check(r.Incarnation != "",`, `p.Check(true,`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"a registration of another node is read", "pkg/membership/membership.go", `if n.Node != p[0] {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"a world without its proposal is read", rendezvous + "/valid.go", `schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == ""`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"a wish for no nodes is read", rendezvous + "/valid.go", `s.Wish.Rev == 0 || s.Wish.NP > 0`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"the fence of another job is read", rendezvous + "/snapshot.go", `if s.Job != nil && of != s.Job.UID {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"a checkpoint under another number is read", rendezvous + "/snapshot.go", `if e.Key != job.Checkpoint(uint64(h.Number)) {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"a waiting world needs no hold", rendezvous + "/valid.go", `w.Phase != Waiting || w.Hold != nil`, `true`, statusPkg, "TestEveryKeyWithGarbage"},
 	{"a record of any size is read", "pkg/schema/record.go", `if len(e.Value) > maxRecord {`, `if false {`, "pkg/schema", "TestDecode"},
 	{"a registration that was written again is not taken up", machine + "/observe.go", `		m.self.node.Rev = n.Rev
 	default:`, `	default:`, runtime, "TestGarbageForSeconds"},
@@ -27,7 +29,7 @@ var guards = []plant{
 	{"pages answer without a certificate", "internal/coordinator/http.go", `if anonymous && !brief {`, `if false && anonymous && !brief {`, "internal/coordinator", "TestHTTPWithTLS"},
 	{"a password travels readable", etcd + "/config.go", `if _, plain := s.plain(i); plain && !strings.HasPrefix(e, "unix:") {`, `if _, plain := s.plain(i); false && plain {`, etcd, "TestTLS"},
 	{"a peer need not know the secret", "internal/peer/identity.go", `|| !id.key.Equal(s.PeerCertificates[0].PublicKey)`, ``, "internal/peer", "TestWrongSecretIsAStrangerOnBothEnds"},
-	{"strangers of one host have no limit", "internal/peer/gate.go", `if g.from[pending][c.remote] >= g.limits.pendingFrom {`, `if false {`, "internal/peer", "TestGateCounts"},
+	{"strangers of one host have no limit", "internal/peer/gate.go", `if g.from[pending][c.remote] >= g.limits.pendingFrom {`, `if false {`, "internal/peer", "TestHonestGetThroughAFlood"},
 
 	// Files, workers and terminals.
 	{"an agent waits for a pipe", "internal/regular/regular.go", `err == nil && !info.Mode().IsRegular()`, `false`, "internal/regular", "TestOpenNeverWaits"},

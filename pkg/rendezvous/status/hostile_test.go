@@ -1,4 +1,4 @@
-package rendezvous_test
+package status_test
 
 import (
 	"errors"
