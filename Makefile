@@ -53,13 +53,15 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10s) each
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
 
-soak: ## the same, long: COUNT sets how long; TestRandomFaults for 300 rounds takes an hour
+soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=10m
 	PYTHONPATH=python $(PYTHON) python/compare.py
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run TestSchedules
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
+	COUNT=1 $(GO) test -count=1 -timeout 1h ./pkg/checkpoint -run TestEveryFaultOfParts
+	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run TestFSDP -v)
 
 kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)

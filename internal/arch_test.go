@@ -34,8 +34,9 @@ var may = map[string][]string{
 	"pkg/checkpoint/capture":       {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture/judge"},
 	"pkg/checkpoint/transfer": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore"},
+	"pkg/checkpoint/parts": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest"},
 	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
-		"pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
+		"pkg/checkpoint/parts", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
 	"internal/phrase":  {},
 	"internal/regular": {},
 	"internal/certs":   {},
@@ -86,7 +87,7 @@ var may = map[string][]string{
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema", "pkg/store", "pkg/store/etcd"},
 	"internal/cli/run": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
 		"internal/cli/target", "internal/device", "internal/launch", "internal/local", "internal/node",
-		"internal/phrase", "internal/worker/output", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status",
+		"internal/phrase", "internal/worker/output", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status",
 		"pkg/scaling", "pkg/schema"},
 	"internal/cli/ckpt": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
 		"internal/cli/target", "internal/node", "internal/phrase", "pkg/checkpoint",
@@ -254,7 +255,7 @@ func TestPrograms(t *testing.T) {
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/checkpoint/capture/judge", "pkg/membership/verdict", "pkg/rendezvous/plan",
+var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/checkpoint/capture/judge", "pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
 	"pkg/rendezvous/status", "pkg/scaling"}
 
 // noImport is what a package that decides does not import: it has no use for I/O, goroutines or chance.

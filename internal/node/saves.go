@@ -42,6 +42,7 @@ type saves struct {
 	lines   map[schema.Generation]*capturing
 	resume  *checkpoint.Manifest // what the newest Prepare put back
 	spread  context.CancelFunc
+	leads   bool // the captures of this node are those that commit
 	alone   bool // the newest commit has no second copy, and the user was told so
 	sharing bool // the user was told that nodes share the checkpoint directory
 }
@@ -123,6 +124,8 @@ func (s *saves) report(e checkpoint.Event) {
 		case s.behind <- struct{}{}:
 		default: // it is on its way
 		}
+	case checkpoint.Sharded:
+		s.w.notice(e.String())
 	case checkpoint.Refused:
 		s.w.doing.nothing()
 		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
@@ -190,7 +193,7 @@ func (s *saves) protect() {
 		}
 	}
 	want := min(s.keeper.Replicas, len(s.nodes))
-	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.chunks.Has(head.Manifest) {
+	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads || !s.chunks.Has(head.Manifest) {
 		return
 	}
 	if s.spread != nil {
@@ -215,11 +218,12 @@ func sameNodes(a, b []membership.Node) bool {
 	return true
 }
 
-// Open begins to capture, on the node of rank 0, before the workers start.
+// Open begins to capture before the workers start: on the node of rank 0, and on the others where each may have
+// its part of a save.
 func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.w.writing.begin(w.Generation)
-	dir := s.w.directory()
-	if !rank0 {
+	dir, with := s.w.directory(), s.with(w)
+	if !rank0 && with == nil {
 		if err := capture.TakeInventory(s.chunks, dir); err != nil {
 			s.w.notice("the checkpoint directory cannot be read: " + err.Error())
 		}
@@ -229,7 +233,8 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.mu.Lock()
 	resume := s.resume
 	s.mu.Unlock()
-	l, err := s.keeper.Start(ctx, dir, s.stamp(w), s.w.writing.of(w.Generation), resume)
+	writers := checkpoint.Writers{Workers: s.w.writing.of(w.Generation), With: with}
+	l, err := s.keeper.Start(ctx, dir, s.stamp(w), writers, resume)
 	if err != nil {
 		cancel()
 		s.w.notice("checkpoints are not captured: " + err.Error())
@@ -238,6 +243,7 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines[w.Generation] = &capturing{Pipeline: l, cancel: cancel}
+	s.leads = rank0
 	s.protect()
 }
 
@@ -347,7 +353,7 @@ func (s *saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 	if w.Resume != nil {
 		left.Resume = w.Resume.Number
 	}
-	if w.Members[0].Node == self.Node {
+	if with := s.with(w); w.Members[0].Node == self.Node && (with == nil || !with.All) {
 		dir := s.w.directory()
 		left.Dir = &dir
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -71,6 +72,13 @@ func (s *saves) shared(w rendezvous.World) bool {
 		}
 	}
 	return false
+}
+
+// with are the nodes that each save a part; nil where rank 0's node has all of each save. A node that has rank 0's
+// directory has no part of its own.
+func (s *saves) with(w rendezvous.World) *checkpoint.Sharing {
+	apart := func(r membership.Ref) bool { return s.w.o.CheckpointDir == "" || !s.w.has(r) }
+	return checkpoint.NewSharing(w.Members, s.keeper.Self, s.w.job.Load().Rules.SaveFrom, apart)
 }
 
 func (s *saves) tellShared() {

@@ -61,7 +61,7 @@ func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster
 	if err != nil {
 		return nil, c
 	}
-	l := k.start(ctx, watcher)
+	l := k.start(ctx, watcher, nil)
 	collect := func(wait time.Duration) {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()

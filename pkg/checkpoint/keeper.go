@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Event is what a Keeper reports: Committed, Refused, Moving, Closed or Behind.
+// Event is what a Keeper reports: Committed, Refused, Moving, Closed, Sharded or Behind.
 type Event interface{ event() }
 
 // Committed says that a checkpoint is saved: it was read back as the head.
@@ -51,6 +51,17 @@ type Closed struct {
 // Behind says that the store shows an older head than this node knows.
 type Behind struct{}
 
+// Sharded says that the saves of a generation were found to be of a shard format: each node captures its part.
+type Sharded struct {
+	Generation schema.Generation
+	Format     string
+}
+
+func (e Sharded) String() string {
+	return fmt.Sprintf("saves are shards of %s: each node saves its part (--save-from=all); if rank 0 writes all of a save, run with --save-from=rank0", e.Format)
+}
+
+func (Sharded) event()   {}
 func (Behind) event()    {}
 func (Committed) event() {}
 func (Refused) event()   {}
@@ -78,6 +89,8 @@ type Keeper struct {
 	told   []manifest.Number // what held/ says, as of the registration toldAs
 	toldAs int64
 	newest manifest.Number // of the commits that were read of this job
+	// partsFrom is the oldest part of a save on this disk that may still be committed.
+	partsFrom manifest.Position
 }
 
 // Nodes says who is registered now, this node among them.
@@ -190,6 +203,9 @@ func (k *Keeper) tidy(ctx context.Context) error {
 	}
 	if offered, err := k.offer(ctx, head, committed); err != nil || !offered {
 		return errors.Join(err, k.tell(ctx))
+	}
+	if err := k.dropParts(); err != nil {
+		return err
 	}
 	if err := k.Store.Retain(seen, committed, k.pinned(head), time.Now()); err != nil {
 		return err

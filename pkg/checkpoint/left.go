@@ -90,7 +90,7 @@ func (k *Keeper) uncommitted(after manifest.Position, committed []manifest.Head)
 	held := k.Store.Positions()
 	for h, p := range held {
 		named := slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Manifest == h })
-		if p.Generation == after.Generation && after.Before(p) && !named {
+		if p.Generation == after.Generation && after.Before(p) && !named && !p.Part {
 			all = append(all, h)
 		}
 	}
@@ -114,6 +114,9 @@ func (k *Keeper) putLeft(ctx context.Context, l Left, head manifest.Head) error 
 		return err
 	}
 	p, err := w.Left(time.Now())
+	if p != nil && !wholeHere(p) {
+		p = nil // the other nodes have the rest
+	}
 	if p != nil && err == nil {
 		_, _, err = k.Store.Put(ctx, p.Save)
 	}

@@ -37,6 +37,8 @@ type Pipeline struct {
 	torn time.Time // since when each save was written over while it was copied
 	told time.Time // when that was last said
 
+	sharing *sharing // nil: these workers write the whole of each save
+
 	away    sync.WaitGroup
 	copying atomic.Bool // to nodes that are away; one checkpoint at a time
 }
@@ -44,15 +46,16 @@ type Pipeline struct {
 // Start begins to watch dir for the saves of the stamp's generation; call it
 // before its workers start. resume is what Prepare put back. The line ends
 // after Close, with ctx, or when a newer generation fences it; then it reports Closed.
-func (k *Keeper) Start(ctx context.Context, dir capture.Dir, stamp manifest.Stamp, writers capture.Workers, resume *manifest.Manifest) (*Pipeline, error) {
-	c, err := capture.Watch(dir, stamp, writers, resume)
+func (k *Keeper) Start(ctx context.Context, dir capture.Dir, stamp manifest.Stamp, writers Writers, resume *manifest.Manifest) (*Pipeline, error) {
+	writers.Share = writers.share(k.Self, resume)
+	c, err := capture.Watch(dir, stamp, writers.Workers, resume)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.TakeInventory(k.Store); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return k.start(ctx, c), nil
+	return k.start(ctx, c, writers.With), nil
 }
 
 // watcher finds the saves of one generation in one directory: a Capture.
@@ -67,11 +70,12 @@ type watcher interface {
 	Close() error
 }
 
-func (k *Keeper) start(ctx context.Context, c watcher) *Pipeline {
+func (k *Keeper) start(ctx context.Context, c watcher, with *Sharing) *Pipeline {
 	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}), done: make(chan struct{}), made: map[manifest.Hash]bool{}}
 	go func() {
 		defer close(l.done)
 		ctx, cancel := context.WithCancel(ctx)
+		l.share(ctx, with)
 		err := errors.Join(l.run(ctx), c.Close())
 		cancel()
 		l.away.Wait()
@@ -117,7 +121,10 @@ func (l *Pipeline) run(ctx context.Context) error {
 			if !last {
 				return nil
 			}
-			return l.step(ctx, l.capture.Last, true)
+			if err := l.step(ctx, l.capture.Last, true); err != nil {
+				return err
+			}
+			return l.settle(ctx)
 		case seen := <-l.observe:
 			err := l.step(ctx, l.capture.Look, false)
 			close(seen)
@@ -131,8 +138,15 @@ func (l *Pipeline) run(ctx context.Context) error {
 			if err := l.step(ctx, l.capture.Look, false); err != nil {
 				return err
 			}
+			if err := l.gatherIfDue(ctx); err != nil {
+				return err
+			}
 			timer.Reset(l.capture.Rest())
 			notice, looked = l.capture.Notice(), time.Now()
+		case <-l.reported():
+			if err := l.gather(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -141,13 +155,19 @@ func (l *Pipeline) run(ctx context.Context) error {
 func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Picture, []capture.Refusal, error), last bool) error {
 	p, refused, err := look(time.Now())
 	for _, r := range refused {
-		l.refuse(r)
+		if !l.sharing.silent() {
+			l.refuse(r)
+		}
 	}
 	if err != nil && !l.blind { // said once, and tried again: it may be being moved about
 		l.refuse(capture.Refusal{Reason: capture.BadPath, Err: fmt.Errorf("look for saves: %w", err)})
 	}
 	l.blind = err != nil
 	if p == nil {
+		return nil
+	}
+	if !l.classify(p) {
+		l.capture.Taken(p) // of no shard format, beside rank 0's node: not a checkpoint's
 		return nil
 	}
 	m, h, err := l.put(ctx, p.Save)
@@ -168,8 +188,16 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 		return nil
 	}
 	l.capture.Taken(p)
+	if m.Part {
+		return l.addPart(ctx, p, m, h)
+	}
+	return l.carryMade(ctx, p, m, h)
+}
+
+// carryMade carries a whole save that is on this disk.
+func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
 	l.made[h], l.left = true, m
-	err = l.carry(ctx, p, m, h)
+	err := l.carry(ctx, p, m, h)
 	if err == nil || ctx.Err() == nil {
 		l.left = nil
 	}
@@ -323,42 +351,6 @@ func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []m
 		rest = slices.DeleteFunc(rest, func(n membership.Node) bool { return has(to, n) })
 	}
 	return holders, errors.Join(errs...)
-}
-
-// registered returns self and those of the holders that are still the same, as they are registered now.
-func registered(nodes, holders []membership.Node, self string) (now []membership.Node) {
-	for _, n := range nodes {
-		if n.Node == self {
-			now = append(now, n)
-		}
-	}
-	if now == nil {
-		return nil
-	}
-	for _, n := range nodes {
-		if n.Node != self && has(holders, n) {
-			now = append(now, n)
-		}
-	}
-	return now
-}
-
-func has(nodes []membership.Node, n membership.Node) bool {
-	return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) })
-}
-
-// enough reports whether the holders survive the loss of any one machine, as
-// far as the nodes that there are, and the copies asked for, allow. Pure.
-func enough(nodes, holders []membership.Node, replicas int) bool {
-	machines := func(nodes []membership.Node) int {
-		m := map[string]bool{}
-		for _, n := range nodes {
-			m[n.Machine] = true
-		}
-		return len(m)
-	}
-	need := min(2, replicas)
-	return len(holders) >= min(need, len(nodes)) && machines(holders) >= min(need, machines(nodes))
 }
 
 // commit sends the save until it is the head or, as it is, can never be:

@@ -34,7 +34,7 @@ func next[E Event](t *testing.T, r reports) E {
 	got := <-r.c
 	e, ok := got.(E)
 	if !ok {
-		t.Fatalf("reported %#v", got)
+		t.Fatalf("reported %#v: %+v", got, got)
 	}
 	return e
 }
@@ -44,7 +44,7 @@ func (c *cluster) line(t *testing.T, k *Keeper, stamp manifest.Stamp, w capture.
 	t.Helper()
 	watcher, err := capture.Watch(capture.Dir{FS: c.dirs[k.Self]}, stamp, w, resume)
 	must(t, err)
-	return k.start(long(t), watcher)
+	return k.start(long(t), watcher, nil)
 }
 
 // renamed saves a file the way that careful programs do.
@@ -461,7 +461,7 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			watcher, err := capture.Watch(capture.Dir{FS: c.dirs["a"]}, stampOf(1), alive, nil)
 			must(t, err)
 			n := resting{watcher, make(chan struct{}, 1)}
-			l := k.start(long(t), n)
+			l := k.start(long(t), n, nil)
 			renamed(t, c.dirs["a"], "step-4.pt", []byte("the first save"))
 			next[Committed](t, r)
 			time.Sleep(22 * time.Second) // it rests

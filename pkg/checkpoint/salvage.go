@@ -87,7 +87,7 @@ func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generat
 		if err != nil {
 			return nil, err
 		}
-		if at := (manifest.Position{}); m != nil && m.Generation == g {
+		if at := (manifest.Position{}); m != nil && m.Generation == g && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
 				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation, Manifest: h, Step: m.Step,

@@ -65,15 +65,16 @@ func (r Rules) NaNRule() string {
 
 // Rules are the settings of a job that are no sizes.
 type Rules struct {
-	MaxRestarts   int     `json:"max_restarts"`
-	LastCall      Seconds `json:"last_call"`
-	Grace         Seconds `json:"grace"`
-	FinishTimeout Seconds `json:"finish_timeout"` // 0: none
-	Replicas      int     `json:"replicas"`
-	Keep          int     `json:"keep"`
-	Load          string  `json:"load"`
-	OnNaN         OnNaN   `json:"on_nan,omitempty"`    // "": ignore
-	Rollbacks     int     `json:"rollbacks,omitempty"` // of OnNaN rollback: in a row, at most
+	MaxRestarts   int                 `json:"max_restarts"`
+	LastCall      Seconds             `json:"last_call"`
+	Grace         Seconds             `json:"grace"`
+	FinishTimeout Seconds             `json:"finish_timeout"` // 0: none
+	Replicas      int                 `json:"replicas"`
+	Keep          int                 `json:"keep"`
+	Load          string              `json:"load"`
+	SaveFrom      checkpoint.SaveFrom `json:"save_from,omitempty"`
+	OnNaN         OnNaN               `json:"on_nan,omitempty"`    // "": ignore
+	Rollbacks     int                 `json:"rollbacks,omitempty"` // of OnNaN rollback: in a row, at most
 }
 
 // Job is what the job is. Its first agent makes it; only a new attempt changes it.

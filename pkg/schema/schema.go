@@ -93,6 +93,11 @@ func (j Job) AllSuspects() string         { return j.Prefix() + "suspects/" }
 func (j Job) Suspects(n string) string    { return j.AllSuspects() + n + "/" }
 func (j Job) Suspect(n, by string) string { return j.Suspects(n) + by }
 
+// AllParts is the prefix of what nodes report of their parts of saves; Parts that of one generation.
+func (j Job) AllParts() string                         { return j.Prefix() + "parts/" }
+func (j Job) Parts(g Generation) string                { return j.AllParts() + g.key() + "/" }
+func (j Job) PartsOf(g Generation, node string) string { return j.Parts(g) + node }
+
 // Generations are written with leading zeros, so that a range of keys is a
 // range of generations.
 func (g Generation) key() string { return fmt.Sprintf("%012d", uint64(g)) }

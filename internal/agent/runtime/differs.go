@@ -33,6 +33,7 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 	add("keep", j.Rules.Keep, mine.Rules.Keep)
 	add("on-nan", j.Rules.NaNRule(), mine.Rules.NaNRule())
 	add("load", j.Rules.Load, mine.Rules.Load)
+	add("save-from", j.Rules.SaveFrom, mine.Rules.SaveFrom)
 	add("max-restarts", j.Rules.MaxRestarts, mine.Rules.MaxRestarts)
 	add("last-call", time.Duration(j.Rules.LastCall), time.Duration(mine.Rules.LastCall))
 	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))

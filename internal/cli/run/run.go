@@ -51,6 +51,7 @@ func runFlags() []command.Flag {
 		{Name: "keep", Arg: "N", Usage: "checkpoints that stay (3)"},
 		{Name: "progress-regex", Arg: "REGEX", Usage: "finds step, loss and samples in rank 0's output, by named groups"},
 		{Name: "on-nan", Arg: "RULE", Usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
+		{Name: "save-from", Arg: "rank0|all", Usage: "whose workers write a save (all for shards, else rank0)", Values: []string{"rank0", "all"}},
 		{Name: "load", Arg: "all|rank0", Usage: "who loads a checkpoint (all)", Values: []string{"all", "rank0"}},
 		{Name: "expand", Kind: command.Boolean, Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
 		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"}, Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},

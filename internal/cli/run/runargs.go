@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -23,7 +24,7 @@ import (
 
 // jobSettings are the flags whose values are the job's once its first agent made it.
 var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np", "scaling", "table",
-	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "on-nan",
+	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from", "on-nan",
 	"max-restarts", "last-call", "grace", "finish-timeout"}
 
 // options parses and checks the whole line before anything is touched.
@@ -108,6 +109,12 @@ func rules(c *command.Call, o *node.Options) (err error) {
 		if r.Load = l.Text; l.Text != "all" && l.Text != "rank0" {
 			return l.Refuse("all or rank0")
 		}
+	}
+	if f := c.Setting("save-from"); f.Given {
+		if f.Text != "all" && f.Text != "rank0" {
+			return f.Refuse("rank0 or all")
+		}
+		r.SaveFrom = checkpoint.SaveFrom(f.Text)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 // evidence is what is known of the files: who writes to them, who was through with them.
 type evidence struct {
 	tree     dirfs.Reader
+	share    Share
 	closed   map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
 	renamed  map[string]bool            // names whose last notice is a rename to them
 	passes   map[string]int             // by entry: how often it was closed or renamed, by the notices
@@ -151,9 +152,9 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 	switch {
 	case e.dir && e.has(incompleteFile):
 		return path.Join(e.name, incompleteFile), "it says that the save is not complete", nil
-	case e.dir && e.hasExt(".distcp") && !e.has(".metadata"):
+	case v.share != Following && e.dir && e.hasExt(".distcp") && !e.has(".metadata"):
 		return e.name, "its .metadata is missing, which comes last", nil
-	case state != Running && trackedDir.MatchString(path.Base(e.name)) && !e.named:
+	case v.share != Following && state != Running && trackedDir.MatchString(path.Base(e.name)) && !e.named:
 		return e.name, "the tracker file that its framework writes last does not name it", nil
 	case e.scratch != "" && !renamed:
 		return e.scratch, "a temporary name in the save", nil

@@ -50,7 +50,7 @@ func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (
 		u.Key, u.Number, u.Counted = e.family(), n, true
 	}
 	if e.dir {
-		u.Shape, u.Proven = e.shape(), c.proven(e)
+		u.Shape, u.Proven = e.shape(), c.proven(e) || c.quietShards(e, now)
 	}
 	if !fresh {
 		return u, nil
@@ -91,6 +91,12 @@ func (c *Watcher) proven(e *entry) bool {
 		}
 	}
 	return false
+}
+
+// quietShards reports whether the shards of a part were all closed a while ago. Which shards a save has is known
+// by the .metadata that rank 0 writes: a part that lacks one is captured again, and completes nothing before.
+func (c *Watcher) quietShards(e *entry, now time.Time) bool {
+	return c.workers.Share == Following && e.hasExt(".distcp") && now.Sub(c.since[e.name]) >= judge.FirstQuiet
 }
 
 // hasSame reports whether the entry has a file as it is.

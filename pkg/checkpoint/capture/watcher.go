@@ -30,7 +30,18 @@ type Workers struct {
 	State func() WorkerState
 	// PIDs are the processes from which the others descend; nil where nobody's open files can be seen.
 	PIDs func() []int
+	// Share says which part of each save they write.
+	Share Share
 }
+
+// Share is what the workers of one node write of a save.
+type Share int
+
+const (
+	Whole     Share = iota
+	Leading         // a part, with what the framework writes last: rank 0 is among them
+	Following       // a part without that
+)
 
 // settled is the grain of file times, and more: a file may be written again so soon without looking so.
 const settled = 50 * time.Millisecond
@@ -45,6 +56,8 @@ const (
 	BadPath     Reason = "bad-path"      // a name that no manifest may have
 	TooFewNodes Reason = "too-few-nodes" // no other node took a copy
 	Fenced      Reason = "fenced"        // a newer generation exists
+	MissingPart Reason = "missing-part"  // a node, or a shard, is not in the save
+	MixedParts  Reason = "mixed-parts"   // the parts of the nodes contradict each other
 )
 
 // Refusal is a save that is not taken.
@@ -123,16 +136,18 @@ func watch(dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resum
 		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{}, refused: map[dirfs.FileState]bool{},
 		evidence: newEvidence(t),
 	}
+	c.evidence.share = workers.Share
 	found, err := look(t, c.exclude)
 	if err != nil {
 		return nil, err
 	}
 	c.base, c.temps, c.last = found.entries, found.temps, found
 	for name, e := range c.base {
-		c.in[name] = !e.numbered() || resume != nil && resume.Contains(name)
-		c.explicit = c.explicit || e.mark != nil
+		// Other nodes wrote some of it: a part has only what these workers write.
+		c.in[name] = workers.Share == Whole && (!e.numbered() || resume != nil && resume.Contains(name))
+		c.explicit = c.explicit || e.mark != nil && workers.Share != Following
 	}
-	if resume != nil {
+	if resume != nil && workers.Share == Whole {
 		c.memory.Remember(resume.Written)
 	}
 	return c, nil
@@ -261,7 +276,8 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() {
 			c.shards[e.family()] = true // a name that is written again counts nothing
 		}
-		c.explicit = c.explicit || e.mark != nil
+		// Only rank 0 need write marks: those that were put back say nothing of the others.
+		c.explicit = c.explicit || e.mark != nil && (c.workers.Share != Following || !e.same(c.base[name]))
 	}
 	for name := range c.since {
 		if found.entries[name] == nil {

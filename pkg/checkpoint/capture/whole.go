@@ -39,6 +39,8 @@ func check(t dirfs.Reader, f dirfs.Found) (wholeness, error) {
 		return torn, err
 	}
 	switch {
+	case path.Ext(f.Path) == ".distcp":
+		return opaque, nil // one archive behind another, each with its own offsets; .metadata comes when all are written
 	case path.Ext(f.Path) == ".safetensors":
 		return checkSafetensors(in, head[:n], f.State.Size)
 	case n >= 4 && string(head[:4]) == "PK\x03\x04":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
@@ -86,6 +87,19 @@ func TestCheckDamage(t *testing.T) {
 	}
 	if got := checkBytes(t, "weights.raw", []byte("\x80\x03\x00\x00\x00\x00\x00\x00\x00")); got != opaque {
 		t.Errorf("unknown format that begins like a pickle: %v", got)
+	}
+}
+
+// torch's distributed checkpoint writes one zip behind another, with offsets from the begin of each.
+func TestArchivesBehindEachOther(t *testing.T) {
+	one := checkpointtest.Zip(t, map[string]string{"data": "weights"})
+	offset := bytes.LastIndex(one, []byte("PK\x05\x06")) + 16
+	binary.LittleEndian.PutUint32(one[offset:], 1<<20) // as zip64 has it: it is found by no reader of the whole file
+	if got := checkBytes(t, "__0_0.distcp", append(slices.Clone(one), one...)); got == torn {
+		t.Error("shards of a distributed checkpoint are taken for torn")
+	}
+	if got := checkBytes(t, "model.pt", one); got != torn {
+		t.Error("the same in a file of one archive is not noticed")
 	}
 }
 

@@ -4,6 +4,7 @@ package checkpointtest
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,8 @@ func Flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
 // disk, the network and the store of the job.
 type Fault struct {
 	At    int64
-	Kind  string // "error": that operation fails. "crash": it and all later ones of this node fail
+	Kind  string // "error": that operation fails. "crash": it and all later ones of Node fail
+	Node  string // "": a
 	count atomic.Int64
 	Hit   atomic.Bool
 }
@@ -71,7 +73,7 @@ func (f *Fault) Step(node string) error {
 	case n == f.At:
 		f.Hit.Store(true)
 		return ErrCrash
-	case n > f.At && f.Kind == "crash" && node == "a":
+	case n > f.At && f.Kind == "crash" && node == cmp.Or(f.Node, "a"):
 		return ErrCrash
 	}
 	return nil

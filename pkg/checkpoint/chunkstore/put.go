@@ -90,7 +90,7 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 // manifest is that of the save, without chunks yet.
 func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
-		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence, WorldSize: s.WorldSize,
+		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence, WorldSize: s.WorldSize, Part: s.Part,
 		Entry: s.Entry, Written: s.Written, Directories: s.Directories, Step: s.Step, Samples: s.Samples, Cursor: s.Cursor,
 		Time: s.Time.UTC().Truncate(time.Millisecond),
 	}

@@ -29,8 +29,9 @@ func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head
 		keep[p] = true
 	}
 	for h, p := range held {
-		// An agent commits its captures in the order in which it made them, or never.
-		if !keep[h] && (p.Generation < seen || p.Before(newest)) {
+		// An agent commits its captures in the order in which it made them, or never. A part is never committed
+		// itself: DropParts removes it.
+		if !keep[h] && (p.Generation < seen || !p.Part && p.Before(newest)) {
 			drop = append(drop, h)
 		}
 	}

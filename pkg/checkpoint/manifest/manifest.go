@@ -54,6 +54,7 @@ type Manifest struct {
 	Samples    *int64            `json:"samples"`
 	Cursor     *Cursor           `json:"cursor,omitempty"`  // nil: the script did not tell it
 	Written    []string          `json:"written,omitempty"` // by name: what each save of these workers writes
+	Part       bool              `json:"part,omitempty"`    // of a save that other nodes have other parts of: no checkpoint
 	// Directories are restored as a whole, with nothing else in them; nil: all at the top.
 	Directories []string  `json:"directories"`
 	Time        time.Time `json:"time"`

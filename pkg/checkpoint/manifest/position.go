@@ -8,6 +8,7 @@ import (
 type Position struct {
 	Generation schema.Generation
 	Sequence   uint64
+	Part       bool // of a save: not ordered with whole ones
 }
 
 func (a Position) Before(b Position) bool {

@@ -9,4 +9,5 @@ type Stamp struct {
 	UID        schema.UID
 	Generation schema.Generation
 	WorldSize  int
+	Part       bool // they wrote a part of a save: see Manifest
 }

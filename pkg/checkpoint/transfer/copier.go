@@ -137,6 +137,12 @@ func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash
 	if err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
+	return c.Assemble(ctx, g, raw, func(manifest.Hash) []membership.Ref { return from }, report)
+}
+
+// Assemble is Fetch for a manifest that is known, of chunks that are on different nodes: from says which have one.
+func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte, from func(chunk manifest.Hash) []membership.Ref,
+	report func(done, total int64)) error {
 	missing, err := c.Store.Offer(ctx, g, raw)
 	if err != nil || missing == nil {
 		return err
@@ -164,7 +170,7 @@ func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash
 			buf := buffers.Get().(*[manifest.ChunkSize]byte)
 			defer buffers.Put(buf)
 			data := buf[:want[chunk]]
-			if err := c.fetchChunk(egctx, g, chunk, data, from, int(turn.Add(1))); err != nil {
+			if err := c.fetchChunk(egctx, g, chunk, data, from(chunk), int(turn.Add(1))); err != nil {
 				return err
 			}
 			p.add("", int64(len(data)))

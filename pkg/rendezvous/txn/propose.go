@@ -67,6 +67,7 @@ func (r Requests) proposal(seen *rendezvous.Snapshot, me membership.Node, w *ren
 		store.Put(r.Job.World(), w.Record()),
 		store.Put(r.Job.Fence(), []byte(schema.FenceValue(w.UID, w.Generation))),
 		store.DeleteRange(r.Job.AllReady(), schema.Before(r.Job.AllReady(), w.Generation)),
+		store.DeleteRange(r.Job.AllParts(), schema.Before(r.Job.AllParts(), w.Generation)),
 		store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),
 		store.DeleteRange(r.Job.AllFailures(), schema.Before(r.Job.AllFailures(), w.Generation-1)),
 		store.DeleteRange(r.Job.AllPlans(), schema.Before(r.Job.AllPlans(), w.Generation-1)),

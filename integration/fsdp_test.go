@@ -1,0 +1,49 @@
+//go:build torch
+
+package integration
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// fsdpSteps is long enough for the rounds of a test, at three saves a second.
+const fsdpSteps = 250
+
+var fsdpLoss = regexp.MustCompile(`(?m)^(\d+) steps: loss (\S+)$`)
+
+// FSDP of the torch of TORCH, a path of a python, saved by torch.distributed.checkpoint on disks of their own: nodes
+// are killed with their disks, and the result is that of a run that nothing disturbed.
+func TestFSDP(t *testing.T) {
+	python := os.Getenv("TORCH")
+	if out, err := exec.Command(python, "-c", "from torch.distributed.fsdp import fully_shard").CombinedOutput(); err != nil {
+		t.Fatalf("TORCH=%s: the python of a torch that has fully_shard: %v\n%s", python, err, out)
+	}
+	rounds := max(3, soak(t))
+	steps := strconv.Itoa(fsdpSteps * rounds)
+	script, err := filepath.Abs("../examples/fsdp/train.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t)
+	j := &shardedJob{place: p, program: []string{python, script, "--float64", "--save-every=10", "--pause=0.03", "--steps=" + steps}, nodes: map[string]*proc{}}
+	j.disturbed(sizesOf(rounds), p.path("finish"))
+	got := fsdpLoss.FindStringSubmatch(j.logs("log-*"))
+	alone := p.start(filepath.Join(bin, "elastic"), "run", "--job-id=alone", "--log-dir=log-of-one", python, script, "--float64", "--save-every=1000000", "--steps="+steps)
+	p.ends(alone, 0)
+	want := fsdpLoss.FindStringSubmatch(j.logs("log-of-one"))
+	if got == nil || want == nil || got[1] != want[1] {
+		t.Fatalf("%q and undisturbed %q", got, want)
+	}
+	a, _ := strconv.ParseFloat(got[2], 64)
+	b, _ := strconv.ParseFloat(want[2], 64)
+	if math.IsNaN(a) || math.Abs(a-b) > 1e-9 {
+		t.Errorf("the loss is %v, undisturbed %v", a, b)
+	}
+	t.Logf("%d nodes lost with their disks; loss %v, undisturbed %v", rounds, a, b)
+}

@@ -1,0 +1,139 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shardedJob is a job whose nodes each save a part of the state on a disk of their own.
+type shardedJob struct {
+	*place
+	program []string
+	flags   []string
+	nodes   map[string]*proc
+	made    int
+}
+
+// join starts nodes until there are n.
+func (j *shardedJob) join(n int) {
+	for len(j.nodes) < n {
+		j.made++
+		name := fmt.Sprintf("n%d", j.made)
+		args := append([]string{"--node=" + name, "--np=3", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" + name}, j.flags...)
+		j.nodes[name] = j.run(append(args, j.program...)...)
+	}
+}
+
+var goesOn = regexp.MustCompile(`(?m)^generation (\d+) rank (\d+) of (\d+): from step (\d+)$`)
+
+// from waits until every rank of a generation says from which step it goes on: the same one.
+func (j *shardedJob) from(g, size int) (step int) {
+	j.t.Helper()
+	until(j.t, fmt.Sprintf("all %d ranks of generation %d tell what they loaded", size, g), func() error {
+		ranks, steps := map[string]bool{}, map[string]bool{}
+		for _, m := range goesOn.FindAllStringSubmatch(j.logs("log-*"), -1) {
+			if m[1] == strconv.Itoa(g) && m[3] == strconv.Itoa(size) {
+				ranks[m[2]], steps[m[4]] = true, true
+				step, _ = strconv.Atoi(m[4])
+			}
+		}
+		if len(steps) > 1 {
+			j.t.Fatalf("generation %d goes on from different steps: %v", g, steps)
+		}
+		if len(ranks) < size {
+			return fmt.Errorf("%d do", len(ranks))
+		}
+		return nil
+	})
+	return step
+}
+
+// newest is the step of the newest commit.
+func (j *shardedJob) newest() (step int) {
+	j.t.Helper()
+	for _, e := range kinds(j.events("x"), "checkpoint_committed") {
+		step = e.Step
+	}
+	return step
+}
+
+// lose kills a node with its disk at any moment, and has the job go on at a size. It never goes on from an older
+// step than that of the newest commit.
+func (j *shardedJob) lose(st status, size int) status {
+	j.t.Helper()
+	j.commitsOf("x", st.Generation, 2)
+	anyTime(time.Second)
+	lost := st.World[rand.IntN(len(st.World))].Node
+	newest := j.newest()
+	x := j.nodes[lost]
+	if err := x.kill(syscall.SIGKILL); err != nil {
+		j.t.Fatal(err)
+	}
+	<-x.done
+	delete(j.nodes, lost)
+	j.wipe(lost)
+	if len(st.World) != size {
+		j.must("scale", "x", fmt.Sprintf("--np=%d", size))
+	}
+	j.join(size)
+	st = j.after("x", st.Generation, size)
+	if step := j.from(st.Generation, size); step < newest {
+		j.t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, newest)
+	}
+	return st
+}
+
+// disturbed has the job lose a node with its disk for each size, and then lets it finish.
+func (j *shardedJob) disturbed(sizes []int, finish string) {
+	j.t.Helper()
+	j.join(3)
+	st := j.running("x", 1, 3)
+	for _, size := range sizes {
+		st = j.lose(st, size)
+	}
+	j.commitsOf("x", st.Generation, 1)
+	if err := os.WriteFile(finish, nil, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+	for _, x := range j.nodes {
+		j.ends(x, 0)
+	}
+	if logs := j.logs("log-*"); strings.Contains(logs, "MIXED") {
+		j.t.Errorf("a checkpoint was loaded that is not of one save:\n%s", logs)
+	}
+}
+
+// sizesOf are the sizes at which a job goes on, one for each lost node.
+func sizesOf(rounds int) (sizes []int) {
+	for i := range rounds {
+		sizes = append(sizes, []int{3, 2, 4}[i%3])
+	}
+	return sizes
+}
+
+// Each rank saves a shard on the disk of its node. Nodes are killed with their disks: the others go on from a whole
+// checkpoint, the newest that was committed, at another size too.
+func TestShardsOnDisksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	script, err := filepath.Abs("testdata/shards.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish := p.path("finish")
+	j := &shardedJob{place: p, program: []string{"/usr/bin/python3", script, finish, "0.02"},
+		flags: []string{"--save-from=all"}, nodes: map[string]*proc{}}
+	sizes := []int{2}
+	if n := soak(t); n > 1 {
+		sizes = sizesOf(n)
+	}
+	j.disturbed(sizes, finish)
+}

@@ -1,0 +1,138 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// missingShardError says which shard a save lacks that has a part of every node.
+type missingShardError struct{ error }
+
+// mixedPartsError says what the parts of a save contradict each other in.
+type mixedPartsError struct{ error }
+
+// assemble brings the parts of a save onto this disk as one whole, each chunk from the nodes that captured it.
+func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.Manifest, manifest.Hash, error) {
+	c := transfer.Copier{Store: l.k.Store, Peers: l.k.Peers}
+	var all []*manifest.Manifest
+	var nodes []string
+	owners := map[manifest.Hash][]membership.Ref{}
+	for _, x := range set {
+		raw, err := c.Manifest(ctx, x.Manifest, []membership.Ref{x.Node})
+		if err != nil {
+			return nil, manifest.Hash{}, fmt.Errorf("the part of node %s cannot be read: %w", x.Node.Node, err)
+		}
+		m, err := manifest.Decode(raw)
+		if err != nil {
+			return nil, manifest.Hash{}, fmt.Errorf("the part of node %s: %w", x.Node.Node, err)
+		}
+		all, nodes = append(all, m), append(nodes, x.Node.Node)
+		for h := range m.DistinctChunks() {
+			owners[h] = append(owners[h], x.Node)
+		}
+	}
+	m, err := parts.Merge(all, nodes)
+	if err != nil {
+		return nil, manifest.Hash{}, &mixedPartsError{err}
+	}
+	named, err := l.named(ctx, m, owners)
+	if err != nil {
+		return nil, manifest.Hash{}, err
+	}
+	if err := parts.Missing(pathsOf(m), named); err != nil {
+		return nil, manifest.Hash{}, &missingShardError{err}
+	}
+	raw, h := m.Encode()
+	from := func(chunk manifest.Hash) []membership.Ref { return owners[chunk] }
+	err = c.Assemble(ctx, l.stamp.Generation, raw, from, func(done, total int64) { l.k.Report(Moving{"replicate", done, total}) })
+	if err != nil {
+		return nil, manifest.Hash{}, fmt.Errorf("bring the parts together: %w", err)
+	}
+	return m, h, nil
+}
+
+// named are the shards that each .metadata of a save names, by its path.
+func (l *Pipeline) named(ctx context.Context, m *manifest.Manifest, owners map[manifest.Hash][]membership.Ref) (map[string][]string, error) {
+	named := map[string][]string{}
+	for _, f := range m.Files {
+		if path.Base(f.Path) != parts.Metadata {
+			continue
+		}
+		var scan shardScan
+		err := f.Copy(ctx, &scan, func(h manifest.Hash, dst []byte) error { return l.chunk(ctx, h, dst, owners[h]) })
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.Path, err)
+		}
+		named[f.Path] = scan.names()
+	}
+	return named, nil
+}
+
+// chunk reads a chunk here, or from the nodes that have it.
+func (l *Pipeline) chunk(ctx context.Context, h manifest.Hash, dst []byte, owners []membership.Ref) error {
+	f, err := l.k.Store.OpenChunk(h)
+	if err == nil {
+		_, err = io.ReadFull(f, dst)
+		_ = f.Close() // it was only read
+	}
+	for _, n := range owners {
+		if err == nil && manifest.Sum(dst) == h {
+			return nil
+		}
+		err = l.k.Peers.Chunk(ctx, n, h, dst)
+	}
+	if err == nil && manifest.Sum(dst) != h {
+		err = fmt.Errorf("chunk %v: %w", h, chunkstore.ErrDamaged)
+	}
+	return err
+}
+
+// shardScan finds the names of shards in what is written to it.
+type shardScan struct {
+	tail  []byte // the end of what was written: a name may go on behind it
+	found []string
+}
+
+// longestShard is more than the longest name of a shard.
+const longestShard = 64
+
+func (s *shardScan) Write(b []byte) (int, error) {
+	s.tail = append(s.tail, b...)
+	s.found = append(s.found, parts.Shards(s.tail)...)
+	s.tail = slices.Clone(s.tail[max(0, len(s.tail)-longestShard):])
+	return len(b), nil
+}
+
+// names are the shards, each once.
+func (s *shardScan) names() []string {
+	slices.Sort(s.found)
+	return slices.Compact(s.found)
+}
+
+func copyAll(to io.Writer, from io.Reader) error {
+	_, err := io.Copy(to, from)
+	return err
+}
+
+// keepPartsFrom says which parts of saves on this disk may still be committed.
+func (k *Keeper) keepPartsFrom(p manifest.Position) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.partsFrom = p
+}
+
+func (k *Keeper) dropParts() error {
+	k.mu.Lock()
+	from := k.partsFrom
+	k.mu.Unlock()
+	return k.Store.DropParts(from)
+}

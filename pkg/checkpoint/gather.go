@@ -1,0 +1,200 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+func (l *Pipeline) gatherIfDue(ctx context.Context) error {
+	s := l.sharing
+	if s == nil || !s.lead || len(s.pending) == 0 || time.Since(s.gathered) < gatherEvery {
+		return nil
+	}
+	return l.gather(ctx)
+}
+
+// gather commits the newest save of which every member has a part. nil also when there is none.
+func (l *Pipeline) gather(ctx context.Context) error {
+	s := l.sharing
+	if !s.lead || len(s.pending) == 0 {
+		return nil
+	}
+	s.gathered = time.Now()
+	reports, err := l.k.Record.readParts(ctx, l.stamp.Generation)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return nil // at the next report, or when it is due
+	}
+	mine := parts.Report{Generation: l.stamp.Generation, Node: s.self, Closed: true}
+	for _, x := range s.pending {
+		mine.Parts = append(mine.Parts, x.Part)
+	}
+	reports = slices.DeleteFunc(reports, func(r parts.Report) bool { return r.Node.Same(s.self) })
+	s.choice = parts.Choose(s.Members, l.stamp.Generation, append(reports, mine))
+	if s.choice.Parts == nil {
+		l.lacks(s.choice.Step, s.choice.Lacks)
+		return nil
+	}
+	return l.commitParts(ctx, s.choice)
+}
+
+// lacks says now and then what the newest save waits for.
+func (l *Pipeline) lacks(step int64, what string) {
+	s, now := l.sharing, time.Now()
+	if s.waits.IsZero() {
+		s.waits = now
+	}
+	if what == "" || now.Sub(s.waits) < lackingAfter || !s.told.IsZero() && now.Sub(s.told) < lackingAgain {
+		return
+	}
+	s.told = now
+	how := ""
+	if !s.All {
+		how = "; if rank 0 writes all of a save, run with --save-from=rank0"
+	}
+	l.refuse(capture.Refusal{Reason: capture.MissingPart, Step: &step, Err: fmt.Errorf("%w: step %d: %s%s", capture.ErrUnsettled, step, what, how)})
+}
+
+// commitParts makes one checkpoint of the parts and carries it like any other.
+func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
+	s := l.sharing
+	var hashes []manifest.Hash
+	for _, x := range c.Parts {
+		hashes = append(hashes, x.Manifest)
+	}
+	if slices.Equal(hashes, s.failed) {
+		s.choice.Lacks = s.shard
+		l.lacks(c.Step, s.shard)
+		return nil // a shard is missing: it may come with another capture
+	}
+	at := slices.IndexFunc(s.pending, func(x pendingPart) bool { return x.Sequence == c.Parts[0].Sequence })
+	own := s.pending[at]
+	m, h, err := l.assemble(ctx, c.Parts)
+	var missing *missingShardError
+	var mixed *mixedPartsError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &missing):
+		s.failed, s.shard, s.choice.Lacks = hashes, missing.Error(), missing.Error()
+		l.lacks(c.Step, s.shard)
+		return nil
+	case errors.Is(err, chunkstore.ErrFenced):
+		l.refuse(capture.Refusal{Reason: capture.Fenced, Path: own.m.Entry, Step: own.m.Step, Err: err})
+		return err
+	case err != nil && !errors.As(err, &mixed) && l.mayRead(c):
+		s.choice.Lacks = err.Error()
+		return nil // when it is due
+	case err != nil:
+		s.release(own.Sequence)
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.MixedParts), Path: own.m.Entry, Step: own.m.Step,
+			Err: fmt.Errorf("step %d: %w", c.Step, err)})
+		return l.report(ctx)
+	}
+	s.waits, s.told, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}
+	if err := l.carryMade(ctx, own.picture, m, h); err != nil {
+		return err
+	}
+	s.release(own.Sequence)
+	return l.report(ctx)
+}
+
+// mayRead reports whether parts that could not be read are worth another try: their nodes are registered as they
+// were, and not for long.
+func (l *Pipeline) mayRead(c parts.Choice) bool {
+	s := l.sharing
+	if s.unread.IsZero() {
+		s.unread = time.Now()
+	}
+	nodes, _ := l.k.view()
+	for _, x := range c.Parts {
+		if !slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Same(x.Node) }) {
+			s.unread = time.Time{}
+			return false
+		}
+	}
+	if time.Since(s.unread) < partPatience {
+		return true
+	}
+	s.unread = time.Time{}
+	return false
+}
+
+// settle waits, when the workers ended, until the newest part is committed or cannot be.
+func (l *Pipeline) settle(ctx context.Context) error {
+	s := l.sharing
+	if s == nil {
+		return nil
+	}
+	if !s.lead {
+		return l.settleFollowing(ctx)
+	}
+	if !s.All && !s.found {
+		others, err := l.k.Record.readParts(ctx, l.stamp.Generation)
+		if err != nil || len(others) == 0 {
+			return nil // no node waits for this one
+		}
+	}
+	for began := time.Now(); ; {
+		if err := l.gather(ctx); err != nil {
+			return err
+		}
+		if len(s.pending) == 0 {
+			break
+		}
+		if s.choice.Final || time.Since(began) > partPatience {
+			newest := s.pending[len(s.pending)-1]
+			l.refuse(capture.Refusal{Reason: capture.MissingPart, Path: newest.m.Entry, Step: newest.m.Step,
+				Err: fmt.Errorf("step %d: %s", newest.Step, cmp.Or(s.choice.Lacks, "the parts of the other nodes are not known"))})
+			break
+		}
+		if err := pause(ctx, s.news); err != nil {
+			return err
+		}
+	}
+	s.closed = true
+	return l.report(ctx)
+}
+
+// settleFollowing keeps the newest part of this node until rank 0's node has committed it, or is through.
+func (l *Pipeline) settleFollowing(ctx context.Context) error {
+	s := l.sharing
+	if !s.All && !s.found {
+		return nil
+	}
+	s.closed = true
+	if err := l.report(ctx); err != nil {
+		return err
+	}
+	for began := time.Now(); len(s.pending) > 0 && time.Since(began) < partPatience; {
+		reports, err := l.k.Record.readParts(ctx, l.stamp.Generation)
+		if errors.Is(err, chunkstore.ErrFenced) {
+			return err
+		}
+		if err == nil && slices.ContainsFunc(reports, func(r parts.Report) bool { return r.Closed && r.Node.Same(s.Members[0]) }) {
+			return nil
+		}
+		if head, _, err := l.k.read(ctx); err == nil {
+			l.settled(head)
+		}
+		if len(s.pending) == 0 {
+			return nil
+		}
+		if err := pause(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// reportParts writes this node's report over the one that it wrote at revision seen; 0: none. A report that
+// arrives late applies to nothing: the fence, or the revision, has moved on. It returns the revision of what is
+// there then. ErrFenced; store.ErrMoved: another request of this node was applied.
+func (r *Record) reportParts(ctx context.Context, report parts.Report, seen int64) (int64, error) {
+	g := report.Generation
+	key := r.Job.PartsOf(g, report.Node.Node)
+	rev, err := store.Send(ctx, r.Store, store.Request{
+		If:   []store.Guard{schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)},
+		Then: []store.Write{store.Put(key, schema.Encode(report))},
+	})
+	if err == nil || !store.Moved(err) {
+		return rev, err
+	}
+	newest, ferr := r.fence(ctx)
+	if ferr != nil {
+		return seen, ferr
+	}
+	if newest > g {
+		return seen, fmt.Errorf("generation %d, newest is %d: %w", g, newest, chunkstore.ErrFenced)
+	}
+	read, gerr := r.Store.Get(ctx, key, "")
+	if gerr != nil {
+		return seen, gerr
+	}
+	if e := read.One(); e != nil {
+		return e.Rev, err
+	}
+	return 0, err
+}
+
+// readParts reads the reports of a generation; one that cannot be read counts as none. ErrFenced if there is a
+// newer generation.
+func (r *Record) readParts(ctx context.Context, g schema.Generation) ([]parts.Report, error) {
+	newest, err := r.fence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if newest > g {
+		return nil, fmt.Errorf("generation %d, newest is %d: %w", g, newest, chunkstore.ErrFenced)
+	}
+	read, err := r.Store.Get(ctx, r.Job.Parts(g), store.End(r.Job.Parts(g)))
+	if err != nil {
+		return nil, fmt.Errorf("read parts: %w", err)
+	}
+	var all []parts.Report
+	for i := range read.Entries {
+		e := &read.Entries[i]
+		rest := schema.Rest(r.Job.Parts(g), e.Key)
+		if p, err := schema.Decode[parts.Report](e); err == nil && len(rest) == 1 && rest[0] == p.Node.Node {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// watchParts tells of changes of the reports of a generation, until ctx ends.
+func (r *Record) watchParts(ctx context.Context, g schema.Generation, news chan<- struct{}) {
+	prefix := r.Job.Parts(g)
+	tell := func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	for ctx.Err() == nil {
+		if read, err := r.Store.Get(ctx, prefix, store.End(prefix)); err == nil {
+			tell()
+			watching, stop := context.WithCancel(ctx)
+			for c := range r.Store.Watch(watching, prefix, store.End(prefix), read.Rev+1) {
+				if len(c.Events) > 0 {
+					tell()
+				}
+			}
+			stop()
+		}
+		_ = pause(ctx, nil) // ctx is looked at next
+	}
+}

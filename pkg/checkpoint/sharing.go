@@ -1,0 +1,307 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// SaveFrom says whose workers write a save; "": all, where a shard format is seen.
+type SaveFrom string
+
+const (
+	SaveFromRank0 SaveFrom = "rank0"
+	SaveFromAll   SaveFrom = "all"
+)
+
+// Writers are the workers of one node in one generation.
+type Writers struct {
+	capture.Workers
+	With *Sharing // nil: they write the whole of each save
+}
+
+// Sharing is a world whose nodes each write a part of a save.
+type Sharing struct {
+	Members []membership.Ref // by rank; the first one's node commits
+	All     bool             // every save has a part of each member; else only one that shows a shard format
+}
+
+// NewSharing is that of a world of these members, by rank, as the node self sees it: apart says whether a node has
+// another checkpoint directory than self. nil: rank 0's node has all of each save.
+func NewSharing(members []membership.Ref, self string, from SaveFrom, apart func(membership.Ref) bool) *Sharing {
+	zero := members[0]
+	lead := zero.Node == self
+	if from == SaveFromRank0 || !lead && !apart(zero) {
+		return nil
+	}
+	s := &Sharing{All: from == SaveFromAll, Members: []membership.Ref{zero}}
+	for _, m := range members[1:] {
+		if !lead || apart(m) {
+			s.Members = append(s.Members, m)
+		}
+	}
+	if len(s.Members) == 1 {
+		return nil
+	}
+	return s
+}
+
+// share says what the workers of a node write of a save, as far as that is known when they start.
+func (w Writers) share(self string, resume *manifest.Manifest) capture.Share {
+	s := w.With
+	switch {
+	case s == nil:
+		return capture.Whole
+	case s.Members[0].Node != self:
+		return capture.Following
+	case s.All || resume != nil && parts.Format(pathsOf(resume)) != "":
+		return capture.Leading
+	}
+	return capture.Whole
+}
+
+// sharing is what a pipeline knows of the parts of saves in its generation. nil: there are none.
+type sharing struct {
+	Sharing
+	self     membership.Ref
+	lead     bool
+	found    bool // the saves are parts, and that was said
+	news     <-chan struct{}
+	pending  []pendingPart // not committed yet, oldest first
+	captured []capturedStep
+	sequence uint64 // of the newest capture
+	rev      int64  // of this node's report
+	closed   bool
+	failed   []manifest.Hash // the parts that were tried last and lack a shard
+	shard    string          // which
+	gathered time.Time
+	waits    time.Time // since when the newest save is not complete
+	told     time.Time
+	unread   time.Time    // since when a part could not be read
+	choice   parts.Choice // the last one
+}
+
+// pendingPart is a part that may still be committed.
+type pendingPart struct {
+	parts.Part
+	picture *capture.Picture
+	m       *manifest.Manifest
+}
+
+// capturedStep is what a step consisted of.
+type capturedStep struct {
+	step   int64
+	digest manifest.Hash
+}
+
+const (
+	partPatience   = 30 * time.Second // for the parts of other nodes, when the workers ended
+	gatherEvery    = 5 * time.Second  // while something waits: a watch may be deaf
+	lackingAfter   = 8 * time.Second
+	lackingAgain   = time.Minute
+	capturedSteps  = 1024 // remembered
+	reportAttempts = 5
+)
+
+func (s *sharing) silent() bool { return s != nil && !s.lead && !s.All && !s.found }
+
+// share begins to share saves with the other members.
+func (l *Pipeline) share(ctx context.Context, with *Sharing) {
+	if with == nil {
+		return
+	}
+	at := slices.IndexFunc(with.Members, func(r membership.Ref) bool { return r.Node == l.k.Self })
+	if at < 0 {
+		return
+	}
+	l.sharing = &sharing{Sharing: *with, self: with.Members[at], lead: at == 0}
+	if at == 0 {
+		news := make(chan struct{}, 1)
+		l.sharing.news = news
+		l.away.Go(func() { l.k.Record.watchParts(ctx, l.stamp.Generation, news) })
+	}
+}
+
+// reported receives a value when the reports of the parts changed.
+func (l *Pipeline) reported() <-chan struct{} {
+	if l.sharing == nil {
+		return nil
+	}
+	return l.sharing.news
+}
+
+// classify finds out whether a save is a part, and reports whether it is this node's to capture at all.
+func (l *Pipeline) classify(p *capture.Picture) bool {
+	s := l.sharing
+	if s == nil {
+		return true
+	}
+	format := parts.Format(pathsIn(p))
+	switch {
+	case s.All:
+	case format == "":
+		return s.lead
+	case s.lead && wholeHere(p):
+		return true // one node wrote all shards
+	case !s.found:
+		s.found = true
+		l.k.Report(Sharded{l.stamp.Generation, format})
+	}
+	p.Save.Part = true
+	return true
+}
+
+// wholeHere reports whether a picture is a whole save, by what its names show.
+func wholeHere(p *capture.Picture) bool {
+	paths := pathsIn(p)
+	return parts.Format(paths) == "" || parts.Alone(paths, namedBy(p))
+}
+
+func pathsIn(p *capture.Picture) (paths []string) {
+	for _, f := range p.Save.Files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// namedBy are the shards that the .metadata files of a picture name. One that cannot be read names none: the
+// picture is then a part, which is not loaded alone.
+func namedBy(p *capture.Picture) map[string][]string {
+	named := map[string][]string{}
+	for _, f := range p.Save.Files {
+		if path.Base(f.Path) != parts.Metadata {
+			continue
+		}
+		in, err := p.Save.Dir.Open(f.Path)
+		if err != nil {
+			continue
+		}
+		var scan shardScan
+		if copyAll(&scan, in) == nil {
+			named[f.Path] = scan.names()
+		}
+		_ = in.Close() // it was only read
+	}
+	return named
+}
+
+func pathsOf(m *manifest.Manifest) (paths []string) {
+	for _, f := range m.Files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// digestOf is what a manifest consists of, without when and as which capture.
+func digestOf(m *manifest.Manifest) manifest.Hash {
+	sum := sha256.New()
+	for _, f := range m.Files {
+		fmt.Fprintln(sum, f.Path, f.Size, f.Chunks)
+	}
+	return manifest.Hash(sum.Sum(nil))
+}
+
+// addPart takes up a part that is on this disk, and reports it.
+func (l *Pipeline) addPart(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
+	s := l.sharing
+	s.sequence = m.Sequence
+	if m.Step == nil {
+		l.refuse(capture.Refusal{Reason: capture.MixedParts, Path: m.Entry,
+			Err: fmt.Errorf("nothing tells its step, by which the parts of the nodes belong together; name it by its step, like step-120, or write %s", ".elastic-commit")})
+		return nil
+	}
+	part := parts.Part{Step: *m.Step, Sequence: m.Sequence, Manifest: h, Files: len(m.Files), Bytes: m.Bytes()}
+	digest := digestOf(m)
+	if at := slices.IndexFunc(s.captured, func(c capturedStep) bool { return c.step == *m.Step }); at >= 0 {
+		if s.captured[at].digest == digest {
+			return nil
+		}
+		s.captured[at].digest = digest
+		part.Again = !s.grown(m)
+	} else {
+		s.captured = append(s.captured, capturedStep{*m.Step, digest})
+		s.captured = s.captured[max(0, len(s.captured)-capturedSteps):]
+	}
+	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
+	s.pending = append(s.pending, pendingPart{part, p, m})
+	s.pending = s.pending[max(0, len(s.pending)-parts.Most):]
+	if err := l.report(ctx); err != nil {
+		return err
+	}
+	return l.gather(ctx)
+}
+
+// grown reports whether m has all that the pending part of its step has, and more: shards that came later.
+func (s *sharing) grown(m *manifest.Manifest) bool {
+	at := slices.IndexFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
+	if at < 0 || s.pending[at].Again {
+		return false
+	}
+	now := map[string]manifest.Chunks{}
+	for _, f := range m.Files {
+		now[f.Path] = f.Chunks
+	}
+	return !slices.ContainsFunc(s.pending[at].m.Files, func(f manifest.File) bool {
+		chunks, there := now[f.Path]
+		return !there || !slices.Equal(chunks, f.Chunks)
+	})
+}
+
+// release forgets the parts up to the capture of a sequence: committed, or never to be.
+func (s *sharing) release(sequence uint64) {
+	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Sequence <= sequence })
+}
+
+// settled releases what a head of this generation has committed.
+func (l *Pipeline) settled(head manifest.Head) {
+	if head.Generation != l.stamp.Generation || head.Step == nil {
+		return
+	}
+	for _, x := range l.sharing.pending {
+		if x.Step == *head.Step {
+			l.sharing.release(x.Sequence)
+			return
+		}
+	}
+}
+
+// report writes the record of this node's parts. What is no longer in it is not needed on this disk.
+func (l *Pipeline) report(ctx context.Context) error {
+	s := l.sharing
+	if head, _, err := l.k.read(ctx); err == nil && !s.lead {
+		l.settled(head)
+	}
+	r := parts.Report{Generation: l.stamp.Generation, Node: s.self, Closed: s.closed, Parts: []parts.Part{}}
+	from := manifest.Position{Generation: l.stamp.Generation, Sequence: s.sequence + 1}
+	for _, x := range s.pending {
+		r.Parts = append(r.Parts, x.Part)
+		from.Sequence = min(from.Sequence, x.Sequence)
+	}
+	l.k.keepPartsFrom(from)
+	for try := 1; ; try++ {
+		rev, err := l.k.Record.reportParts(ctx, r, s.rev)
+		s.rev = rev
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, chunkstore.ErrFenced):
+			return err
+		case !store.Moved(err) || try == reportAttempts:
+			l.refuse(capture.Refusal{Reason: capture.MissingPart, Err: fmt.Errorf("the part of this node cannot be reported: %w", err)})
+			return nil
+		}
+	}
+}

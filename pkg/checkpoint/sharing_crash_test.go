@@ -1,0 +1,147 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// together is what every fault is tried in: three nodes save their parts of two steps. The fault may be of any
+// disk, of the network, or of the store of the job, of any node.
+func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team) {
+	x = newTeam(t, true, "a", "b", "c")
+	var n atomic.Int64
+	for node, d := range x.disks {
+		d.Machine.Hook = func(op, name string) error {
+			if op == "lstat" || op == "space" {
+				return nil // they change nothing, and their failure is that of the next operation
+			}
+			return f.Step(node)
+		}
+		x.dirs[node].Machine.Hook = func(op, name string) error {
+			if op == "open" || op == "read" || op == "readdir" {
+				return f.Step(node)
+			}
+			return nil
+		}
+		x.keepers[node].Record.Store.(*memory.Client).Fates(func(memory.Op) memory.Fate {
+			if f.Step(node) == nil {
+				return memory.Fate{}
+			}
+			return memory.Fate{Lost: n.Add(1)%2 == 0, Mute: true} // applied without an answer, or not at all
+		})
+	}
+	x.peers.Hook = func(op, node string) error { return f.Step(node) }
+	for step := 10; step <= 20; step += 10 {
+		for i, node := range []string{"c", "a", "b"} {
+			hook := x.dirs[node].Set(nil, 1<<40) // the worker's own writes
+			x.save(node, step, map[string]string{fmt.Sprint("shard_", i): fmt.Sprint(node, " at ", step), "all": fmt.Sprint(step)})
+			x.dirs[node].Set(hook, 1<<40)
+		}
+		timer := time.NewTimer(2 * time.Minute)
+		for waits := true; waits; {
+			select {
+			case e := <-x.reports["a"].c:
+				if e, ok := e.(Committed); ok {
+					acked, waits = append(acked, e), false
+				}
+			case <-timer.C:
+				waits = false
+			}
+		}
+		timer.Stop()
+	}
+	x.close()
+	return acked, x
+}
+
+// Every i-th operation of capture, report, exchange and commit fails on any node, or is the last of one node: what
+// was acknowledged survives the loss of any machine, whole and of one step.
+func TestEveryFaultOfParts(t *testing.T) {
+	stride := int64(6) // of COUNT=1: each one
+	if os.Getenv("COUNT") != "" {
+		stride = 1
+	}
+	for i, c := range []struct{ kind, node string }{{"error", "a"}, {"crash", "a"}, {"crash", "b"}} {
+		t.Run(c.kind+" "+c.node, func(t *testing.T) {
+			for at := 1 + int64(i)%stride; ; at += stride {
+				met := false
+				synctest.Test(t, func(t *testing.T) {
+					f := &checkpointtest.Fault{At: at, Kind: c.kind, Node: c.node}
+					acked, x := together(t, f)
+					met = f.Hit.Load()
+					if (c.kind == "error" || !met) && len(acked) != 2 {
+						t.Errorf("operation %d: %d commits of 2", at, len(acked))
+					}
+					wholeAfterAnyLoss(t, x, acked, at)
+				})
+				if t.Failed() {
+					t.Fatalf("operation %d", at)
+				}
+				if !met {
+					t.Logf("%d operations", at-1)
+					break
+				}
+			}
+		})
+	}
+}
+
+func wholeAfterAnyLoss(t *testing.T, x *team, acked []Committed, seed int64) {
+	rng := rand.New(rand.NewPCG(uint64(seed), 7))
+	for node := range x.disks {
+		x.disks[node].Machine.Hook, x.dirs[node].Machine.Hook = nil, nil
+	}
+	x.peers.Hook = nil
+	head, _, err := recordOn(x.etcd.Client("test")).Read(t.Context())
+	must(t, err)
+	if len(acked) > 0 && head.Number < acked[len(acked)-1].Head.Number {
+		t.Errorf("checkpoint %d was acknowledged, %d is the head", acked[len(acked)-1].Head.Number, head.Number)
+	}
+	for _, kept := range []func() bool{names(false), names(true), func() bool { return rng.IntN(2) == 0 }} {
+		stores := map[string]*chunkstore.Store{}
+		for node, d := range x.disks {
+			stores[node] = reopen(t, d, kept)
+			for _, h := range stores[node].Held() {
+				if err := stores[node].Verify(t.Context(), h); err != nil {
+					t.Errorf("node %s has half a checkpoint: %v", node, err)
+				}
+			}
+		}
+		if head.Number == 0 {
+			continue
+		}
+		for lost := range x.disks {
+			peers := &checkpointtest.Peers{Stores: map[string]*chunkstore.Store{}}
+			for node, s := range stores {
+				if node != lost {
+					peers.Stores[node] = s
+				}
+			}
+			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers, Record: recordOn(x.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			to := memfs.New()
+			if _, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to, capture.Dir{}); err != nil {
+				t.Errorf("without %s: %v", lost, err)
+				continue
+			}
+			got := memfs.Contents(t, to)
+			for i, node := range []string{"c", "a", "b"} {
+				name := fmt.Sprintf("step-%d/shard_%d", *head.Step, i)
+				if want := fmt.Sprint(node, " at ", *head.Step); !strings.HasSuffix(got[name], want) || len(got) != 4 {
+					t.Errorf("without %s: %s is not %q: %q", lost, name, want, got)
+				}
+			}
+		}
+	}
+}
