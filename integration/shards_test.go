@@ -81,7 +81,7 @@ func (j *shardedJob) lose(st status, size int) status {
 	delete(j.nodes, lost)
 	j.wipe(lost)
 	if len(st.World) != size {
-		j.must("scale", "x", fmt.Sprintf("--np=%d", size))
+		j.must("scale", "x", fmt.Sprintf("--np=%d", size), "--detach")
 	}
 	j.join(size)
 	st = j.after("x", st.Generation, size)
