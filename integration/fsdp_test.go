@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// fsdpSteps is long enough for the rounds of a test, at three saves a second.
-const fsdpSteps = 250
+// fsdpSteps is how many a round of a test has: each commits some twenty, and loses what it did since.
+const fsdpSteps = 120
 
 var fsdpLoss = regexp.MustCompile(`(?m)^(\d+) steps: loss (\S+)$`)
 
