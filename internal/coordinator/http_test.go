@@ -231,10 +231,24 @@ func TestQuorum(t *testing.T) {
 	if _, err := c.Put(ctx, schema.Job("x").Job(), record0(``)); err != nil {
 		t.Fatal(err)
 	}
+	series := map[string]int{}
 	for _, m := range members {
-		told := strings.Contains(get(t, m.Handler(), "/metrics").Body.String(), `elastic_job_nodes{job="x"}`)
-		if told != m.leads() {
-			t.Errorf("member %s tells of job x: %v, it leads: %v", m.cfg.Name, told, m.leads())
+		for line := range strings.Lines(get(t, m.Handler(), "/metrics").Body.String()) {
+			name, _, _ := strings.Cut(line, " ")
+			if strings.HasPrefix(name, "elastic_job_") {
+				series[name]++
+				if !m.leads() {
+					t.Errorf("member %s tells of a job, and does not lead: %s", m.cfg.Name, line)
+				}
+			}
+		}
+	}
+	if series[`elastic_job_nodes{job="x"}`] == 0 {
+		t.Error("no member tells of job x")
+	}
+	for name, n := range series {
+		if n != 1 {
+			t.Errorf("%s is told %d times", name, n)
 		}
 	}
 
