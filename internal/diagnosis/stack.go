@@ -41,7 +41,7 @@ func mainThread(stack string) []string {
 }
 
 // framework are the directories whose calls are not the program's own.
-var framework = []string{"/torch/", "/paddle/", "site-packages/", "dist-packages/", "/lib/python", "<frozen"}
+var framework = []string{"/torch/", "(torch/", "(paddle/", "/paddle/", "site-packages/", "dist-packages/", "/lib/python", "<frozen"}
 
 // userFrame is the innermost call in the program itself.
 func userFrame(frames []string) string {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -77,7 +78,10 @@ func (c cgroup) remove() bool {
 
 // ownCgroup is the directory of the cgroup v2 that this process is in, under a
 // hybrid mount too; "" if there is none.
-func ownCgroup() string {
+func ownCgroup() string { return ownDir(cgroupDir) }
+
+// ownDir finds a directory of this process.
+func ownDir(find func(self, mounts string) string) string {
 	self, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return ""
@@ -86,24 +90,38 @@ func ownCgroup() string {
 	if err != nil {
 		return ""
 	}
-	return cgroupDir(string(self), string(mounts))
+	return find(string(self), string(mounts))
 }
 
-// cgroupDir joins what /proc/self/cgroup and /proc/self/mountinfo say.
+// cgroupDir joins what /proc/self/cgroup and /proc/self/mountinfo say of cgroup v2.
 func cgroupDir(self, mounts string) string {
+	return hierarchy(self, mounts, func(controllers string) bool { return controllers == "" },
+		func(kind, _ string) bool { return kind == "cgroup2" })
+}
+
+// memoryDir is the same for the memory controller of cgroup v1, which a hybrid mount has.
+func memoryDir(self, mounts string) string {
+	has := func(list string) bool { return slices.Contains(strings.Split(list, ","), "memory") }
+	return hierarchy(self, mounts, has, func(kind, options string) bool { return kind == "cgroup" && has(options) })
+}
+
+// hierarchy is the directory of this process in the hierarchy whose controllers and mount are accepted; "" if there
+// is none.
+func hierarchy(self, mounts string, controls func(controllers string) bool, mounted func(kind, options string) bool) string {
 	var path string
 	for line := range strings.Lines(self) {
-		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			path = p
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && controls(f[1]) {
+			path = f[2]
 		}
 	}
 	if path == "" || strings.HasPrefix(path, "/..") { // above what this namespace shows
 		return ""
 	}
 	for line := range strings.Lines(mounts) {
-		mount, kind, ok := strings.Cut(line, " - ")
-		f := strings.Fields(mount)
-		if !ok || len(f) < 5 || !strings.HasPrefix(kind, "cgroup2 ") {
+		mount, kind, ok := strings.Cut(strings.TrimSpace(line), " - ")
+		f, k := strings.Fields(mount), strings.Fields(kind)
+		if !ok || len(f) < 5 || len(k) < 3 || !mounted(k[0], k[len(k)-1]) {
 			continue
 		}
 		rel, err := filepath.Rel(f[3], path)
@@ -113,6 +131,16 @@ func cgroupDir(self, mounts string) string {
 		return filepath.Join(f[4], rel)
 	}
 	return ""
+}
+
+// memoryKills counts the processes that the kernel killed for memory in the cgroup of this process, by v1, in which
+// workers are, too; -1 if it does not count.
+func memoryKills() int {
+	control, err := os.ReadFile(filepath.Join(ownDir(memoryDir), "memory.oom_control"))
+	if err != nil {
+		return -1
+	}
+	return field(string(control), "oom_kill")
 }
 
 // oomKills counts the processes that the kernel killed for memory in dir or

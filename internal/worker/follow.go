@@ -133,7 +133,7 @@ func (g *Group) tell(e Exit) {
 	e.Rank = g.rank(e.LocalRank)
 	e.Aborted = g.aborted[e.LocalRank].Load() && !e.Ours
 	if e.Signal == "SIGKILL" && !e.Ours && e.Note == "" {
-		if n := oomKills(g.countsMemory()); n > g.oomKills {
+		if n := g.killedForMemory(); n > g.oomKills {
 			g.oomKills = n
 			e.Note = "killed by the kernel: out of memory"
 		}
@@ -189,12 +189,16 @@ func (g *Group) answer(text string) {
 	}
 }
 
-// countsMemory is the cgroup whose memory.events hold for the workers.
-func (g *Group) countsMemory() string {
-	if g.cgroup != "" {
-		return string(g.cgroup)
+// killedForMemory counts the workers, and what runs beside them, that the kernel killed for memory; -1: nobody counts.
+func (g *Group) killedForMemory() int {
+	dir := string(g.cgroup)
+	if dir == "" {
+		dir = ownCgroup()
 	}
-	return ownCgroup()
+	if n := oomKills(dir); n >= 0 {
+		return n
+	}
+	return memoryKills()
 }
 
 func signalName(s syscall.Signal) string {

@@ -202,7 +202,7 @@ func (g *Group) begin(s Spec) error {
 	if !s.NoCgroup {
 		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
-	g.oomKills = oomKills(g.countsMemory())
+	g.oomKills = g.killedForMemory()
 	g.aborted, g.held = make([]atomic.Bool, len(s.Env)), make([]atomic.Bool, len(s.Env))
 	g.announce(s.Generation, s.WorldSize)
 	return nil

@@ -178,3 +178,20 @@ func TestOOMKills(t *testing.T) {
 		t.Errorf("%d, want 3", n)
 	}
 }
+
+// The memory controller of v1 is found where v2 has none.
+func TestMemoryDirOfAHybrid(t *testing.T) {
+	t.Parallel()
+	const self = "9:name=systemd:/\n4:cpu,memory:/job/1\n1:cpuset:/\n0::/\n"
+	const mounts = "30 20 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n" +
+		"33 25 0:28 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n" +
+		"34 25 0:29 /job /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,cpu,memory\n"
+	if got := memoryDir(self, mounts); got != "/sys/fs/cgroup/memory/1" {
+		t.Error(got)
+	}
+	for _, c := range [][2]string{{"0::/\n", mounts}, {self, "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}, {"", ""}} {
+		if got := memoryDir(c[0], c[1]); got != "" {
+			t.Errorf("%q: %s", c, got)
+		}
+	}
+}
