@@ -64,3 +64,18 @@ func TestFindBehindByCollectives(t *testing.T) {
 		}
 	}
 }
+
+func FuzzFlight(f *testing.F) {
+	for _, name := range []string{"flight-0.json", "flight-1.pickle"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, dump []byte) {
+		if c, ok := ParseFlight(dump); ok && c.Seq <= 0 {
+			t.Errorf("%+v", c)
+		}
+	})
+}

@@ -86,8 +86,8 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	all.Go(func() {
 		base := filepath.Join(dir, helperName)
 		byHelper = string(ask(ctx, base+".ask", base+".stacks", StackBytes))
-		if byHelper != "" {
-			flightOfHelper = ask(ctx, "", base+".flight", flightBytes)
+		if byHelper != "" { // the helper writes the dump, if it has one, before the stacks
+			flightOfHelper = readFile(base+".flight", flightBytes)
 		}
 	})
 	all.Go(func() {
@@ -110,20 +110,18 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	return e
 }
 
-// ask writes to a pipe, and waits for the file that is the answer. Without a pipe it waits only. nil: there was no
-// answer, or one that is too large to be whole.
+// ask writes to a pipe, and waits for the file that is the answer. nil: there was no answer, or one that is too large
+// to be whole. An answer that was there before is taken where nothing reads the pipe.
 func ask(ctx context.Context, pipe, answer string, most int64) []byte {
-	if pipe != "" {
-		old := readFile(answer, most)
-		_ = os.Remove(answer) // a new one is told from an old one by that
-		f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-		if err != nil {
-			return old // nobody reads the pipe
-		}
-		_, err = f.Write([]byte("1"))
-		if cerr := f.Close(); err != nil || cerr != nil {
-			return old
-		}
+	old := readFile(answer, most)
+	_ = os.Remove(answer) // a new one is told from an old one by that
+	f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return old
+	}
+	_, err = f.Write([]byte("1"))
+	if cerr := f.Close(); err != nil || cerr != nil {
+		return old
 	}
 	const pause = 50 * time.Millisecond
 	last := int64(-1)
