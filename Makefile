@@ -12,7 +12,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit fuzz integration soak kube slurm fidelity wheel bench bench-load bench-checkpoint spec image clean
+.PHONY: help build demo test check vuln unit fuzz integration soak kube slurm frameworks fidelity wheel bench bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -63,12 +63,20 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 	COUNT=1 $(GO) test -count=1 -timeout 1h ./pkg/checkpoint -run TestEveryFaultOfParts
 	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run TestFSDP -v)
+	$(MAKE) frameworks COUNT=$(or $(COUNT),20)
 
 kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)
 
 slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): half a minute
 	$(GO) test -tags slurm -count=1 -timeout 20m -v ./integration/slurm
+
+FRAMEWORKS ?= $(HOME)/.cache/elastic-frameworks
+
+frameworks: build ## real PyTorch, Paddle, accelerate and Lightning survive a killed node; FRAMEWORKS=DIR has or gets them: five minutes
+	integration/frameworks.sh $(FRAMEWORKS)
+	FRAMEWORKS=$(FRAMEWORKS) COUNT=$(or $(COUNT),1) $(GO) test -tags frameworks -count=1 -timeout 6h -v ./integration -run TestFrameworks
+	TORCHRUN=$(FRAMEWORKS)/torch/bin/torchrun PATH=$(FRAMEWORKS)/torch/bin:$$PATH $(GO) test -count=1 ./integration ./docs -run 'TestTorchrunLines|TestFlagsOfRealTorchrun'
 
 fidelity: ## samplers of others through 10,000 sequences of worlds, and what commit() costs: PYTHON with torch, accelerate, torchdata; HOROVOD=DIR
 	PYTHONPATH=python $(PYTHON) python/compare.py $(if $(HOROVOD),--horovod $(HOROVOD))

@@ -2,7 +2,10 @@ package docs
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 )
 
-// torchrun are the flags of torchrun 2.15.
+// torchrun are the flags of torchrun 2.15: TestFlagsOfRealTorchrun compares them with its help.
 const torchrun = `--nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --standalone --max-restarts --monitor-interval
 --start-method --event-log-handler --role --module --no-python --run-path --log-dir --redirects --tee --log-line-prefix-template --local-ranks-filter
 --duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port --local-addr --logs-specs --numa-binding
@@ -33,5 +36,27 @@ func TestTorchrunFlags(t *testing.T) {
 				t.Errorf("%s: MIGRATING.md says %q, and elastic run ends with %d: %s", spelled, row[1], status, &words)
 			}
 		}
+	}
+}
+
+// With TORCHRUN=FILE the list above is that of a real torchrun, else of the list itself.
+func TestFlagsOfRealTorchrun(t *testing.T) {
+	want := strings.Fields(torchrun)
+	slices.Sort(want)
+	got := slices.Clone(want)
+	if file := os.Getenv("TORCHRUN"); file != "" {
+		help, err := exec.Command(file, "--help").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		for _, flag := range regexp.MustCompile(`(?m)^  (?:-[a-z](?: [A-Z]+)?, )?(--[a-z][a-z-]*)`).FindAllStringSubmatch(string(help), -1) {
+			got = append(got, flag[1])
+		}
+		slices.Sort(got)
+		got = slices.DeleteFunc(got, func(f string) bool { return f == "--help" })
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("torchrun has %q, MIGRATING.md %q", got, want)
 	}
 }

@@ -228,6 +228,10 @@ func streams(c *command.Call, o *node.Options) (err error) {
 			return problem.New(problem.Usage, "%s: %v", v.Origin, err)
 		}
 	}
+	// As torchrun's filter, ranks that are named bound what --tee shows; all and none leave it alone.
+	if s := c.Setting("console"); s.Given && s.Text != "all" && s.Text != "none" {
+		o.Tee = o.Tee.Within(o.Console)
+	}
 	port := c.Setting("port")
 	if o.Port, err = port.Number(0, 0); err == nil && o.Port > 65535 {
 		err = port.Refuse("a port is at most 65535")

@@ -30,6 +30,24 @@ func (c Choice) Of(localRank int) Std {
 	return c.all
 }
 
+// Within is c for the local ranks that other chooses, and nothing for the rest.
+func (c Choice) Within(other Choice) Choice {
+	in := Choice{ranks: make(map[int]Std)}
+	if other.all != None {
+		in.all = c.all
+		for rank, std := range c.ranks {
+			in.ranks[rank] = std
+		}
+	}
+	for rank, std := range other.ranks {
+		in.ranks[rank] = None
+		if std != None {
+			in.ranks[rank] = c.Of(rank)
+		}
+	}
+	return in
+}
+
 // ParseStd reads the values of torchrun's --tee and --redirects: 0 none, 1
 // stdout, 2 stderr, 3 both; or LOCAL_RANK:N,… with none for the others.
 func ParseStd(s string) (Choice, error) {

@@ -71,3 +71,31 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that are named bound what --tee shows, as torchrun's --local-ranks-filter does.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tee, filter, want string }{
+		{"3", "1", "0300"},
+		{"3", "0,2", "3030"},
+		{"0:1,1:2", "1,3", "0200"},
+		{"0:1,1:2", "all", "1200"},
+		{"3", "none", "0000"},
+	} {
+		tee, err := ParseStd(c.tee)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter, err := ParseConsole(c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		for rank := range 4 {
+			got += fmt.Sprint(tee.Within(filter).Of(rank))
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# frameworks.sh DIR: virtual environments DIR/torch and DIR/paddle with the frameworks that TestFrameworks runs, on CPUs.
+# One that is there is used as it is.
+set -euo pipefail
+dir=$1
+venv() { # NAME PACKAGE...
+  local name=$1
+  shift
+  if [ -x "$dir/$name/bin/python" ]; then return; fi
+  python3 -m venv "$dir/$name.new"
+  "$dir/$name.new/bin/pip" install -q "$@"
+  mv "$dir/$name.new" "$dir/$name"
+}
+mkdir -p "$dir"
+venv torch torch==2.15.0 accelerate==1.15.0 lightning==2.6.6
+venv paddle paddlepaddle==3.3.1 setuptools
