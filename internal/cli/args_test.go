@@ -116,3 +116,33 @@ func TestSettingsAreNoWorkerNames(t *testing.T) {
 		}
 	}
 }
+
+// torchrun reads every flag from PET_NAME, too: Kubeflow's trainer sets them in place of a command line.
+func TestVariablesOfTorchrun(t *testing.T) {
+	var run command.Command
+	for _, c := range commands() {
+		if c.Name == "run" {
+			run = c
+		}
+	}
+	read := map[string]string{}
+	for _, f := range run.Flags {
+		for _, e := range f.Env {
+			read[e] = f.Name
+		}
+	}
+	for variable, flag := range map[string]string{
+		"PET_NNODES": "np", "PET_NPROC_PER_NODE": "nproc-per-node", "PET_RDZV_ENDPOINT": "rdzv-endpoint", "PET_RDZV_ID": "job-id",
+		"PET_STANDALONE": "standalone", "PET_MAX_RESTARTS": "max-restarts", "PET_ROLE": "role", "PET_MODULE": "module",
+		"PET_NO_PYTHON": "no-python", "PET_RUN_PATH": "run-path", "PET_LOG_DIR": "log-dir", "PET_REDIRECTS": "redirects", "PET_TEE": "tee",
+		"PET_LOG_LINE_PREFIX_TEMPLATE": "log-line-prefix-template", "PET_LOCAL_RANKS_FILTER": "console",
+		"PET_DUPLICATE_STDOUT_FILTERS": "duplicate-stdout-filters", "PET_DUPLICATE_STDERR_FILTERS": "duplicate-stderr-filters",
+		"PET_NODE_RANK": "node-rank", "PET_MASTER_ADDR": "master-addr", "PET_MASTER_PORT": "master-port", "PET_LOCAL_ADDR": "host",
+		"PET_NUMA_BINDING": "numa-binding", "PET_SIGNALS_TO_HANDLE": "signals-to-handle", "PET_SHUTDOWN_TIMEOUT": "shutdown-timeout",
+		"PET_VIRTUAL_LOCAL_RANK": "virtual-local-rank",
+	} {
+		if read[variable] != flag {
+			t.Errorf("%s is read for %q, want --%s", variable, read[variable], flag)
+		}
+	}
+}

@@ -103,6 +103,9 @@ func runAction(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer s.Close()
+	if err := nextOfSlurm(ctx, c, s, &o); err != nil {
+		return err
+	}
 	o.Store, o.Endpoints, o.Local = s.Store, s.At.Endpoints, s.Local
 	o.Shared = s.Shared
 	if o.Host == "" {
