@@ -24,6 +24,7 @@ func removed() map[string]gone {
 	dropped := "Paddle 2.0 dropped it"
 	accelerate := "it is a flag of accelerate launch"
 	deepspeed := "it is a flag of deepspeed, which starts all nodes from one"
+	servers := gone{"there is no parameter server here: training is collective", "Paddle's own launcher"}
 	counts := gone{"it counts all processes", "--np=NODES --nproc-per-node=WORKERS"}
 	return map[string]gone{
 		"num-processes":               counts,
@@ -42,8 +43,11 @@ func removed() map[string]gone {
 		"num-cpu-threads-per-process": {accelerate, "export OMP_NUM_THREADS=N"},
 		"use-deepspeed":               {accelerate, "export ACCELERATE_USE_DEEPSPEED=true, which the script reads"},
 		"use-fsdp":                    {accelerate, "export ACCELERATE_USE_FSDP=true, which the script reads"},
-		"hostfile":                    {deepspeed, "the same line on every node, with --np and --master-addr"},
-		"include":                     {deepspeed, "--gpus=0,1 on each node"},
-		"exclude":                     {deepspeed, "--gpus=0,1 on each node"},
+		"server-num":                  servers, "worker-num": servers, "trainer-num": servers, "coordinator-num": servers,
+		"servers": servers, "workers": servers, "trainers": servers, "coordinators": servers,
+		"heter-workers": servers, "heter-worker-num": servers, "heter-devices": servers,
+		"hostfile": {deepspeed, "the same line on every node, with --np and --master-addr"},
+		"include":  {deepspeed, "--gpus=0,1 on each node"},
+		"exclude":  {deepspeed, "--gpus=0,1 on each node"},
 	}
 }

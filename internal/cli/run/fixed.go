@@ -125,10 +125,10 @@ func nextOfSlurm(ctx context.Context, c *command.Call, s *target.Server, o *node
 	return nil
 }
 
-// unnamed names a job of given nodes that nobody named. Like every run of Paddle's launcher it begins anew where
-// the last one is done.
+// unnamed names a job without a name whose nodes start their server themselves: it is the only one there. Like
+// every run of torchrun and of Paddle's launcher it begins anew where the last one is done.
 func unnamed(c *command.Call, o *node.Options) bool {
-	if len(o.Job.Hosts) == 0 && !target.MasterAddr(c).Given {
+	if len(o.Job.Hosts) == 0 && (o.Job.Limits.Max == 1 || !target.OwnServer(c)) {
 		return false
 	}
 	o.Job.Name, o.Again = schema.Job(defaultJob), true

@@ -112,6 +112,12 @@ func Remote(c *command.Call) bool {
 	return err == nil && at != "" || given(c).Given && !c.Truth("standalone")
 }
 
+// OwnServer reports whether the nodes of the job start their server themselves, at an address that all are given.
+func OwnServer(c *command.Call) bool {
+	at, _, err := shared(c)
+	return err == nil && at != ""
+}
+
 // Where names the server that would be used, without asking it.
 func Where(c *command.Call) (string, error) {
 	at, _, err := shared(c)
