@@ -98,15 +98,15 @@ func runs(t *testing.T, launcher string, line torchLine) {
 	}
 	p.saw(line)
 	// Elastic shows both streams of workers on stdout: stderr is for its own words.
-	shown := said.FindAllString(started[0].stdout()+started[0].stderr(), -1)
+	shown := shownLine.FindAllString(started[0].stdout()+started[0].stderr(), -1)
 	slices.Sort(shown)
 	if line.shown != nil && !slices.Equal(shown, line.shown) {
 		t.Errorf("%q is shown, want %q", shown, line.shown)
 	}
 }
 
-// said is a line of seen.py as a launcher shows it.
-var said = regexp.MustCompile(`(?m)^.*\b(?:out|err) [0-9]+$`)
+// shownLine is a line of seen.py as a launcher shows it.
+var shownLine = regexp.MustCompile(`(?m)^.*\b(?:out|err) [0-9]+$`)
 
 // saw compares what every worker of a line left.
 func (p *place) saw(line torchLine) {
