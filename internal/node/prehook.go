@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/elasticd/elastic/internal/hook"
@@ -19,6 +20,37 @@ type PreHook struct {
 	Command string // for sh -c; "": there is none
 	Limit   time.Duration
 	Env     []string // that leads an elastic command to the server
+}
+
+// hooking is the pre-hook that runs now. At most one does: the agent makes ready for one generation at a time.
+type hooking struct {
+	mu   sync.Mutex // held while it runs
+	now  sync.Mutex // guards stop
+	stop context.CancelFunc
+}
+
+// begin waits until no other runs, and returns the context of the next, and what ends it.
+func (h *hooking) begin(ctx context.Context) (context.Context, func()) {
+	h.mu.Lock()
+	ctx, cancel := context.WithCancel(ctx)
+	h.now.Lock()
+	h.stop = cancel
+	h.now.Unlock()
+	return ctx, func() {
+		cancel()
+		h.mu.Unlock()
+	}
+}
+
+// interrupt ends the one that runs, and waits until it has ended: for the start that it was for, not as a failure.
+func (h *hooking) interrupt() {
+	h.now.Lock()
+	if h.stop != nil {
+		h.stop()
+	}
+	h.now.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 }
 
 // preHookLog is the file in the log directory that has the output of the pre-hook.
@@ -39,6 +71,8 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	if w.o.PortsHi > 0 {
 		told = append(told, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
 	}
+	ctx, end := w.hooking.begin(ctx)
+	defer end()
 	stop := w.tellChecking(g)
 	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir, Log: filepath.Join(w.logs.Dir(), preHookLog),
 		Env: worker.MarkFor(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)

@@ -38,13 +38,14 @@ type workers struct {
 	address func() string // of the agent's listener, now
 	marked  string        // the one that the mark in the checkpoint directory has
 
-	node  string
-	job   atomic.Pointer[rendezvous.Job]
-	dir   string // of the node and job
-	logs  *output.Logs
-	doing *doing
-	hangs atomic.Pointer[hang.Watch] // of the newest generation; nil: nobody watches
-	stay  staying
+	node    string
+	job     atomic.Pointer[rendezvous.Job]
+	dir     string // of the node and job
+	logs    *output.Logs
+	doing   *doing
+	hooking hooking
+	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: nobody watches
+	stay    staying
 
 	announced bool // owned by Start, which is called for one generation after the other
 
@@ -148,6 +149,7 @@ func (w *workers) checkpoints() string {
 
 // Sweep ends what an earlier agent of this node left. Each joining begins with it.
 func (w *workers) Sweep(ctx context.Context) error {
+	w.hooking.interrupt() // it has the mark of this node, and would be ended as a leftover
 	if p := w.take(); p != nil {
 		p.Close() // it has the mark of this node as well
 	}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/hook"
+)
+
+// A node that registers again ends the pre-hook of the start before. That is no failure of the pre-hook: a node
+// that fails it leaves.
+func TestInterruptedPreHookIsNoFailure(t *testing.T) {
+	t.Parallel()
+	var h hooking
+	h.interrupt() // none runs
+	began, result := make(chan struct{}), make(chan error, 1)
+	dir := t.TempDir()
+	go func() {
+		ctx, end := h.begin(t.Context())
+		defer end()
+		close(began)
+		result <- hook.Run(ctx, hook.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"}, "generation 2")
+	}()
+	<-began
+	h.interrupt()
+	err := <-result
+	if _, failed := errors.AsType[*hook.Failed](err); failed || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	ctx, end := h.begin(t.Context())
+	defer end()
+	if ctx.Err() != nil {
+		t.Error("the next one is interrupted, too")
+	}
+}
