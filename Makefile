@@ -44,7 +44,7 @@ unit: ## every package, with the race detector
 FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain
 FUZZ = $(FUZZ_SHORT) pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive \
 	internal/diagnosis:FuzzFlight internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
-	internal/node:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment
+	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment
 FUZZTIME ?= 10s
 
 fuzz: ## random bytes into every decoder, FUZZTIME (10s) each

@@ -73,7 +73,8 @@ var may = map[string][]string{
 	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
 	"internal/local":         {},
 
-	"internal/node": {"internal/check", "internal/regular", "internal/handover", "internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
+	"internal/progress": {"internal/regular", "pkg/rendezvous"},
+	"internal/node": {"internal/progress", "internal/check", "internal/handover", "internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
 	"internal/cli/problem": {"internal/agent/runtime", "internal/cli/screen", "internal/hook", "internal/launch", "internal/local",

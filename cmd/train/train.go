@@ -217,12 +217,20 @@ func (t *trainer) tell(file string) {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d}\n", t.Step, t.mean, t.Samples, t.generation)
+		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n", t.Step, t.mean, t.Samples, t.generation, t.total())
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		fmt.Fprintln(t.out, "the step is not told:", err)
 	}
+}
+
+// total is the whole run, as JSON.
+func (t *trainer) total() string {
+	if t.steps > 0 {
+		return fmt.Sprintf("\"total_steps\":%d", t.steps)
+	}
+	return fmt.Sprintf("\"total_samples\":%d", int64(t.epochs)*int64(t.samples))
 }
 
 // mark stands for one sample of one epoch in the checksum: a whole number below

@@ -554,7 +554,7 @@ func TestProgressIsTold(t *testing.T) {
 	envs := environ(t, fixed(60), 1, 2, t.TempDir())
 	mustComplete(t, envs, smallRun...)
 	data, err := os.ReadFile(getenv(envs[0])("ELASTIC_PROGRESS_FILE"))
-	if err != nil || !strings.HasPrefix(string(data), `{"step":51,"loss":`) || !strings.HasSuffix(string(data), `,"samples":3030,"generation":1}`+"\n") {
+	if err != nil || !strings.HasPrefix(string(data), `{"step":51,"loss":`) || !strings.HasSuffix(string(data), `,"samples":3030,"generation":1,"total_samples":3030}`+"\n") {
 		t.Errorf("%q, %v", data, err)
 	}
 }

@@ -205,6 +205,12 @@ func progress(g *status.Progress, p *screen.Printer) string {
 	if g.SamplesPerSecond != nil {
 		parts = append(parts, fmt.Sprintf("%.1f samples/s", *g.SamplesPerSecond))
 	}
+	if g.Done != nil {
+		parts = append(parts, fmt.Sprintf("%d%% done", int(100**g.Done)))
+	}
+	if g.LeftSeconds != nil {
+		parts = append(parts, screen.ShortTime(time.Duration(*g.LeftSeconds*float64(time.Second)))+" left")
+	}
 	parts = append(parts, p.Since(g.Time.Time))
 	if g.Stale {
 		parts = append(parts, "stale")

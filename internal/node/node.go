@@ -18,6 +18,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -68,6 +69,9 @@ func Run(ctx context.Context, o Options) machine.Result {
 	at := &place{server: server, host: o.Host, port: o.Port, now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw, address: at.Here}
 	defer workers.close()
+	if workers.kubeflow = progress.NewKubeflow(lookUp(o.Environ), told.notice); workers.kubeflow != nil {
+		effects.Go(func() { workers.kubeflow.Run(ctx) })
+	}
 	peers := newPeers(ctx, &effects, at)
 	workers.saves = &saves{w: workers, peers: peers, behind: make(chan struct{}, 1)}
 	c := runtime.Config{
@@ -97,4 +101,16 @@ func bootID() string {
 		return name
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// lookUp finds variables in an environment. The last one of a name holds.
+func lookUp(environ []string) func(string) string {
+	return func(name string) (value string) {
+		for _, kv := range environ {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				value = v
+			}
+		}
+		return value
+	}
 }

@@ -73,6 +73,10 @@ type Options struct {
 	// Shared is the place of the server for all nodes that runs on this machine, to start it again; nil: it does not.
 	Shared *local.Runtime
 
+	// Progress is called with the newest progress of rank 0's worker, where that is here, and with none when
+	// its generation is over. It must not wait. nil: the user is not shown any.
+	Progress func(rendezvous.Progress)
+
 	Stdout  io.Writer // the output of workers, byte for byte
 	Stderr  io.Writer // lines "elastic: …"
 	Signals <-chan os.Signal

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -32,8 +33,9 @@ type workers struct {
 	notice  func(string)
 	raw     func(string) // says it without "elastic: " in front
 
-	saves   *saves
-	writing writing
+	saves    *saves
+	kubeflow *progress.Kubeflow // nil: none asks for the progress
+	writing  writing
 
 	address func() string // of the agent's listener, now
 	marked  string        // the one that the mark in the checkpoint directory has

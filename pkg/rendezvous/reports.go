@@ -82,6 +82,8 @@ type Progress struct {
 	Loss             *float64          `json:"loss"`
 	Samples          *int64            `json:"samples"`
 	SamplesPerSecond *float64          `json:"samples_per_second"`
+	Done             *float64          `json:"done,omitempty"`     // share of the whole training, 0 to 1; nil: its end is not told
+	Left             *Seconds          `json:"left,omitempty"`     // until the end, at the rate of now; nil: not known
 	Interval         *Seconds          `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
 	Time             time.Time         `json:"time"`               // of the newest line
 }

@@ -94,7 +94,8 @@ def progress(
     step: Optional[int] = None, loss: Any = None, samples: Optional[int] = None, **more: Any
 ) -> None:
     """Tell the launcher how far training is, where no State does it. loss may be a number or
-    a tensor of one element. `elastic status` shows rank 0's."""
+    a tensor of one element. With total_samples or total_steps, those of the whole training, the
+    launcher knows the time that is left. `elastic status` shows rank 0's."""
     try:
         figures = dict(more, step=step, loss=detached(loss), samples=samples)
         reporter().tell({name: value for name, value in figures.items() if value is not None})

@@ -34,6 +34,8 @@ class Sampler:
         self.shuffle = bool(shuffle)
         self.epoch = 0
         self.consumed = 0
+        self.total: Optional[int] = None
+        """Samples of all epochs of the training, once epochs() knows it."""
         self._used_up: Optional[Tuple[int, int]] = None  # where an iteration that ended began
         self._order: Optional[Tuple[int, Permutation]] = None
 
@@ -54,7 +56,7 @@ class Sampler:
 
     def epochs(self, total: int) -> Iterator[int]:
         """Count the epochs that are left of so many, beginning with the one at hand."""
-        whole_number("total", total, 0)
+        self.total = whole_number("total", total, 0) * self.n
         while self.epoch < total:
             yield self.epoch
 

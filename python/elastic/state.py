@@ -130,6 +130,8 @@ class State:
         else:
             self._samples += world().global_batch_size
         figures: Dict[str, Any] = {"step": self.step, "samples": self.samples}
+        if self._sampler is not None and self._sampler.total:
+            figures["total_samples"] = self._sampler.total
         if loss is not None and has_samples:
             figures["loss"] = detached(loss)
         reporter().tell(figures)

@@ -81,6 +81,7 @@ class SamplerTest(unittest.TestCase):
             self.assertEqual([epoch for epoch, _ in seen], [0, 0, 0, 1, 1, 1])
             self.assertNotEqual(seen[0][1], seen[3][1])
             self.assertEqual(list(sampler.epochs(2)), [])
+            self.assertEqual(sampler.total, 20)
             self.assertEqual(sampler.position, 20)
 
     def test_an_epoch_without_a_commit_is_refused(self):

@@ -116,6 +116,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 	stderr := &words{out: c.Stderr, quiet: c.Out.Quiet}
 	stderr.after = begun(c, s)
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
+	defer showProgress(c, &o, stderr)()
 	held := claim(c, &o)
 	defer held.Close()
 	r := c.Run(ctx, o)

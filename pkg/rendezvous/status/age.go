@@ -68,7 +68,10 @@ func (x *explainer) progress() *Progress {
 	if p == nil {
 		return nil
 	}
-	st := &Progress{Step: p.Step, Loss: p.Loss, Samples: p.Samples, SamplesPerSecond: p.SamplesPerSecond, Time: Timestamp{p.Time}}
+	st := &Progress{Step: p.Step, Loss: p.Loss, Samples: p.Samples, SamplesPerSecond: p.SamplesPerSecond, Done: p.Done, Time: Timestamp{p.Time}}
+	if p.Left != nil {
+		st.LeftSeconds = new(time.Duration(*p.Left).Truncate(time.Second).Seconds())
+	}
 	age := max(0, x.now.Sub(p.Time))
 	st.AgeSeconds = age.Truncate(100 * time.Millisecond).Seconds()
 	if x.w == nil || x.w.Phase != rendezvous.Running {

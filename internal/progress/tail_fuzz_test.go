@@ -1,4 +1,4 @@
-package node
+package progress
 
 import (
 	"math"
@@ -16,7 +16,7 @@ func FuzzProgress(f *testing.F) {
 	expression := regexp.MustCompile(`step (?P<step>\d+).*?loss (?P<loss>\S+)(?: samples (?P<samples>\S+))?`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, e := range []*regexp.Regexp{nil, expression} {
-			tail := progressTail{expression: e}
+			tail := Tail{expression: e}
 			tail.take(text)
 			if l := tail.last.Loss; l != nil && (math.IsNaN(*l) || math.IsInf(*l, 0)) {
 				t.Errorf("%q has loss %v", text, *l)

@@ -1,4 +1,4 @@
-package node
+package progress
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ func TestRateDoesNotDependOnWhenTheFileIsRead(t *testing.T) {
 		"once more at the end":        {0, 2000, 4000, 6000, 7100},
 	} {
 		path := filepath.Join(t.TempDir(), "progress.jsonl")
-		tail, wrote := progressTail{path: path}, 0
+		tail, wrote := Tail{path: path}, 0
 		for _, at := range reads {
 			for ; time.Duration(wrote)*1000 <= at; wrote++ {
 				tell(t, path, start.Add(time.Duration(wrote)*time.Second), wrote*990)
 			}
-			p, ok := tail.read()
+			p, ok := tail.Read()
 			if !ok {
 				t.Fatalf("%s: nothing read at %d ms", name, at)
 			}
@@ -44,10 +44,10 @@ func TestRateDoesNotDependOnWhenTheFileIsRead(t *testing.T) {
 func TestRateIsTakenAnewWhenSamplesAreCountedAnew(t *testing.T) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "progress.jsonl")
-	tail := progressTail{path: path}
+	tail := Tail{path: path}
 	for i, samples := range []int{0, 3000, 100, 3100} {
 		tell(t, path, start.Add(time.Duration(i)*3*time.Second), samples)
-		tail.read()
+		tail.Read()
 		if i == 2 && tail.last.SamplesPerSecond != nil {
 			t.Errorf("rate %v after the samples fell", *tail.last.SamplesPerSecond)
 		}

@@ -1,4 +1,4 @@
-package node
+package progress
 
 import (
 	"slices"
@@ -16,8 +16,12 @@ type pace struct{ points []point }
 type point struct {
 	at      time.Time // the newest line was written
 	lines   int       // that were new
+	steps   *int64
 	samples *int64
 }
+
+func stepsOf(p point) *int64   { return p.steps }
+func samplesOf(p point) *int64 { return p.samples }
 
 // A rate is taken over the points of the last half minute, and over at least two seconds.
 const (
@@ -47,9 +51,12 @@ func (p *pace) span() time.Duration {
 	return d
 }
 
-// rate is samples a second; nil: not known.
-func (p *pace) rate() *float64 {
-	first, last, d := p.points[0].samples, p.points[len(p.points)-1].samples, p.span()
+// rate is how much of a figure there is in a second; nil: not known.
+func (p *pace) rate(of func(point) *int64) *float64 {
+	if len(p.points) == 0 {
+		return nil
+	}
+	first, last, d := of(p.points[0]), of(p.points[len(p.points)-1]), p.span()
 	if d == 0 || first == nil || last == nil {
 		return nil
 	}

@@ -1,13 +1,42 @@
-package node
+package progress
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
+// line is one line of $ELASTIC_PROGRESS_FILE: any subset.
+type line struct {
+	Step    *int64 `json:"step"`
+	Loss    *loss  `json:"loss"`
+	Samples *int64 `json:"samples"`
+	// Of the whole training: one of them suffices.
+	TotalSteps   *int64 `json:"total_steps"`
+	TotalSamples *int64 `json:"total_samples"`
+}
+
+// loss is a number, or what programs write for one that is not finite.
+type loss float64
+
+func (l *loss) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	*l = loss(v)
+	return err
+}
+
+// notFinite are the words of Python's json for what JSON has no word for.
+var notFinite = regexp.MustCompile(`"loss"\s*:\s*(-?Infinity|NaN)\b`)
+
+func jsonLine(b []byte) (l line, ok bool) {
+	err := json.Unmarshal(notFinite.ReplaceAll(b, []byte(`"loss":"$1"`)), &l)
+	return l, err == nil
+}
+
 // A program that tells nothing may still print how far it is. --progress-regex finds it in the log of
-// rank 0's worker, by groups that are named step, loss and samples.
+// rank 0's worker, by groups with the names of a line of JSON.
 
 // lineOf reads one line of JSON, as $ELASTIC_PROGRESS_FILE has them, where expression is nil; else what
 // the last match of the expression in a line of a log says.
@@ -31,6 +60,10 @@ func lineOf(expression *regexp.Regexp, b []byte) (l line, ok bool) {
 			l.Step = &whole
 		case "samples":
 			l.Samples = &whole
+		case "total_steps":
+			l.TotalSteps = &whole
+		case "total_samples":
+			l.TotalSamples = &whole
 		case "loss":
 			value := loss(v)
 			l.Loss = &value

@@ -1,0 +1,99 @@
+// Package progress is how far training is: what workers tell of it, read from a file, and passed on.
+package progress
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math"
+	"regexp"
+
+	"github.com/elasticd/elastic/internal/regular"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Tail reads the lines that were appended to a file since it last looked.
+type Tail struct {
+	path string
+	at   int64
+	// expression finds the figures in a log; nil: the lines are JSON.
+	expression *regexp.Regexp
+	last       rendezvous.Progress
+	total      total
+	nan        bool // the newest loss is not a finite number
+	pace       pace
+}
+
+// NewTail reads lines of JSON, as $ELASTIC_PROGRESS_FILE has them, from the first on.
+func NewTail(path string) *Tail { return &Tail{path: path} }
+
+// NewLogTail reads what an expression finds in a log, behind what is in it now.
+func NewLogTail(path string, e *regexp.Regexp) *Tail {
+	return &Tail{path: path, at: lengthOf(path), expression: e}
+}
+
+// LossNaN reports whether the newest loss is not a finite number.
+func (t *Tail) LossNaN() bool { return t.nan }
+
+// Read takes what is new; false: nothing is. The newest line is as old as the last write to the file.
+func (t *Tail) Read() (rendezvous.Progress, bool) {
+	f, err := regular.Open(t.path)
+	if err != nil {
+		return t.last, false
+	}
+	defer f.Close()
+	if lengthOf(t.path) < t.at {
+		t.at = 0 // a log that was rotated begins again
+	}
+	if _, err := f.Seek(t.at, io.SeekStart); err != nil {
+		return t.last, false
+	}
+	lines := 0
+	for r := bufio.NewReaderSize(f, 1<<16); ; {
+		b, err := r.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			t.at += int64(len(b)) // no line of ours is that long
+			continue
+		}
+		if err != nil {
+			break // the rest is a line that is not finished yet
+		}
+		t.at += int64(len(b))
+		if t.take(bytes.TrimSpace(b)) {
+			lines++
+		}
+	}
+	written, err := f.Stat()
+	if lines == 0 || err != nil {
+		return t.last, false
+	}
+	t.last.Time = written.ModTime()
+	t.pace.add(point{at: t.last.Time, lines: lines, steps: t.last.Step, samples: t.last.Samples})
+	t.last.SamplesPerSecond, t.last.Interval = t.pace.rate(samplesOf), t.pace.interval()
+	t.last.Done, t.last.Left = t.total.left(&t.last, &t.pace)
+	return t.last, true
+}
+
+// take reads one line; false: it is none.
+func (t *Tail) take(b []byte) bool {
+	l, ok := lineOf(t.expression, b)
+	if !ok {
+		return false
+	}
+	if l.Step != nil {
+		t.last.Step = l.Step
+	}
+	if l.Loss != nil {
+		v := float64(*l.Loss)
+		if t.nan = math.IsNaN(v) || math.IsInf(v, 0); t.nan {
+			t.last.Loss = nil
+		} else {
+			t.last.Loss = &v
+		}
+	}
+	if l.Samples != nil {
+		t.last.Samples = l.Samples
+	}
+	t.total.take(l)
+	return true
+}
