@@ -21,7 +21,7 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 	if cmd == nil {
 		b.WriteString(intro)
 		for _, c := range table {
-			fmt.Fprintf(&b, "  %-8s %s\n", c.Name, c.Usage)
+			fmt.Fprintf(&b, "  %-10s %s\n", c.Name, c.Usage)
 		}
 		b.WriteString("\nelastic COMMAND --help says more. \"-\" and \"_\" are the same in flags.\n")
 	} else {
