@@ -64,6 +64,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	COUNT=1 $(GO) test -count=1 -timeout 1h ./pkg/checkpoint -run TestEveryFaultOfParts
 	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run TestFSDP -v)
 	$(MAKE) frameworks COUNT=$(or $(COUNT),20)
+	TORCH=$(TORCH) COUNT=$(or $(COUNT),50) $(GO) test -count=1 -timeout 3h ./integration -run TestWorkersStayInTheirProcesses
 
 kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)
@@ -85,7 +86,7 @@ fidelity: ## samplers of others through 10,000 sequences of worlds, and what com
 wheel: build ## the Python helper for pip, in bin/
 	$(BIN)/elastic wheel $(BIN)
 
-bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; a quarter of an hour
+bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; twenty minutes
 	$(GO) build -o $(BIN)/bench ./bench
 	TORCHRUN="$(TORCHRUN)" exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -15,10 +16,13 @@ import (
 	"time"
 )
 
-// step is the worker of both systems.
-//
-//go:embed step.py
-var step []byte
+// step is the worker of both systems; inPlace is it with the helper's training function, for Elastic alone.
+var (
+	//go:embed step.py
+	step []byte
+	//go:embed inplace.py
+	inPlace []byte
+)
 
 // system is who starts the workers, as it comes: every timer at its default.
 type system struct {
@@ -39,6 +43,8 @@ type contest struct {
 var contests = []contest{
 	{"agent and worker of 1 of 3 nodes killed (2:3)", "2:3", []string{"a", "b", "c"}, true, 2,
 		func(b *bed, _ func(string) error) error { b.kill("c", true); return nil }},
+	{"1 of 3 nodes stands still (2:3)", "2:3", []string{"a", "b", "c"}, true, 2,
+		func(b *bed, _ func(string) error) error { b.freeze("c", true); return nil }},
 	{"worker of 1 of 2 nodes crashes (2)", "2", []string{"a", "b"}, true, 2,
 		func(b *bed, _ func(string) error) error { return b.crash() }},
 	{"the last needed node comes (2)", "2", []string{"a"}, false, 2,
@@ -68,7 +74,8 @@ func (o options) compare(ctx context.Context) error {
 		return fmt.Errorf("import torch with %s: %w", python, err)
 	}
 	torch := strings.TrimSpace(string(version))
-	systems := []system{{"Elastic", elasticAgent(python)}, {"torchrun", torchrunAgent(python, torch)}}
+	systems := []system{{"Elastic", elasticAgent(python, "step.py")}, {"torchrun", torchrunAgent(python, torch)},
+		{"in place", elasticAgent(python, "inplace.py")}}
 	fmt.Printf("\nBeside torchrun, torch %s, c10d rendezvous: the same worker, an all-reduce over gloo on CPU; %d trials each. Seconds until all\n"+
 		"needed new workers started, and until each made a step; lost: not within %s\n", torch, o.peer, patience)
 	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max", "lost")
@@ -140,10 +147,10 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-func elasticAgent(python string) func(*bed, string, string) error {
+func elasticAgent(python, worker string) func(*bed, string, string) error {
 	return func(b *bed, node, np string) error {
 		return b.start(node, []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node, "--console=none",
-			python, filepath.Join(b.dir, "step.py")}, b.env)
+			python, filepath.Join(b.dir, worker)}, b.env)
 	}
 }
 
@@ -174,8 +181,10 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 		return tried{}, err
 	}
 	defer b.remove()
-	if err := os.WriteFile(filepath.Join(b.dir, "step.py"), step, 0o600); err != nil {
-		return tried{}, err
+	for name, text := range map[string][]byte{"step.py": step, "inplace.py": inPlace} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), text, 0o600); err != nil {
+			return tried{}, err
+		}
 	}
 	b.env = append(b.env, "OMP_NUM_THREADS=1")
 	up := func(node string) error { return s.agent(b, node, c.np) }
@@ -217,19 +226,21 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 func (b *bed) since(at time.Time, what string, n int, limit time.Duration) (time.Time, bool) {
 	for end := time.Now().Add(limit); time.Now().Before(end) && b.pause(20*time.Millisecond) == nil; {
 		fresh := map[string]bool{}
-		var moments []time.Time
+		first := map[string]time.Time{} // of each worker after the moment
 		all := b.notes()
 		for _, x := range all {
 			fresh[x.who] = fresh[x.who] || x.what == "started" && x.at.After(at)
 		}
 		for _, x := range all {
-			if fresh[x.who] && x.what == what && alive(x.who) {
-				moments = append(moments, x.at)
+			if before, ok := first[x.who]; ok && !x.at.Before(before) {
+				continue
+			}
+			if fresh[x.who] && x.what == what && x.at.After(at) && alive(x.who) {
+				first[x.who] = x.at
 			}
 		}
-		if len(moments) >= n {
-			slices.SortFunc(moments, time.Time.Compare)
-			return moments[n-1], true
+		if len(first) >= n {
+			return slices.SortedFunc(maps.Values(first), time.Time.Compare)[n-1], true
 		}
 		if !slices.ContainsFunc(b.living(), alive) {
 			return time.Time{}, false

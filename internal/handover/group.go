@@ -112,7 +112,6 @@ func (g *Group) tellLeave() error {
 	if !g.canStay() {
 		return ErrCannotStay
 	}
-	g.leave()
 	for i := range g.workers {
 		w := &g.workers[i]
 		if err := say(w.conn, told{Leave: g.generation}); err != nil {
@@ -120,6 +119,7 @@ func (g *Group) tellLeave() error {
 			return fmt.Errorf("%w: %w", ErrCannotStay, err)
 		}
 	}
+	g.leave()
 	return nil
 }
 

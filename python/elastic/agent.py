@@ -26,6 +26,10 @@ class Left(Exception):
     """What was asked is of a generation that this worker leaves."""
 
 
+class StoreError(RuntimeError):
+    """The store of the generation does not answer, or refuses."""
+
+
 class Agent:
     """One for each process. The methods may be called by any thread."""
 
@@ -84,13 +88,17 @@ class Agent:
             reply = json.loads(_line(connection))
         except (OSError, ValueError) as error:
             self._drop(connection)
-            raise Left("the generation is over") if self.leaving.is_set() else error
+            raise self._failed(error) from None
         with self._lock:
             self._asking.discard(connection)
             self._idle.append(connection)
         if reply.get("error"):
-            raise Left(reply["error"]) if self.leaving.is_set() else RuntimeError(reply["error"])
+            raise self._failed(reply["error"])
         return reply
+
+    def _failed(self, why: Any) -> Exception:
+        """The store of a generation that is over fails a moment before this worker is told to leave."""
+        return Left("the generation is over") if self.leaving.is_set() else StoreError(f"elastic store: {why}")
 
     def set(self, key: str, value: bytes) -> None:
         self.ask("set", [key], values=[base64.b64encode(value).decode()])

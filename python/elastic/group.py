@@ -52,7 +52,12 @@ class Group:
 
     def leave(self) -> None:
         """Be in no group any more."""
-        if not self.reconfigures and self._dist.is_initialized():
+        if not self.reconfigures:
+            self.close()
+
+    def close(self) -> None:
+        """End the group for good."""
+        if self._dist.is_initialized():
             with contextlib.suppress(Exception):  # a group whose members are gone need not end in order
                 self._dist.destroy_process_group()
 

@@ -63,7 +63,9 @@ class Training:
         self._state = state
         self._backend = backend
         self._function = function
-        self._left = threading.Event()
+        self._lock = threading.Lock()
+        self._left = 0  # the newest generation that this rank has left
+        self._tick = threading.Event()  # never set: to wait by
         self._agent: Optional[Agent] = None
         self._group: Optional[Group] = None
         self._round = 0
@@ -85,6 +87,8 @@ class Training:
             return self._function(w)
         self._group = Group(self._agent, self._backend)
         self._state.follow(self._check)
+        gc.collect()
+        gc.freeze()  # what is there now stays, and to look through it would be the longest part of a change
         self._agent.can_stay(True)
         try:
             return self._worlds(w)
@@ -196,24 +200,35 @@ class Training:
 
     def _interrupt(self) -> None:
         """From the thread that hears the agent: have the function left."""
-        self._left.clear()
-        threading.Thread(target=self._interrupting, name="elastic-leave", daemon=True).start()
+        assert self._agent is not None
+        generation = self._agent.generation  # the next one is not read before this returns
+        threading.Thread(target=self._interrupting, args=(generation,), name="elastic-leave", daemon=True).start()
 
-    def _interrupting(self) -> None:
-        """End what is under way, again and again: a connection may be made in this moment."""
-        while not self._left.is_set():
-            if self._group is not None:
-                self._group.interrupt()
-            self._left.wait(AGAIN)
+    def _interrupting(self, generation: int) -> None:
+        """End what is under way, again and again: a connection may be made in this moment. Never a connection
+        of the next generation: this rank may have left, by itself, before this thread runs."""
+        while True:
+            with self._lock:
+                if self._left >= generation:
+                    return
+                if self._group is not None:
+                    self._group.interrupt()
+            self._tick.wait(AGAIN)
+
+    def _has_left(self) -> None:
+        assert self._agent is not None
+        with self._lock:
+            self._left = self._agent.generation
 
     def _leave(self) -> None:
         assert self._agent is not None and self._group is not None
         while not self._agent.leaving.wait(AGAIN):
             if self._agent.gone.is_set():
                 raise ElasticError("the agent of this node has ended")
-        self._left.set()
+        self._group.interrupt()
         gc.collect()  # a DistributedDataParallel of the old group answers the gradients as long as it lives
-        self._group.leave()
+        self._group.leave()  # waits for other collectives of the group, which go on being ended until it has
+        self._has_left()
         self._agent.left(self._state.held_step())
 
     def _next(self) -> World:
@@ -231,14 +246,18 @@ class Training:
 
     def _stop(self) -> None:
         """Save and end, as asked. No vote is needed: the state of rank 0 is that of its last commit."""
+        assert self._group is not None
         if self._state.held_step() is not None:
             self._state.save_or_say()
+        self._interrupt()  # others may be in a collective still, and this process would wait for them
+        self._group.close()
+        self._has_left()
         raise Stopped(STOPPED)
 
 
 WORDS = (
     "connection", "peer", "gloo", "nccl", "socket", "broken pipe", "timed out", "timeout",
-    "process group", "aborted", "reset", "unreachable",
+    "process group", "aborted", "reset", "unreachable", "elastic store",
 )  # fmt: skip
 
 

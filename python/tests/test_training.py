@@ -78,6 +78,8 @@ class PlayedAgent:
 
     def _answer(self, request):
         with self._changed:
+            if request["keys"] == ["refused"]:
+                return {"values": None, "found": False, "error": "context canceled"}
             if request["op"] == "set":
                 for key, value in zip(request["keys"], request["values"]):
                     self.values[request["generation"], key] = value
@@ -110,6 +112,9 @@ class PlayedGroup:
 
     def leave(self):
         self.broken.clear()
+
+    def close(self):
+        self.broken.set()
 
     def collective(self):
         """Blocks until it is broken off."""
@@ -209,6 +214,48 @@ class TrainingTest(unittest.TestCase):
             self.agent.tell(leave=1)
             self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
             self.hand(2, WORLD_SIZE="1")
+            self.assertEqual(outcome.get(timeout=60), 2)
+
+    def test_connections_of_the_next_world_are_left_alone(self):
+        """This rank leaves by itself, between two steps, before the thread that interrupts it runs."""
+        late = []
+        start = threading.Thread.start
+
+        class Late(threading.Thread):
+            def start(self):
+                late.append(self) if self.name == "elastic-leave" else super().start()
+
+        begun = threading.Event()
+
+        def function(world):
+            begun.set()
+            while world.generation == 1:
+                self.state.commit()
+            before = PlayedGroup.newest.interrupts
+            for thread in late:
+                start(thread)
+                thread.join(60)
+            return PlayedGroup.newest.interrupts - before
+
+        with unittest.mock.patch.object(training.threading, "Thread", Late):
+            outcome = self.start(function)
+            begun.wait(60)
+            self.agent.tell(leave=1)
+            self.agent.hears("left")
+            self.hand(2)
+            self.assertEqual(outcome.get(timeout=60), 0)
+        self.assertEqual(len(late), 1)
+
+    def test_a_store_that_fails_before_the_word_to_leave_comes(self):
+        def fails(group, world, word):
+            return [word] if world.generation > 1 else group.agent.get(["refused"], 60)
+
+        with unittest.mock.patch.object(training, "WORD_LIMIT", 60), unittest.mock.patch.object(PlayedGroup, "open", fails):
+            outcome = self.start(lambda world: world.generation)
+            self.agent.hears("can_stay")
+            self.agent.tell(leave=1)
+            self.agent.hears("left")
+            self.hand(2)
             self.assertEqual(outcome.get(timeout=60), 2)
 
     def test_a_rank_whose_last_step_is_broken_off_has_the_others_once_more(self):
