@@ -77,6 +77,7 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 			return scaled(c, &snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
 		}
 		if np == snap.Wish.NP && wish.Until == snap.Wish.Until {
+			c.Out.Say("%s", status.ScaleEffect(&snap, snap.Wish))
 			return followScale(ctx, c, s, &snap, snap.Wish, limit)
 		}
 		wish, err = txn.Requests{Store: s, Job: name}.SetWish(ctx, &snap, wish)
