@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -48,7 +49,14 @@ func (d *disk) Recall(node string) (*rendezvous.Claim, error) {
 	if m == nil {
 		return nil, err
 	}
-	return &m.Claim, nil
+	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
+		h, err := s.Newest()
+		if h.Number > m.Claim.Known.Number { // it was committed after the memory was written
+			m.Claim.Known = h
+		}
+		return err
+	})
+	return &m.Claim, err
 }
 
 func (d *disk) recall(node string) (*remembered, error) {
@@ -81,22 +89,30 @@ func (d *disk) Others(node string) (all []rendezvous.Claim) {
 	return all
 }
 
-// Salvage reads the checkpoints on the disk of a node that holds its lock. The shelf stays open: what was
-// read once is not read again.
-func (d *disk) Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+// Salvage reads the checkpoints on the disk of a node that holds its lock.
+func (d *disk) Salvage(ctx context.Context, node string, g schema.Generation) (heads []checkpoint.Head, newest *checkpoint.Head, err error) {
+	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
+		heads, newest, err = checkpoint.Salvage(ctx, s, g)
+		return err
+	})
+	return heads, newest, err
+}
+
+// read reads the checkpoints of a node, if it has any. The shelf stays open: what was read once is not read again.
+func (d *disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error {
 	d.shelves.Lock()
 	defer d.shelves.Unlock()
 	if d.shelf == nil {
 		s, err := Kept{dir: d.jobDir(node)}.Shelf()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, nil
+			return nil
 		}
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		d.shelf = s
 	}
-	return checkpoint.Salvage(ctx, d.shelf, g)
+	return f(d.shelf)
 }
 
 func (d *disk) close() {

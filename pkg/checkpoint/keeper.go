@@ -284,8 +284,17 @@ func (k *Keeper) prepareTree(ctx context.Context, g schema.Generation, n manifes
 		if err != nil {
 			return "", nil, err
 		}
+		if err := k.noteResume(n, h, m); err != nil {
+			return "", nil, err
+		}
 		return m.Entry, m, capture.SetAside(k.Store, t, dir, m)
 	}
+}
+
+// noteResume notes that the checkpoint was committed: a claim of this node names it.
+func (k *Keeper) noteResume(n manifest.Number, h manifest.Hash, m *manifest.Manifest) error {
+	return k.Store.AddCommitted(manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
+		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: k.Self}}})
 }
 
 // Entry is where another node's Prepare puts what workers resume from, when dir

@@ -34,6 +34,8 @@ type Pipeline struct {
 	left  *manifest.Manifest     // the newest that it made, until that is committed or refused
 	blind bool                   // the directory could not be read
 
+	inventory func() error // takes the inventory that could not be taken yet; nil: it was
+
 	torn time.Time // since when each save was written over while it was copied
 	told time.Time // when that was last said
 
@@ -41,21 +43,6 @@ type Pipeline struct {
 
 	away    sync.WaitGroup
 	copying atomic.Bool // to nodes that are away; one checkpoint at a time
-}
-
-// Start begins to watch dir for the saves of the stamp's generation; call it
-// before its workers start. resume is what Prepare put back. The line ends
-// after Close, with ctx, or when a newer generation fences it; then it reports Closed.
-func (k *Keeper) Start(ctx context.Context, dir capture.Dir, stamp manifest.Stamp, writers Writers, resume *manifest.Manifest) (*Pipeline, error) {
-	writers.Share = writers.share(k.Self, resume)
-	c, err := capture.Watch(dir, stamp, writers.Workers, resume)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.TakeInventory(k.Store); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return k.start(ctx, c, writers.With), nil
 }
 
 // watcher finds the saves of one generation in one directory: a Capture.
@@ -68,20 +55,6 @@ type watcher interface {
 	Rest() time.Duration
 	Notice() <-chan struct{}
 	Close() error
-}
-
-func (k *Keeper) start(ctx context.Context, c watcher, with *Sharing) *Pipeline {
-	l := &Pipeline{k: k, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}), done: make(chan struct{}), made: map[manifest.Hash]bool{}}
-	go func() {
-		defer close(l.done)
-		ctx, cancel := context.WithCancel(ctx)
-		l.share(ctx, with)
-		err := errors.Join(l.run(ctx), c.Close())
-		cancel()
-		l.away.Wait()
-		k.Report(Closed{l.stamp.Generation, err, l.left})
-	}()
-	return l
 }
 
 // Close asks the line to end: what is captured is carried through, and with
@@ -153,6 +126,9 @@ func (l *Pipeline) run(ctx context.Context) error {
 
 // step looks once, and carries what it finds. Its errors end the line.
 func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Picture, []capture.Refusal, error), last bool) error {
+	if l.inventory != nil && l.inventory() == nil {
+		l.inventory = nil
+	}
 	p, refused, err := look(time.Now())
 	for _, r := range refused {
 		if !l.sharing.silent() {
@@ -254,7 +230,8 @@ const (
 func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
-		_ = p.TakeInventory(l.k.Store) // if not, more is set aside than need be, of what is useless
+		_ = l.k.Store.AddCommitted(head) // if not, the next look at the record does
+		_ = p.TakeInventory(l.k.Store)   // if not, more is set aside than need be, of what is useless
 		l.k.Report(Committed{head, time.Since(p.Save.Time), m.Entry})
 		// What cannot be removed now is removed after the next commit.
 		_ = l.k.drop(ctx, l.stamp.Generation)

@@ -186,3 +186,26 @@ func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*man
 	}
 	return nil, err
 }
+
+// Newest is the newest commit that this disk has and knows of; the zero Head where there is none, or where it is one
+// of before the job was made again.
+func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
+	late, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
+	if late != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return manifest.Head{}, err
+	}
+	heads, err := s.Heads()
+	if err != nil {
+		return manifest.Head{}, err
+	}
+	held, err := s.Held()
+	if err != nil {
+		return manifest.Head{}, err
+	}
+	for _, h := range slices.Backward(heads) {
+		if slices.Contains(held, h.Manifest) {
+			return h, nil
+		}
+	}
+	return manifest.Head{}, nil
+}

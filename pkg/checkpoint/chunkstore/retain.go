@@ -171,6 +171,15 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	return nil
 }
 
+// AddCommitted is NoteCommitted of one that is known to be committed, before the record is read again: if this node
+// dies with the store in between, it claims it all the same.
+func (s *Store) AddCommitted(h manifest.Head) error {
+	s.mu.Lock()
+	all := append(slices.Clone(s.heads), h)
+	s.mu.Unlock()
+	return s.NoteCommitted(slices.CompactFunc(all, func(a, b manifest.Head) bool { return a.Number == b.Number }))
+}
+
 func (s *Store) loadHeads() error {
 	b, err := s.disk.ReadFile(headsFile, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
