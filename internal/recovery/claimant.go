@@ -107,31 +107,37 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	var s *rendezvous.Snapshot
+	see := func(x rendezvous.Update) {
+		switch {
+		case schema.Unreadable(x.Err):
+			s = nil // what was read before is not all that is claimed: nothing is decided by it
+		case x.Err == nil && ctx.Err() == nil:
+			s = &x.Snapshot
+		}
+	}
 	for {
+		look := false
 		select {
 		case <-ctx.Done():
 			return rendezvous.Job{}, ctx.Err()
 		case x := <-seen:
-			if schema.Unreadable(x.Err) {
-				s = nil // what was read before is not all that is claimed: nothing is decided by it
-			}
-			if x.Err != nil || ctx.Err() != nil {
-				continue
-			}
-			s = &x.Snapshot
+			see(x)
 		case gone := <-k.lapsed:
-			if gone != k.lease {
-				continue
-			}
-			k.lease, k.wrote = 0, nil
+			k.lapse(gone)
 		case <-limit.C:
 			k.limit = true
 		case <-refresh.C:
-			if s != nil && !k.over(s) {
-				_ = k.look(ctx) // the claim stays as it is
-				s = k.whole(ctx, s)
-			}
+			look = true
 		case <-again.C:
+		}
+		select { // what is decided rests on the newest
+		case x := <-seen:
+			see(x)
+		default:
+		}
+		if look && s != nil && !k.over(s) {
+			_ = k.look(ctx) // the claim stays as it is
+			s = k.whole(ctx, s)
 		}
 		if s == nil {
 			continue
@@ -142,6 +148,13 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		if k.step(ctx, s) != nil {
 			again.Reset(retryAfter) // what did not succeed is tried again, if no news comes before
 		}
+	}
+}
+
+// lapse takes in that a lease is gone.
+func (k *claimant) lapse(gone store.Lease) {
+	if gone == k.lease {
+		k.lease, k.wrote = 0, nil
 	}
 }
 

@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -91,14 +90,14 @@ func (f *follower) run(ctx context.Context) {
 		begun := time.Now()
 		if err := f.list(ctx); err != nil {
 			f.tell(Update{Err: err})
-			pause(ctx, wait/2+rand.N(wait))
+			pause(ctx, wait/2+store.Jitter(wait))
 			wait = min(2*wait, 2*time.Second)
 			continue
 		}
 		s := f.seen(ctx, begun)
 		f.tell(s)
 		if s.Err != nil {
-			pause(ctx, wait/2+rand.N(wait))
+			pause(ctx, wait/2+store.Jitter(wait))
 			wait = min(2*wait, 2*time.Second)
 			continue
 		}
@@ -165,7 +164,7 @@ func (f *follower) memo(key string) *store.Memo {
 
 // watch applies changes until one of the watches ends or it is time to list again.
 func (f *follower) watch(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))
 	defer cancel()
 	changes := f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)
 	if len(f.ranges) > 1 {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -45,7 +44,7 @@ func Send(ctx context.Context, s Store, r Request) (int64, error) {
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("result unknown: %w", err)
-		case <-time.After(wait/2 + rand.N(wait/2)):
+		case <-time.After(wait/2 + Jitter(wait/2)):
 		}
 	}
 }
@@ -68,3 +67,12 @@ func Refused(err error) bool {
 
 // Moved reports whether err says that a guard of the request no longer held: it was not applied.
 func Moved(err error) bool { return errors.Is(err, ErrMoved) }
+
+// Jitter is a time below d by which those that do the same at once are spread. It comes from the clock, whose
+// nanoseconds differ between processes, so that a simulation with a clock of its own is the same each time.
+func Jitter(d time.Duration) time.Duration {
+	x := uint64(time.Now().UnixNano())
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return time.Duration((x ^ x>>31) % uint64(max(d, 1)))
+}

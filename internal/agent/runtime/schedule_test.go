@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
-	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // TestSchedules runs random schedules of joins, crashes, freezes, signals, scaling, failing workers, machines that get
@@ -49,6 +49,7 @@ func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept int) {
 	}
 	for seed := from; seed < from+count; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			cryptotest.SetGlobalRandom(t, seed)
 			synctest.Test(t, func(t *testing.T) {
 				s := schedule(t, seed, worker)
 				kept += s.kept
@@ -81,7 +82,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			at[name] = s.start(name)
 		}
 		if r.IntN(3) == 0 {
-			at[name].client.Fates(memory.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
+			at[name].harm(true)
 		}
 	}
 	for _, n := range names[:2+r.IntN(3)] {
@@ -147,7 +148,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 	s.mu.Unlock()
 	for _, n := range names {
 		if a := at[n]; a != nil {
-			a.client.Fates(nil)
+			a.harm(false)
 		}
 		if a := at[n]; a == nil || a.isDead() {
 			at[n] = s.start(n)

@@ -5,9 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
+	"slices"
 )
 
 // setBack replaces the store by an older copy of itself.
@@ -160,6 +163,42 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 		s.until("it runs again", 2*time.Minute, func(x rendezvous.Snapshot) bool {
 			return x.World != nil && x.World.Resume != nil && s.running(0, 2)(x)
 		})
+		s.end()
+	})
+}
+
+// A node dies with the store in the moment in which it proposes a generation, before it hears that it was proposed. The
+// number of that generation is not given again: it was noted before it was asked for.
+func TestANumberIsNotGivenTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1", 1)
+		s.program = func(g *simGroup) {
+			if g.Start.World.Generation == 1 {
+				g.later(3*time.Second, &machine.WorkerExit{Code: 1})
+			}
+		}
+		a := s.start("a")
+		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		proposed := make(chan struct{}, 1)
+		a.client.Fates(func(op memory.Op) memory.Fate {
+			if !slices.ContainsFunc(op.Txn.Then, func(w store.Write) bool { return w.Key == s.job.Name.Fence() }) {
+				return memory.Fate{}
+			}
+			select {
+			case proposed <- struct{}{}:
+			default:
+			}
+			return memory.Fate{Mute: true}
+		})
+		<-proposed
+		s.until("generation 2 is proposed", time.Second, func(x rendezvous.Snapshot) bool { return x.Fence == 2 })
+		a.kill()
+		s.wipe()
+		s.start("a")
+		s.until("it runs again", 2*time.Minute, s.running(0, 1))
+		if g := s.snapshot().World.Generation; g != 3 {
+			t.Errorf("generation 2 was proposed and lost, and the next one is %d\n%s", g, s.story())
+		}
 		s.end()
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -32,18 +31,27 @@ type sim struct {
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 	settle  time.Duration
+	real    bool            // checkpoints are kept by the real keeper
+	gaps    bool            // the history of the store has some
+	begins  func(*simGroup) // workers are started; mu is held
 
 	mu     sync.Mutex
-	rng    *rand.Rand
+	rng    chance
 	hosts  map[string]*simHost
 	agents []*simAgent
 	empty  map[string]bool        // addresses that no machine has any more
 	apart  func(a, b string) bool // which hosts do not reach each other; nil: none
 	base   rendezvous.World       // what the store showed when it was set back last
-	trace  []string
+	trace  []told
 	wrong  []string
 	kept   int // how often workers went on in another generation
 	began  time.Time
+}
+
+// told is a line of the story.
+type told struct {
+	at   time.Duration
+	text string
 }
 
 // simHost is what outlives an agent: locks, the generation on disk, what it remembers of the job, and checkpoints.
@@ -54,6 +62,7 @@ type simHost struct {
 	memory   map[string]rendezvous.Claim
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
+	kept     *keptDisk             // in a simulation with the real keeper
 	full     bool                  // nothing more is remembered
 	refused  int                   // how often that was tried
 }
@@ -70,6 +79,7 @@ type simAgent struct {
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
 	result  machine.Result
+	kept    *keptSaves // nil: played
 
 	// guarded by sim.mu
 	node    string
@@ -91,7 +101,7 @@ type simAgent struct {
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
-	s := &sim{t: t, etcd: memory.New(), rng: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
+	s := &sim{t: t, etcd: memory.New(), rng: chance{seed}, hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
 	l := rendezvous.Limits{Exact: true}
 	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
 		l.Exact = false
@@ -102,11 +112,12 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1, Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	s.program = func(g *simGroup) {}
+	time.Sleep(1234567) // what a test does falls on no tick of an agent
 	return s
 }
 
 func (s *sim) tracef(format string, args ...any) {
-	s.trace = append(s.trace, fmt.Sprintf("%8.3f ", time.Since(s.began).Seconds())+fmt.Sprintf(format, args...))
+	s.trace = append(s.trace, told{time.Since(s.began), fmt.Sprintf(format, args...)})
 }
 
 func (s *sim) wrongf(format string, args ...any) {
@@ -128,11 +139,12 @@ func (s *sim) makeAgent(name string) *simAgent {
 	h := s.hosts[name]
 	if h == nil {
 		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}}
+			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
 		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan machine.Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
+	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
 		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: plan.DefaultTimeouts, Given: map[string]bool{}}
@@ -143,14 +155,20 @@ func (s *sim) makeAgent(name string) *simAgent {
 func (s *sim) run(a *simAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: simSaves{a}, Say: func(l machine.Line) {
+	var saves Saves = simSaves{a}
+	if s.real {
+		a.kept = newKeptSaves(a)
+		saves = a.kept
+	}
+	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: saves, Say: func(l machine.Line) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tracef("%s says: %s", a.label(), l.Text)
 	}})
 	a.upSince = time.Now()
 	a.loop.gate = a.gate
-	a.loop.phase = time.Duration(len(s.agents)*83%250) * time.Millisecond // no two act in one moment for ever
+	k := time.Duration(len(s.agents))
+	a.loop.phase = k*83%250*time.Millisecond + k*1013 // no two act in one moment
 	s.agents = append(s.agents, a)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
@@ -158,13 +176,16 @@ func (s *sim) run(a *simAgent) {
 	go func() {
 		defer close(a.done)
 		r := a.loop.run(ctx, a.signals)
+		if a.kept != nil {
+			a.kept.end()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		a.result = r
 		s.tracef("%s ends with %d (%v)", a.label(), r.Status, r.Err)
 		a.release()
 	}()
-	go a.detect()
+	go a.detect(k * 1019)
 }
 
 func (a *simAgent) label() string {
@@ -177,6 +198,7 @@ func (a *simAgent) label() string {
 // gate is where a frozen process stands still, and a killed one ends.
 func (a *simAgent) gate() {
 	for {
+		time.Sleep(1) // all that happens in this moment has happened: the order of its events does not depend on processors
 		a.s.mu.Lock()
 		f := a.frozen
 		a.s.mu.Unlock()
@@ -211,6 +233,9 @@ func (a *simAgent) kill() {
 	a.s.mu.Unlock()
 	a.client.Stop()
 	a.signals <- os.Interrupt // whatever comes: it makes the loop reach its gate
+	if a.kept != nil {
+		a.kept.end()
+	}
 	<-a.done
 	a.client.Continue() // what was under way arrives late
 }
@@ -265,6 +290,9 @@ func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
 	defer a.s.mu.Unlock()
 	a.node = node
 	a.adopt(job)
+	if a.kept != nil {
+		return "log", a.kept.open(node, job)
+	}
 	return "log", nil
 }
 func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
@@ -277,6 +305,7 @@ type simGroup struct {
 	events chan machine.Event
 	gone   chan struct{}
 	ended  bool
+	asked  chan struct{} // closed when they are to save and end; nil: they end without
 
 	stay   stayKind
 	can    bool // it said that it can stay
@@ -297,6 +326,7 @@ const (
 
 func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 	s := a.s
+	time.Sleep(s.rng.latency(a.name, "start", st.World.Generation))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &simGroup{a: a, Start: st, events: make(chan machine.Event, 64), gone: make(chan struct{}), step: -1}
@@ -306,6 +336,9 @@ func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank, st.World.Count)
 	s.checkStart(a, st)
 	a.groups = append(a.groups, g)
+	if s.begins != nil {
+		s.begins(g)
+	}
 	s.program(g)
 	g.begin()
 	return g, nil
@@ -372,6 +405,10 @@ func (g *simGroup) later(d time.Duration, x *machine.WorkerExit) {
 }
 
 func (g *simGroup) Ask(string, time.Duration) error {
+	if g.asked != nil {
+		close(g.asked)
+		return nil
+	}
 	g.later(g.a.s.between(10, 800), &machine.WorkerExit{Ours: true})
 	return nil
 }
@@ -452,21 +489,21 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 }
 
 func (p *simPeers) Probe(ctx context.Context, ref membership.Ref) membership.Answer {
+	time.Sleep(time.Millisecond + p.s.rng.latency(p.name, "probe", ref.Address))
 	p.s.mu.Lock()
 	a := p.answer(ref)
 	p.s.mu.Unlock()
-	d := 2 * time.Millisecond
 	if a.Kind == membership.NoAnswer {
-		d = 500 * time.Millisecond
-	}
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+		}
 	}
 	return a
 }
 
 func (p *simPeers) Reach(_ context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+	time.Sleep(p.s.rng.latency(p.name, "reach", by.Address))
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	if p.answer(by).Kind != membership.Same {
@@ -476,6 +513,7 @@ func (p *simPeers) Reach(_ context.Context, by membership.Ref, address string) (
 }
 
 func (p *simPeers) Holds(_ context.Context, w, about membership.Ref) bool {
+	time.Sleep(p.s.rng.latency(p.name, "holds", w.Address, about.Address))
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	if p.answer(w).Kind != membership.Same {
@@ -490,7 +528,12 @@ func (p *simPeers) Holds(_ context.Context, w, about membership.Ref) bool {
 }
 
 // detect plays the heartbeats: a broken connection at once, silence after a second.
-func (a *simAgent) detect() {
+func (a *simAgent) detect(later time.Duration) {
+	select {
+	case <-a.done:
+		return
+	case <-time.After(later):
+	}
 	silent := map[membership.Incarnation]int{}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -597,6 +640,7 @@ func (simSaves) Stay(rendezvous.World) error { return nil }
 
 // Prepare has the checkpoint on this disk, from whoever has it and is here.
 func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (machine.Resume, error) {
+	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))
 	x.a.s.mu.Lock()
 	defer x.a.s.mu.Unlock()
 	if r := w.Resume; r != nil {
@@ -624,6 +668,7 @@ func (s simSaves) Close(ctx context.Context, _ schema.Generation, last bool) err
 
 // wait is until somebody has enough of it.
 func (s simSaves) wait(ctx context.Context, stuck bool) {
+	time.Sleep(s.a.s.rng.latency(s.a.name, "saves"))
 	if stuck {
 		<-ctx.Done()
 	}

@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -43,16 +45,23 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if c, ok := d.host.memory[node]; ok {
-		return &c, nil
+		h, err := chunkstore.NewReadOnly(d.host.kept.chunks).Newest()
+		if h.Number > c.Known.Number {
+			c.Known = h
+		}
+		return &c, err
 	}
 	return nil, nil
 }
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
-func (d *simDisk) Salvage(_ context.Context, node string, _ schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
+	if d.kept != nil {
+		return checkpoint.Salvage(ctx, chunkstore.NewReadOnly(d.host.kept.chunks), g)
+	}
 	heads := slices.Clone(d.host.saved[node])
 	if len(heads) == 0 {
 		return nil, nil, nil
@@ -76,6 +85,9 @@ func (a *simAgent) Succeed(job rendezvous.Job) error {
 	defer a.s.mu.Unlock()
 	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)
 	a.adopt(job)
+	if a.kept != nil {
+		return a.kept.succeed(job)
+	}
 	return nil
 }
 
@@ -125,9 +137,7 @@ func (s *wiped) commit() {
 	}
 	h := checkpoint.Head{Generation: w.Generation, Time: time.Now()}
 	s.mu.Lock()
-	for i := range h.Manifest {
-		h.Manifest[i] = byte(s.rng.Uint32())
-	}
+	s.rng.bytes(h.Manifest[:])
 	s.mu.Unlock()
 	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Event: func(h checkpoint.Head) store.Write {
 		return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
@@ -675,12 +685,17 @@ func TestWipes(t *testing.T) {
 	}
 	for seed := from; seed < from+count; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { wipes(t, seed, one != "") })
+			cryptotest.SetGlobalRandom(t, seed)
+			synctest.Test(t, func(t *testing.T) {
+				if story := wipes(t, seed); one != "" {
+					t.Log("\n" + story)
+				}
+			})
 		})
 	}
 }
 
-func wipes(t *testing.T, seed uint64, tell bool) {
+func wipes(t *testing.T, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 11))
 	s := newWiped(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed)
 	names := []string{"a", "b", "c", "d"}
@@ -690,8 +705,7 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 			at[name] = s.start(name)
 		}
 		if r.IntN(4) == 0 {
-			at[name].client.Fates(memory.Random(rand.New(rand.NewPCG(seed, uint64(r.IntN(1000)))), 0.05, 0.1, 3*time.Second))
-			at[name].bad = true
+			at[name].harm(true)
 		}
 	}
 	for _, n := range names[:3] {
@@ -718,8 +732,10 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 				old = s.etcd.Backup()
 			}
 			if r.IntN(3) == 0 { // all die with it
-				for _, a := range at {
-					a.kill()
+				for _, n := range names {
+					if a := at[n]; a != nil {
+						a.kill()
+					}
 				}
 			}
 		case a == nil || a.isDead():
@@ -745,7 +761,7 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 	s.mu.Unlock()
 	for _, n := range names {
 		if a := at[n]; a != nil {
-			a.client.Fates(nil)
+			a.harm(false)
 		}
 		if a := at[n]; a == nil || a.isDead() {
 			at[n] = s.start(n)
@@ -755,8 +771,6 @@ func wipes(t *testing.T, seed uint64, tell bool) {
 		w := x.World
 		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
 	})
-	if tell {
-		t.Log("\n" + s.story())
-	}
 	s.end()
+	return s.story()
 }

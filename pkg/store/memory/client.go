@@ -262,11 +262,11 @@ func (cl *Client) do(ctx context.Context, op Op, limit time.Duration, apply func
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errUnknown, ctx.Err())
 	}
-	return cl.hear(ctx, err)
+	return cl.hear(ctx, err, fate.Delay)
 }
 
-// hear gives an answer to a process that runs.
-func (cl *Client) hear(ctx context.Context, err error) error {
+// hear gives an answer to a process that runs; to one that stood still later, as if it had been on its way.
+func (cl *Client) hear(ctx context.Context, err error, later time.Duration) error {
 	for {
 		cl.c.mu.Lock()
 		stopped := cl.stopped
@@ -276,6 +276,10 @@ func (cl *Client) hear(ctx context.Context, err error) error {
 		}
 		select {
 		case <-stopped:
+			select {
+			case <-time.After(later):
+			case <-ctx.Done():
+			}
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", errUnknown, ctx.Err())
 		}

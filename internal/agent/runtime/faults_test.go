@@ -1,0 +1,494 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// TestSavesOutliveFaults runs random stories with the real keeper, pipeline, retention and removal over disks in
+// memory. Workers save all the time. The store is wiped, set back, full, compacted and stands still; agents are
+// killed, frozen and cut off, some with the store and for longer than every limit; disks are lost, full or fail;
+// watches go deaf; workers fail or lose their guardian. After each round no resume is older than the newest
+// acknowledged checkpoint, all ranks began at one step, the newest checkpoint is readable after the loss of any one
+// machine, and a world runs in its time. COUNT and SEED as in TestSchedules.
+func TestSavesOutliveFaults(t *testing.T) {
+	from, count := uint64(1), seeds(40)
+	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
+		count = n
+	}
+	one := os.Getenv("SEED")
+	if n, err := strconv.ParseUint(one, 10, 64); err == nil {
+		from = n
+		if os.Getenv("COUNT") == "" {
+			count = 1
+		}
+	}
+	for seed := from; seed < from+count; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			cryptotest.SetGlobalRandom(t, seed)
+			synctest.Test(t, func(t *testing.T) {
+				s := newFaulty(t, seed)
+				s.rounds(1 + s.r.IntN(3))
+				if one != "" && count == 1 {
+					t.Log("\n" + s.story())
+				}
+			})
+		})
+	}
+}
+
+// faulty is a simulation with the real keeper and what goes wrong around it.
+type faulty struct {
+	*sim
+	r     *rand.Rand
+	names []string
+	at    map[string]*simAgent
+	old   memory.Backup
+	stop  context.CancelFunc
+
+	workers sync.WaitGroup
+
+	// guarded by sim.mu
+	known  *rendezvous.Job
+	head   checkpoint.Head // the newest that was committed, of the job and those that it succeeds
+	lost   map[string]bool // hosts whose disk was lost since then
+	behind bool            // the store was set back or wiped, and the job was not made again since
+	older  schema.Generation
+}
+
+func newFaulty(t *testing.T, seed uint64) *faulty {
+	r := rand.New(rand.NewPCG(seed, 13))
+	s := &faulty{sim: newSim(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed), r: r, names: []string{"a", "b", "c", "d"},
+		at: map[string]*simAgent{}, lost: map[string]bool{}}
+	s.settle, s.real, s.begins = 2*time.Second, true, s.train
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(t.Context())
+	go s.observe(ctx)
+	return s
+}
+
+// train has workers begin where they are told, and rank 0 save now and then. mu is held.
+func (s *faulty) train(g *simGroup) {
+	g.asked = make(chan struct{})
+	dir, w := g.a.host.kept.dir, g.Start.World
+	var step int64
+	if w.Resume != nil && w.Resume.Step != nil {
+		step = *w.Resume.Step
+	}
+	newest := int64(0)
+	if all := steps(dir); len(all) > 0 {
+		newest = all[len(all)-1]
+	}
+	if newest != step {
+		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(), w.Generation, step, newest)
+	}
+	s.workers.Go(func() { s.work(g, dir, step) })
+}
+
+func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
+	for {
+		select {
+		case <-g.gone:
+			return
+		case <-g.asked:
+			if g.Start.Rank == 0 {
+				s.save(g, dir, step+1)
+			}
+			g.later(time.Millisecond, &machine.WorkerExit{Ours: true})
+			return
+		case <-time.After(time.Duration(500+s.rng.of(g.a.name, "work").IntN(2500)) * time.Millisecond):
+			step += 1 + int64(s.rng.of(g.a.name, "step").IntN(5))
+			if g.Start.Rank == 0 {
+				s.save(g, dir, step)
+			}
+		}
+	}
+}
+
+// save writes step-N as a trainer does that says when a save is complete; it may be ended in the middle.
+func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
+	dir := fmt.Sprintf("step-%d", step)
+	d := dirfs.NewDisk(to, "")
+	write := func(name, data string) bool {
+		select {
+		case <-g.gone:
+			return false
+		default:
+		}
+		f, err := to.Create(dir+"/"+name, 0o600)
+		if err != nil {
+			return false
+		}
+		_, err = f.Write([]byte(data))
+		time.Sleep(20 * time.Millisecond)
+		return errors.Join(err, f.Close()) == nil
+	}
+	if to.Mkdir(dir, 0o700) != nil || !write("model.raw", fmt.Sprint("weights of ", step)) || !write("optimizer.raw", fmt.Sprint("moments of ", step)) {
+		return
+	}
+	if write(".elastic-commit", fmt.Sprintf(`{"step":%d}`, step)) { // and keeps only the newest
+		for _, old := range steps(to) {
+			if old < step {
+				_ = d.RemoveAll(fmt.Sprintf("step-%d", old))
+			}
+		}
+	}
+}
+
+// observe follows what the store shows, past every fault.
+func (s *faulty) observe(ctx context.Context) {
+	cl := s.etcd.Client("observer")
+	for ctx.Err() == nil {
+		if r, err := cl.Get(ctx, s.job.Name.Job(), ""); err == nil {
+			s.look()
+			for range cl.Watch(ctx, s.job.Name.Prefix(), store.End(s.job.Name.Prefix()), r.Rev+1) {
+				s.look()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// look holds what the store shows to what was acknowledged: a later head is never of an older step.
+func (s *faulty) look() {
+	snap := s.snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if snap.Job == nil {
+		return
+	}
+	switch {
+	case s.known == nil:
+		s.known = snap.Job
+	case snap.Job.UID == s.known.UID || s.known.Follows(snap.Job.UID):
+	case snap.Job.Follows(s.known.UID):
+		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence, snap.Head.Number, stepOf(snap.Head))
+		s.known, s.behind = snap.Job, false
+	default:
+		s.tracef("job %s was made from scratch", snap.Job.UID)
+		if s.head.Number > 0 && s.reachable() {
+			s.wrongf("the job was made from scratch while nodes were here that have checkpoints of it")
+		}
+		s.known, s.head, s.behind = snap.Job, checkpoint.Head{}, false
+	}
+	if snap.Job.UID != s.known.UID || s.behind && snap.Fence <= s.older {
+		return // an older state of the store
+	}
+	if s.behind { // a node that knows of nothing newer goes on alone from what the store shows; the others come late
+		if s.head.Number > 0 && s.reachable() {
+			s.wrongf("the job goes on from an older state while nodes were here that know more")
+		}
+		s.head, s.behind = checkpoint.Head{}, false
+	}
+	switch h := snap.Head; {
+	case h.Number == 0 && s.head.Number > 0, stepOf(h) < stepOf(s.head):
+		if len(s.lost) == 0 {
+			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d", s.head.Number, stepOf(s.head), h.Number, stepOf(h))
+		}
+		s.head = h
+	case h.Number != s.head.Number:
+		s.head = h
+		clear(s.lost)
+	}
+}
+
+func stepOf(h checkpoint.Head) int64 {
+	if h.Step == nil {
+		return 0
+	}
+	return *h.Step
+}
+
+// reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu is held.
+func (s *faulty) reachable() bool {
+	for _, a := range s.agents {
+		if !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second && s.has(a.host) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether every byte of the newest checkpoint is on the disk of h. mu is held.
+func (s *faulty) has(h *simHost) bool {
+	m, bad, err := chunkstore.NewReadOnly(h.kept.chunks).Verify(context.Background(), s.head.Manifest)
+	return err == nil && m != nil && len(bad) == 0
+}
+
+func (s *faulty) up(name string) {
+	if a := s.at[name]; a == nil || a.isDead() {
+		s.at[name] = s.start(name)
+	}
+}
+
+// rounds is the story.
+func (s *faulty) rounds(n int) {
+	s.t.Helper()
+	for _, name := range s.names[:3] {
+		s.up(name)
+	}
+	s.runs(2 * time.Minute)
+	s.old = s.etcd.Backup()
+	for range n {
+		for range 2 + s.r.IntN(5) {
+			time.Sleep(time.Duration(s.r.IntN(6000))*time.Millisecond + 1)
+			s.fault(s.names[s.r.IntN(len(s.names))])
+		}
+		s.heal()
+		s.runs(3 * time.Minute)
+		s.settled()
+		if s.t.Failed() {
+			break
+		}
+	}
+	s.stop()
+	s.finish()
+	s.workers.Wait()
+}
+
+// runs waits until a world runs.
+func (s *faulty) runs(limit time.Duration) {
+	s.t.Helper()
+	s.until("a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
+		s.mu.Lock()
+		same := s.known != nil && x.Job != nil && x.Job.UID == s.known.UID && !s.behind
+		s.mu.Unlock()
+		w := x.World
+		return same && w != nil && w.Phase == rendezvous.Running && s.running(0, w.Count)(x)
+	})
+}
+
+// settled waits until the newest checkpoint is readable after the loss of any one machine.
+func (s *faulty) settled() {
+	s.t.Helper()
+	s.until("two machines have the newest checkpoint", time.Minute, func(x rendezvous.Snapshot) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		holders := 0
+		for _, name := range s.names {
+			if h := s.hosts[name]; h != nil && s.head.Number > 0 && s.has(h) {
+				holders++
+			}
+		}
+		return holders >= min(2, len(x.Nodes))
+	})
+}
+
+func (s *faulty) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracef(format, args...)
+}
+
+// lose has the store show less than it did.
+func (s *faulty) lose(how string, change func()) {
+	s.look()
+	s.note("the store is %s", how)
+	was := s.snapshot()
+	s.mu.Lock()
+	behind := s.behind
+	s.behind, s.older = true, math.MaxUint64 // while it changes
+	s.mu.Unlock()
+	change()
+	is := s.snapshot()
+	s.mu.Lock()
+	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence || is.Head.Number < was.Head.Number
+	s.older = is.Fence
+	s.mu.Unlock()
+	s.base = rendezvous.World{}
+	if w := s.snapshot().World; w != nil {
+		s.base = *w
+	}
+}
+
+var errDisk = errors.New("input/output error")
+
+// fault is one thing that goes wrong.
+func (s *faulty) fault(name string) {
+	a := s.at[name]
+	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
+	alive := a != nil && !a.isDead()
+	switch k := s.r.IntN(22); {
+	case k < 2:
+		s.lose("set back", func() { s.etcd.Restore(s.old) })
+		s.maybeKillAll()
+	case k < 4:
+		s.lose("wiped", s.etcd.Wipe)
+		s.old = s.etcd.Backup()
+		s.maybeKillAll()
+	case k < 6:
+		s.old = s.etcd.Backup()
+	case k < 7:
+		s.note("the store stands still")
+		s.etcd.Freeze()
+		time.Sleep(span)
+		s.etcd.Thaw()
+		s.disturbed(s.names...)
+	case k < 8:
+		s.note("the store is full")
+		s.etcd.Full(true)
+		time.Sleep(span)
+		s.etcd.Full(false)
+	case k < 9:
+		s.note("the store is compacted")
+		s.etcd.Compact(s.etcd.Rev())
+		s.gaps = true
+	case !alive:
+		s.up(name)
+	case k < 12:
+		a.kill()
+	case k < 14:
+		a.freeze()
+		time.Sleep(span)
+		a.thaw()
+	case k < 15:
+		s.note("%s is cut from the store", name)
+		a.client.Cut(true)
+		time.Sleep(span)
+		a.client.Cut(false)
+	case k < 16:
+		s.note("%s is cut from its peers", name)
+		s.cutOff(a, true)
+		time.Sleep(span)
+		s.cutOff(a, false)
+	case k < 17:
+		a.client.Deaf(true)
+		time.Sleep(span)
+		a.client.Deaf(false)
+	case k < 18:
+		s.diskFails(a, span)
+	case k < 19:
+		s.loseDisk(a)
+	case k < 20:
+		a.signals <- syscall.SIGTERM
+	case k < 21:
+		a.harm(true)
+	default:
+		s.note("the workers of %s end", name)
+		s.mu.Lock()
+		for _, g := range a.groups {
+			g.end(&machine.WorkerExit{Code: 137, Signal: "SIGKILL"})
+		}
+		s.mu.Unlock()
+	}
+	s.disturbed(name)
+}
+
+func (s *faulty) cutOff(a *simAgent, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.cut = on
+}
+
+func (s *faulty) disturbed(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range names {
+		if a := s.at[n]; a != nil {
+			a.upSince = time.Now()
+		}
+	}
+}
+
+// maybeKillAll ends all agents with the store, sometimes for longer than every limit.
+func (s *faulty) maybeKillAll() {
+	if s.r.IntN(3) > 0 {
+		return
+	}
+	for _, n := range s.names {
+		if a := s.at[n]; a != nil {
+			a.kill()
+		}
+	}
+	if s.r.IntN(3) == 0 {
+		time.Sleep(2 * time.Minute)
+	}
+}
+
+// diskFails has every write to the disk of a fail for a while, or find no space.
+func (s *faulty) diskFails(a *simAgent, span time.Duration) {
+	s.note("the disk of %s takes nothing", a.name)
+	full := s.r.IntN(2) == 0
+	for _, fs := range a.host.kept.all() {
+		fs.Set(func(op, _ string) error {
+			if op == "create" || op == "write" || op == "sync" {
+				if full {
+					return syscall.ENOSPC
+				}
+				return errDisk
+			}
+			return nil
+		}, 1<<40)
+	}
+	time.Sleep(span)
+	for _, fs := range a.host.kept.all() {
+		fs.Set(nil, 1<<40)
+	}
+}
+
+func (d *keptDisk) all() []*memfs.FS { return []*memfs.FS{d.chunks, d.dir} }
+
+// loseDisk ends a machine for good; one of that name comes with an empty disk. At most one machine is lost before the
+// newest checkpoint has its copies again.
+func (s *faulty) loseDisk(a *simAgent) {
+	s.mu.Lock()
+	may := len(s.lost) == 0 && !s.behind && s.protected(a.host)
+	s.mu.Unlock()
+	if !may {
+		return
+	}
+	a.kill()
+	s.note("%s loses its disk", a.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[a.name] = true
+	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
+		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+}
+
+// protected reports whether another machine has the newest checkpoint. mu is held.
+func (s *faulty) protected(but *simHost) bool {
+	for _, name := range s.names {
+		if h := s.hosts[name]; h != nil && h != but && s.head.Number > 0 && s.has(h) {
+			return true
+		}
+	}
+	return false
+}
+
+// heal ends every fault, and brings every node.
+func (s *faulty) heal() {
+	s.note("faults end")
+	for _, n := range s.names {
+		if a := s.at[n]; a != nil {
+			a.harm(false)
+		}
+	}
+	for _, n := range s.names {
+		s.up(n)
+	}
+}

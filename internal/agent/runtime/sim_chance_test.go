@@ -1,0 +1,75 @@
+package runtime
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"regexp"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// chance draws numbers from a seed, the time and a word, and from nothing else: goroutines that draw in one moment
+// get the same numbers in whatever order they run, so that a seed is one story on any number of processors.
+type chance struct{ seed uint64 }
+
+func (c chance) of(words ...any) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprintln(h, words...)
+	return rand.New(rand.NewPCG(c.seed, h.Sum64()^uint64(time.Now().UnixNano())))
+}
+
+func (c chance) IntN(n int) int { return c.of(n).IntN(n) }
+
+// bytes fills b.
+func (c chance) bytes(b []byte) {
+	r := c.of("bytes")
+	for len(b) > 0 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], r.Uint64())
+		b = b[copy(b, word[:]):]
+	}
+}
+
+// latency is how long a message takes: some microseconds, and hardly ever as long as another one.
+func (c chance) latency(words ...any) time.Duration {
+	return 100*time.Microsecond + time.Duration(c.of(words...).Int64N(int64(400*time.Microsecond)))
+}
+
+// random is a name that agents draw; two that draw in one moment may get each other's.
+var random = regexp.MustCompile(`[A-Z2-7]{26,}`)
+
+func nameless(text string) string { return random.ReplaceAllString(text, "*") }
+
+// fate is what becomes of a request of a.
+func (a *simAgent) fate(op memory.Op) memory.Fate {
+	words := []any{a.name, op.Kind, nameless(op.Key), len(op.Txn.If)}
+	for _, w := range op.Txn.Then {
+		words = append(words, nameless(w.Key))
+	}
+	f := memory.Fate{Delay: a.s.rng.latency(words...)}
+	a.s.mu.Lock()
+	bad := a.bad
+	a.s.mu.Unlock()
+	if !bad {
+		return f
+	}
+	r := a.s.rng.of(append(words, "bad")...)
+	if r.Float64() < 0.05 {
+		f.Lost = r.IntN(2) == 0
+		f.Mute = !f.Lost
+	}
+	if r.Float64() < 0.1 {
+		f.Delay += time.Duration(r.Int64N(int64(3 * time.Second)))
+	}
+	return f
+}
+
+// harm has requests of a lost and late from now on.
+func (a *simAgent) harm(bad bool) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.bad = bad
+}

@@ -1,0 +1,416 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// keptDisk is what a node has on its disk of one job. It outlives agents, and is lost with its machine.
+type keptDisk struct {
+	chunks, dir *memfs.FS
+	uid         schema.UID // of the job that it belongs to
+}
+
+func newKeptDisk() *keptDisk { return &keptDisk{chunks: memfs.New(), dir: memfs.New()} }
+
+// adopt is what internal/node does before a disk becomes that of job.
+func (d *keptDisk) adopt(job rendezvous.Job) error {
+	if d.uid == job.UID {
+		return nil
+	}
+	if job.Follows(d.uid) {
+		if err := chunkstore.KeepLateIn(d.chunks, job.Adopted); err != nil {
+			return err
+		}
+	} else if d.uid != "" {
+		*d = *newKeptDisk()
+	}
+	d.uid = job.UID
+	return nil
+}
+
+// keptSaves is the Saves of an agent with the real keeper, pipeline, retention and removal, over a disk in memory.
+type keptSaves struct {
+	a    *simAgent
+	ctx  context.Context // ends with the process
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	behind chan struct{}
+	mu     sync.Mutex
+	keeper *checkpoint.Keeper
+	chunks *chunkstore.Store
+	disk   *keptDisk
+	lines  map[schema.Generation]*keptLine
+	resume *manifest.Manifest
+	head   checkpoint.Head
+	nodes  []membership.Node
+	spread context.CancelFunc
+}
+
+type keptLine struct {
+	*checkpoint.Pipeline
+	asked  bool
+	cancel context.CancelFunc
+}
+
+func newKeptSaves(a *simAgent) *keptSaves {
+	x := &keptSaves{a: a, behind: make(chan struct{}, 1), lines: map[schema.Generation]*keptLine{}}
+	x.ctx, x.stop = context.WithCancel(context.Background())
+	return x
+}
+
+// end waits until nothing of the process is left.
+func (x *keptSaves) end() {
+	x.stop()
+	x.wg.Wait()
+}
+
+func (x *keptSaves) open(node string, job rendezvous.Job) error {
+	disk := x.a.host.kept
+	if err := disk.adopt(job); err != nil {
+		return err
+	}
+	chunks, err := chunkstore.OpenFS(disk.chunks)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.disk, x.chunks = disk, chunks
+	x.keeper = &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep, Peers: keptPeers{x.a},
+		Record: keptRecord(x.a.s.job.Name, job.UID, x.a.client, node), Report: x.report}
+	x.wg.Go(func() { _ = x.keeper.Run(x.ctx) })
+	return nil
+}
+
+func keptRecord(job schema.Job, uid schema.UID, st store.Store, node string) *checkpoint.Record {
+	tell := checkpoint.Record{Store: st, Job: job, UID: uid}
+	tell.Event = func(h checkpoint.Head) store.Write { return history.Tell(job, checkpoint.CommittedEvent(h)) }
+	tell.Gone = func(hs []checkpoint.Head) store.Write { return history.Tell(job, checkpoint.DeletedEvents(hs)...) }
+	tell.Offered = func(h checkpoint.Head, was checkpoint.Number) store.Write {
+		return history.Tell(job, checkpoint.OfferedEvent(node, h, was))
+	}
+	return &tell
+}
+
+func (x *keptSaves) succeed(job rendezvous.Job) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.disk.adopt(job); err != nil {
+		return err
+	}
+	x.keeper.Succeed(job.UID)
+	x.head, x.nodes, x.resume = checkpoint.Head{}, nil, nil
+	return nil
+}
+
+func (x *keptSaves) report(e checkpoint.Event) {
+	switch e := e.(type) {
+	case checkpoint.Committed:
+		x.mu.Lock()
+		x.head = e.Head
+		x.mu.Unlock()
+		x.a.s.mu.Lock()
+		x.a.s.tracef("%s: checkpoint %d of step %d is committed, %d copies", x.a.label(), e.Head.Number, *e.Head.Step, e.Head.Copies)
+		x.a.s.mu.Unlock()
+	case checkpoint.Refused:
+		x.a.s.mu.Lock()
+		x.a.s.tracef("%s: a save is refused: %s %v", x.a.label(), e.Reason, e.Err)
+		x.a.s.mu.Unlock()
+	case checkpoint.Behind:
+		select {
+		case x.behind <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (x *keptSaves) Behind() <-chan struct{} { return x.behind }
+
+func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.keeper == nil {
+		return
+	}
+	same := slices.EqualFunc(x.nodes, nodes, func(a, b membership.Node) bool { return a.Same(b.Ref) && a.Rev == b.Rev })
+	if same && x.head.Number >= head.Number {
+		return
+	}
+	x.nodes = nodes
+	if head.Number > x.head.Number {
+		x.head = head
+	}
+	x.keeper.Nodes(nodes)
+	x.protect()
+}
+
+// protect gives the head the copies that it lacks, on the node that captures. mu is held.
+func (x *keptSaves) protect() {
+	copies := 0
+	for _, h := range x.head.Holders {
+		if slices.ContainsFunc(x.nodes, func(n membership.Node) bool { return n.Same(h) }) {
+			copies++
+		}
+	}
+	want := min(x.keeper.Replicas, len(x.nodes))
+	if x.head.Number == 0 || copies >= want || len(x.lines) == 0 || !x.chunks.Has(x.head.Manifest) {
+		return
+	}
+	if x.spread != nil {
+		x.spread()
+	}
+	var ctx context.Context
+	ctx, x.spread = context.WithCancel(x.ctx)
+	head := x.head
+	x.wg.Go(func() { _ = x.keeper.Spread(ctx, head.Generation, head.Manifest, want-1) })
+}
+
+func (x *keptSaves) Open(w rendezvous.World, rank0 bool) {
+	dir := capture.Dir{FS: x.disk.dir}
+	if !rank0 {
+		if err := capture.TakeInventory(x.chunks, dir); err != nil {
+			x.a.s.t.Error(err)
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(x.ctx)
+	line := &keptLine{cancel: cancel}
+	x.mu.Lock()
+	resume := x.resume
+	x.mu.Unlock()
+	p, err := x.keeper.Start(ctx, dir, x.stamp(w), capture.Workers{State: func() capture.WorkerState { return x.state(w.Generation) }}, resume)
+	if err != nil {
+		cancel()
+		x.a.s.mu.Lock()
+		x.a.s.tracef("%s captures nothing: %v", x.a.label(), err)
+		x.a.s.mu.Unlock()
+		return
+	}
+	line.Pipeline = p
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lines[w.Generation] = line
+	x.protect()
+	x.wg.Go(func() { <-p.Done() })
+}
+
+// state is what became of the workers of generation g.
+func (x *keptSaves) state(g schema.Generation) capture.WorkerState {
+	x.a.s.mu.Lock()
+	defer x.a.s.mu.Unlock()
+	for _, group := range x.a.groups {
+		if group.Start.World.Generation == g && group.ended {
+			return capture.Killed
+		}
+	}
+	return capture.Running
+}
+
+func (x *keptSaves) stamp(w rendezvous.World) checkpoint.Stamp {
+	return checkpoint.Stamp{Job: x.a.s.job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
+}
+
+func (x *keptSaves) Close(ctx context.Context, g schema.Generation, last bool) error {
+	x.mu.Lock()
+	var closing []*keptLine
+	for of, l := range x.lines {
+		if of > g {
+			continue
+		}
+		if !l.asked {
+			l.asked = true
+			l.Pipeline.Close(last)
+		}
+		closing = append(closing, l)
+		delete(x.lines, of)
+	}
+	x.mu.Unlock()
+	for _, l := range closing {
+		limit := make(<-chan time.Time)
+		if !last {
+			limit = time.After(500 * time.Millisecond)
+		}
+		select {
+		case <-l.Done():
+		case <-limit:
+		case <-ctx.Done():
+		}
+		l.cancel()
+		<-l.Done()
+	}
+	return nil
+}
+
+func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
+	dir := capture.Dir{FS: x.disk.dir}
+	if err := x.chunks.Raise(w.Generation); err != nil {
+		return machine.Resume{}, err
+	}
+	if w.Resume == nil {
+		x.mu.Lock()
+		x.resume = nil
+		x.mu.Unlock()
+		return machine.Resume{}, capture.Scratch(x.chunks, dir)
+	}
+	from, m, err := x.keeper.Prepare(ctx, w.Generation, w.Resume.Number, w.Resume.Manifest, dir)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.resume = m
+	return machine.Resume{From: from, Step: w.Resume.Step, Samples: w.Resume.Samples}, err
+}
+
+func (x *keptSaves) Stay(rendezvous.World) error { return nil } // workers of these simulations begin anew
+
+func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
+	left := checkpoint.Left{Stamp: x.stamp(w), Self: self}
+	if w.Resume != nil {
+		left.Resume = w.Resume.Number
+	}
+	if w.Members[0].Node == self.Node {
+		left.Dir = &capture.Dir{FS: x.disk.dir}
+	}
+	h, err := x.keeper.CommitLeft(ctx, left)
+	if errors.Is(err, checkpoint.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob) {
+		return nil
+	}
+	if h.Number > 0 {
+		x.a.s.mu.Lock()
+		x.a.s.tracef("%s commits what generation %d left: checkpoint %d of step %d", x.a.label(), w.Generation, h.Number, *h.Step)
+		x.a.s.mu.Unlock()
+	}
+	return err
+}
+
+func (x *keptSaves) HandOver(ctx context.Context) {
+	head, _, err := x.keeper.Record.Read(ctx)
+	if err != nil || head.Number == 0 || !x.chunks.Has(head.Manifest) {
+		return
+	}
+	elsewhere, err := x.keeper.Record.Holders(ctx, head.Number, true)
+	if err == nil && slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.keeper.Self }) {
+		return
+	}
+	_ = x.keeper.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
+}
+
+// keptPeers is the way from an agent to the disks of the others.
+type keptPeers struct{ a *simAgent }
+
+// to is the store of a living, reachable node. A frozen one does not answer, and a frozen agent does not ask.
+func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
+	s := p.a.s
+	time.Sleep(s.rng.latency(p.a.name, op, ref.Node))
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		answer := (*simPeers)(p.a).answer(ref)
+		frozen := p.a.frozen
+		var found *simAgent
+		for _, b := range s.agents {
+			if b.address == ref.Address {
+				found = b
+			}
+		}
+		s.mu.Unlock()
+		switch {
+		case frozen != nil:
+			select {
+			case <-frozen:
+			case <-p.a.dead:
+				return nil, errors.New("killed")
+			case <-ctx.Done():
+			}
+			continue
+		case answer.Kind == membership.Same && found.kept != nil && found.kept.chunks != nil:
+			return found.kept.chunks, nil
+		case answer.Kind == membership.NoAnswer:
+			select {
+			case <-time.After(3 * time.Second):
+			case <-ctx.Done():
+			}
+		}
+		return nil, fmt.Errorf("node %s: no answer", ref.Node)
+	}
+	return nil, ctx.Err()
+}
+
+func (p keptPeers) Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error) {
+	s, err := p.to(ctx, "manifest", from)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Has(h) {
+		return nil, chunkstore.ErrNotHeld
+	}
+	return s.RawManifest(h)
+}
+
+func (p keptPeers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error {
+	s, err := p.to(ctx, "chunk", from)
+	if err != nil {
+		return err
+	}
+	f, err := s.OpenChunk(h)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.ReadFull(f, dst)
+	return err
+}
+
+func (p keptPeers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+	s, err := p.to(ctx, "offer", to)
+	if err != nil {
+		return nil, err
+	}
+	return s.Offer(ctx, g, raw)
+}
+
+func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+	s, err := p.to(ctx, "write", to)
+	if err != nil {
+		return err
+	}
+	f, err := open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.WriteChunk(g, h, f)
+}
+
+// steps are the saves that lie in a checkpoint directory, by their step.
+func steps(dir *memfs.FS) (all []int64) {
+	entries, err := dir.ReadDir(".")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		var n int64
+		files, _ := dir.ReadDir(e.Name()) // a directory without files is no save
+		if _, err := fmt.Sscanf(e.Name(), "step-%d", &n); err == nil && len(files) > 0 {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
