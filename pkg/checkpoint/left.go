@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -117,11 +118,10 @@ func (k *Keeper) putLeft(ctx context.Context, l Left, head manifest.Head) error 
 	if p != nil && !wholeHere(p) {
 		p = nil // the other nodes have the rest
 	}
-	if p != nil && err == nil {
-		_, _, err = k.Store.Put(ctx, p.Save)
-	}
-	if err == nil && p != nil {
-		err = p.TakeInventory(k.Store)
+	if whole := p != nil && parts.Format(pathsIn(p)) == ""; whole && err == nil { // else other nodes have other parts of it
+		if _, _, err = k.Store.Put(ctx, p.Save); err == nil {
+			err = p.TakeInventory(k.Store)
+		}
 	}
 	return errors.Join(err, w.Close())
 }

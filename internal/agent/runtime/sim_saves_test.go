@@ -197,7 +197,7 @@ func (x *keptSaves) Open(w rendezvous.World, rank0 bool) {
 	x.mu.Lock()
 	resume := x.resume
 	x.mu.Unlock()
-	p, err := x.keeper.Start(ctx, dir, x.stamp(w), capture.Workers{State: func() capture.WorkerState { return x.state(w.Generation) }}, resume)
+	p, err := x.keeper.Start(ctx, dir, x.stamp(w), checkpoint.Writers{Workers: capture.Workers{State: func() capture.WorkerState { return x.state(w.Generation) }}}, resume)
 	if err != nil {
 		cancel()
 		x.a.s.mu.Lock()
