@@ -65,6 +65,9 @@ var plants = []plant{
 	{"section 10: the job is made again twice", txn + "/remake.go", `[]store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
 	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, checkpoint, "TestEventsStayBoundedWithinOneGeneration"},
+	{"section 10: a commit is noted a moment after it was acknowledged", chunkstore + "/retain.go", `all := append(slices.Clone(s.heads), h)`, `all := slices.Clone(s.heads)`, checkpoint, "TestCommitsAreNotedAtOnce"},
+	{"section 10: the number of a generation is noted after it was asked for", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestANumberIsNotGivenTwice"},
+	{"what was left is committed though somebody went back", checkpoint + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, checkpoint, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
@@ -246,7 +249,7 @@ var plants = []plant{
 
 	// The store, the disk, the processes.
 	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
-	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+rand.N(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
+	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -112,4 +113,24 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that has what a generation resumes from knows at once that it was committed: it may die with the store before
+// it reads the record again.
+func TestCommitsAreNotedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newCluster(t, "a", "b")
+		a, b := l.keeper("a", l.etcd.Client("a"), func(Event) {}), l.keeper("b", l.etcd.Client("b"), func(Event) {})
+		dir := memfs.New()
+		memfs.WriteFile(t, dir, "model.raw", []byte("weights"), 0o600)
+		m, h := checkpointtest.Put(t, a.Store, dir, 1, 1)
+		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}, manifest.Head{}, "a", l.nodes[:1])
+		must(t, err)
+		l.propose(t, 2)
+		_, _, err = b.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: l.dirs["b"]})
+		must(t, err)
+		if known, err := chunkstore.NewReadOnly(l.disks["b"]).Newest(); err != nil || known.Number != head.Number || known.Manifest != h {
+			t.Errorf("its disk knows of %+v, %v", known, err)
+		}
+	})
 }
