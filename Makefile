@@ -12,7 +12,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vuln unit fuzz integration soak kube slurm frameworks fidelity wheel bench bench-load bench-checkpoint spec image clean
+.PHONY: help release build demo test check vuln unit fuzz integration soak kube slurm frameworks fidelity wheel bench bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -101,8 +101,12 @@ bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, 
 spec: ## model-check the protocol (needs Java)
 	./spec/fetch.sh && ./spec/run --all
 
+release: ## what a version is published as, in dist/, from a clean commit: VERSION=v1.2.3; built twice, the same bytes
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "commit these first: a release is a commit"; exit 1; }
+	$(GO) run ./release -version "$(VERSION)" -out dist -check
+
 clean: ## remove what was built
-	rm -rf $(BIN)
+	rm -rf $(BIN) dist
 
 image: build ## container image elastic:local from the static binaries
 	mkdir -p $(BIN)/data # empty: what the user of the image may write to

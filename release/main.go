@@ -1,0 +1,164 @@
+// Command release makes what a version is published as: for each architecture a tar, a deb and an rpm with the static
+// programs, the list of what is linked into them (SBOM), and the checksums of all. The same commit gives the
+// same bytes, on any machine: -check builds a copy of the sources once more, elsewhere and without
+// a cache, and compares the checksums.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// nfpm packs debs and rpms. A later one needs modules that the module proxy does not serve to everybody.
+const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
+
+var (
+	architectures = []string{"amd64", "arm64"}
+	programs      = []string{"elastic", "elasticd", "train"}
+)
+
+func main() {
+	version := flag.String("version", "", "version, as v1.2.3")
+	out := flag.String("out", "dist", "directory that is made anew")
+	check := flag.Bool("check", false, "build once more from a copy, and compare")
+	flag.Parse()
+	if err := run(*version, *out, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// build is one making of all files, from the sources in root to the directory out.
+type build struct {
+	version string // without v
+	root    string
+	out     string
+	at      time.Time // of the commit: the time of every file
+	env     []string  // of the tools
+	cache   string    // of what was compiled, "" for that of the user
+}
+
+func run(version, out string, check bool) error {
+	number, ok := strings.CutPrefix(version, "v")
+	if !ok || number == "" || strings.ContainsAny(version, "/ \n") {
+		return fmt.Errorf("-version=%q: v1.2.3, or v1.2.3-rc.1", version)
+	}
+	at, err := committed()
+	if err != nil {
+		return err
+	}
+	out, err = filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	b := build{version: number, root: ".", out: out, at: at, env: os.Environ()}
+	if err := b.make(); err != nil {
+		return err
+	}
+	if !check {
+		return nil
+	}
+	return b.again()
+}
+
+// committed is when the commit that is built was made.
+func committed() (time.Time, error) {
+	b, err := exec.Command("git", "log", "-1", "--format=%ct").Output()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the time of the commit: %w", err)
+	}
+	s, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return time.Unix(s, 0).UTC(), err
+}
+
+// make makes all files.
+func (b build) make() error {
+	if err := os.RemoveAll(b.out); err != nil {
+		return err
+	}
+	var linked []string
+	for _, arch := range architectures {
+		bin := filepath.Join(b.out, "bin", arch)
+		if err := b.compile(arch, bin); err != nil {
+			return err
+		}
+		for _, p := range programs {
+			linked = append(linked, filepath.Join(bin, p))
+		}
+		if err := b.pack(arch, bin); err != nil {
+			return err
+		}
+	}
+	if err := b.bill(linked); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(b.out, "bin")); err != nil {
+		return err
+	}
+	return sums(b.out)
+}
+
+// compile links the programs so that nothing of this machine is in them.
+func (b build) compile(arch, bin string) error {
+	flags := "-s -w -buildid= -X github.com/elasticd/elastic/internal/version.release=v" + b.version
+	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
+	if b.cache != "" {
+		env = append(env, "GOCACHE="+b.cache)
+	}
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", bin + "/"}
+	for _, p := range programs {
+		args = append(args, "./cmd/"+p)
+	}
+	return b.tool(env, "go", args...)
+}
+
+func (b build) tool(env []string, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = b.root, env
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// again builds from a copy of the commit, in another directory and without a cache, and compares.
+func (b build) again() error {
+	dir, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c := b
+	c.root, c.out = filepath.Join(dir, "sources"), filepath.Join(dir, "out")
+	c.cache = filepath.Join(dir, "cache")
+	if err := os.Mkdir(c.root, 0o755); err != nil {
+		return err
+	}
+	if err := b.tool(b.env, "sh", "-c", `git archive HEAD | tar -x -C "$0"`, c.root); err != nil {
+		return err
+	}
+	if err := c.make(); err != nil {
+		return err
+	}
+	first, err := os.ReadFile(filepath.Join(b.out, sumsFile))
+	if err != nil {
+		return err
+	}
+	second, err := os.ReadFile(filepath.Join(c.out, sumsFile))
+	if err != nil {
+		return err
+	}
+	if string(first) != string(second) {
+		return errors.New("two builds differ:\n" + string(first) + "and, from a copy of the commit:\n" + string(second))
+	}
+	fmt.Printf("two builds, the same checksums:\n%s", first)
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The same files make the same archive, whenever they were written and whoever may read them.
+func TestArchiveDependsOnContentsAlone(t *testing.T) {
+	var made [2]string
+	for i := range made {
+		dir := t.TempDir()
+		from := filepath.Join(dir, "from")
+		if err := os.WriteFile(from, []byte("the same"), os.FileMode(0o600+i*0o44)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(from, time.Now(), time.Unix(int64(i)*1e6, 0)); err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, "to.tar.gz")
+		if err := archive(to, []file{{"top/bin/x", from, 0o755}}, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[i] = string(b)
+	}
+	if made[0] != made[1] || len(made[0]) == 0 {
+		t.Error("two archives of the same files differ")
+	}
+}
+
+// A version that is none is refused before anything is built.
+func TestVersionsThatAreNone(t *testing.T) {
+	for _, v := range []string{"", "1.2.3", "v", "v1/2", "v1 2"} {
+		if err := run(v, filepath.Join(t.TempDir(), "dist"), false); err == nil {
+			t.Errorf("%q is taken", v)
+		}
+	}
+}
