@@ -333,8 +333,8 @@ func (v *vandal) goesOn(generation, size int) {
 	})
 }
 
-// Whatever lies in any key of a running job, of another one or beside them: no worker is restarted, no agent ends, and
-// every command answers. When the record is back the job goes on; a scale and a loss in between come to their end.
+// Garbage in any key of the store, of a running job, of another job or beside them, restarts no worker and ends no
+// agent, and every command answers. When the record is back the job goes on. A scale and a loss under garbage complete.
 func TestGarbageInEveryKey(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t, uint64(soak(t)))

@@ -122,9 +122,9 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 	}
 }
 
-// noteRewritten takes in that somebody else wrote this node's registration again, for example because he put a
-// damaged record right. Without its revision no request of this node would pass any more, and one on
-// another lease outlives the node: it registers again over that.
+// noteRewritten takes in that this node's registration was written again from outside, for example when a damaged
+// record is put right. The requests of this node compare its revision: with the old one none would pass. A
+// registration on another lease would outlive the node: the node registers again over it.
 func (m *Machine) noteRewritten(n *membership.Node) {
 	switch {
 	case n.Rev <= m.self.node.Rev:
