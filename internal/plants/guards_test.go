@@ -11,17 +11,13 @@ var guards = []plant{
 	{"a wish for no nodes is read", rendezvous + "/valid.go", `s.Wish.Rev == 0 || s.Wish.NP > 0`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"the fence of another job is read", rendezvous + "/snapshot.go", `if s.Job != nil && of != s.Job.UID {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"a checkpoint under another number is read", rendezvous + "/snapshot.go", `if e.Key != job.Checkpoint(uint64(h.Number)) {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
-	{"a waiting world needs no hold", rendezvous + "/valid.go", `w.Phase != Waiting || w.Hold != nil`, `true`, statusPkg, "TestEveryKeyWithGarbage"},
-	{"a record of any size is read", "pkg/schema/record.go", `if len(e.Value) > maxRecord {`, `if false {`, "pkg/schema", "TestDecode"},
+	{"a waiting world needs no hold", rendezvous + "/valid.go", `w.Phase != Waiting || w.Hold != nil`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"a record of any size is read", "pkg/schema/record.go", `if len(e.Value) > maxRecord {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"a registration that was written again is not taken up", machine + "/observe.go", `		m.self.node.Rev = n.Rev
 	default:`, `	default:`, runtime, "TestGarbageForSeconds"},
 	{"a registration on another lease is left there", machine + "/observe.go", `	default:
 		m.self.unkeyed = m.now
 	}`, `	}`, runtime, "TestRegistrationOnAnotherLease"},
-	{"an unreadable record says that the store answers", machine + "/observe.go", `		m.storeSilent()
-		return
-	case o.stale`, `		return
-	case o.stale`, runtime, "TestGarbageForSeconds"},
 
 	// Addresses.
 	{"https without an authority is no open door", "internal/coordinator/exposure.go", `u.Scheme == "https" && t.CA != ""`, `u.Scheme == "https"`, "internal/coordinator", "TestRefusedSettings"},

@@ -91,6 +91,8 @@ func TestRecordsThatPoseAsOthers(t *testing.T) {
 		{job.World(), `"incarnation":"i"`, `"incarnation":""`},
 		{job.World(), `"proposal":"p"`, `"proposal":null`},
 		{job.World(), `"np":1`, `"np":null`},
+		{job.World(), `"phase":"running"`, `"phase":"waiting"`},
+		{job.World(), `{"format"`, strings.Repeat(" ", 5<<20) + `{"format"`},
 		{job.Wish(), `"np":1`, `"np":0`},
 		{job.Job(), `"slots":1`, `"slots":0`},
 		{job.Node("a"), `"attempt":1`, `"attempt":0`},
@@ -110,7 +112,7 @@ func TestRecordsThatPoseAsOthers(t *testing.T) {
 		}
 		entries[at].Value = []byte(value)
 		if s, err := read(entries); !errors.Is(err, schema.ErrBadRecord) {
-			t.Errorf("%s with %s: %v, %+v", c.key, c.is, err, s)
+			t.Errorf("%s with %.80s: %v, %+v", c.key, c.is, err, s)
 		}
 	}
 }
