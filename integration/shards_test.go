@@ -79,6 +79,12 @@ func (j *shardedJob) lose(st status, size int) status {
 	}
 	<-x.done
 	delete(j.nodes, lost)
+	until(j.t, "the worker of "+lost+" is gone", func() error {
+		if n := len(j.workersOf(lost, j.program[1])); n > 0 {
+			return fmt.Errorf("%d are there", n)
+		}
+		return nil
+	})
 	j.wipe(lost)
 	if len(st.World) != size {
 		j.must("scale", "x", fmt.Sprintf("--np=%d", size), "--detach")
