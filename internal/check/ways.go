@@ -18,10 +18,12 @@ type Ways struct {
 	Asked     int
 }
 
-// tries is how often a way is tried before it counts as closed, and pause how long between two tries.
+// How often a node is asked before it counts as away, and a way to this node is tried before it counts as closed: that
+// is this node's own fault, and a machine that is overloaded may be slow to answer.
 const (
-	tries = 3
-	pause = 500 * time.Millisecond
+	askTries = 3
+	wayTries = 6
+	pause    = 500 * time.Millisecond
 )
 
 // Ways tries the ways between this node and the others; port is an address of this node on which a listener of
@@ -39,7 +41,7 @@ func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 	w.Asked = len(others)
 	for _, r := range others {
 		all.Go(func() {
-			if !again(ctx, func() bool { return n.Link.Probe(ctx, r).Kind == membership.Same }) {
+			if !again(ctx, askTries, func() bool { return n.Link.Probe(ctx, r).Kind == membership.Same }) {
 				note(&w.Unreached, r.Node)
 				if n.witness(ctx, others, r) {
 					note(&w.Cut, r.Node)
@@ -64,7 +66,7 @@ func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 // reaches reports whether a node reaches an address of this one. A node that does not say so in time says nothing
 // against this one.
 func (n *Nodes) reaches(ctx context.Context, by membership.Ref, address string) bool {
-	return again(ctx, func() bool {
+	return again(ctx, wayTries, func() bool {
 		kind, err := n.Link.Reach(ctx, by, address)
 		return err != nil || kind == membership.Same
 	})
@@ -84,7 +86,7 @@ func (n *Nodes) witness(ctx context.Context, others []membership.Ref, about memb
 }
 
 // again tries until it succeeds, a few times.
-func again(ctx context.Context, try func() bool) bool {
+func again(ctx context.Context, tries int, try func() bool) bool {
 	for i := range tries {
 		if i > 0 {
 			select {
