@@ -224,14 +224,15 @@ class State:
 
 
 def same_terms(all_ranks: List[Dict[str, Any]]) -> None:
-    """Refuse a world whose ranks have other terms. All of them refuse it, so none is left waiting."""
-    terms = all_ranks[world().rank] if len(all_ranks) > 1 else all_ranks[0]
+    """Refuse a world whose ranks have other terms. All of them refuse it with the same words, so none is
+    left waiting."""
+    terms = all_ranks[0]
     for rank, theirs in enumerate(all_ranks):
         differs = [name for name in terms if theirs.get(name) != terms[name]]
         if differs:
             name = differs[0]
             raise ElasticError(
-                f"rank {rank} has {name}={theirs.get(name)}, rank {world().rank} has {name}={terms[name]}: "
+                f"rank {rank} has {name}={theirs.get(name)}, rank 0 has {name}={terms[name]}: "
                 "samples would be lost or repeated; give every rank the same data set, seed and batch"
             )
 
