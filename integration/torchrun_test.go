@@ -70,7 +70,8 @@ func runs(t *testing.T, launcher string, line torchLine) {
 	}
 	for file, text := range map[string]string{"seen.py": string(script), "pkg/seen.py": string(script), "pkg/__init__.py": "",
 		"seen.sh": "#!/bin/sh\nexec python3 seen.py \"$@\"\n"} {
-		if err := os.MkdirAll(filepath.Dir(p.path(file)), 0o755); err == nil {
+		err := os.MkdirAll(filepath.Dir(p.path(file)), 0o755)
+		if err == nil {
 			err = os.WriteFile(p.path(file), []byte(text), 0o755)
 		}
 		if err != nil {
