@@ -172,7 +172,7 @@ func (x *keptSaves) protect() {
 		}
 	}
 	want := min(x.keeper.Replicas, len(x.nodes))
-	if x.head.Number == 0 || copies >= want || len(x.lines) == 0 || !x.chunks.Has(x.head.Manifest) {
+	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 || !x.chunks.Has(x.head.Manifest) {
 		return
 	}
 	if x.spread != nil {

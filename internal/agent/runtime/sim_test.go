@@ -234,9 +234,12 @@ func (a *simAgent) kill() {
 	a.client.Stop()
 	a.signals <- os.Interrupt // whatever comes: it makes the loop reach its gate
 	if a.kept != nil {
-		a.kept.end()
+		a.kept.stop()
 	}
 	<-a.done
+	if a.kept != nil {
+		a.kept.end()
+	}
 	a.client.Continue() // what was under way arrives late
 }
 
