@@ -26,6 +26,7 @@ func python(t *testing.T, script string) (pid int, dir string) {
 	cmd := exec.Command("/usr/bin/python3", "-c", script)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1", "DIR="+dir)
 	cmd.Env = Tell(cmd.Env, dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func python(t *testing.T, script string) (pid int, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it stands still until then
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it and its children stand still until then
 		_ = cmd.Wait()
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
