@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func run(t *testing.T, ctx context.Context, command string, limit time.Duration) (error, string) {
+func run(t *testing.T, ctx context.Context, command string, limit time.Duration) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	h := Hook{Command: command, Limit: limit, Dir: dir, Env: append(os.Environ(), "WHAT=value"), Log: filepath.Join(dir, "log")}
@@ -20,7 +20,7 @@ func run(t *testing.T, ctx context.Context, command string, limit time.Duration)
 	if rerr != nil {
 		t.Fatal(rerr)
 	}
-	return err, string(b)
+	return string(b), err
 }
 
 func TestStatusDecides(t *testing.T) {
@@ -33,7 +33,7 @@ func TestStatusDecides(t *testing.T) {
 		"kill -9 $$":                    "the pre-hook failed: signal: killed",
 		"no-such-command 2>/dev/null":   "the pre-hook failed: exit status 127",
 	} {
-		err, log := run(t, t.Context(), command, time.Minute)
+		log, err := run(t, t.Context(), command, time.Minute)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -49,7 +49,7 @@ func TestStatusDecides(t *testing.T) {
 
 func TestOutputAndEnvironment(t *testing.T) {
 	t.Parallel()
-	err, log := run(t, t.Context(), "echo $WHAT; echo trouble >&2", time.Minute)
+	log, err := run(t, t.Context(), "echo $WHAT; echo trouble >&2", time.Minute)
 	if err != nil || !strings.HasSuffix(log, "----\nvalue\ntrouble\n") {
 		t.Errorf("%v\n%s", err, log)
 	}
@@ -58,7 +58,7 @@ func TestOutputAndEnvironment(t *testing.T) {
 // A hook that does not end is ended at its limit, with all that it started.
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	err, log := run(t, t.Context(), "sleep 1000 & echo $!; sleep 1000", 300*time.Millisecond)
+	log, err := run(t, t.Context(), "sleep 1000 & echo $!; sleep 1000", 300*time.Millisecond)
 	failed, ok := errors.AsType[*Failed](err)
 	if !ok || failed.How != "no end within 300ms" {
 		t.Fatalf("%v", err)
@@ -69,7 +69,7 @@ func TestLimit(t *testing.T) {
 // What a hook leaves running is ended with it.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
-	err, log := run(t, t.Context(), "sleep 1000 & echo $!", time.Minute)
+	log, err := run(t, t.Context(), "sleep 1000 & echo $!", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err, log := run(t, ctx, "sleep 1000 & echo $!; sleep 1000", time.Minute)
+	log, err := run(t, ctx, "sleep 1000 & echo $!; sleep 1000", time.Minute)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

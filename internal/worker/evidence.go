@@ -64,7 +64,7 @@ func (g *Group) signal(i int, sig syscall.Signal) bool {
 func (g *Group) abort(ctx context.Context, i int) string {
 	w := g.workers[i]
 	path := g.spec.Logs.Path(i)
-	if g.spec.Logs.Options.Apart {
+	if g.spec.Logs.Apart() {
 		path = g.spec.Logs.ErrPath(i)
 	}
 	before := sizeOf(path)

@@ -106,7 +106,7 @@ func (g *Group) shareConsole() {
 	for i, pumps := range g.pumps {
 		label, prefix := logs.Label(i, g.rank(i)), ""
 		switch {
-		case logs.Options.Labelled != nil && logs.Options.Labelled(i):
+		case logs.Labelled(i):
 			prefix = label
 		case workers > 1:
 			prefix = logs.Prefix(i, g.rank(i))

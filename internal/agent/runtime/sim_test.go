@@ -198,7 +198,7 @@ func (a *simAgent) label() string {
 // gate is where a frozen process stands still, and a killed one ends.
 func (a *simAgent) gate() {
 	for {
-		time.Sleep(1) // all that happens in this moment has happened: the order of its events does not depend on processors
+		time.Sleep(time.Nanosecond) // all that happens in this moment has happened: the order of its events does not depend on processors
 		a.s.mu.Lock()
 		f := a.frozen
 		a.s.mu.Unlock()

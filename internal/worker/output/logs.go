@@ -50,7 +50,7 @@ const defaultRotate = 256 << 20
 type Logs struct {
 	dir     string
 	lock    *os.File // the directory itself: nothing else lies in it
-	Options Options
+	o       Options
 	console *console // nil: none
 	notices *notices
 
@@ -75,7 +75,7 @@ func Open(o Options) (*Logs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find log directory: %w", err)
 	}
-	l := &Logs{Options: o, files: make(map[string]*logFile)}
+	l := &Logs{o: o, files: make(map[string]*logFile)}
 	for try := 1; l.lock == nil; try++ { // another agent of this node name, of another job, may be here too
 		l.dir = dir
 		switch {
@@ -236,7 +236,7 @@ func (l *Logs) Begin(localRank int, h Header) { l.Note(localRank, h.line(time.No
 // Note writes a line of elastic's own into every log of a worker.
 func (l *Logs) Note(localRank int, line string) {
 	l.file(l.Path(localRank)).begin(line)
-	if l.Options.Apart {
+	if l.o.Apart {
 		l.file(l.ErrPath(localRank)).begin(line)
 	}
 }
@@ -246,7 +246,7 @@ func (l *Logs) file(path string) *logFile {
 	defer l.mu.Unlock()
 	f := l.files[path]
 	if f == nil {
-		f = newLogFile(path, l.Options.Rotate, l.Options.Keep, l.notices.say)
+		f = newLogFile(path, l.o.Rotate, l.o.Keep, l.notices.say)
 		l.files[path] = f
 	}
 	return f
@@ -255,7 +255,7 @@ func (l *Logs) file(path string) *logFile {
 // Pumps makes the pumps of one worker: one for both streams in their order, two only where stderr has a
 // file of its own or the console is to show one of them. That of stderr is the last.
 func (l *Logs) Pumps(localRank int) []*Pump {
-	show := l.Options.Show(localRank)
+	show := l.o.Show(localRank)
 	make := func(of Std, path string) *Pump {
 		p := &Pump{Of: of, Log: l.file(path)}
 		switch of {
@@ -271,7 +271,7 @@ func (l *Logs) Pumps(localRank int) []*Pump {
 	}
 	path := l.Path(localRank)
 	switch {
-	case l.Options.Apart:
+	case l.o.Apart:
 		return []*Pump{make(Out, path), make(Err, l.ErrPath(localRank))}
 	case show == Out, show == Err, l.copyOut != nil, l.copyErr != nil:
 		return []*Pump{make(Out, path), make(Err, path)}
@@ -281,15 +281,21 @@ func (l *Logs) Pumps(localRank int) []*Pump {
 
 // Prefix is what stands before the lines of a worker on the console.
 func (l *Logs) Prefix(localRank, rank int) string {
-	if l.Options.Prefix == nil {
+	if l.o.Prefix == nil {
 		return ""
 	}
-	return l.Options.Prefix(localRank, rank)
+	return l.o.Prefix(localRank, rank)
 }
 
 func (l *Logs) Label(localRank, rank int) string {
-	if l.Options.Label == nil {
+	if l.o.Label == nil {
 		return ""
 	}
-	return l.Options.Label(localRank, rank)
+	return l.o.Label(localRank, rank)
 }
+
+// Apart reports whether the stderr of a worker has a log of its own.
+func (l *Logs) Apart() bool { return l.o.Apart }
+
+// Labelled reports whether the lines of a worker are labelled on the console.
+func (l *Logs) Labelled(localRank int) bool { return l.o.Labelled != nil && l.o.Labelled(localRank) }
