@@ -140,7 +140,7 @@ func (r *reading) sources() (all []source, err error) {
 	}
 	here := map[string]bool{}
 	for _, k := range kept {
-		dir, err := k.Logs()
+		dir, err := node.LogsOf(k)
 		if err != nil || dir == "" {
 			continue
 		}

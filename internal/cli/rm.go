@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/cli/target"
-	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -96,7 +96,7 @@ func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 }
 
 // sayHere says what of a job will be deleted on this machine.
-func sayHere(c *command.Call, here []node.Kept) {
+func sayHere(c *command.Call, here []disk.Kept) {
 	if len(here) == 0 {
 		return
 	}
@@ -113,7 +113,7 @@ func sayHere(c *command.Call, here []node.Kept) {
 }
 
 // holdersAway are the nodes that have checkpoints of the job and are not of this machine.
-func holdersAway(snap *rendezvous.Snapshot, here []node.Kept) []string {
+func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 	away := map[string]bool{}
 	for _, h := range snap.History {
 		for _, r := range h.Holders {

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
-	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -27,7 +27,7 @@ func forget(ctx context.Context, c *command.Call, s *target.Server, snap *rendez
 	if err != nil {
 		return err
 	}
-	kept = slices.DeleteFunc(kept, func(k node.Kept) bool { return k.UID == "" })
+	kept = slices.DeleteFunc(kept, func(k disk.Kept) bool { return k.UID == "" })
 	if len(kept) == 0 {
 		return none
 	}

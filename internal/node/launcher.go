@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -41,7 +42,7 @@ func (w *workers) inputs(s machine.Start) (launch.Inputs, error) {
 		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,
 		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
 		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
-		CheckpointDir: w.checkpoints(), RunDir: filepath.Join(w.dir, runDir), Plan: world.Plan, LRScale: world.LRScale,
+		CheckpointDir: w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan, LRScale: world.LRScale,
 		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.socketPath(), LogDir: w.logs.Dir(),
 		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, world.Slots), VirtualLocalRank: l.VirtualLocalRank,
 	}

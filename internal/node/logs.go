@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/logs"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -22,12 +24,12 @@ const logsFile = "logs"
 func (w *workers) showLogs() error {
 	w.saves.peers.server.Handle("GET "+logs.Path, logs.Handler(w.logs.Dir()))
 	path := filepath.Join(w.dir, logsFile)
-	return publish(path+".tmp", path, []byte(w.logs.Dir()+"\n"))
+	return disk.Publish(path+".tmp", path, []byte(w.logs.Dir()+"\n"))
 }
 
-// Logs is the directory where the workers of k wrote last; "" if none is known.
-func (k Kept) Logs() (string, error) {
-	b, err := os.ReadFile(filepath.Join(k.dir, logsFile))
+// LogsOf is the directory where the workers of k wrote last; "" if none is known.
+func LogsOf(k disk.Kept) (string, error) {
+	b, err := os.ReadFile(filepath.Join(k.Dir, logsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -41,4 +43,13 @@ func Dial(secret []byte, job schema.Job, uid schema.UID) (to func(membership.Ref
 		return nil, nil, fmt.Errorf("prove to belong to job %s: %w", job, err)
 	}
 	return c.To, c.Close, nil
+}
+
+// Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
+func Reach(secret []byte, job schema.Job, uid schema.UID) (transfer.Peers, func(), error) {
+	to, hangUp, err := Dial(secret, job, uid)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &transfer.HTTP{To: to}, hangUp, nil
 }

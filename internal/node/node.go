@@ -17,6 +17,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -49,15 +50,15 @@ func Run(ctx context.Context, o Options) machine.Result {
 		defer cancel()
 		_ = server.Close(end) // connections that would not end are closed with the process
 	}()
-	disk, err := newDisk(o.StateDir, o.Job.Name)
+	disk, err := disk.Open(o.StateDir, o.Job.Name)
 	if err != nil {
 		return machine.Result{Status: 125, Err: err}
 	}
-	disk.server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
-	defer disk.close()
+	disk.Server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
+	defer disk.Close()
 	settle := schema.SettleTime
 	if o.Local != nil {
-		disk.server, settle = "local", 0 // all its agents share this disk
+		disk.Server, settle = "local", 0 // all its agents share this disk
 	}
 	store := o.Store
 	if o.Local != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -56,7 +57,7 @@ type capturing struct {
 
 // open opens the store, once the node has its name and the job its id.
 func (s *saves) open(node string, job rendezvous.Job) error {
-	chunks, err := chunkstore.Open(filepath.Join(s.w.dir, storeDir))
+	chunks, err := chunkstore.Open(filepath.Join(s.w.dir, disk.StoreDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -29,7 +30,7 @@ func (w *workers) mark() error {
 		return nil
 	}
 	path := filepath.Join(w.o.CheckpointDir, markPrefix+w.node)
-	if err := publish(path+".tmp", path, []byte(address+"\n")); err != nil {
+	if err := disk.Publish(path+".tmp", path, []byte(address+"\n")); err != nil {
 		return fmt.Errorf("mark the checkpoint directory: %w", err)
 	}
 	w.marked = address

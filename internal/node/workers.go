@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -26,7 +27,7 @@ import (
 // workers starts the processes of this node. Once it is open it knows the node's directories.
 type workers struct {
 	o       Options
-	disk    *disk
+	disk    *disk.Disk
 	store   store.Store
 	ctx     context.Context
 	effects *sync.WaitGroup
@@ -59,13 +60,13 @@ type workers struct {
 }
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
-	w.node, w.dir = node, w.disk.jobDir(node)
+	w.node, w.dir = node, w.disk.JobDir(node)
 	w.job.Store(&job)
-	aside, err := w.disk.adopt(node, job)
+	aside, err := w.disk.Adopt(node, job)
 	if err != nil {
 		return "", err
 	}
-	w.disk.close() // what is read of it again is read anew
+	w.disk.Close() // what is read of it again is read anew
 	if aside != "" {
 		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name, aside))
 	}
@@ -109,7 +110,7 @@ func rankPrefix(_, rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
 
 // Succeed goes on in a job that was made again, with what this node has of it.
 func (w *workers) Succeed(job rendezvous.Job) error {
-	if _, err := w.disk.adopt(w.node, job); err != nil {
+	if _, err := w.disk.Adopt(w.node, job); err != nil {
 		return err
 	}
 	w.job.Store(&job)
@@ -140,13 +141,13 @@ func (w *workers) close() {
 }
 
 // helper is the directory of the Python helper, of this agent's version.
-func (w *workers) helper() string { return filepath.Join(w.dir, helperDir) }
+func (w *workers) helper() string { return filepath.Join(w.dir, disk.HelperDir) }
 
 func (w *workers) checkpoints() string {
 	if w.o.CheckpointDir != "" {
 		return w.o.CheckpointDir
 	}
-	return filepath.Join(w.dir, workDir)
+	return filepath.Join(w.dir, disk.WorkDir)
 }
 
 // Sweep ends what an earlier agent of this node left. Each joining begins with it.

@@ -70,7 +70,7 @@ func (w *writing) of(g schema.Generation) capture.Workers {
 // directory is where the workers save, without what the agent itself keeps there.
 func (w *workers) directory() capture.Dir {
 	d := capture.Dir{Path: w.checkpoints()}
-	for _, x := range []string{w.disk.dir, filepath.Dir(w.disk.dir), w.logs.Dir(), w.o.LogDir} {
+	for _, x := range []string{w.disk.Dir, filepath.Dir(w.disk.Dir), w.logs.Dir(), w.o.LogDir} {
 		if full, err := filepath.Abs(x); err == nil && x != "" {
 			d.Exclude = append(d.Exclude, full)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -52,7 +53,7 @@ func newPreview(o node.Options) (preview, error) {
 	}
 	rank := max(o.Place-1, 0)
 	p := preview{World: worldOf(&o, rank)}
-	dirs := node.DirsOf(o.StateDir, o.Node, j.Name)
+	dirs := disk.DirsOf(o.StateDir, o.Node, j.Name)
 	p.CheckpointDir = cmp.Or(o.CheckpointDir, dirs.Work)
 	logs, err := filepath.Abs(o.LogDir)
 	if err != nil {

@@ -3,21 +3,21 @@ package target
 import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/local"
-	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // KeptOf is what the nodes of this host keep of jobs of that name.
-func KeptOf(c *command.Call, name schema.Job) ([]node.Kept, error) {
+func KeptOf(c *command.Call, name schema.Job) ([]disk.Kept, error) {
 	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	return node.KeptOf(state, name)
+	return disk.KeptOf(state, name)
 }
 
 // Kept is what the nodes of this host keep of one job, and not of another one of its name.
-func Kept(c *command.Call, name schema.Job, uid schema.UID) (mine []node.Kept, err error) {
+func Kept(c *command.Call, name schema.Job, uid schema.UID) (mine []disk.Kept, err error) {
 	all, err := KeptOf(c, name)
 	for _, k := range all {
 		if k.UID == uid {

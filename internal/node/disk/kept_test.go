@@ -1,4 +1,4 @@
-package node
+package disk
 
 import (
 	"errors"
@@ -12,24 +12,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // life is an agent of node a that held its lock, and left something of the job of that id.
-func life(t *testing.T, d *disk, uid, succeeds schema.UID, what string) (aside string) {
+func life(t *testing.T, d *Disk, uid, succeeds schema.UID, what string) (aside string) {
 	t.Helper()
 	unlock, err := d.Lock("a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
-	if aside, err = d.adopt("a", rendezvous.Job{UID: uid, Succeeds: succeeds}); err != nil {
+	if aside, err = d.Adopt("a", rendezvous.Job{UID: uid, Succeeds: succeeds}); err != nil {
 		t.Fatal(err)
 	}
-	dir := d.jobDir("a")
+	dir := d.JobDir("a")
 	for _, name := range []string{"store/manifests/" + what, "work/" + what, "run/1/0/progress.jsonl"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -58,9 +57,9 @@ func files(t *testing.T, dir string) []string {
 	return all
 }
 
-func newTestDisk(t *testing.T) *disk {
+func newTestDisk(t *testing.T) *Disk {
 	t.Helper()
-	d, err := newDisk(t.TempDir(), "x")
+	d, err := Open(t.TempDir(), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func newTestDisk(t *testing.T) *disk {
 
 func TestAdopt(t *testing.T) {
 	d := newTestDisk(t)
-	dir := d.jobDir("a")
+	dir := d.JobDir("a")
 	all := []string{"lock", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"}
 
 	if aside := life(t, d, "u1", "", "one"); aside != "" {
@@ -115,11 +114,11 @@ func TestAdopt(t *testing.T) {
 func TestAdoptInterrupted(t *testing.T) {
 	d := newTestDisk(t)
 	life(t, d, "u1", "", "one")
-	dir := d.jobDir("a")
+	dir := d.JobDir("a")
 	if err := os.MkdirAll(dir+"~u1", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(dir, storeDir), filepath.Join(dir+"~u1", storeDir)); err != nil {
+	if err := os.Rename(filepath.Join(dir, StoreDir), filepath.Join(dir+"~u1", StoreDir)); err != nil {
 		t.Fatal(err)
 	}
 	if aside := life(t, d, "u2", "", "two"); aside != dir+"~u1" {
@@ -135,7 +134,7 @@ func TestRemove(t *testing.T) {
 	life(t, d, "u1", "", "one")
 	kept := func() Kept {
 		t.Helper()
-		all, err := KeptOf(d.dir, "x")
+		all, err := KeptOf(d.Dir, "x")
 		if err != nil || len(all) != 1 || all[0].Node != "a" || all[0].UID != "u1" {
 			t.Fatalf("kept: %+v, %v", all, err)
 		}
@@ -153,22 +152,22 @@ func TestRemove(t *testing.T) {
 	if n, err := k.Remove("x", false); n != 10 || err != nil {
 		t.Errorf("but the checkpoints: %d bytes, %v", n, err)
 	}
-	if diff := cmp.Diff([]string{"lock", "store/manifests/one", "uid", "work/one"}, files(t, d.jobDir("a"))); diff != "" {
+	if diff := cmp.Diff([]string{"lock", "store/manifests/one", "uid", "work/one"}, files(t, d.JobDir("a"))); diff != "" {
 		t.Error(diff)
 	}
 	k = kept()
 	if n, err := k.Remove("x", true); n != 23 || err != nil {
 		t.Errorf("all: %d bytes, %v", n, err)
 	}
-	if _, err := os.Stat(d.jobDir("a")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(d.JobDir("a")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory: %v", err)
 	}
-	if all, err := KeptOf(d.dir, "x"); len(all) != 0 || err != nil {
+	if all, err := KeptOf(d.Dir, "x"); len(all) != 0 || err != nil {
 		t.Errorf("still kept: %v, %v", all, err)
 	}
 	// A job of that name began meanwhile: what is listed is not what is there.
 	life(t, d, "u2", "", "two")
-	if n, err := k.Remove("x", true); n != 0 || err != nil || len(files(t, d.jobDir("a"))) != 5 {
+	if n, err := k.Remove("x", true); n != 0 || err != nil || len(files(t, d.JobDir("a"))) != 5 {
 		t.Errorf("another job's: %d bytes, %v", n, err)
 	}
 }
@@ -188,7 +187,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := os.Stat(filepath.Join(d.jobDir("a"), lockFile)); err != nil {
+				if _, err := os.Stat(filepath.Join(d.JobDir("a"), lockFile)); err != nil {
 					t.Errorf("locked, but: %v", err)
 				}
 				unlock()
@@ -196,25 +195,11 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 3000 {
-				if _, err := (Kept{Node: "a", dir: d.jobDir("a")}).Remove("x", true); err != nil && !errors.Is(err, runtime.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", true); err != nil && !errors.Is(err, runtime.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-}
-
-func TestNoticesWaitForTheFirstLine(t *testing.T) {
-	var said []string
-	n := &notices{say: func(l machine.Line) { said = append(said, l.Text) }}
-	n.notice("one")
-	n.notice("two")
-	n.agent(machine.Line{Text: "job x"})
-	n.notice("three")
-	n.agent(machine.Line{Text: "done"})
-	n.flush()
-	if want := []string{"job x", "one", "two", "three", "done"}; !slices.Equal(said, want) {
-		t.Errorf("said %q, want %q", said, want)
-	}
 }

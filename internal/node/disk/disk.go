@@ -1,4 +1,6 @@
-package node
+// Package disk is the state directory of this host: the id of the host, the locks of its nodes, and what each node
+// remembers and keeps of a job.
+package disk
 
 import (
 	"crypto/rand"
@@ -16,13 +18,13 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// disk is the state directory of this host, <state>/<host>, as far as one job is concerned.
-type disk struct {
-	dir  string
+// Disk is the state directory of this host, <state>/<host>, as far as one job is concerned.
+type Disk struct {
+	Dir  string
 	job  schema.Job
 	host string
 
-	server string // as it was given; what is remembered of another one says nothing of this one
+	Server string // as it was given; what is remembered of another one says nothing of this one
 
 	mu sync.Mutex // one SetSeen at a time: an older one must not end last
 
@@ -30,23 +32,24 @@ type disk struct {
 	shelf   *chunkstore.ReadOnlyStore
 }
 
-func newDisk(dir string, job schema.Job) (*disk, error) {
-	d := &disk{dir: dir, job: job}
+// Open is the state directory dir for one job.
+func Open(dir string, job schema.Job) (*Disk, error) {
+	d := &Disk{Dir: dir, job: job}
 	var err error
 	d.host, err = d.hostID()
 	return d, err
 }
 
-// jobDir is what a node keeps of the job.
-func (d *disk) jobDir(node string) string {
-	return filepath.Join(d.dir, "nodes", node, "jobs", string(d.job))
+// JobDir is what a node keeps of the job.
+func (d *Disk) JobDir(node string) string {
+	return filepath.Join(d.Dir, "nodes", node, "jobs", string(d.job))
 }
 
 // HostID is random, made once: same id, same locks.
-func (d *disk) HostID() string { return d.host }
+func (d *Disk) HostID() string { return d.host }
 
-func (d *disk) hostID() (string, error) {
-	path := filepath.Join(d.dir, "host")
+func (d *Disk) hostID() (string, error) {
+	path := filepath.Join(d.Dir, "host")
 	for {
 		b, err := os.ReadFile(path)
 		if err == nil && len(b) > 0 {
@@ -55,11 +58,11 @@ func (d *disk) hostID() (string, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("read the id of this host: %w", err)
 		}
-		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 			return "", fmt.Errorf("make the state directory: %w", err)
 		}
 		temp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-		if err := publish(temp, temp, []byte(rand.Text()+"\n")); err != nil {
+		if err := Publish(temp, temp, []byte(rand.Text()+"\n")); err != nil {
 			return "", err
 		}
 		// A link fails where another agent was first: its id holds.
@@ -72,8 +75,8 @@ func (d *disk) hostID() (string, error) {
 }
 
 // Lock takes the lock of a node; it ends with the process, however that ends.
-func (d *disk) Lock(node string) (func(), error) {
-	dir := d.jobDir(node)
+func (d *Disk) Lock(node string) (func(), error) {
+	dir := d.JobDir(node)
 	for {
 		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // there, and gone before it was looked at
 			return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
@@ -116,8 +119,8 @@ func lockDir(dir string) (func(), error) {
 }
 
 // Seen is the highest generation that the node ever saw; 0 if it saw none.
-func (d *disk) Seen(node string) (schema.Generation, error) {
-	b, err := os.ReadFile(filepath.Join(d.jobDir(node), "generation"))
+func (d *Disk) Seen(node string) (schema.Generation, error) {
+	b, err := os.ReadFile(filepath.Join(d.JobDir(node), "generation"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -127,25 +130,25 @@ func (d *disk) Seen(node string) (schema.Generation, error) {
 	g, err := schema.ParseGeneration(strings.TrimSpace(string(b)))
 	if err != nil {
 		return 0, fmt.Errorf("%s is damaged: %w; the job counts its generations itself: remove the file",
-			filepath.Join(d.jobDir(node), "generation"), err)
+			filepath.Join(d.JobDir(node), "generation"), err)
 	}
 	return g, nil
 }
 
 // SetSeen raises it, durably. It never falls.
-func (d *disk) SetSeen(node string, g schema.Generation) error {
+func (d *Disk) SetSeen(node string, g schema.Generation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old, err := d.Seen(node)
 	if err != nil || g <= old {
 		return err
 	}
-	path := filepath.Join(d.jobDir(node), "generation")
-	return publish(path+".tmp", path, []byte(fmt.Sprintln(uint64(g))))
+	path := filepath.Join(d.JobDir(node), "generation")
+	return Publish(path+".tmp", path, []byte(fmt.Sprintln(uint64(g))))
 }
 
-// publish writes a file so that path has either its old content or all of the new one.
-func publish(temp, path string, content []byte) error {
+// Publish writes a file so that path has either its old content or all of the new one.
+func Publish(temp, path string, content []byte) error {
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

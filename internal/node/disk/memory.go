@@ -1,4 +1,4 @@
-package node
+package disk
 
 import (
 	"context"
@@ -25,26 +25,26 @@ type remembered struct {
 }
 
 // Remember replaces what the node would claim, durably; nil removes it.
-func (d *disk) Remember(node string, c *rendezvous.Claim) error {
+func (d *Disk) Remember(node string, c *rendezvous.Claim) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	path := filepath.Join(d.jobDir(node), claimFile)
+	path := filepath.Join(d.JobDir(node), claimFile)
 	if c == nil {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("forget the job: %w", err)
 		}
 		return nil
 	}
-	b, err := json.Marshal(remembered{d.server, *c})
+	b, err := json.Marshal(remembered{d.Server, *c})
 	if err != nil {
 		return fmt.Errorf("remember the job: %w", err)
 	}
-	return publish(path+".tmp", path, b)
+	return Publish(path+".tmp", path, b)
 }
 
 // Recall is what the node remembers. What cannot be read as such was never written by this program whole,
 // and is no memory.
-func (d *disk) Recall(node string) (*rendezvous.Claim, error) {
+func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	m, err := d.recall(node)
 	if m == nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (d *disk) Recall(node string) (*rendezvous.Claim, error) {
 	return &m.Claim, err
 }
 
-func (d *disk) recall(node string) (*remembered, error) {
-	b, err := os.ReadFile(filepath.Join(d.jobDir(node), claimFile))
+func (d *Disk) recall(node string) (*remembered, error) {
+	b, err := os.ReadFile(filepath.Join(d.JobDir(node), claimFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -76,13 +76,13 @@ func (d *disk) recall(node string) (*remembered, error) {
 }
 
 // Others are what the other nodes of this host remember of the job, on the same server.
-func (d *disk) Others(node string) (all []rendezvous.Claim) {
-	kept, err := KeptOf(d.dir, d.job)
+func (d *Disk) Others(node string) (all []rendezvous.Claim) {
+	kept, err := KeptOf(d.Dir, d.job)
 	if err != nil {
 		return nil // whoever can be read is asked for what it has when it claims
 	}
 	for _, k := range kept {
-		if m, err := d.recall(k.Node); err == nil && m != nil && k.Node != node && m.Server == d.server {
+		if m, err := d.recall(k.Node); err == nil && m != nil && k.Node != node && m.Server == d.Server {
 			all = append(all, m.Claim)
 		}
 	}
@@ -90,7 +90,7 @@ func (d *disk) Others(node string) (all []rendezvous.Claim) {
 }
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
-func (d *disk) Salvage(ctx context.Context, node string, g schema.Generation) (heads []checkpoint.Head, newest *checkpoint.Head, err error) {
+func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (heads []checkpoint.Head, newest *checkpoint.Head, err error) {
 	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
 		heads, newest, err = checkpoint.Salvage(ctx, s, g)
 		return err
@@ -99,11 +99,11 @@ func (d *disk) Salvage(ctx context.Context, node string, g schema.Generation) (h
 }
 
 // read reads the checkpoints of a node, if it has any. The shelf stays open: what was read once is not read again.
-func (d *disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error {
+func (d *Disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error {
 	d.shelves.Lock()
 	defer d.shelves.Unlock()
 	if d.shelf == nil {
-		s, err := Kept{dir: d.jobDir(node)}.Shelf()
+		s, err := Kept{Dir: d.JobDir(node)}.Shelf()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -115,7 +115,7 @@ func (d *disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error 
 	return f(d.shelf)
 }
 
-func (d *disk) close() {
+func (d *Disk) Close() {
 	d.shelves.Lock()
 	defer d.shelves.Unlock()
 	if d.shelf != nil {

@@ -1,4 +1,4 @@
-package node
+package disk
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 
 func TestMemory(t *testing.T) {
 	d := newTestDisk(t)
-	d.server = "one:2379"
+	d.Server = "one:2379"
 	life(t, d, "u", "", "m")
 	if c, err := d.Recall("a"); c != nil || err != nil {
 		t.Fatalf("before it was in a job: %v %v", c, err)
@@ -30,11 +30,11 @@ func TestMemory(t *testing.T) {
 	if others := d.Others("a"); len(others) != 0 {
 		t.Errorf("its own is none of another: %+v", others)
 	}
-	d.server = "two:2379"
+	d.Server = "two:2379"
 	if others := d.Others("b"); len(others) != 0 {
 		t.Errorf("on another server: %+v", others)
 	}
-	if err := os.WriteFile(filepath.Join(d.jobDir("a"), claimFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.JobDir("a"), claimFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := d.Recall("a"); got != nil || err != nil {
@@ -60,10 +60,10 @@ func TestMemory(t *testing.T) {
 func TestAdoptFollowsTheJob(t *testing.T) {
 	d := newTestDisk(t)
 	life(t, d, "u", "", "m")
-	if aside, err := d.adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" || err != nil {
+	if aside, err := d.Adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" || err != nil {
 		t.Errorf("moved aside: %q %v", aside, err)
 	}
-	if _, err := os.Stat(filepath.Join(d.jobDir("a"), "store/manifests/m")); err != nil {
+	if _, err := os.Stat(filepath.Join(d.JobDir("a"), "store/manifests/m")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package disk
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -19,10 +18,10 @@ import (
 const (
 	lockFile  = "lock"
 	uidFile   = "uid"
-	storeDir  = "store"
-	workDir   = "work"
-	helperDir = "python"
-	runDir    = "run"
+	StoreDir  = "store"
+	WorkDir   = "work"
+	HelperDir = "python"
+	RunDir    = "run"
 )
 
 // Dirs are directories of a node's job that workers are told.
@@ -30,15 +29,15 @@ type Dirs struct{ Work, Run, Helper string }
 
 // DirsOf are those of a node below the state directory of this host.
 func DirsOf(stateDir, node string, job schema.Job) Dirs {
-	dir := (&disk{dir: stateDir, job: job}).jobDir(node)
-	return Dirs{filepath.Join(dir, workDir), filepath.Join(dir, runDir), filepath.Join(dir, helperDir)}
+	dir := (&Disk{Dir: stateDir, job: job}).JobDir(node)
+	return Dirs{filepath.Join(dir, WorkDir), filepath.Join(dir, RunDir), filepath.Join(dir, HelperDir)}
 }
 
-// adopt makes the directory of a node that holds its lock the job's. What belongs to another job of the
+// Adopt makes the directory of a node that holds its lock the job's. What belongs to another job of the
 // same name, its checkpoints and its generation too, is moved aside, and aside says where to; but a job
 // that was made again because its server was lost goes on with what it had.
-func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) {
-	dir := d.jobDir(node)
+func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
+	dir := d.JobDir(node)
 	was, err := uidOf(dir)
 	if err != nil || was == job.UID {
 		return "", err
@@ -49,12 +48,12 @@ func (d *disk) adopt(node string, job rendezvous.Job) (aside string, err error) 
 		}
 	}
 	if job.Follows(was) { // before it is the new job's for good: what is not told of then is taken for rubbish
-		if err := chunkstore.KeepLate(filepath.Join(dir, storeDir), job.Adopted); err != nil {
+		if err := chunkstore.KeepLate(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
 			return "", err
 		}
 	}
 	path := filepath.Join(dir, uidFile)
-	return aside, publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
+	return aside, Publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
 }
 
 // uidOf is the id of the job that a directory belongs to, "" before any.
@@ -111,7 +110,7 @@ func anyIn(dir string, names []string) bool {
 type Kept struct {
 	Node string
 	UID  schema.UID // "": it was never in the job
-	dir  string
+	Dir  string
 }
 
 // KeptOf lists what the nodes of this host keep of the jobs of that name, by node; state is <state>/<host>.
@@ -122,11 +121,11 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	}
 	var all []Kept
 	for _, n := range nodes {
-		k := Kept{Node: n.Name(), dir: (&disk{dir: state, job: job}).jobDir(n.Name())}
-		if _, err := os.Stat(k.dir); err != nil {
+		k := Kept{Node: n.Name(), Dir: (&Disk{Dir: state, job: job}).JobDir(n.Name())}
+		if _, err := os.Stat(k.Dir); err != nil {
 			continue
 		}
-		if k.UID, err = uidOf(k.dir); err != nil {
+		if k.UID, err = uidOf(k.Dir); err != nil {
 			return nil, fmt.Errorf("read the job of node %s: %w", k.Node, err)
 		}
 		all = append(all, k)
@@ -136,18 +135,18 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 
 // Shelf opens its checkpoints for reading: fs.ErrNotExist where there are none.
 func (k Kept) Shelf() (*chunkstore.ReadOnlyStore, error) {
-	return chunkstore.OpenReadOnly(filepath.Join(k.dir, storeDir))
+	return chunkstore.OpenReadOnly(filepath.Join(k.Dir, StoreDir))
 }
 
 // Size is how many bytes Remove would delete.
 func (k Kept) Size(checkpoints bool) (bytes int64) {
-	list, err := os.ReadDir(k.dir)
+	list, err := os.ReadDir(k.Dir)
 	if err != nil {
 		return 0 // it is gone
 	}
 	for _, e := range list {
 		if removes(e.Name(), checkpoints) {
-			bytes += sizeOf(filepath.Join(k.dir, e.Name()))
+			bytes += sizeOf(filepath.Join(k.Dir, e.Name()))
 		}
 	}
 	return bytes
@@ -155,21 +154,21 @@ func (k Kept) Size(checkpoints bool) (bytes int64) {
 
 // removes reports whether Remove deletes an entry of the directory of a job.
 func removes(name string, checkpoints bool) bool {
-	return name != lockFile && (checkpoints || name != storeDir && name != workDir && name != uidFile)
+	return name != lockFile && (checkpoints || name != StoreDir && name != WorkDir && name != uidFile)
 }
 
 // Remove removes it, or all but its checkpoints, and returns how many bytes it had: runtime.ErrLocked
 // while its agent lives.
 func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
-	unlock, err := lockDir(k.dir)
+	unlock, err := lockDir(k.Dir)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
-	if now, err := uidOf(k.dir); err != nil || now != k.UID {
+	if now, err := uidOf(k.Dir); err != nil || now != k.UID {
 		return 0, err // another job's since it was listed
 	}
-	list, err := os.ReadDir(k.dir)
+	list, err := os.ReadDir(k.Dir)
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +177,7 @@ func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 		if !removes(e.Name(), checkpoints) {
 			continue
 		}
-		path := filepath.Join(k.dir, e.Name())
+		path := filepath.Join(k.Dir, e.Name())
 		bytes += sizeOf(path)
 		if err := os.RemoveAll(path); err != nil {
 			return bytes, fmt.Errorf("remove what node %s keeps of job %s: %w", k.Node, job, err)
@@ -187,10 +186,10 @@ func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	if !checkpoints {
 		return bytes, nil
 	}
-	if err := os.Remove(filepath.Join(k.dir, lockFile)); err != nil {
+	if err := os.Remove(filepath.Join(k.Dir, lockFile)); err != nil {
 		return bytes, fmt.Errorf("remove the lock of node %s: %w", k.Node, err)
 	}
-	_ = os.Remove(k.dir) // not empty: an agent of another job is in it already, with a lock of its own
+	_ = os.Remove(k.Dir) // not empty: an agent of another job is in it already, with a lock of its own
 	return bytes, nil
 }
 
@@ -206,13 +205,4 @@ func sizeOf(path string) (bytes int64) {
 		return nil
 	})
 	return bytes
-}
-
-// Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
-func Reach(secret []byte, job schema.Job, uid schema.UID) (transfer.Peers, func(), error) {
-	to, hangUp, err := Dial(secret, job, uid)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &transfer.HTTP{To: to}, hangUp, nil
 }
