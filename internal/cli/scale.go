@@ -34,11 +34,9 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	ifNP, only := c.Setting("if-np"), 0
-	if ifNP.Given {
-		if only, err = ifNP.Nodes(ifNP.Text); err != nil {
-			return err
-		}
+	only, err := takeCondition(c)
+	if err != nil {
+		return err
 	}
 	limit, err := c.Setting("timeout").Duration(0, true)
 	if err != nil {
@@ -55,14 +53,8 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 	}
 	name = snap.Job.Name
 	for {
-		if target.Ended(&snap) {
-			return endedError(&snap)
-		}
-		if snap.Wish.Stop == snap.Job.Attempt {
-			return problem.New(problem.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
-		}
-		if ifNP.Given && only != snap.Wish.NP {
-			return problem.New(problem.NPConflict, "%s: job %s is at np=%d", ifNP, name, snap.Wish.NP).Detail("np", snap.Wish.NP)
+		if err := scalable(c, &snap, only); err != nil {
+			return err
 		}
 		np, err := size.of(&snap)
 		if err != nil {
@@ -92,6 +84,29 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
+}
+
+// takeCondition is the size of --if-np; 0: none was given.
+func takeCondition(c *command.Call) (int, error) {
+	if s := c.Setting("if-np"); s.Given {
+		return s.Nodes(s.Text)
+	}
+	return 0, nil
+}
+
+// scalable refuses a job that has ended, that stops, or whose size is not the one that the caller expects.
+func scalable(c *command.Call, snap *rendezvous.Snapshot, only int) error {
+	name := snap.Job.Name
+	switch {
+	case target.Ended(snap):
+		return endedError(snap)
+	case snap.Wish.Stop == snap.Job.Attempt:
+		return problem.New(problem.JobEnded, "job %s was asked to stop", name).Cure("elastic status %s", name)
+	case only != 0 && only != snap.Wish.NP:
+		return problem.New(problem.NPConflict, "%s: job %s is at np=%d", c.Setting("if-np"), name, snap.Wish.NP).
+			Detail("np", snap.Wish.NP)
+	}
+	return nil
 }
 
 // dryRun says what would become of the job.

@@ -43,30 +43,16 @@ func (g *Group) launch(workers int) (err error) {
 		g.terminal = give(g.spec.TTY)
 	}
 	for i := range workers {
-		var w workerOrder
 		if g.terminal != 0 {
 			g.ends = append(g.ends, workerOrder{Out: g.terminal, Err: g.terminal})
 			g.pumps = append(g.pumps, nil)
 			break
 		}
-		pumps := g.spec.Logs.Pumps(i)
-		g.pumps = append(g.pumps, pumps)
-		for _, p := range pumps {
-			write, err := p.Open()
-			if err != nil {
-				return fmt.Errorf("make a pipe for worker %d: %w", i, err)
-			}
-			theirs = append(theirs, write)
-			fd := give(write)
-			if p.Of&output.Out != 0 {
-				w.Out = fd
-			}
-			if p.Of&output.Err != 0 {
-				w.Err = fd
-			}
-			g.streams = append(g.streams, streamOrder{Read: give(p.Read), Log: p.Log.Path})
+		writes, err := g.openPipes(i, give)
+		theirs = append(theirs, writes...)
+		if err != nil {
+			return fmt.Errorf("make a pipe for worker %d: %w", i, err)
 		}
-		g.ends = append(g.ends, w)
 	}
 
 	cmd := exec.Command(g.spec.Guardian[0])
@@ -85,6 +71,30 @@ func (g *Group) launch(workers int) (err error) {
 		}
 	}
 	return nil
+}
+
+// openPipes makes the pipes of one worker; give hands a file to the guardian. writes are the ends of the worker.
+func (g *Group) openPipes(i int, give func(*os.File) int) (writes []*os.File, err error) {
+	var w workerOrder
+	pumps := g.spec.Logs.Pumps(i)
+	g.pumps = append(g.pumps, pumps)
+	for _, p := range pumps {
+		write, err := p.Open()
+		if err != nil {
+			return writes, err
+		}
+		writes = append(writes, write)
+		fd := give(write)
+		if p.Of&output.Out != 0 {
+			w.Out = fd
+		}
+		if p.Of&output.Err != 0 {
+			w.Err = fd
+		}
+		g.streams = append(g.streams, streamOrder{Read: give(p.Read), Log: p.Log.Path})
+	}
+	g.ends = append(g.ends, w)
+	return writes, nil
 }
 
 // shareConsole tells the pumps what stands before their lines, and that several of them are shown.

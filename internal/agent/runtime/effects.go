@@ -44,6 +44,34 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 			}
 			return machine.Stepped{World: w, Err: err}
 		})
+	case machine.Reclaim:
+		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reclaimEffect(ctx, a.Claim) })
+	case machine.GetReady, machine.StartWorkers, machine.ContinueWorkers, machine.PauseWorkers, machine.HaltWorkers,
+		machine.CloseSaves, machine.Remember, machine.ReportExit, machine.ReportFailures:
+		l.doWorkers(ctx, a)
+	case machine.Probe, machine.WatchNodes, machine.Suspect, machine.Withdraw:
+		l.doPeers(ctx, a)
+	case machine.SayHello:
+		l.hello = a.Hello
+	case machine.Leave:
+		l.sole(ctx, "leave", func(ctx context.Context) machine.Event {
+			return machine.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
+		})
+	case machine.PublishTiming:
+		l.effect(ctx, func(ctx context.Context) machine.Event {
+			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused: a newer generation has its own
+			return nil
+		})
+	case machine.Say:
+		l.Say(a.Line)
+	case machine.Wake:
+		l.wake.Reset(max(0, time.Until(a.At)))
+	}
+}
+
+// doWorkers carries out what concerns the workers of this node, their saves and their ends.
+func (l *loop) doWorkers(ctx context.Context, a machine.Action) {
+	switch a := a.(type) {
 	case machine.GetReady:
 		l.sole(ctx, "ready", func(ctx context.Context) machine.Event { return l.getReady(ctx, a) })
 	case machine.StartWorkers:
@@ -66,14 +94,18 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.effect(ctx, func(ctx context.Context) machine.Event {
 			return machine.Remembered{World: a.Claim.World, Err: l.memory.Keep(a.Claim, l.Disk.Remember)}
 		})
-	case machine.Reclaim:
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reclaimEffect(ctx, a.Claim) })
 	case machine.ReportExit:
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reportExit(ctx, a) })
 	case machine.ReportFailures:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
 			return machine.FailureReported{Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failures...)}
 		})
+	}
+}
+
+// doPeers carries out what concerns the other nodes of the job.
+func (l *loop) doPeers(ctx context.Context, a machine.Action) {
+	switch a := a.(type) {
 	case machine.Probe:
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.probe(ctx, a) })
 	case machine.WatchNodes:
@@ -87,21 +119,6 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.effect(ctx, func(ctx context.Context) machine.Event {
 			return machine.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
 		})
-	case machine.SayHello:
-		l.hello = a.Hello
-	case machine.Leave:
-		l.sole(ctx, "leave", func(ctx context.Context) machine.Event {
-			return machine.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
-		})
-	case machine.PublishTiming:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
-			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused: a newer generation has its own
-			return nil
-		})
-	case machine.Say:
-		l.Say(a.Line)
-	case machine.Wake:
-		l.wake.Reset(max(0, time.Until(a.At)))
 	}
 }
 

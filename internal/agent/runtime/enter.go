@@ -132,12 +132,7 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		return nil, hindrance{err} // the record may be cured; the job is left as it is until then
 	}
 	done := func(e machine.Entered) (*machine.Entered, error) { return &e, nil }
-	if !l.joining.hasRead {
-		l.joining.hasRead = true
-		if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
-			l.joining.endedWorld = s.World.Rev
-		}
-	}
+	l.noteEnded(&s)
 	if err := l.checkStore(ctx, &s); err != nil {
 		return nil, err
 	}
@@ -153,21 +148,7 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		return nil, hindrance{fmt.Errorf("the store holds another job %s", l.Job.Name)}
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
-		switch {
-		case w.Phase == rendezvous.Done && l.Again && w.Rev == l.joining.endedWorld:
-			return nil, l.requests.Remove(ctx, &s) // and then it is made anew
-		case w.Phase == rendezvous.Done:
-			e := over(0, nil)
-			if l.joining.uid == "" {
-				e.Lines = doneAlready(s.Job, l.Job.Origin)
-			}
-			return done(e)
-		case w.Rev == l.joining.endedWorld:
-			j := l.Job
-			j.Time = time.Now()
-			return nil, l.requests.Reopen(ctx, &s, j)
-		}
-		return done(over(w.Outcome.Code, nil))
+		return l.enterEnded(ctx, &s)
 	}
 	if l.joining.uid == "" {
 		if diff := l.differs(s.Job); len(diff) > 0 {
@@ -196,6 +177,40 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 		return nil, hindrance{err}
 	}
 	return l.join(ctx, &s, replaces)
+}
+
+// noteEnded keeps, at the first read, the world of an attempt that is over: what ends later ends this node, too.
+func (l *loop) noteEnded(s *rendezvous.Snapshot) {
+	if l.joining.hasRead {
+		return
+	}
+	l.joining.hasRead = true
+	if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
+		l.joining.endedWorld = s.World.Rev
+	}
+}
+
+// enterEnded enters a job whose attempt is over. One that was over when this node came is made or begun anew;
+// one that ended since ends this node as well.
+func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*machine.Entered, error) {
+	w := s.World
+	was := w.Rev == l.joining.endedWorld // when this node came
+	switch {
+	case w.Phase == rendezvous.Done && l.Again && was:
+		return nil, l.requests.Remove(ctx, s) // and then it is made anew
+	case w.Phase == rendezvous.Done:
+		e := over(0, nil)
+		if l.joining.uid == "" {
+			e.Lines = doneAlready(s.Job, l.Job.Origin)
+		}
+		return &e, nil
+	case was:
+		j := l.Job
+		j.Time = time.Now()
+		return nil, l.requests.Reopen(ctx, s, j)
+	}
+	e := over(w.Outcome.Code, nil)
+	return &e, nil
 }
 
 // unreached is why others would find this node silent. It asks some to dial it: one that was refused or met a

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
@@ -121,13 +122,18 @@ func runAction(ctx context.Context, c *command.Call) error {
 	defer held.Close()
 	r := c.Run(ctx, o)
 	stderr.close()
+	return outcome(ctx, c, s, &o, r)
+}
+
+// outcome is the end of a node as the error of its command.
+func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Options, r machine.Result) error {
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil
 	case r.Err == nil && r.Status == problem.Timeout.Status() && o.WaitTimeout > 0:
-		return waited(ctx, c, s, &o)
+		return waited(ctx, c, s, o)
 	case r.Err == nil && r.Status == problem.CkptLost.Status():
-		return never(ctx, c, s, &o)
+		return never(ctx, c, s, o)
 	case r.Err == nil:
 		return problem.Exit{Status: r.Status}
 	}
@@ -136,7 +142,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
 	}
 	if e.Code == problem.Failed && r.Status != 0 {
-		e.Code, e.Status = place(r.Err, &o), r.Status
+		e.Code, e.Status = place(r.Err, o), r.Status
 	}
 	return &e
 }
