@@ -87,7 +87,7 @@ var may = map[string][]string{
 	"internal/cli/target": {"internal/cli/command", "internal/cli/problem", "internal/local",
 		"internal/node", "internal/node/disk", "internal/phrase", "pkg/checkpoint", "pkg/history", "pkg/rendezvous",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema", "pkg/store", "pkg/store/etcd"},
-	"internal/cli/run": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
+	"internal/cli/run": {"internal/agent/machine", "internal/cli/command", "internal/cli/problem", "internal/cli/screen",
 		"internal/cli/target", "internal/device", "internal/launch", "internal/local", "internal/node", "internal/node/disk",
 		"internal/phrase", "internal/worker/output", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status",
 		"pkg/scaling", "pkg/schema"},
