@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// bed is a job of its own: directories, server, agents. It is removed when its trial ends, and ctx ends the trial.
+// bed is a job of its own: directories, server, agents. It is removed when its trial ends, and ctx
+// ends the trial.
 type bed struct {
 	ctx      context.Context
 	bin, dir string
@@ -49,7 +50,8 @@ func newBed(ctx context.Context, bin string, cut bool) (*bed, error) {
 			return nil, err
 		}
 	}
-	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir+"/run", "XDG_STATE_HOME="+dir+"/state", "BENCH_DIR="+dir, "ELASTICD_IDLE=1s")
+	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir+"/run", "XDG_STATE_HOME="+dir+"/state", "BENCH_DIR="+dir,
+		"ELASTICD_IDLE=1s")
 	if cut {
 		if b.net, err = newNetwork(b); err != nil {
 			b.remove()
@@ -92,7 +94,8 @@ func (b *bed) pause(d time.Duration) error {
 // localServer is the process of the local server, 0 if there is none.
 func (b *bed) localServer() int {
 	var hint struct{ PID int }
-	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err != nil || json.Unmarshal(raw, &hint) != nil || hint.PID <= 1 {
+	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err != nil || json.Unmarshal(raw, &hint) != nil ||
+		hint.PID <= 1 {
 		return 0
 	}
 	if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", hint.PID)); exe != filepath.Join(b.bin, "elasticd") {
@@ -103,7 +106,8 @@ func (b *bed) localServer() int {
 
 // agent starts a node.
 func (b *bed) agent(node, np string, flags ...string) error {
-	args := []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node, "--console=none", "--last-call=100ms"}
+	args := []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node,
+		"--console=none", "--last-call=100ms"}
 	if b.server != "" {
 		args = append(args, "--server="+b.server)
 	}
@@ -203,7 +207,8 @@ func (b *bed) notes() []note {
 	return all
 }
 
-// running waits until n workers of one generation after g have started: which, and when the last did.
+// running waits until n workers of one generation after g have started: which, and when the last
+// did.
 func (b *bed) running(g, n int) (int, time.Time, error) {
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
 		byGen := map[int][]note{}

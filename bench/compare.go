@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// step is the worker of both systems; inPlace is it with the helper's training function, for Elastic alone.
+// step is the worker of both systems; inPlace is it with the helper's training function, for
+// Elastic alone.
 var (
 	//go:embed step.py
 	step []byte
@@ -53,7 +54,8 @@ var contests = []contest{
 		func(_ *bed, up func(string) error) error { return up("b") }},
 }
 
-// patience is how long the workers of a contest may take to start, and then to make a step. torchrun takes 46 s.
+// patience is how long the workers of a contest may take to start, and then to make a step.
+// torchrun takes 46 s.
 const patience = 100 * time.Second
 
 // tried is one trial; lost: the workers did not start, or made no step.
@@ -104,7 +106,8 @@ func (o options) compare(ctx context.Context) error {
 				}
 			}
 			progress("")
-			fmt.Printf("%-48s %-9s %9s %9s %9s %9s %6s\n", c.name, s.name, started.text(0.5), started.text(1), steps.text(0.5), steps.text(1),
+			fmt.Printf("%-48s %-9s %9s %9s %9s %9s %6s\n", c.name, s.name, started.text(0.5), started.text(1),
+				steps.text(0.5), steps.text(1),
 				fmt.Sprintf("%d of %d", lost, o.peer))
 			typical = append(typical, started.at(0.5), steps.at(0.5))
 		}
@@ -137,7 +140,8 @@ func (o options) torch() (string, error) {
 		python = "/usr/bin/python3"
 	}
 	if out, err := exec.Command(python, "-c", "import torch").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s has no torch (TORCHRUN=VENV names another, with `pip install torch numpy`): %s", python, lastLine(string(out)))
+		return "", fmt.Errorf("%s has no torch (TORCHRUN=VENV names another, with `pip install torch numpy`): %s",
+			python, lastLine(string(out)))
 	}
 	return python, nil
 }
@@ -149,7 +153,8 @@ func lastLine(s string) string {
 
 func elasticAgent(python, worker string) func(*bed, string, string) error {
 	return func(b *bed, node, np string) error {
-		return b.start(node, []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node, "--console=none",
+		return b.start(node, []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" +
+			node, "--console=none",
 			python, filepath.Join(b.dir, worker)}, b.env)
 	}
 }
@@ -165,7 +170,8 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 			port = l.Addr().(*net.TCPAddr).Port
 			l.Close()
 		}
-		args := []string{python, "-m", "torch.distributed.run", "--nnodes=" + np, "--nproc_per_node=1", "--rdzv_id=b", "--rdzv_backend=c10d",
+		args := []string{python, "-m", "torch.distributed.run", "--nnodes=" + np, "--nproc_per_node=1", "--rdzv_id=b",
+			"--rdzv_backend=c10d",
 			fmt.Sprintf("--rdzv_endpoint=127.0.0.1:%d", port), "--max_restarts=10"}
 		if strings.HasPrefix(version, "1.13") { // with Python 3.11 it starts nothing without these two
 			args = append(args, "-r", "1", "-t", "1")
@@ -221,8 +227,8 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 	return t, nil
 }
 
-// since waits until n workers that started after a moment made a note, and returns when the last did. It gives up early when no
-// agent is left.
+// since waits until n workers that started after a moment made a note, and returns when the last
+// did. It gives up early when no agent is left.
 func (b *bed) since(at time.Time, what string, n int, limit time.Duration) (time.Time, bool) {
 	for end := time.Now().Add(limit); time.Now().Before(end) && b.pause(20*time.Millisecond) == nil; {
 		fresh := map[string]bool{}

@@ -37,7 +37,8 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "bin", "directory of elastic and elasticd")
 	flag.IntVar(&o.trials, "trials", 20, "trials of each scenario")
 	flag.IntVar(&o.peer, "peer", 3, "trials of each scenario with torchrun, and with Elastic beside it; 0: none")
-	flag.StringVar(&o.python, "python", "", "interpreter with torch; default: $TORCHRUN/bin/python, else /usr/bin/python3")
+	flag.StringVar(&o.python, "python", "",
+		"interpreter with torch; default: $TORCHRUN/bin/python, else /usr/bin/python3")
 	flag.StringVar(&o.only, "only", "", "only scenarios whose name contains this")
 	size := flag.Int64("size", 0, "measure the saving of a checkpoint of so many bytes")
 	flag.Parse()
@@ -115,7 +116,8 @@ scenarios:
 			if row.goal > 0 && d.at(0.99) > row.goal {
 				mark = "  missed"
 			}
-			fmt.Printf("%-66s %-14s %7.3fs %7.3fs %7.3fs %7.3fs%s\n", row.what, row.goals(), d.at(0).Seconds(), d.at(0.5).Seconds(),
+			fmt.Printf("%-66s %-14s %7.3fs %7.3fs %7.3fs %7.3fs%s\n", row.what, row.goals(), d.at(0).Seconds(),
+				d.at(0.5).Seconds(),
 				d.at(0.99).Seconds(), d.at(1).Seconds(), mark)
 		}
 		if len(went) > 0 {

@@ -46,7 +46,8 @@ func newNetwork(b *bed) (_ *network, err error) {
 			return nil, err
 		}
 	}
-	line := n.inside("", []string{filepath.Join(b.bin, "elasticd"), "--name=s", "--data-dir=" + filepath.Join(b.dir, "data"), "--insecure",
+	line := n.inside("", []string{filepath.Join(b.bin, "elasticd"), "--name=s", "--data-dir=" +
+		filepath.Join(b.dir, "data"), "--insecure",
 		"--listen-client-urls=" + n.server, "--advertise-client-urls=" + n.server, "--http=127.0.0.1:7070"})
 	n.elasticd = exec.Command(line[0], line[1:]...)
 	out, err := os.Create(filepath.Join(b.dir, "elasticd.log"))

@@ -24,10 +24,10 @@ type round struct {
 	quiet, busy   time.Duration // the longest step of the training before the save, and after its rename
 }
 
-// saving measures what it takes from a save's rename to its commit with two copies: two nodes of this
-// machine, which has to do the work of both. Beside it, in the same minute, the same file is copied by
-// `cp` and fsync, and through TLS 1.3 and fsync: the capture cannot be faster than the one, nor the
-// replication than the other.
+// saving measures what it takes from a save's rename to its commit with two copies: two nodes of
+// this machine, which has to do the work of both. Beside it, in the same minute, the same file is
+// copied by `cp` and fsync, and through TLS 1.3 and fsync: the capture cannot be faster than the
+// one, nor the replication than the other.
 func saving(ctx context.Context, bin string, trials int, size int64) error {
 	b, err := newBed(ctx, bin, false)
 	if err != nil {
@@ -49,7 +49,8 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 		return err
 	}
 	defer stop()
-	fmt.Printf("a checkpoint of %.2f GB, %d trials; %d CPUs, %s; two nodes on one machine\n\n", float64(size)/1e9, trials, runtime.NumCPU(), runtime.GOOS)
+	fmt.Printf("a checkpoint of %.2f GB, %d trials; %d CPUs, %s; two nodes on one machine\n\n", float64(size)/1e9,
+		trials, runtime.NumCPU(), runtime.GOOS)
 	var all []round
 	for range trials {
 		r, err := b.round(commits)
@@ -86,9 +87,12 @@ func report(all []round, size int64) {
 	row("copy through TLS 1.3 + fsync", "", speed(func(r round) time.Duration { return r.tls }))
 	row("one after the other", "", speed(func(r round) time.Duration { return r.cp + r.tls }))
 	row("rename of a save -> committed, two copies", "", speed(func(r round) time.Duration { return r.save }))
-	row("  of what cp and TLS allow", ">= 0.8", func(r round) float64 { return (r.cp + r.tls).Seconds() / r.save.Seconds() })
-	row("ms: longest step of the training before the save", "", func(r round) float64 { return r.quiet.Seconds() * 1e3 })
-	row("ms: longest step of the training until the commit", "", func(r round) float64 { return r.busy.Seconds() * 1e3 })
+	row("  of what cp and TLS allow", ">= 0.8",
+		func(r round) float64 { return (r.cp + r.tls).Seconds() / r.save.Seconds() })
+	row("ms: longest step of the training before the save", "",
+		func(r round) float64 { return r.quiet.Seconds() * 1e3 })
+	row("ms: longest step of the training until the commit", "",
+		func(r round) float64 { return r.busy.Seconds() * 1e3 })
 }
 
 // round has one save made, and what it cost told.
@@ -137,8 +141,9 @@ func (b *bed) round(commits <-chan time.Time) (r round, err error) {
 	return r, errors.Join(err, b.rest())
 }
 
-// rest gives each measurement the same start: nothing is left to write, and a virtual machine has had
-// the time to give its host back what memory was freed, which makes the next one to use it slower.
+// rest gives each measurement the same start: nothing is left to write, and a virtual machine has
+// had the time to give its host back what memory was freed, which makes the next one to use it
+// slower.
 func (b *bed) rest() error {
 	syscall.Sync()
 	return b.pause(4 * time.Second)
@@ -185,7 +190,8 @@ func (b *bed) commits() (<-chan time.Time, func(), error) {
 	return commits, func() { stop(); <-done; _ = c.Wait() }, nil // it was killed
 }
 
-// tell and answer are how the bench and the worker of rank 0 talk: a file that one makes and the other removes.
+// tell and answer are how the bench and the worker of rank 0 talk: a file that one makes and the
+// other removes.
 func (b *bed) tell(what string) error { return os.WriteFile(filepath.Join(b.dir, what), nil, 0o600) }
 
 func (b *bed) answer(what string, to ...any) error {
@@ -227,7 +233,8 @@ func train() error {
 	}
 	say := func(what string, v ...any) error {
 		temp := filepath.Join(dir, "say.tmp")
-		return errors.Join(os.WriteFile(temp, []byte(fmt.Sprintln(v...)), 0o600), os.Rename(temp, filepath.Join(dir, what)))
+		return errors.Join(os.WriteFile(temp, []byte(fmt.Sprintln(v...)), 0o600),
+			os.Rename(temp, filepath.Join(dir, what)))
 	}
 	var longest time.Duration
 	for last := time.Now(); ; {

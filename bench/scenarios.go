@@ -44,20 +44,25 @@ var (
 
 var scenarios = []scenario{
 	{name: "agent killed", trial: lose(func(b *bed) error { b.kill("c", false); return nil }),
-		rows: []row{{"agent killed, its workers with it -> decided", 0}, {"  … -> survivors' new workers started", second}}},
+		rows: []row{{"agent killed, its workers with it -> decided", 0},
+			{"  … -> survivors' new workers started", second}}},
 	{name: "agent and workers killed", trial: lose(func(b *bed) error { b.kill("c", true); return nil }),
-		rows: []row{{"agent and workers killed at once -> decided", 0}, {"  … -> survivors' new workers started", second}}},
+		rows: []row{{"agent and workers killed at once -> decided", 0},
+			{"  … -> survivors' new workers started", second}}},
 	{name: "node frozen", trial: lose(func(b *bed) error { b.freeze("c", true); return nil }),
 		rows: []row{{"node silent (SIGSTOP of agent and workers) -> decided", 3 * second}, started}},
 	{name: "agent frozen", trial: lose(func(b *bed) error { b.freeze("c", false); return nil }),
 		rows: []row{{"agent silent (SIGSTOP), its workers go on -> decided", 3 * second}, started}},
 	{name: "network cut", cut: true, trial: lose(func(b *bed) error { return b.net.cut(b.ctx, "c") }),
 		rows: []row{{"node cut off from server and nodes -> decided", 3 * second}, started}},
-	{name: "worker crash", trial: crashed, rows: []row{{"worker crash -> all workers started again", 300 * time.Millisecond}}},
+	{name: "worker crash", trial: crashed,
+		rows: []row{{"worker crash -> all workers started again", 300 * time.Millisecond}}},
 	{name: "last needed node", trial: joined,
-		rows: []row{{"last needed node: `elastic run` executed -> all workers started", 0}, {"  registered (node_joined) -> all workers started", 200 * time.Millisecond}}},
+		rows: []row{{"last needed node: `elastic run` executed -> all workers started", 0},
+			{"  registered (node_joined) -> all workers started", 200 * time.Millisecond}}},
 	{name: "scale", trial: scaled,
-		rows: []row{{"scale typed -> survivors in Wait", 100 * time.Millisecond}, {"scale 2 to 3 typed, a spare is there -> all workers started", 0}}},
+		rows: []row{{"scale typed -> survivors in Wait", 100 * time.Millisecond},
+			{"scale 2 to 3 typed, a spare is there -> all workers started", 0}}},
 }
 
 // three starts three nodes and waits until want of them train.
@@ -139,7 +144,8 @@ func joined(b *bed) (result, error) {
 		if err := b.agent(n, "3"); err != nil {
 			return result{}, err
 		}
-		if _, err := b.event("node_joined", func(e event) bool { return e.Kind == "node_joined" && e.Node == n }); err != nil {
+		if _, err := b.event("node_joined",
+			func(e event) bool { return e.Kind == "node_joined" && e.Node == n }); err != nil {
 			return result{}, err
 		}
 	}
@@ -172,7 +178,10 @@ func scaled(b *bed) (result, error) {
 	if err := b.agent("c", "2"); err != nil {
 		return result{}, err
 	}
-	if _, err := b.event("node_joined", func(e event) bool { return e.Kind == "node_joined" && e.Node == "c" }); err != nil {
+	if _, err := b.event("node_joined", func(e event) bool {
+		return e.Kind == "node_joined" &&
+			e.Node == "c"
+	}); err != nil {
 		return result{}, err
 	}
 	at := time.Now()
@@ -196,7 +205,8 @@ var errCrash = errors.New("crashed, as it was told to")
 
 // begun writes down that this worker started.
 func begun() error {
-	f, err := os.OpenFile(filepath.Join(os.Getenv("BENCH_DIR"), "starts", os.Getenv("ELASTIC_NODE")), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(os.Getenv("BENCH_DIR"), "starts", os.Getenv("ELASTIC_NODE")),
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -204,7 +214,8 @@ func begun() error {
 	return errors.Join(err, f.Close())
 }
 
-// work is what the workers do: note their start, wait, and crash once when told to. It returns only with an error.
+// work is what the workers do: note their start, wait, and crash once when told to. It returns only
+// with an error.
 func work() error {
 	dir := os.Getenv("BENCH_DIR")
 	if err := begun(); err != nil {
@@ -212,7 +223,8 @@ func work() error {
 	}
 	for {
 		if os.Getenv("ELASTIC_RANK") == "1" && os.Remove(filepath.Join(dir, "crash")) == nil {
-			if err := os.WriteFile(filepath.Join(dir, "crashed"), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "crashed"), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)),
+				0o600); err != nil {
 				return err
 			}
 			return errCrash

@@ -13,7 +13,8 @@ type waterfall [7]float64
 
 var stageNames = [7]string{"sign", "decided", "proposed", "stopped", "barrier", "started", "all started"}
 
-// went is the waterfall of the event e, for what happened at `at` and was over at `last`. nil: none was told.
+// went is the waterfall of the event e, for what happened at `at` and was over at `last`. nil: none
+// was told.
 func (e event) went(at, last time.Time) *waterfall {
 	f := e.Waterfall
 	if f == nil || f.Started == nil {

@@ -269,7 +269,8 @@ func TestCommandsAndFlags(t *testing.T) {
 func TestSpellingsAndSettings(t *testing.T) {
 	ref := read(t, "docs/REFERENCE.md")
 	flags, variables := map[string]bool{}, map[string]bool{}
-	for _, f := range slices.Concat(sources(t, "internal/cli"), sources(t, "internal/cli/command"), sources(t, "internal/cli/target"),
+	for _, f := range slices.Concat(sources(t, "internal/cli"), sources(t, "internal/cli/command"),
+		sources(t, "internal/cli/target"),
 		sources(t, "internal/cli/run"), sources(t, "internal/local")) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -301,7 +302,8 @@ func TestSpellingsAndSettings(t *testing.T) {
 		})
 	}
 	if len(flags) < 10 || len(variables) < 10 {
-		t.Fatalf("found %d spellings and %d variables: is the table of flags somewhere else?", len(flags), len(variables))
+		t.Fatalf("found %d spellings and %d variables: is the table of flags somewhere else?", len(flags),
+			len(variables))
 	}
 	for f := range flags {
 		if !names(ref, "--"+f) {
@@ -320,7 +322,8 @@ func TestSpellingsAndSettings(t *testing.T) {
 
 func TestFlagsOfElasticd(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "elasticd")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/elasticd").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/elasticd").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	help, err := exec.CommandContext(t.Context(), bin, "--help").Output()
@@ -364,7 +367,8 @@ func TestMetrics(t *testing.T) {
 
 // Alert rules and the dashboard ask for metrics that there are, and are well formed.
 func TestMonitoring(t *testing.T) {
-	ref, alerts, board := read(t, "docs/REFERENCE.md"), read(t, "deploy/monitoring/alerts.yaml"), read(t, "deploy/monitoring/grafana.json")
+	ref, alerts, board := read(t, "docs/REFERENCE.md"), read(t, "deploy/monitoring/alerts.yaml"),
+		read(t, "deploy/monitoring/grafana.json")
 	asked := regexp.MustCompile(`elastic_(job|store)_[a-z_]+`).FindAllString(alerts+board, -1)
 	if len(asked) < 20 {
 		t.Fatalf("only %d metrics are asked for", len(asked))
@@ -404,14 +408,16 @@ if not os.environ.get("ELASTIC_RESUME_FROM"): model["w"], optimizer["m"] = 1, 2
 	dir := t.TempDir()
 	run := func(env ...string) {
 		t.Helper()
-		cmd := exec.Command("python3", "-c", stand+recipe+"assert (model, optimizer) == ({'w': 1}, {'m': 2}), (model, optimizer)\n")
+		cmd := exec.Command("python3", "-c", stand+recipe+
+			"assert (model, optimizer) == ({'w': 1}, {'m': 2}), (model, optimizer)\n")
 		cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("with %v: %v\n%s", env, err, out)
 		}
 	}
 	run()
-	run("ELASTIC_CHECKPOINT_DIR="+filepath.Join(dir, "work"), "ELASTIC_RESUME_FROM="+filepath.Join(dir, "checkpoints", "model.pt"))
+	run("ELASTIC_CHECKPOINT_DIR="+filepath.Join(dir, "work"), "ELASTIC_RESUME_FROM="+
+		filepath.Join(dir, "checkpoints", "model.pt"))
 	if _, err := os.Stat(filepath.Join(dir, "work", "model.pt")); err != nil {
 		t.Error(err)
 	}
@@ -420,7 +426,8 @@ if not os.environ.get("ELASTIC_RESUME_FROM"): model["w"], optimizer["m"] = 1, 2
 // What a worker is told: everything that can be.
 func TestEnvironment(t *testing.T) {
 	step := int64(1)
-	in := launch.Inputs{Job: "x", Generation: 2, Node: "a", Nodes: 1, Workers: 2, WorldSize: 2, CheckpointDir: "/c", RunDir: "/r",
+	in := launch.Inputs{Job: "x", Generation: 2, Node: "a", Nodes: 1, Workers: 2, WorldSize: 2, CheckpointDir: "/c",
+		RunDir: "/r",
 		Resume: &launch.Resume{From: "/c/step-1", Step: &step, Samples: &step},
 		Plan:   &scaling.Plan{GlobalBatch: 2, BatchSizes: []int{1, 1}, GradAccum: 1, LR: 1, LRScale: 1}, LRScale: 1,
 		MasterHost: "h", MasterPort: 1, PaddlePort: 2, Endpoints: []string{"h:3", "h:4"}}
@@ -452,8 +459,9 @@ func TestStatusExample(t *testing.T) {
 	if err := json.Unmarshal([]byte(example), &want); err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(status.Status{Nodes: []status.Node{{}}, World: []rendezvous.Seat{{}}, Checkpoint: &status.Checkpoint{},
-		Plan: &scaling.Plan{}, Progress: &status.Progress{}, Origin: &status.Origin{}, Server: &status.Server{}})
+	b, err := json.Marshal(status.Status{Nodes: []status.Node{{}}, World: []rendezvous.Seat{{}},
+		Checkpoint: &status.Checkpoint{},
+		Plan:       &scaling.Plan{}, Progress: &status.Progress{}, Origin: &status.Origin{}, Server: &status.Server{}})
 	if err == nil {
 		err = json.Unmarshal(b, &got)
 	}
@@ -488,7 +496,8 @@ func documents(t *testing.T) map[string]string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata") {
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" ||
+			d.Name() == "testdata") {
 			return filepath.SkipDir
 		}
 		if !d.IsDir() && strings.HasSuffix(path, ".md") {
@@ -539,7 +548,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// declared are the names at the top of a file: functions, types, constants, and methods as Type.method.
+// declared are the names at the top of a file: functions, types, constants, and methods as
+// Type.method.
 func declared(f *ast.File) map[string]bool {
 	found := map[string]bool{}
 	for _, d := range f.Decls {
@@ -574,7 +584,8 @@ func declared(f *ast.File) map[string]bool {
 
 func TestNamesOfTheArchitecture(t *testing.T) {
 	doc := read(t, "docs/ARCHITECTURE.md")
-	pairs := regexp.MustCompile("`([A-Za-z][\\w.]*)`(?:,| in| \\() ?`((?:cmd|internal|pkg)/[\\w/.]+\\.go)`").FindAllStringSubmatch(doc, -1)
+	pairs := regexp.MustCompile("`([A-Za-z][\\w.]*)`(?:,| in| \\() ?`((?:cmd|internal|pkg)/[\\w/.]+\\.go)`").
+		FindAllStringSubmatch(doc, -1)
 	for _, p := range pairs {
 		if _, err := os.Stat(filepath.Join(root, p[2])); err != nil {
 			t.Errorf("%s: there is no %s", p[1], p[2])

@@ -19,7 +19,8 @@ const torchrun = `--nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdz
 --duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port --local-addr --logs-specs --numa-binding
 --signals-to-handle --shutdown-timeout --virtual-local-rank --print-completion`
 
-// Each flag of torchrun has a row, and elastic takes or refuses it as the row says: with --help nothing is run.
+// Each flag of torchrun has a row, and elastic takes or refuses it as the row says: with --help
+// nothing is run.
 func TestTorchrunFlags(t *testing.T) {
 	doc := read(t, "docs/MIGRATING.md")
 	for _, f := range strings.Fields(torchrun) {
@@ -50,7 +51,8 @@ func TestFlagsOfRealTorchrun(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = nil
-		for _, flag := range regexp.MustCompile(`(?m)^  (?:-[a-z](?: [A-Z]+)?, )?(--[a-z][a-z-]*)`).FindAllStringSubmatch(string(help), -1) {
+		for _, flag := range regexp.MustCompile(`(?m)^  (?:-[a-z](?: [A-Z]+)?, )?(--[a-z][a-z-]*)`).
+			FindAllStringSubmatch(string(help), -1) {
 			got = append(got, flag[1])
 		}
 		slices.Sort(got)

@@ -22,8 +22,8 @@ type alertRules struct {
 	}
 }
 
-// The alert rules parse, watch everything that an operator has to be woken for, and name phases, causes and
-// labels that there are.
+// The alert rules parse, watch everything that an operator has to be woken for, and name phases,
+// causes and labels that there are.
 func TestAlertRules(t *testing.T) {
 	var rules alertRules
 	if err := yaml.Unmarshal([]byte(read(t, "deploy/monitoring/alerts.yaml")), &rules); err != nil {
@@ -33,7 +33,8 @@ func TestAlertRules(t *testing.T) {
 	metric, label := regexp.MustCompile(`\b(elastic|etcd)_[a-z_]+`), regexp.MustCompile(`(\w+)(=~|=)"([^"]*)"`)
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
-			if r.Alert == "" || r.Expr == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["action"] == "" {
+			if r.Alert == "" || r.Expr == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" ||
+				r.Annotations["action"] == "" {
 				t.Errorf("the alert %q has no name, expression, severity, summary or action", r.Alert)
 			}
 			for _, pair := range []string{"()", "{}", "[]"} {
@@ -53,14 +54,17 @@ func TestAlertRules(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range []string{"elastic_job_progress_age_seconds", "elastic_job_nodes", "elastic_job_phase", "elastic_job_starts_total",
-		"elastic_job_quarantined_nodes", "elastic_job_checkpoint_age_seconds", "elastic_job_checkpoint_copies", "elastic_store_full", "etcd_server_has_leader"} {
+	for _, m := range []string{"elastic_job_progress_age_seconds", "elastic_job_nodes", "elastic_job_phase",
+		"elastic_job_starts_total",
+		"elastic_job_quarantined_nodes", "elastic_job_checkpoint_age_seconds", "elastic_job_checkpoint_copies",
+		"elastic_store_full", "etcd_server_has_leader"} {
 		if !watched[m] {
 			t.Errorf("no alert watches %s", m)
 		}
 	}
 	board := read(t, "deploy/monitoring/grafana.json")
-	for _, m := range []string{"elastic_job_step", "elastic_job_lost_seconds_total", "elastic_job_checkpoint_copies", "elastic_job_progress_age_seconds"} {
+	for _, m := range []string{"elastic_job_step", "elastic_job_lost_seconds_total", "elastic_job_checkpoint_copies",
+		"elastic_job_progress_age_seconds"} {
 		if !strings.Contains(board, m) {
 			t.Errorf("the dashboard does not show %s", m)
 		}
@@ -71,10 +75,12 @@ func TestAlertRules(t *testing.T) {
 func knownLabel(name, value string) bool {
 	switch name {
 	case "phase":
-		return slices.Contains([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing, rendezvous.Waiting,
+		return slices.Contains([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing,
+			rendezvous.Waiting,
 			rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}, rendezvous.Phase(value))
 	case "cause":
-		return slices.Contains([]rendezvous.Cause{rendezvous.CauseFirst, rendezvous.CauseAttempt, rendezvous.CauseNodeLost,
+		return slices.Contains([]rendezvous.Cause{rendezvous.CauseFirst, rendezvous.CauseAttempt,
+			rendezvous.CauseNodeLost,
 			rendezvous.CauseNodeJoined, rendezvous.CauseScale, rendezvous.CauseWorkerFailed, rendezvous.CauseDrain,
 			rendezvous.CauseAsked, rendezvous.CauseCheckpoint}, rendezvous.Cause(value))
 	}

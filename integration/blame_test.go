@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// One of eight workers ends, in the ways in which workers do, and the seven others die of broken connections.
-// It is blamed each time, on every node and in status and events, with what it said last. COUNT repeats it.
+// One of eight workers ends, in the ways in which workers do, and the seven others die of broken
+// connections. It is blamed each time, on every node and in status and events, with what it said
+// last. COUNT repeats it.
 func TestTheRightRankIsBlamed(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join("testdata", "mesh.py"))
 	if err != nil {
@@ -33,7 +34,8 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 				bad := (i*3 + 5) % 8
 				p := newPlace(t)
 				p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+end.how, "RECORD="+end.record)
-				args := []string{"--np=2", "--nproc-per-node=4", "--job-id=x", "--max-restarts=0", "--console=none", "python3", script}
+				args := []string{"--np=2", "--nproc-per-node=4", "--job-id=x", "--max-restarts=0", "--console=none",
+					"python3", script}
 				a, b := p.run(append([]string{"--node=a"}, args...)...), p.run(append([]string{"--node=b"}, args...)...)
 				p.ends(a, end.code)
 				p.ends(b, end.code)
@@ -43,7 +45,9 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 					if strings.Count(said, "ABORT") != 1 || !strings.Contains(said, abort) {
 						t.Errorf("rank %d failed:\n%s", bad, said)
 					}
-					if !strings.Contains(said, fmt.Sprintf("elastic:   rank %d, node ", bad)) || !strings.Contains(said, "generation 1: "+end.line+"; log ") || !strings.Contains(said, end.says) {
+					if !strings.Contains(said, fmt.Sprintf("elastic:   rank %d, node ", bad)) ||
+						!strings.Contains(said, "generation 1: "+end.line+"; log ") ||
+						!strings.Contains(said, end.says) {
 						t.Errorf("rank %d ended with %q, %q:\n%s", bad, end.line, end.says, said)
 					}
 				}
@@ -55,7 +59,8 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 					t.Errorf("exit: %+v", st.Exit)
 				}
 				failures := kinds(p.events("x"), "worker_failed")
-				if len(failures) != 1 || !strings.Contains(failures[0].Text, fmt.Sprintf("rank %d on ", bad)) || !strings.Contains(failures[0].Text, end.says) {
+				if len(failures) != 1 || !strings.Contains(failures[0].Text, fmt.Sprintf("rank %d on ", bad)) ||
+					!strings.Contains(failures[0].Text, end.says) {
 					t.Errorf("events: %+v", failures)
 				}
 			}
@@ -63,7 +68,8 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 	}
 }
 
-// A worker that torch itself runs: its traceback is found in the error file of @record, and in the output without it.
+// A worker that torch itself runs: its traceback is found in the error file of @record, and in the
+// output without it.
 func TestTracebackOfTorch(t *testing.T) {
 	for name, decorator := range map[string]string{"record": "@record", "plain": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -75,11 +81,13 @@ func TestTracebackOfTorch(t *testing.T) {
 			}
 			x := p.run("--job-id=x", "--node=a", "--max-restarts=0", "--console=none", "/usr/bin/python3", "t.py")
 			p.ends(x, 1)
-			if said := x.stderr(); !strings.Contains(said, `elastic:     File "t.py", line 4, in main`) && !strings.Contains(said, "t.py\", line 4, in main") ||
+			if said := x.stderr(); !strings.Contains(said, `elastic:     File "t.py", line 4, in main`) &&
+				!strings.Contains(said, "t.py\", line 4, in main") ||
 				!strings.Contains(said, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB") {
 				t.Errorf("%s", said)
 			}
-			if got := p.must("status", "x"); !strings.Contains(got, "rank 0 on a ended with exit code 1: RuntimeError: CUDA out of memory.") {
+			if got := p.must("status", "x"); !strings.Contains(got,
+				"rank 0 on a ended with exit code 1: RuntimeError: CUDA out of memory.") {
 				t.Errorf("%s", got)
 			}
 		})

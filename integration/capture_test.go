@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// saving runs one node with a Python script of these lines; save(name, step) writes a file in place.
+// saving runs one node with a Python script of these lines; save(name, step) writes a file in
+// place.
 func saving(p *place, body string) *proc {
 	p.t.Helper()
 	script := `import os, sys, time
@@ -26,7 +27,8 @@ def load(name):
 	if err := os.WriteFile(p.path("save.py"), []byte(script), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	return p.run("--node=a", "--np=1", "--job_id=x", "--console=all", "--log-dir=log-a", "/usr/bin/python3", p.path("save.py"))
+	return p.run("--node=a", "--np=1", "--job_id=x", "--console=all", "--log-dir=log-a", "/usr/bin/python3",
+		p.path("save.py"))
 }
 
 // began is what the script of a generation found when it began.
@@ -43,7 +45,8 @@ func begins(t *testing.T, a *proc, want ...string) {
 	}
 }
 
-// A file that is written over in place, below a directory with a digit in its name: each save is committed.
+// A file that is written over in place, below a directory with a digit in its name: each save is
+// committed.
 func TestEachSaveInADirectoryWithADigit(t *testing.T) {
 	for _, name := range []string{"resnet50/last.pt", "exp1/ckpt/last.pt"} {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +70,8 @@ if step == 0:
 	}
 }
 
-// Model and optimizer are renamed to their names two seconds apart, and the worker is killed in between: the next
-// generation has both of the save before.
+// Model and optimizer are renamed to their names two seconds apart, and the worker is killed in
+// between: the next generation has both of the save before.
 func TestKilledBetweenTwoRenames(t *testing.T) {
 	p := newPlace(t)
 	a := saving(p, `

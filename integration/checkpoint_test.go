@@ -37,7 +37,8 @@ func (p *place) committed(job string, n int) {
 
 func trainNode(p *place, node string, np int, more ...string) *proc {
 	args := []string{"--node=" + node, fmt.Sprintf("--np=%d", np), "--job_id=x", "--batch-size=256", "--lr=0.1",
-		"--scaling=fixed-batch", "--log-dir=log-" + node, "train", "--steps=400", "--step-sleep=10ms", "--save-every=300ms"}
+		"--scaling=fixed-batch", "--log-dir=log-" + node, "train", "--steps=400", "--step-sleep=10ms",
+		"--save-every=300ms"}
 	return p.run(append(args, more...)...)
 }
 
@@ -55,8 +56,8 @@ func steps(all ...*proc) map[int]int {
 	return from
 }
 
-// The node of rank 0 is killed and its disk is gone: the survivor becomes rank 0 and goes on from the
-// last commit, which lies on its own disk.
+// The node of rank 0 is killed and its disk is gone: the survivor becomes rank 0 and goes on from
+// the last commit, which lies on its own disk.
 func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 	p := newPlace(t)
 	a, b := trainNode(p, "a", 2), trainNode(p, "b", 2)
@@ -90,7 +91,8 @@ func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 // A planned change asks the workers to save first: no step is done twice.
 func TestAPlannedChangeLosesNoStep(t *testing.T) {
 	p := newPlace(t)
-	a, b := trainNode(p, "a", 2, "--steps=100000", "--step-sleep=5ms"), trainNode(p, "b", 2, "--steps=100000", "--step-sleep=5ms")
+	a, b := trainNode(p, "a", 2, "--steps=100000", "--step-sleep=5ms"),
+		trainNode(p, "b", 2, "--steps=100000", "--step-sleep=5ms")
 	p.running("x", 1, 2)
 	g := 1
 	size := 2

@@ -10,8 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// The network between rank 0 and the node that has its copies is cut, and nothing else: those who train do not notice. A
-// connection of before the cut asks again 25 s after it began. What comes after the cut is saved at once all the same.
+// The network between rank 0 and the node that has its copies is cut, and nothing else: those who
+// train do not notice. A connection of before the cut asks again 25 s after it began. What comes
+// after the cut is saved at once all the same.
 func TestCutFromTheCopies(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c", "d")
@@ -32,7 +33,8 @@ func TestCutFromTheCopies(t *testing.T) {
 	zero, before := w.zero(), l.crew()
 	copied := func(after int64) func() error {
 		return func() error {
-			if w.head.Rev <= after || !slices.ContainsFunc(w.head.Holders, func(r membership.Ref) bool { return r.Node == "a" }) {
+			if w.head.Rev <= after || !slices.ContainsFunc(w.head.Holders,
+				func(r membership.Ref) bool { return r.Node == "a" }) {
 				return fmt.Errorf("the newest checkpoint is %+v", w.head)
 			}
 			return nil

@@ -39,8 +39,9 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// A node that no other reaches, and the server does, accuses those whom it watches as they accuse it. That is one loss:
-// silence counts at once, and not after the window that many in doubt at once are given. Nobody else is lost by it.
+// A node that no other reaches, and the server does, accuses those whom it watches as they accuse
+// it. That is one loss: silence counts at once, and not after the window that many in doubt at once
+// are given. Nobody else is lost by it.
 func TestCutFromItsPeers(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)
@@ -58,7 +59,8 @@ func TestCutFromItsPeers(t *testing.T) {
 			return nil
 		})
 		lost := w.since(from, history.NodeLost)
-		for _, e := range w.since(from, history.NodeSuspected, history.NodeLost, history.WorldProposed, history.WorldRunning) {
+		for _, e := range w.since(from, history.NodeSuspected, history.NodeLost, history.WorldProposed,
+			history.WorldRunning) {
 			t.Logf("rank %d: %s after %s", rank, e.Text, e.Time.Sub(cut).Round(time.Millisecond))
 		}
 		if len(lost) != 1 || lost[0].Node != off || lost[0].Time.Sub(cut) >= window {

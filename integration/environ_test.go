@@ -43,19 +43,23 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	// What is left of another launcher must not reach a worker, the rest must.
-	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1", "TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
+	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1", "TORCHELASTIC_RESTART_COUNT=9",
+		"TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
 		"PADDLE_TRAINER_ID=5", "PADDLE_TRAINER_ENDPOINTS=elsewhere:1", "CUDA_VISIBLE_DEVICES=3", "MINE=a b\nc")
 	args := []string{"--nproc-per-node=2", "--job-id=x", "sh", "-c", dump}
 	p.run(append([]string{"--np=1", "--batch-size=256", "--lr=0.1", "--node=a"}, args...)...)
 	p.running("x", 1, 2)
 	first := p.environ(1, "a", 1)
 	p.holds("rank 1 of generation 1", first, map[string]string{
-		"ELASTIC_JOB_ID": "x", "ELASTIC_GENERATION": "1", "ELASTIC_NODE": "a", "ELASTIC_RANK": "1", "ELASTIC_LOCAL_RANK": "1",
+		"ELASTIC_JOB_ID": "x", "ELASTIC_GENERATION": "1", "ELASTIC_NODE": "a", "ELASTIC_RANK": "1",
+		"ELASTIC_LOCAL_RANK": "1",
 		"ELASTIC_WORLD_SIZE": "2", "ELASTIC_PREVIOUS_WORLD_SIZE": "0",
 		"ELASTIC_RESUME_FROM": "", "ELASTIC_RESUME_STEP": "0", "ELASTIC_RESUME_SAMPLES": "0",
-		"ELASTIC_GLOBAL_BATCH_SIZE": "256", "ELASTIC_BATCH_SIZE": "128", "ELASTIC_GRAD_ACCUM_STEPS": "1", "ELASTIC_LOSS_WEIGHT": "1",
-		"ELASTIC_LR": "0.1", "ELASTIC_LR_SCALE": "1", "RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0",
-		"CUDA_VISIBLE_DEVICES": "3", "MINE": "a b\nc",
+		"ELASTIC_GLOBAL_BATCH_SIZE": "256", "ELASTIC_BATCH_SIZE": "128", "ELASTIC_GRAD_ACCUM_STEPS": "1",
+		"ELASTIC_LOSS_WEIGHT": "1",
+		"ELASTIC_LR":          "0.1", "ELASTIC_LR_SCALE": "1", "RANK": "1", "WORLD_SIZE": "2",
+		"TORCHELASTIC_RESTART_COUNT": "0",
+		"CUDA_VISIBLE_DEVICES":       "3", "MINE": "a b\nc",
 	})
 
 	p.run(append([]string{"--np=2", "--node=b"}, args...)...)
@@ -68,19 +72,24 @@ func TestEnvironment(t *testing.T) {
 	seen := p.environ(2, "b", 1)
 	job := filepath.Join(p.dir, "state", "elastic", host, "nodes", "b", "jobs", "x")
 	p.holds("rank 3 of generation 2", seen, map[string]string{
-		"ELASTIC_JOB_ID": "x", "ELASTIC_GENERATION": "2", "ELASTIC_NODE": "b", "ELASTIC_RANK": "3", "ELASTIC_LOCAL_RANK": "1",
+		"ELASTIC_JOB_ID": "x", "ELASTIC_GENERATION": "2", "ELASTIC_NODE": "b", "ELASTIC_RANK": "3",
+		"ELASTIC_LOCAL_RANK": "1",
 		"ELASTIC_WORLD_SIZE": "4", "ELASTIC_PREVIOUS_WORLD_SIZE": "2",
 		"ELASTIC_CHECKPOINT_DIR": filepath.Join(job, "work"),
 		"ELASTIC_RESUME_FROM":    "", "ELASTIC_RESUME_STEP": "0", "ELASTIC_RESUME_SAMPLES": "0",
-		"ELASTIC_GLOBAL_BATCH_SIZE": "512", "ELASTIC_BATCH_SIZE": "128", "ELASTIC_GRAD_ACCUM_STEPS": "1", "ELASTIC_LOSS_WEIGHT": "1",
-		"ELASTIC_LR": "0.2", "ELASTIC_LR_SCALE": "2", "ELASTIC_WARMUP_SAMPLES": "0",
-		"ELASTIC_PROGRESS_FILE": filepath.Join(job, "run", "2", "1", "progress.jsonl"), "ELASTIC_DRAIN_FILE": filepath.Join(job, "run", "2", "drain"),
-		"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2",
-		"NODE_RANK": "1", "NNODES": "2", "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4", "ROLE_NAME": "default",
+		"ELASTIC_GLOBAL_BATCH_SIZE": "512", "ELASTIC_BATCH_SIZE": "128", "ELASTIC_GRAD_ACCUM_STEPS": "1",
+		"ELASTIC_LOSS_WEIGHT": "1",
+		"ELASTIC_LR":          "0.2", "ELASTIC_LR_SCALE": "2", "ELASTIC_WARMUP_SAMPLES": "0",
+		"ELASTIC_PROGRESS_FILE": filepath.Join(job, "run", "2", "1", "progress.jsonl"),
+		"ELASTIC_DRAIN_FILE":    filepath.Join(job, "run", "2", "drain"),
+		"RANK":                  "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "1",
+		"GROUP_WORLD_SIZE": "2",
+		"NODE_RANK":        "1", "NNODES": "2", "ROLE_RANK": "3", "ROLE_WORLD_SIZE": "4", "ROLE_NAME": "default",
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "^[0-9]+$",
-		"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": "1", "TORCHELASTIC_MAX_RESTARTS": "3", "TORCHELASTIC_USE_AGENT_STORE": "False",
-		"TORCHELASTIC_ERROR_FILE": filepath.Join(job, "run", "2", "1", "error.json"),
-		"OMP_NUM_THREADS":         "1", "PYTHONUNBUFFERED": "1",
+		"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": "1", "TORCHELASTIC_MAX_RESTARTS": "3",
+		"TORCHELASTIC_USE_AGENT_STORE": "False",
+		"TORCHELASTIC_ERROR_FILE":      filepath.Join(job, "run", "2", "1", "error.json"),
+		"OMP_NUM_THREADS":              "1", "PYTHONUNBUFFERED": "1",
 		"PADDLE_DISTRI_BACKEND": "gloo", "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1", "PADDLE_LOG_DIR": p.path("log", "b"),
 		"CUDA_VISIBLE_DEVICES": "3", "MINE": "a b\nc",
 	})
@@ -91,10 +100,12 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("inherited: TORCHELASTIC_OF_OLD=%s", v)
 	}
 	if seen["PADDLE_TRAINER_ID"] == "5" || strings.Contains(seen["PADDLE_TRAINER_ENDPOINTS"], "elsewhere") {
-		t.Errorf("inherited: PADDLE_TRAINER_ID=%s, PADDLE_TRAINER_ENDPOINTS=%s", seen["PADDLE_TRAINER_ID"], seen["PADDLE_TRAINER_ENDPOINTS"])
+		t.Errorf("inherited: PADDLE_TRAINER_ID=%s, PADDLE_TRAINER_ENDPOINTS=%s", seen["PADDLE_TRAINER_ID"],
+			seen["PADDLE_TRAINER_ENDPOINTS"])
 	}
 	other := p.environ(2, "a", 0)
-	for _, same := range []string{"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "ELASTIC_LR", "TORCHELASTIC_RESTART_COUNT"} {
+	for _, same := range []string{"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "ELASTIC_LR",
+		"TORCHELASTIC_RESTART_COUNT"} {
 		if seen[same] != other[same] {
 			t.Errorf("%s is %s for rank 3 and %s for rank 0", same, seen[same], other[same])
 		}
@@ -119,7 +130,8 @@ func TestEnvironmentWithoutBatchAndRate(t *testing.T) {
 	p.run("--job-id=x", "--node=a", "sh", "-c", dump)
 	p.running("x", 1, 1)
 	seen := p.environ(1, "a", 0)
-	p.holds("the worker", seen, map[string]string{"ELASTIC_LR_SCALE": "1", "OMP_NUM_THREADS": "4", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"})
+	p.holds("the worker", seen, map[string]string{"ELASTIC_LR_SCALE": "1", "OMP_NUM_THREADS": "4",
+		"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"})
 	for _, k := range []string{"ELASTIC_GLOBAL_BATCH_SIZE", "ELASTIC_BATCH_SIZE", "ELASTIC_LR"} {
 		if v, ok := seen[k]; ok {
 			t.Errorf("%s=%s, though neither batch nor rate was given", k, v)

@@ -155,7 +155,8 @@ func draw(r *rand.Rand, names []string) []fault {
 		if r.IntN(6) == 0 {
 			lasts += 12_000 // beyond the window in which an absent node may register again
 		}
-		all = append(all, fault{k, names[:n:n], time.Duration(r.IntN(2000)) * time.Millisecond, time.Duration(lasts) * time.Millisecond})
+		all = append(all, fault{k, names[:n:n], time.Duration(r.IntN(2000)) * time.Millisecond,
+			time.Duration(lasts) * time.Millisecond})
 		names = names[n:]
 	}
 	return all
@@ -171,7 +172,8 @@ func (l *lab) suffer(all []fault) {
 	var moments []moment
 	for _, f := range all {
 		var undo func()
-		moments = append(moments, moment{f.at, func() { undo = f.strike(l, f.hits) }}, moment{f.at + f.lasts, func() { undo() }})
+		moments = append(moments, moment{f.at, func() { undo = f.strike(l, f.hits) }},
+			moment{f.at + f.lasts, func() { undo() }})
 	}
 	slices.SortFunc(moments, func(a, b moment) int { return int(a.at - b.at) })
 	began := time.Now()

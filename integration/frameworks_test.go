@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Real frameworks train on two nodes, and go on after one of them was killed. The scripts know nothing of Elastic.
-// FRAMEWORKS holds the virtual environments that integration/frameworks.sh makes.
+// Real frameworks train on two nodes, and go on after one of them was killed. The scripts know
+// nothing of Elastic. FRAMEWORKS holds the virtual environments that integration/frameworks.sh
+// makes.
 func TestFrameworks(t *testing.T) {
 	for name, c := range map[string]struct{ venv, script, np string }{
 		"torch DDP, the node comes back": {"torch", "torch_ddp.py", "2"},
@@ -33,7 +34,8 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// survives kills one of two nodes after the first commit, and holds the end to a training that went on from it.
+// survives kills one of two nodes after the first commit, and holds the end to a training that went
+// on from it.
 func survives(t *testing.T, venv, script, np string) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), venv, "bin", "python")
 	if _, err := os.Stat(python); err != nil {
@@ -79,7 +81,8 @@ func survives(t *testing.T, venv, script, np string) {
 	}
 	said := a.stdout()
 	begins := regexp.MustCompile(`rank \d+ of (\d+) begins at step (\d+)`).FindAllStringSubmatch(said, -1)
-	if len(begins) != 2 || begins[0][1] != "2" || begins[0][2] != "0" || begins[1][1] != strconv.Itoa(world) || begins[1][2] == "0" {
+	if len(begins) != 2 || begins[0][1] != "2" || begins[0][2] != "0" || begins[1][1] != strconv.Itoa(world) ||
+		begins[1][2] == "0" {
 		t.Errorf("two starts, the second one of %d from a checkpoint:\n%s", world, said)
 	}
 	if !strings.Contains(said, fmt.Sprintf("of %d ends at step 40 with loss 0.0", world)) {

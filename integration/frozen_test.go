@@ -24,7 +24,8 @@ func cluster(t *testing.T) (*lab, *law) {
 // when it goes on it finds that out before it does anything else. So it is when
 // the agent alone stands still; its worker, which is nobody's any more, ends then.
 func TestFrozenMachineIsReplaced(t *testing.T) {
-	for name, whom := range map[string]func(*lab, string) []process{"agent and worker": (*lab).on, "agent": (*lab).agent} {
+	for name, whom := range map[string]func(*lab, string) []process{"agent and worker": (*lab).on,
+		"agent": (*lab).agent} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, w := cluster(t)
@@ -63,7 +64,8 @@ func TestFrozenMachineIsReplaced(t *testing.T) {
 	}
 }
 
-// A worker that stands still stops the training, and its agent answers for it: that is no loss of a node.
+// A worker that stands still stops the training, and its agent answers for it: that is no loss of a
+// node.
 func TestFrozenWorkerIsNoLoss(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)
@@ -77,7 +79,8 @@ func TestFrozenWorkerIsNoLoss(t *testing.T) {
 	if now := l.crew(); !slices.Equal(now, was) {
 		t.Errorf("the workers were %v and are %v", was, now)
 	}
-	if e := w.since(from, history.NodeSuspected, history.NodeLost, history.WaitEntered, history.WorldProposed); len(e) > 0 {
+	if e := w.since(from, history.NodeSuspected, history.NodeLost, history.WaitEntered,
+		history.WorldProposed); len(e) > 0 {
 		t.Errorf("it was taken for a loss: %v", e)
 	}
 	w.holds(t)

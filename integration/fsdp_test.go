@@ -12,16 +12,19 @@ import (
 	"testing"
 )
 
-// fsdpSteps is how many a round of a test has: each commits some twenty, and loses what it did since.
+// fsdpSteps is how many a round of a test has: each commits some twenty, and loses what it did
+// since.
 const fsdpSteps = 120
 
 var fsdpLoss = regexp.MustCompile(`(?m)^(\d+) steps: loss (\S+)$`)
 
-// FSDP of the torch of TORCH, a path of a python, saved by torch.distributed.checkpoint on disks of their own: nodes
-// are killed with their disks, and the result is that of a run that nothing disturbed.
+// FSDP of the torch of TORCH, a path of a python, saved by torch.distributed.checkpoint on disks of
+// their own: nodes are killed with their disks, and the result is that of a run that nothing
+// disturbed.
 func TestFSDP(t *testing.T) {
 	python := os.Getenv("TORCH")
-	if out, err := exec.Command(python, "-c", "from torch.distributed.fsdp import fully_shard").CombinedOutput(); err != nil {
+	if out, err := exec.Command(python, "-c", "from torch.distributed.fsdp import fully_shard").
+		CombinedOutput(); err != nil {
 		t.Fatalf("TORCH=%s: the python of a torch that has fully_shard: %v\n%s", python, err, out)
 	}
 	rounds := max(3, soak(t))
@@ -31,10 +34,12 @@ func TestFSDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPlace(t)
-	j := &shardedJob{place: p, program: []string{python, script, "--float64", "--save-every=10", "--pause=0.03", "--steps=" + steps}, nodes: map[string]*proc{}}
+	j := &shardedJob{place: p, program: []string{python, script, "--float64", "--save-every=10", "--pause=0.03",
+		"--steps=" + steps}, nodes: map[string]*proc{}}
 	j.disturbed(sizesOf(rounds), p.path("finish"))
 	got := fsdpLoss.FindStringSubmatch(j.logs("log-*"))
-	alone := p.start(filepath.Join(bin, "elastic"), "run", "--job-id=alone", "--log-dir=log-of-one", python, script, "--float64", "--save-every=1000000", "--steps="+steps)
+	alone := p.start(filepath.Join(bin, "elastic"), "run", "--job-id=alone", "--log-dir=log-of-one", python, script,
+		"--float64", "--save-every=1000000", "--steps="+steps)
 	p.ends(alone, 0)
 	want := fsdpLoss.FindStringSubmatch(j.logs("log-of-one"))
 	if got == nil || want == nil || got[1] != want[1] {

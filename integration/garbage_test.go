@@ -48,7 +48,8 @@ func quoted(b []byte) []byte {
 	return q
 }
 
-// twisted is a record in which one value, at a random place, has another type or an impossible size.
+// twisted is a record in which one value, at a random place, has another type or an impossible
+// size.
 func twisted(was []byte, r *rand.Rand) []byte {
 	var v any
 	if json.Unmarshal(was, &v) != nil {
@@ -140,7 +141,8 @@ func (v *vandal) story() {
 	}
 }
 
-// keys are those of the store as it is now: of events and checkpoints, of which there are many, two each.
+// keys are those of the store as it is now: of events and checkpoints, of which there are many, two
+// each.
 func (v *vandal) keys() (all []*mvccpb.KeyValue, err error) {
 	ctx, cancel := context.WithTimeout(v.t.Context(), limit)
 	defer cancel()
@@ -158,8 +160,8 @@ func (v *vandal) keys() (all []*mvccpb.KeyValue, err error) {
 	return all, nil
 }
 
-// strike writes value in place of a record, with its lease or without, and returns what puts the record back.
-// What the job itself wrote or deleted meanwhile stays.
+// strike writes value in place of a record, with its lease or without, and returns what puts the
+// record back. What the job itself wrote or deleted meanwhile stays.
 func (v *vandal) strike(kv *mvccpb.KeyValue, value []byte) (restore func() error, err error) {
 	key := string(kv.Key)
 	var lease []clientv3.OpOption
@@ -180,7 +182,8 @@ func (v *vandal) strike(kv *mvccpb.KeyValue, value []byte) (restore func() error
 	}, err
 }
 
-// change makes one change of a key that is as of rev, and returns the revision of it, 0 if it was not made.
+// change makes one change of a key that is as of rev, and returns the revision of it, 0 if it was
+// not made.
 func (v *vandal) change(key string, rev int64, op clientv3.Op) (int64, error) {
 	ctx, cancel := context.WithTimeout(v.t.Context(), limit)
 	defer cancel()
@@ -245,7 +248,8 @@ func (v *vandal) gust() error {
 	return nil
 }
 
-// asks runs a command that has to answer: it does what it is for, or says that the job cannot be read.
+// asks runs a command that has to answer: it does what it is for, or says that the job cannot be
+// read.
 func (v *vandal) asks(key, damage string, args ...string) {
 	v.t.Helper()
 	r := v.command(args...)
@@ -263,15 +267,19 @@ func (v *vandal) asks(key, damage string, args ...string) {
 }
 
 // strange are keys that no version of elastic writes.
-var strange = []string{"x/", "x/nodes/", "x/nodes/../../y", "x/nodes/a/b/c", "x/ready/zzz/a", "x/ready/000000000001/\x1b[2J", "x/exit/1/a",
-	"x/plan/p/zzzz", "x/ckpt/n/-1", "x/ckpt/n/999999999999999999999999", "x/suspects/a", "x/events/\xff", "x/world/world", "x/what",
-	"x/held/\n", "x/doing/" + strings.Repeat("d", 300), "/job", "../job", "\x1b]0;title\x07/job", strings.Repeat("j", 300) + "/job", "noslash"}
+var strange = []string{"x/", "x/nodes/", "x/nodes/../../y", "x/nodes/a/b/c", "x/ready/zzz/a",
+	"x/ready/000000000001/\x1b[2J", "x/exit/1/a",
+	"x/plan/p/zzzz", "x/ckpt/n/-1", "x/ckpt/n/999999999999999999999999", "x/suspects/a", "x/events/\xff",
+	"x/world/world", "x/what",
+	"x/held/\n", "x/doing/" + strings.Repeat("d", 300), "/job", "../job", "\x1b]0;title\x07/job",
+	strings.Repeat("j", 300) + "/job", "noslash"}
 
 // asked are the commands that have to answer meanwhile.
 var asked = [][]string{{"jobs"}, {"status", "x"}, {"nodes", "x"}, {"events", "x"}, {"ckpt", "ls", "x"}, {"status", "y"},
 	{"explain", "x"}, {"goodput", "x"}, {"events", "y"}, {"scale", "--np=3", "x"}, {"rm", "--yes", "x"}}
 
-// everyKey damages each key of the store in each way, one after the other, and asks some command meanwhile.
+// everyKey damages each key of the store in each way, one after the other, and asks some command
+// meanwhile.
 func (v *vandal) everyKey() (n int) {
 	v.t.Helper()
 	all, err := v.keys()
@@ -333,15 +341,17 @@ func (v *vandal) goesOn(generation, size int) {
 	})
 }
 
-// Garbage in any key of the store, of a running job, of another job or beside them, restarts no worker and ends no
-// agent, and every command answers. When the record is back the job goes on. A scale and a loss under garbage complete.
+// Garbage in any key of the store, of a running job, of another job or beside them, restarts no
+// worker and ends no agent, and every command answers. When the record is back the job goes on. A
+// scale and a loss under garbage complete.
 func TestGarbageInEveryKey(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t, uint64(soak(t)))
 	v.ends(v.run("--job-id=y", "--node=a", "true"), 0)
 	agents, workers := map[string]*proc{}, map[string]int{}
 	for _, name := range []string{"a", "b", "c"} {
-		agents[name] = v.run("--np=2:3", "--job-id=x", "--node="+name, "--log-dir=log-"+name, "train", "--steps=1000000",
+		agents[name] = v.run("--np=2:3", "--job-id=x", "--node="+name, "--log-dir=log-"+name, "train",
+			"--steps=1000000",
 			"--step-sleep=50ms", "--save-every=500ms")
 	}
 	v.running("x", 1, 3)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A job hangs because of one rank, in the ways in which ranks do. The right one is named, its stack is in the
-// evidence, and the job is through after one restart. COUNT repeats it.
+// A job hangs because of one rank, in the ways in which ranks do. The right one is named, its stack
+// is in the evidence, and the job is through after one restart. COUNT repeats it.
 func TestHangsAreFound(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join("testdata", "hang.py"))
 	if err != nil {
@@ -27,7 +27,8 @@ func TestHangsAreFound(t *testing.T) {
 				bad := (i + 1) % 4
 				p := newPlace(t)
 				p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+how, "HELPER="+helper[how])
-				args := []string{"--np=2", "--nproc-per-node=2", "--job-id=x", "--max-restarts=1", "--hang-timeout=3s", "--console=none", "/usr/bin/python3", script}
+				args := []string{"--np=2", "--nproc-per-node=2", "--job-id=x", "--max-restarts=1", "--hang-timeout=3s",
+					"--console=none", "/usr/bin/python3", script}
 				a, b := p.run(append([]string{"--node=a"}, args...)...), p.run(append([]string{"--node=b"}, args...)...)
 				p.ends(a, 0)
 				p.ends(b, 0)
@@ -37,7 +38,9 @@ func TestHangsAreFound(t *testing.T) {
 					t.Fatalf("rank %d: %+v", bad, failures)
 				}
 				text := failures[0].Text
-				if !strings.HasPrefix(text, fmt.Sprintf("rank %d on ", bad)) || !strings.Contains(text, "hangs: no rank showed a sign of life for 3s") || !strings.Contains(text, says) {
+				if !strings.HasPrefix(text, fmt.Sprintf("rank %d on ", bad)) ||
+					!strings.Contains(text, "hangs: no rank showed a sign of life for 3s") ||
+					!strings.Contains(text, says) {
 					t.Errorf("rank %d, %s: %s", bad, how, text)
 				}
 				began, found := kinds(all, "world_running")[0].Time, failures[0].Time
@@ -60,8 +63,8 @@ func TestHangsAreFound(t *testing.T) {
 	}
 }
 
-// slowWork has rank 0 evaluate, save and download in turn without a word, for longer each than the limit, while
-// the other rank waits for it.
+// slowWork has rank 0 evaluate, save and download in turn without a word, for longer each than the
+// limit, while the other rank waits for it.
 const slowWork = `import os, socket, time
 
 def evaluate(end):
@@ -101,7 +104,8 @@ while not os.path.exists("through"):
     time.sleep(0.2)
 `
 
-// Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is how many minutes it does so.
+// Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is how many minutes
+// it does so.
 func TestSlowWorkIsNoHang(t *testing.T) {
 	p := newPlace(t)
 	if err := os.WriteFile(p.path("t.py"), []byte(slowWork), 0o600); err != nil {
@@ -109,7 +113,8 @@ func TestSlowWorkIsNoHang(t *testing.T) {
 	}
 	works := endure(t, time.Second, time.Duration(soak(t))*time.Minute)
 	p.set(fmt.Sprintf("SECONDS=%d", int(works.Seconds())))
-	x := p.run("--nproc-per-node=2", "--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0", "/usr/bin/python3", "t.py")
+	x := p.run("--nproc-per-node=2", "--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0",
+		"/usr/bin/python3", "t.py")
 	within(t, works+limit, "the work is done", func() error { _, err := os.Stat(p.path("through")); return err })
 	p.ends(x, 0)
 	if failures := kinds(p.events("x"), "worker_failed"); len(failures) != 0 {
@@ -124,8 +129,10 @@ func TestStarvedWorkIsNoHang(t *testing.T) {
 	if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Everything on one processor, where the worker has the least right of all: within its session, and as a session.
-	busy := exec.CommandContext(t.Context(), "taskset", "-c", "0", "sh", "-c", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait")
+	// Everything on one processor, where the worker has the least right of all: within its session,
+	// and as a session.
+	busy := exec.CommandContext(t.Context(), "taskset", "-c", "0", "sh", "-c",
+		"for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait")
 	busy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	busy.Cancel = func() error { return syscall.Kill(-busy.Process.Pid, syscall.SIGKILL) }
 	x := p.run("--job-id=x", "--node=a", "--hang-timeout=2s", "--max-restarts=0", "--",

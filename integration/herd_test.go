@@ -79,8 +79,8 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// A rack that ends is one loss, and not as many as it has pairs of neighbours: with leases of half a minute nothing but
-// the nodes themselves can say so.
+// A rack that ends is one loss, and not as many as it has pairs of neighbours: with leases of half
+// a minute nothing but the nodes themselves can say so.
 func TestARowOfTheHerdIsLost(t *testing.T) {
 	const n, row = 60, 30
 	h := newHerd(t, n)
@@ -130,8 +130,10 @@ func herdOn(t testing.TB, n int, endpoints []string) *herd {
 		return s
 	}
 	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &memory.Tally{}, lives: map[string][]*beast{}}
-	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: n, Slots: 1},
-		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
+	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
+		Base: scaling.Base{Nodes: n, Slots: 1},
+		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
+			Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	for range 8 { // a connection for each agent would measure connections
 		h.stores = append(h.stores, memory.Count(open(), h.tally))
 	}
@@ -164,7 +166,8 @@ func (h *herd) start(name string) {
 	c := runtime.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
 		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
 		Times: plan.DefaultTimeouts}
-	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{}, Say: func(machine.Line) {}}
+	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{},
+		Say: func(machine.Line) {}}
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
 }
 
@@ -229,8 +232,10 @@ func (h *herd) measure(what string, most budget, f func()) {
 	counters := []struct {
 		name string
 		of   *atomic.Int64
-	}{{"writes", &h.tally.Writes}, {"transactions", &h.tally.Txns}, {"reads", &h.tally.Gets}, {"entries read", &h.tally.Entries},
-		{"watches", &h.tally.Watches}, {"events", &h.tally.Events}, {"bytes sent", &h.tally.Sent}, {"bytes received", &h.tally.Received}}
+	}{{"writes", &h.tally.Writes}, {"transactions", &h.tally.Txns}, {"reads", &h.tally.Gets},
+		{"entries read", &h.tally.Entries},
+		{"watches", &h.tally.Watches}, {"events", &h.tally.Events}, {"bytes sent", &h.tally.Sent},
+		{"bytes received", &h.tally.Received}}
 	cost := map[string]float64{}
 	for _, c := range counters {
 		cost[c.name] = -float64(c.of.Load())
@@ -247,7 +252,8 @@ func (h *herd) measure(what string, most budget, f func()) {
 	for _, c := range []struct {
 		name        string
 		is, allowed float64
-	}{{"writes", cost["writes"], most.writes}, {"watches", cost["watches"], most.watches}, {"bytes read of each other", cost["bytes received"] / float64(h.n), most.bytes}} {
+	}{{"writes", cost["writes"], most.writes}, {"watches", cost["watches"], most.watches},
+		{"bytes read of each other", cost["bytes received"] / float64(h.n), most.bytes}} {
 		if c.is > c.allowed {
 			h.t.Errorf("%s: %.1f %s, by each node; %.1f are allowed", what, c.is, c.name, c.allowed)
 		}

@@ -35,7 +35,8 @@ type cut struct{ from, to string }
 // newLab has a machine for each name, and one for elasticd, which runs.
 func newLab(t testing.TB, names ...string) *lab {
 	t.Helper()
-	l := &lab{names: names, id: "el" + strings.ToLower(rand.Text()[:8]), addr: map[string]string{}, agents: map[string]*proc{}, cuts: map[cut]int{}}
+	l := &lab{names: names, id: "el" + strings.ToLower(rand.Text()[:8]), addr: map[string]string{},
+		agents: map[string]*proc{}, cuts: map[cut]int{}}
 	l.sweep(t)
 	l.place = newPlace(t) // its processes end before their namespaces go
 	l.ip("netns", "add", l.ns("switch"))
@@ -44,7 +45,8 @@ func newLab(t testing.TB, names ...string) *lab {
 	for i, name := range append([]string{"server"}, names...) {
 		l.addr[name] = fmt.Sprintf("10.77.0.%d", i+1)
 		l.ip("netns", "add", l.ns(name))
-		l.ip("-n", l.ns("switch"), "link", "add", "p"+fmt.Sprint(i), "type", "veth", "peer", "name", "eth0", "netns", l.ns(name))
+		l.ip("-n", l.ns("switch"), "link", "add", "p"+fmt.Sprint(i), "type", "veth", "peer", "name", "eth0", "netns",
+			l.ns(name))
 		l.ip("-n", l.ns("switch"), "link", "set", "p"+fmt.Sprint(i), "master", "bridge", "up")
 		l.ip("-n", l.ns(name), "address", "add", l.addr[name]+"/24", "dev", "eth0")
 		l.ip("-n", l.ns(name), "link", "set", "eth0", "up")
@@ -52,9 +54,10 @@ func newLab(t testing.TB, names ...string) *lab {
 	}
 	socket := filepath.Join(l.dir, "etcd.sock") // for this process, which has no other way there
 	client := "http://" + l.addr["server"] + ":2379"
-	l.server = &daemon{p: l.place, client: "unix://" + socket, program: "nsenter", args: l.inside("server", filepath.Join(bin, "elasticd"),
-		"--name=server", "--data-dir="+filepath.Join(l.dir, "data"), "--insecure", "--http=",
-		"--listen-client-urls="+client+",unix://"+socket, "--advertise-client-urls="+client)}
+	l.server = &daemon{p: l.place, client: "unix://" + socket, program: "nsenter",
+		args: l.inside("server", filepath.Join(bin, "elasticd"),
+			"--name=server", "--data-dir="+filepath.Join(l.dir, "data"), "--insecure", "--http=",
+			"--listen-client-urls="+client+",unix://"+socket, "--advertise-client-urls="+client)}
 	l.place.at = l.server.client
 	l.server.start()
 	l.says(l.server.x, "elasticd: ready: ")
@@ -92,7 +95,8 @@ func (l *lab) ns(name string) string { return l.id + "-" + name }
 func (l *lab) ip(args ...string) {
 	l.t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		l.t.Fatalf("ip %s: %v: %s\nthese tests make network namespaces: run them as root", strings.Join(args, " "), err, out)
+		l.t.Fatalf("ip %s: %v: %s\nthese tests make network namespaces: run them as root", strings.Join(args, " "), err,
+			out)
 	}
 }
 
@@ -182,7 +186,8 @@ func (l *lab) heal(from, to string) {
 
 func (l *lab) rule(do, from, to string) {
 	l.t.Helper()
-	out, err := exec.Command("ip", "netns", "exec", l.ns(to), "iptables", "-w", do, "INPUT", "-s", l.addr[from], "-j", "DROP").CombinedOutput()
+	out, err := exec.Command("ip", "netns", "exec", l.ns(to), "iptables", "-w", do, "INPUT", "-s", l.addr[from], "-j",
+		"DROP").CombinedOutput()
 	if err != nil {
 		l.t.Fatalf("iptables %s %s → %s: %v: %s", do, from, to, err, out)
 	}

@@ -12,7 +12,8 @@ import (
 func TestDebuggerOnATerminal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	if err := os.WriteFile(p.path("train.py"), []byte("answer = 6 * 7\nbreakpoint()\nprint('went on')\n"), 0o644); err != nil {
+	if err := os.WriteFile(p.path("train.py"), []byte("answer = 6 * 7\nbreakpoint()\nprint('went on')\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	x := p.start("sh", "-c", `printf 'p answer\nc\n' | script -qec 'elastic run --tty train.py' typescript`)
@@ -43,10 +44,12 @@ func TestVirtualLocalRankAndFilters(t *testing.T) {
 	p := newPlace(t)
 	p.gpus(4)
 	p.trainers("train.py")
-	p.ends(p.run("--gpus=2,3", "--virtual-local-rank", "--duplicate-stdout-filters=PADDLE_TRAINER_ID,WORLD", "train.py"), 0)
+	p.ends(p.run("--gpus=2,3", "--virtual-local-rank", "--duplicate-stdout-filters=PADDLE_TRAINER_ID,WORLD",
+		"train.py"), 0)
 	for card := range 2 {
 		p.holds(fmt.Sprintf("worker %d", card), p.told("log", fmt.Sprintf("workerlog.%d", card)), map[string]string{
-			"LOCAL_RANK": "0", "RANK": fmt.Sprint(card), "CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + card), "FLAGS_selected_gpus": "0"})
+			"LOCAL_RANK": "0", "RANK": fmt.Sprint(card), "CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + card),
+			"FLAGS_selected_gpus": "0"})
 	}
 	copied := content(p.path("log", "filtered_stdout.log"))
 	if strings.Count(copied, "\n") != 2 || !strings.Contains(copied, "[default0]:PADDLE_TRAINER_ID=0\n") ||

@@ -51,7 +51,8 @@ func newLaw(t testing.TB, endpoint, job string, stale func(string, schema.Genera
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &law{job: schema.Job(job), client: c, stale: stale, news: make(chan struct{}), nodes: map[string]membership.Node{}, doubt: map[string]bool{}, resumes: map[schema.Generation]int64{}}
+	l := &law{job: schema.Job(job), client: c, stale: stale, news: make(chan struct{}),
+		nodes: map[string]membership.Node{}, doubt: map[string]bool{}, resumes: map[schema.Generation]int64{}}
 	l.end = sync.OnceFunc(func() { cancel(); l.work.Wait(); c.Close() })
 	t.Cleanup(l.end)
 	l.work.Go(func() { l.follow(ctx) })
@@ -59,7 +60,8 @@ func newLaw(t testing.TB, endpoint, job string, stale func(string, schema.Genera
 }
 
 func (l *law) follow(ctx context.Context) {
-	// From revision 1: before the job. Across restarts of the server the client goes on where it was.
+	// From revision 1: before the job. Across restarts of the server the client goes on where it
+	// was.
 	for r := range l.client.Watch(ctx, l.job.Prefix(), clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		l.mu.Lock()
 		if err := r.Err(); err != nil {
@@ -171,8 +173,8 @@ func (l *law) ready(node string, g schema.Generation) {
 	}
 }
 
-// turn: G1 and the resume of each generation; and of G4, that beside a world that runs older workers
-// live only where nobody is registered.
+// turn: G1 and the resume of each generation; and of G4, that beside a world that runs older
+// workers live only where nobody is registered.
 func (l *law) turn(w *rendezvous.World) {
 	old := l.world
 	l.world = w
@@ -182,10 +184,13 @@ func (l *law) turn(w *rendezvous.World) {
 	}
 	same := w.Proposal == old.Proposal && slices.EqualFunc(w.Members, old.Members, membership.Ref.Same) &&
 		slices.EqualFunc(w.Leavers, old.Leavers, membership.Ref.Same)
-	order := []rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing, rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}
+	order := []rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Finishing, rendezvous.Waiting,
+		rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}
 	again := w.Phase == rendezvous.Waiting && old.Phase == rendezvous.Waiting
-	if w.Generation < old.Generation || !same || slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) && !again {
-		l.breach("G1: generation %d %s %v became generation %d %s %v", old.Generation, old.Phase, old.Members, w.Generation, w.Phase, w.Members)
+	if w.Generation < old.Generation || !same || slices.Index(order, w.Phase) <= slices.Index(order, old.Phase) &&
+		!again {
+		l.breach("G1: generation %d %s %v became generation %d %s %v", old.Generation, old.Phase, old.Members,
+			w.Generation, w.Phase, w.Members)
 	}
 	if w.Phase == rendezvous.Running {
 		for name := range l.nodes {
@@ -201,7 +206,8 @@ func (l *law) proposed(w *rendezvous.World) {
 	}
 	slices.Sort(names)
 	if len(slices.Compact(names)) != w.Count || len(w.Members) != w.Count || w.Phase != rendezvous.Forming || w.Generation != l.fence {
-		l.breach("G1: generation %d, fence %d, is %s with %d members: %v", w.Generation, l.fence, w.Phase, w.Count, w.Members)
+		l.breach("G1: generation %d, fence %d, is %s with %d members: %v", w.Generation, l.fence, w.Phase, w.Count,
+			w.Members)
 	}
 	if n := l.job1.Limits; n.Exact && w.Count != w.NP || !n.Exact && (w.Count < n.Min || w.Count > n.Max) {
 		l.breach("G1: generation %d has %d members; np is %s, %d wished", w.Generation, w.Count, n, w.NP)
@@ -211,7 +217,8 @@ func (l *law) proposed(w *rendezvous.World) {
 		resume = *w.Resume
 	}
 	if resume.Number != l.head.Number || resume.Manifest != l.head.Manifest {
-		l.breach("G3: generation %d starts from checkpoint %d, and %d is the newest", w.Generation, resume.Number, l.head.Number)
+		l.breach("G3: generation %d starts from checkpoint %d, and %d is the newest", w.Generation, resume.Number,
+			l.head.Number)
 	}
 	if l.resumes[w.Generation] = 0; resume.Step != nil {
 		l.resumes[w.Generation] = *resume.Step

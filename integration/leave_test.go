@@ -45,7 +45,8 @@ func TestBelowMinAndBack(t *testing.T) {
 func TestEarlyFinisherRestartsNobody(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	program := []string{"--np=2", "--job-id=x", "sh", "-c", `[ $RANK = 0 ] && exit 0; echo $$ >slow; until [ -e through ]; do sleep 0.05; done`}
+	program := []string{"--np=2", "--job-id=x", "sh", "-c",
+		`[ $RANK = 0 ] && exit 0; echo $$ >slow; until [ -e through ]; do sleep 0.05; done`}
 	a, b := p.run(append([]string{"--node=a"}, program...)...), p.run(append([]string{"--node=b"}, program...)...)
 	p.reaches("x", "finishing", func(s status) error {
 		if s.State != "finishing" || s.WhyCode != "finishing" || s.Generation != 1 {
@@ -94,7 +95,8 @@ func TestEarlyFinisherRestartsNobody(t *testing.T) {
 func TestFailedJobGoesOnWithANewAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	args := []string{"--job-id=x", "--node=a", "--max-restarts=1", "sh", "-c", `[ -e cured ] || exit 9; echo $$ >worker; exec sleep 1000`}
+	args := []string{"--job-id=x", "--node=a", "--max-restarts=1", "sh", "-c",
+		`[ -e cured ] || exit 9; echo $$ >worker; exec sleep 1000`}
 	first := p.run(args...)
 	p.ends(first, 9)
 	if st := p.state("x", "failed"); st.Generation != 2 || st.Restarts.Used != 1 {

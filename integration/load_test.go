@@ -23,10 +23,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// BenchmarkLoad is a herd on the real elasticd, on one machine: what it takes to come up, to lose one and many, to
-// scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES is how many, 1000 by default; LEASE_TTL is 30s
-// (`elastic run` has 3s, which a thousand agents on the CPUs of one machine do not hold while all of them start). All
-// agents share one process and its CPUs with elasticd, so the times are those of this machine and no cluster's.
+// BenchmarkLoad is a herd on the real elasticd, on one machine: what it takes to come up, to lose
+// one and many, to scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES
+// is how many, 1000 by default; LEASE_TTL is 30s (`elastic run` has 3s, which a thousand agents on
+// the CPUs of one machine do not hold while all of them start). All agents share one process and
+// its CPUs with elasticd, so the times are those of this machine and no cluster's.
 func BenchmarkLoad(b *testing.B) {
 	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
@@ -94,7 +95,8 @@ func load(b *testing.B, n int, ttl time.Duration) {
 	}
 }
 
-// settles waits until n living agents have started the workers of one generation, the newest, which is after g.
+// settles waits until n living agents have started the workers of one generation, the newest, which
+// is after g.
 func (h *herd) settles(g schema.Generation, n int) {
 	h.t.Helper()
 	within(h.t, 5*time.Minute, fmt.Sprintf("%d agents train", n), func() error {
@@ -168,8 +170,10 @@ func startElasticd(b *testing.B) *single {
 	}
 	d := &single{b: b, client: "http://" + port()}
 	peer, health := "http://"+port(), port()
-	d.args = []string{"--name=s", "--insecure", "--data-dir=" + filepath.Join(b.TempDir(), "data"), "--listen-client-urls=" + d.client, "--advertise-client-urls=" + d.client,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=s=" + peer, "--http=" + health}
+	d.args = []string{"--name=s", "--insecure", "--data-dir=" + filepath.Join(b.TempDir(), "data"),
+		"--listen-client-urls=" + d.client, "--advertise-client-urls=" + d.client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=s=" + peer,
+		"--http=" + health}
 	d.start()
 	b.Cleanup(func() {
 		_ = d.cmd.Process.Signal(syscall.SIGTERM) // an error: it has ended
@@ -307,5 +311,6 @@ func (p *pulse) rest(d time.Duration) {
 		return ""
 	}
 	fmt.Printf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% of a core, without its process and heartbeats; %.1f writes a second\n",
-		share, mark(share > 0.5), rss>>20, mark(rss>>20 > 300), 100*own.Seconds()/took.Seconds()/float64(len(p.h.beasts())), float64(writes)/took.Seconds())
+		share, mark(share > 0.5), rss>>20, mark(rss>>20 > 300),
+		100*own.Seconds()/took.Seconds()/float64(len(p.h.beasts())), float64(writes)/took.Seconds())
 }

@@ -12,13 +12,15 @@ import (
 	"testing"
 )
 
-// madeStep is a step that a generation made. A step that was lost with its generation is made again.
+// madeStep is a step that a generation made. A step that was lost with its generation is made
+// again.
 type madeStep struct {
 	Generation, World, Step int
 	Loss                    float64
 }
 
-// sameLosses holds each step that was made, also those that were lost, to the loss of the undisturbed run.
+// sameLosses holds each step that was made, also those that were lost, to the loss of the
+// undisturbed run.
 func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 	t.Helper()
 	want, seen, worlds := map[int]float64{}, map[int]bool{}, map[int]bool{}
@@ -30,7 +32,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 		w, known := want[s.Step]
 		d := math.Abs(s.Loss - w)
 		if !known || !(d <= tolerance) {
-			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)", s.Step, s.Generation, s.Loss, w, known)
+			t.Fatalf("step %d of generation %d has loss %v, undisturbed %v (there: %v)", s.Step, s.Generation, s.Loss,
+				w, known)
 		}
 		last, worst = max(last, s.Step), max(worst, d)
 		seen[s.Step], worlds[s.World] = true, true
@@ -46,8 +49,8 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 	t.Logf("%d steps made, up to step %d, in worlds of %v: largest difference %.2g", len(made), last, worlds, worst)
 }
 
-// disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which makes
-// steps, and stops it.
+// disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which
+// makes steps, and stops it.
 func disturb(p *place, node func(name string) *proc, made func() []madeStep) {
 	p.t.Helper()
 	trains := func(after, world int) (generation int) {
@@ -84,7 +87,8 @@ func disturb(p *place, node func(name string) *proc, made func() []madeStep) {
 func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
 	t.Parallel()
 	start := func(p *place, name string, flags ...string) *proc {
-		line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.2", "--scaling=fixed-batch", "--log-dir=log-" + name,
+		line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.2",
+			"--scaling=fixed-batch", "--log-dir=log-" + name,
 			"train", "--samples=970", "--losses=losses.jsonl"}
 		return p.run(append(line, flags...)...)
 	}
@@ -140,8 +144,8 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 `
 
-// tracedSteps are the steps that all ranks of a generation noted, with the mean of their losses: that of
-// the global batch, as each rank weights its own.
+// tracedSteps are the steps that all ranks of a generation noted, with the mean of their losses:
+// that of the global batch, as each rank weights its own.
 func tracedSteps(p *place) (all []madeStep) {
 	p.t.Helper()
 	files, err := filepath.Glob(p.path("steps-*"))
@@ -188,8 +192,8 @@ func needsTorch(t *testing.T) (example string) {
 	return example
 }
 
-// The example of torch, unchanged. In float32 rounding differs with the world and training amplifies it:
-// its tolerance is for a loss that begins at 1.4 and some hundred steps.
+// The example of torch, unchanged. In float32 rounding differs with the world and training
+// amplifies it: its tolerance is for a loss that begins at 1.4 and some hundred steps.
 func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 	t.Parallel()
 	example := needsTorch(t)
@@ -200,8 +204,10 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 	for precision, tolerance := range precisions {
 		t.Run(precision, func(t *testing.T) {
 			start := func(p *place, name string, flags ...string) *proc {
-				line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.05", "--scaling=fixed-batch",
-					"--max-restarts=10", "--log-dir=log-" + name, debianPython, p.script(traced), example, precision, "--samples=970"}
+				line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.05",
+					"--scaling=fixed-batch",
+					"--max-restarts=10", "--log-dir=log-" + name, debianPython, p.script(traced), example, precision,
+					"--samples=970"}
 				return p.run(append(line, flags...)...)
 			}
 			p := newPlace(t)
@@ -240,10 +246,14 @@ func TestOneScriptForEveryLauncher(t *testing.T) {
 		return x.start(debianPython, append(args, script...)...)
 	}
 	worlds := map[int][]*proc{
-		1: {plain(), p.run(append([]string{"--np=1", "--job-id=one", "--log-dir=log-one", debianPython}, script...)...)},
-		// Debian's torchrun fails on the defaults of --redirects and --tee; with these its lines begin with "[default0]:".
-		2: {plain("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--redirects=1", "--tee=1", "--log_dir="+p.path("torchrun")),
-			p.run(append([]string{"--np=1", "--nproc-per-node=2", "--job-id=two", "--log-dir=log-two", debianPython}, script...)...)},
+		1: {plain(), p.run(append([]string{"--np=1", "--job-id=one", "--log-dir=log-one", debianPython},
+			script...)...)},
+		// Debian's torchrun fails on the defaults of --redirects and --tee; with these its lines
+		// begin with "[default0]:".
+		2: {plain("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--redirects=1", "--tee=1",
+			"--log_dir="+p.path("torchrun")),
+			p.run(append([]string{"--np=1", "--nproc-per-node=2", "--job-id=two", "--log-dir=log-two", debianPython},
+				script...)...)},
 	}
 	for size, all := range worlds {
 		var said []string

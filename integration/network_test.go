@@ -22,7 +22,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// dialFrom dials as a program on a machine of the lab does: the socket is made in its network namespace.
+// dialFrom dials as a program on a machine of the lab does: the socket is made in its network
+// namespace.
 func (l *lab) dialFrom(name string) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (c net.Conn, err error) {
 		done := make(chan struct{})
@@ -66,7 +67,8 @@ func (l *lab) listening(name string) (all []string) {
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// said is what a server answers to bytes, over TCP or over TLS with a certificate of another authority.
+// said is what a server answers to bytes, over TCP or over TLS with a certificate of another
+// authority.
 func said(c net.Conn, config *tls.Config, ask string) string {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(2 * time.Second))
@@ -80,8 +82,8 @@ func said(c net.Conn, config *tls.Config, ask string) string {
 	return string(b)
 }
 
-// A machine on the same network has no certificate, or one of another authority. It can read, stop and remove nothing on
-// any port that the kernel lists for the server and for each node.
+// A machine on the same network has no certificate, or one of another authority. It can read, stop
+// and remove nothing on any port that the kernel lists for the server and for each node.
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "evil")
@@ -91,16 +93,21 @@ func TestStranger(t *testing.T) {
 	l.ends(l.start(filepath.Join(bin, "elastic"), "certs", "--host="+at, "--dir=theirs"), 0)
 	cert := func(name string) string { return l.path("certs", name) }
 	url := "https://" + at + ":2379"
-	server := l.start("nsenter", l.inside("server", filepath.Join(bin, "elasticd"), "--name=tls", "--data-dir="+filepath.Join(l.dir, "tls"),
-		"--listen-client-urls="+url+",unix://"+filepath.Join(l.dir, "tls.sock"), "--advertise-client-urls="+url, "--http="+at+":7070",
+	server := l.start("nsenter", l.inside("server", filepath.Join(bin, "elasticd"), "--name=tls", "--data-dir="+
+		filepath.Join(l.dir, "tls"),
+		"--listen-client-urls="+url+",unix://"+filepath.Join(l.dir, "tls.sock"), "--advertise-client-urls="+url,
+		"--http="+at+":7070",
 		"--listen-peer-urls=https://"+at+":2380", "--initial-advertise-peer-urls=https://"+at+":2380",
 		"--cert-file="+cert("server.crt"), "--key-file="+cert("server.key"), "--trusted-ca-file="+cert("ca.crt"),
-		"--peer-cert-file="+cert("peer.crt"), "--peer-key-file="+cert("peer.key"), "--peer-trusted-ca-file="+cert("peer-ca.crt"))...)
+		"--peer-cert-file="+cert("peer.crt"), "--peer-key-file="+cert("peer.key"), "--peer-trusted-ca-file="+
+			cert("peer-ca.crt"))...)
 	l.says(server, "elasticd: ready: ")
 	l.at = "unix://" + filepath.Join(l.dir, "tls.sock")
 	for _, name := range []string{"a", "b"} {
-		l.agents[name] = l.start("nsenter", l.inside(name, filepath.Join(bin, "elastic"), "run", "--server="+url, "--cacert="+cert("ca.crt"),
-			"--cert="+cert("client.crt"), "--key="+cert("client.key"), "--np=2", "--job-id=x", "--node="+name, "--log-dir=log-"+name,
+		l.agents[name] = l.start("nsenter", l.inside(name, filepath.Join(bin, "elastic"), "run", "--server="+url,
+			"--cacert="+cert("ca.crt"),
+			"--cert="+cert("client.crt"), "--key="+cert("client.key"), "--np=2", "--job-id=x", "--node="+name,
+			"--log-dir=log-"+name,
 			"--state-dir="+filepath.Join(l.dir, "state", name), "sh", "-c", sit)...)
 	}
 	l.running("x", 1, 2)
@@ -112,8 +119,10 @@ func TestStranger(t *testing.T) {
 	dial := l.dialFrom("evil")
 	configs := map[string]*tls.Config{"plain": nil, "no certificate": {InsecureSkipVerify: true},
 		"another authority's": {InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}
-	asks := []string{"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-		"GET /debug/vars HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+	asks := []string{"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"GET /debug/vars HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 		"POST /v3/kv/range HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{\"key\":\"L2VsYXN0aWM\"}", "\x16\x03\x01\x00\x00"}
 	ports := 0
 	for _, machine := range []string{"server", "a", "b"} {
@@ -125,7 +134,8 @@ func TestStranger(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s does not listen: %v", address, err)
 					}
-					if got := said(c, config, ask); strings.Contains(got, " 200 ") || strings.Contains(got, "elastic_") || strings.Contains(got, "memstats") {
+					if got := said(c, config, ask); strings.Contains(got, " 200 ") ||
+						strings.Contains(got, "elastic_") || strings.Contains(got, "memstats") {
 						t.Errorf("%s of %s, with %s: %q is answered with %.200q", address, machine, with, ask, got)
 					}
 				}

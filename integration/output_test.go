@@ -40,7 +40,8 @@ func TestStreams(t *testing.T) {
 
 // keysOf are the fields of each object that the schema of status has.
 var keysOf = map[string][]string{
-	"": {"schema", "job", "state", "since", "why", "why_code", "generation", "world_size", "wish", "nodes", "world", "checkpoint", "plan",
+	"": {"schema", "job", "state", "since", "why", "why_code", "generation", "world_size", "wish", "nodes", "world",
+		"checkpoint", "plan",
 		"progress", "restarts", "exit", "server"},
 	"wish":     {"np", "min", "max", "present", "missing", "nproc_per_node", "draining", "by"},
 	"nodes":    {"node", "state", "address", "workers", "incarnation", "generation", "since", "why"},
@@ -224,8 +225,9 @@ func TestEventsAndStatus(t *testing.T) {
 	}
 
 	all := checkEvents(t, follow.stdout())
-	for kind, want := range map[string]int{"job_created": 1, "node_lost": 1, "world_proposed": 5, "world_running": 5, "worker_failed": 2,
-		"backoff": 1, "wish_changed": 1, "save_asked": 1, "job_done": 1, "job_failed": 0, "job_stopped": 0} {
+	for kind, want := range map[string]int{"job_created": 1, "node_lost": 1, "world_proposed": 5, "world_running": 5,
+		"worker_failed": 2,
+		"backoff":       1, "wish_changed": 1, "save_asked": 1, "job_done": 1, "job_failed": 0, "job_stopped": 0} {
 		if got := len(all[kind]); got != want {
 			t.Errorf("%d × %s, want %d", got, kind, want)
 		}
@@ -249,7 +251,8 @@ func TestEventsAndStatus(t *testing.T) {
 	if w := all["wish_changed"][0]; w["np"] != 3.0 || w["previous_np"] != 2.0 || w["by"] != "scale" {
 		t.Errorf("wish: %v", w)
 	}
-	if f := all["worker_failed"][0]; f["node"] != "b" || f["signal"] != "SIGKILL" || f["spent"] != true || f["collateral"] != false {
+	if f := all["worker_failed"][0]; f["node"] != "b" || f["signal"] != "SIGKILL" || f["spent"] != true ||
+		f["collateral"] != false {
 		t.Errorf("failure: %v", f)
 	}
 	lives := slices.DeleteFunc(all["node_joined"], func(e map[string]any) bool { return e["node"] != "b" })
@@ -265,7 +268,8 @@ func TestEventsAndStatus(t *testing.T) {
 	checkEvents(t, everything)
 	rev := all["world_running"][1]["rev"].(float64)
 	since := p.must("events", "x", "-o", "json", fmt.Sprintf("--since=%.0f", rev))
-	if !strings.HasSuffix(everything, since) || strings.Contains(since, fmt.Sprintf(`"rev":%.0f,`, rev)) || len(since) == 0 {
+	if !strings.HasSuffix(everything, since) || strings.Contains(since, fmt.Sprintf(`"rev":%.0f,`, rev)) ||
+		len(since) == 0 {
 		t.Errorf("since %.0f:\n%s", rev, since)
 	}
 	if got := p.must("events", "x", "-f", "-o", "json"); got != everything {
@@ -276,7 +280,8 @@ func TestEventsAndStatus(t *testing.T) {
 // started reports whether a worker of a generation wrote its header on a node.
 func started(p *place, generation int, node string) error {
 	for _, h := range p.headers() {
-		if strings.HasPrefix(h, fmt.Sprintf("---- elastic: generation %d, ", generation)) && strings.Contains(h, "node "+node+",") {
+		if strings.HasPrefix(h, fmt.Sprintf("---- elastic: generation %d, ", generation)) &&
+			strings.Contains(h, "node "+node+",") {
 			return nil
 		}
 	}
@@ -307,17 +312,20 @@ func TestCommands(t *testing.T) {
 		checkSchema(t, j)
 	}
 	var nodes []map[string]any
-	if err := json.Unmarshal([]byte(p.must("nodes", "x", "-o", "json")), &nodes); err != nil || len(nodes) != 1 || nodes[0]["node"] != "a" {
+	if err := json.Unmarshal([]byte(p.must("nodes", "x", "-o", "json")), &nodes); err != nil || len(nodes) != 1 ||
+		nodes[0]["node"] != "a" {
 		t.Fatalf("nodes: %v, %v", nodes, err)
 	}
 	table := p.must("status", "y")
-	if lines := strings.Split(table, "\n"); !strings.HasPrefix(lines[0], "y  waiting: waiting for 1 more node") || !strings.HasPrefix(lines[len(lines)-2], "next: ") {
+	if lines := strings.Split(table, "\n"); !strings.HasPrefix(lines[0], "y  waiting: waiting for 1 more node") ||
+		!strings.HasPrefix(lines[len(lines)-2], "next: ") {
 		t.Errorf("status of y is\n%s", table)
 	}
 	if !regexp.MustCompile(`(?m)^NODE +RANKS +STATE +ADDRESS +SINCE$`).MatchString(table) {
 		t.Errorf("no table of nodes in\n%s", table)
 	}
-	if out := p.must("jobs"); !strings.HasPrefix(out, "JOB ") || !strings.Contains(out, "\nx ") || !strings.Contains(out, "\ny ") {
+	if out := p.must("jobs"); !strings.HasPrefix(out, "JOB ") || !strings.Contains(out, "\nx ") ||
+		!strings.Contains(out, "\ny ") {
 		t.Errorf("jobs is\n%s", out)
 	}
 	if out := p.must("nodes", "x"); !strings.HasPrefix(out, "NODE ") || !strings.Contains(out, "\na ") {

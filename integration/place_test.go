@@ -41,7 +41,8 @@ func newPlace(t testing.TB) *place {
 		}
 	}
 	p.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
-		"XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "ELASTICD_IDLE=1m"}
+		"XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"),
+		"ELASTICD_IDLE=1m"}
 	t.Cleanup(p.clear)
 	return p
 }
@@ -258,7 +259,8 @@ func (p *place) command(args ...string) result {
 func (p *place) try(args ...string) (string, error) {
 	r := p.command(args...)
 	if r.status != 0 {
-		return r.stdout, fmt.Errorf("elastic %s ended with %d: %s", strings.Join(args, " "), r.status, strings.TrimSpace(r.stderr))
+		return r.stdout, fmt.Errorf("elastic %s ended with %d: %s", strings.Join(args, " "), r.status,
+			strings.TrimSpace(r.stderr))
 	}
 	return r.stdout, nil
 }

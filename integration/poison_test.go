@@ -14,8 +14,9 @@ import (
 // mostCycles is how many generations may die of a bad checkpoint before one trains on.
 const mostCycles = 3
 
-// The state is poisoned from step 30 on and saved every five steps, and generation 1 fails at step 40.
-// Each checkpoint is, bit for bit, what was saved, so nothing but the death of a generation tells.
+// The state is poisoned from step 30 on and saved every five steps, and generation 1 fails at step
+// 40. Each checkpoint is, bit for bit, what was saved, so nothing but the death of a generation
+// tells.
 const poisoned = `
 def wait(name):
     while not os.path.exists(name):
@@ -47,7 +48,8 @@ func TestPoisonedCheckpointsAreLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			x := p.run("--job-id=x", "--keep=20", "--max-restarts=10", c.flag, "python3", p.script("import os\n"+fmt.Sprintf(poisoned, c.load, c.step)))
+			x := p.run("--job-id=x", "--keep=20", "--max-restarts=10", c.flag, "python3",
+				p.script("import os\n"+fmt.Sprintf(poisoned, c.load, c.step)))
 			for _, step := range []int{25, 30, 35} {
 				p.committedStep("x", step)
 				p.touch(fmt.Sprintf("committed-%d", step))
@@ -97,8 +99,8 @@ func (p *place) cycles(all []event) {
 	}
 }
 
-// A checkpoint is damaged on the disk after it was hashed and committed: it is never loaded, and the
-// next generation goes on from the one before.
+// A checkpoint is damaged on the disk after it was hashed and committed: it is never loaded, and
+// the next generation goes on from the one before.
 func TestDamagedCheckpointIsLeft(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -135,8 +137,9 @@ while state.step < 60:
 	}
 }
 
-// damageChunksOf changes bytes in the middle of every chunk that only the newest checkpoint has, and
-// returns their number. The files that the worker saved are removed: a copy of them is no help here.
+// damageChunksOf changes bytes in the middle of every chunk that only the newest checkpoint has,
+// and returns their number. The files that the worker saved are removed: a copy of them is no help
+// here.
 func (p *place) damageChunksOf(save string) (n int) {
 	p.t.Helper()
 	jobs := filepath.Join(p.dir, "state", "elastic", "*", "nodes", "*", "jobs", "x")
@@ -152,7 +155,8 @@ func (p *place) damageChunksOf(save string) (n int) {
 		p.t.Fatal(err)
 	}
 	err = filepath.Walk(filepath.Dir(filepath.Dir(saved[0])), func(path string, f os.FileInfo, err error) error {
-		if err != nil || !f.Mode().IsRegular() || f.Size() < 50_000 || f.ModTime().Before(info.ModTime()) || !strings.Contains(path, "/store/") {
+		if err != nil || !f.Mode().IsRegular() || f.Size() < 50_000 || f.ModTime().Before(info.ModTime()) ||
+			!strings.Contains(path, "/store/") {
 			return err
 		}
 		b, err := os.ReadFile(path)

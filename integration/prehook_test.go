@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A node that fails its pre-hook leaves, before it joins or before a generation starts, and is told why. The
-// others go on, and no restart is spent.
+// A node that fails its pre-hook leaves, before it joins or before a generation starts, and is told
+// why. The others go on, and no restart is spent.
 func TestPreHookDecidesWhoRuns(t *testing.T) {
 	for name, hook := range map[string]string{
 		"before it joins":     `echo hook of $ELASTIC_NODE for generation $ELASTIC_GENERATION; test $ELASTIC_NODE != b || { echo no disk; exit 3; }`,
@@ -25,7 +25,8 @@ func TestPreHookDecidesWhoRuns(t *testing.T) {
 			b := p.run(append([]string{"--node=b", "--log-dir=b"}, args...)...)
 			p.ends(b, 125)
 			p.ends(a, 0)
-			if said := b.stderr(); !strings.Contains(said, "error: the pre-hook failed: exit status 3 [E-PRE-HOOK]\n  why: it said last: no disk\n") {
+			if said := b.stderr(); !strings.Contains(said,
+				"error: the pre-hook failed: exit status 3 [E-PRE-HOOK]\n  why: it said last: no disk\n") {
 				t.Errorf("%s", said)
 			}
 			all := p.events("x")
@@ -39,7 +40,8 @@ func TestPreHookDecidesWhoRuns(t *testing.T) {
 			if name == "before a generation" && (len(left) == 0 || left[0].Reason != "unfit") {
 				t.Errorf("%+v", left)
 			}
-			if log := p.read("a", "prehook.log"); !strings.Contains(log, "hook of a for generation 0\n") || !strings.Contains(log, "hook of a for generation 1\n") {
+			if log := p.read("a", "prehook.log"); !strings.Contains(log, "hook of a for generation 0\n") ||
+				!strings.Contains(log, "hook of a for generation 1\n") {
 				t.Errorf("%s", log)
 			}
 			if log := p.read("a", "workerlog.0"); !strings.Contains(log, "world of 1\n") {
@@ -49,8 +51,8 @@ func TestPreHookDecidesWhoRuns(t *testing.T) {
 	}
 }
 
-// elastic check as the pre-hook tries the ways between the nodes of the generation that starts, and alone those
-// of a job that runs.
+// elastic check as the pre-hook tries the ways between the nodes of the generation that starts, and
+// alone those of a job that runs.
 func TestCheck(t *testing.T) {
 	p := newPlace(t)
 	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook", "elastic check -o json --transfer=200ms",
@@ -63,11 +65,13 @@ func TestCheck(t *testing.T) {
 	for _, node := range []string{"a", "b", "c"} {
 		log := p.read(node, "prehook.log")
 		if !strings.Contains(log, "this node is not in the job yet") ||
-			!strings.Contains(log, `this node and 2 others reach each other`) || !strings.Contains(log, `"check":"transfer"`) {
+			!strings.Contains(log, `this node and 2 others reach each other`) ||
+			!strings.Contains(log, `"check":"transfer"`) {
 			t.Errorf("node %s:\n%s", node, log)
 		}
 	}
-	if got := p.must("check", "x", "--transfer=200ms"); !strings.Contains(got, "3 nodes answer") || !strings.Contains(got, "4 clocks within") {
+	if got := p.must("check", "x", "--transfer=200ms"); !strings.Contains(got, "3 nodes answer") ||
+		!strings.Contains(got, "4 clocks within") {
 		t.Errorf("%s", got)
 	}
 	// A node that does not answer is named.

@@ -24,9 +24,9 @@ func (p *place) nodeState(node, want string) {
 	})
 }
 
-// A second node with a mistyped program is refused. Where it is said to be meant and fails, the node is
-// put into quarantine, until it is admitted; the first trains on, and no restart is spent. Scaling to a size
-// whose nodes are not here touches no worker.
+// A second node with a mistyped program is refused. Where it is said to be meant and fails, the
+// node is put into quarantine, until it is admitted; the first trains on, and no restart is spent.
+// Scaling to a size whose nodes are not here touches no worker.
 func TestMistypedNewcomer(t *testing.T) {
 	p := newPlace(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
@@ -41,7 +41,8 @@ func TestMistypedNewcomer(t *testing.T) {
 	if out := p.must("status", "x", "-o", "json"); !strings.Contains(out, `"restarts":{"used":0`) {
 		t.Errorf("a restart was spent: %s", out)
 	}
-	if got, want := p.must("scale", "x", "2", "--dry-run"), "dry run, nothing was changed: asked for 2, 1 here; training goes on with 1\n"; got != want {
+	if got, want := p.must("scale", "x", "2", "--dry-run"),
+		"dry run, nothing was changed: asked for 2, 1 here; training goes on with 1\n"; got != want {
 		t.Errorf("scale says %q, want %q", got, want)
 	}
 	p.must("admit", "b", "--job-id=x")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A training that would take other samples than before, or other ones on each rank, ends with a sentence
-// before its first step.
+// A training that would take other samples than before, or other ones on each rank, ends with a
+// sentence before its first step.
 func TestOtherSamplesAreRefused(t *testing.T) {
 	t.Parallel()
 	needsTorch(t)
@@ -25,7 +25,8 @@ while not os.path.exists("committed"):
 sys.exit(7)
 `
 	run := func(p *place, variables string) *proc {
-		line := append([]string{"--job-id=x", "--nproc-per-node=2", "--max-restarts=0", "--console=all", "env"}, strings.Fields(variables)...)
+		line := append([]string{"--job-id=x", "--nproc-per-node=2", "--max-restarts=0", "--console=all", "env"},
+			strings.Fields(variables)...)
 		return p.run(append(line, debianPython, p.script(training))...)
 	}
 	for variables, c := range map[string]struct{ first, says string }{

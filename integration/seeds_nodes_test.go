@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Every command line of several machines that Paddle's documents show, with `elastic run` in the place of
-// `python -m paddle.distributed.launch`: each node has its cards, and ranks follow the order of the addresses.
+// Every command line of several machines that Paddle's documents show, with `elastic run` in the
+// place of `python -m paddle.distributed.launch`: each node has its cards, and ranks follow the
+// order of the addresses.
 func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 	t.Parallel()
 	const first, second = "127.0.0.4", "127.0.0.5"
@@ -18,10 +19,12 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 		cards [2][]string // of each node
 		cloud bool        // the addresses come from PaddleCloud's variables
 	}{
-		"the same cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=0,1 " + ips}, [2][]string{{"0", "1"}, {"0", "1"}}, false},
-		"other cards":    {[2]string{"--gpus=0,1 " + ips, "--gpus=2,3 " + ips}, [2][]string{{"0", "1"}, {"2", "3"}}, false},
-		"all cards":      {[2]string{ips, ips}, [2][]string{nil, nil}, false},
-		"PaddleCloud":    {[2]string{"--gpus=2,3", "--gpus=2,3"}, [2][]string{{"2", "3"}, {"2", "3"}}, true},
+		"the same cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=0,1 " + ips}, [2][]string{{"0", "1"}, {"0", "1"}},
+			false},
+		"other cards": {[2]string{"--gpus=0,1 " + ips, "--gpus=2,3 " + ips}, [2][]string{{"0", "1"}, {"2", "3"}},
+			false},
+		"all cards":   {[2]string{ips, ips}, [2][]string{nil, nil}, false},
+		"PaddleCloud": {[2]string{"--gpus=2,3", "--gpus=2,3"}, [2][]string{{"2", "3"}, {"2", "3"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +37,8 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 			for i, host := range []string{first, second} {
 				args := append(strings.Fields(c.lines[i]), "--rdzv-endpoint="+at, fmt.Sprintf("--log-dir=log%d", i))
 				if c.cloud {
-					p.set("PADDLE_TRAINERS="+first+","+second, "POD_IP="+host, fmt.Sprintf("PADDLE_TRAINER_ID=%d", i), "TRAINER_PORTS_NUM=4")
+					p.set("PADDLE_TRAINERS="+first+","+second, "POD_IP="+host, fmt.Sprintf("PADDLE_TRAINER_ID=%d", i),
+						"TRAINER_PORTS_NUM=4")
 				} else {
 					args = append(args, "--host="+host)
 				}
@@ -44,7 +48,8 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 				p.ends(x, 0)
 				p.sawCards(i, c.cards[i])
 			}
-			if out := nodes[0].stdout(); strings.Count(out, "PADDLE_TRAINER_ID=") != 1 || !strings.Contains(out, "PADDLE_TRAINER_ID=0\n") {
+			if out := nodes[0].stdout(); strings.Count(out, "PADDLE_TRAINER_ID=") != 1 ||
+				!strings.Contains(out, "PADDLE_TRAINER_ID=0\n") {
 				t.Errorf("the output of rank 0 alone is shown:\n%s", out)
 			}
 		})
@@ -59,20 +64,25 @@ func (p *place) sawCards(i int, cards []string) {
 		n, visible = 4, "-" // all of them are visible as they are
 	}
 	for card := range n {
-		p.holds(fmt.Sprintf("card %d of node %d", card, i), p.told(fmt.Sprintf("log%d", i), fmt.Sprintf("workerlog.%d", card)), map[string]string{
-			"PADDLE_TRAINER_ID": fmt.Sprint(i*n + card), "PADDLE_TRAINERS_NUM": fmt.Sprint(2 * n), "PADDLE_RANK_IN_NODE": fmt.Sprint(card),
-			"FLAGS_selected_gpus": fmt.Sprint(card), "CUDA_VISIBLE_DEVICES": visible, "PADDLE_TRAINERS": "127.0.0.4,127.0.0.5",
-			"PADDLE_CURRENT_ENDPOINT": fmt.Sprintf(`^127\.0\.0\.%d:\d+$`, 4+i), "args": `['train.py', '--batch_size=64']`,
-		})
+		p.holds(fmt.Sprintf("card %d of node %d", card, i),
+			p.told(fmt.Sprintf("log%d", i), fmt.Sprintf("workerlog.%d", card)), map[string]string{
+				"PADDLE_TRAINER_ID": fmt.Sprint(i*n + card), "PADDLE_TRAINERS_NUM": fmt.Sprint(2 * n),
+				"PADDLE_RANK_IN_NODE": fmt.Sprint(card),
+				"FLAGS_selected_gpus": fmt.Sprint(card), "CUDA_VISIBLE_DEVICES": visible,
+				"PADDLE_TRAINERS":         "127.0.0.4,127.0.0.5",
+				"PADDLE_CURRENT_ENDPOINT": fmt.Sprintf(`^127\.0\.0\.%d:\d+$`, 4+i),
+				"args":                    `['train.py', '--batch_size=64']`,
+			})
 	}
 	lines := strings.Split(strings.TrimSpace(content(p.path(fmt.Sprintf("log%d", i), "endpoints.log"))), "\n")
-	if len(lines) != 2*n+1 || lines[0] != "PADDLE_TRAINER_ENDPOINTS: " || !strings.HasPrefix(lines[1], "127.0.0.4:") || !strings.HasPrefix(lines[2*n], "127.0.0.5:") {
+	if len(lines) != 2*n+1 || lines[0] != "PADDLE_TRAINER_ENDPOINTS: " || !strings.HasPrefix(lines[1], "127.0.0.4:") ||
+		!strings.HasPrefix(lines[2*n], "127.0.0.5:") {
 		p.t.Errorf("endpoints.log of node %d: %q", i, lines)
 	}
 }
 
-// The lines of Paddle's elastic training: flags or variables at the start, the size changed by its own command, and
-// new nodes started with the new size.
+// The lines of Paddle's elastic training: flags or variables at the start, the size changed by its
+// own command, and new nodes started with the new size.
 func TestPaddleElasticLines(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -58,8 +58,8 @@ func (p *place) told(log ...string) map[string]string {
 	return vars
 }
 
-// Every command line of one machine that Paddle's documents show, with `elastic run` in place of `python -m
-// paddle.distributed.launch`.
+// Every command line of one machine that Paddle's documents show, with `elastic run` in place of
+// `python -m paddle.distributed.launch`.
 func TestPaddleOnOneMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -69,11 +69,15 @@ func TestPaddleOnOneMachine(t *testing.T) {
 		script string
 		args   string
 	}{
-		"two cards":        {"--gpus=0,1 train_fleet_dygraph.py", "0,1", []string{"0", "1"}, "train_fleet_dygraph.py", "[]"},
-		"two, static":      {"--gpus=0,1 train_fleet_static.py", "0,1", []string{"0", "1"}, "train_fleet_static.py", "[]"},
-		"all, with a flag": {"--gpus 0,1,2,3,4,5,6,7 train.py --batch_size=64", "0,1,2,3,4,5,6,7", strings.Split("01234567", ""), "train.py", "['--batch_size=64']"},
-		"some":             {"--gpus 2,3 train.py --batch_size=64", "2,3", []string{"2", "3"}, "train.py", "['--batch_size=64']"},
-		"with a space":     {"--gpus=1,\x003 train.py", "1, 3", []string{"1", "3"}, "train.py", "[]"},
+		"two cards": {"--gpus=0,1 train_fleet_dygraph.py", "0,1", []string{"0", "1"}, "train_fleet_dygraph.py",
+			"[]"},
+		"two, static": {"--gpus=0,1 train_fleet_static.py", "0,1", []string{"0", "1"}, "train_fleet_static.py",
+			"[]"},
+		"all, with a flag": {"--gpus 0,1,2,3,4,5,6,7 train.py --batch_size=64", "0,1,2,3,4,5,6,7",
+			strings.Split("01234567", ""), "train.py", "['--batch_size=64']"},
+		"some": {"--gpus 2,3 train.py --batch_size=64", "2,3", []string{"2", "3"}, "train.py",
+			"['--batch_size=64']"},
+		"with a space": {"--gpus=1,\x003 train.py", "1, 3", []string{"1", "3"}, "train.py", "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +94,10 @@ func TestPaddleOnOneMachine(t *testing.T) {
 			for i := range c.cards {
 				seen := p.told("log", fmt.Sprintf("workerlog.%d", i))
 				p.holds(fmt.Sprintf("worker %d", i), seen, map[string]string{
-					"PADDLE_TRAINER_ID": fmt.Sprint(i), "PADDLE_TRAINERS_NUM": fmt.Sprint(n), "PADDLE_RANK_IN_NODE": fmt.Sprint(i),
-					"RANK": fmt.Sprint(i), "FLAGS_selected_gpus": fmt.Sprint(i), "PADDLE_DISTRI_BACKEND": "-",
+					"PADDLE_TRAINER_ID": fmt.Sprint(i), "PADDLE_TRAINERS_NUM": fmt.Sprint(n),
+					"PADDLE_RANK_IN_NODE": fmt.Sprint(i),
+					"RANK":                fmt.Sprint(i), "FLAGS_selected_gpus": fmt.Sprint(i),
+					"PADDLE_DISTRI_BACKEND":   "-",
 					"PADDLE_CURRENT_ENDPOINT": `^127\.0\.0\.1:[0-9]+$`,
 				})
 				want := "-" // all of them are visible as they are
@@ -101,7 +107,8 @@ func TestPaddleOnOneMachine(t *testing.T) {
 				p.holds(fmt.Sprintf("worker %d", i), seen, map[string]string{"CUDA_VISIBLE_DEVICES": want})
 			}
 			p.shows(x, c.gpus, c.script, c.args, n)
-			if out := x.stdout(); strings.Count(out, "PADDLE_TRAINER_ID=") != 1 || !strings.Contains(out, "PADDLE_TRAINER_ID=0\n") {
+			if out := x.stdout(); strings.Count(out, "PADDLE_TRAINER_ID=") != 1 ||
+				!strings.Contains(out, "PADDLE_TRAINER_ID=0\n") {
 				t.Errorf("the output of the first card alone is shown:\n%s", out)
 			}
 			lines := strings.Split(strings.TrimSpace(content(p.path("log", "endpoints.log"))), "\n")
@@ -120,7 +127,8 @@ func (p *place) shows(x *proc, gpus, script, args string, n int) {
 	p.t.Helper()
 	said := regexp.MustCompile(`[ \t]+`).ReplaceAllString(x.stderr(), " ")
 	for _, want := range []string{
-		`(?m)^-{11} Configuration Arguments -{11}$`, `(?m)^gpus: ` + gpus + `$`, `(?m)^heter_worker_num: None$`, `(?m)^ips: 127.0.0.1$`,
+		`(?m)^-{11} Configuration Arguments -{11}$`, `(?m)^gpus: ` + gpus + `$`, `(?m)^heter_worker_num: None$`,
+		`(?m)^ips: 127.0.0.1$`,
 		`(?m)^log_dir: log$`, `(?m)^nproc_per_node: None$`, `(?m)^training_script: ` + script + `$`,
 		`(?m)^training_script_args: ` + regexp.QuoteMeta(args) + `$`, `(?m)^-{48}$`, `(?m)^launch train in GPU mode$`,
 		`(?m)^INFO \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} launch_utils.py:472\] Local start ` + fmt.Sprint(n) +
@@ -147,7 +155,8 @@ func freeAddress(t *testing.T, host string) string {
 	return l.Addr().String()
 }
 
-// Two machines by their addresses: ranks are in the order of the list, whoever comes first; the server is on the first.
+// Two machines by their addresses: ranks are in the order of the list, whoever comes first; the
+// server is on the first.
 func TestPaddleOnTwoMachines(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -187,8 +196,10 @@ func TestNodesThatDoNotFit(t *testing.T) {
 	first := run("--gpus=0,1", "--ips=127.0.0.3,127.0.0.2", "--host=127.0.0.3", "--log-dir=a")
 	p.says(first, "waiting for 1 more node")
 	for want, args := range map[string][]string{
-		"--ips=127.0.0.2,127.0.0.3: the job has 127.0.0.3,127.0.0.2 [E-JOB-DIFFERS]":  {"--gpus=0,1", "--ips=127.0.0.2,127.0.0.3", "--host=127.0.0.2"},
-		"--gpus=0 is one worker for each device, and all nodes of a job have as many": {"--gpus=0", "--ips=127.0.0.3,127.0.0.2", "--host=127.0.0.2"},
+		"--ips=127.0.0.2,127.0.0.3: the job has 127.0.0.3,127.0.0.2 [E-JOB-DIFFERS]": {"--gpus=0,1",
+			"--ips=127.0.0.2,127.0.0.3", "--host=127.0.0.2"},
+		"--gpus=0 is one worker for each device, and all nodes of a job have as many": {"--gpus=0",
+			"--ips=127.0.0.3,127.0.0.2", "--host=127.0.0.2"},
 	} {
 		x := run(append(args, "--log-dir=b")...)
 		p.ends(x, 2)
@@ -209,7 +220,8 @@ func TestEndpointOfANode(t *testing.T) {
 	p := newPlace(t)
 	p.set("ELASTICD_IDLE=2s")
 	at := freeAddress(t, "127.0.0.1")
-	line := []string{"--nnodes=1:2", "--nproc-per-node=2", "--rdzv-id=c10d", "--rdzv-backend=c10d", "--rdzv-endpoint=" + at, "--last-call=10s",
+	line := []string{"--nnodes=1:2", "--nproc-per-node=2", "--rdzv-id=c10d", "--rdzv-backend=c10d", "--rdzv-endpoint=" +
+		at, "--last-call=10s",
 		"sh", "-c", "echo rank $RANK of $WORLD_SIZE; sleep 1"}
 	a := p.run(line...)
 	p.says(a, "started a server at "+at)

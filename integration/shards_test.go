@@ -27,7 +27,8 @@ func (j *shardedJob) join(n int) {
 	for len(j.nodes) < n {
 		j.made++
 		name := fmt.Sprintf("n%d", j.made)
-		args := append([]string{"--node=" + name, "--np=3", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" + name}, j.flags...)
+		args := append([]string{"--node=" + name, "--np=3", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" +
+			name}, j.flags...)
 		j.nodes[name] = j.run(append(args, j.program...)...)
 	}
 }
@@ -65,8 +66,8 @@ func (j *shardedJob) newest() (step int) {
 	return step
 }
 
-// lose kills a node with its disk at any moment, and has the job go on at a size. It never goes on from an older
-// step than that of the newest commit.
+// lose kills a node with its disk at any moment, and has the job go on at a size. It never goes on
+// from an older step than that of the newest commit.
 func (j *shardedJob) lose(st status, size int) status {
 	j.t.Helper()
 	j.commitsOf("x", st.Generation, 2)
@@ -125,8 +126,8 @@ func sizesOf(rounds int) (sizes []int) {
 	return sizes
 }
 
-// Each rank saves a shard on the disk of its node. Nodes are killed with their disks: the others go on from a whole
-// checkpoint, the newest that was committed, at another size too.
+// Each rank saves a shard on the disk of its node. Nodes are killed with their disks: the others go
+// on from a whole checkpoint, the newest that was committed, at another size too.
 func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

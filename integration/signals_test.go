@@ -30,12 +30,14 @@ func TestSignals(t *testing.T) {
 		says    []string
 		state   string // of the job, afterwards
 	}{
-		"interrupt":          {sit, []syscall.Signal{intr}, 130, []string{"elastic: leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop x\n"}, "waiting"},
-		"interrupt twice":    {stubborn, []syscall.Signal{intr, intr}, 130, nil, "waiting"},
-		"terminate":          {sit, []syscall.Signal{term}, 75, nil, "waiting"},
-		"terminate twice":    {stubborn, []syscall.Signal{term, term}, 143, nil, "waiting"},
-		"hang up":            {sit, []syscall.Signal{hup}, 75, nil, "waiting"},
-		"quit":               {stubborn, []syscall.Signal{quit}, 131, []string{"goroutine ", "internal/agent"}, "waiting"},
+		"interrupt": {sit, []syscall.Signal{intr}, 130,
+			[]string{"elastic: leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop x\n"}, "waiting"},
+		"interrupt twice": {stubborn, []syscall.Signal{intr, intr}, 130, nil, "waiting"},
+		"terminate":       {sit, []syscall.Signal{term}, 75, nil, "waiting"},
+		"terminate twice": {stubborn, []syscall.Signal{term, term}, 143, nil, "waiting"},
+		"hang up":         {sit, []syscall.Signal{hup}, 75, nil, "waiting"},
+		"quit": {stubborn, []syscall.Signal{quit}, 131, []string{"goroutine ", "internal/agent"},
+			"waiting"},
 		"kill":               {stubborn, []syscall.Signal{kill}, 137, nil, "waiting"},
 		"interrupt and back": {sit, []syscall.Signal{intr}, 130, nil, "waiting"},
 	} {
@@ -160,7 +162,8 @@ func TestExitStatusOfWorkers(t *testing.T) {
 			if st.Exit == nil || st.Exit.Code != c.status {
 				t.Fatalf("exit: %+v", st.Exit)
 			}
-			if got := st.Exit.Signal; c.signal == "" && got != nil || c.signal != "" && (got == nil || *got != c.signal) {
+			if got := st.Exit.Signal; c.signal == "" && got != nil || c.signal != "" &&
+				(got == nil || *got != c.signal) {
 				t.Errorf("signal of %+v, want %q", st.Exit, c.signal)
 			}
 			for _, e := range kinds(p.events("x"), "world_proposed") {

@@ -73,7 +73,8 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 	}
 	l := newLab(t, "a", "b", "c", "d", "e")
 	w := l.law("x")
-	flags := []string{"--np=" + np, "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "--max-restarts=1000", "train", "--step-sleep=20ms", "--save-every=300ms"}
+	flags := []string{"--np=" + np, "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
+		"--max-restarts=1000", "train", "--step-sleep=20ms", "--save-every=300ms"}
 	l.all(append(flags, "--steps=1000000")...)
 	l.trains(w, size, 0)
 	t.Logf("np=%s", np)
@@ -88,21 +89,25 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 		took := time.Since(healed)
 		w.mark(t)
 		worlds, lost := w.since(from, history.WorldProposed), w.since(from, history.NodeLost)
-		spent := slices.DeleteFunc(w.since(from, history.WorkerFailed), func(e history.Event) bool { return e.Fields["spent"] != true })
-		t.Logf("%d generations, %d lost, %d spent, trains again after %s", len(worlds), len(lost), len(spent), took.Round(time.Millisecond))
+		spent := slices.DeleteFunc(w.since(from, history.WorkerFailed),
+			func(e history.Event) bool { return e.Fields["spent"] != true })
+		t.Logf("%d generations, %d lost, %d spent, trains again after %s", len(worlds), len(lost), len(spent),
+			took.Round(time.Millisecond))
 		l.judge(all, before, worlds, lost)
 		w.holds(t)
 		if t.Failed() {
 			t.Fatalf("in round %d of seed %d", i+1, seed)
 		}
-		f.rounds, f.generations, f.lost, f.failures = f.rounds+1, f.generations+len(worlds), f.lost+len(lost), f.failures+len(spent)
+		f.rounds, f.generations, f.lost, f.failures = f.rounds+1, f.generations+len(worlds), f.lost+len(lost),
+			f.failures+len(spent)
 		f.back = append(f.back, took)
 	}
 	l.proves(w, flags)
 	w.holds(t)
 }
 
-// window is in which a node that only the server lost may register again (docs/PROTOCOL.md, section 4).
+// window is in which a node that only the server lost may register again (docs/PROTOCOL.md, section
+// 4).
 const window = 10 * time.Second
 
 // judge holds what came of a round to what may come of its faults.
@@ -120,17 +125,19 @@ func (l *lab) judge(all []fault, before []process, worlds, lost []history.Event)
 		calm = calm && f.calm
 	}
 	for _, e := range lost {
-		// Who could not register again for a window goes with the change that another caused, and causes none.
-		// Without any generation it was a Spare: that its lease ended is told, and nothing restarts.
+		// Who could not register again for a window goes with the change that another caused, and
+		// causes none. Without any generation it was a Spare: that its lease ended is told, and
+		// nothing restarts.
 		if d := away[e.Node]; !hit[e.Node] && !(d > window && !calm) && !(d > 0 && len(worlds) == 0) {
 			l.t.Errorf("G5: healthy %s was evicted: %s", e.Node, e.Text)
 		}
 	}
 	if now := l.crew(); calm && (len(worlds) > 0 || !slices.Equal(now, before)) {
-		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v", worlds, before, now)
+		l.t.Errorf("G5: nothing was lost, but generations %v were proposed; the workers were %v and are %v", worlds,
+			before, now)
 	}
-	// An end to it: each fault is a cause when it comes and one when it goes, and either may be followed by
-	// a plan that somebody no longer fits.
+	// An end to it: each fault is a cause when it comes and one when it goes, and either may be
+	// followed by a plan that somebody no longer fits.
 	if most := 4 * (len(all) + 1); len(worlds) > most {
 		l.t.Errorf("%d generations, at most %d", len(worlds), most)
 	}
@@ -187,8 +194,8 @@ func (l *lab) crew(names ...string) (all []process) {
 	return all
 }
 
-// proves stops the job, has a new attempt finish it, and reads that every sample was taken once an epoch,
-// and that each generation went on from the checkpoint that its world names.
+// proves stops the job, has a new attempt finish it, and reads that every sample was taken once an
+// epoch, and that each generation went on from the checkpoint that its world names.
 func (l *lab) proves(w *law, flags []string) {
 	l.t.Helper()
 	l.must("stop", "x")
@@ -206,7 +213,8 @@ func (l *lab) proves(w *law, flags []string) {
 	for _, x := range l.place.all {
 		said += x.stdout()
 	}
-	if !regexp.MustCompile(fmt.Sprintf(`(?m)^done: %d steps, .*every sample once an epoch`, step+20)).MatchString(said) {
+	if !regexp.MustCompile(fmt.Sprintf(`(?m)^done: %d steps, .*every sample once an epoch`, step+20)).
+		MatchString(said) {
 		l.t.Errorf("no proof of the samples: %s", tail(said))
 	}
 	resumes := map[schema.Generation]int64{}

@@ -35,7 +35,8 @@ func newStayers(t *testing.T) *stayers {
 
 // up starts a node.
 func (s *stayers) up(node string) {
-	s.nodes[node] = s.run("--node="+node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=3", "--scaling=fixed-batch",
+	s.nodes[node] = s.run("--node="+node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=3",
+		"--scaling=fixed-batch",
 		"--last-call=200ms", "--log-dir=log-"+node, s.python, s.script)
 }
 
@@ -53,7 +54,8 @@ func (s *stayers) training(node string) (at training) {
 	return at
 }
 
-// trains waits until these nodes train in a world of their own, newer than g, and returns its generation.
+// trains waits until these nodes train in a world of their own, newer than g, and returns its
+// generation.
 func (s *stayers) trains(g int, nodes ...string) int {
 	s.t.Helper()
 	var first training
@@ -72,7 +74,8 @@ func (s *stayers) trains(g int, nodes ...string) int {
 	return first.generation
 }
 
-// finish has the job end some steps from now, and holds every worker to the result of an undisturbed run.
+// finish has the job end some steps from now, and holds every worker to the result of an
+// undisturbed run.
 func (s *stayers) finish() {
 	s.t.Helper()
 	progress, _ := s.object("status", "x")["progress"].(map[string]any)
@@ -103,8 +106,8 @@ func (s *stayers) finish() {
 	}
 }
 
-// fault kills a node, or has it and its workers stand still and kills it when the others go on. It returns their
-// generation.
+// fault kills a node, or has it and its workers stand still and kills it when the others go on. It
+// returns their generation.
 func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	s.t.Helper()
 	if still {
@@ -122,8 +125,9 @@ func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	return g
 }
 
-// The node of rank 0 is killed, and another comes: the processes of the others live on, no step is lost or taken twice,
-// though nothing is ever saved. COUNT is how often a node is killed or stands still; SEED chooses which.
+// The node of rank 0 is killed, and another comes: the processes of the others live on, no step is
+// lost or taken twice, though nothing is ever saved. COUNT is how often a node is killed or stands
+// still; SEED chooses which.
 func TestWorkersStayInTheirProcesses(t *testing.T) {
 	t.Parallel()
 	s := newStayers(t)

@@ -80,7 +80,8 @@ func (p *place) daemons(n int) []*daemon {
 	}
 	var all []*daemon
 	for i := range n {
-		d := p.member(filepath.Join(bin, "elasticd"), fmt.Sprintf("m%d", i), clients[i], peers[i], strings.Join(cluster, ","))
+		d := p.member(filepath.Join(bin, "elasticd"), fmt.Sprintf("m%d", i), clients[i], peers[i],
+			strings.Join(cluster, ","))
 		d.args = append(d.args, "--http=", "--insecure")
 		d.start()
 		all = append(all, d)

@@ -11,13 +11,14 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// hide has nobody reach a machine that reaches everybody, as behind a router that translates addresses: who
-// dials it meets silence, or a refusal.
+// hide has nobody reach a machine that reaches everybody, as behind a router that translates
+// addresses: who dials it meets silence, or a refusal.
 func (l *lab) hide(name string, how ...string) (show func()) {
 	l.t.Helper()
 	rule := func(do string) {
 		l.t.Helper()
-		out, err := exec.Command("ip", append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p", "tcp", "--syn", "-j"}, how...)...).CombinedOutput()
+		out, err := exec.Command("ip", append([]string{"netns", "exec", l.ns(name), "iptables", "-w", do, "INPUT", "-p",
+			"tcp", "--syn", "-j"}, how...)...).CombinedOutput()
 		if err != nil {
 			l.t.Fatalf("iptables: %v: %s", err, out)
 		}
@@ -35,8 +36,9 @@ var hidden = map[string]struct {
 	"refusal": {[]string{"REJECT", "--reject-with", "tcp-reset"}, "agent gone"},
 }
 
-// A node that announces an address which leads nowhere is told of by name, with what to do about it. It
-// costs the others one generation, not one after the other, and comes in when its address is right.
+// A node that announces an address which leads nowhere is told of by name, with what to do about
+// it. It costs the others one generation, not one after the other, and comes in when its address is
+// right.
 func TestNobodyReachesIt(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +70,8 @@ func TestNobodyReachesIt(t *testing.T) {
 	}
 }
 
-// Of two nodes there is no second witness of silence: the job runs, and its status says it. A refusal needs
-// none: then the job waits.
+// Of two nodes there is no second witness of silence: the job runs, and its status says it. A
+// refusal needs none: then the job waits.
 func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +84,8 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 				for _, n := range s.Nodes {
 					switch {
 					case n.Node != "c":
-					case name == "silence" && n.Why != nil && *n.Why == "never reached, says a" && s.State == "running" && s.Generation == 1,
+					case name == "silence" && n.Why != nil && *n.Why == "never reached, says a" &&
+						s.State == "running" && s.Generation == 1,
 						name == "refusal" && n.State == "lost" && s.State == "waiting":
 						return nil
 					}
@@ -100,8 +103,8 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	}
 }
 
-// Two clusters have a job of the same name, and somebody starts a node of the one with the address of the other:
-// it is refused, or stands by there, and neither job notices.
+// Two clusters have a job of the same name, and somebody starts a node of the one with the address
+// of the other: it is refused, or stands by there, and neither job notices.
 func TestTheOtherCluster(t *testing.T) {
 	t.Parallel()
 	p, q := newPlace(t), newPlace(t)
@@ -113,7 +116,8 @@ func TestTheOtherCluster(t *testing.T) {
 			here := q.at
 			q.at = wrong
 			q.refused(1, "E-NODE-NAME", "run", "--np=3", "--job-id=x", "--node=a", "sh", "-c", sit)
-			q.refused(2, "E-JOB-DIFFERS", "run", "--np=3", "--job-id=x", "--node=e", "--nproc-per-node=2", "sh", "-c", sit)
+			q.refused(2, "E-JOB-DIFFERS", "run", "--np=3", "--job-id=x", "--node=e", "--nproc-per-node=2", "sh", "-c",
+				sit)
 			e := q.run("--np=3", "--job-id=x", "--node=e", "sh", "-c", sit)
 			q.says(e, "job x is at np=2; --np=3 is not used")
 			q.says(e, "standing by as a spare")

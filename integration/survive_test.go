@@ -21,7 +21,8 @@ func wholeNode(p *place, node, size, how, pause string, more ...string) *proc {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	flags := append([]string{"--node=" + node, "--np=2", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" + node}, more...)
+	flags := append([]string{"--node=" + node, "--np=2", "--job_id=x", "--max-restarts=100000", "--log-dir=log-" +
+		node}, more...)
 	return p.run(append(flags, "/usr/bin/python3", script, size, how, pause)...)
 }
 
@@ -77,8 +78,8 @@ func (p *place) after(job string, g, n int) status {
 // anyTime lets up to d pass: the fault is to come at any time, not at a certain one.
 func anyTime(d time.Duration) { time.Sleep(rand.N(d)) }
 
-// A file that is overwritten in place is killed at any moment of its writing: what is loaded is whole,
-// the same on both nodes, and never older than what was loaded before.
+// A file that is overwritten in place is killed at any moment of its writing: what is loaded is
+// whole, the same on both nodes, and never older than what was loaded before.
 func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -113,11 +114,13 @@ func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 
 var loaded = regexp.MustCompile(`(?m)^generation (\d+) rank \d+: from step (\d+)$`)
 
-// loaded is what each generation up to g that loaded anything began with, in their order, which must rise.
+// loaded is what each generation up to g that loaded anything began with, in their order, which
+// must rise.
 func (p *place) loaded(g int) (from []int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("both ranks of generation %d tell what they loaded", g), func() error {
-		if n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank \d: `, g)).FindAllString(p.logs("log-*"), -1)); n < 2 {
+		if n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank \d: `, g)).
+			FindAllString(p.logs("log-*"), -1)); n < 2 {
 			return fmt.Errorf("%d do", n)
 		}
 		return nil
@@ -148,9 +151,9 @@ func (p *place) loaded(g int) (from []int) {
 	return from
 }
 
-// The node of rank 0 freezes in the middle of its saves, for longer than it takes to evict it, and thaws
-// when the next generation has committed: nothing of the old one is committed then, on no disk does
-// anything move backwards, and the node is of use again.
+// The node of rank 0 freezes in the middle of its saves, for longer than it takes to evict it, and
+// thaws when the next generation has committed: nothing of the old one is committed then, on no
+// disk does anything move backwards, and the node is of use again.
 func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -176,7 +179,8 @@ func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 					t.Errorf("checkpoint %d was committed as the %dth", e.Number, number)
 				}
 				if e.Generation != newest {
-					t.Errorf("checkpoint %d is of generation %d, %d was proposed before", e.Number, e.Generation, newest)
+					t.Errorf("checkpoint %d is of generation %d, %d was proposed before", e.Number, e.Generation,
+						newest)
 				}
 			}
 		}
@@ -237,7 +241,8 @@ func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 	p.must("ckpt", "verify", "--job-id=x")
 }
 
-// seen is the highest generation that each node and each store of this place noted on its disk, by file.
+// seen is the highest generation that each node and each store of this place noted on its disk, by
+// file.
 func (p *place) seen() map[string]int {
 	p.t.Helper()
 	all := map[string]int{}
@@ -267,7 +272,8 @@ func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	const tell = `[ -z "$ELASTIC_RESUME_FROM" ] || find "$ELASTIC_RESUME_FROM" -type f | sort | xargs cat | sha256sum |
 		sed "s/^/generation $ELASTIC_GENERATION of $ELASTIC_WORLD_SIZE loads /"; exec train "$@"`
 	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=3", "--job_id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "--keep=100", "--log-dir=log-"+name,
+		return p.run("--node="+name, "--np=3", "--job_id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
+			"--keep=100", "--log-dir=log-"+name,
 			"sh", "-c", tell, "sh", "--steps=100000", "--step-sleep=10ms", "--save-every=300ms")
 	}
 	nodes := []*proc{node("a"), node("b"), node("c")}
@@ -303,7 +309,8 @@ func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 		}
 		number := ""
 		for _, x := range nodes {
-			if m := regexp.MustCompile(fmt.Sprintf(`generation %d running: .* from checkpoint (\d+)`, g)).FindStringSubmatch(x.stderr()); m != nil {
+			if m := regexp.MustCompile(fmt.Sprintf(`generation %d running: .* from checkpoint (\d+)`, g)).
+				FindStringSubmatch(x.stderr()); m != nil {
 				number = m[1]
 			}
 		}
@@ -332,7 +339,8 @@ func TestPoliteLeavesLoseNoStep(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	start := func(name string) *proc {
-		return p.run("--node="+name, "--np=1:2", "--job_id=x", "--last-call=200ms", "--batch-size=256", "--lr=0.1", "--scaling=fixed-batch",
+		return p.run("--node="+name, "--np=1:2", "--job_id=x", "--last-call=200ms", "--batch-size=256", "--lr=0.1",
+			"--scaling=fixed-batch",
 			"--log-dir=log-"+name, "train", "--steps=100000", "--step-sleep=5ms", "--save-every=300ms")
 	}
 	nodes := map[string]*proc{"a": start("a"), "b": start("b")}
@@ -367,7 +375,8 @@ var (
 	startedFrom  = regexp.MustCompile(`(?m)^generation (\d+): world \d+, batch \d+, lr [0-9.]+, from step (\d+)`)
 )
 
-// noStepTwice reads in the logs of `train` that each generation went on after the last step of the one before.
+// noStepTwice reads in the logs of `train` that each generation went on after the last step of the
+// one before.
 func (p *place) noStepTwice() {
 	p.t.Helper()
 	logs := p.logs("log-*")
@@ -389,8 +398,8 @@ func (p *place) noStepTwice() {
 	}
 }
 
-// Nodes that have one checkpoint directory are told so, and rank 0's node alone captures from it and
-// puts back into it: one that comes anew fetches nothing, and finds what to resume from.
+// Nodes that have one checkpoint directory are told so, and rank 0's node alone captures from it
+// and puts back into it: one that comes anew fetches nothing, and finds what to resume from.
 func TestSharedCheckpointDirectory(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -414,7 +423,8 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	nodes["c"] = start("c")
 	st = p.after("x", 1, 2)
 	until(t, "both ranks load something", func() error { // rank 0 may have saved again by then: the directory is one
-		if logs := p.logs("log-*"); len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank [01]: from step [1-9]`, st.Generation)).FindAllString(logs, -1)) != 2 {
+		if logs := p.logs("log-*"); len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank [01]: from step [1-9]`,
+			st.Generation)).FindAllString(logs, -1)) != 2 {
 			return fmt.Errorf("the workers say\n%s", logs)
 		}
 		return nil
@@ -422,7 +432,8 @@ func TestSharedCheckpointDirectory(t *testing.T) {
 	for _, n := range []string{zero, "c"} {
 		p.says(nodes[n], "the checkpoint directory is one that nodes share")
 	}
-	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "c", "jobs", "x", "store", "*", "????????????????*"))
+	files, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", "c", "jobs", "x", "store", "*",
+		"????????????????*"))
 	if err != nil || len(files) > 0 {
 		t.Errorf("the node that came anew fetched: %v %v", files, err)
 	}

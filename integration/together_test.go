@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// counting is a trainer that saves only when it is signalled: rank 0 writes a step that is one higher than the
-// one with which it began.
+// counting is a trainer that saves only when it is signalled: rank 0 writes a step that is one
+// higher than the one with which it began.
 const counting = `
 import os, signal, sys, time
 d, rank, resume = os.environ["ELASTIC_CHECKPOINT_DIR"], int(os.environ["RANK"]), os.environ["ELASTIC_RESUME_FROM"]
@@ -32,8 +32,8 @@ open(f"up.{os.environ['ELASTIC_NODE']}.{os.environ['ELASTIC_GENERATION']}", "w")
 time.sleep(1000)
 `
 
-// A scheduler signals agents and workers of all nodes in one moment. What the workers save then is committed: the next
-// generation goes on from it. COUNT sets how often.
+// A scheduler signals agents and workers of all nodes in one moment. What the workers save then is
+// committed: the next generation goes on from it. COUNT sets how often.
 func TestSignalledTogether(t *testing.T) {
 	for name, np := range map[string]string{"exactly": "2", "range": "1:2"} {
 		t.Run(name, func(t *testing.T) {
@@ -76,12 +76,15 @@ func TestSignalledTogether(t *testing.T) {
 	})
 }
 
-// signalAll sends SIGTERM to every process of the nodes, to the workers first; in each second round to the agents when
-// one worker has ended.
+// signalAll sends SIGTERM to every process of the nodes, to the workers first; in each second round
+// to the agents when one worker has ended.
 func (p *place) signalAll(round int, program string) {
 	p.t.Helper()
 	all := p.left()
-	isWorker := func(x process) bool { return strings.Contains(x.line, program) && !strings.Contains(x.line, "--node=") }
+	isWorker := func(x process) bool {
+		return strings.Contains(x.line, program) &&
+			!strings.Contains(x.line, "--node=")
+	}
 	for _, x := range all {
 		if isWorker(x) {
 			x.signal(syscall.SIGTERM)
@@ -106,7 +109,8 @@ func (p *place) signalAll(round int, program string) {
 func (p *place) pair(np string, program ...string) (nodes []*proc) {
 	p.t.Helper()
 	for _, name := range []string{"a", "b"} {
-		nodes = append(nodes, p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--last-call=1s", "--console=all"}, program...)...))
+		nodes = append(nodes, p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--last-call=1s",
+			"--console=all"}, program...)...))
 	}
 	p.reaches("x", "both train", func(s status) error {
 		if s.State != "running" || s.WorldSize != 2 {
@@ -117,7 +121,8 @@ func (p *place) pair(np string, program ...string) (nodes []*proc) {
 	return nodes
 }
 
-// upAndTraining waits until the workers of both nodes can be signalled, and returns their generation.
+// upAndTraining waits until the workers of both nodes can be signalled, and returns their
+// generation.
 func (p *place) upAndTraining() (g int) {
 	p.t.Helper()
 	until(p.t, "its workers can be signalled", func() error {
@@ -145,8 +150,9 @@ func numbers(words *regexp.Regexp, nodes []*proc) []int {
 	return append(all[:len(all):len(all)], slices.Repeat([]int{-1}, max(0, 1-len(all)))...)
 }
 
-// While the server stands still nothing can be committed. What the workers save when their node is told to go is
-// committed all the same: by the node, when it comes back, or by the one that has the copy, before it goes on.
+// While the server stands still nothing can be committed. What the workers save when their node is
+// told to go is committed all the same: by the node, when it comes back, or by the one that has the
+// copy, before it goes on.
 func TestLeaveWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -163,7 +169,8 @@ func TestLeaveWhileTheServerIsAway(t *testing.T) {
 		p.ends(x, 75)
 	}
 	saved := last(savedStep, nodes)
-	if said := nodes[0].stderr() + nodes[1].stderr(); !strings.Contains(said, "is on this disk and could not be committed") {
+	if said := nodes[0].stderr() + nodes[1].stderr(); !strings.Contains(said,
+		"is on this disk and could not be committed") {
 		t.Errorf("nobody said that the save is not committed:\n%s", tail(said))
 	}
 	server.signal(syscall.SIGCONT)

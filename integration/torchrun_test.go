@@ -20,30 +20,40 @@ type torchLine struct {
 	shown   []string // what the first node shows of its workers, sorted; nil: not compared
 }
 
-// torchLines are the lines of https://docs.pytorch.org/docs/stable/elastic/run.html, and its flags for output.
-// PORT is a free port of this machine, LOGS a directory.
+// torchLines are the lines of https://docs.pytorch.org/docs/stable/elastic/run.html, and its flags
+// for output. PORT is a free port of this machine, LOGS a directory.
 func torchLines() map[string]torchLine {
 	const elastic = "--nproc-per-node=2 --max-restarts=3 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:PORT "
 	return map[string]torchLine{
-		"single node":          {common: "--standalone --nnodes=1 --nproc-per-node=2", workers: 2},
-		"stacked":              {common: "--rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=2", workers: 2},
-		"fault tolerant":       {common: elastic + "--nnodes=2", nodes: []string{"", ""}, workers: 2},
-		"elastic":              {common: elastic + "--nnodes=1:2 --rdzv-conf=last_call_timeout=20", nodes: []string{"", ""}, workers: 2},
-		"static":               {common: "--nnodes=2 --nproc_per_node=2 --master_addr=127.0.0.1 --master_port=PORT", nodes: []string{"--node_rank=0", "--node_rank=1"}, workers: 2},
-		"module":               {common: "--standalone --nproc-per-node=1 -m", program: "pkg.seen --lr 0.1", workers: 1},
-		"no python":            {common: "--standalone --nproc-per-node=1 --no-python", program: "./seen.sh --lr 0.1", workers: 1},
-		"run path":             {common: "--standalone --nproc-per-node=1 --run-path", program: "seen.py --lr 0.1", workers: 1},
-		"role":                 {common: "--standalone --nproc-per-node=2 --role=trainer", workers: 2},
-		"maps of streams":      {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=3 --tee=0:1,1:2", workers: 2, shown: []string{"[default0]:out 0", "[default1]:err 1"}},
-		"redirects of one":     {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=0:1,1:3 --local-ranks-filter=0,1", workers: 2, shown: []string{"err 0"}},
-		"tee and a filter":     {common: "--standalone --nproc-per-node=2 --log-dir=LOGS -t 3 --local_ranks_filter=1", workers: 2, shown: []string{"[default1]:err 1", "[default1]:out 1"}},
-		"tee with a template":  {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --tee=3 --local-ranks-filter=1 --log-line-prefix-template=${role_name}/${rank}:", workers: 2, shown: []string{"default/1:err 1", "default/1:out 1"}},
-		"local rank in a word": {common: "--standalone --nproc-per-node=2", program: "seen.py --local_rank=${local_rank}", workers: 2},
+		"single node": {common: "--standalone --nnodes=1 --nproc-per-node=2", workers: 2},
+		"stacked": {common: "--rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=2",
+			workers: 2},
+		"fault tolerant": {common: elastic + "--nnodes=2", nodes: []string{"", ""}, workers: 2},
+		"elastic": {common: elastic + "--nnodes=1:2 --rdzv-conf=last_call_timeout=20",
+			nodes: []string{"", ""}, workers: 2},
+		"static": {common: "--nnodes=2 --nproc_per_node=2 --master_addr=127.0.0.1 --master_port=PORT",
+			nodes: []string{"--node_rank=0", "--node_rank=1"}, workers: 2},
+		"module": {common: "--standalone --nproc-per-node=1 -m", program: "pkg.seen --lr 0.1",
+			workers: 1},
+		"no python": {common: "--standalone --nproc-per-node=1 --no-python", program: "./seen.sh --lr 0.1",
+			workers: 1},
+		"run path": {common: "--standalone --nproc-per-node=1 --run-path", program: "seen.py --lr 0.1",
+			workers: 1},
+		"role": {common: "--standalone --nproc-per-node=2 --role=trainer", workers: 2},
+		"maps of streams": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=3 --tee=0:1,1:2",
+			workers: 2, shown: []string{"[default0]:out 0", "[default1]:err 1"}},
+		"redirects of one": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --redirects=0:1,1:3 --local-ranks-filter=0,1", workers: 2, shown: []string{"err 0"}},
+		"tee and a filter": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS -t 3 --local_ranks_filter=1",
+			workers: 2, shown: []string{"[default1]:err 1", "[default1]:out 1"}},
+		"tee with a template": {common: "--standalone --nproc-per-node=2 --log-dir=LOGS --tee=3 --local-ranks-filter=1 --log-line-prefix-template=${role_name}/${rank}:", workers: 2, shown: []string{"default/1:err 1", "default/1:out 1"}},
+		"local rank in a word": {common: "--standalone --nproc-per-node=2",
+			program: "seen.py --local_rank=${local_rank}", workers: 2},
 	}
 }
 
-// Each line with `elastic run` in the place of torchrun tells the workers what torchrun tells them, and shows the
-// same. With TORCHRUN=FILE the lines are run by that torchrun, too, and held to the same.
+// Each line with `elastic run` in the place of torchrun tells the workers what torchrun tells them,
+// and shows the same. With TORCHRUN=FILE the lines are run by that torchrun, too, and held to the
+// same.
 func TestTorchrunLines(t *testing.T) {
 	t.Parallel()
 	launchers := map[string]string{"elastic": filepath.Join(bin, "elastic")}
@@ -68,8 +78,9 @@ func runs(t *testing.T, launcher string, line torchLine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, text := range map[string]string{"seen.py": string(script), "pkg/seen.py": string(script), "pkg/__init__.py": "",
-		"seen.sh": "#!/bin/sh\nexec python3 seen.py \"$@\"\n"} {
+	for file, text := range map[string]string{"seen.py": string(script), "pkg/seen.py": string(script),
+		"pkg/__init__.py": "",
+		"seen.sh":         "#!/bin/sh\nexec python3 seen.py \"$@\"\n"} {
 		err := os.MkdirAll(filepath.Dir(p.path(file)), 0o755)
 		if err == nil {
 			err = os.WriteFile(p.path(file), []byte(text), 0o755)
@@ -119,9 +130,12 @@ func (p *place) saw(line torchLine) {
 			p.t.Fatal(err)
 		}
 		local := rank % line.workers
-		want := map[string]string{"RANK": fmt.Sprint(rank), "LOCAL_RANK": fmt.Sprint(local), "WORLD_SIZE": fmt.Sprint(size),
-			"LOCAL_WORLD_SIZE": fmt.Sprint(line.workers), "GROUP_RANK": fmt.Sprint(rank / line.workers), "GROUP_WORLD_SIZE": fmt.Sprint(len(line.nodes)),
-			"ROLE_RANK": fmt.Sprint(rank), "ROLE_WORLD_SIZE": fmt.Sprint(size), "ROLE_NAME": "default", "name": "__main__", "master": "True",
+		want := map[string]string{"RANK": fmt.Sprint(rank), "LOCAL_RANK": fmt.Sprint(local),
+			"WORLD_SIZE":       fmt.Sprint(size),
+			"LOCAL_WORLD_SIZE": fmt.Sprint(line.workers), "GROUP_RANK": fmt.Sprint(rank / line.workers),
+			"GROUP_WORLD_SIZE": fmt.Sprint(len(line.nodes)),
+			"ROLE_RANK":        fmt.Sprint(rank), "ROLE_WORLD_SIZE": fmt.Sprint(size), "ROLE_NAME": "default",
+			"name": "__main__", "master": "True",
 			"TORCHELASTIC_RESTART_COUNT": "0", "args": "--lr 0.1"}
 		if strings.Contains(line.common, "--role=trainer") {
 			want["ROLE_NAME"] = "trainer"

@@ -53,7 +53,8 @@ func TestTheRateFollowsTheWorld(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	node := func(name string) *proc {
-		return p.run("--node="+name, "--np=1", "--job-id=x", "--batch-size=32", "--lr=0.1", "--base-np=1", "--warmup-samples=4000", "--log-dir=log-"+name,
+		return p.run("--node="+name, "--np=1", "--job-id=x", "--batch-size=32", "--lr=0.1", "--base-np=1",
+			"--warmup-samples=4000", "--log-dir=log-"+name,
 			"train", "--epochs=1000", "--pace=600", "--save-every=200ms")
 	}
 	a := node("a")

@@ -18,15 +18,16 @@ func (p *place) asNobody(name string, args ...string) (string, error) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), name, args...)
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "run"),
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "XDG_RUNTIME_DIR=" +
+		filepath.Join(p.dir, "run"),
 		"XDG_STATE_HOME=" + filepath.Join(p.dir, "state")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// open lets every user of this machine go through a directory, so that nothing but the modes of what elastic made is in
-// their way.
+// open lets every user of this machine go through a directory, so that nothing but the modes of
+// what elastic made is in their way.
 func (p *place) open(dirs ...string) {
 	p.t.Helper()
 	for _, d := range dirs {
@@ -36,8 +37,9 @@ func (p *place) open(dirs ...string) {
 	}
 }
 
-// Another user of the machine can neither use the servers nor read or write anything of a job: sockets, state,
-// checkpoints, logs, and the environment of the processes. It can see that they are there.
+// Another user of the machine can neither use the servers nor read or write anything of a job:
+// sockets, state, checkpoints, logs, and the environment of the processes. It can see that they are
+// there.
 func TestTwoUsers(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -49,7 +51,8 @@ func TestTwoUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(shared) })
-	if out, err := exec.Command("cp", filepath.Join(bin, "elastic"), filepath.Join(bin, "elasticd"), shared).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", filepath.Join(bin, "elastic"), filepath.Join(bin, "elasticd"), shared).
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	p.open(shared, p.dir, p.path(), filepath.Join(p.dir, "run"))
@@ -63,20 +66,24 @@ func TestTwoUsers(t *testing.T) {
 	p.open(filepath.Join(p.dir, "state")) // made by elastic, for its user alone
 	local := "unix://" + filepath.Join(p.dir, "run", "elastic", "etcd.sock")
 	for _, at := range []string{local, "unix://" + p.path("own.etcd", "clients.sock")} {
-		if out, err := p.asNobody(elastic, "jobs", "--server="+at); err == nil || !strings.Contains(out, "permission denied") {
+		if out, err := p.asNobody(elastic, "jobs", "--server="+at); err == nil ||
+			!strings.Contains(out, "permission denied") {
 			t.Errorf("another user asks %s: %v\n%s", at, err, out)
 		}
 	}
-	if out, err := p.asNobody(elastic, "run", "--np=1", "--job-id=x", "true"); err == nil || !strings.Contains(out, "[E-") {
+	if out, err := p.asNobody(elastic, "run", "--np=1", "--job-id=x", "true"); err == nil ||
+		!strings.Contains(out, "[E-") {
 		t.Errorf("another user runs a node in the directories of the first: %v\n%s", err, out)
 	}
 
 	// Whatever there is below the place, but what this test itself opened.
 	for _, test := range []string{"-readable", "-writable"} {
-		out, _ := p.asNobody("find", p.dir, test, "-not", "-type", "l", "-print") // its status says that it could not enter everything
+		// its status says that it could not enter everything
+		out, _ := p.asNobody("find", p.dir, test, "-not", "-type", "l", "-print")
 		for file := range strings.Lines(out) {
 			file = strings.TrimSpace(file)
-			made := strings.HasPrefix(file, filepath.Join(p.dir, "state")+"/") || strings.HasPrefix(file, filepath.Join(p.dir, "run")+"/") ||
+			made := strings.HasPrefix(file, filepath.Join(p.dir, "state")+"/") ||
+				strings.HasPrefix(file, filepath.Join(p.dir, "run")+"/") ||
 				strings.HasPrefix(file, p.path()+"/")
 			if made && !strings.Contains(file, "Permission denied") {
 				t.Errorf("another user finds %s %s", file, test)

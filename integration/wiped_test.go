@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// loses kills the servers, deletes their data and starts them again at the same addresses. between happens
-// while there is no server.
+// loses kills the servers, deletes their data and starts them again at the same addresses. between
+// happens while there is no server.
 func (p *place) loses(all []*daemon, between func()) {
 	p.t.Helper()
 	for _, d := range all {
@@ -32,8 +32,8 @@ func trains(p *place, node string, np int, more ...string) *proc {
 	return trainNode(p, node, np, append([]string{"--steps=100000"}, more...)...)
 }
 
-// madeAgain waits until the job runs again as generation g on n nodes, and holds it to what it was: it goes on from a
-// checkpoint, with an event, and above every generation.
+// madeAgain waits until the job runs again as generation g on n nodes, and holds it to what it was:
+// it goes on from a checkpoint, with an event, and above every generation.
 func (p *place) madeAgain(g, n int, all ...*proc) {
 	p.t.Helper()
 	p.running("x", g, n)
@@ -64,7 +64,8 @@ func (p *place) madeAgain(g, n int, all ...*proc) {
 	}
 }
 
-// A server that comes back without its data: workers go on until the job is made again, out of what the nodes have.
+// A server that comes back without its data: workers go on until the job is made again, out of what
+// the nodes have.
 func TestServerLosesEverything(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("members=%d", members), func(t *testing.T) {
@@ -106,7 +107,8 @@ func TestLocalServerLosesEverything(t *testing.T) {
 	p.madeAgain(2, 2, a, b)
 }
 
-// Everybody dies with the server. Who comes first waits for the other, and says so; somebody new makes nothing.
+// Everybody dies with the server. Who comes first waits for the other, and says so; somebody new
+// makes nothing.
 func TestServerAndAllAgentsLost(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -125,7 +127,8 @@ func TestServerAndAllAgentsLost(t *testing.T) {
 	a = trains(p, "a", 2)
 	until(t, "a claims the job", func() error {
 		r := p.command("status", "x")
-		if r.status != 1 || !strings.Contains(r.stderr, "[E-JOB-LOST]") || !strings.Contains(r.stderr, "waiting for b") {
+		if r.status != 1 || !strings.Contains(r.stderr, "[E-JOB-LOST]") ||
+			!strings.Contains(r.stderr, "waiting for b") {
 			return fmt.Errorf("status: %d %s", r.status, r.stderr)
 		}
 		return nil
@@ -170,8 +173,8 @@ func TestLostForGood(t *testing.T) {
 	p.madeAgain(2, 2, a, c)
 }
 
-// A newcomer finds that a node of its machine, which does not run, has checkpoints of the job: it makes nothing,
-// until somebody gives them up.
+// A newcomer finds that a node of its machine, which does not run, has checkpoints of the job: it
+// makes nothing, until somebody gives them up.
 func TestBeginAnewAfterALoss(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -208,8 +211,8 @@ func TestBeginAnewAfterALoss(t *testing.T) {
 	p.ends(c, 93)
 }
 
-// keeps stops the servers, copies their data, and starts them again. setBack puts the copy in place of the data
-// while they are stopped.
+// keeps stops the servers, copies their data, and starts them again. setBack puts the copy in place
+// of the data while they are stopped.
 func (p *place) keeps(all []*daemon) (setBack func(between func())) {
 	p.t.Helper()
 	data := func(i int) string { return filepath.Join(p.dir, fmt.Sprintf("data-m%d", i)) }
@@ -238,8 +241,9 @@ func (p *place) keeps(all []*daemon) (setBack func(between func())) {
 	return func(between func()) { swap(".copy", "", between) }
 }
 
-// A server that comes back with an older copy of its data, while the agents are alive or after they were restarted: the
-// job is made again above every generation, from a checkpoint that is not older than the newest that was committed.
+// A server that comes back with an older copy of its data, while the agents are alive or after they
+// were restarted: the job is made again above every generation, from a checkpoint that is not older
+// than the newest that was committed.
 func TestServerSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"agents alive": false, "agents restarted": true} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,8 @@ func TestLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	header, rest, _ := bytes.Cut(log, []byte("\n"))
-	if !strings.HasPrefix(string(header), "---- elastic: generation 1, rank 0, world size 1, node ") || !bytes.HasSuffix(header, []byte(" ----")) {
+	if !strings.HasPrefix(string(header), "---- elastic: generation 1, rank 0, world size 1, node ") ||
+		!bytes.HasSuffix(header, []byte(" ----")) {
 		t.Errorf("the log begins with %.100q", header)
 	}
 	if !bytes.Equal(rest, want) {
@@ -40,7 +41,8 @@ func TestRestartsUsed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	// Rank 1 fails at once, every time; rank 0 is its victim.
-	args := []string{"--np=2", "--job-id=x", "--max-restarts=3", "sh", "-c", `echo "last words" >&2; [ $RANK = 1 ] && exit 7; exec sleep 1000`}
+	args := []string{"--np=2", "--job-id=x", "--max-restarts=3", "sh", "-c",
+		`echo "last words" >&2; [ $RANK = 1 ] && exit 7; exec sleep 1000`}
 	a, b := p.run(append([]string{"--node=a"}, args...)...), p.run(append([]string{"--node=b"}, args...)...)
 	p.ends(a, 7)
 	p.ends(b, 7)
@@ -48,12 +50,14 @@ func TestRestartsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.State != "failed" || st.WhyCode != "restarts-used" || st.Generation != 4 || st.Restarts.Used != 3 || st.Restarts.Max != 3 {
+	if st.State != "failed" || st.WhyCode != "restarts-used" || st.Generation != 4 || st.Restarts.Used != 3 ||
+		st.Restarts.Max != 3 {
 		t.Errorf("status: %s, restarts %+v", st, st.Restarts)
 	}
 	blamed := st.World[1].Node
 	if e := st.Exit; e == nil || e.Code != 7 || e.Source != "worker" || e.ExitCode == nil || *e.ExitCode != 7 ||
-		e.Rank == nil || *e.Rank != 1 || e.LocalRank == nil || *e.LocalRank != 0 || e.Node == nil || *e.Node != blamed || e.Signal != nil {
+		e.Rank == nil || *e.Rank != 1 || e.LocalRank == nil || *e.LocalRank != 0 || e.Node == nil ||
+		*e.Node != blamed || e.Signal != nil {
 		t.Errorf("exit: %+v", e)
 	}
 	for _, x := range []*proc{a, b} {
@@ -76,7 +80,8 @@ func TestRestartsUsed(t *testing.T) {
 		if want := "ABORT!!! Out of all 2 trainers, the trainer process with rank=[1] was aborted. Please check its log."; said[at] != want {
 			t.Errorf("%q, want %q", said[at], want)
 		}
-		if want := fmt.Sprintf("elastic:   rank 1, node %s, local rank 0, generation 4: exit code 7; log ", blamed); !strings.HasPrefix(said[at+1], want) || !strings.HasSuffix(said[at+1], "workerlog.0") {
+		if want := fmt.Sprintf("elastic:   rank 1, node %s, local rank 0, generation 4: exit code 7; log ",
+			blamed); !strings.HasPrefix(said[at+1], want) || !strings.HasSuffix(said[at+1], "workerlog.0") {
 			t.Errorf("%q, want %q…workerlog.0", said[at+1], want)
 		}
 		if want := "elastic: job x failed: restarts used (3 of 3); exit code 7"; said[len(said)-1] != want {
@@ -149,7 +154,8 @@ func TestManyWorkersOfANode(t *testing.T) {
 	for i := range 3 {
 		log := p.read("log", fmt.Sprintf("workerlog.%d", i))
 		header, rest, _ := strings.Cut(log, "\n")
-		if !strings.HasPrefix(header, fmt.Sprintf("---- elastic: generation 1, rank %d, world size 3, node a, ", i)) || rest != fmt.Sprintf("I am %d\n", i) {
+		if !strings.HasPrefix(header, fmt.Sprintf("---- elastic: generation 1, rank %d, world size 3, node a, ", i)) ||
+			rest != fmt.Sprintf("I am %d\n", i) {
 			t.Errorf("workerlog.%d is %q", i, log)
 		}
 		st, err := os.Stat(p.path("log", fmt.Sprintf("workerlog.%d", i)))

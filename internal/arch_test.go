@@ -18,9 +18,10 @@ import (
 
 const module = "github.com/elasticd/elastic/"
 
-// may is which of our packages a package may import. It reads from the schema up to the commands, and
-// imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by node, shown
-// by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md says where to.
+// may is which of our packages a package may import. It reads from the schema up to the commands,
+// and imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by
+// node, shown by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md
+// says where to.
 var may = map[string][]string{
 	"pkg/store":                    {},
 	"pkg/schema":                   {"pkg/store"},
@@ -31,11 +32,13 @@ var may = map[string][]string{
 	"pkg/checkpoint/dirfs":         {"pkg/checkpoint/manifest"},
 	"pkg/checkpoint/chunkstore":    {"pkg/schema", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
 	"pkg/checkpoint/capture/judge": {},
-	"pkg/checkpoint/capture":       {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture/judge"},
+	"pkg/checkpoint/capture": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore",
+		"pkg/checkpoint/capture/judge"},
 	"pkg/checkpoint/transfer": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore"},
 	"pkg/checkpoint/parts": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest"},
-	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
+	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest",
+		"pkg/checkpoint/dirfs",
 		"pkg/checkpoint/parts", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
 	"internal/phrase":  {},
 	"internal/regular": {},
@@ -44,18 +47,25 @@ var may = map[string][]string{
 
 	"pkg/membership/verdict": {"pkg/membership"},
 
-	"pkg/rendezvous": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/scaling"},
-	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
+	"pkg/rendezvous": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint",
+		"pkg/scaling"},
+	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
+		"pkg/checkpoint",
 		"pkg/rendezvous", "pkg/scaling"},
-	"pkg/rendezvous/txn": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/membership/verdict",
+	"pkg/rendezvous/txn": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
+		"pkg/membership/verdict",
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan"},
-	"pkg/rendezvous/status": {"internal/phrase", "pkg/schema", "pkg/history", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
+	"pkg/rendezvous/status": {"internal/phrase", "pkg/schema", "pkg/history", "pkg/membership",
+		"pkg/membership/verdict", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/scaling"},
 
-	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict", "pkg/checkpoint",
+	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
+		"pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status"},
-	"internal/recovery": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/txn"},
-	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
+	"internal/recovery": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
+		"pkg/rendezvous", "pkg/rendezvous/txn"},
+	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase", "pkg/schema",
+		"pkg/store", "pkg/history", "pkg/membership",
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
@@ -73,37 +83,50 @@ var may = map[string][]string{
 	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
 	"internal/local":         {},
 
-	"internal/progress":  {"internal/regular", "pkg/rendezvous"},
-	"internal/node/disk": {"internal/agent/runtime", "pkg/checkpoint", "pkg/checkpoint/chunkstore", "pkg/rendezvous", "pkg/schema"},
-	"internal/node": {"internal/node/disk", "internal/progress", "internal/check", "internal/handover", "internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs", "internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store", "internal/launch", "internal/local",
-		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint", "pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
+	"internal/progress": {"internal/regular", "pkg/rendezvous"},
+	"internal/node/disk": {"internal/agent/runtime", "pkg/checkpoint", "pkg/checkpoint/chunkstore", "pkg/rendezvous",
+		"pkg/schema"},
+	"internal/node": {"internal/node/disk", "internal/progress", "internal/check", "internal/handover",
+		"internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs",
+		"internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store",
+		"internal/launch", "internal/local",
+		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint",
+		"pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
-	"internal/cli/problem": {"internal/agent/runtime", "internal/cli/screen", "internal/hook", "internal/launch", "internal/local",
+	"internal/cli/problem": {"internal/agent/runtime", "internal/cli/screen", "internal/hook", "internal/launch",
+		"internal/local",
 		"internal/phrase", "pkg/scaling", "pkg/schema", "pkg/store", "pkg/store/etcd"},
 	"internal/cli/screen": {"internal/phrase"},
 	"internal/configfile": {},
-	"internal/cli/command": {"internal/agent/machine", "internal/cli/problem", "internal/cli/screen", "internal/configfile",
+	"internal/cli/command": {"internal/agent/machine", "internal/cli/problem", "internal/cli/screen",
+		"internal/configfile",
 		"internal/node", "internal/phrase", "pkg/rendezvous", "pkg/scaling", "pkg/schema"},
 	"internal/cli/target": {"internal/cli/command", "internal/cli/problem", "internal/local",
 		"internal/node", "internal/node/disk", "internal/phrase", "pkg/checkpoint", "pkg/history", "pkg/rendezvous",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema", "pkg/store", "pkg/store/etcd"},
-	"internal/cli/run": {"internal/agent/machine", "internal/cli/command", "internal/cli/problem", "internal/cli/screen",
-		"internal/cli/target", "internal/device", "internal/launch", "internal/local", "internal/node", "internal/node/disk",
-		"internal/phrase", "internal/worker/output", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/status",
+	"internal/cli/run": {"internal/agent/machine", "internal/cli/command", "internal/cli/problem",
+		"internal/cli/screen",
+		"internal/cli/target", "internal/device", "internal/launch", "internal/local", "internal/node",
+		"internal/node/disk",
+		"internal/phrase", "internal/worker/output", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous",
+		"pkg/rendezvous/status",
 		"pkg/scaling", "pkg/schema"},
 	"internal/cli/ckpt": {"internal/cli/command", "internal/cli/problem", "internal/cli/screen",
 		"internal/cli/target", "internal/node", "internal/phrase", "pkg/checkpoint",
 		"pkg/checkpoint/chunkstore", "pkg/checkpoint/transfer", "pkg/history", "pkg/membership",
 		"pkg/rendezvous", "pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema", "pkg/store"},
-	"internal/cli": {"internal/agent/runtime", "internal/certs", "internal/check", "internal/local", "internal/cli/ckpt",
+	"internal/cli": {"internal/agent/runtime", "internal/certs", "internal/check", "internal/local",
+		"internal/cli/ckpt",
 		"internal/cli/command", "internal/cli/problem", "internal/cli/run", "internal/cli/screen",
-		"internal/cli/target", "internal/goodput", "internal/kube", "internal/logs", "internal/node", "internal/node/disk",
+		"internal/cli/target", "internal/goodput", "internal/kube", "internal/logs", "internal/node",
+		"internal/node/disk",
 		"internal/phrase", "internal/version", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling", "pkg/schema", "pkg/store", "python"},
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node", "internal/worker"},
 
-	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership", "pkg/rendezvous"},
-	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
+	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership",
+		"pkg/rendezvous"},
+	"cmd/elasticd": {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
 
 	"internal/goodput": {"pkg/history"},
 
@@ -126,7 +149,8 @@ var may = map[string][]string{
 	"release": {},
 
 	"pkg/checkpoint/dirfs/memfs": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
-	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/dirfs/memfs",
+	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
+		"pkg/checkpoint/dirfs/memfs",
 		"pkg/checkpoint/chunkstore"},
 	"pkg/store/storetest": {"pkg/schema", "pkg/store"},
 	"pkg/store/memory":    {"pkg/store"},
@@ -138,11 +162,16 @@ var only = []struct{ pkg, why, who string }{
 	{"github.com/urfave/cli/v2", "one package hides its traps", "cmd/elasticd internal/cli/command"},
 	{"go.etcd.io/etcd/client/v3", "everybody else sees store.Store: what a simulation shows holds on the real one",
 		"pkg/store/etcd internal/coordinator internal/etcdtest"},
-	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server", "cmd/elasticd internal/coordinator internal/etcdtest"},
-	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it", "cmd/elasticd pkg/store/etcd internal/coordinator internal/etcdtest"},
-	{"google.golang.org/grpc", "only who speaks to etcd knows its transport", "pkg/store/etcd internal/coordinator internal/etcdtest"},
-	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys", "internal/coordinator cmd/elasticd"},
-	{"testing", "a package for tests is for tests", "pkg/store/storetest internal/etcdtest pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
+	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server",
+		"cmd/elasticd internal/coordinator internal/etcdtest"},
+	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it",
+		"cmd/elasticd pkg/store/etcd internal/coordinator internal/etcdtest"},
+	{"google.golang.org/grpc", "only who speaks to etcd knows its transport",
+		"pkg/store/etcd internal/coordinator internal/etcdtest"},
+	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
+		"internal/coordinator cmd/elasticd"},
+	{"testing", "a package for tests is for tests",
+		"pkg/store/storetest internal/etcdtest pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
 }
 
 // forTests are packages that no program links.
@@ -203,7 +232,8 @@ func TestImports(t *testing.T) {
 				}
 			}
 			for _, o := range only {
-				if (i == o.pkg || strings.HasPrefix(i, o.pkg+"/") || strings.HasSuffix(o.pkg, "/") && strings.HasPrefix(i, o.pkg)) && !slices.Contains(strings.Fields(o.who), name) {
+				if (i == o.pkg || strings.HasPrefix(i, o.pkg+"/") || strings.HasSuffix(o.pkg, "/") &&
+					strings.HasPrefix(i, o.pkg)) && !slices.Contains(strings.Fields(o.who), name) {
 					t.Errorf("%s imports %s: %s (%s may)", name, i, o.why, o.who)
 				}
 			}
@@ -260,11 +290,14 @@ func TestPrograms(t *testing.T) {
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/checkpoint/capture/judge", "pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
+var purePackages = []string{"internal/agent/machine", "internal/diagnosis", "pkg/checkpoint/capture/judge",
+	"pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
 	"pkg/rendezvous/status", "pkg/scaling"}
 
-// noImport is what a package that decides does not import: it has no use for I/O, goroutines or chance.
-var noImport = []string{"bufio", "context", "crypto/rand", "io", "io/fs", "math/rand", "math/rand/v2", "net", "net/http",
+// noImport is what a package that decides does not import: it has no use for I/O, goroutines or
+// chance.
+var noImport = []string{"bufio", "context", "crypto/rand", "io", "io/fs", "math/rand", "math/rand/v2", "net",
+	"net/http",
 	"os", "os/exec", "runtime", "sync", "sync/atomic", "syscall"}
 
 func TestPurePackages(t *testing.T) {

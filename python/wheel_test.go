@@ -20,18 +20,21 @@ func TestWheel(t *testing.T) {
 		t.Errorf("the same files make another wheel (%v)", err)
 	}
 	dir := t.TempDir()
-	file, installed, given := filepath.Join(dir, python.WheelName), filepath.Join(dir, "installed"), filepath.Join(dir, "given")
+	file, installed, given := filepath.Join(dir, python.WheelName), filepath.Join(dir, "installed"),
+		filepath.Join(dir, "given")
 	if err := os.WriteFile(file, wheel, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--no-index", "--no-deps", "--no-compile", "--target", installed, file)
+	pip := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--no-index", "--no-deps",
+		"--no-compile", "--target", installed, file)
 	if out, err := pip.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := python.Write(given); err != nil {
 		t.Fatal(err)
 	}
-	same := exec.CommandContext(t.Context(), "diff", "-r", filepath.Join(given, "elastic"), filepath.Join(installed, "elastic"))
+	same := exec.CommandContext(t.Context(), "diff", "-r", filepath.Join(given, "elastic"),
+		filepath.Join(installed, "elastic"))
 	if out, err := same.CombinedOutput(); err != nil {
 		t.Errorf("the wheel differs from what workers are given: %v\n%s", err, out)
 	}

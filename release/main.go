@@ -1,7 +1,7 @@
-// Command release makes what a version is published as: for each architecture a tar, a deb and an rpm with the static
-// programs, the list of what is linked into them (SBOM), and the checksums of all. The same commit gives the
-// same bytes, on any machine: -check builds a copy of the sources once more, elsewhere and without
-// a cache, and compares the checksums.
+// Command release makes what a version is published as: for each architecture a tar, a deb and an
+// rpm with the static programs, the list of what is linked into them (SBOM), and the checksums of
+// all. The same commit gives the same bytes, on any machine: -check builds a copy of the sources
+// once more, elsewhere and without a cache, and compares the checksums.
 package main
 
 import (
@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// nfpm packs debs and rpms. A later one needs modules that the module proxy does not serve to everybody.
+// nfpm packs debs and rpms. A later one needs modules that the module proxy does not serve to
+// everybody.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
 
 var (
@@ -108,7 +109,8 @@ func (b build) make() error {
 // compile links the programs so that nothing of this machine is in them.
 func (b build) compile(arch, bin string) error {
 	flags := "-s -w -buildid= -X github.com/elasticd/elastic/internal/version.release=v" + b.version
-	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
+	env := append(b.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=",
+		"GOWORK=off", "GOEXPERIMENT=")
 	if b.cache != "" {
 		env = append(env, "GOCACHE="+b.cache)
 	}

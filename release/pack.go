@@ -48,9 +48,11 @@ func (b build) pack(arch, bin string) error {
 	if err := os.WriteFile(filepath.Join(bin, "elasticd.service"), []byte(installed), 0o644); err != nil {
 		return err
 	}
-	values := map[string]string{"VERSION": b.version, "ARCH": arch, "BIN": bin, "ROOT": b.root, "TIME": b.at.Format(time.RFC3339)}
+	values := map[string]string{"VERSION": b.version, "ARCH": arch, "BIN": bin, "ROOT": b.root,
+		"TIME": b.at.Format(time.RFC3339)}
 	config := filepath.Join(bin, "nfpm.yaml")
-	if err := os.WriteFile(config, []byte(os.Expand(description, func(k string) string { return values[k] })), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte(os.Expand(description, func(k string) string { return values[k] })),
+		0o644); err != nil {
 		return err
 	}
 	root, err := filepath.Abs(b.root)
@@ -85,7 +87,8 @@ func archive(to string, files []file, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: x.name, Mode: x.mode, Size: int64(len(content)), ModTime: at, Format: tar.FormatUSTAR}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: x.name, Mode: x.mode, Size: int64(len(content)), ModTime: at,
+			Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(h); err != nil {
 			return err
 		}

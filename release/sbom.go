@@ -35,7 +35,8 @@ func (b build) bill(linked []string) error {
 			if m.Replace != nil {
 				m = m.Replace
 			}
-			c := component{Type: "library", Name: m.Path, Version: m.Version, PURL: fmt.Sprintf("pkg:golang/%s@%s", m.Path, m.Version)}
+			c := component{Type: "library", Name: m.Path, Version: m.Version,
+				PURL: fmt.Sprintf("pkg:golang/%s@%s", m.Path, m.Version)}
 			seen[c.PURL] = c
 		}
 	}
@@ -46,7 +47,8 @@ func (b build) bill(linked []string) error {
 	}
 	slices.SortFunc(all, func(a, b component) int { return strings.Compare(a.Ref, b.Ref) })
 	doc, err := json.MarshalIndent(map[string]any{
-		"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+		"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.5",
+		"version": 1,
 		"metadata": map[string]any{
 			"timestamp": b.at.Format(time.RFC3339),
 			"component": component{Type: "application", Ref: "elastic", Name: "elastic", Version: "v" + b.version}},

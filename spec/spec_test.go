@@ -1,4 +1,5 @@
-// Package spec_test checks the model of the protocol: the runs of runs.txt that are small enough for every day.
+// Package spec_test checks the model of the protocol: the runs of runs.txt that are small enough
+// for every day.
 package spec_test
 
 import (

@@ -20,5 +20,6 @@ func main() {
 		os.Exit(worker.Guard())
 	}
 	etcd.Quiet()
-	os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: node.Run}, os.Args[1:]))
+	os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Run: node.Run}, os.Args[1:]))
 }

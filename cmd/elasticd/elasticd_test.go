@@ -139,7 +139,8 @@ func client(t *testing.T, endpoints ...string) *clientv3.Client {
 
 func TestOneMember(t *testing.T) {
 	dir, clients, web := t.TempDir(), address(t), address(t)
-	flags := []string{"--name=a", "--insecure", "--listen_client_urls=http://" + clients, "--listen-peer-urls=http://" + address(t), "--http", web}
+	flags := []string{"--name=a", "--insecure", "--listen_client_urls=http://" + clients, "--listen-peer-urls=http://" +
+		address(t), "--http", web}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		s := start(t, dir, flags...)
 		s.ready(t, "http://"+clients)
@@ -169,24 +170,31 @@ func TestOneMember(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	dir, clients, web := t.TempDir(), address(t), address(t)
 	data := filepath.Join(dir, "data")
-	s := start(t, dir, "--name=a", "--insecure", "--data-dir="+data, "--listen-client-urls=http://"+clients, "--listen-peer-urls=http://"+address(t), "--http="+web)
+	s := start(t, dir, "--name=a", "--insecure", "--data-dir="+data, "--listen-client-urls=http://"+clients,
+		"--listen-peer-urls=http://"+address(t), "--http="+web)
 	s.ready(t, "http://"+clients)
-	quiet := []string{"--insecure", "--listen-client-urls=http://" + address(t), "--listen-peer-urls=http://" + address(t), "--http="}
+	quiet := []string{"--insecure", "--listen-client-urls=http://" + address(t), "--listen-peer-urls=http://" +
+		address(t), "--http="}
 	for name, c := range map[string]struct {
 		flags  []string
 		status int
 		says   []string
 	}{
-		"data in use":        {append(quiet, "--data-dir="+data), 1, []string{"[E-DATA-DIR]", fmt.Sprintf("process %d", s.cmd.Process.Pid), "why: ", "fix: "}},
-		"port of clients":    {[]string{"--insecure", "--listen-client-urls=http://" + clients, "--http="}, 1, []string{"[E-LISTEN]", clients, "fix: "}},
-		"port of http":       {append(quiet, "--http="+web), 1, []string{"[E-LISTEN]", web}},
-		"open to everybody":  {[]string{"--listen-client-urls=http://0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
-		"open to this host":  {[]string{"--listen-client-urls=http://127.0.0.1:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
-		"pages for all":      {[]string{"--http=0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
-		"no directory":       {append(quiet, "--data-dir=/dev/null/x"), 1, []string{"[E-DATA-DIR]"}},
-		"unknown flag":       {[]string{"--frobnicate"}, 2, []string{"frobnicate", "[E-USAGE]"}},
-		"a word":             {[]string{"start"}, 2, []string{`"start"`, "[E-USAGE]"}},
-		"a bad URL":          {[]string{"--listen-client-urls=2379"}, 2, []string{"--listen-client-urls=2379", "[E-USAGE]"}},
+		"data in use": {append(quiet, "--data-dir="+data), 1,
+			[]string{"[E-DATA-DIR]", fmt.Sprintf("process %d", s.cmd.Process.Pid), "why: ", "fix: "}},
+		"port of clients": {[]string{"--insecure", "--listen-client-urls=http://" + clients, "--http="}, 1,
+			[]string{"[E-LISTEN]", clients, "fix: "}},
+		"port of http": {append(quiet, "--http="+web), 1, []string{"[E-LISTEN]", web}},
+		"open to everybody": {[]string{"--listen-client-urls=http://0.0.0.0:0"}, 1,
+			[]string{"[E-LISTEN]", "--insecure"}},
+		"open to this host": {[]string{"--listen-client-urls=http://127.0.0.1:0"}, 1,
+			[]string{"[E-LISTEN]", "--insecure"}},
+		"pages for all": {[]string{"--http=0.0.0.0:0"}, 1, []string{"[E-LISTEN]", "--insecure"}},
+		"no directory":  {append(quiet, "--data-dir=/dev/null/x"), 1, []string{"[E-DATA-DIR]"}},
+		"unknown flag":  {[]string{"--frobnicate"}, 2, []string{"frobnicate", "[E-USAGE]"}},
+		"a word":        {[]string{"start"}, 2, []string{`"start"`, "[E-USAGE]"}},
+		"a bad URL": {[]string{"--listen-client-urls=2379"}, 2,
+			[]string{"--listen-client-urls=2379", "[E-USAGE]"}},
 		"the name default":   {[]string{"--name=default"}, 2, []string{"[E-USAGE]"}},
 		"an unknown state":   {[]string{"--initial-cluster-state=old"}, 2, []string{"[E-USAGE]"}},
 		"a number is needed": {[]string{"--heartbeat-interval=fast"}, 2, []string{"[E-USAGE]"}},
@@ -205,7 +213,8 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	s.stop(t, syscall.SIGTERM)
-	if status, stderr := fails(t, dir, append(quiet, "--data-dir="+data, "--name=b")...); status != 1 || !strings.Contains(stderr, "member a, this is b [E-DATA-DIR]") {
+	if status, stderr := fails(t, dir, append(quiet, "--data-dir="+data, "--name=b")...); status != 1 ||
+		!strings.Contains(stderr, "member a, this is b [E-DATA-DIR]") {
 		t.Errorf("data of another member: %d\n%s", status, stderr)
 	}
 }
@@ -233,7 +242,8 @@ func TestDefaultIsPrivate(t *testing.T) {
 		if _, err := client(t, "unix://"+data+"/clients.sock").Put(t.Context(), "k", "v"); err != nil {
 			t.Error(err)
 		}
-		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+			error) {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, "http.sock"))
 		}}}
 		r, err := web.Get("http://localhost/metrics")
@@ -304,7 +314,8 @@ func TestThreeMembers(t *testing.T) {
 	}
 	dir := t.TempDir()
 	begin := func(m member) *server {
-		return start(t, dir, "--insecure", "--name", m.name, "--listen-client-urls", "http://"+m.clients, "--listen-peer-urls", "http://"+m.peers,
+		return start(t, dir, "--insecure", "--name", m.name, "--listen-client-urls", "http://"+m.clients,
+			"--listen-peer-urls", "http://"+m.peers,
 			"--initial-cluster", strings.Join(all, ","), "--http=", "--heartbeat-interval=20")
 	}
 	servers := make([]*server, 3)

@@ -24,7 +24,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	ctx, cancel := context.WithCancel(ctx)
-	// For good: a scheduler and the agent may both send SIGTERM, and the second must break off no save.
+	// For good: a scheduler and the agent may both send SIGTERM, and the second must break off no
+	// save.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
 	go func() {
@@ -70,7 +71,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	} else if err != nil {
 		return 2
 	}
-	if f.NArg() > 0 || min(c.samples, c.epochs, c.baseBatch, c.hidden) < 1 || c.steps < 0 || c.baseLR <= 0 || c.pace < 0 {
+	if f.NArg() > 0 || min(c.samples, c.epochs, c.baseBatch, c.hidden) < 1 || c.steps < 0 || c.baseLR <= 0 ||
+		c.pace < 0 {
 		fmt.Fprintln(stderr, "train: only flags, and only numbers above 0; see train -h")
 		return 2
 	}

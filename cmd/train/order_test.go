@@ -23,7 +23,8 @@ func TestOrderIsTheHelpers(t *testing.T) {
 		questions = append(questions, question{N: n + 1, Seed: uint64(n), Epoch: int64(n % 4)})
 	}
 	for range 200 {
-		questions = append(questions, question{N: 1 + random.IntN(1<<random.IntN(45)), Seed: random.Uint64(), Epoch: random.Int64N(1 << 40)})
+		questions = append(questions, question{N: 1 + random.IntN(1<<random.IntN(45)), Seed: random.Uint64(),
+			Epoch: random.Int64N(1 << 40)})
 	}
 	for i := range questions {
 		for range 50 {

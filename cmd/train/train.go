@@ -39,7 +39,8 @@ func train(ctx context.Context, c config, w world, stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	t := &trainer{config: c, world: w, state: s, group: g, data: makeData(c.samples, c.seed), out: io.Discard, saved: s.Step}
+	t := &trainer{config: c, world: w, state: s, group: g, data: makeData(c.samples, c.seed), out: io.Discard,
+		saved: s.Step}
 	if w.rank == 0 {
 		t.out = stdout
 	}
@@ -84,7 +85,8 @@ func (t *trainer) loop(ctx context.Context) error {
 		t.tell(t.losses)
 		if since := time.Since(shownAt); t.rank == 0 && since >= time.Second {
 			fmt.Fprintf(t.out, "step %d  epoch %.2f  loss %.4f  %.0f samples/s  world %d  batch %d  lr %.4g\n", t.Step,
-				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size, t.global, t.rate(t.Samples))
+				float64(t.Samples)/float64(t.samples), t.mean, float64(t.Samples-shown)/since.Seconds(), t.size,
+				t.global, t.rate(t.Samples))
 			t.tell(t.progress)
 			shown, shownAt = t.Samples, time.Now()
 		}
@@ -217,7 +219,8 @@ func (t *trainer) tell(file string) {
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n", t.Step, t.mean, t.Samples, t.generation, t.total())
+		_, err = fmt.Fprintf(f, "{\"step\":%d,\"loss\":%g,\"samples\":%d,\"generation\":%d,%s}\n", t.Step, t.mean,
+			t.Samples, t.generation, t.total())
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

@@ -109,7 +109,8 @@ func mustNewest(t *testing.T, dir string) *state {
 func sameWeights(t *testing.T, got, want *state) {
 	t.Helper()
 	if got.Step != want.Step || got.Samples != want.Samples || got.Checksum != want.Checksum {
-		t.Errorf("step %d, %d samples, checksum %v; want %d, %d, %v", got.Step, got.Samples, got.Checksum, want.Step, want.Samples, want.Checksum)
+		t.Errorf("step %d, %d samples, checksum %v; want %d, %d, %v", got.Step, got.Samples, got.Checksum, want.Step,
+			want.Samples, want.Checksum)
 	}
 	for i := range want.Weights {
 		if d := math.Abs(got.Weights[i] - want.Weights[i]); !(d <= 1e-9) {
@@ -136,7 +137,8 @@ func TestFixedBatchDoesNotDependOnTheWorld(t *testing.T) {
 			out := mustComplete(t, environ(t, fixed(60), 1, size, dir), smallRun...)
 			got := mustNewest(t, dir)
 			sameWeights(t, got, want)
-			if got.Samples != 3030 || !strings.Contains(out, "done: 51 steps, 3030 samples = 3 epochs, every sample once an epoch; generation 1: 51 steps at world") {
+			if got.Samples != 3030 || !strings.Contains(out,
+				"done: 51 steps, 3030 samples = 3 epochs, every sample once an epoch; generation 1: 51 steps at world") {
 				t.Errorf("%d samples, output\n%s", got.Samples, out)
 			}
 		})
@@ -173,9 +175,11 @@ func TestEveryEpochHasItsOwnOrder(t *testing.T) {
 }
 
 func TestItLearns(t *testing.T) {
-	out := mustComplete(t, environ(t, scaling.Base{Nodes: 2, Slots: 1}, 1, 2, t.TempDir()), "--samples=3000", "--epochs=12")
+	out := mustComplete(t, environ(t, scaling.Base{Nodes: 2, Slots: 1}, 1, 2, t.TempDir()), "--samples=3000",
+		"--epochs=12")
 	var accuracy float64
-	if _, err := fmt.Sscanf(out[strings.LastIndex(out, "accuracy"):], "accuracy %f", &accuracy); err != nil || accuracy < 90 {
+	if _, err := fmt.Sscanf(out[strings.LastIndex(out, "accuracy"):], "accuracy %f", &accuracy); err != nil ||
+		accuracy < 90 {
 		t.Errorf("accuracy %v (%v)\n%s", accuracy, err, out)
 	}
 }
@@ -185,7 +189,8 @@ func TestItLearns(t *testing.T) {
 func TestEverySampleOnceAnEpochAcrossWorlds(t *testing.T) {
 	dir, linear := t.TempDir(), scaling.Base{Batch: 50, LR: .1, Nodes: 3, Slots: 1}
 	for i, c := range []struct{ size, steps int }{{3, 7}, {1, 12}, {5, 20}, {2, 33}} {
-		mustComplete(t, environ(t, linear, uint64(i+1), c.size, dir), "--samples=1010", fmt.Sprintf("--steps=%d", c.steps))
+		mustComplete(t, environ(t, linear, uint64(i+1), c.size, dir), "--samples=1010",
+			fmt.Sprintf("--steps=%d", c.steps))
 	}
 	out := mustComplete(t, environ(t, linear, 5, 4, dir), smallRun...)
 	s := mustNewest(t, dir)
@@ -206,7 +211,8 @@ func TestASampleTakenTwiceIsNoticed(t *testing.T) {
 	if err := save(dir, s); err != nil {
 		t.Fatal(err)
 	}
-	if codes, out := runWorld(t, environ(t, fixed(60), 2, 2, dir), smallRun...); !slices.Equal(codes, []int{1, 1}) || !strings.Contains(out, "checksum") {
+	if codes, out := runWorld(t, environ(t, fixed(60), 2, 2, dir), smallRun...); !slices.Equal(codes, []int{1, 1}) ||
+		!strings.Contains(out, "checksum") {
 		t.Errorf("exit codes %v\n%s", codes, out)
 	}
 }
@@ -330,7 +336,8 @@ func TestStrangersDoNotCount(t *testing.T) {
 	})
 	var late sync.WaitGroup
 	late.Go(func() {
-		codes[3] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(old(envs[1])), io.Discard, io.Discard)
+		codes[3] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(old(envs[1])), io.Discard,
+			io.Discard)
 	})
 	late.Wait()
 	start(1, envs[1])
@@ -354,7 +361,8 @@ func TestUsage(t *testing.T) {
 		"no samples":           {nil, []string{"--samples=0"}, 2},
 		"rank beyond the size": {map[string]string{"RANK": "2", "WORLD_SIZE": "2"}, nil, 1},
 		"rank is no number":    {map[string]string{"RANK": "two"}, nil, 1},
-		"batch is not ours":    {map[string]string{"ELASTIC_BATCH_SIZE": "9", "ELASTIC_GLOBAL_BATCH_SIZE": "10"}, []string{"--pace=0"}, 1},
+		"batch is not ours": {map[string]string{"ELASTIC_BATCH_SIZE": "9", "ELASTIC_GLOBAL_BATCH_SIZE": "10"},
+			[]string{"--pace=0"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, err bytes.Buffer
@@ -497,7 +505,8 @@ func TestAllRanksStopTogether(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ask[r], ended[r] = cancel, make(chan int, 1)
 		go func() {
-			code := run(ctx, []string{"--step-sleep=1ms", "--save-every=0", "--epochs=100000"}, getenv(env), io.Discard, io.Discard)
+			code := run(ctx, []string{"--step-sleep=1ms", "--save-every=0", "--epochs=100000"}, getenv(env), io.Discard,
+				io.Discard)
 			if ctx.Err() == nil {
 				t.Errorf("rank %d ended with %d before it was asked to", r, code)
 			}
@@ -522,7 +531,8 @@ func TestAllRanksStopTogether(t *testing.T) {
 func TestDrainFileAsks(t *testing.T) {
 	dir := t.TempDir()
 	envs := environ(t, fixed(60), 1, 2, dir)
-	ps := startProcesses(t, envs, append([]string{"--step-sleep=1ms", "--save-every=1h", "--epochs=100000"}, smallRun[:1]...)...)
+	ps := startProcesses(t, envs, append([]string{"--step-sleep=1ms", "--save-every=1h", "--epochs=100000"},
+		smallRun[:1]...)...)
 	drain := getenv(envs[0])("ELASTIC_DRAIN_FILE")
 	if err := os.WriteFile(drain, []byte(`{"reason":"scale","grace_seconds":30}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -554,7 +564,8 @@ func TestProgressIsTold(t *testing.T) {
 	envs := environ(t, fixed(60), 1, 2, t.TempDir())
 	mustComplete(t, envs, smallRun...)
 	data, err := os.ReadFile(getenv(envs[0])("ELASTIC_PROGRESS_FILE"))
-	if err != nil || !strings.HasPrefix(string(data), `{"step":51,"loss":`) || !strings.HasSuffix(string(data), `,"samples":3030,"generation":1,"total_samples":3030}`+"\n") {
+	if err != nil || !strings.HasPrefix(string(data), `{"step":51,"loss":`) ||
+		!strings.HasSuffix(string(data), `,"samples":3030,"generation":1,"total_samples":3030}`+"\n") {
 		t.Errorf("%q, %v", data, err)
 	}
 }

@@ -49,9 +49,11 @@ func up(t *testing.T, s settings, files ...string) *cluster {
 		}
 		paths = append(paths, path)
 	}
-	all := settings{"COMPOSE_PROJECT_NAME": c.name, "COMPOSE_FILE": strings.Join(paths, string(os.PathListSeparator)), "COMPOSE_PROFILES": "",
-		"ELASTIC_IMAGE": image, "JOB": job, "NP": "2", "SERVERS": "", "BATCH": "256", "LR": "0.1", "SCALING": "fixed-batch",
-		"STEPS": "1000000", "STEP_SLEEP": "20ms", "SAVE_EVERY": "500ms"}
+	all := settings{"COMPOSE_PROJECT_NAME": c.name, "COMPOSE_FILE": strings.Join(paths, string(os.PathListSeparator)),
+		"COMPOSE_PROFILES": "",
+		"ELASTIC_IMAGE":    image, "JOB": job, "NP": "2", "SERVERS": "", "BATCH": "256", "LR": "0.1",
+		"SCALING": "fixed-batch",
+		"STEPS":   "1000000", "STEP_SLEEP": "20ms", "SAVE_EVERY": "500ms"}
 	maps.Copy(all, s)
 	c.env = os.Environ()
 	for k, v := range all {
@@ -86,7 +88,8 @@ func (c *cluster) down() {
 		c.t.Error(err)
 	}
 	for _, kind := range [][]string{{"ps", "-a"}, {"network", "ls"}, {"volume", "ls"}} {
-		left, err := output(ctx, nil, "docker", append(kind, "-q", "--filter", "label=com.docker.compose.project="+c.name)...)
+		left, err := output(ctx, nil, "docker", append(kind, "-q", "--filter", "label=com.docker.compose.project="+
+			c.name)...)
 		if err != nil || left != "" {
 			c.t.Errorf("left behind by down -v, of docker %s: %v %s", kind[0], err, left)
 		}
@@ -104,7 +107,8 @@ func (c *cluster) tell(ctx context.Context) {
 	for _, last := range c.buried {
 		c.t.Log(last)
 	}
-	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--no-trunc", "--filter", "label=com.docker.compose.project="+c.name)
+	ids, err := output(ctx, nil, "docker", "ps", "-aq", "--no-trunc", "--filter", "label=com.docker.compose.project="+
+		c.name)
 	if err != nil {
 		c.t.Log(err)
 	}
@@ -115,7 +119,8 @@ func (c *cluster) tell(ctx context.Context) {
 
 // words are what a container is and what it said.
 func (c *cluster) words(ctx context.Context, id string) string {
-	what, _ := output(ctx, nil, "docker", "inspect", "-f", "{{.Name}} {{.State.Status}}, exit status {{.State.ExitCode}}", id)
+	what, _ := output(ctx, nil, "docker", "inspect", "-f",
+		"{{.Name}} {{.State.Status}}, exit status {{.State.ExitCode}}", id)
 	said, err := c.logs(ctx, id, "-t")
 	if err != nil {
 		said += err.Error()
@@ -159,7 +164,8 @@ func (c *cluster) service(name string) []string {
 // scale has compose start what is missing for n nodes, and touch nothing else.
 func (c *cluster) scale(n int) {
 	c.t.Helper()
-	if _, err := c.compose(c.t.Context(), "up", "-d", "--no-build", "--no-recreate", "--scale", fmt.Sprint("node=", n)); err != nil {
+	if _, err := c.compose(c.t.Context(), "up", "-d", "--no-build", "--no-recreate", "--scale",
+		fmt.Sprint("node=", n)); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -191,7 +197,8 @@ func (c *cluster) kill(id string) {
 
 // elastic runs a command of ours in the container through which we ask.
 func (c *cluster) elastic(ctx context.Context, args ...string) (string, error) {
-	return output(ctx, nil, "docker", append([]string{"exec", "-e", "ELASTIC_SERVER=" + c.servers, c.via, "/usr/local/bin/elastic"}, args...)...)
+	return output(ctx, nil, "docker", append([]string{"exec", "-e", "ELASTIC_SERVER=" + c.servers, c.via,
+		"/usr/local/bin/elastic"}, args...)...)
 }
 
 // must runs a command of ours that has to succeed.
@@ -236,8 +243,8 @@ func (c *cluster) network() string {
 	return c.docker("network", "ls", "-q", "--filter", "label=com.docker.compose.project="+c.name)
 }
 
-// unprivileged holds every process of every container to what the compose file says: a user of its own, no capability, no
-// way to more, and a root that cannot be written to.
+// unprivileged holds every process of every container to what the compose file says: a user of its
+// own, no capability, no way to more, and a root that cannot be written to.
 func (c *cluster) unprivileged() {
 	c.t.Helper()
 	for _, id := range append(c.service("node"), c.service("elasticd")...) {
@@ -253,7 +260,8 @@ func (c *cluster) unprivileged() {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
+			for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "CapEff:\t0000000000000000\n",
+				"CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
 				if !strings.Contains(string(b), "\n"+want) {
 					c.t.Errorf("%s has not %q:\n%s", line, want, b)
 				}

@@ -19,7 +19,8 @@ func output(ctx context.Context, env []string, name string, args ...string) (str
 	var out, words bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &words
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, tail(strings.TrimSpace(words.String())))
+		return out.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err,
+			tail(strings.TrimSpace(words.String())))
 	}
 	return out.String(), nil
 }
@@ -75,7 +76,8 @@ func TestWithoutDocker(t *testing.T) {
 	}{
 		"nothing installed": {[]string{"PATH=" + t.TempDir()}, "install docker.io and docker-compose"},
 		"no docker-compose": {[]string{"PATH=" + none}, "install docker-compose (Debian)"},
-		"no daemon":         {[]string{"PATH=" + only + ":" + stub("docker-compose", "exit 0"), "DOCKER_HOST=unix:///nonexistent"}, "start dockerd"},
+		"no daemon": {[]string{"PATH=" + only + ":" + stub("docker-compose", "exit 0"),
+			"DOCKER_HOST=unix:///nonexistent"}, "start dockerd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestScale$")
@@ -84,7 +86,8 @@ func TestWithoutDocker(t *testing.T) {
 			if _, failed := errors.AsType[*exec.ExitError](err); !failed {
 				t.Errorf("it ended with %v, want a failure", err)
 			}
-			if said := strings.TrimSuffix(string(out), "\n"); !strings.Contains(said, c.want) || strings.Contains(said, "\n") {
+			if said := strings.TrimSuffix(string(out), "\n"); !strings.Contains(said, c.want) ||
+				strings.Contains(said, "\n") {
 				t.Errorf("it said %q, want one line with %q", said, c.want)
 			}
 		})

@@ -61,13 +61,15 @@ func build(ctx context.Context, dir string) error {
 		return err
 	}
 	env := append(os.Environ(), "CGO_ENABLED=0")
-	if _, err := output(ctx, env, "go", "build", "-trimpath", "-o", bin+string(filepath.Separator), "../../cmd/..."); err != nil {
+	if _, err := output(ctx, env, "go", "build", "-trimpath", "-o", bin+string(filepath.Separator),
+		"../../cmd/..."); err != nil {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(bin, "data"), 0o755); err != nil {
 		return err
 	}
-	_, err = output(ctx, nil, "docker", "build", "-q", "-t", image, "-f", filepath.Join(root, "deploy", "Dockerfile"), dir)
+	_, err = output(ctx, nil, "docker", "build", "-q", "-t", image, "-f", filepath.Join(root, "deploy", "Dockerfile"),
+		dir)
 	return err
 }
 

@@ -39,7 +39,8 @@ func TestNodeKilled(t *testing.T) {
 	})
 }
 
-// Asked for more, then for fewer. No step is lost: generation by generation all of them are in the result.
+// Asked for more, then for fewer. No step is lost: generation by generation all of them are in the
+// result.
 func TestScale(t *testing.T) {
 	repeat(t, func(t *testing.T) {
 		c := up(t, settings{"STEPS": fmt.Sprint(steps)})
@@ -166,7 +167,8 @@ func (c *cluster) same(ids []string) func() error {
 			for _, id := range ids {
 				all += "\n" + c.processes(id)
 			}
-			return fmt.Errorf("the workers were %s and are %s; all processes now:%s", strings.Join(was, ", "), strings.Join(now, ", "), all)
+			return fmt.Errorf("the workers were %s and are %s; all processes now:%s", strings.Join(was, ", "),
+				strings.Join(now, ", "), all)
 		}
 		return nil
 	}

@@ -133,7 +133,8 @@ func (c *cluster) ready(id string) {
 func (c *cluster) get(id, page string) (string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:7070/%s", c.address(id), page), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:7070/%s", c.address(id), page),
+		nil)
 	if err != nil {
 		return "", err
 	}

@@ -50,7 +50,8 @@ func read(t *testing.T, said string) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outcome{steps: number(m[1]), samples: number(m[2]), loss: loss, generations: map[int]contribution{}, line: m[0]}
+	o := outcome{steps: number(m[1]), samples: number(m[2]), loss: loss, generations: map[int]contribution{},
+		line: m[0]}
 	sum := 0
 	for _, s := range stretch.FindAllStringSubmatch(m[3], -1) {
 		o.generations[number(s[1])] = contribution{world: number(s[3]), steps: number(s[2])}
@@ -65,7 +66,8 @@ func read(t *testing.T, said string) outcome {
 // undisturbed is the outcome of the same training without containers, alone, and without a fault.
 func undisturbed(t *testing.T, steps int) outcome {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "train"), fmt.Sprint("--steps=", steps), "--batch-size=256", "--lr=0.1", "--pace=0")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "train"), fmt.Sprint("--steps=", steps),
+		"--batch-size=256", "--lr=0.1", "--pace=0")
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

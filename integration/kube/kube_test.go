@@ -154,8 +154,8 @@ func (l *lab) runsAfter(job string, n, generation int) status {
 	return s
 }
 
-// TestRangeFollowsReplicas: replicas is the size, a deleted pod comes back, the leader of the servers may
-// go, and an evicted pod saves and leaves.
+// TestRangeFollowsReplicas: replicas is the size, a deleted pod comes back, the leader of the
+// servers may go, and an evicted pod saves and leaves.
 func TestRangeFollowsReplicas(t *testing.T) {
 	l := open(t)
 	first := l.runs("trainer", 2)

@@ -153,8 +153,8 @@ func (l *lab) agent(node string) int {
 	return found
 }
 
-// TestSbatch: a node is lost and training goes on; the job is ended before it is done, is queued again and
-// goes on from its checkpoint; it ends with every sample taken once.
+// TestSbatch: a node is lost and training goes on; the job is ended before it is done, is queued
+// again and goes on from its checkpoint; it ends with every sample taken once.
 func TestSbatch(t *testing.T) {
 	l := open(t)
 	job := l.submit("3", "--steps=900", "--step-sleep=20ms")

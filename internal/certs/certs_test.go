@@ -16,8 +16,9 @@ import (
 
 func make2(t *testing.T, dir string) map[string]certs.Made {
 	t.Helper()
-	made, err := certs.Make(certs.Request{Dir: dir, Hosts: []string{"lab1", "127.0.0.1"}, Clients: []string{"client", "ada"},
-		Life: 24 * time.Hour, Now: time.Now()})
+	made, err := certs.Make(certs.Request{Dir: dir, Hosts: []string{"lab1", "127.0.0.1"},
+		Clients: []string{"client", "ada"},
+		Life:    24 * time.Hour, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func pool(t *testing.T, m certs.Made) *x509.CertPool {
 }
 
 // handshake is one between a server and a client, both of which check each other.
-func handshake(t *testing.T, server certs.Made, clientCA *x509.CertPool, client *certs.Made, serverCA *x509.CertPool, name string) error {
+func handshake(t *testing.T, server certs.Made, clientCA *x509.CertPool, client *certs.Made, serverCA *x509.CertPool,
+	name string) error {
 	t.Helper()
 	pair := func(m certs.Made) tls.Certificate {
 		c, err := tls.X509KeyPair(m.Cert, m.Key)
@@ -92,7 +94,8 @@ func TestWhoIsBelieved(t *testing.T) {
 		"a client that poses as one":  {handshake(t, client, ca, &client, ca, "client"), false},
 		"a client at a member's port": {handshake(t, peer, peerCA, &client, peerCA, "lab1"), false},
 		"a member at a client's port": {handshake(t, server, ca, &peer, ca, "lab1"), false},
-		"a server of another lab":     {handshake(t, others["server"], pool(t, others["ca"]), &stranger, ca, "lab1"), false},
+		"a server of another lab": {handshake(t, others["server"], pool(t, others["ca"]), &stranger, ca, "lab1"),
+			false},
 	} {
 		if (c.err == nil) != c.ok {
 			t.Errorf("%s: %v", name, c.err)
@@ -128,12 +131,16 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// An authority of which a part is missing or damaged is never replaced: what it signed would be void.
+// An authority of which a part is missing or damaged is never replaced: what it signed would be
+// void.
 func TestDamagedAuthority(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
 		"no key":         func(dir string) error { return os.Remove(filepath.Join(dir, "ca.key")) },
 		"no certificate": func(dir string) error { return os.Remove(filepath.Join(dir, "peer-ca.crt")) },
-		"garbage":        func(dir string) error { return os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"), 0o600) },
+		"garbage": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"),
+				0o600)
+		},
 		"another's key": func(dir string) error {
 			return os.Rename(filepath.Join(dir, "peer-ca.key"), filepath.Join(dir, "ca.key"))
 		},

@@ -33,8 +33,8 @@ type Made struct {
 	Pair
 }
 
-// Make makes the certificates of a directory, which is made if it is not there. Both authorities come
-// first. Errors are those of the file system, and ErrAuthority.
+// Make makes the certificates of a directory, which is made if it is not there. Both authorities
+// come first. Errors are those of the file system, and ErrAuthority.
 func Make(r Request) ([]Made, error) {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return nil, err
@@ -64,10 +64,12 @@ func Make(r Request) ([]Made, error) {
 		made = append(made, Made{Name: file, For: what, Hosts: s.Hosts, Until: until, Pair: pair})
 		return r.write(file, pair)
 	}
-	if err := add(ca, "server", "elasticd towards clients", Spec{Use: Server, Name: "elasticd", Hosts: r.Hosts}); err != nil {
+	if err := add(ca, "server", "elasticd towards clients",
+		Spec{Use: Server, Name: "elasticd", Hosts: r.Hosts}); err != nil {
 		return nil, err
 	}
-	if err := add(peerCA, "peer", "elasticd towards the other members", Spec{Use: Peer, Name: "elasticd", Hosts: r.Hosts}); err != nil {
+	if err := add(peerCA, "peer", "elasticd towards the other members",
+		Spec{Use: Peer, Name: "elasticd", Hosts: r.Hosts}); err != nil {
 		return nil, err
 	}
 	for _, name := range r.Clients {
@@ -106,12 +108,14 @@ func (r Request) authority(file, name string) (*Authority, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrAuthority, r.path(file+".crt"), err)
 	}
 	if !r.Now.Before(a.cert.NotAfter) {
-		return nil, fmt.Errorf("%w: %s expired on %s", ErrAuthority, r.path(file+".crt"), a.cert.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf("%w: %s expired on %s", ErrAuthority, r.path(file+".crt"),
+			a.cert.NotAfter.Format(time.DateOnly))
 	}
 	return a, nil
 }
 
-// write puts the key there first: a certificate without its key would look like a whole pair to nobody.
+// write puts the key there first: a certificate without its key would look like a whole pair to
+// nobody.
 func (r Request) write(file string, p Pair) error {
 	if err := replace(r.path(file+".key"), p.Key); err != nil {
 		return err

@@ -35,7 +35,8 @@ type Nodes struct {
 // askLimit is how long a node may take for an answer that needs no work.
 const askLimit = 3 * time.Second
 
-// neighbours is how far on each side of this node transfers are measured: in a large job each node sees to its part.
+// neighbours is how far on each side of this node transfers are measured: in a large job each node
+// sees to its part.
 const neighbours = 8
 
 // others are the nodes that this one has to do with, without itself.
@@ -79,8 +80,8 @@ func (n *Nodes) self() *membership.Ref {
 	return nil
 }
 
-// Transfer has each node near this one fetch bytes from the one before it, all at the same time as in an
-// all-reduce, and returns how fast they came.
+// Transfer has each node near this one fetch bytes from the one before it, all at the same time as
+// in an all-reduce, and returns how fast they came.
 func (n *Nodes) Transfer(ctx context.Context, limit time.Duration) []Edge {
 	if len(n.Ring) < 2 {
 		return nil
@@ -92,7 +93,10 @@ func (n *Nodes) Transfer(ctx context.Context, limit time.Duration) []Edge {
 	}
 	var all sync.WaitGroup
 	for k, i := range n.near() {
-		if away := slices.IndexFunc(n.absent, func(name string) bool { return name == edges[k].From || name == edges[k].To }); away >= 0 {
+		if away := slices.IndexFunc(n.absent, func(name string) bool {
+			return name == edges[k].From ||
+				name == edges[k].To
+		}); away >= 0 {
 			edges[k].Err = n.absent[away] + " does not answer"
 			continue
 		}
@@ -136,7 +140,8 @@ func (n *Nodes) ask(ctx context.Context, node membership.Ref, method, path strin
 	return json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(into)
 }
 
-// Clocks is how far the clock of each node is before that of this process. A node that does not answer is left out.
+// Clocks is how far the clock of each node is before that of this process. A node that does not
+// answer is left out.
 func (n *Nodes) Clocks(ctx context.Context) map[string]time.Duration {
 	offsets := map[string]time.Duration{}
 	var mu sync.Mutex

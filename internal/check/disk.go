@@ -16,8 +16,8 @@ const (
 	diskBlock = 1 << 20
 )
 
-// Disk writes into a directory, and reports its free space, its speed and how long it takes to make bytes
-// durable. It fails when the disk cannot be written or has less than least bytes free.
+// Disk writes into a directory, and reports its free space, its speed and how long it takes to make
+// bytes durable. It fails when the disk cannot be written or has less than least bytes free.
 func Disk(ctx context.Context, dir string, least int64) Finding {
 	text, err := measureDisk(ctx, dir, least)
 	if err != nil {
@@ -62,6 +62,7 @@ func measureDisk(ctx context.Context, dir string, least int64) (string, error) {
 	if err := f.Sync(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s free, writes %s/s, fsync in %s", Bytes(float64(free)), Bytes(float64(written)/took.Seconds()),
+	return fmt.Sprintf("%s free, writes %s/s, fsync in %s", Bytes(float64(free)),
+		Bytes(float64(written)/took.Seconds()),
 		time.Since(began).Round(100*time.Microsecond)), ctx.Err()
 }

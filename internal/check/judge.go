@@ -1,5 +1,5 @@
-// Package check finds out whether a node can train: its disk, its clock beside those of the other nodes, the
-// ways between them, and how fast bytes move there.
+// Package check finds out whether a node can train: its disk, its clock beside those of the other
+// nodes, the ways between them, and how fast bytes move there.
 package check
 
 import (
@@ -29,8 +29,8 @@ type Edge struct {
 // farSlower is how many times slower than others a node is that is named.
 const farSlower = 4
 
-// Slow names the nodes all of whose transfers are far slower than those of the others. A node needs two of its
-// own, so that it can be told from its neighbour, and one of others to be compared with.
+// Slow names the nodes all of whose transfers are far slower than those of the others. A node needs
+// two of its own, so that it can be told from its neighbour, and one of others to be compared with.
 func Slow(edges []Edge) (names []string, usual float64) {
 	edges = slices.DeleteFunc(slices.Clone(edges), func(e Edge) bool { return e.Err != "" })
 	of := map[string][]float64{}
@@ -57,8 +57,8 @@ func Slow(edges []Edge) (names []string, usual float64) {
 	return names, median(all)
 }
 
-// Skewed names the nodes whose clock is further than most from that of the others; offsets are against any one
-// clock. Two clocks that differ are both named: nothing tells which is wrong.
+// Skewed names the nodes whose clock is further than most from that of the others; offsets are
+// against any one clock. Two clocks that differ are both named: nothing tells which is wrong.
 func Skewed(offsets map[string]time.Duration, most time.Duration) (names []string) {
 	var all []float64
 	for _, d := range offsets {

@@ -8,7 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// ring is the transfers of nodes a, b, c…, where those from and to the slow ones come at a tenth of the speed.
+// ring is the transfers of nodes a, b, c…, where those from and to the slow ones come at a tenth of
+// the speed.
 func ring(size int, slow ...string) (edges []Edge) {
 	for i := range size {
 		e := Edge{From: string(rune('a' + i)), To: string(rune('a' + (i+1)%size)), Rate: 1e9 + 1e7*float64(i)}
@@ -30,15 +31,16 @@ func TestSlow(t *testing.T) {
 		edges []Edge
 		want  []string
 	}{
-		"none":                        {ring(5), nil},
-		"one of five":                 {ring(5, "c"), []string{"c"}},
-		"one of three":                {ring(3, "b"), []string{"b"}},
-		"two neighbours of six":       {ring(6, "c", "d"), []string{"c", "d"}},
-		"of two nothing tells":        {ring(2, "b"), nil},
-		"one edge is no node":         {oneWay, nil},
-		"a transfer that broke off":   {broken, []string{"c"}},
-		"no transfers":                {nil, nil},
-		"a third of the speed is not": {[]Edge{{"a", "b", 3, ""}, {"b", "c", 1, ""}, {"c", "d", 1, ""}, {"d", "a", 3, ""}}, nil},
+		"none":                      {ring(5), nil},
+		"one of five":               {ring(5, "c"), []string{"c"}},
+		"one of three":              {ring(3, "b"), []string{"b"}},
+		"two neighbours of six":     {ring(6, "c", "d"), []string{"c", "d"}},
+		"of two nothing tells":      {ring(2, "b"), nil},
+		"one edge is no node":       {oneWay, nil},
+		"a transfer that broke off": {broken, []string{"c"}},
+		"no transfers":              {nil, nil},
+		"a third of the speed is not": {[]Edge{{"a", "b", 3, ""}, {"b", "c", 1, ""}, {"c", "d", 1, ""},
+			{"d", "a", 3, ""}}, nil},
 	} {
 		if got, _ := Slow(test.edges); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -52,9 +54,10 @@ func TestSkewed(t *testing.T) {
 		offsets map[string]time.Duration
 		want    []string
 	}{
-		"alone":                    {map[string]time.Duration{"": 0}, nil},
-		"close":                    {map[string]time.Duration{"": 0, "b": time.Second, "c": -time.Second}, nil},
-		"one is late":              {map[string]time.Duration{"": 0, "b": time.Second, "c": -time.Minute}, []string{"c"}},
+		"alone": {map[string]time.Duration{"": 0}, nil},
+		"close": {map[string]time.Duration{"": 0, "b": time.Second, "c": -time.Second}, nil},
+		"one is late": {map[string]time.Duration{"": 0, "b": time.Second, "c": -time.Minute},
+			[]string{"c"}},
 		"this one is late":         {map[string]time.Duration{"": 0, "b": time.Minute, "c": time.Minute}, []string{""}},
 		"of two both may be wrong": {map[string]time.Duration{"": 0, "b": time.Minute}, []string{"", "b"}},
 	} {
@@ -69,12 +72,14 @@ func TestSkewed(t *testing.T) {
 func nodes(self string, names ...string) *Nodes {
 	n := &Nodes{Self: self}
 	for _, name := range names {
-		n.Ring = append(n.Ring, membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "1"), Address: "10.0.0.1:1"})
+		n.Ring = append(n.Ring, membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "1"),
+			Address: "10.0.0.1:1"})
 	}
 	return n
 }
 
-// Only what is wrong with a node itself makes its check fail: else one bad node would take all others with it.
+// Only what is wrong with a node itself makes its check fail: else one bad node would take all
+// others with it.
 func TestOwnFaultsFail(t *testing.T) {
 	t.Parallel()
 	in, outside := nodes("a", "a", "b", "c"), nodes("", "a", "b", "c")
@@ -87,7 +92,8 @@ func TestOwnFaultsFail(t *testing.T) {
 		"another node is dead":        {Ways{Unreached: []string{"b"}, Asked: 2}, false, true, []string{"b"}},
 		"the others do not reach it":  {Ways{Blind: []string{"b", "c"}, Asked: 2}, true, true, []string{"a"}},
 		"a port of workers is closed": {Ways{Closed: []string{"b"}, Asked: 2}, true, true, []string{"a"}},
-		"it does not reach a node":    {Ways{Unreached: []string{"b"}, Cut: []string{"b"}, Asked: 2}, true, true, []string{"a"}},
+		"it does not reach a node": {Ways{Unreached: []string{"b"}, Cut: []string{"b"}, Asked: 2}, true, true,
+			[]string{"a"}},
 	} {
 		if f := in.judgeWays(test.ways, "10.0.0.1:2"); f.Failed != test.own || !slices.Equal(f.Nodes, test.says) {
 			t.Errorf("%s: %+v", name, f)
@@ -110,7 +116,8 @@ func TestOwnFaultsFail(t *testing.T) {
 	}
 }
 
-// In a large job each node sees to its part of the ring, and every node belongs to the part of another one.
+// In a large job each node sees to its part of the ring, and every node belongs to the part of
+// another one.
 func TestPartOfALargeRing(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -27,10 +27,14 @@ type Network struct {
 	Transfer time.Duration
 }
 
-// Run checks the ways, the clocks and the transfers between the nodes. Where this is one of the nodes, only what is
-// wrong with it is a failure: what is wrong with another one is named, and is that one's failure.
+// Run checks the ways, the clocks and the transfers between the nodes. Where this is one of the
+// nodes, only what is wrong with it is a failure: what is wrong with another one is named, and is
+// that one's failure.
 func (n *Network) Run(ctx context.Context) ([]Finding, error) {
-	client, err := peer.Dial(n.Secret, peer.Self{Hello: func() peer.Hello { return peer.Hello{Job: n.Job, UID: n.UID} }})
+	client, err := peer.Dial(n.Secret, peer.Self{Hello: func() peer.Hello {
+		return peer.Hello{Job: n.Job,
+			UID: n.UID}
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +156,11 @@ func (n *Nodes) judgeTransfers(edges []Edge) Finding {
 	case len(edges) == 0:
 		f.Text = "no other node"
 	case len(names) > 0:
-		f.Text = fmt.Sprintf("%s: all transfers are less than a quarter of the usual %s/s", phrase.List(names), Bytes(usual))
+		f.Text = fmt.Sprintf("%s: all transfers are less than a quarter of the usual %s/s", phrase.List(names),
+			Bytes(usual))
 	case slowest.From != "":
-		f.Text = fmt.Sprintf("usual %s/s, slowest %s/s, %s to %s", Bytes(usual), Bytes(slowest.Rate), slowest.From, slowest.To)
+		f.Text = fmt.Sprintf("usual %s/s, slowest %s/s, %s to %s", Bytes(usual), Bytes(slowest.Rate), slowest.From,
+			slowest.To)
 	}
 	if len(failed) > 0 {
 		f.Text += "; none from " + phrase.List(failed)

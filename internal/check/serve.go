@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// What a node's listener answers to a check. It speaks to agents and commands of the job alone; what it does
-// for them is bounded in time and number.
+// What a node's listener answers to a check. It speaks to agents and commands of the job alone;
+// what it does for them is bounded in time and number.
 const (
 	NowPath  = "/check/now"
 	DataPath = "/check/data"
@@ -104,7 +104,8 @@ func (s *Server) data(w http.ResponseWriter, r *http.Request) {
 // pull fetches bytes from another node, once for each round.
 func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
 	var q pull
-	if err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&q); err != nil || q.MS <= 0 || q.MS > maxTransfer.Milliseconds() {
+	if err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&q); err != nil || q.MS <= 0 ||
+		q.MS > maxTransfer.Milliseconds() {
 		http.Error(w, "a round, a node and 1 to 10000 ms are asked for", http.StatusBadRequest)
 		return
 	}
@@ -124,7 +125,8 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// round is the transfer of a key, and whether the caller has to make it; nil: too many are under way.
+// round is the transfer of a key, and whether the caller has to make it; nil: too many are under
+// way.
 func (s *Server) round(key string) (p *pulled, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// lab is nodes that are servers of this process, each with the speed at which it sends and receives.
+// lab is nodes that are servers of this process, each with the speed at which it sends and
+// receives.
 type lab struct {
 	servers map[string]*httptest.Server
 	pulls   atomic.Int32
@@ -76,7 +77,8 @@ func (l *lab) Reach(context.Context, membership.Ref, string) (membership.AnswerK
 	return membership.Same, nil
 }
 
-// A node that sends and receives slowly is named by each node that checks, and each transfer is made once.
+// A node that sends and receives slowly is named by each node that checks, and each transfer is
+// made once.
 func TestSlowNodeIsNamedByAll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "c", "a", "b", "c", "d")
@@ -106,7 +108,8 @@ func TestClocks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := NewServer(nil)
-	for path, want := range map[string]int{DataPath + "?ms=10001": 400, DataPath + "?ms=0": 400, DataPath: 400, DataPath + "?ms=-1": 400, DataPath + "?ms=1": 200} {
+	for path, want := range map[string]int{DataPath + "?ms=10001": 400, DataPath + "?ms=0": 400, DataPath: 400,
+		DataPath + "?ms=-1": 400, DataPath + "?ms=1": 200} {
 		w := httptest.NewRecorder()
 		s.data(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != want {

@@ -18,16 +18,17 @@ type Ways struct {
 	Asked     int
 }
 
-// How often a node is asked before it counts as away, and a way to this node is tried before it counts as closed: that
-// is this node's own fault, and a machine that is overloaded may be slow to answer.
+// How often a node is asked before it counts as away, and a way to this node is tried before it
+// counts as closed: that is this node's own fault, and a machine that is overloaded may be slow to
+// answer.
 const (
 	askTries = 3
 	wayTries = 6
 	pause    = 500 * time.Millisecond
 )
 
-// Ways tries the ways between this node and the others; port is an address of this node on which a listener of
-// the job answers, "": none does.
+// Ways tries the ways between this node and the others; port is an address of this node on which a
+// listener of the job answers, "": none does.
 func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 	w := Ways{}
 	var mu sync.Mutex
@@ -63,8 +64,8 @@ func (n *Nodes) Ways(ctx context.Context, port string) Ways {
 	return w
 }
 
-// reaches reports whether a node reaches an address of this one. A node that does not say so in time says nothing
-// against this one.
+// reaches reports whether a node reaches an address of this one. A node that does not say so in
+// time says nothing against this one.
 func (n *Nodes) reaches(ctx context.Context, by membership.Ref, address string) bool {
 	return again(ctx, wayTries, func() bool {
 		kind, err := n.Link.Reach(ctx, by, address)

@@ -14,7 +14,8 @@ import (
 )
 
 func admitCommand() command.Command {
-	return command.Command{Name: "admit", Args: "NODE", Most: 1, Usage: "lift the quarantine of a node", Action: admitAction, Flags: []command.Flag{command.JobFlag()}}
+	return command.Command{Name: "admit", Args: "NODE", Most: 1, Usage: "lift the quarantine of a node",
+		Action: admitAction, Flags: []command.Flag{command.JobFlag()}}
 }
 
 func admitAction(ctx context.Context, c *command.Call) error {
@@ -59,5 +60,6 @@ func inQuarantine(s *rendezvous.Snapshot, node string) error {
 	if slices.ContainsFunc(plan.Quarantined(s), func(k plan.KeptOut) bool { return k.Node == node }) {
 		return nil
 	}
-	return problem.New(problem.NoQuarantine, "node %s of job %s is not in quarantine", node, s.Job.Name).Cure("elastic nodes %s", s.Job.Name)
+	return problem.New(problem.NoQuarantine, "node %s of job %s is not in quarantine", node, s.Job.Name).
+		Cure("elastic nodes %s", s.Job.Name)
 }

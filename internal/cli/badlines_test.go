@@ -24,17 +24,25 @@ var directories = []string{"state-dir", "log-dir", "checkpoint-dir"}
 
 // badLines are command lines that no command takes.
 func badLines() (all [][]string) {
-	for _, line := range []string{"frobnicate", "statsu", "--nosuch", "run", "run --", "run --np=2", "scale", "scale x", "scale x two",
-		"scale x +0", "scale x 3 4", "scale --np=3 --if-np=x x", "admit", "admit a b", "ckpt", "ckpt frob", "ckpt get", "ckpt get x", "install",
-		"install a b", "kube", "kube frob", "plan", "plan --np=2", "plan --batch-size=64", "ready", "ready x y", "certs x", "version x", "jobs x",
-		"events a b", "status a b", "logs a b", "explain a b", "goodput a b", "stop a b", "rm a b", "nodes a b", "run --np=3:2 true",
-		"run --np=0 true", "run --np=-1 true", "run --np=1:2:3 true", "run --np=2 --nnodes=x true", "run --node-rank=5 --np=2 true",
-		"run --nproc-per-node=0 true", "run --batch-size=-5 true", "run --lr=nan true", "run --lr=inf true", "run --lr=-1 true",
-		"run --worker-ports=5-1 true", "run --worker-ports=x true", "run --np=2 --ips=127.0.0.1,127.0.0.1 true", "run --devices=0,0 true"} {
+	for _, line := range []string{"frobnicate", "statsu", "--nosuch", "run", "run --", "run --np=2", "scale", "scale x",
+		"scale x two",
+		"scale x +0", "scale x 3 4", "scale --np=3 --if-np=x x", "admit", "admit a b", "ckpt", "ckpt frob", "ckpt get",
+		"ckpt get x", "install",
+		"install a b", "kube", "kube frob", "plan", "plan --np=2", "plan --batch-size=64", "ready", "ready x y",
+		"certs x", "version x", "jobs x",
+		"events a b", "status a b", "logs a b", "explain a b", "goodput a b", "stop a b", "rm a b", "nodes a b",
+		"run --np=3:2 true",
+		"run --np=0 true", "run --np=-1 true", "run --np=1:2:3 true", "run --np=2 --nnodes=x true",
+		"run --node-rank=5 --np=2 true",
+		"run --nproc-per-node=0 true", "run --batch-size=-5 true", "run --lr=nan true", "run --lr=inf true",
+		"run --lr=-1 true",
+		"run --worker-ports=5-1 true", "run --worker-ports=x true", "run --np=2 --ips=127.0.0.1,127.0.0.1 true",
+		"run --devices=0,0 true"} {
 		all = append(all, strings.Fields(line))
 	}
 	for _, c := range commands() {
-		all = append(all, []string{c.Name, "--nosuch"}, []string{c.Name, "-Z"}, []string{c.Name, "-o", "yaml"}, []string{c.Name, "--output"})
+		all = append(all, []string{c.Name, "--nosuch"}, []string{c.Name, "-Z"}, []string{c.Name, "-o", "yaml"},
+			[]string{c.Name, "--output"})
 		if c.Most >= 0 {
 			all = append(all, append([]string{c.Name}, strings.Fields("z z z z z z")...))
 		}
@@ -44,7 +52,8 @@ func badLines() (all [][]string) {
 			} else {
 				all = append(all, []string{c.Name, "--" + f.Name + "=perhaps"})
 			}
-			if c.Name != "run" && slices.ContainsFunc(command.Everywhere(), func(e command.Flag) bool { return e.Name == f.Name }) {
+			if c.Name != "run" && slices.ContainsFunc(command.Everywhere(),
+				func(e command.Flag) bool { return e.Name == f.Name }) {
 				continue // the same for every command
 			}
 			for _, v := range badValues {
@@ -62,16 +71,19 @@ var (
 	nextLines = regexp.MustCompile(`^  (why|fix): [^\x00-\x1f\x7f]+$`)
 )
 
-// Each bad line gets what, why and the fix, one code and its status, and changes nothing: not a file, and no server
-// is asked. A value that is fine as far as the line tells gets as far as the server, which is not there.
+// Each bad line gets what, why and the fix, one code and its status, and changes nothing: not a
+// file, and no server is asked. A value that is fine as far as the line tells gets as far as the
+// server, which is not there.
 func TestBadCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "HOME": dir, "XDG_STATE_HOME": dir, "XDG_RUNTIME_DIR": dir, "PATH": dir}
+	env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "HOME": dir, "XDG_STATE_HOME": dir,
+		"XDG_RUNTIME_DIR": dir, "PATH": dir}
 	refused := 0
 	for _, line := range badLines() {
 		var out, words bytes.Buffer
-		app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words, Getenv: func(k string) string { return env[k] },
+		app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words,
+			Getenv: func(k string) string { return env[k] },
 			Run: func(context.Context, node.Options) machine.Result {
 				t.Errorf("%q runs a node", line)
 				return machine.Result{}
@@ -82,11 +94,13 @@ func TestBadCommandLines(t *testing.T) {
 			lines = lines[1:]
 		}
 		code := firstLine.FindStringSubmatch(lines[0])
-		if status == 0 || code != nil && slices.Contains([]string{"E-SERVER", "E-SERVER-WRONG", "E-NO-SERVER", "E-TIMEOUT"}, code[1]) {
+		if status == 0 || code != nil &&
+			slices.Contains([]string{"E-SERVER", "E-SERVER-WRONG", "E-NO-SERVER", "E-TIMEOUT"}, code[1]) {
 			continue // nothing is wrong with the line itself
 		}
 		refused++
-		if code == nil || len(lines) != 3 || !strings.HasPrefix(lines[1], "  why: ") || !strings.HasPrefix(lines[2], "  fix: ") ||
+		if code == nil || len(lines) != 3 || !strings.HasPrefix(lines[1], "  why: ") ||
+			!strings.HasPrefix(lines[2], "  fix: ") ||
 			!nextLines.MatchString(lines[1]) || !nextLines.MatchString(lines[2]) || out.Len() > 0 {
 			t.Errorf("elastic %q: status %d, stdout %q\n%s", line, status, &out, &words)
 		}

@@ -28,7 +28,8 @@ type cast struct {
 }
 
 func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
-	c := &cast{t: t, st: st, req: txn.Requests{Store: st, Job: schema.Job(name)}, reg: membership.Registry{Store: st, Job: schema.Job(name)}}
+	c := &cast{t: t, st: st, req: txn.Requests{Store: st, Job: schema.Job(name)},
+		reg: membership.Registry{Store: st, Job: schema.Job(name)}}
 	if err := c.req.Create(t.Context(), newJob(name, np, time.Now())); err != nil {
 		t.Fatalf("create job %s: %v", name, err)
 	}
@@ -42,7 +43,8 @@ func newCast(t *testing.T, st *etcd.Store, name, np string) *cast {
 // newJob is a job as its first agent would make it.
 func newJob(name, np string, at time.Time) rendezvous.Job {
 	j := rendezvous.Job{UID: schema.UID("uid-" + name), Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1},
-		Rules:  rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"},
+		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3,
+			Load: "all"},
 		Origin: rendezvous.NewOrigin("ada", "lab1", []string{"python", "train.py"}), Time: at}
 	if np == "2:4" {
 		j.Limits = rendezvous.Limits{Min: 2, Max: 4}
@@ -63,7 +65,8 @@ func (c *cast) join(name string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.NewIncarnation(), Address: "127.0.0.1:4000"},
+	n := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.NewIncarnation(),
+		Address: "127.0.0.1:4000"},
 		Attempt: s.Job.Attempt, Host: "host", Machine: "boot-" + name, Slots: 1, Since: time.Now(), Lease: lease}
 	if _, err := c.reg.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence}); err != nil {
 		c.t.Fatal(err)
@@ -131,7 +134,8 @@ func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step plan.Step, 
 		_, err := c.req.Hold(ctx, s, me, step)
 		return err
 	case plan.Run:
-		fall := rendezvous.Timing{By: me.Node, Sign: rendezvous.SignNodes, Decided: new(int64(1)), Proposed: new(int64(7)), Barrier: new(int64(31)), Last: "lab1-2"}
+		fall := rendezvous.Timing{By: me.Node, Sign: rendezvous.SignNodes, Decided: new(int64(1)),
+			Proposed: new(int64(7)), Barrier: new(int64(31)), Last: "lab1-2"}
 		w, err := c.req.Run(ctx, s, step, 0, fall)
 		if err != nil {
 			return err
@@ -160,7 +164,8 @@ func (c *cast) report(ctx context.Context, s *rendezvous.Snapshot) error {
 				return err
 			}
 		case w.Phase == rendezvous.Waiting && w.Hold.Planned && !exited && w.Rank(n.Ref) >= 0:
-			if _, err := c.req.Exit(ctx, w, n.Node, 0, rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil}, Planned: true}); err != nil {
+			if _, err := c.req.Exit(ctx, w, n.Node, 0, rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil},
+				Planned: true}); err != nil {
 				return err
 			}
 		}

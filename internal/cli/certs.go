@@ -20,13 +20,14 @@ import (
 )
 
 func certsCommand() command.Command {
-	return command.Command{Name: "certs", Usage: "certificates for a lab: an authority, server, members and clients", Action: certsAction, Flags: []command.Flag{
-		{Name: "dir", Arg: "DIR", Usage: "where they lie (certs)"},
-		{Name: "host", Arg: "NAME,…", Usage: "names and addresses under which elasticd is dialled (this host)"},
-		{Name: "client", Arg: "NAME,…", Usage: "users of the server (client)"},
-		{Name: "days", Arg: "N", Usage: "for which they are valid (365)"},
-		{Name: "kubernetes", Arg: "NAME", Usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
-	}}
+	return command.Command{Name: "certs", Usage: "certificates for a lab: an authority, server, members and clients",
+		Action: certsAction, Flags: []command.Flag{
+			{Name: "dir", Arg: "DIR", Usage: "where they lie (certs)"},
+			{Name: "host", Arg: "NAME,…", Usage: "names and addresses under which elasticd is dialled (this host)"},
+			{Name: "client", Arg: "NAME,…", Usage: "users of the server (client)"},
+			{Name: "days", Arg: "N", Usage: "for which they are valid (365)"},
+			{Name: "kubernetes", Arg: "NAME", Usage: "print Secrets NAME (server) and NAME-client for kubectl apply"},
+		}}
 }
 
 // certificate is what is printed of one.
@@ -54,7 +55,9 @@ func certsAction(_ context.Context, c *command.Call) error {
 		return problem.New(problem.Failed, "%v", err).Because("a new authority would make void what this one signed").
 			Cure("put its files back; or begin anew in another --dir, and give the new files to every server and client")
 	case err != nil:
-		return problem.New(problem.Failed, "%v", err).Because("the certificates could not be written").Cure("--dir=DIR in a directory of yours, on a disk with space")
+		return problem.New(problem.Failed, "%v", err).
+			Because("the certificates could not be written").
+			Cure("--dir=DIR in a directory of yours, on a disk with space")
 	}
 	if secret != "" {
 		_, err := io.WriteString(c.Stdout, manifests(secret, made, r.Clients[0]))
@@ -71,8 +74,10 @@ func showCerts(c *command.Call, dir string, made []certs.Made) error {
 		if hosts == nil {
 			hosts = []string{}
 		}
-		all = append(all, certificate{dir + "/" + m.Name + ".crt", dir + "/" + m.Name + ".key", m.For, hosts, m.Until.UTC().Truncate(time.Second)})
-		rows = append(rows, []string{dir + "/" + m.Name + ".crt", m.For, orDash(strings.Join(hosts, ",")), m.Until.UTC().Format(time.DateOnly)})
+		all = append(all, certificate{dir + "/" + m.Name + ".crt", dir + "/" + m.Name + ".key", m.For, hosts,
+			m.Until.UTC().Truncate(time.Second)})
+		rows = append(rows, []string{dir + "/" + m.Name + ".crt", m.For, orDash(strings.Join(hosts, ",")),
+			m.Until.UTC().Format(time.DateOnly)})
 	}
 	if c.Out.Json {
 		return c.Out.Object(all)
@@ -103,7 +108,8 @@ func certsRequest(c *command.Call) (certs.Request, error) {
 		return r, err
 	}
 	if days > 3650 {
-		return r, c.Setting("days").Refuse("at most 3650").Because("the authority is valid for ten years").Cure("--days=365")
+		return r, c.Setting("days").Refuse("at most 3650").
+			Because("the authority is valid for ten years").Cure("--days=365")
 	}
 	r.Life = time.Duration(days) * 24 * time.Hour
 	if h := c.Setting("host"); h.Given {

@@ -18,15 +18,19 @@ import (
 )
 
 func checkCommand() command.Command {
-	return command.Command{Name: "check", Args: "[JOB]", Most: 1, Usage: "whether this node, or the nodes of a job, can train", Action: checkAction, Flags: []command.Flag{
-		command.JobFlag(),
-		{Name: "node", Arg: "NAME", Usage: "which node this is; only its own faults fail then", Env: []string{"ELASTIC_NODE"}},
-		{Name: "dir", Arg: "DIR", Usage: "directory whose disk is checked (state directory)", Env: []string{"ELASTIC_CHECKPOINT_DIR"}},
-		{Name: "min-free", Arg: "MIB", Usage: "that the disk must have free (1024)"},
-		{Name: "max-skew", Arg: "TIME", Usage: "between the clocks of nodes (5s)"},
-		{Name: "transfer", Arg: "TIME", Usage: "how long the nodes send to each other, at most 10s (5s)"},
-		{Name: "worker-ports", Arg: "LO-HI", Usage: "that workers use (any)", Env: []string{"ELASTIC_WORKER_PORTS"}},
-	}}
+	return command.Command{Name: "check", Args: "[JOB]", Most: 1,
+		Usage: "whether this node, or the nodes of a job, can train", Action: checkAction, Flags: []command.Flag{
+			command.JobFlag(),
+			{Name: "node", Arg: "NAME", Usage: "which node this is; only its own faults fail then",
+				Env: []string{"ELASTIC_NODE"}},
+			{Name: "dir", Arg: "DIR", Usage: "directory whose disk is checked (state directory)",
+				Env: []string{"ELASTIC_CHECKPOINT_DIR"}},
+			{Name: "min-free", Arg: "MIB", Usage: "that the disk must have free (1024)"},
+			{Name: "max-skew", Arg: "TIME", Usage: "between the clocks of nodes (5s)"},
+			{Name: "transfer", Arg: "TIME", Usage: "how long the nodes send to each other, at most 10s (5s)"},
+			{Name: "worker-ports", Arg: "LO-HI", Usage: "that workers use (any)",
+				Env: []string{"ELASTIC_WORKER_PORTS"}},
+		}}
 }
 
 func checkAction(ctx context.Context, c *command.Call) error {

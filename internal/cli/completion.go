@@ -9,13 +9,15 @@ import (
 )
 
 func completionCommand() command.Command {
-	return command.Command{Name: "completion", Args: "bash|zsh|fish", Most: 1, Usage: "write the script that completes command lines in a shell",
+	return command.Command{Name: "completion", Args: "bash|zsh|fish", Most: 1,
+		Usage:  "write the script that completes command lines in a shell",
 		Action: completionAction, File: command.FileNone}
 }
 
 func completionAction(_ context.Context, c *command.Call) error {
 	if len(c.Args) != 1 {
-		return problem.New(problem.Usage, "completion needs a shell").Cure("source <(elastic completion bash); also zsh, fish")
+		return problem.New(problem.Usage, "completion needs a shell").
+			Cure("source <(elastic completion bash); also zsh, fish")
 	}
 	known, err := command.Completion(c.Stdout, c.Args[0], commands())
 	if err == nil && !known {
@@ -25,7 +27,8 @@ func completionAction(_ context.Context, c *command.Call) error {
 }
 
 func manCommand() command.Command {
-	return command.Command{Name: "man", Usage: "write the manual page elastic(1)", Action: manAction, File: command.FileNone}
+	return command.Command{Name: "man", Usage: "write the manual page elastic(1)", Action: manAction,
+		File: command.FileNone}
 }
 
 func manAction(_ context.Context, c *command.Call) error {

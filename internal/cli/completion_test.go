@@ -19,7 +19,8 @@ import (
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, words bytes.Buffer
-	if status := Main(command.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }}, args); status != 0 {
+	if status := Main(command.App{Stdout: &out, Stderr: &words, Getenv: func(string) string { return "" }},
+		args); status != 0 {
 		t.Fatalf("elastic %s ends with %d: %s", strings.Join(args, " "), status, &words)
 	}
 	return out.Bytes()
@@ -29,7 +30,8 @@ func printed(t *testing.T, args ...string) []byte {
 const (
 	inBash = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _elastic; printf '%s\n' "${COMPREPLY[@]}"`
 	inFish = `source $argv[1]; complete -C "$argv[2..-1]" | string replace -r '\t.*' ''`
-	// A zsh of its own in a pseudo-terminal gets the line and a tab, and its screen is read until the line is there.
+	// A zsh of its own in a pseudo-terminal gets the line and a tab, and its screen is read until
+	// the line is there.
 	inZsh = `zmodload zsh/zpty
 zpty -b z zsh -f -i
 zpty -w z "PROMPT=; autoload -Uz compinit; compinit -u -D; source $1; echo REA''DY"
@@ -66,7 +68,8 @@ func TestCompletion(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			words := strings.Fields(c.line)
-			got := shown(t, dir, c.want, "bash", append([]string{"--norc", "-c", inBash, "_", "./bash"}, bashWords(words)...)...)
+			got := shown(t, dir, c.want, "bash", append([]string{"--norc", "-c", inBash, "_", "./bash"},
+				bashWords(words)...)...)
 			if c.want == "" && strings.TrimSpace(got) != "" || !slices.Contains(strings.Split(got, "\n"), c.want) {
 				t.Errorf("bash completes %q, want %q", got, c.want)
 			}
@@ -118,12 +121,14 @@ func shown(t *testing.T, dir, want, shell string, args ...string) string {
 func TestCompletionOfUnknownShell(t *testing.T) {
 	var words bytes.Buffer
 	app := command.App{Stdout: io.Discard, Stderr: &words, Getenv: func(string) string { return "" }}
-	if status := Main(app, []string{"completion", "tcsh"}); status != 2 || !strings.Contains(words.String(), "no completion for tcsh [E-USAGE]") {
+	if status := Main(app, []string{"completion", "tcsh"}); status != 2 ||
+		!strings.Contains(words.String(), "no completion for tcsh [E-USAGE]") {
 		t.Errorf("status %d: %s", status, &words)
 	}
 }
 
-// Every flag that help shows is in the manual page, and no text of ours is taken for a request of roff.
+// Every flag that help shows is in the manual page, and no text of ours is taken for a request of
+// roff.
 func TestMan(t *testing.T) {
 	page := string(printed(t, "man"))
 	for _, c := range commands() {
@@ -135,7 +140,8 @@ func TestMan(t *testing.T) {
 	}
 	for i, line := range strings.Split(page, "\n") {
 		macro, _, _ := strings.Cut(line, " ")
-		if strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".IR", ".br", ".PP"}, macro) ||
+		if strings.HasPrefix(line, ".") &&
+			!slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".I", ".IR", ".br", ".PP"}, macro) ||
 			strings.HasPrefix(line, "'") {
 			t.Errorf("line %d is a request: %s", i+1, line)
 		}

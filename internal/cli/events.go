@@ -11,12 +11,13 @@ import (
 )
 
 func eventsCommand() command.Command {
-	return command.Command{Name: "events", Args: "[JOB]", Most: 1, Usage: "what happened, oldest first", Action: eventsAction, Flags: []command.Flag{
-		command.JobFlag(),
-		{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
-		{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of each start went"},
-		{Name: "since", Arg: "REV", Usage: "only what is newer than this rev of an event"},
-	}}
+	return command.Command{Name: "events", Args: "[JOB]", Most: 1, Usage: "what happened, oldest first",
+		Action: eventsAction, Flags: []command.Flag{
+			command.JobFlag(),
+			{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
+			{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of each start went"},
+			{Name: "since", Arg: "REV", Usage: "only what is newer than this rev of an event"},
+		}}
 }
 
 func eventsAction(ctx context.Context, c *command.Call) error {
@@ -67,5 +68,6 @@ func showEvent(c *command.Call, e history.Event) error {
 	if f := rendezvous.TimingOf(e); f != nil && c.Context.Bool("verbose") {
 		text += ": " + f.String()
 	}
-	return c.Out.Line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)
+	return c.Out.Line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind,
+		node, text)
 }

@@ -12,8 +12,9 @@ import (
 )
 
 func goodputCommand() command.Command {
-	return command.Command{Name: "goodput", Args: "[JOB]", Most: 1, Usage: "where the time of a job went", Action: goodputAction,
-		Flags: []command.Flag{command.JobFlag()}}
+	return command.Command{Name: "goodput", Args: "[JOB]", Most: 1, Usage: "where the time of a job went",
+		Action: goodputAction,
+		Flags:  []command.Flag{command.JobFlag()}}
 }
 
 func goodputAction(ctx context.Context, c *command.Call) error {
@@ -87,7 +88,8 @@ func showGoodput(c *command.Call, r goodput.Report) error {
 	}
 	rows = [][]string{{"GENERATION", "WORLD SIZE", "FROM STEP", "TO STEP", "LOST", "SECONDS"}}
 	for _, g := range r.Generations {
-		rows = append(rows, []string{fmt.Sprint(g.Generation), fmt.Sprint(g.WorldSize), screen.Known(g.From), screen.Known(g.To),
+		rows = append(rows, []string{fmt.Sprint(g.Generation), fmt.Sprint(g.WorldSize), screen.Known(g.From),
+			screen.Known(g.To),
 			fmt.Sprint(g.Lost), fmt.Sprintf("%.1f", g.Seconds)})
 	}
 	return c.Out.Table(rows)

@@ -27,7 +27,10 @@ func TestForeignTextIsEscaped(t *testing.T) {
 		t.Errorf("our own colours are gone: %q", &out)
 	}
 	all := strings.ReplaceAll(strings.ReplaceAll(out.String()+words.String(), "\x1b[32m", ""), "\x1b[0m", "")
-	if i := strings.IndexFunc(all, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0) }); i >= 0 {
+	if i := strings.IndexFunc(all, func(r rune) bool {
+		return r != '\n' &&
+			(r < ' ' || r >= 0x7f && r < 0xa0)
+	}); i >= 0 {
 		t.Errorf("raw: %q", all[i:])
 	}
 	if n := strings.Count(all, "\n"); n != 7 {
@@ -37,7 +40,8 @@ func TestForeignTextIsEscaped(t *testing.T) {
 
 // FuzzCommandLine reads any command line, and answers each that it refuses with a code.
 func FuzzCommandLine(f *testing.F) {
-	for _, line := range []string{"run\n--np=2:4\n--\ntrue", "scale\n+1", "status\n-o\njson", "--np\n4\nscale", "ckpt\nget\n3\ndir", "-\n--\n-x=\x00"} {
+	for _, line := range []string{"run\n--np=2:4\n--\ntrue", "scale\n+1", "status\n-o\njson", "--np\n4\nscale",
+		"ckpt\nget\n3\ndir", "-\n--\n-x=\x00"} {
 		f.Add(line)
 	}
 	table := commands()
@@ -48,7 +52,8 @@ func FuzzCommandLine(f *testing.F) {
 	})
 }
 
-// FuzzEnvironment runs a command with any values of the variables that it reads. Bad ones are told as bad flags are.
+// FuzzEnvironment runs a command with any values of the variables that it reads. Bad ones are told
+// as bad flags are.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("ELASTIC_NP", "2:1", "PET_NNODES", "x")
 	f.Add("PADDLE_TRAINERS", "a,,b", "POD_IP", "\x1b[2J")
@@ -64,13 +69,15 @@ func FuzzEnvironment(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, name, value, other, also string) {
-		env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "XDG_STATE_HOME": dir, "XDG_RUNTIME_DIR": dir, "HOME": dir, "PATH": dir}
+		env := map[string]string{"ELASTIC_SERVER": "unix:///nonexistent/etcd.sock", "XDG_STATE_HOME": dir,
+			"XDG_RUNTIME_DIR": dir, "HOME": dir, "PATH": dir}
 		if name != "ELASTIC_SERVER" && other != "ELASTIC_SERVER" { // an address is not dialled
 			env[name], env[other] = value, also
 		}
 		for _, line := range [][]string{{"plan", "--np=2", "--batch-size=8"}, {"run", "nothing-of-that-name"}} {
 			var out, words strings.Builder
-			app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words, Getenv: func(k string) string { return env[k] }}
+			app := command.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &words,
+				Getenv: func(k string) string { return env[k] }}
 			if status := Main(app, line); status != 0 && !strings.Contains(words.String(), "[E-") {
 				t.Errorf("%s=%q %s=%q: status %d, %q", name, value, other, also, status, &words)
 			}

@@ -11,11 +11,13 @@ import (
 )
 
 func installCommand() command.Command {
-	return command.Command{Name: "install", Args: "DIR", Most: 1, Usage: "copy elastic into DIR, for an image without it",
+	return command.Command{Name: "install", Args: "DIR", Most: 1,
+		Usage:  "copy elastic into DIR, for an image without it",
 		Action: installAction}
 }
 
-// installAction copies this program and the programs beside it. An init container of Kubernetes runs it, in an image that has no shell.
+// installAction copies this program and the programs beside it. An init container of Kubernetes
+// runs it, in an image that has no shell.
 func installAction(_ context.Context, c *command.Call) error {
 	if len(c.Args) != 1 {
 		return problem.New(problem.Usage, "install needs a directory").Cure("elastic install DIR")

@@ -52,7 +52,8 @@ func jobRow(c *command.Call, st status.Status) []string {
 	if st.Checkpoint != nil {
 		checkpoint = fmt.Sprint(st.Checkpoint.Number)
 	}
-	row := []string{string(st.Job), state, fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), fmt.Sprint(st.Generation), checkpoint}
+	row := []string{string(st.Job), state, fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), fmt.Sprint(st.Generation),
+		checkpoint}
 	if o := st.Origin; o != nil {
 		return append(row, screen.Age(c.Out.Now().Sub(o.Time.Time)), o.Owner+"@"+o.Host, strings.Join(o.Command, " "))
 	}

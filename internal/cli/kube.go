@@ -22,7 +22,8 @@ import (
 )
 
 func kubeCommand() command.Command {
-	return command.Command{Name: "kube", Args: "sync", Most: 1, Usage: "keep a StatefulSet and its job equal (in a pod)",
+	return command.Command{Name: "kube", Args: "sync", Most: 1,
+		Usage:  "keep a StatefulSet and its job equal (in a pod)",
 		Action: kubeAction, Flags: []command.Flag{
 			{Name: "every", Arg: "TIME", Usage: "how often to look; 1s"},
 		}}
@@ -30,7 +31,8 @@ func kubeCommand() command.Command {
 
 func kubeAction(ctx context.Context, c *command.Call) error {
 	if len(c.Args) != 1 || c.Args[0] != "sync" {
-		return problem.New(problem.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).Cure("elastic kube sync")
+		return problem.New(problem.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).
+			Cure("elastic kube sync")
 	}
 	every, err := c.Setting("every").Duration(time.Second, false)
 	if err != nil {
@@ -78,7 +80,8 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 		return kube.Job{}, fmt.Errorf("write the status of %s: %w", name, err)
 	}
 	limits := snap.Job.Limits
-	job := kube.Job{NP: snap.Wish.NP, NPAt: snap.Wish.Time, Min: limits.Min, Max: limits.Max, Ended: target.Ended(&snap),
+	job := kube.Job{NP: snap.Wish.NP, NPAt: snap.Wish.Time, Min: limits.Min, Max: limits.Max,
+		Ended:  target.Ended(&snap),
 		Status: map[string]string{"state": string(st.State), "why": st.Why, "status.json": string(text)}}
 	if limits.Exact {
 		job.Min, job.Max = snap.Wish.NP, snap.Wish.NP
@@ -98,8 +101,8 @@ func steady(st status.Status) status.Status {
 	return st
 }
 
-// mirrored are the events that Kubernetes shows, and whether each is a warning. What happens every minute
-// in a healthy job is not among them.
+// mirrored are the events that Kubernetes shows, and whether each is a warning. What happens every
+// minute in a healthy job is not among them.
 func mirrored(k history.Kind) (shown, warning bool) {
 	switch k {
 	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused, history.Backoff:

@@ -21,15 +21,17 @@ import (
 )
 
 func logsCommand() command.Command {
-	return command.Command{Name: "logs", Args: "[JOB]", Most: 1, Usage: "what the workers of all nodes wrote", Action: logsAction, Flags: []command.Flag{
-		command.JobFlag(),
-		{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
-		{Name: "rank", Arg: "RANKS", Usage: "of these ranks only, as 0,4-7"},
-		{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
-		{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
-		{Name: "first-failure", Kind: command.Boolean, Usage: "of the rank that failed first, in its last generation"},
-		{Name: "no-fold", Kind: command.Boolean, Usage: "a line that several ranks wrote once for each"},
-	}}
+	return command.Command{Name: "logs", Args: "[JOB]", Most: 1, Usage: "what the workers of all nodes wrote",
+		Action: logsAction, Flags: []command.Flag{
+			command.JobFlag(),
+			{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
+			{Name: "rank", Arg: "RANKS", Usage: "of these ranks only, as 0,4-7"},
+			{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
+			{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
+			{Name: "first-failure", Kind: command.Boolean,
+				Usage: "of the rank that failed first, in its last generation"},
+			{Name: "no-fold", Kind: command.Boolean, Usage: "a line that several ranks wrote once for each"},
+		}}
 }
 
 // reading is one `elastic logs` on its way.
@@ -100,7 +102,8 @@ func (r *reading) wanted() error {
 		return problem.New(problem.Usage, "--tail and --follow do not go together").Cure("one of them")
 	}
 	if r.Context.Bool("first-failure") && (r.query.Ranks != nil || r.Setting("gen").Given) {
-		return problem.New(problem.Usage, "--first-failure names the rank and the generation itself").Cure("leave --rank and --gen out")
+		return problem.New(problem.Usage, "--first-failure names the rank and the generation itself").
+			Cure("leave --rank and --gen out")
 	}
 	return nil
 }
@@ -145,20 +148,22 @@ func (r *reading) sources() (all []source, err error) {
 			continue
 		}
 		here[k.Node] = true
-		all = append(all, source{"here/" + k.Node, k.Node, func(ctx context.Context, q logs.Query, emit func(logs.Line) error) error {
-			return logs.Read(ctx, dir, q, func(l logs.Line) error {
-				if l.Node != k.Node { // the directory was another node's before
-					return nil
-				}
-				return emit(l)
-			})
-		}})
+		all = append(all, source{"here/" + k.Node, k.Node,
+			func(ctx context.Context, q logs.Query, emit func(logs.Line) error) error {
+				return logs.Read(ctx, dir, q, func(l logs.Line) error {
+					if l.Node != k.Node { // the directory was another node's before
+						return nil
+					}
+					return emit(l)
+				})
+			}})
 	}
 	for _, n := range r.snap.Nodes {
 		if here[n.Node] {
 			continue
 		}
-		all = append(all, source{string(n.Incarnation), n.Node, func(ctx context.Context, q logs.Query, emit func(logs.Line) error) error {
+		all = append(all, source{string(n.Incarnation), n.Node, func(ctx context.Context, q logs.Query,
+			emit func(logs.Line) error) error {
 			return logs.Fetch(ctx, r.to(n.Ref), q, emit)
 		}})
 	}
@@ -276,7 +281,8 @@ func (r *reading) printLine(f logs.Folded) error {
 // together is how long lines are gathered before they are folded and shown.
 const together = 250 * time.Millisecond
 
-// following prints what comes until the job ends. A node that comes later is read from when it is there.
+// following prints what comes until the job ends. A node that comes later is read from when it is
+// there.
 func (r *reading) following(ctx context.Context, s *target.Server) error {
 	r.Out.Say("following job %s until it ends", r.snap.Job.Name)
 	ctx, cancel := context.WithCancel(ctx)
@@ -318,7 +324,8 @@ func (r *reading) following(ctx context.Context, s *target.Server) error {
 }
 
 // readNew begins to read the nodes that are not read yet.
-func (r *reading) readNew(ctx context.Context, readers *sync.WaitGroup, known map[string]bool, lines chan<- logs.Line) error {
+func (r *reading) readNew(ctx context.Context, readers *sync.WaitGroup, known map[string]bool,
+	lines chan<- logs.Line) error {
 	all, err := r.sources()
 	if err != nil {
 		return err

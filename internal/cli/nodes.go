@@ -10,7 +10,8 @@ import (
 )
 
 func nodesCommand() command.Command {
-	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job", Action: nodesAction, Flags: []command.Flag{command.JobFlag()}}
+	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job", Action: nodesAction,
+		Flags: []command.Flag{command.JobFlag()}}
 }
 
 func nodesAction(ctx context.Context, c *command.Call) error {

@@ -11,7 +11,8 @@ import (
 )
 
 func readyCommand() command.Command {
-	return command.Command{Name: "ready", Args: "[JOB]", Most: 1, Usage: "end with 0 if a node takes part (a readiness probe)",
+	return command.Command{Name: "ready", Args: "[JOB]", Most: 1,
+		Usage:  "end with 0 if a node takes part (a readiness probe)",
 		Action: readyAction, Flags: []command.Flag{command.JobFlag(),
 			{Name: "node", Arg: "NAME", Usage: "the node", Env: []string{"POD_NAME"}}}}
 }
@@ -20,7 +21,8 @@ func readyCommand() command.Command {
 func readyAction(ctx context.Context, c *command.Call) error {
 	node := c.Setting("node")
 	if !node.Given {
-		return problem.New(problem.Usage, "which node?").Cure("elastic ready --node=NAME, or POD_NAME in the environment")
+		return problem.New(problem.Usage, "which node?").
+			Cure("elastic ready --node=NAME, or POD_NAME in the environment")
 	}
 	s, name, err := target.JobServer(ctx, c)
 	if err != nil {

@@ -22,11 +22,13 @@ import (
 )
 
 func rmCommand() command.Command {
-	return command.Command{Name: "rm", Args: "JOB", Most: 1, Usage: "forget a job without nodes, and delete what it left here", Action: rmAction, Flags: []command.Flag{
-		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"}}, // never taken from the environment
-		{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "those on this machine stay"},
-		{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask"},
-	}}
+	return command.Command{Name: "rm", Args: "JOB", Most: 1,
+		Usage: "forget a job without nodes, and delete what it left here", Action: rmAction, Flags: []command.Flag{
+			// never taken from the environment
+			{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"}},
+			{Name: "keep-checkpoints", Kind: command.Boolean, Usage: "those on this machine stay"},
+			{Name: "yes", Short: "y", Kind: command.Boolean, Usage: "do not ask"},
+		}}
 }
 
 func rmAction(ctx context.Context, c *command.Call) error {
@@ -59,7 +61,8 @@ func rmAction(ctx context.Context, c *command.Call) error {
 			for _, n := range snap.Nodes {
 				nodes = append(nodes, n.Node)
 			}
-			return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"), phrase.List(nodes)).
+			return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(nodes), "node"),
+				phrase.List(nodes)).
 				Cure("elastic stop %s", name).Detail("nodes", nodes)
 		}
 		if !agreed {
@@ -90,7 +93,8 @@ func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 		phrase.Count(len(snap.History), "checkpoint"))
 	sayHere(c, here)
 	if away := holdersAway(snap, here); len(away) > 0 {
-		c.Out.Say("stays: checkpoints on other machines (%s); `elastic rm %s` there deletes them", phrase.List(away), j.Name)
+		c.Out.Say("stays: checkpoints on other machines (%s); `elastic rm %s` there deletes them", phrase.List(away),
+			j.Name)
 	}
 	return c.Confirm(fmt.Sprintf("remove job %s?", j.Name))
 }
@@ -142,8 +146,8 @@ func removed(c *command.Call, name schema.Job, uid schema.UID) error {
 	return c.Out.Line("job %s removed", name)
 }
 
-// clear removes what the nodes of this host keep of a job. Where an agent still lives that the server no
-// longer knows, its own stays.
+// clear removes what the nodes of this host keep of a job. Where an agent still lives that the
+// server no longer knows, its own stays.
 func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, bytes int64, err error) {
 	nodes = []string{}
 	kept, err := target.Kept(c, name, uid)

@@ -16,11 +16,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// forget removes what this machine keeps of a job that the server does not hold, and tells the server, so
-// that no other machine makes it again either. none is the error if there is nothing.
-func forget(ctx context.Context, c *command.Call, s *target.Server, snap *rendezvous.Snapshot, name schema.Job, none error) error {
+// forget removes what this machine keeps of a job that the server does not hold, and tells the
+// server, so that no other machine makes it again either. none is the error if there is nothing.
+func forget(ctx context.Context, c *command.Call, s *target.Server, snap *rendezvous.Snapshot, name schema.Job,
+	none error) error {
 	if nodes := target.Claimants(snap.Claims); len(nodes) > 0 {
-		return problem.New(problem.JobLive, "job %s is claimed by %s", name, phrase.List(nodes)).Because("the server lost it, and they were in it").
+		return problem.New(problem.JobLive, "job %s is claimed by %s", name, phrase.List(nodes)).
+			Because("the server lost it, and they were in it").
 			Cure("end their agents first").Detail("nodes", nodes)
 	}
 	kept, err := target.KeptOf(c, name)

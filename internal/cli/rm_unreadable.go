@@ -20,7 +20,8 @@ func removeUnreadable(ctx context.Context, c *command.Call, s *target.Server, na
 		return err
 	}
 	if len(u.Nodes) > 0 {
-		return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(u.Nodes), "node"), phrase.List(u.Nodes)).
+		return problem.New(problem.JobLive, "job %s has %s: %s", name, phrase.Count(len(u.Nodes), "node"),
+			phrase.List(u.Nodes)).
 			Because("it cannot be read: %v", cause).
 			Cure("end their agents (Ctrl-C where they run), then elastic rm %s", name).Detail("nodes", u.Nodes)
 	}

@@ -18,15 +18,16 @@ import (
 )
 
 func scaleCommand() command.Command {
-	return command.Command{Name: "scale", Args: "[JOB] --np=N | N | +1 | -1", Most: 2, Usage: "set how many nodes a job has", Action: scaleAction, Flags: []command.Flag{
-		command.JobFlag(),
-		{Name: "np", Arg: "N", Usage: "the size, in nodes", Same: []string{"nnodes", "num-nodes", "num-machines"}},
-		{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
-		{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
-		{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},
-		{Name: "when-ready", Kind: command.Boolean, Usage: "train on until enough nodes are here"},
-		{Name: "dry-run", Kind: command.Boolean, Usage: "say what it would do, and change nothing"},
-	}}
+	return command.Command{Name: "scale", Args: "[JOB] --np=N | N | +1 | -1", Most: 2,
+		Usage: "set how many nodes a job has", Action: scaleAction, Flags: []command.Flag{
+			command.JobFlag(),
+			{Name: "np", Arg: "N", Usage: "the size, in nodes", Same: []string{"nnodes", "num-nodes", "num-machines"}},
+			{Name: "if-np", Arg: "N", Usage: "only if the size is N now"},
+			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
+			{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it holds"},
+			{Name: "when-ready", Kind: command.Boolean, Usage: "train on until enough nodes are here"},
+			{Name: "dry-run", Kind: command.Boolean, Usage: "say what it would do, and change nothing"},
+		}}
 }
 
 func scaleAction(ctx context.Context, c *command.Call) error {
@@ -66,7 +67,8 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 		}
 		if np == snap.Wish.NP && holds(&snap, np) {
 			c.Out.Say("job %s is at np=%d already", name, np)
-			return scaled(c, &snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np, snap.World.Generation))
+			return scaled(c, &snap, np, fmt.Sprintf("job %s scaled to %d: generation %d running", name, np,
+				snap.World.Generation))
 		}
 		if np == snap.Wish.NP && wish.Until == snap.Wish.Until {
 			c.Out.Say("%s", status.ScaleEffect(&snap, snap.Wish))
@@ -94,7 +96,8 @@ func takeCondition(c *command.Call) (int, error) {
 	return 0, nil
 }
 
-// scalable refuses a job that has ended, that stops, or whose size is not the one that the caller expects.
+// scalable refuses a job that has ended, that stops, or whose size is not the one that the caller
+// expects.
 func scalable(c *command.Call, snap *rendezvous.Snapshot, only int) error {
 	name := snap.Job.Name
 	switch {
@@ -115,7 +118,8 @@ func dryRun(c *command.Call, s *rendezvous.Snapshot, wish rendezvous.Wish) error
 	if !c.Out.Json {
 		return c.Out.Line("dry run, nothing was changed: %s", effect)
 	}
-	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": wish.NP, "generation": s.Fence, "state": "unchanged", "effect": effect})
+	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": wish.NP, "generation": s.Fence, "state": "unchanged",
+		"effect": effect})
 }
 
 // wishOf is the wish of s for np nodes. With --when-ready an exact job that trains keeps its size
@@ -153,10 +157,12 @@ func takeSize(c *command.Call) (wanted, error) {
 		w.delta = a[0] == '+' || a[0] == '-'
 	}
 	if len(rest) > 1 {
-		return w, problem.New(problem.NPRange, "--np=%s: np is a number of nodes", rest[1]).Cure("elastic scale %s --np=N", rest[0])
+		return w, problem.New(problem.NPRange, "--np=%s: np is a number of nodes", rest[1]).
+			Cure("elastic scale %s --np=N", rest[0])
 	}
 	if !w.Given {
-		return w, problem.New(problem.Usage, "which size?").Cure("elastic scale --np=N, elastic scale N, elastic scale +1")
+		return w, problem.New(problem.Usage, "which size?").
+			Cure("elastic scale --np=N, elastic scale N, elastic scale +1")
 	}
 	c.Args = rest
 	var err error
@@ -167,7 +173,8 @@ func takeSize(c *command.Call) (wanted, error) {
 		return w, nil
 	}
 	if strings.Contains(w.Text, ":") {
-		return w, problem.New(problem.NPRange, "%s: scale sets one size", w.Setting).Cure("--np=N; MIN:MAX are set when a job is begun")
+		return w, problem.New(problem.NPRange, "%s: scale sets one size", w.Setting).
+			Cure("--np=N; MIN:MAX are set when a job is begun")
 	}
 	_, err = w.Nodes(w.Text)
 	return w, err
@@ -185,7 +192,8 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 		return 0, err
 	}
 	if !j.Limits.Exact && (np < j.Limits.Min || np > j.Limits.Max) {
-		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min, j.Limits.Max).
+		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min,
+			j.Limits.Max).
 			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
 			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
@@ -197,7 +205,8 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 
 func endedError(s *rendezvous.Snapshot) *problem.Error {
 	return problem.New(problem.JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
-		Because("a job that has ended has no size and nothing to stop").Cure("elastic run begins a new attempt of one that failed or was stopped")
+		Because("a job that has ended has no size and nothing to stop").
+		Cure("elastic run begins a new attempt of one that failed or was stopped")
 }
 
 // scaled says, on stdout, what the size is now.
@@ -223,7 +232,8 @@ func holds(s *rendezvous.Snapshot, np int) bool {
 }
 
 // followScale follows until the wish holds, and says meanwhile what is missing.
-func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot, wish rendezvous.Wish, limit time.Duration) error {
+func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot,
+	wish rendezvous.Wish, limit time.Duration) error {
 	name := seen.Job.Name
 	if c.Context.Bool("detach") {
 		return scaled(c, seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
@@ -244,18 +254,21 @@ func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *r
 		case snap.Wish.Stop == snap.Job.Attempt:
 			return true, problem.New(problem.JobEnded, "overtaken: job %s was asked to stop", name)
 		case snap.Wish.NP != wish.NP:
-			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it", name, snap.Wish.NP).
+			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it", name,
+				snap.Wish.NP).
 				Because("somebody else scaled the same job").Detail("np", snap.Wish.NP)
 		case holds(snap, wish.NP):
-			return true, scaled(c, snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name, wish.NP, snap.World.Generation))
+			return true, scaled(c, snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name,
+				wish.NP, snap.World.Generation))
 		}
 		return false, nil
 	})
-	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked for %d", name, wish.NP), Cure: undo(seen, wish.NP)})
+	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked for %d", name, wish.NP),
+		Cure: undo(seen, wish.NP)})
 }
 
-// undo is what there is to do while too few nodes are here. before is the job as it was when the size was
-// asked for.
+// undo is what there is to do while too few nodes are here. before is the job as it was when the
+// size was asked for.
 func undo(before *rendezvous.Snapshot, np int) string {
 	text := "elastic run on more nodes"
 	if before.Wish.NP != np {

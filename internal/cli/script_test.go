@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 	main := func(run func(context.Context, node.Options) machine.Result) func() {
 		return func() {
 			etcd.Quiet()
-			os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Run: run}, os.Args[1:]))
+			os.Exit(cli.Main(command.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+				Run: run}, os.Args[1:]))
 		}
 	}
 	testscript.Main(m, map[string]func(){"elastic": main(node.Run), "parsed": main(show)})
@@ -79,9 +80,11 @@ func show(_ context.Context, o node.Options) machine.Result {
 		CopyOut              []string
 		Lead                 string
 		Place                int
-	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact, o.Job.Made, o.NodeGiven,
+	}{string(o.Job.Name), o.Node, o.Host, o.Job.Limits.Min, o.Job.Limits.Max, o.Job.Slots, o.Job.Limits.Exact,
+		o.Job.Made, o.NodeGiven,
 		o.Job.Base, o.Job.Rules, given, filepath.Base(o.Program), o.Args, o.LogDir, o.CheckpointDir,
-		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port, o.PortsLo, o.PortsHi, o.LogKeep,
+		o.LeaseTTL.String(), o.WaitTimeout.String(), o.StoreCutLimit.String(), o.ConnectTimeout.String(), o.Port,
+		o.PortsLo, o.PortsHi, o.LogKeep,
 		[]int{int(output.Shown(o.Console, o.Tee, o.Redirects)(0)), int(output.Shown(o.Console, o.Tee, o.Redirects)(1))},
 		o.Launcher.Devices.String(), o.Launcher.Role, o.Launcher.CopyOut, o.Launcher.Lead.String(), o.Place})
 	return machine.Result{}
@@ -118,11 +121,13 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			s := &stage{t: t, jobs: map[string]*cast{}, running: map[string]*running{}}
-			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave, "keys": s.keys, "saved": s.saved, "waits": s.waits, "status": s.status,
-				"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
-				"lose": s.lose, "secured": s.secured, "record": s.record, "denied": s.denied,
-			}})
+			testscript.Run(t, testscript.Params{Files: []string{file}, Setup: s.setup,
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"etcd": s.etcd, "http": s.http, "job": s.job, "abandoned": s.abandoned, "leave": s.leave,
+					"keys": s.keys, "saved": s.saved, "waits": s.waits, "status": s.status,
+					"interrupt": s.interrupt, "begin": s.begin, "end": s.end, "elasticd": s.elasticd,
+					"lose": s.lose, "secured": s.secured, "record": s.record, "denied": s.denied,
+				}})
 		})
 	}
 }
@@ -138,7 +143,8 @@ type stage struct {
 }
 
 func (s *stage) setup(env *testscript.Env) error {
-	for _, v := range []string{"ELASTIC_SERVER", "ELASTIC_JOB_ID", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT", "SLURM_JOB_ID", "POD_IP", "POD_NAME"} {
+	for _, v := range []string{"ELASTIC_SERVER", "ELASTIC_JOB_ID", "PADDLE_ELASTIC_SERVER", "PET_RDZV_ENDPOINT",
+		"SLURM_JOB_ID", "POD_IP", "POD_NAME"} {
 		env.Setenv(v, "")
 	}
 	env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/.run")
@@ -204,7 +210,8 @@ func (s *stage) lock(ts *testscript.TestScript) {
 	do(g, err)
 	a, err := c.AuthEnable(ctx)
 	do(a, err)
-	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root", Password: "secret", DialTimeout: 10 * time.Second})
+	s.client, err = clientv3.New(clientv3.Config{Endpoints: s.server.Endpoints(), Username: "root", Password: "secret",
+		DialTimeout: 10 * time.Second})
 	do(nil, err)
 	ts.Defer(func() { s.client.Close() })
 }
@@ -222,7 +229,8 @@ func (s *stage) http(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 func (s *stage) keys(ts *testscript.TestScript, _ bool, args []string) {
-	r, err := s.client.Get(s.t.Context(), "", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
+	r, err := s.client.Get(s.t.Context(), "", clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	ts.Check(err)
 	var b strings.Builder
 	for _, kv := range r.Kvs {
@@ -355,7 +363,8 @@ type running struct {
 // launch returns when a line of stderr matches.
 func (s *stage) launch(ts *testscript.TestScript, sign string, argv []string) *running {
 	want := regexp.MustCompile(sign)
-	r := &running{cmd: exec.CommandContext(s.t.Context(), filepath.Join(ts.Getenv("BIN"), argv[0]), argv[1:]...), ended: make(chan struct{})}
+	r := &running{cmd: exec.CommandContext(s.t.Context(), filepath.Join(ts.Getenv("BIN"), argv[0]), argv[1:]...),
+		ended: make(chan struct{})}
 	r.cmd.Dir = ts.MkAbs(".")
 	for _, v := range []string{"PATH", "HOME", "GORACE", "ELASTIC_SERVER", "ELASTIC_STATE_DIR", "XDG_RUNTIME_DIR"} {
 		r.cmd.Env = append(r.cmd.Env, v+"="+ts.Getenv(v))
@@ -389,7 +398,8 @@ func (s *stage) launch(ts *testscript.TestScript, sign string, argv []string) *r
 
 func (s *stage) signal(ts *testscript.TestScript, r *running, sig, status string) {
 	if sig != "-" {
-		ts.Check(r.cmd.Process.Signal(map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[sig]))
+		ts.Check(r.cmd.Process.Signal(map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM,
+			"HUP": syscall.SIGHUP}[sig]))
 	}
 	<-r.ended
 	err := r.cmd.Wait()

@@ -17,9 +17,12 @@ import (
 )
 
 func statusCommand() command.Command {
-	return command.Command{Name: "status", Args: "[JOB]", Most: 1, Usage: "what is happening, and why", Action: statusAction,
-		Flags: []command.Flag{command.JobFlag(), {Name: "watch", Short: "w", Kind: command.Boolean, Usage: "again after every change, until the job ends"},
-			{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of the newest start went"}}}
+	return command.Command{Name: "status", Args: "[JOB]", Most: 1, Usage: "what is happening, and why",
+		Action: statusAction,
+		Flags: []command.Flag{command.JobFlag(),
+			{Name: "watch", Short: "w", Kind: command.Boolean, Usage: "again after every change, until the job ends"},
+			{Name: "verbose", Short: "v", Kind: command.Boolean,
+				Usage: "also where the time of the newest start went"}}}
 }
 
 func statusAction(ctx context.Context, c *command.Call) error {
@@ -143,7 +146,8 @@ func showStatus(c *command.Call, st status.Status) error {
 	return nil
 }
 
-// failureRow is the newest failure; after a job that failed because of it the rest of it stands below.
+// failureRow is the newest failure; after a job that failed because of it the rest of it stands
+// below.
 func failureRow(f *status.Failure, p *screen.Printer) string {
 	if f == nil {
 		return ""
@@ -151,7 +155,8 @@ func failureRow(f *status.Failure, p *screen.Printer) string {
 	return fmt.Sprintf("%s (generation %d, %s)", f.Text, f.Generation, p.Since(f.Time.Time))
 }
 
-// failureLines are the traceback of the failure that a job ended with, and who failed because of it.
+// failureLines are the traceback of the failure that a job ended with, and who failed because of
+// it.
 func failureLines(c *command.Call, st status.Status) error {
 	if st.Exit == nil || st.Exit.Failure == nil {
 		return nil
@@ -180,8 +185,10 @@ func statusRows(st status.Status, p *screen.Printer) [][2]string {
 	if st.Server != nil {
 		servers = fmt.Sprintf("%s (%s)", strings.Join(st.Server.Endpoints, ", "), st.Server.Kind)
 	}
-	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation}, {"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
-		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)}, {"failure", failureRow(st.Failure, p)}, {"restarts", restarts}, {"server", servers}}
+	return [][2]string{{"job", originRow(st.Origin, p)}, {"np", np}, {"generation", generation},
+		{"progress", progress(st.Progress, p)}, {"doing", doing(st.Doing)},
+		{"checkpoint", checkpointRow(&st, p)}, {"batch, rate", planRow(st)}, {"failure", failureRow(st.Failure, p)},
+		{"restarts", restarts}, {"server", servers}}
 }
 
 func timing(f *rendezvous.Timing) string {
@@ -251,7 +258,8 @@ func headText(k *status.Checkpoint, p *screen.Printer) string {
 	case len(k.Holders) == 0:
 		return text + ", on no node that is here"
 	case len(k.Holders) < k.Replicas:
-		return text + fmt.Sprintf(", unprotected: %s of %d, on %s", phrase.Count(len(k.Holders), "copy"), k.Replicas, phrase.List(k.Holders))
+		return text + fmt.Sprintf(", unprotected: %s of %d, on %s", phrase.Count(len(k.Holders), "copy"), k.Replicas,
+			phrase.List(k.Holders))
 	}
 	return text + ", on " + phrase.List(k.Holders)
 }

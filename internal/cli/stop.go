@@ -15,12 +15,13 @@ import (
 )
 
 func stopCommand() command.Command {
-	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end", Action: stopAction, Flags: []command.Flag{
-		command.JobFlag(),
-		{Name: "grace", Arg: "TIME", Usage: "for the workers to save (what the job has)"},
-		{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
-		{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it has ended"},
-	}}
+	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end", Action: stopAction,
+		Flags: []command.Flag{
+			command.JobFlag(),
+			{Name: "grace", Arg: "TIME", Usage: "for the workers to save (what the job has)"},
+			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},
+			{Name: "detach", Kind: command.Boolean, Usage: "do not follow until it has ended"},
+		}}
 }
 
 func stopAction(ctx context.Context, c *command.Call) error {
@@ -66,7 +67,8 @@ func stopAction(ctx context.Context, c *command.Call) error {
 	}
 	// Nobody is there to take note of it: the end is written from here.
 	if len(snap.Nodes) == 0 && !target.Ended(&snap) {
-		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.Out.Now())); err != nil && !store.Moved(err) {
+		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.Out.Now())); err != nil &&
+			!store.Moved(err) {
 			return err
 		}
 	}
@@ -76,7 +78,8 @@ func stopAction(ctx context.Context, c *command.Call) error {
 	return followStop(ctx, c, s, &snap, limit)
 }
 
-// stopGrace is the grace of this stop; 0 if the job's holds. None at all is as short as a record can say.
+// stopGrace is the grace of this stop; 0 if the job's holds. None at all is as short as a record
+// can say.
 func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 	s := c.Setting("grace")
 	d, err := s.Duration(0, true)
@@ -86,11 +89,12 @@ func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 	return rendezvous.Seconds(d), err
 }
 
-// alone is how long nobody must be registered before a stop that was taken note of is ended from here:
-// the time in which those who lost their registration may register again.
+// alone is how long nobody must be registered before a stop that was taken note of is ended from
+// here: the time in which those who lost their registration may register again.
 const alone = 10 * time.Second
 
-func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot, limit time.Duration) error {
+func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot,
+	limit time.Duration) error {
 	name := seen.Job.Name
 	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()
@@ -117,7 +121,8 @@ func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *re
 		}
 		return false, nil
 	})
-	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked to stop", name), Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
+	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked to stop", name),
+		Cure: fmt.Sprintf("elastic status %s says what it waits for", name)})
 }
 
 // stopped says, on stdout, what became of the job.

@@ -9,9 +9,11 @@ import (
 // commands is the whole table.
 func commands() []command.Command {
 	all := []command.Command{
-		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(), checkCommand(),
+		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(),
+		checkCommand(),
 		jobsCommand(), nodesCommand(), stopCommand(), admitCommand(), rmCommand(), ckpt.Command(), run.PlanCommand(),
-		goodputCommand(), installCommand(), wheelCommand(), kubeCommand(), readyCommand(), certsCommand(), completionCommand(), manCommand(),
+		goodputCommand(), installCommand(), wheelCommand(), kubeCommand(), readyCommand(), certsCommand(),
+		completionCommand(), manCommand(),
 		versionCommand(),
 	}
 	for i := range all {

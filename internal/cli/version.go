@@ -9,7 +9,8 @@ import (
 )
 
 func versionCommand() command.Command {
-	return command.Command{Name: "version", Usage: "which elastic this is", Action: versionAction, File: command.FileNone}
+	return command.Command{Name: "version", Usage: "which elastic this is", Action: versionAction,
+		File: command.FileNone}
 }
 
 func versionAction(_ context.Context, c *command.Call) error {

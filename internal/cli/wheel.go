@@ -11,7 +11,8 @@ import (
 )
 
 func wheelCommand() command.Command {
-	return command.Command{Name: "wheel", Args: "[DIR]", Most: 1, Usage: "write the Python helper as a wheel for pip into DIR (.)", Action: wheelAction}
+	return command.Command{Name: "wheel", Args: "[DIR]", Most: 1,
+		Usage: "write the Python helper as a wheel for pip into DIR (.)", Action: wheelAction}
 }
 
 // wheelAction is for scripts that run without `elastic run`.

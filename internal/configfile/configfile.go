@@ -38,7 +38,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", Name, e.Line, e.Text)
 }
 
-// Parse returns the settings of a file in its order. An empty file has none. The error is an *Error.
+// Parse returns the settings of a file in its order. An empty file has none. The error is an
+// *Error.
 //
 // Values are taken as they are written: 2:4 is text and no number of YAML 1.1.
 func Parse(text []byte) ([]Entry, error) {

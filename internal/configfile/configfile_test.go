@@ -20,11 +20,13 @@ func TestParse(t *testing.T) {
 		"as written": {"np: 2:4\nlr: 1e-3\nmodule: yes\nmax_restarts: 010\n", []configfile.Entry{
 			{Key: "np", Value: "2:4", Line: 1}, {Key: "lr", Value: "1e-3", Line: 2},
 			{Key: "module", Value: "yes", Line: 3}, {Key: "max_restarts", Value: "010", Line: 4}}},
-		"quoted, after a comment": {"# two nodes\n\n\"np\": '2' # not 3\n", []configfile.Entry{{Key: "np", Value: "2", Line: 3}}},
+		"quoted, after a comment": {"# two nodes\n\n\"np\": '2' # not 3\n",
+			[]configfile.Entry{{Key: "np", Value: "2", Line: 3}}},
 		"lists": {"server: [a:2379, b:2379]\ngpus:\n- 0\n- 2\n", []configfile.Entry{
 			{Key: "server", Value: "a:2379,b:2379", Line: 1}, {Key: "gpus", Value: "0,2", Line: 2}}},
 		"an empty list": {"gpus: []\n", []configfile.Entry{{Key: "gpus", Line: 1}}},
-		"twice":         {"np: 1\nnp: 2\n", []configfile.Entry{{Key: "np", Value: "1", Line: 1}, {Key: "np", Value: "2", Line: 2}}},
+		"twice": {"np: 1\nnp: 2\n",
+			[]configfile.Entry{{Key: "np", Value: "1", Line: 1}, {Key: "np", Value: "2", Line: 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := configfile.Parse([]byte(c.text))
@@ -40,12 +42,13 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"no value":        {"np: 2\njob-id:\n", "elastic.yaml:2: job-id has no value"},
-		"a word":          {"np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
-		"a list":          {"- np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
-		"a mapping":       {"np: 1\nrun:\n  np: 2\n", "elastic.yaml:3: run: a value or a list of values is expected"},
-		"nested lists":    {"gpus: [[0]]\n", "elastic.yaml:1: gpus: a value or a list of values is expected"},
-		"an alias":        {"np: &n 2\nbase-np: *n\n", "elastic.yaml:2: base-np: a value or a list of values is expected"},
+		"no value":     {"np: 2\njob-id:\n", "elastic.yaml:2: job-id has no value"},
+		"a word":       {"np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
+		"a list":       {"- np\n", "elastic.yaml:1: lines of the form NAME: VALUE are expected"},
+		"a mapping":    {"np: 1\nrun:\n  np: 2\n", "elastic.yaml:3: run: a value or a list of values is expected"},
+		"nested lists": {"gpus: [[0]]\n", "elastic.yaml:1: gpus: a value or a list of values is expected"},
+		"an alias": {"np: &n 2\nbase-np: *n\n",
+			"elastic.yaml:2: base-np: a value or a list of values is expected"},
 		"a key of lists":  {"[a]: 1\n", "elastic.yaml:1: the name of a setting is a word"},
 		"two documents":   {"np: 1\n---\nnp: 2\n", "elastic.yaml:2: only one document is read"},
 		"not YAML":        {"np: [1\n", "elastic.yaml:1: did not find expected ',' or ']'"},
@@ -65,7 +68,8 @@ func TestParseRefuses(t *testing.T) {
 
 // Whatever the bytes are, there is a result or an *Error.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"np: 2:4\n", "gpus: [0, 1]\n", "a: &a 1\nb: *a\n", "- x\n", "\x00", "? {a: b}\n: c\n"} {
+	for _, seed := range []string{"np: 2:4\n", "gpus: [0, 1]\n", "a: &a 1\nb: *a\n", "- x\n", "\x00",
+		"? {a: b}\n: c\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

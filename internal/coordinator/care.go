@@ -109,7 +109,8 @@ func (m *Member) cure(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the revision: %w", err)
 	}
-	if _, err := m.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !compacted(err) {
+	if _, err := m.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil &&
+		!compacted(err) {
 		return fmt.Errorf("compact: %w", err)
 	}
 	if err := m.defragment(ctx); err != nil {

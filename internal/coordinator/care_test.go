@@ -37,7 +37,8 @@ func TestFullStoreIsCured(t *testing.T) {
 	m := begin(t, cfg)
 	c := dial(t, m)
 	fill(t, c)
-	if got := get(t, m.Handler(), "/readyz"); got.Code != 503 || !strings.Contains(got.Body.String(), "[-]space failed") {
+	if got := get(t, m.Handler(), "/readyz"); got.Code != 503 ||
+		!strings.Contains(got.Body.String(), "[-]space failed") {
 		t.Errorf("readyz of a full store: %d %s", got.Code, got.Body)
 	}
 	if got := get(t, m.Handler(), "/metrics"); !strings.Contains(got.Body.String(), "elastic_store_full 1") {
@@ -55,7 +56,8 @@ func TestFullStoreIsCured(t *testing.T) {
 	if got := get(t, m.Handler(), "/readyz"); got.Code != 200 {
 		t.Errorf("readyz after the cure: %d %s", got.Code, got.Body)
 	}
-	if got := get(t, m.Handler(), "/metrics"); !strings.Contains(got.Body.String(), "elastic_store_full 0") || !strings.Contains(got.Body.String(), "elastic_store_cures_total 1") {
+	if got := get(t, m.Handler(), "/metrics"); !strings.Contains(got.Body.String(), "elastic_store_full 0") ||
+		!strings.Contains(got.Body.String(), "elastic_store_cures_total 1") {
 		t.Error("metrics do not show the cure")
 	}
 	for _, line := range []string{"the store is full", "the store has space again"} {
@@ -79,7 +81,8 @@ func TestDataThatIsTooLarge(t *testing.T) {
 	now, n := time.Now(), 0
 	for !m.full() { // a cure that helps leaves room for more
 		for ; !m.full(); n++ {
-			if _, err := c.Put(t.Context(), fmt.Sprint("big", n), strings.Repeat("x", 32<<10)); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
+			if _, err := c.Put(t.Context(), fmt.Sprint("big", n), strings.Repeat("x", 32<<10)); err != nil &&
+				!errors.Is(err, rpctypes.ErrNoSpace) {
 				t.Fatal(err)
 			}
 		}
@@ -178,7 +181,8 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("removed %d, %v; want 2", n, err)
 	}
-	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4, "with-a-node": 5, "only-a-job": 1} {
+	for j, want := range map[schema.Job]int64{"old": 0, "old-failed": 0, "young": 4, "running": 4, "with-a-node": 5,
+		"only-a-job": 1} {
 		r, err := m.client.Get(t.Context(), j.Prefix(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil || r.Count != want {
 			t.Errorf("job %s has %d keys left, want %d (%v)", j, r.Count, want, err)

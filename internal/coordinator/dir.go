@@ -133,12 +133,15 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 		return id, true, nil
 	}
 	if given != "" && given != found.Name {
-		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name, given),
-			Why: "a member that starts on the data of another one votes twice", Fix: fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
+		return id, false, &Problem{Kind: ErrOtherMember,
+			Text: fmt.Sprintf("data directory %s belongs to member %s, this is %s", d.path, found.Name, given),
+			Why:  "a member that starts on the data of another one votes twice",
+			Fix:  fmt.Sprintf("--name=%s, or another --data-dir", found.Name)}
 	}
 	if c.Token != "" && c.Token != found.Token {
-		return id, false, &Problem{Kind: ErrOtherMember, Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path, found.Token),
-			Why: "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
+		return id, false, &Problem{Kind: ErrOtherMember,
+			Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path, found.Token),
+			Why:  "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
 	}
 	if err := d.whole(c.single()); err != nil {
 		return id, false, err
@@ -149,8 +152,8 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 	return id, fresh, nil
 }
 
-// whole refuses data without the log that it was written to first: etcd would begin another log, and wait for ever for
-// the entries that its database is ahead of it. Who was here before had both.
+// whole refuses data without the log that it was written to first: etcd would begin another log,
+// and wait for ever for the entries that its database is ahead of it. Who was here before had both.
 func (d *directory) whole(single bool) error {
 	member := filepath.Join(d.path, "member")
 	if _, err := os.Stat(filepath.Join(member, "snap", "db")); err != nil {

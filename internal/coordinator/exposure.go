@@ -88,7 +88,8 @@ func (c Config) secure() error {
 func (t TLS) fits(flag string, listen []url.URL) error {
 	encrypted := func(u url.URL) bool { return u.Scheme == "https" || u.Scheme == "unixs" }
 	if t.Cert != "" && len(listen) > 0 && !slices.ContainsFunc(listen, encrypted) {
-		return usage(fmt.Sprintf("--%scert-file is given, but %s is not https", flag, &listen[0]), "https:// in the URL")
+		return usage(fmt.Sprintf("--%scert-file is given, but %s is not https", flag, &listen[0]),
+			"https:// in the URL")
 	}
 	if t.Cert == "" && slices.ContainsFunc(listen, encrypted) {
 		return usage(fmt.Sprintf("an https URL needs --%scert-file and --%[1]skey-file", flag), "both, or http://")
@@ -122,7 +123,8 @@ func checkSocket(path string) error {
 		return usage(fmt.Sprintf("%q is not the absolute path of a socket", path), "unix:///DIR/NAME")
 	}
 	if len(path) > socketMax {
-		return &Problem{Kind: ErrListen, Text: fmt.Sprintf("the path of the socket %s has %d characters", path, len(path)),
+		return &Problem{Kind: ErrListen, Text: fmt.Sprintf("the path of the socket %s has %d characters", path,
+			len(path)),
 			Why: fmt.Sprintf("the kernel takes %d", socketMax),
 			Fix: "a shorter --data-dir, or --listen-client-urls=unix:///SHORT/PATH and --http=unix:/SHORT/PATH"}
 	}

@@ -36,9 +36,10 @@ func (m *Member) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", m.serveReady)
 	// etcd registers its own metrics with the default registry.
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{own, prometheus.DefaultGatherer}, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
-	}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{own, prometheus.DefaultGatherer},
+		promhttp.HandlerOpts{
+			ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
+		}))
 	return m.onlyKnown(onlyByAddress(mux))
 }
 
@@ -205,7 +206,8 @@ func onlyByAddress(next http.Handler) http.Handler {
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
 		}
-		if here != nil && here.IP.IsLoopback() && host != "localhost" && host != hostname() && net.ParseIP(host) == nil {
+		if here != nil && here.IP.IsLoopback() && host != "localhost" && host != hostname() &&
+			net.ParseIP(host) == nil {
 			http.Error(w, fmt.Sprintf("this is not %q", host), http.StatusMisdirectedRequest)
 			return
 		}

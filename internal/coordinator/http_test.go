@@ -52,10 +52,11 @@ func TestJobMetrics(t *testing.T) {
 			"nodes":[{"node":"d","quarantine":60,"time":%[1]q},{"node":"e","quarantine":1,"time":"2020-01-01T00:00:00Z"}]},
 			"quarantine":[{"node":"c","until":9},{"node":"b","until":7}],
 			"causes":{"node-lost":{"count":3,"idle_ms":4500},"scale":{"count":1,"idle_ms":500}}`, time.Now().Add(-time.Hour).Format(time.RFC3339))),
-		j.Wish():     record0(`"np":4`),
-		j.Head():     record0(`"number":5,"step":120,"time":"2020-01-01T00:00:00Z","holders":[{"node":"a"},{"node":"z"}]`),
-		j.Progress(): record0(fmt.Sprintf(`"step":131,"time":%q`, time.Now().Add(-90*time.Second).Format(time.RFC3339))),
-		j.Node("a"):  "n", j.Node("b"): "n",
+		j.Wish(): record0(`"np":4`),
+		j.Head(): record0(`"number":5,"step":120,"time":"2020-01-01T00:00:00Z","holders":[{"node":"a"},{"node":"z"}]`),
+		j.Progress(): record0(fmt.Sprintf(`"step":131,"time":%q`,
+			time.Now().Add(-90*time.Second).Format(time.RFC3339))),
+		j.Node("a"): "n", j.Node("b"): "n",
 		j.Held("b"):             `{"format":1,"record":[4,5]}`,
 		schema.Job("y").Job():   record0(``),
 		schema.Job("y").World(): `{"format":9,"record":{"phase":"done"}}`,
@@ -343,7 +344,8 @@ func certificate(t *testing.T, dir string) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
@@ -356,7 +358,8 @@ func certificate(t *testing.T, dir string) (cert, key string) {
 		t.Fatal(err)
 	}
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pk}} {
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "PRIVATE KEY", Bytes: pk}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -58,12 +58,15 @@ type (
 // readJob reads what this member has; a figure must not cost a round of the quorum. A record of a
 // format that is not known here counts as absent.
 func readJob(ctx context.Context, kv clientv3.KV, j schema.Job, now time.Time) (jobState, error) {
-	s := jobState{name: string(j), now: now, nodes: map[string]bool{}, held: map[string][]uint64{}, heldRev: map[string]int64{}}
+	s := jobState{name: string(j), now: now, nodes: map[string]bool{}, held: map[string][]uint64{},
+		heldRev: map[string]int64{}}
 	read := func(key string, opts ...clientv3.OpOption) clientv3.Op {
 		return clientv3.OpGet(key, append(opts, clientv3.WithSerializable())...)
 	}
-	r, err := kv.Txn(ctx).Then(read(j.Job()), read(j.Fence()), read(j.World()), read(j.Wish()), read(j.Head()), read(j.Progress()),
-		read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()), read(j.AllHeld(), clientv3.WithPrefix())).Commit()
+	r, err := kv.Txn(ctx).Then(read(j.Job()), read(j.Fence()), read(j.World()), read(j.Wish()), read(j.Head()),
+		read(j.Progress()),
+		read(j.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly()), read(j.AllHeld(), clientv3.WithPrefix())).
+		Commit()
 	if err != nil {
 		return s, fmt.Errorf("read job %s: %w", j, err)
 	}
@@ -150,9 +153,11 @@ func (s *jobState) collectWorld(e emitter) {
 	e.gauge("job_restarts_used", "Restarts spent since the budget was full.", float64(w.Ledger.Used))
 	e.gauge("job_quarantined_nodes", "Nodes that are kept out of the next World.", float64(w.quarantined(s.now)))
 	for cause, c := range w.Causes {
-		e.out <- prometheus.MustNewConstMetric(desc("job_starts_total", "Starts of the workers after the first, by cause.", "job", "cause"),
+		e.out <- prometheus.MustNewConstMetric(desc("job_starts_total",
+			"Starts of the workers after the first, by cause.", "job", "cause"),
 			prometheus.CounterValue, float64(c.Count), e.job, cause)
-		e.out <- prometheus.MustNewConstMetric(desc("job_lost_seconds_total", "Time without training before these starts, by cause.", "job", "cause"),
+		e.out <- prometheus.MustNewConstMetric(desc("job_lost_seconds_total",
+			"Time without training before these starts, by cause.", "job", "cause"),
 			prometheus.CounterValue, float64(c.IdleMS)/1000, e.job, cause)
 	}
 }
@@ -174,8 +179,8 @@ func (w *world) quarantined(now time.Time) int {
 	return count
 }
 
-// collectProgress tells the age of the newest progress while a World runs; at any other time it would
-// only say that the job does not run, which the phase says.
+// collectProgress tells the age of the newest progress while a World runs; at any other time it
+// would only say that the job does not run, which the phase says.
 func (s *jobState) collectProgress(e emitter) {
 	p := s.progress
 	if p == nil {
@@ -191,7 +196,8 @@ func (s *jobState) collectProgress(e emitter) {
 	if s.world.Time.After(since) {
 		since = s.world.Time
 	}
-	e.gauge("job_progress_age_seconds", "Time since the workers of a running World told progress.", max(0, s.now.Sub(since)).Seconds())
+	e.gauge("job_progress_age_seconds", "Time since the workers of a running World told progress.",
+		max(0, s.now.Sub(since)).Seconds())
 }
 
 func (s *jobState) collectCheckpoint(e emitter) {
@@ -204,14 +210,16 @@ func (s *jobState) collectCheckpoint(e emitter) {
 		e.gauge("job_checkpoint_step", "Step of the newest committed checkpoint.", float64(*h.Step))
 	}
 	if !h.Time.IsZero() {
-		e.gauge("job_checkpoint_age_seconds", "Time since the newest checkpoint was committed.", max(0, s.now.Sub(h.Time)).Seconds())
+		e.gauge("job_checkpoint_age_seconds", "Time since the newest checkpoint was committed.",
+			max(0, s.now.Sub(h.Time)).Seconds())
 	}
 	e.gauge("job_checkpoint_copies", "Registered nodes that have the newest checkpoint.", float64(s.copies()))
-	e.gauge("job_checkpoint_copies_wanted", "Copies that the job asks for (--replicas).", float64(s.rules.Rules.Replicas))
+	e.gauge("job_checkpoint_copies_wanted", "Copies that the job asks for (--replicas).",
+		float64(s.rules.Rules.Replicas))
 }
 
-// copies counts the registered nodes with the newest checkpoint: by their own word, else by the record
-// of the commit, which is newer than a word from before it.
+// copies counts the registered nodes with the newest checkpoint: by their own word, else by the
+// record of the commit, which is newer than a word from before it.
 func (s *jobState) copies() (n int) {
 	holds := map[string]bool{}
 	for _, r := range s.head.Holders {

@@ -21,7 +21,8 @@ const keepEnded = 30 * 24 * time.Hour
 // that events and checkpoints are not read.
 func jobs(ctx context.Context, kv clientv3.KV, each func(schema.Job) error) error {
 	for from := schema.Root; ; {
-		r, err := kv.Get(ctx, from, clientv3.WithRange(store.End(schema.Root)), clientv3.WithLimit(1), clientv3.WithKeysOnly(), clientv3.WithSerializable())
+		r, err := kv.Get(ctx, from, clientv3.WithRange(store.End(schema.Root)), clientv3.WithLimit(1),
+			clientv3.WithKeysOnly(), clientv3.WithSerializable())
 		if err != nil {
 			return fmt.Errorf("list jobs: %w", err)
 		}

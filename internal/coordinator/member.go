@@ -80,7 +80,8 @@ func start(c Config, given string, dir *directory) (*Member, error) {
 		etcd.Close()
 		return nil, unusable("unlink a socket in the data directory", err)
 	}
-	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams, dir: dir, log: log, closing: closing}
+	m := &Member{cfg: c, etcd: etcd, client: v3client.New(etcd.Server), conns: conns, streams: streams, dir: dir,
+		log: log, closing: closing}
 	if fresh {
 		if err := dir.remember(id); err != nil {
 			m.stop()

@@ -168,7 +168,8 @@ func TestDataWithoutItsLog(t *testing.T) {
 				m.Close()
 			}
 			p, ok := errors.AsType[*Problem](err)
-			if !ok || !errors.Is(err, ErrDataDir) || !strings.Contains(p.Text, wal) || p.Why == "" || !strings.Contains(p.Fix, wal) {
+			if !ok || !errors.Is(err, ErrDataDir) || !strings.Contains(p.Text, wal) || p.Why == "" ||
+				!strings.Contains(p.Fix, wal) {
 				t.Fatalf("%v (%+v), want what is missing, why and what to do", err, p)
 			}
 			if err := os.RemoveAll(filepath.Join(c.Dir, "member")); err != nil { // as the fix says
@@ -218,24 +219,28 @@ func TestRefusedSettings(t *testing.T) {
 		cfg  Config
 		kind error
 	}{
-		"clients without TLS":              {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
-		"peers without TLS":                {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
-		"one of several":                   {Config{ListenClients: all("unix:///s,http://10.1.2.3:2379")}, ErrListen},
-		"loopback":                         {Config{ListenClients: all("http://127.0.0.1:2379")}, ErrListen},
-		"peers on loopback":                {Config{ListenPeers: all("http://127.0.0.1:2380")}, ErrListen},
-		"peers of a cluster by default":    {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380"}, ErrListen},
-		"clients with TLS and no CA":       {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("https://0.0.0.0:2379")}, ErrListen},
-		"peers with TLS and no CA":         {Config{Peers: TLS{Cert: cert, Key: key}, ListenPeers: all("https://0.0.0.0:2380")}, ErrListen},
-		"a certificate alone":              {Config{Clients: TLS{Cert: cert, Key: key}}, ErrListen},
-		"a socket without permissions":     {Config{ListenClients: all("unix://@abstract")}, ErrUsage},
-		"a relative socket":                {Config{ListenClients: all("unix://sock")}, ErrUsage},
-		"a socket with a long path":        {Config{ListenClients: all("unix:///" + strings.Repeat("x", 107))}, ErrListen},
-		"a name that merges members":       {Config{Name: "default"}, ErrUsage},
-		"not in the cluster":               {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"}, ErrUsage},
-		"a cluster that is none":           {Config{Name: "x", InitialCluster: "a"}, ErrUsage},
-		"a certificate without key":        {Config{Clients: TLS{Cert: cert}}, ErrUsage},
-		"a certificate that is none":       {Config{Peers: TLS{Cert: key, Key: key}}, ErrUsage},
-		"a certificate that nothing uses":  {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}, ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
+		"clients without TLS":           {Config{ListenClients: all("http://0.0.0.0:2379")}, ErrListen},
+		"peers without TLS":             {Config{ListenPeers: all("http://[::]:2380")}, ErrListen},
+		"one of several":                {Config{ListenClients: all("unix:///s,http://10.1.2.3:2379")}, ErrListen},
+		"loopback":                      {Config{ListenClients: all("http://127.0.0.1:2379")}, ErrListen},
+		"peers on loopback":             {Config{ListenPeers: all("http://127.0.0.1:2380")}, ErrListen},
+		"peers of a cluster by default": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380"}, ErrListen},
+		"clients with TLS and no CA": {Config{Clients: TLS{Cert: cert, Key: key},
+			ListenClients: all("https://0.0.0.0:2379")}, ErrListen},
+		"peers with TLS and no CA": {Config{Peers: TLS{Cert: cert, Key: key},
+			ListenPeers: all("https://0.0.0.0:2380")}, ErrListen},
+		"a certificate alone":          {Config{Clients: TLS{Cert: cert, Key: key}}, ErrListen},
+		"a socket without permissions": {Config{ListenClients: all("unix://@abstract")}, ErrUsage},
+		"a relative socket":            {Config{ListenClients: all("unix://sock")}, ErrUsage},
+		"a socket with a long path": {Config{ListenClients: all("unix:///" + strings.Repeat("x", 107))},
+			ErrListen},
+		"a name that merges members": {Config{Name: "default"}, ErrUsage},
+		"not in the cluster":         {Config{Name: "x", InitialCluster: "a=http://127.0.0.1:2380"}, ErrUsage},
+		"a cluster that is none":     {Config{Name: "x", InitialCluster: "a"}, ErrUsage},
+		"a certificate without key":  {Config{Clients: TLS{Cert: cert}}, ErrUsage},
+		"a certificate that is none": {Config{Peers: TLS{Cert: key, Key: key}}, ErrUsage},
+		"a certificate that nothing uses": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
+			ListenClients: all("http://127.0.0.1:2379")}, ErrUsage},
 		"https without a certificate":      {Config{ListenClients: all("https://127.0.0.1:2379")}, ErrUsage},
 		"client certificates of nobody":    {Config{Clients: TLS{Cert: cert, Key: key, ClientAuth: true}}, ErrUsage},
 		"an authority that is none":        {Config{Clients: TLS{Cert: cert, Key: key, CA: key}}, ErrUsage},
@@ -243,10 +248,13 @@ func TestRefusedSettings(t *testing.T) {
 		"an election without heartbeats":   {Config{Heartbeat: time.Second, Election: time.Second}, ErrUsage},
 		"a socket":                         {Config{ListenClients: all("unix:///s")}, nil},
 		"open, and said so":                {Config{ListenClients: all("http://0.0.0.0:2379"), Insecure: true}, nil},
-		"TLS for all, and said so":         {Config{Clients: TLS{Cert: cert, Key: key}, ListenClients: all("https://0.0.0.0:2379"), Insecure: true}, nil},
-		"open, with an authority":          {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}, ListenClients: all("https://0.0.0.0:2379")}, nil},
-		"certificates and no URL: https":   {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}}, nil},
-		"a cluster that names this member": {Config{Name: "a", InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390", Insecure: true}, nil},
+		"TLS for all, and said so": {Config{Clients: TLS{Cert: cert, Key: key},
+			ListenClients: all("https://0.0.0.0:2379"), Insecure: true}, nil},
+		"open, with an authority": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert},
+			ListenClients: all("https://0.0.0.0:2379")}, nil},
+		"certificates and no URL: https": {Config{Clients: TLS{Cert: cert, Key: key, CA: cert}}, nil},
+		"a cluster that names this member": {Config{Name: "a",
+			InitialCluster: "a=http://127.0.0.1:2380,b=http://127.0.0.1:2390", Insecure: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := c.cfg.complete(); !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
@@ -278,7 +286,8 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.AdvertiseClients[0].String(); c.Dir != dir || got != "unix://"+dir+"/clients.sock" || c.ListenPeers != nil {
+	if got := c.AdvertiseClients[0].String(); c.Dir != dir || got != "unix://"+dir+"/clients.sock" ||
+		c.ListenPeers != nil {
 		t.Errorf("data in %s, clients are told %s, peers %v", c.Dir, got, c.ListenPeers)
 	}
 	c, err = (Config{Insecure: true, ListenClients: []url.URL{{Scheme: "http", Host: "0.0.0.0:2379"}}}).complete()

@@ -27,7 +27,8 @@ func (c metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(desc("build_info", "Version of elasticd.", "version"), 1, c.m.cfg.Version)
 	gauge(desc("store_full", "1 while the store takes no writes for want of space (NOSPACE)."), truth(c.m.full()))
 	gauge(desc("store_quota_bytes", "Size at which the store is full."), float64(c.m.cfg.Quota))
-	out <- prometheus.MustNewConstMetric(desc("store_cures_total", "How often a full store was compacted, defragmented and opened again."),
+	out <- prometheus.MustNewConstMetric(desc("store_cures_total",
+		"How often a full store was compacted, defragmented and opened again."),
 		prometheus.CounterValue, float64(c.m.care.cures.Load()))
 
 	if !c.m.leads() {

@@ -11,8 +11,8 @@ import (
 // room is kept free for the database and for small files.
 const room = 16 << 20
 
-// roomy refuses a disk on which etcd could not begin: it makes two segments of its log at once, one where it has
-// some already, and ends with a panic when there is no space for them.
+// roomy refuses a disk on which etcd could not begin: it makes two segments of its log at once, one
+// where it has some already, and ends with a panic when there is no space for them.
 func (d *directory) roomy() error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(d.path, &disk); err != nil {
@@ -30,6 +30,8 @@ func (d *directory) roomy() error {
 	if free >= needs {
 		return nil
 	}
-	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s: the disk has %d MiB free", d.path, free>>20),
-		Why: fmt.Sprintf("the log of etcd needs %d MiB to begin", needs>>20), Fix: "make space on that disk, or another --data-dir"}
+	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s: the disk has %d MiB free", d.path,
+		free>>20),
+		Why: fmt.Sprintf("the log of etcd needs %d MiB to begin", needs>>20),
+		Fix: "make space on that disk, or another --data-dir"}
 }

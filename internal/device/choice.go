@@ -42,8 +42,8 @@ func (s Set) All() Choice {
 	return c
 }
 
-// Choose takes devices by a comma list of their ids, as the vendor's tool numbers them. Where no device was
-// found the ids are taken as they are. ErrDevice.
+// Choose takes devices by a comma list of their ids, as the vendor's tool numbers them. Where no
+// device was found the ids are taken as they are. ErrDevice.
 func (s Set) Choose(list string) (Choice, error) {
 	c := Choice{Vendor: s.Vendor, Found: len(s.Visible)+len(s.Hidden) > 0}
 	for id := range strings.SplitSeq(list, ",") {
@@ -69,7 +69,8 @@ func (s Set) choose(id string, found bool) (Device, int, error) {
 		return Device{}, 0, bad("%q is no device id", id)
 	}
 	if d, ok := named(s.Visible, id); ok {
-		at := slices.IndexFunc(s.Visible, func(o Device) bool { return o.Index == d.Index && (d.Index >= 0 || o.Label == d.Label) })
+		at := slices.IndexFunc(s.Visible,
+			func(o Device) bool { return o.Index == d.Index && (d.Index >= 0 || o.Label == d.Label) })
 		if at >= 0 {
 			return s.Visible[at], at, nil
 		}
@@ -85,8 +86,8 @@ func (s Set) choose(id string, found bool) (Device, int, error) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// Share are the devices of one of so many workers, as positions in Devices; nil: there are fewer devices
-// than workers, or none, and no worker has one of its own.
+// Share are the devices of one of so many workers, as positions in Devices; nil: there are fewer
+// devices than workers, or none, and no worker has one of its own.
 func (c Choice) share(local, workers int) []int {
 	each := len(c.Devices) / max(1, workers)
 	var own []int

@@ -82,8 +82,8 @@ func Find(ctx context.Context, h Host, kind Kind) Set {
 	return Set{Vendor: generic(kind)}
 }
 
-// visible is what the variables of visible devices leave. A name that is no device ends the list, as
-// the vendors' libraries do it.
+// visible is what the variables of visible devices leave. A name that is no device ends the list,
+// as the vendors' libraries do it.
 func (v Vendor) visible(h Host, all []Device) Set {
 	s := Set{Vendor: v, Visible: all}
 	for _, name := range v.Variables {
@@ -109,8 +109,8 @@ func (v Vendor) visible(h Host, all []Device) Set {
 	return s
 }
 
-// named finds a device by index or by the beginning of its UUID. A part of a device (MIG) has a UUID
-// that no list shows: it is taken as it is.
+// named finds a device by index or by the beginning of its UUID. A part of a device (MIG) has a
+// UUID that no list shows: it is taken as it is.
 func named(all []Device, label string) (Device, bool) {
 	if i, err := strconv.Atoi(label); err == nil {
 		for _, d := range all {

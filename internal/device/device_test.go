@@ -48,7 +48,8 @@ func smi(t *testing.T, n int, env ...string) device.Host {
 func TestFind(t *testing.T) {
 	kfd := map[string]string{}
 	for i, simd := range []int{0, 304, 304} {
-		kfd[fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties", i)] = fmt.Sprintf("cpu_cores_count 8\nsimd_count %d\n", simd)
+		kfd[fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties",
+			i)] = fmt.Sprintf("cpu_cores_count 8\nsimd_count %d\n", simd)
 	}
 	proc := map[string]string{
 		"proc/driver/nvidia/gpus/0000:18:00.0/information": "Model: 	 H100\nGPU UUID: 	 GPU-77\n",
@@ -63,20 +64,24 @@ func TestFind(t *testing.T) {
 		kind device.Kind
 		want string
 	}{
-		"nothing":                             {machine(t, nil), device.Any, "no gpu"},
-		"NVIDIA by its tool":                  {smi(t, 3), device.Any, "gpu 0,1,2"},
-		"NVIDIA by the driver":                {machine(t, proc), device.GPU, "gpu 0,1"},
-		"NVIDIA by the driver, tool fails":    {machine(t, broken), device.GPU, "gpu 0,1"},
-		"some are visible, in an order":       {smi(t, 4, "CUDA_VISIBLE_DEVICES=3,1"), device.GPU, "gpu 3,1"},
-		"by UUID":                             {smi(t, 4, "CUDA_VISIBLE_DEVICES=GPU-20,GPU-1"), device.GPU, "gpu GPU-20,GPU-1"},
-		"a part of one":                       {smi(t, 1, "CUDA_VISIBLE_DEVICES=MIG-1/2/3"), device.GPU, "gpu MIG-1/2/3"},
-		"a wrong id ends the list":            {smi(t, 4, "CUDA_VISIBLE_DEVICES=0,9,1"), device.GPU, "gpu 0"},
-		"hidden":                              {smi(t, 4, "CUDA_VISIBLE_DEVICES=-1"), device.GPU, "no gpu"},
-		"all, as containers say it":           {smi(t, 2, "CUDA_VISIBLE_DEVICES=all"), device.GPU, "gpu 0,1"},
-		"AMD":                                 {machine(t, kfd), device.Any, "gpu 0,1"},
-		"AMD, one visible":                    {machine(t, kfd, "HIP_VISIBLE_DEVICES=1"), device.Any, "gpu 1"},
-		"Ascend":                              {machine(t, map[string]string{"dev/davinci0": "", "dev/davinci10": "", "dev/davinci_manager": "", "dev/davinci2": ""}), device.Any, "npu 0,2,10"},
-		"Kunlun":                              {machine(t, map[string]string{"dev/xpu0": "", "dev/xpu1": "", "dev/xpuctrl": ""}), device.XPU, "xpu 0,1"},
+		"nothing":                          {machine(t, nil), device.Any, "no gpu"},
+		"NVIDIA by its tool":               {smi(t, 3), device.Any, "gpu 0,1,2"},
+		"NVIDIA by the driver":             {machine(t, proc), device.GPU, "gpu 0,1"},
+		"NVIDIA by the driver, tool fails": {machine(t, broken), device.GPU, "gpu 0,1"},
+		"some are visible, in an order":    {smi(t, 4, "CUDA_VISIBLE_DEVICES=3,1"), device.GPU, "gpu 3,1"},
+		"by UUID": {smi(t, 4, "CUDA_VISIBLE_DEVICES=GPU-20,GPU-1"), device.GPU,
+			"gpu GPU-20,GPU-1"},
+		"a part of one": {smi(t, 1, "CUDA_VISIBLE_DEVICES=MIG-1/2/3"), device.GPU,
+			"gpu MIG-1/2/3"},
+		"a wrong id ends the list":  {smi(t, 4, "CUDA_VISIBLE_DEVICES=0,9,1"), device.GPU, "gpu 0"},
+		"hidden":                    {smi(t, 4, "CUDA_VISIBLE_DEVICES=-1"), device.GPU, "no gpu"},
+		"all, as containers say it": {smi(t, 2, "CUDA_VISIBLE_DEVICES=all"), device.GPU, "gpu 0,1"},
+		"AMD":                       {machine(t, kfd), device.Any, "gpu 0,1"},
+		"AMD, one visible":          {machine(t, kfd, "HIP_VISIBLE_DEVICES=1"), device.Any, "gpu 1"},
+		"Ascend": {machine(t, map[string]string{"dev/davinci0": "", "dev/davinci10": "",
+			"dev/davinci_manager": "", "dev/davinci2": ""}), device.Any, "npu 0,2,10"},
+		"Kunlun": {machine(t, map[string]string{"dev/xpu0": "", "dev/xpu1": "",
+			"dev/xpuctrl": ""}), device.XPU, "xpu 0,1"},
 		"of another kind than is asked for":   {smi(t, 2), device.NPU, "no npu"},
 		"a variable where there is no device": {machine(t, nil, "CUDA_VISIBLE_DEVICES=0,1"), device.Any, "no gpu"},
 	} {
@@ -125,16 +130,18 @@ func TestChoose(t *testing.T) {
 		"two for each worker": {smi(t, 4), "0,1,2,3", 2, device.Auto, []string{
 			"FLAGS_selected_gpus=0,1 PADDLE_LOCAL_DEVICE_IDS=0,1 FLAGS_selected_accelerators=0,1",
 			"FLAGS_selected_gpus=2,3 PADDLE_LOCAL_DEVICE_IDS=2,3 FLAGS_selected_accelerators=2,3"}, ""},
-		"ids are the tool's, not those of what is visible": {smi(t, 8, "CUDA_VISIBLE_DEVICES=4,5,6"), "5", 1, device.None,
+		"ids are the tool's, not those of what is visible": {smi(t, 8, "CUDA_VISIBLE_DEVICES=4,5,6"), "5", 1,
+			device.None,
 			[]string{"FLAGS_selected_gpus=1 PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
 		"more workers than devices": {smi(t, 1), "0", 2, device.Auto, []string{"", ""}, ""},
 		"no device was found": {none, "0,1", 2, device.Auto, []string{
 			"CUDA_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=0 PADDLE_LOCAL_DEVICE_IDS=0 FLAGS_selected_accelerators=0",
 			"CUDA_VISIBLE_DEVICES=0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID FLAGS_selected_gpus=1 PADDLE_LOCAL_DEVICE_IDS=1 FLAGS_selected_accelerators=1"}, ""},
-		"one that does not exist":    {smi(t, 2), "0,7", 2, device.Auto, nil, "there is no gpu 7; here: gpu 0,1"},
-		"twice":                      {smi(t, 2), "0,0", 2, device.Auto, nil, "gpu 0 is named twice"},
-		"twice, by id and UUID":      {smi(t, 2), "1,GPU-1", 2, device.Auto, nil, "gpu GPU-1 is named twice"},
-		"hidden by the variable":     {smi(t, 4, "CUDA_VISIBLE_DEVICES=0,1"), "2", 1, device.Auto, nil, "gpu 2 is here, and CUDA_VISIBLE_DEVICES does not show it"},
+		"one that does not exist": {smi(t, 2), "0,7", 2, device.Auto, nil, "there is no gpu 7; here: gpu 0,1"},
+		"twice":                   {smi(t, 2), "0,0", 2, device.Auto, nil, "gpu 0 is named twice"},
+		"twice, by id and UUID":   {smi(t, 2), "1,GPU-1", 2, device.Auto, nil, "gpu GPU-1 is named twice"},
+		"hidden by the variable": {smi(t, 4, "CUDA_VISIBLE_DEVICES=0,1"), "2", 1, device.Auto, nil,
+			"gpu 2 is here, and CUDA_VISIBLE_DEVICES does not show it"},
 		"no id":                      {smi(t, 2), "zero", 1, device.Auto, nil, `"zero" is no device id; here: gpu 0,1`},
 		"an empty one":               {smi(t, 2), "0,,1", 2, device.Auto, nil, `"" is no device id; here: gpu 0,1`},
 		"no id, and no device here":  {none, "zero", 1, device.Auto, nil, `"zero" is no device id`},
@@ -191,13 +198,14 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// Two sockets of two NUMA nodes of four cores each; two threads a core, two cores to a cache. Four GPUs: one on node
-// 0, two on node 1, one on node 3.
+// Two sockets of two NUMA nodes of four cores each; two threads a core, two cores to a cache. Four
+// GPUs: one on node 0, two on node 1, one on node 3.
 func numa(t *testing.T) device.Host {
 	t.Helper()
 	files := map[string]string{"sys/devices/system/node/possible": "0-3\n"}
 	for node := range 4 {
-		files[fmt.Sprintf("sys/devices/system/node/node%d/cpulist", node)] = fmt.Sprintf("%d-%d,%d-%d\n", node*4, node*4+3, 16+node*4, 16+node*4+3)
+		files[fmt.Sprintf("sys/devices/system/node/node%d/cpulist", node)] = fmt.Sprintf("%d-%d,%d-%d\n", node*4,
+			node*4+3, 16+node*4, 16+node*4+3)
 	}
 	for cpu := range 32 {
 		core := cpu % 16
@@ -231,10 +239,11 @@ func TestNUMA(t *testing.T) {
 		allowed  []int
 		want     []string
 	}{
-		"node":                 {device.Node, all, []string{"0-3,16-19", "4-7,20-23", "4-7,20-23", "12-15,28-31"}},
-		"socket":               {device.Socket, all, []string{"0-7,16-23", "0-7,16-23", "0-7,16-23", "8-15,24-31"}},
-		"exclusive":            {device.Exclusive, all, []string{"0-3,16-19", "4,5,20,21", "6,7,22,23", "12-15,28-31"}},
-		"core-complex":         {device.CoreComplex, all, []string{"0,1,16,17", "4,5,20,21", "6,7,22,23", "12,13,28,29"}},
+		"node":      {device.Node, all, []string{"0-3,16-19", "4-7,20-23", "4-7,20-23", "12-15,28-31"}},
+		"socket":    {device.Socket, all, []string{"0-7,16-23", "0-7,16-23", "0-7,16-23", "8-15,24-31"}},
+		"exclusive": {device.Exclusive, all, []string{"0-3,16-19", "4,5,20,21", "6,7,22,23", "12-15,28-31"}},
+		"core-complex": {device.CoreComplex, all, []string{"0,1,16,17", "4,5,20,21", "6,7,22,23",
+			"12,13,28,29"}},
 		"only what is allowed": {device.Node, device.ParseCPUs("0,5-6,12"), []string{"0", "5,6", "5,6", "12"}},
 	} {
 		t.Run(name, func(t *testing.T) {

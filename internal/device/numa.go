@@ -35,14 +35,15 @@ type topology struct {
 	choice  Choice
 }
 
-// CPUs are the processors for each of so many workers, by local rank: those near its first device. allowed are
-// the ones that this process may run on. ErrDevice.
+// CPUs are the processors for each of so many workers, by local rank: those near its first device.
+// allowed are the ones that this process may run on. ErrDevice.
 func (c Choice) CPUs(h Host, a Affinity, workers int, allowed []int) ([][]int, error) {
 	if a == Unbound {
 		return make([][]int, workers), nil
 	}
 	if !c.Found || len(c.Devices) < workers {
-		return nil, bad("--numa-binding=%s needs a device for each worker; found for %d workers: %d", a, workers, len(c.Devices))
+		return nil, bad("--numa-binding=%s needs a device for each worker; found for %d workers: %d", a, workers,
+			len(c.Devices))
 	}
 	t := topology{h, allowed, c}
 	var out [][]int
@@ -120,8 +121,8 @@ func (t topology) beside(node, i int) (count, at int) {
 	return count, at
 }
 
-// exclusive divides the physical cores of a node among its devices; the first ones get one more where they
-// do not come out even.
+// exclusive divides the physical cores of a node among its devices; the first ones get one more
+// where they do not come out even.
 func (t topology) exclusive(cpus []int, node, i int) (out []int) {
 	cores := t.group(cpus, func(cpu int) []int {
 		return t.list("sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/thread_siblings_list")

@@ -31,12 +31,14 @@ func (v Vendor) name() string {
 // vendors are those that are known, in the order in which they are looked for.
 func vendors() []Vendor {
 	return []Vendor{
-		{Kind: GPU, Variables: []string{"CUDA_VISIBLE_DEVICES"}, Order: "CUDA_DEVICE_ORDER=PCI_BUS_ID", Paddle: "gpus", find: nvidia},
+		{Kind: GPU, Variables: []string{"CUDA_VISIBLE_DEVICES"}, Order: "CUDA_DEVICE_ORDER=PCI_BUS_ID", Paddle: "gpus",
+			find: nvidia},
 		{Kind: GPU, Variables: []string{"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}, Paddle: "gpus", find: amd},
 		{Kind: XPU, Variables: []string{"XPU_VISIBLE_DEVICES", "XPULINK_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"},
 			Paddle: "xpus", find: numbered("dev", `^xpu([0-9]+)$`)},
 		{Kind: XPU, Variables: []string{"ZE_AFFINITY_MASK"}, Paddle: "xpus", find: intel},
-		{Kind: NPU, Variables: []string{"ASCEND_RT_VISIBLE_DEVICES", "NPU_VISIBLE_DEVICES"}, Paddle: "npus", find: numbered("dev", `^davinci([0-9]+)$`)},
+		{Kind: NPU, Variables: []string{"ASCEND_RT_VISIBLE_DEVICES", "NPU_VISIBLE_DEVICES"}, Paddle: "npus",
+			find: numbered("dev", `^davinci([0-9]+)$`)},
 	}
 }
 
@@ -50,8 +52,8 @@ func generic(kind Kind) Vendor {
 	return Vendor{Kind: kind}
 }
 
-// nvidia asks nvidia-smi, which in a container knows what the container may use; without an answer in
-// time the driver's files in /proc.
+// nvidia asks nvidia-smi, which in a container knows what the container may use; without an answer
+// in time the driver's files in /proc.
 func nvidia(ctx context.Context, h Host) []Device {
 	if out, err := h.tool(ctx, "nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader"); err == nil {
 		return parseSMI(out)
@@ -93,7 +95,8 @@ func parseSMI(out string) (all []Device) {
 	return all
 }
 
-// tool runs a program of a vendor, and gives up after the limit: a driver that hangs must not hang a start.
+// tool runs a program of a vendor, and gives up after the limit: a driver that hangs must not hang
+// a start.
 func (h Host) tool(ctx context.Context, name string, args ...string) (string, error) {
 	path, err := lookPath(h.env("PATH"), name)
 	if err != nil {
@@ -131,7 +134,8 @@ func amd(_ context.Context, h Host) (all []Device) {
 	})
 	for _, n := range nodes {
 		text, _ := os.ReadFile(n)
-		if m := regexp.MustCompile(`(?m)^simd_count ([0-9]+)$`).FindSubmatch(text); m != nil && number(string(m[1])) > 0 {
+		if m := regexp.MustCompile(`(?m)^simd_count ([0-9]+)$`).FindSubmatch(text); m != nil &&
+			number(string(m[1])) > 0 {
 			i := len(all)
 			all = append(all, Device{Index: i, Label: strconv.Itoa(i)})
 		}

@@ -2,9 +2,9 @@ package diagnosis
 
 import "strings"
 
-// signs are what programs and frameworks say when a connection to another worker broke, in lower case.
-// A sign must not appear in a message about anything else: a failure that is taken for a victim is
-// reported only if there is no other.
+// signs are what programs and frameworks say when a connection to another worker broke, in lower
+// case. A sign must not appear in a message about anything else: a failure that is taken for a
+// victim is reported only if there is no other.
 var signs = []string{
 	// Python and the C library.
 	"connection reset by peer", "connectionreseterror", "connectionabortederror", "connectionrefusederror",

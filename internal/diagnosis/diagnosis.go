@@ -1,6 +1,6 @@
-// Package diagnosis says why a worker ended, from what it left: its exit status, its error file and the
-// end of its output. It also says which rank of a job that hangs is behind. It decides and does nothing
-// else: the same facts give the same answer.
+// Package diagnosis says why a worker ended, from what it left: its exit status, its error file and
+// the end of its output. It also says which rank of a job that hangs is behind. It decides and does
+// nothing else: the same facts give the same answer.
 package diagnosis
 
 import (
@@ -62,8 +62,8 @@ func Explain(e Ending) Cause {
 // kernel are the signals that name a cause of their own: the kernel or a person sent them.
 var kernel = []string{"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGXCPU", "SIGXFSZ"}
 
-// fromErrorFile reads what torch's @record writes: {"message":{"message":…,"extraInfo":{"py_callstack":…}}},
-// or a plain string as the message.
+// fromErrorFile reads what torch's @record writes:
+// {"message":{"message":…,"extraInfo":{"py_callstack":…}}}, or a plain string as the message.
 func fromErrorFile(file []byte) (Cause, bool) {
 	var outer struct {
 		Message json.RawMessage `json:"message"`
@@ -91,7 +91,8 @@ func fromErrorFile(file []byte) (Cause, bool) {
 	return c, true
 }
 
-// fromOutput finds the last traceback of Python, else takes the last lines. raised: there is a traceback.
+// fromOutput finds the last traceback of Python, else takes the last lines. raised: there is a
+// traceback.
 func fromOutput(output []byte) (c Cause, raised bool) {
 	rows := rowsOf(output)
 	begin, at := lastTraceback(rows)
@@ -125,8 +126,8 @@ const (
 	directRow    = "The above exception was the direct cause of the following exception:"
 )
 
-// lastTraceback finds where the last traceback begins, with those that it is chained to, and the row of
-// its exception; -1: there is none.
+// lastTraceback finds where the last traceback begins, with those that it is chained to, and the
+// row of its exception; -1: there is none.
 func lastTraceback(rows []string) (begin, exception int) {
 	begin = -1
 	chained := false

@@ -26,13 +26,17 @@ func TestExplain(t *testing.T) {
 		"torch names the rank before each line": {
 			Ending{Code: 1, Output: []byte("[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")},
 			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "CUDA out of memory", false},
-		"a connection that broke":                   {Ending{Code: 1, Output: []byte(gloo)}, "", "work.wait()", true},
-		"an abort over a connection that broke":     {Ending{Code: 134, Signal: "SIGABRT", Output: []byte(gloo)}, "", "", true},
-		"a kill is no victim whatever it wrote":     {Ending{Code: 137, Signal: "SIGKILL", Output: []byte(gloo)}, "", "", false},
-		"a broken pipe that was not caught":         {Ending{Code: 141, Signal: "SIGPIPE"}, "", "", true},
-		"warnings of the end do not hide the cause": {Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n[W] Connection closed by peer\n\n")}, "ValueError: bad batch", "", false},
+		"a connection that broke": {Ending{Code: 1, Output: []byte(gloo)}, "", "work.wait()", true},
+		"an abort over a connection that broke": {Ending{Code: 134, Signal: "SIGABRT", Output: []byte(gloo)}, "",
+			"", true},
+		"a kill is no victim whatever it wrote": {Ending{Code: 137, Signal: "SIGKILL", Output: []byte(gloo)}, "",
+			"", false},
+		"a broken pipe that was not caught": {Ending{Code: 141, Signal: "SIGPIPE"}, "", "", true},
+		"warnings of the end do not hide the cause": {Ending{Code: 1,
+			Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n[W] Connection closed by peer\n\n")}, "ValueError: bad batch", "", false},
 		"the kernel's note leads": {
-			Ending{Code: 137, Signal: "SIGKILL", Note: "killed by the kernel: out of memory", Output: []byte("step 7\n")},
+			Ending{Code: 137, Signal: "SIGKILL", Note: "killed by the kernel: out of memory",
+				Output: []byte("step 7\n")},
 			"killed by the kernel: out of memory: step 7", "step 7", false},
 		"a chain of exceptions is shown whole": {
 			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"b.py\", line 2\nRuntimeError: no batch\n")},
@@ -53,9 +57,12 @@ func TestExplain(t *testing.T) {
 		"an error file of a victim": {
 			Ending{Code: 1, ErrorFile: []byte(`{"message":{"message":"RuntimeError: [pair.cc:598] Connection closed by peer","extraInfo":{"py_callstack":"","timestamp":"1700000000"}}}`)},
 			"", "", true},
-		"an error file with a plain string": {Ending{Code: 1, ErrorFile: []byte(`{"message":"no data\nat all"}`)}, "no data", "at all", false},
-		"an error file that was cut":        {Ending{Code: 1, ErrorFile: []byte(`{"message":{"mess`), Output: []byte("trouble\n")}, "trouble", "", false},
-		"a progress bar":                    {Ending{Code: 1, Output: []byte("10%\r20%\r30% out of memory\n")}, "30% out of memory", "", false},
+		"an error file with a plain string": {Ending{Code: 1, ErrorFile: []byte(`{"message":"no data\nat all"}`)},
+			"no data", "at all", false},
+		"an error file that was cut": {Ending{Code: 1, ErrorFile: []byte(`{"message":{"mess`),
+			Output: []byte("trouble\n")}, "trouble", "", false},
+		"a progress bar": {Ending{Code: 1, Output: []byte("10%\r20%\r30% out of memory\n")},
+			"30% out of memory", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Explain(test.e)
@@ -75,7 +82,8 @@ func TestExplain(t *testing.T) {
 func TestExplainIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 3<<10)
 	for name, e := range map[string]Ending{
-		"output":     {Code: 1, Output: []byte("first\n" + long + "\nTraceback (most recent call last):\n  " + long + "\nValueError: " + long)},
+		"output": {Code: 1, Output: []byte("first\n" + long + "\nTraceback (most recent call last):\n  " + long +
+			"\nValueError: " + long)},
 		"one line":   {Code: 1, Output: []byte(long)},
 		"error file": {Code: 1, ErrorFile: []byte(`{"message":"` + long + `"}`)},
 	} {

@@ -12,8 +12,8 @@ type Collective struct {
 	Name string // "gloo:all_reduce"
 }
 
-// ParseFlight reads a dump of torch's flight recorder, as JSON or as its pickle. false: no collective of all
-// ranks is in it.
+// ParseFlight reads a dump of torch's flight recorder, as JSON or as its pickle. false: no
+// collective of all ranks is in it.
 func ParseFlight(dump []byte) (Collective, bool) {
 	var parsed any
 	if len(dump) > 0 && dump[0] == '{' {
@@ -57,8 +57,8 @@ func number(v any) int64 {
 	return 0
 }
 
-// lowestCollective finds the one rank that began fewer collectives than the others, or, where all began as many,
-// the one whose last is another than that of most.
+// lowestCollective finds the one rank that began fewer collectives than the others, or, where all
+// began as many, the one whose last is another than that of most.
 func lowestCollective(ranks []Standstill) (int, string) {
 	least, most, alone := -1, -1, true
 	for i, r := range ranks {
@@ -82,7 +82,8 @@ func lowestCollective(ranks []Standstill) (int, string) {
 		if !alone {
 			return -1, "" // several are behind: another sign has to tell them apart
 		}
-		reason := fmt.Sprintf("it began %d collectives, and others wait in the %s after that, %s", low.Seq, ordinal(high.Seq-low.Seq), high.Name)
+		reason := fmt.Sprintf("it began %d collectives, and others wait in the %s after that, %s", low.Seq,
+			ordinal(high.Seq-low.Seq), high.Name)
 		if at := place(mainThread(ranks[least].Stack)); at != "" {
 			reason += "; it stands in " + at
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The dumps are those of torch 2.15 with gloo: rank 1 called a barrier where the others called an all_reduce.
+// The dumps are those of torch 2.15 with gloo: rank 1 called a barrier where the others called an
+// all_reduce.
 func TestParseFlight(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Collective{
@@ -25,7 +26,8 @@ func TestParseFlight(t *testing.T) {
 			ParseFlight(damaged)
 		}
 	}
-	for _, dump := range []string{"", "{}", "\x80\x02.", "\x80\x02}.", "\x80\x02N.", `{"entries":[1,{"process_group":7}]}`, "\x80\x02(((((((", "\x80\x02]q\x00h\x00a."} {
+	for _, dump := range []string{"", "{}", "\x80\x02.", "\x80\x02}.", "\x80\x02N.",
+		`{"entries":[1,{"process_group":7}]}`, "\x80\x02(((((((", "\x80\x02]q\x00h\x00a."} {
 		if got, ok := ParseFlight([]byte(dump)); ok {
 			t.Errorf("%q: %+v", dump, got)
 		}
@@ -49,11 +51,13 @@ func TestFindBehindByCollectives(t *testing.T) {
 		rank   int
 		reason string
 	}{
-		"one began fewer":       {[]*Collective{reduce(9), reduce(9), reduce(8), reduce(9)}, 2, "it began 8 collectives, and others wait in the 1st after that, nccl:all_reduce"},
-		"one is in another one": {[]*Collective{reduce(9), {9, "nccl:barrier"}, reduce(9)}, 1, "it waits in collective 9, nccl:barrier, which is nccl:all_reduce for the others"},
-		"two began fewer":       {[]*Collective{reduce(9), reduce(8), reduce(8)}, 0, "no rank stands out"},
-		"all are in the same":   {[]*Collective{reduce(9), reduce(9)}, 0, "no rank stands out"},
-		"one is not known":      {[]*Collective{reduce(9), nil, reduce(8)}, 0, "no rank stands out"},
+		"one began fewer": {[]*Collective{reduce(9), reduce(9), reduce(8), reduce(9)}, 2,
+			"it began 8 collectives, and others wait in the 1st after that, nccl:all_reduce"},
+		"one is in another one": {[]*Collective{reduce(9), {9, "nccl:barrier"}, reduce(9)}, 1,
+			"it waits in collective 9, nccl:barrier, which is nccl:all_reduce for the others"},
+		"two began fewer":     {[]*Collective{reduce(9), reduce(8), reduce(8)}, 0, "no rank stands out"},
+		"all are in the same": {[]*Collective{reduce(9), reduce(9)}, 0, "no rank stands out"},
+		"one is not known":    {[]*Collective{reduce(9), nil, reduce(8)}, 0, "no rank stands out"},
 	} {
 		var ranks []Standstill
 		for rank, c := range test.of {

@@ -27,13 +27,15 @@ type Behind struct {
 	Stack  string // of its main thread, innermost call first
 }
 
-// FindBehind says which rank of a job that hangs the others wait for. The clearest sign decides: a process that
-// is stopped, one that the kernel holds, a step that is lower than that of most, fewer collectives or another one,
-// a rank that is in no collective while others are in one, a rank that is elsewhere than most. ranks is not empty.
+// FindBehind says which rank of a job that hangs the others wait for. The clearest sign decides: a
+// process that is stopped, one that the kernel holds, a step that is lower than that of most, fewer
+// collectives or another one, a rank that is in no collective while others are in one, a rank that
+// is elsewhere than most. ranks is not empty.
 func FindBehind(ranks []Standstill) Behind {
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b Standstill) int { return cmp.Compare(a.Rank, b.Rank) })
-	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective, outsideCollective, elsewhere, otherSleep} {
+	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective,
+		outsideCollective, elsewhere, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
 			return Behind{ranks[i].Rank, reason, strings.Join(mainThread(ranks[i].Stack), "\n")}
 		}

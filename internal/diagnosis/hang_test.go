@@ -48,12 +48,17 @@ func TestFindBehind(t *testing.T) {
 	}{
 		"stopped":                {Standstill{State: "T"}, waiting, "is stopped"},
 		"a disk does not answer": {Standstill{State: "D", WChan: "nfs_wait"}, waiting, "holds it in nfs_wait"},
-		"behind by its step":     {Standstill{State: "S", Progress: `{"step":4}`}, Standstill{State: "S", Progress: `{"step":5}`}, "it is at step 4, others are at 5"},
-		"a stuck loader":         {Standstill{State: "S", Stack: inLoader}, waiting, "it stands in get (/usr/lib/python3.11/queue.py:180), called by batches (train.py:33), and 4 of 5 ranks wait for it in all_reduce"},
-		"seen by py-spy":         {Standstill{State: "S", Stack: byPySpy}, waiting, "it stands in get (queue.py:180)"},
-		"a skipped collective":   {Standstill{State: "S", Stack: inBarrier}, waiting, "it stands in step (train.py:44), the others in step (train.py:40)"},
-		"no stacks":              {Standstill{State: "S", WChan: "pipe_read"}, Standstill{State: "S", WChan: "ep_poll"}, "it sleeps in pipe_read, the others in ep_poll"},
-		"no stacks, only calls":  {Standstill{State: "S", Syscall: "0 0x3 0x7f"}, Standstill{State: "S", Syscall: "232 0x4"}, "it sleeps in system call 0, the others in system call 232"},
+		"behind by its step": {Standstill{State: "S", Progress: `{"step":4}`},
+			Standstill{State: "S", Progress: `{"step":5}`}, "it is at step 4, others are at 5"},
+		"a stuck loader": {Standstill{State: "S", Stack: inLoader}, waiting,
+			"it stands in get (/usr/lib/python3.11/queue.py:180), called by batches (train.py:33), and 4 of 5 ranks wait for it in all_reduce"},
+		"seen by py-spy": {Standstill{State: "S", Stack: byPySpy}, waiting, "it stands in get (queue.py:180)"},
+		"a skipped collective": {Standstill{State: "S", Stack: inBarrier}, waiting,
+			"it stands in step (train.py:44), the others in step (train.py:40)"},
+		"no stacks": {Standstill{State: "S", WChan: "pipe_read"}, Standstill{State: "S", WChan: "ep_poll"},
+			"it sleeps in pipe_read, the others in ep_poll"},
+		"no stacks, only calls": {Standstill{State: "S", Syscall: "0 0x3 0x7f"},
+			Standstill{State: "S", Syscall: "232 0x4"}, "it sleeps in system call 0, the others in system call 232"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ranks []Standstill
@@ -82,7 +87,8 @@ func TestFindBehindOfOne(t *testing.T) {
 	if got := FindBehind([]Standstill{{Rank: 0}}); got.Reason != "it makes no progress" {
 		t.Errorf("%+v", got)
 	}
-	if got := FindBehind([]Standstill{{Rank: 0, Stack: inBarrier}, {Rank: 1, Stack: inBarrier}}); got.Reason != "no rank stands out" {
+	if got := FindBehind([]Standstill{{Rank: 0, Stack: inBarrier},
+		{Rank: 1, Stack: inBarrier}}); got.Reason != "no rank stands out" {
 		t.Errorf("%+v", got)
 	}
 }

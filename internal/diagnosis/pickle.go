@@ -11,8 +11,9 @@ var errPickle = errors.New("not a pickle of plain values")
 // mark is what MARK puts on the stack.
 type mark struct{}
 
-// unpickler reads a pickle of plain values: what torch's flight recorder writes. It makes no objects, and what it
-// keeps is in proportion to its input: a value that is used twice is kept once.
+// unpickler reads a pickle of plain values: what torch's flight recorder writes. It makes no
+// objects, and what it keeps is in proportion to its input: a value that is used twice is kept
+// once.
 type unpickler struct {
 	in    []byte
 	stack []any

@@ -12,8 +12,8 @@ var (
 	pySpyFrame = regexp.MustCompile(`^\s+(\S.*) \((\S*):(\d+)\)$`)
 )
 
-// mainThread is the stack of the main thread, "function (file:line)" for each call, the innermost first. Of
-// faulthandler it is the last that is written, of py-spy the one that is called so.
+// mainThread is the stack of the main thread, "function (file:line)" for each call, the innermost
+// first. Of faulthandler it is the last that is written, of py-spy the one that is called so.
 func mainThread(stack string) []string {
 	var frames, named []string
 	inside := ""
@@ -30,7 +30,8 @@ func mainThread(stack string) []string {
 			}
 			continue
 		}
-		if thread := strings.Contains(line, "hread "); thread && (strings.Contains(line, "most recent call first") || strings.Contains(line, "(idle)") || strings.Contains(line, "(active")) {
+		if thread := strings.Contains(line, "hread "); thread && (strings.Contains(line, "most recent call first") ||
+			strings.Contains(line, "(idle)") || strings.Contains(line, "(active")) {
 			frames, inside = nil, line
 		}
 	}
@@ -41,7 +42,8 @@ func mainThread(stack string) []string {
 }
 
 // framework are the directories whose calls are not the program's own.
-var framework = []string{"/torch/", "(torch/", "(paddle/", "/paddle/", "site-packages/", "dist-packages/", "/lib/python", "<frozen"}
+var framework = []string{"/torch/", "(torch/", "(paddle/", "/paddle/", "site-packages/", "dist-packages/",
+	"/lib/python", "<frozen"}
 
 // userFrame is the innermost call in the program itself.
 func userFrame(frames []string) string {
@@ -57,7 +59,8 @@ func userFrame(frames []string) string {
 	return ""
 }
 
-// place is where a stack stands, for people: the innermost call, and the program's own if that is another.
+// place is where a stack stands, for people: the innermost call, and the program's own if that is
+// another.
 func place(frames []string) string {
 	if len(frames) == 0 {
 		return ""

@@ -267,7 +267,8 @@ func (s *Server) launch() error {
 	}
 	c := s.cfg()
 	streams := coordinator.NewStreams()
-	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions, grpc.ChainStreamInterceptor(streams.Intercept))
+	c.GRPCAdditionalServerOptions = append(c.GRPCAdditionalServerOptions,
+		grpc.ChainStreamInterceptor(streams.Intercept))
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return err

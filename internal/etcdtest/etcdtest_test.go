@@ -38,7 +38,8 @@ func TestDataSurvivesRestart(t *testing.T) {
 			s.Stop()
 			s.Wipe(t)
 			s.Restart(t)
-			if got, err = s.Client(t).Get(t.Context(), "k"); err != nil || len(got.Kvs) != 0 || got.Header.ClusterId == put.Header.ClusterId {
+			if got, err = s.Client(t).Get(t.Context(), "k"); err != nil || len(got.Kvs) != 0 ||
+				got.Header.ClusterId == put.Header.ClusterId {
 				t.Errorf("after a wipe: %v, %v; want another, empty cluster", got, err)
 			}
 		})

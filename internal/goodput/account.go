@@ -72,7 +72,8 @@ func (a *account) proposed(e history.Event) {
 		}
 	}
 	size, _ := e.Fields["world_size"].(float64)
-	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation), WorldSize: int64(size), From: from}})
+	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation), WorldSize: int64(size),
+		From: from}})
 }
 
 // commits notes the newest commit of a generation.
@@ -143,8 +144,8 @@ func (l *life) split(tells bool) map[Bucket]float64 {
 	return part
 }
 
-// A generation hung that told nothing for ten times as long as usual, and for half a minute at least,
-// before its workers were stopped; or whose workers were found to hang.
+// A generation hung that told nothing for ten times as long as usual, and for half a minute at
+// least, before its workers were stopped; or whose workers were found to hang.
 const (
 	quietTimes = 10
 	quietLeast = 30 * time.Second
@@ -169,8 +170,8 @@ func (l *life) hung() float64 {
 	return min(quiet.Seconds(), l.Seconds)
 }
 
-// uncommitted is the time since the newest commit that the next generation made again, of a job that
-// tells no steps.
+// uncommitted is the time since the newest commit that the next generation made again, of a job
+// that tells no steps.
 func (l *life) uncommitted() float64 {
 	if !l.redone {
 		return 0

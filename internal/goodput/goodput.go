@@ -1,5 +1,5 @@
-// Package goodput says where the time of a job went: into steps that count, into steps that were made
-// again, and into everything else. It is pure: it reads events, and nothing else.
+// Package goodput says where the time of a job went: into steps that count, into steps that were
+// made again, and into everything else. It is pure: it reads events, and nothing else.
 package goodput
 
 import (
@@ -70,8 +70,8 @@ type Now struct {
 	Told *Told  // likewise
 }
 
-// Of accounts for the events of a job, oldest first. Time between an attempt that ended and the next one is
-// the job's no more.
+// Of accounts for the events of a job, oldest first. Time between an attempt that ended and the
+// next one is the job's no more.
 func Of(job string, events []history.Event, now Now) Report {
 	a := account{in: Waiting, seconds: map[Bucket]float64{}}
 	if len(events) > 0 {

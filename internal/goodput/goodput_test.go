@@ -13,7 +13,8 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func at(second float64, kind history.Kind, generation schema.Generation, fields history.Fields) history.Event {
-	return history.Event{Time: noon.Add(time.Duration(second * float64(time.Second))), Kind: kind, Generation: generation, Fields: fields}
+	return history.Event{Time: noon.Add(time.Duration(second * float64(time.Second))), Kind: kind,
+		Generation: generation, Fields: fields}
 }
 
 func TestAccount(t *testing.T) {
@@ -37,8 +38,9 @@ func TestAccount(t *testing.T) {
 		at(352, history.JobDone, 4, history.Fields{"last_step": 1500.}),
 	}
 	r := goodput.Of("x", events, goodput.Now{Time: noon.Add(time.Hour)})
-	want := map[goodput.Bucket]float64{goodput.Kept: 80 + 100 + 100, goodput.Redone: 20, goodput.NoSteps: 6, goodput.Detection: 2,
-		goodput.Barrier: 1 + 2 + 1 + 1, goodput.Saving: 3, goodput.Backoff: 1, goodput.Waiting: 5 + 30}
+	want := map[goodput.Bucket]float64{goodput.Kept: 80 + 100 + 100, goodput.Redone: 20, goodput.NoSteps: 6,
+		goodput.Detection: 2,
+		goodput.Barrier:   1 + 2 + 1 + 1, goodput.Saving: 3, goodput.Backoff: 1, goodput.Waiting: 5 + 30}
 	total := 0.
 	for _, b := range goodput.Buckets() {
 		total += want[b]
@@ -49,7 +51,8 @@ func TestAccount(t *testing.T) {
 	if math.Abs(r.Elapsed-total) > 1e-6 || math.Abs(total-352) > 1e-6 {
 		t.Errorf("elapsed %.3f s, the buckets have %.3f", r.Elapsed, total)
 	}
-	if g := r.Generations; len(g) != 4 || g[0].Lost != 100 || g[0].Steps() != 500 || g[1].Lost != 0 || g[2].Steps() != 0 || g[3].Steps() != 600 {
+	if g := r.Generations; len(g) != 4 || g[0].Lost != 100 || g[0].Steps() != 500 || g[1].Lost != 0 ||
+		g[2].Steps() != 0 || g[3].Steps() != 600 {
 		t.Errorf("generations %+v", g)
 	}
 }

@@ -51,7 +51,8 @@ func (g *Group) Moved() <-chan struct{} {
 	return g.moved
 }
 
-// CanStay reports whether each worker is connected and said that it can take part in another generation.
+// CanStay reports whether each worker is connected and said that it can take part in another
+// generation.
 func (g *Group) CanStay() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,8 +87,9 @@ func (g *Group) Close() {
 	}
 }
 
-// Leave has the workers leave their generation, and ends what they ask of its store. It returns when each has
-// said that it takes part in no collective of it any more; inMemory: each holds the state of training.
+// Leave has the workers leave their generation, and ends what they ask of its store. It returns
+// when each has said that it takes part in no collective of it any more; inMemory: each holds the
+// state of training.
 func (g *Group) Leave(ctx context.Context) (inMemory bool, err error) {
 	if err := g.tellLeave(); err != nil {
 		return false, err
@@ -123,7 +125,8 @@ func (g *Group) tellLeave() error {
 	return nil
 }
 
-// left reports whether all workers have left the generation at hand, and whether each holds the state.
+// left reports whether all workers have left the generation at hand, and whether each holds the
+// state.
 func (g *Group) left() (all, inMemory bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,8 +141,8 @@ func (g *Group) left() (all, inMemory bool, err error) {
 	return all, inMemory, nil
 }
 
-// Hand hands the World of a newer generation to workers that have left theirs: the environment of each, by local
-// rank. After an error some may have it, and all have to be ended.
+// Hand hands the World of a newer generation to workers that have left theirs: the environment of
+// each, by local rank. After an error some may have it, and all have to be ended.
 func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,8 +1,10 @@
-// Package handover is how an agent speaks with workers that can stay: on a unix socket that only its user can open.
+// Package handover is how an agent speaks with workers that can stay: on a unix socket that only
+// its user can open.
 //
-// A worker says that it can stay. When its world changes it is told to leave its generation, answers when it has,
-// and is handed the World of the next one. A worker that never connects is ended and started again, as ever. The
-// package also holds the store in which the workers of one generation find each other.
+// A worker says that it can stay. When its world changes it is told to leave its generation,
+// answers when it has, and is handed the World of the next one. A worker that never connects is
+// ended and started again, as ever. The package also holds the store in which the workers of one
+// generation find each other.
 //
 // Everything is a line of JSON. The first line of a connection says what it is for.
 package handover
@@ -22,7 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Version is that of the lines. A worker with another one is refused, and is ended and started again as ever.
+// Version is that of the lines. A worker with another one is refused, and is ended and started
+// again as ever.
 const Version = 1
 
 // SocketName is the name of the socket in its directory.
@@ -74,8 +77,8 @@ type Server struct {
 	closed bool
 }
 
-// Listen makes the socket in dir, which is made private. What an earlier agent left there is replaced: the caller
-// holds the lock of the node.
+// Listen makes the socket in dir, which is made private. What an earlier agent left there is
+// replaced: the caller holds the lock of the node.
 func Listen(dir string, storage Storage) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the agent's socket: %w", err)
@@ -96,8 +99,8 @@ func Listen(dir string, storage Storage) (*Server, error) {
 	return s, nil
 }
 
-// listen opens the socket by way of its directory's descriptor: its path may be longer than an address of a
-// socket can be.
+// listen opens the socket by way of its directory's descriptor: its path may be longer than an
+// address of a socket can be.
 func listen(dir string) (*net.UnixListener, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -129,7 +132,8 @@ func (s *Server) Close() {
 	os.Remove(s.Path())
 }
 
-// Expect makes the group of so many workers that begin in a generation. Workers of earlier groups are heard no more.
+// Expect makes the group of so many workers that begin in a generation. Workers of earlier groups
+// are heard no more.
 func (s *Server) Expect(generation uint64, workers int) *Group {
 	g := NewGroup(generation, workers)
 	s.mu.Lock()

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// server is an agent's socket in a directory whose path is longer than an address of a socket can be.
+// server is an agent's socket in a directory whose path is longer than an address of a socket can
+// be.
 func server(t *testing.T) *Server {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("deep", 30), "socket")
@@ -250,7 +251,8 @@ func TestGetWaits(t *testing.T) {
 	get := func(g uint64) <-chan error {
 		c := make(chan error, 1)
 		go func() {
-			r, err := s.Do(context.Background(), Request{Generation: g, Op: "get", Keys: []string{"a", "b"}, WaitMS: 60_000})
+			r, err := s.Do(context.Background(), Request{Generation: g, Op: "get", Keys: []string{"a", "b"},
+				WaitMS: 60_000})
 			if err == nil && (!r.Found || len(r.Values) != 2) {
 				err = fmt.Errorf("it has %+v", r)
 			}
@@ -260,14 +262,16 @@ func TestGetWaits(t *testing.T) {
 	}
 	first := get(1)
 	for _, k := range []string{"a", "b"} {
-		if _, err := s.Do(t.Context(), Request{Generation: 1, Op: "set", Keys: []string{k}, Values: [][]byte{nil}}); err != nil {
+		if _, err := s.Do(t.Context(), Request{Generation: 1, Op: "set", Keys: []string{k},
+			Values: [][]byte{nil}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Do(t.Context(), Request{Generation: 2, Op: "set", Keys: []string{"a"}, Values: [][]byte{nil}}); err != nil {
+	if _, err := s.Do(t.Context(), Request{Generation: 2, Op: "set", Keys: []string{"a"},
+		Values: [][]byte{nil}}); err != nil {
 		t.Fatal(err)
 	}
 	second := get(2)

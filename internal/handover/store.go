@@ -24,12 +24,14 @@ type Request struct {
 
 // Reply answers a Request.
 type Reply struct {
-	Values [][]byte `json:"values"`          // get: of each key; add, compare: what the key has now
-	Found  bool     `json:"found"`           // check: all keys are there; get: so they are, in time; delete: it was there
-	Error  string   `json:"error,omitempty"` // the request was refused
+	Values [][]byte `json:"values"` // get: of each key; add, compare: what the key has now
+	// check: all keys are there; get: so they are, in time; delete: it was there
+	Found bool   `json:"found"`
+	Error string `json:"error,omitempty"` // the request was refused
 }
 
-// Storage answers the requests of the workers here: with the Store of the node of rank 0, wherever that is.
+// Storage answers the requests of the workers here: with the Store of the node of rank 0, wherever
+// that is.
 type Storage interface {
 	Do(ctx context.Context, r Request) (Reply, error)
 }
@@ -43,8 +45,8 @@ const (
 // ErrOldGeneration: a newer generation is at hand.
 var ErrOldGeneration = errors.New("a newer generation is at hand")
 
-// Store is the values of the newest generation. It is on the agent of rank 0: it outlives every worker, and with
-// the agent the generation ends.
+// Store is the values of the newest generation. It is on the agent of rank 0: it outlives every
+// worker, and with the agent the generation ends.
 type Store struct {
 	mu         sync.Mutex // guards what follows
 	generation uint64
@@ -53,8 +55,9 @@ type Store struct {
 	changed    chan struct{} // closed at the next change, or when a newer generation begins
 }
 
-// Do carries a request out. A get waits for its keys for as long as it says, and until ctx ends. The first request of
-// a newer generation forgets the one before: ErrOldGeneration for all that is asked of it.
+// Do carries a request out. A get waits for its keys for as long as it says, and until ctx ends.
+// The first request of a newer generation forgets the one before: ErrOldGeneration for all that is
+// asked of it.
 func (s *Store) Do(ctx context.Context, r Request) (Reply, error) {
 	limit := time.NewTimer(time.Duration(r.WaitMS) * time.Millisecond)
 	defer limit.Stop()
@@ -73,7 +76,8 @@ func (s *Store) Do(ctx context.Context, r Request) (Reply, error) {
 	}
 }
 
-// once carries a request out as far as it can be now, and returns what is closed at the next change.
+// once carries a request out as far as it can be now, and returns what is closed at the next
+// change.
 func (s *Store) once(r Request) (Reply, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,8 @@ type Bundle struct {
 	NodeOf  func(rank int) string
 }
 
-// Write keeps a bundle in the log directory logs, and removes the oldest of those that are too many.
+// Write keeps a bundle in the log directory logs, and removes the oldest of those that are too
+// many.
 func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 	dir = filepath.Join(logs, bundleName+strconv.FormatUint(generation, 10))
 	if err := os.RemoveAll(dir); err != nil {
@@ -67,7 +68,8 @@ func (b *Bundle) Write(logs string, generation uint64) (dir string, err error) {
 
 func (b *Bundle) text(e Evidence) string {
 	return fmt.Sprintf("rank %d, node %s, local rank %d, pid %d\nstate %s\nwaits in %s\nsystem call %s\nprogress %s\n\nkernel:\n%s\n\nthreads:\n%s\nPython:\n%s\n",
-		e.Rank, b.NodeOf(e.Rank), e.LocalRank, e.PID, e.State, e.WChan, e.Syscall, e.Progress, e.Kernel, e.Threads, e.Stack)
+		e.Rank, b.NodeOf(e.Rank), e.LocalRank, e.PID, e.State, e.WChan, e.Syscall, e.Progress, e.Kernel, e.Threads,
+		e.Stack)
 }
 
 // trim removes the oldest bundles.

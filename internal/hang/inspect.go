@@ -59,14 +59,16 @@ const (
 	flightName = "flight."  // of torch: flight.RANK.pipe is a pipe, flight.RANK its answer
 )
 
-// variables are what a worker with a run directory is told. Two spellings of one thing are of older and newer torch.
+// variables are what a worker with a run directory is told. Two spellings of one thing are of older
+// and newer torch.
 func variables(dir string) [][]string {
 	return [][]string{
 		{"PYTHONFAULTHANDLER=1"},
 		{"ELASTIC_EVIDENCE=" + filepath.Join(dir, helperName)},
 		{"TORCH_FR_BUFFER_SIZE=1000", "TORCH_NCCL_TRACE_BUFFER_SIZE=1000"},
 		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + filepath.Join(dir, flightName)},
-		{"TORCH_FR_DUMP_TEMP_FILE=" + filepath.Join(dir, flightName), "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" + filepath.Join(dir, flightName)},
+		{"TORCH_FR_DUMP_TEMP_FILE=" + filepath.Join(dir, flightName), "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" +
+			filepath.Join(dir, flightName)},
 	}
 }
 
@@ -110,8 +112,9 @@ func Inspect(ctx context.Context, pid int, dir string) Evidence {
 	return e
 }
 
-// ask writes to a pipe, and waits for the file that is the answer. nil: there was no answer, or one that is too large
-// to be whole. An answer that was there before is taken where nothing reads the pipe.
+// ask writes to a pipe, and waits for the file that is the answer. nil: there was no answer, or one
+// that is too large to be whole. An answer that was there before is taken where nothing reads the
+// pipe.
 func ask(ctx context.Context, pipe, answer string, most int64) []byte {
 	old := readFile(answer, most)
 	_ = os.Remove(answer) // a new one is told from an old one by that

@@ -45,7 +45,8 @@ func python(t *testing.T, script string) (pid int, dir string) {
 	return cmd.Process.Pid, dir
 }
 
-// inspected is what Inspect finds within a few tries: its limit is short, and the machine may be busy.
+// inspected is what Inspect finds within a few tries: its limit is short, and the machine may be
+// busy.
 func inspected(t *testing.T, pid int, dir string, enough func(Evidence) bool) Evidence {
 	t.Helper()
 	var e Evidence
@@ -102,11 +103,13 @@ while True:
 	}
 }
 
-// A worker that is stopped, or knows nothing of us, is not waited for, and files that are no answers are not read.
+// A worker that is stopped, or knows nothing of us, is not waited for, and files that are no
+// answers are not read.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	pid, dir := python(t, `print("up", flush=True); import time; time.sleep(1000)`)
-	if err := os.WriteFile(filepath.Join(dir, "progress.jsonl"), []byte("{\"step\":1}\n{\"step\":2}\n{\"st"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "progress.jsonl"), []byte("{\"step\":1}\n{\"step\":2}\n{\"st"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if e := Inspect(t.Context(), pid, dir); e.Stack != "" || e.Flight != nil || e.Progress != `{"step":2}` {
@@ -134,7 +137,8 @@ func TestBundleIsBounded(t *testing.T) {
 	logs := t.TempDir()
 	for g := range uint64(mostBundles + 3) {
 		b := Bundle{Summary: "summary\n", NodeOf: func(int) string { return "a" },
-			All: []Evidence{{Rank: 1, Stack: "one", Flight: []byte("\x80")}, {Rank: 0, Stack: "nought", Flight: []byte("{}")}}}
+			All: []Evidence{{Rank: 1, Stack: "one", Flight: []byte("\x80")},
+				{Rank: 0, Stack: "nought", Flight: []byte("{}")}}}
 		if _, err := b.Write(logs, g+1); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +155,8 @@ func TestBundleIsBounded(t *testing.T) {
 	if got := strings.Join(names, " "); got != "rank-0.flight.json rank-0.txt rank-1.flight rank-1.txt summary.txt" {
 		t.Error(got)
 	}
-	large := Evidence{Stack: strings.Repeat("x", 1<<20), Threads: strings.Repeat("x", 1<<20), Kernel: strings.Repeat("x", 1<<20), Flight: make([]byte, 1<<20)}
+	large := Evidence{Stack: strings.Repeat("x", 1<<20), Threads: strings.Repeat("x", 1<<20),
+		Kernel: strings.Repeat("x", 1<<20), Flight: make([]byte, 1<<20)}
 	large.Fit(1000)
 	if n := len(large.Stack) + len(large.Threads) + len(large.Kernel) + len(large.Flight); n > 1000 {
 		t.Errorf("%d bytes", n)
@@ -164,14 +169,16 @@ func TestBundleIsBounded(t *testing.T) {
 func TestWhatTheUserSetStays(t *testing.T) {
 	t.Parallel()
 	env := Tell([]string{"A=1"}, "/run/3/0")
-	for name, want := range map[string]string{"PYTHONFAULTHANDLER": "1", "ELASTIC_EVIDENCE": "/run/3/0/evidence", "TORCH_FR_BUFFER_SIZE": "1000",
+	for name, want := range map[string]string{"PYTHONFAULTHANDLER": "1", "ELASTIC_EVIDENCE": "/run/3/0/evidence",
+		"TORCH_FR_BUFFER_SIZE":         "1000",
 		"TORCH_NCCL_TRACE_BUFFER_SIZE": "1000", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/run/3/0/flight."} {
 		if !slices.Contains(env, name+"="+want) {
 			t.Errorf("%s: %q", name, env)
 		}
 	}
 	env = Tell([]string{"PYTHONFAULTHANDLER=", "TORCH_NCCL_TRACE_BUFFER_SIZE=7"}, "/run/3/1")
-	if slices.Contains(env, "PYTHONFAULTHANDLER=1") || slices.Contains(env, "TORCH_FR_BUFFER_SIZE=1000") || !slices.Contains(env, "ELASTIC_EVIDENCE=/run/3/1/evidence") {
+	if slices.Contains(env, "PYTHONFAULTHANDLER=1") || slices.Contains(env, "TORCH_FR_BUFFER_SIZE=1000") ||
+		!slices.Contains(env, "ELASTIC_EVIDENCE=/run/3/1/evidence") {
 		t.Errorf("%q", env)
 	}
 }

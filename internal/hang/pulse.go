@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Pulse is how much one worker, with all that it started, has done since it began. Only the difference of
-// two of them says something.
+// Pulse is how much one worker, with all that it started, has done since it began. Only the
+// difference of two of them says something.
 type Pulse struct {
 	CPU     time.Duration
 	IO      int64            // bytes that were read and written, as far as the kernel counts them for a process
@@ -62,7 +62,8 @@ func (p *Pulse) addThreads(pid int) {
 	}
 }
 
-// stateOf is the state in a line of proc_pid_stat(5), behind the name in parentheses; 0 if there is none.
+// stateOf is the state in a line of proc_pid_stat(5), behind the name in parentheses; 0 if there is
+// none.
 func stateOf(stat string) byte {
 	end := strings.LastIndexByte(stat, ')')
 	if end < 0 || len(stat) < end+3 {
@@ -82,8 +83,8 @@ func parseSchedstat(text string) (Thread, bool) {
 	return Thread{Waited: time.Duration(waited), Slices: slices}, err1 == nil && err2 == nil
 }
 
-// remote begins the names of the kernel's functions that wait for another machine, or for a file system in
-// a process: the disks of this machine say nothing about them.
+// remote begins the names of the kernel's functions that wait for another machine, or for a file
+// system in a process: the disks of this machine say nothing about them.
 var remote = []string{"nfs", "rpc", "fuse", "request_wait", "ceph", "cifs", "smb", "cl_", "ll_", "p9_", "gpfs"}
 
 // onLocalDisk reports whether a held thread may wait for a disk of this machine.
@@ -100,7 +101,8 @@ func onLocalDisk(dir string) bool {
 	return true
 }
 
-// DiskBytes is how much all disks of this machine have read and written; 0 where that cannot be told.
+// DiskBytes is how much all disks of this machine have read and written; 0 where that cannot be
+// told.
 func DiskBytes() (bytes int64) {
 	text, err := os.ReadFile("/proc/diskstats")
 	if err != nil {

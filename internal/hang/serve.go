@@ -17,7 +17,8 @@ const (
 
 type silence struct{ SilentMS int64 }
 
-// Handlers are the patterns of the node's listener; current is the watch of the newest generation, nil if there is none.
+// Handlers are the patterns of the node's listener; current is the watch of the newest generation,
+// nil if there is none.
 func Handlers(current func() *Watch) map[string]http.Handler {
 	answer := func(what func(*http.Request, *Watch) any) http.Handler {
 		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -48,7 +49,8 @@ func Handlers(current func() *Watch) map[string]http.Handler {
 	}
 }
 
-// Tell adds what a worker with a run directory must be told to be asked what it does. What the user set stays.
+// Tell adds what a worker with a run directory must be told to be asked what it does. What the user
+// set stays.
 func Tell(env []string, dir string) []string {
 	for _, together := range variables(dir) {
 		set := slices.ContainsFunc(together, func(kv string) bool {

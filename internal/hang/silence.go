@@ -1,13 +1,13 @@
-// Package hang decides for how long workers have shown no sign of life, and keeps what is found of a job
-// that hangs.
+// Package hang decides for how long workers have shown no sign of life, and keeps what is found of
+// a job that hangs.
 package hang
 
 import (
 	"time"
 )
 
-// What counts as a sign of life beside output and progress: a slow evaluation computes, a long save writes,
-// a download receives.
+// What counts as a sign of life beside output and progress: a slow evaluation computes, a long save
+// writes, a download receives.
 const (
 	busyShare = 20       // one core for a twentieth of the time
 	busyBytes = 64 << 10 // a second
@@ -21,9 +21,9 @@ type Look struct {
 	Disk   int64   // bytes that the disks of the machine moved
 }
 
-// Silence measures for how long no worker of a node has shown a sign of life. Time in which a worker waited
-// for a processor is left out, and so is time in which the node did not look: a machine that is overloaded
-// is no hang. The zero value has seen nothing.
+// Silence measures for how long no worker of a node has shown a sign of life. Time in which a
+// worker waited for a processor is left out, and so is time in which the node did not look: a
+// machine that is overloaded is no hang. The zero value has seen nothing.
 type Silence struct {
 	last  Look
 	total time.Duration
@@ -69,8 +69,8 @@ func transferred(before, now Pulse) (bytes int64) {
 	return bytes
 }
 
-// saves reports whether a worker waits for a disk while the disks of the machine move bytes: a long fsync
-// counts nothing for the process.
+// saves reports whether a worker waits for a disk while the disks of the machine move bytes: a long
+// fsync counts nothing for the process.
 func saves(before, now Look, i int) bool {
 	since := now.At.Sub(before.At)
 	return before.Pulses[i].Held && now.Pulses[i].Held && float64(now.Disk-before.Disk) >= busyBytes*since.Seconds()

@@ -38,7 +38,8 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// measured is the silence after the same look was taken for each of the seconds in which it was due.
+// measured is the silence after the same look was taken for each of the seconds in which it was
+// due.
 func measured(seconds int, pulse func(second int) Pulse) time.Duration {
 	var s Silence
 	start := time.Now()
@@ -66,10 +67,12 @@ func TestSilence(t *testing.T) {
 			return Pulse{Threads: map[int]Thread{5: {Runnable: true}, 6: {}}}
 		}, 0},
 		"one gets too little of a processor": {func(i int) Pulse {
-			return Pulse{Threads: map[int]Thread{5: {Runnable: true, Slices: uint64(i), Waited: time.Duration(i) * 990 * time.Millisecond}}}
+			return Pulse{Threads: map[int]Thread{5: {Runnable: true, Slices: uint64(i),
+				Waited: time.Duration(i) * 990 * time.Millisecond}}}
 		}, time.Second},
 		"one looks now and then on a busy machine": {func(i int) Pulse {
-			return Pulse{Threads: map[int]Thread{5: {Slices: uint64(i), Waited: time.Duration(i) * 100 * time.Millisecond}}}
+			return Pulse{Threads: map[int]Thread{5: {Slices: uint64(i),
+				Waited: time.Duration(i) * 100 * time.Millisecond}}}
 		}, 90 * time.Second},
 	} {
 		if got := measured(100, test.pulse); got != test.want {
@@ -78,7 +81,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A node that was frozen, or had no time to look, does not take that for the silence of its workers.
+// A node that was frozen, or had no time to look, does not take that for the silence of its
+// workers.
 func TestSilenceOfANodeThatDidNotLook(t *testing.T) {
 	t.Parallel()
 	var s Silence
@@ -97,7 +101,8 @@ func TestSilenceInAnFsync(t *testing.T) {
 		var s Silence
 		start := time.Now()
 		for i := range 11 {
-			s.Observe(Look{At: start.Add(time.Duration(i) * time.Second), Pulses: []Pulse{{Held: true}}, Disk: int64(i) * disk}, time.Second)
+			s.Observe(Look{At: start.Add(time.Duration(i) * time.Second), Pulses: []Pulse{{Held: true}},
+				Disk: int64(i) * disk}, time.Second)
 		}
 		if s.Total() != want {
 			t.Errorf("disks move %d bytes a second: %s, want %s", disk, s.Total(), want)

@@ -40,8 +40,8 @@ const (
 	allStates        = 0xffffffff
 )
 
-// Connections is how many bytes passed each TCP connection of this network namespace in both directions, by
-// its inode; nothing where the kernel does not tell.
+// Connections is how many bytes passed each TCP connection of this network namespace in both
+// directions, by its inode; nothing where the kernel does not tell.
 func Connections() map[uint32]int64 {
 	bytes := map[uint32]int64{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
@@ -88,7 +88,8 @@ func readDiag(messages []byte, bytes map[uint32]int64) bool {
 	order := binary.NativeEndian
 	for len(messages) >= unix.SizeofNlMsghdr {
 		length, kind := int(order.Uint32(messages)), order.Uint16(messages[4:])
-		if length < unix.SizeofNlMsghdr || length > len(messages) || kind == unix.NLMSG_DONE || kind == unix.NLMSG_ERROR {
+		if length < unix.SizeofNlMsghdr || length > len(messages) || kind == unix.NLMSG_DONE ||
+			kind == unix.NLMSG_ERROR {
 			return false
 		}
 		if body := messages[unix.SizeofNlMsghdr:length]; len(body) >= diagMessageBytes {

@@ -21,8 +21,8 @@ type Workers interface {
 	Pulses() []Pulse // by local rank
 	Ending() bool    // they were asked or told to end
 	Done() <-chan struct{}
-	// Inspect gathers evidence of all of them, and then holds those whose stack only their end can bring: none of
-	// them sees that another one ends.
+	// Inspect gathers evidence of all of them, and then holds those whose stack only their end can
+	// bring: none of them sees that another one ends.
 	Inspect(ctx context.Context) []Evidence
 	// Stacks ends those that are held, and returns what they write, by local rank; "": nothing.
 	Stacks(ctx context.Context) []string
@@ -36,9 +36,10 @@ type World struct {
 	Slots      int              // workers of each
 }
 
-// Watch watches the workers of one node and generation. A job hangs when no worker of any node shows a sign of life
-// for Timeout. The node of rank 0 asks the others when its own workers are silent, gathers the evidence of all
-// ranks, and finds the rank that the others wait for. Each node measures silence by its own clock.
+// Watch watches the workers of one node and generation. A job hangs when no worker of any node
+// shows a sign of life for Timeout. The node of rank 0 asks the others when its own workers are
+// silent, gathers the evidence of all ranks, and finds the rank that the others wait for. Each node
+// measures silence by its own clock.
 type Watch struct {
 	World
 	Node    string // this one
@@ -60,8 +61,8 @@ type Found struct {
 	Bundle  string // where the bundle is, or why it is not
 }
 
-// Run watches until the workers end, the generation is over or ctx ends. On the node of rank 0 it returns the hang
-// that it finds; else nil.
+// Run watches until the workers end, the generation is over or ctx ends. On the node of rank 0 it
+// returns the hang that it finds; else nil.
 func (w *Watch) Run(ctx context.Context) *Found {
 	period := min(max(w.Timeout/20, 100*time.Millisecond), 5*time.Second)
 	tick := time.NewTicker(period)
@@ -107,7 +108,8 @@ const (
 	stacksLimit  = 3 * time.Second
 )
 
-// allSilent asks the other nodes. One that does not answer may train: its silence is for others to judge.
+// allSilent asks the other nodes. One that does not answer may train: its silence is for others to
+// judge.
 func (w *Watch) allSilent(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, silenceLimit)
 	defer cancel()
@@ -124,9 +126,9 @@ func (w *Watch) allSilent(ctx context.Context) bool {
 	return all
 }
 
-// examine gathers the evidence of all ranks and names the one that the others wait for. All nodes look, and hold
-// their workers, before the first worker is ended for its stack: one that saw another one end would go on from
-// where it stood.
+// examine gathers the evidence of all ranks and names the one that the others wait for. All nodes
+// look, and hold their workers, before the first worker is ended for its stack: one that saw
+// another one end would go on from where it stood.
 func (w *Watch) examine(ctx context.Context) *Found {
 	all, without := w.inspectAll(ctx)
 	w.stacksOfAll(ctx, all)
@@ -138,8 +140,9 @@ func (w *Watch) examine(ctx context.Context) *Found {
 		return nil
 	}
 	behind := diagnosis.FindBehind(standstills(evidence))
-	b := Bundle{All: evidence, NodeOf: w.nodeOf, Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s is behind: %s\n",
-		w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), behind.Reason)}
+	b := Bundle{All: evidence, NodeOf: w.nodeOf,
+		Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s is behind: %s\n",
+			w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), behind.Reason)}
 	if len(without) > 0 {
 		b.Summary += "no evidence from " + phrase.List(without) + "\n"
 	}
@@ -222,8 +225,8 @@ func (w *Watch) room() int { return Room(len(w.Members) * w.Slots) }
 // atOnce is how many nodes are asked at a time.
 const atOnce = 64
 
-// ask sends a request to every other node, and gives each answer to take, with the seat of the node; nil: there was
-// none.
+// ask sends a request to every other node, and gives each answer to take, with the seat of the
+// node; nil: there was none.
 func (w *Watch) ask(ctx context.Context, method, path string, take func(seat int, body *json.Decoder)) {
 	room := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup

@@ -112,9 +112,11 @@ const (
 // All nodes look, and hold their workers, before the first worker is ended for its stack.
 func TestAllLookBeforeOneIsEnded(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, &group{node: "a", stacks: []string{inReduce, inReduce}}, &group{node: "b", stacks: []string{inReduce, inLock}}, &group{node: "c", stacks: []string{inReduce, inReduce}})
+	l := newLab(t, &group{node: "a", stacks: []string{inReduce, inReduce}},
+		&group{node: "b", stacks: []string{inReduce, inLock}}, &group{node: "c", stacks: []string{inReduce, inReduce}})
 	f := l.run(t.Context(), "a")
-	if f == nil || f.Rank != 3 || !strings.Contains(f.Message, "it stands in lock (train.py:8), and 5 of 6 ranks wait for it in all_reduce") {
+	if f == nil || f.Rank != 3 || !strings.Contains(f.Message,
+		"it stands in lock (train.py:8), and 5 of 6 ranks wait for it in all_reduce") {
 		t.Fatalf("%+v", f)
 	}
 	looks := slices.Clone(l.story[:3])
@@ -146,12 +148,14 @@ func TestNoHangWhileOneWorks(t *testing.T) {
 	}
 }
 
-// A peer's evidence of ranks that are not its own is not taken, and the node is named in the summary.
+// A peer's evidence of ranks that are not its own is not taken, and the node is named in the
+// summary.
 func TestEvidenceOfOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, &group{node: "a", state: "T"}, &group{node: "b"})
 	w := l.nodes["a"]
-	for _, bad := range [][]Evidence{nil, {{Rank: 2}}, {{Rank: 0}, {Rank: 1}}, {{Rank: -1}, {Rank: 2}}, {{Rank: 2}, {Rank: 1 << 40}}} {
+	for _, bad := range [][]Evidence{nil, {{Rank: 2}}, {{Rank: 0}, {Rank: 1}}, {{Rank: -1}, {Rank: 2}},
+		{{Rank: 2}, {Rank: 1 << 40}}} {
 		if w.of(1, bad) {
 			t.Errorf("%+v", bad)
 		}

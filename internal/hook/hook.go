@@ -39,8 +39,9 @@ func (f *Failed) Error() string {
 	return "the pre-hook failed: " + f.How + ": " + f.Said
 }
 
-// Run runs a hook for a start that why names, and waits until it and all of its process group have ended. A hook
-// that fails is a *Failed; another error says what kept the hook from running. When ctx ends so does the hook.
+// Run runs a hook for a start that why names, and waits until it and all of its process group have
+// ended. A hook that fails is a *Failed; another error says what kept the hook from running. When
+// ctx ends so does the hook.
 func Run(ctx context.Context, h Hook, why string) error {
 	log, err := os.OpenFile(h.Log, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -91,7 +92,8 @@ func (h Hook) run(ctx context.Context, log *os.File) (how string, err error) {
 		}
 		kill()
 	}()
-	// The group is killed before its first process is waited for: until then the number of the group is its own.
+	// The group is killed before its first process is waited for: until then the number of the
+	// group is its own.
 	err = waitUnreaped(cmd.Process.Pid)
 	close(ended)
 	timedOut := <-late

@@ -14,7 +14,8 @@ import (
 func run(t *testing.T, ctx context.Context, command string, limit time.Duration) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	h := Hook{Command: command, Limit: limit, Dir: dir, Env: append(os.Environ(), "WHAT=value"), Log: filepath.Join(dir, "log")}
+	h := Hook{Command: command, Limit: limit, Dir: dir, Env: append(os.Environ(), "WHAT=value"),
+		Log: filepath.Join(dir, "log")}
 	err := Run(ctx, h, "generation 3")
 	b, rerr := os.ReadFile(h.Log)
 	if rerr != nil {

@@ -117,7 +117,8 @@ func (c *Client) List(ctx context.Context) ([]StatefulSet, error) {
 	return list.Items, err
 }
 
-// Resize sets the replicas of s, and notes n as agreed. It fails if s was changed since it was read.
+// Resize sets the replicas of s, and notes n as agreed. It fails if s was changed since it was
+// read.
 func (c *Client) Resize(ctx context.Context, s *StatefulSet, n int) error {
 	return c.patch(ctx, s, map[string]any{"replicas": n}, n)
 }

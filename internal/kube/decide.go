@@ -1,5 +1,6 @@
-// Package kube keeps the size of a job and the replicas of its StatefulSet equal, in both directions,
-// and shows the job in Kubernetes: a ConfigMap with its status, its events as Kubernetes events.
+// Package kube keeps the size of a job and the replicas of its StatefulSet equal, in both
+// directions, and shows the job in Kubernetes: a ConfigMap with its status, its events as
+// Kubernetes events.
 package kube
 
 import (
@@ -7,7 +8,8 @@ import (
 	"time"
 )
 
-// Sizes is what both sides say about one job. Synced is the size that both had when they last agreed.
+// Sizes is what both sides say about one job. Synced is the size that both had when they last
+// agreed.
 type Sizes struct {
 	Replicas   int
 	ReplicasAt time.Time // last edit of replicas
@@ -37,8 +39,9 @@ type Step struct {
 	Note   string
 }
 
-// Decide compares the sizes. The side that changed since both agreed wins; if both changed, the newer
-// change wins and a note says so. The replicas of a range job need no wish: pods beyond the range are spares.
+// Decide compares the sizes. The side that changed since both agreed wins; if both changed, the
+// newer change wins and a note says so. The replicas of a range job need no wish: pods beyond the
+// range are spares.
 func Decide(s Sizes) Step {
 	if !s.Exact() {
 		return Step{Note: outside(s)}
@@ -65,7 +68,8 @@ func Decide(s Sizes) Step {
 	}
 }
 
-// newer follows the side that changed last. A StatefulSet of no pods never shrinks the job to nothing.
+// newer follows the side that changed last. A StatefulSet of no pods never shrinks the job to
+// nothing.
 func newer(s Sizes) Step {
 	if s.Replicas > 0 && s.ReplicasAt.After(s.NPAt) {
 		return follow(s)

@@ -56,8 +56,8 @@ type memory struct {
 	note   string
 }
 
-// Run looks at everything each s.Every until ctx ends. An error that a person has to mend is said once,
-// until it changes; everything else is tried again.
+// Run looks at everything each s.Every until ctx ends. An error that a person has to mend is said
+// once, until it changes; everything else is tried again.
 func (s *Sync) Run(ctx context.Context) {
 	s.seen = map[string]*memory{}
 	last := ""

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Arguments are what Paddle's launcher shows of its command line, in its order. What was not given is None.
+// Arguments are what Paddle's launcher shows of its command line, in its order. What was not given
+// is None.
 type Arguments struct {
 	GPUs, Heters, HeterNum, HTTPPort, IPs, LogDir, NProc string
 	ServerNum, Servers, Script                           string
@@ -30,9 +31,11 @@ func (a Arguments) String() string {
 	var b strings.Builder
 	b.WriteString("-----------  Configuration Arguments -----------\n")
 	for _, row := range [][2]string{
-		{"gpus", none(a.GPUs)}, {"heter_worker_num", none(a.HeterNum)}, {"heter_workers", a.Heters}, {"http_port", none(a.HTTPPort)},
+		{"gpus", none(a.GPUs)}, {"heter_worker_num", none(a.HeterNum)}, {"heter_workers", a.Heters},
+		{"http_port", none(a.HTTPPort)},
 		{"ips", a.IPs}, {"log_dir", a.LogDir}, {"nproc_per_node", none(a.NProc)}, {"server_num", none(a.ServerNum)},
-		{"servers", a.Servers}, {"training_script", a.Script}, {"training_script_args", "[" + strings.Join(quoted, ", ") + "]"},
+		{"servers", a.Servers}, {"training_script", a.Script},
+		{"training_script_args", "[" + strings.Join(quoted, ", ") + "]"},
 		{"worker_num", none(a.WorkerNum)}, {"workers", a.Workers},
 	} {
 		fmt.Fprintf(&b, "%s: %s\n", row[0], row[1])
@@ -41,12 +44,13 @@ func (a Arguments) String() string {
 	return b.String()
 }
 
-// shown are the variables of a trainer in Paddle's table, in its order; those that are not told are left out.
+// shown are the variables of a trainer in Paddle's table, in its order; those that are not told are
+// left out.
 var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus", "FLAGS_selected_npus",
 	"PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT"}
 
-// Announce is what Paddle's launcher says of a start: the environment of the first process of this node,
-// and where the rest can be read. logs is the log directory as people see it.
+// Announce is what Paddle's launcher says of a start: the environment of the first process of this
+// node, and where the rest can be read. logs is the log directory as people see it.
 func Announce(in Inputs, logs string, now time.Time) string {
 	device := "CPU"
 	told := map[string]string{}

@@ -81,8 +81,8 @@ func WorkerDir(runDir string, generation uint64, localRank int) string {
 	return filepath.Join(runDir, strconv.FormatUint(generation, 10), strconv.Itoa(localRank))
 }
 
-// Environ is the whole environment of each worker of this node, by local rank. What is inherited comes
-// first; no name appears twice.
+// Environ is the whole environment of each worker of this node, by local rank. What is inherited
+// comes first; no name appears twice.
 func Environ(in Inputs) [][]string {
 	envs := make([][]string, in.Workers)
 	for local, given := range Given(in) {
@@ -151,8 +151,8 @@ func nameOf(kv string) string {
 	return name
 }
 
-// secret is the password of this agent's user of etcd. A worker, and all that it starts and logs, has
-// no use for it.
+// secret is the password of this agent's user of etcd. A worker, and all that it starts and logs,
+// has no use for it.
 const secret = "ELASTIC_PASSWORD"
 
 // pythonPath is the inherited one with the helper at its end: what the user has there comes first.
@@ -179,14 +179,20 @@ func ours(name string) bool {
 
 // told are the other names that workers may be given, and that mean nothing to them from elsewhere.
 var told = []string{
-	"ELASTIC_AGENT_SOCKET", "ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_EVIDENCE", "ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
-	"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_JOB_ID", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR", "ELASTIC_LR_SCALE",
+	"ELASTIC_AGENT_SOCKET", "ELASTIC_BATCH_SIZE", "ELASTIC_CHECKPOINT_DIR", "ELASTIC_DRAIN_FILE", "ELASTIC_EVIDENCE",
+	"ELASTIC_GENERATION", "ELASTIC_GLOBAL_BATCH_SIZE",
+	"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_JOB_ID", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR",
+	"ELASTIC_LR_SCALE",
 	"ELASTIC_NODE", "ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
-	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
-	"DISTRIBUTED_TRAINER_ENDPOINTS", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES", "NODE_RANK",
-	"PADDLE_AUTO_CLUSTER", "PADDLE_BACKUP_ENV_PATH", "PADDLE_CURRENT_ENDPOINT", "PADDLE_GLOBAL_RANK", "PADDLE_GLOBAL_SIZE", "PADDLE_LOCAL_DEVICE_IDS", "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE",
+	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE",
+	"ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
+	"DISTRIBUTED_TRAINER_ENDPOINTS", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES",
+	"NODE_RANK",
+	"PADDLE_AUTO_CLUSTER", "PADDLE_BACKUP_ENV_PATH", "PADDLE_CURRENT_ENDPOINT", "PADDLE_GLOBAL_RANK",
+	"PADDLE_GLOBAL_SIZE", "PADDLE_LOCAL_DEVICE_IDS", "PADDLE_LOCAL_RANK", "PADDLE_LOCAL_SIZE",
 	"PADDLE_LOG_DIR", "PADDLE_MASTER",
-	"PADDLE_NNODES", "PADDLE_RANK_IN_NODE", "PYTHONUNBUFFERED", "RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "WORLD_SIZE",
+	"PADDLE_NNODES", "PADDLE_RANK_IN_NODE", "PYTHONUNBUFFERED", "RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE",
+	"WORLD_SIZE",
 }
 
 // elastic is the vocabulary of this project, for plain programs and our helpers.

@@ -27,8 +27,9 @@ func example(t *testing.T) launch.Inputs {
 		Job: "x", Generation: 3, MaxRestarts: 3,
 		Node: "b", NodeRank: 1, Nodes: 2,
 		FirstRank: 2, Workers: 2, WorldSize: 4, PreviousWorldSize: 2,
-		CheckpointDir: "/ckpt", Resume: &launch.Resume{From: "/ckpt/step-120", Step: &step, Samples: &samples}, RunDir: "/run",
-		Plan: plan, LRScale: base.LRScale(4),
+		CheckpointDir: "/ckpt", Resume: &launch.Resume{From: "/ckpt/step-120", Step: &step, Samples: &samples},
+		RunDir: "/run",
+		Plan:   plan, LRScale: base.LRScale(4),
 		MasterHost: "10.0.0.1", MasterPort: 41873, PaddlePort: 41874,
 		Endpoints: []string{"10.0.0.1:41001", "10.0.0.1:41002", "10.0.0.2:42001", "10.0.0.2:42002"},
 		Hosts:     []string{"10.0.0.1", "10.0.0.2"}, LogDir: "/log",
@@ -83,8 +84,10 @@ func TestInherited(t *testing.T) {
 	in := example(t)
 	told := launch.Environ(in)[0]
 	in.Plan, in.PaddlePort, in.Endpoints = nil, 0, nil
-	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS", "PADDLE_GLOO_FS_PATH"}
-	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379", "PADDLE_DISTRI_BACKEND=gloo", "X=a=b", "RANKS=9", "MASTERS=9"}
+	chosen := []string{"OMP_NUM_THREADS", "PADDLE_DISTRI_BACKEND", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS",
+		"PADDLE_GLOO_FS_PATH"}
+	keep := []string{"PATH=/bin", "CUDA_VISIBLE_DEVICES=3,1", "ELASTIC_SERVER=a:2379", "PADDLE_DISTRI_BACKEND=gloo",
+		"X=a=b", "RANKS=9", "MASTERS=9"}
 	in.Inherited = slices.Clone(keep)
 	for _, kv := range told {
 		name, _, _ := strings.Cut(kv, "=")
@@ -92,7 +95,8 @@ func TestInherited(t *testing.T) {
 			in.Inherited = append(in.Inherited, name+"=stale")
 		}
 	}
-	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_FOO=stale", "PADDLE_TRAINERS=stale", "MARK=stale", "ELASTIC_PASSWORD=stale")
+	in.Inherited = append(in.Inherited, "MASTER_FOO=stale", "TORCHELASTIC_FOO=stale", "PADDLE_TRAINERS=stale",
+		"MARK=stale", "ELASTIC_PASSWORD=stale")
 	in.MarkName, in.MarkValue = "MARK", "mine"
 	for _, e := range launch.Environ(in) {
 		if d := cmp.Diff(keep, e[:len(keep)]); d != "" {
@@ -107,7 +111,8 @@ func TestInherited(t *testing.T) {
 		if m["MARK"] != "mine" {
 			t.Errorf("mark %q", m["MARK"])
 		}
-		for _, name := range []string{"ELASTIC_BATCH_SIZE", "ELASTIC_LR", "PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT"} {
+		for _, name := range []string{"ELASTIC_BATCH_SIZE", "ELASTIC_LR", "PADDLE_MASTER", "PADDLE_TRAINER_ENDPOINTS",
+			"PADDLE_CURRENT_ENDPOINT"} {
 			if v, ok := m[name]; ok {
 				t.Errorf("%s=%s, want none", name, v)
 			}
@@ -118,8 +123,8 @@ func TestInherited(t *testing.T) {
 	}
 }
 
-// What the user set is the user's: threads, the backend, and how NCCL handles errors. Nothing is said about the
-// last: 1, which torchrun sets, turns off the dumps of the flight recorder.
+// What the user set is the user's: threads, the backend, and how NCCL handles errors. Nothing is
+// said about the last: 1, which torchrun sets, turns off the dumps of the flight recorder.
 func TestOnlyIfUnset(t *testing.T) {
 	for name, c := range map[string]struct {
 		inherited          []string
@@ -127,10 +132,12 @@ func TestOnlyIfUnset(t *testing.T) {
 		devices            [][]string
 		omp, nccl, backend string
 	}{
-		"unset":                  {nil, 2, nil, "1", "", "gloo"},
-		"one worker":             {nil, 1, nil, "", "", "gloo"},
-		"devices":                {nil, 2, [][]string{{"FLAGS_selected_gpus=0"}, {"FLAGS_selected_gpus=1"}}, "1", "", ""},
-		"set":                    {[]string{"OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "PADDLE_DISTRI_BACKEND=x"}, 2, nil, "4", "3", "x"},
+		"unset":      {nil, 2, nil, "1", "", "gloo"},
+		"one worker": {nil, 1, nil, "", "", "gloo"},
+		"devices": {nil, 2, [][]string{{"FLAGS_selected_gpus=0"}, {"FLAGS_selected_gpus=1"}}, "1", "",
+			""},
+		"set": {[]string{"OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3",
+			"PADDLE_DISTRI_BACKEND=x"}, 2, nil, "4", "3", "x"},
 		"set to nothing counts":  {[]string{"OMP_NUM_THREADS="}, 2, nil, "", "", "gloo"},
 		"another name is no set": {[]string{"OMP_NUM_THREADSX=4"}, 2, nil, "1", "", "gloo"},
 	} {
@@ -146,15 +153,18 @@ func TestOnlyIfUnset(t *testing.T) {
 	}
 }
 
-// What a device needs replaces what was inherited: a stale FLAGS_selected_gpus would put two workers on one.
+// What a device needs replaces what was inherited: a stale FLAGS_selected_gpus would put two
+// workers on one.
 func TestDevices(t *testing.T) {
 	in := example(t)
 	in.Inherited = []string{"CUDA_VISIBLE_DEVICES=0,1,2,3", "FLAGS_selected_gpus=9"}
-	in.Devices = [][]string{{"CUDA_VISIBLE_DEVICES=2", "FLAGS_selected_gpus=0"}, {"CUDA_VISIBLE_DEVICES=3", "FLAGS_selected_gpus=0"}}
+	in.Devices = [][]string{{"CUDA_VISIBLE_DEVICES=2", "FLAGS_selected_gpus=0"},
+		{"CUDA_VISIBLE_DEVICES=3", "FLAGS_selected_gpus=0"}}
 	in.VirtualLocalRank, in.Role = true, launch.Trainer("learner")
 	for local, e := range launch.Environ(in) {
 		m := values(t, e)
-		for name, want := range map[string]string{"CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + local), "FLAGS_selected_gpus": "0", "LOCAL_RANK": "0",
+		for name, want := range map[string]string{"CUDA_VISIBLE_DEVICES": fmt.Sprint(2 + local),
+			"FLAGS_selected_gpus": "0", "LOCAL_RANK": "0",
 			"ELASTIC_LOCAL_RANK": fmt.Sprint(local), "PADDLE_LOCAL_RANK": fmt.Sprint(local), "ROLE_NAME": "learner"} {
 			if m[name] != want {
 				t.Errorf("worker %d: %s=%s, want %s", local, name, m[name], want)
@@ -207,7 +217,8 @@ func TestFirstGenerationWithoutCheckpointBatchOrRate(t *testing.T) {
 			t.Errorf("%s=%q (there: %v), want %q", name, got, ok, want)
 		}
 	}
-	for _, name := range []string{"ELASTIC_GLOBAL_BATCH_SIZE", "ELASTIC_BATCH_SIZE", "ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR"} {
+	for _, name := range []string{"ELASTIC_GLOBAL_BATCH_SIZE", "ELASTIC_BATCH_SIZE", "ELASTIC_GRAD_ACCUM_STEPS",
+		"ELASTIC_LOSS_WEIGHT", "ELASTIC_LR"} {
 		if v, ok := m[name]; ok {
 			t.Errorf("%s=%s, want none", name, v)
 		}
@@ -218,8 +229,10 @@ func TestUnknownStep(t *testing.T) {
 	in := example(t)
 	in.Resume = &launch.Resume{From: "/ckpt/model.pt"}
 	m := values(t, launch.Environ(in)[0])
-	if m["ELASTIC_RESUME_FROM"] != "/ckpt/model.pt" || m["ELASTIC_RESUME_STEP"] != "" || m["ELASTIC_RESUME_SAMPLES"] != "" {
-		t.Errorf("from %q, step %q, samples %q", m["ELASTIC_RESUME_FROM"], m["ELASTIC_RESUME_STEP"], m["ELASTIC_RESUME_SAMPLES"])
+	if m["ELASTIC_RESUME_FROM"] != "/ckpt/model.pt" || m["ELASTIC_RESUME_STEP"] != "" ||
+		m["ELASTIC_RESUME_SAMPLES"] != "" {
+		t.Errorf("from %q, step %q, samples %q", m["ELASTIC_RESUME_FROM"], m["ELASTIC_RESUME_STEP"],
+			m["ELASTIC_RESUME_SAMPLES"])
 	}
 }
 
@@ -230,9 +243,11 @@ func TestUnevenWorldIsToldPerRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Plan, in.FirstRank = plan, 1
-	for local, want := range []string{"ELASTIC_BATCH_SIZE=3 ELASTIC_LOSS_WEIGHT=1.2", "ELASTIC_BATCH_SIZE=2 ELASTIC_LOSS_WEIGHT=0.8"} {
+	for local, want := range []string{"ELASTIC_BATCH_SIZE=3 ELASTIC_LOSS_WEIGHT=1.2",
+		"ELASTIC_BATCH_SIZE=2 ELASTIC_LOSS_WEIGHT=0.8"} {
 		m := values(t, launch.Environ(in)[local])
-		if got := "ELASTIC_BATCH_SIZE=" + m["ELASTIC_BATCH_SIZE"] + " ELASTIC_LOSS_WEIGHT=" + m["ELASTIC_LOSS_WEIGHT"]; got != want {
+		if got := "ELASTIC_BATCH_SIZE=" + m["ELASTIC_BATCH_SIZE"] + " ELASTIC_LOSS_WEIGHT=" +
+			m["ELASTIC_LOSS_WEIGHT"]; got != want {
 			t.Errorf("rank %d: %s, want %s", 1+local, got, want)
 		}
 		if lr, ok := m["ELASTIC_LR"]; ok {

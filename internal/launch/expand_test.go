@@ -41,7 +41,8 @@ func TestCheckPlaceholders(t *testing.T) {
 }
 
 func TestPythonPath(t *testing.T) {
-	for inherited, want := range map[string]string{"": "/helper", "PYTHONPATH=": "/helper", "PYTHONPATH=/a:/b": "/a:/b:/helper"} {
+	for inherited, want := range map[string]string{"": "/helper", "PYTHONPATH=": "/helper",
+		"PYTHONPATH=/a:/b": "/a:/b:/helper"} {
 		in := example(t)
 		in.HelperDir = "/helper"
 		if inherited != "" {

@@ -78,7 +78,8 @@ func TestEmptyPathElementIsTheWorkingDirectory(t *testing.T) {
 	if err := os.WriteFile("prog", []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := launch.FindProgram("prog", "/nonexistent::", "/nonexistent"); err != nil || got != filepath.Join(root, "prog") {
+	if got, err := launch.FindProgram("prog", "/nonexistent::", "/nonexistent"); err != nil ||
+		got != filepath.Join(root, "prog") {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -16,17 +16,19 @@ type Record struct {
 
 func backupFile(rank int) string { return fmt.Sprintf("backup_env.%d.json", rank) }
 
-// Records are the files of one start, as Paddle's tools and Paddle itself read them: the endpoints of all
-// workers, and what each worker of this node was told. backup_env.R.json has the lists that are too long for an
-// environment; Paddle reads them there.
+// Records are the files of one start, as Paddle's tools and Paddle itself read them: the endpoints
+// of all workers, and what each worker of this node was told. backup_env.R.json has the lists that
+// are too long for an environment; Paddle reads them there.
 func Records(in Inputs) ([]Record, error) {
 	var all []Record
 	if len(in.Endpoints) > 0 {
-		all = append(all, Record{Name: "endpoints.log", Content: []byte("PADDLE_TRAINER_ENDPOINTS: \n" + strings.Join(in.Endpoints, "\n") + "\n")})
+		all = append(all, Record{Name: "endpoints.log", Content: []byte("PADDLE_TRAINER_ENDPOINTS: \n" +
+			strings.Join(in.Endpoints, "\n") + "\n")})
 	}
 	for local, given := range Given(in) {
 		sorted := slices.Sorted(slices.Values(given))
-		all = append(all, Record{Name: fmt.Sprintf("envlog.%d", local), Content: []byte(strings.Join(sorted, "\n") + "\n"), Append: true})
+		all = append(all, Record{Name: fmt.Sprintf("envlog.%d", local),
+			Content: []byte(strings.Join(sorted, "\n") + "\n"), Append: true})
 		vars := map[string]string{}
 		for _, kv := range given {
 			name, value, _ := strings.Cut(kv, "=")

@@ -1,7 +1,8 @@
 package launch
 
-// Role is what a worker does in its job. The workers of a job are trainers, all of one role; a role names
-// its variables as data, so that another one is another value and no other way through this package.
+// Role is what a worker does in its job. The workers of a job are trainers, all of one role; a role
+// names its variables as data, so that another one is another value and no other way through this
+// package.
 type Role struct {
 	Name string // ROLE_NAME; "": default
 	vars func(in *Inputs, e *env, local int)

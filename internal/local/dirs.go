@@ -37,8 +37,8 @@ func Locate(stateDir string, env func(string) string) (Runtime, error) {
 	return r, nil
 }
 
-// Shared is the place of a server that other machines reach at listen, a HOST:PORT of this one. It has a
-// directory and data of its own beside those of the local server.
+// Shared is the place of a server that other machines reach at listen, a HOST:PORT of this one. It
+// has a directory and data of its own beside those of the local server.
 func (r Runtime) Shared(listen string) (Runtime, error) {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -65,7 +65,8 @@ func State(stateDir string, env func(string) string) (string, error) {
 	}
 	abs, err := filepath.Abs(stateDir)
 	if err != nil {
-		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory %s: %v", stateDir, err), Fix: "--state-dir=DIR with an absolute path"}
+		return "", &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory %s: %v", stateDir, err),
+			Fix: "--state-dir=DIR with an absolute path"}
 	}
 	host, err := os.Hostname()
 	if host, _, _ = strings.Cut(host, "."); err != nil || host == "" {
@@ -106,7 +107,8 @@ func private(dir string) error {
 	err := unix.Lstat(dir, &st)
 	bad := func(format string, args ...any) error {
 		return &Problem{Kind: ErrOwner, Text: "runtime directory " + dir + " " + fmt.Sprintf(format, args...),
-			Why: "who can write there could pose as your server", Fix: "remove it, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"}
+			Why: "who can write there could pose as your server",
+			Fix: "remove it, or set XDG_RUNTIME_DIR to a directory of yours with mode 0700"}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -126,19 +128,23 @@ func private(dir string) error {
 // prepare makes the directories. Errors: ErrOwner, ErrState, ErrStart.
 func (r Runtime) prepare() error {
 	if n := len(r.Socket()); n > socketMax {
-		return &Problem{Kind: ErrStart, Text: fmt.Sprintf("the path of the socket, %s, has %d characters", r.Socket(), n),
-			Why: fmt.Sprintf("the kernel takes %d", socketMax), Fix: "set XDG_RUNTIME_DIR to a directory with a shorter path"}
+		return &Problem{Kind: ErrStart, Text: fmt.Sprintf("the path of the socket, %s, has %d characters", r.Socket(),
+			n),
+			Why: fmt.Sprintf("the kernel takes %d", socketMax),
+			Fix: "set XDG_RUNTIME_DIR to a directory with a shorter path"}
 	}
 	if err := os.MkdirAll(filepath.Dir(r.Dir), 0o700); err == nil {
 		if err := os.Mkdir(r.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return &Problem{Kind: ErrStart, Text: fmt.Sprintf("runtime directory: %v", err), Fix: "set XDG_RUNTIME_DIR to a directory of yours"}
+			return &Problem{Kind: ErrStart, Text: fmt.Sprintf("runtime directory: %v", err),
+				Fix: "set XDG_RUNTIME_DIR to a directory of yours"}
 		}
 	}
 	if err := private(r.Dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(r.Data, 0o700); err != nil {
-		return &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory: %v", err), Fix: "--state-dir=DIR, on a disk of this machine"}
+		return &Problem{Kind: ErrState, Text: fmt.Sprintf("state directory: %v", err),
+			Fix: "--state-dir=DIR, on a disk of this machine"}
 	}
 	return nil
 }

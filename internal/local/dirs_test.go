@@ -37,15 +37,24 @@ func TestLocate(t *testing.T) {
 		dir, data string
 		idle      time.Duration
 	}{
-		"nothing but a home":             {"", map[string]string{"HOME": "/home/ada"}, tmp, "/home/ada/.local/state/elastic/" + host + "/elasticd", time.Minute},
-		"the flag":                       {"/s", map[string]string{"ELASTIC_STATE_DIR": "/e", "HOME": "/h"}, tmp, "/s/" + host + "/elasticd", time.Minute},
-		"the variable":                   {"", map[string]string{"ELASTIC_STATE_DIR": "/e", "XDG_STATE_HOME": "/x"}, tmp, "/e/" + host + "/elasticd", time.Minute},
-		"XDG":                            {"", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h", "XDG_RUNTIME_DIR": own}, own + "/elastic", "/x/elastic/" + host + "/elasticd", time.Minute},
-		"a relative XDG is none":         {"", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h", "XDG_RUNTIME_DIR": "r"}, tmp, "/h/.local/state/elastic/" + host + "/elasticd", time.Minute},
-		"another user's runtime":         {"/s", map[string]string{"XDG_RUNTIME_DIR": theirs}, tmp, "/s/" + host + "/elasticd", time.Minute},
-		"a runtime that is not there":    {"/s", map[string]string{"XDG_RUNTIME_DIR": "/nowhere/run/user/1"}, tmp, "/s/" + host + "/elasticd", time.Minute},
-		"a runtime that can be made":     {"/s", map[string]string{"XDG_RUNTIME_DIR": own + "/new"}, own + "/new/elastic", "/s/" + host + "/elasticd", time.Minute},
-		"a shorter idle time, for tests": {"/s", map[string]string{local.IdleEnv: "2s"}, tmp, "/s/" + host + "/elasticd", 2 * time.Second},
+		"nothing but a home": {"", map[string]string{"HOME": "/home/ada"}, tmp,
+			"/home/ada/.local/state/elastic/" + host + "/elasticd", time.Minute},
+		"the flag": {"/s", map[string]string{"ELASTIC_STATE_DIR": "/e", "HOME": "/h"}, tmp,
+			"/s/" + host + "/elasticd", time.Minute},
+		"the variable": {"", map[string]string{"ELASTIC_STATE_DIR": "/e", "XDG_STATE_HOME": "/x"},
+			tmp, "/e/" + host + "/elasticd", time.Minute},
+		"XDG": {"", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h",
+			"XDG_RUNTIME_DIR": own}, own + "/elastic", "/x/elastic/" + host + "/elasticd", time.Minute},
+		"a relative XDG is none": {"", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h",
+			"XDG_RUNTIME_DIR": "r"}, tmp, "/h/.local/state/elastic/" + host + "/elasticd", time.Minute},
+		"another user's runtime": {"/s", map[string]string{"XDG_RUNTIME_DIR": theirs}, tmp, "/s/" + host +
+			"/elasticd", time.Minute},
+		"a runtime that is not there": {"/s", map[string]string{"XDG_RUNTIME_DIR": "/nowhere/run/user/1"}, tmp,
+			"/s/" + host + "/elasticd", time.Minute},
+		"a runtime that can be made": {"/s", map[string]string{"XDG_RUNTIME_DIR": own + "/new"}, own +
+			"/new/elastic", "/s/" + host + "/elasticd", time.Minute},
+		"a shorter idle time, for tests": {"/s", map[string]string{local.IdleEnv: "2s"}, tmp, "/s/" + host +
+			"/elasticd", 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := local.Locate(c.flag, func(k string) string { return c.env[k] })
@@ -103,7 +112,8 @@ func TestRuntimeDirectoryMustBePrivate(t *testing.T) {
 func TestUnusableDirectories(t *testing.T) {
 	long := place(t)
 	long.Dir = filepath.Join(long.Dir, strings.Repeat("x", 100))
-	if _, _, err := local.Ensure(t.Context(), long); !errors.Is(err, local.ErrStart) || !strings.Contains(err.Error(), "characters") {
+	if _, _, err := local.Ensure(t.Context(), long); !errors.Is(err, local.ErrStart) ||
+		!strings.Contains(err.Error(), "characters") {
 		t.Errorf("a path that is too long for a socket: %v", err)
 	}
 	file := place(t)

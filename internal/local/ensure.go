@@ -89,7 +89,8 @@ func (r Runtime) elasticd() (string, error) {
 func (r Runtime) start(ctx context.Context, bin string, locks []*os.File) (Started, error) {
 	log, before, err := r.openLog()
 	if err != nil {
-		return Started{}, &Problem{Kind: ErrState, Text: fmt.Sprintf("log of the local server: %v", err), Fix: "--state-dir=DIR"}
+		return Started{}, &Problem{Kind: ErrState, Text: fmt.Sprintf("log of the local server: %v", err),
+			Fix: "--state-dir=DIR"}
 	}
 	defer log.Close()
 	word, says, err := os.Pipe()
@@ -126,7 +127,8 @@ func (r Runtime) await(ctx context.Context, word *os.File, before int64) (Starte
 	return Started{PID: pid, Log: r.logFile()}, nil
 }
 
-// failed says why there is no server: in its own words if it had some for its user, else by the end of its log.
+// failed says why there is no server: in its own words if it had some for its user, else by the end
+// of its log.
 func (r Runtime) failed(how string, before int64) error {
 	log := r.tail(before)
 	if p := said(log); p != nil {
@@ -136,7 +138,8 @@ func (r Runtime) failed(how string, before int64) error {
 		Why: "its log is " + r.logFile(), Fix: "cure what the log says, or name a server with --server", Log: log}
 }
 
-// said is the error with which elasticd ended, as it prints one: a line with a code, why, and what to do.
+// said is the error with which elasticd ended, as it prints one: a line with a code, why, and what
+// to do.
 func said(log []string) *Problem {
 	at := -1
 	for i, line := range log {

@@ -49,7 +49,8 @@ type Runtime struct {
 	Dir  string // of the socket, the start lock and the hint
 	Data string // of the server's data and log
 	Idle time.Duration
-	// Listen is a HOST:PORT at which the server is there for other machines, too; "": for this user only.
+	// Listen is a HOST:PORT at which the server is there for other machines, too; "": for this user
+	// only.
 	Listen string
 	Bin    string // the elasticd to start; "": beside this program, else in PATH
 }

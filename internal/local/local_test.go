@@ -69,7 +69,8 @@ func place(t *testing.T) local.Runtime {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r := local.Runtime{Dir: filepath.Join(dir, "run"), Data: filepath.Join(dir, "state", "elasticd"), Idle: time.Minute, Bin: elasticd}
+	r := local.Runtime{Dir: filepath.Join(dir, "run"), Data: filepath.Join(dir, "state", "elasticd"), Idle: time.Minute,
+		Bin: elasticd}
 	t.Cleanup(func() { end(t, r, syscall.SIGTERM) })
 	return r
 }
@@ -99,7 +100,8 @@ func end(t *testing.T, r local.Runtime, sig syscall.Signal) {
 
 func gone(pidfd int, limit time.Duration) bool {
 	for until := time.Now().Add(limit); time.Now().Before(until); {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}},
+			int(time.Until(until).Milliseconds()))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -202,7 +204,8 @@ func TestServerIsNobodysChild(t *testing.T) {
 	f := strings.Fields(rest) // state ppid pgrp session
 	own, _ := unix.Getsid(0)
 	if f[1] == strconv.Itoa(os.Getpid()) || f[2] == strconv.Itoa(unix.Getpgrp()) || f[3] == strconv.Itoa(own) {
-		t.Errorf("parent %s, group %s, session %s; the test has %d, %d, %d", f[1], f[2], f[3], os.Getpid(), unix.Getpgrp(), own)
+		t.Errorf("parent %s, group %s, session %s; the test has %d, %d, %d", f[1], f[2], f[3], os.Getpid(),
+			unix.Getpgrp(), own)
 	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", hint(r).PID))
 	if err != nil || strings.Contains(string(env), runAsCommand) {
@@ -266,7 +269,8 @@ func TestKilledServerComesBackOnItsData(t *testing.T) {
 		t.Errorf("first %+v at %s, second %+v at %s", first, at, second, again)
 	}
 	got, err := client(t, again).Get(t.Context(), "k")
-	if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision != put.Kvs[0].ModRevision || got.Header.Revision < put.Header.Revision || got.Header.ClusterId != put.Header.ClusterId {
+	if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision != put.Kvs[0].ModRevision ||
+		got.Header.Revision < put.Header.Revision || got.Header.ClusterId != put.Header.ClusterId {
 		t.Errorf("after the kill: %v, %v; put: %v", got, err, put)
 	}
 }
@@ -428,7 +432,8 @@ func TestRefusalOfTheServerIsPassedOn(t *testing.T) {
 		if !errors.Is(err, local.ErrStart) || !errors.As(err, &p) {
 			t.Fatalf("error %v", err)
 		}
-		if !strings.Contains(p.Text, wal) || strings.Contains(p.Text, "[") || p.Why == "" || !strings.Contains(p.Fix, wal) {
+		if !strings.Contains(p.Text, wal) || strings.Contains(p.Text, "[") || p.Why == "" ||
+			!strings.Contains(p.Fix, wal) {
 			t.Errorf("it says %+v", p)
 		}
 	}

@@ -35,7 +35,8 @@ const (
 )
 
 func (r Runtime) args() []string {
-	args := []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" + r.Data, "--idle=" + r.Idle.String()}
+	args := []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" + r.Data, "--idle=" +
+		r.Idle.String()}
 	if r.Listen != "" {
 		args = append(args, "--listen="+r.Listen)
 	}
@@ -73,7 +74,8 @@ type Hint struct {
 	Server  Endpoint  `json:"server"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	Data    string    `json:"data"` // a socket that is named in a data directory may by now be of a server on other data
+	// a socket that is named in a data directory may by now be of a server on other data
+	Data string `json:"data"`
 }
 
 func hint(dir string) (h Hint, err error) {
@@ -90,7 +92,8 @@ func (r Runtime) Announce(version string, ensured bool) error {
 	if err := os.Chmod(r.Socket(), 0o600); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}
-	hint, err := json.Marshal(Hint{os.Getpid(), r.endpoint(), version, time.Now().UTC().Truncate(time.Millisecond), r.Data})
+	hint, err := json.Marshal(Hint{os.Getpid(), r.endpoint(), version, time.Now().UTC().Truncate(time.Millisecond),
+		r.Data})
 	if err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}

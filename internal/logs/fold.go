@@ -8,11 +8,12 @@ type Folded struct {
 	Text  string
 }
 
-// lookahead is how far a rank may be ahead with lines of its own for a line to be folded all the same.
+// lookahead is how far a rank may be ahead with lines of its own for a line to be folded all the
+// same.
 const lookahead = 32
 
-// Fold puts the lines of several ranks into one stream: the order of each rank is kept, and a line that
-// several of them wrote stands there once.
+// Fold puts the lines of several ranks into one stream: the order of each rank is kept, and a line
+// that several of them wrote stands there once.
 func Fold(of map[int][]string) []Folded {
 	ranks := []int{}
 	for r := range of {

@@ -40,7 +40,8 @@ func Handler(dir string) http.Handler {
 	})
 }
 
-// message is one line of an answer: a Line, an error, the end, or nothing, which says that the sender lives.
+// message is one line of an answer: a Line, an error, the end, or nothing, which says that the
+// sender lives.
 type message struct {
 	Line  *Line  `json:"line,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -81,7 +82,8 @@ func (s *sender) keepAlive(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// longestMessage is far above that of any line: a line is cut at longestLine, and JSON may write each byte of it as six.
+// longestMessage is far above that of any line: a line is cut at longestLine, and JSON may write
+// each byte of it as six.
 const longestMessage = 8*longestLine + 64<<10
 
 // bounded is a stream of which no message may be longer than what is left.

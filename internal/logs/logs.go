@@ -1,5 +1,5 @@
-// Package logs reads what the workers of a job wrote: on this machine out of the log directory, and of
-// other nodes through their listener.
+// Package logs reads what the workers of a job wrote: on this machine out of the log directory, and
+// of other nodes through their listener.
 package logs
 
 import (
@@ -37,7 +37,8 @@ type Line struct {
 
 // wants reports whether the lines below a header are asked for.
 func (q Query) wants(h Header) bool {
-	return (q.Generation == 0 || q.Generation == h.Generation) && q.From <= h.Generation && (h.Job == "" || h.Job == q.Job) &&
+	return (q.Generation == 0 || q.Generation == h.Generation) && q.From <= h.Generation &&
+		(h.Job == "" || h.Job == q.Job) &&
 		(q.Ranks == nil || slices.Contains(q.Ranks, h.Rank))
 }
 
@@ -76,8 +77,8 @@ func parseHeader(line string) (Header, bool) {
 	return h, h.Node != ""
 }
 
-// Read passes the lines that q asks for to emit, of one worker after the other; with Follow those of all
-// workers as they come. Its error is that of emit, or says what could not be read.
+// Read passes the lines that q asks for to emit, of one worker after the other; with Follow those
+// of all workers as they come. Its error is that of emit, or says what could not be read.
 func Read(ctx context.Context, dir string, q Query, emit func(Line) error) error {
 	if q.Follow {
 		return follow(ctx, dir, q, emit)
@@ -153,8 +154,8 @@ func readWorker(ctx context.Context, path string, q Query, emit func(Line) error
 	return nil
 }
 
-// chain is the files of one worker that can have lines of q, oldest first: the one that is written, and
-// those that it was rotated to, back to one that begins before the generation.
+// chain is the files of one worker that can have lines of q, oldest first: the one that is written,
+// and those that it was rotated to, back to one that begins before the generation.
 func chain(path string, q Query) ([]string, error) {
 	files := []string{path}
 	if begins(path, q) {
@@ -178,8 +179,8 @@ func chain(path string, q Query) ([]string, error) {
 	return files, nil
 }
 
-// begins reports whether a file begins with a generation that is older than the one asked for, so that
-// files before it have nothing of that.
+// begins reports whether a file begins with a generation that is older than the one asked for, so
+// that files before it have nothing of that.
 func begins(path string, q Query) bool {
 	oldest := max(q.Generation, q.From)
 	if oldest == 0 {

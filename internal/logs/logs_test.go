@@ -56,7 +56,8 @@ func TestRead(t *testing.T) {
 		q    Query
 		want []string
 	}{
-		{Query{Job: "x", Generation: 3}, []string{"g3 r0 three", "g3 r0 no end", "g3 r1 three of one", "g3 r1 trouble"}},
+		{Query{Job: "x", Generation: 3}, []string{"g3 r0 three", "g3 r0 no end", "g3 r1 three of one",
+			"g3 r1 trouble"}},
 		{Query{Job: "x", Generation: 2}, []string{"g2 r2 two", "g2 r2 still two"}},
 		{Query{Job: "x", Generation: 3, Ranks: []int{1}}, []string{"g3 r1 three of one", "g3 r1 trouble"}},
 		{Query{Job: "x", Generation: 3, Last: 1}, []string{"g3 r0 no end", "g3 r1 three of one", "g3 r1 trouble"}},
@@ -74,7 +75,8 @@ func TestLongLinesAreCut(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"workerlog.0": header(1, 0) + strings.Repeat("x", 3*longestLine) + "\nafter\n"})
 	got := gather(t, dir, Query{Job: "x"})
-	if len(got) != 4+1 && len(got) != 4 || got[len(got)-1] != "g1 r0 after" || strings.Count(strings.Join(got, ""), "x") != 3*longestLine {
+	if len(got) != 4+1 && len(got) != 4 || got[len(got)-1] != "g1 r0 after" ||
+		strings.Count(strings.Join(got, ""), "x") != 3*longestLine {
 		t.Errorf("%d lines", len(got))
 	}
 }
@@ -159,13 +161,15 @@ func TestFetch(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	enough := errors.New("enough")
-	if err := Fetch(t.Context(), direct{s.URL}, Query{Job: "x", Follow: true}, func(Line) error { return enough }); !errors.Is(err, enough) {
+	if err := Fetch(t.Context(), direct{s.URL}, Query{Job: "x", Follow: true},
+		func(Line) error { return enough }); !errors.Is(err, enough) {
 		t.Error(err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := Fetch(t.Context(), direct{s.URL}, Query{Job: "x"}, take); err == nil || !strings.Contains(err.Error(), "list logs") {
+	if err := Fetch(t.Context(), direct{s.URL}, Query{Job: "x"}, take); err == nil ||
+		!strings.Contains(err.Error(), "list logs") {
 		t.Error(err)
 	}
 }

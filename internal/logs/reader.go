@@ -62,8 +62,8 @@ func (r *reader) file(ctx context.Context, path string) error {
 // poll is how often a log that is followed is looked at.
 const poll = 200 * time.Millisecond
 
-// follow reads all workers at once, and goes on. Workers of a later generation that has more of them are
-// found as their logs appear.
+// follow reads all workers at once, and goes on. Workers of a later generation that has more of
+// them are found as their logs appear.
 func follow(ctx context.Context, dir string, q Query, emit func(Line) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -136,7 +136,8 @@ type growing struct {
 	part string // of a line that has not ended
 }
 
-// lines passes on what was added since the last call, and goes on in the next file if this one was rotated.
+// lines passes on what was added since the last call, and goes on in the next file if this one was
+// rotated.
 func (g *growing) lines(take func(string) error) error {
 	for range 2 {
 		if g.f == nil {

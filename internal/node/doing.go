@@ -46,7 +46,8 @@ func (d *doing) moving(what string, done, total int64) {
 	}
 }
 
-// unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was told already.
+// unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was
+// told already.
 func (d *doing) unreadable(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

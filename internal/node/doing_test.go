@@ -11,7 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// That nothing moves any more is said until the store has heard it: others wait for who says that something does.
+// That nothing moves any more is said until the store has heard it: others wait for who says that
+// something does.
 func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := memory.New()
@@ -26,7 +27,8 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 			return ""
 		}
 		own := servers.Client("own")
-		if _, err := own.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("doing", []byte("saving"))}}); err != nil {
+		if _, err := own.Txn(t.Context(),
+			store.Txn{Then: []store.Write{store.Put("doing", []byte("saving"))}}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -32,8 +32,8 @@ type group struct {
 	exited     bool // one of them has ended
 }
 
-// begin begins what follows the workers in the generation of s. Each exit is of the generation before, or of this one:
-// where one was of the one before, this one does not begin.
+// begin begins what follows the workers in the generation of s. Each exit is of the generation
+// before, or of this one: where one was of the one before, this one does not begin.
 func (g *group) begin(s machine.Start) error {
 	world := s.World
 	over := make(chan struct{})
@@ -69,7 +69,8 @@ func (g *group) translate() {
 	killed := false
 	for x := range g.g.Exits() {
 		killed = killed || x.Signal != ""
-		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile, Output: x.Tail})
+		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile,
+			Output: x.Tail})
 		if x.Aborted {
 			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
 		}
@@ -78,8 +79,10 @@ func (g *group) translate() {
 		g.exited = true
 		generation := g.generation
 		g.mu.Unlock()
-		g.events <- machine.Exited{Generation: generation, WorkerExit: machine.WorkerExit{Step: step, NaN: nan, LocalRank: x.LocalRank,
-			Code: x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim, Hang: x.Aborted}}
+		g.events <- machine.Exited{Generation: generation, WorkerExit: machine.WorkerExit{Step: step, NaN: nan,
+			LocalRank: x.LocalRank,
+			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim,
+			Hang: x.Aborted}}
 	}
 	g.w.writing.end(g.Generation(), killed)
 	g.stay.Close()
@@ -87,7 +90,8 @@ func (g *group) translate() {
 	close(g.events)
 }
 
-// told is the last step that a worker told, and whether its loss was not a number then, where that counts.
+// told is the last step that a worker told, and whether its loss was not a number then, where that
+// counts.
 func (g *group) told(local int) (*int64, bool) {
 	step, nan := lastTold(launch.WorkerDir(g.runDir, uint64(g.began), local))
 	rule := g.w.job.Load().Rules.OnNaN

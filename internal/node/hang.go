@@ -15,8 +15,10 @@ func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, over <-cha
 		close(found)
 		return found
 	}
-	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: g, To: w.saves.to, Over: over,
-		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation), Members: world.Members, Slots: world.Slots}}
+	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: g, To: w.saves.to,
+		Over: over,
+		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation), Members: world.Members,
+			Slots: world.Slots}}
 	w.hangs.Store(watch)
 	w.effects.Go(func() {
 		defer close(found)
@@ -26,8 +28,9 @@ func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, over <-cha
 		}
 		w.notice(fmt.Sprintf("generation %d hangs: rank %d is behind; %s", world.Generation, f.Rank, f.Bundle))
 		seat := world.Members[f.Rank/world.Slots]
-		found <- rendezvous.Failure{Node: seat.Node, Incarnation: seat.Incarnation, Rank: f.Rank, LocalRank: f.Rank % world.Slots,
-			Code: 1, Hang: true, Message: f.Message, Detail: f.Detail}
+		found <- rendezvous.Failure{Node: seat.Node, Incarnation: seat.Incarnation, Rank: f.Rank,
+			LocalRank: f.Rank % world.Slots,
+			Code:      1, Hang: true, Message: f.Message, Detail: f.Detail}
 	})
 	return found
 }

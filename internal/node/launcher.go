@@ -41,10 +41,14 @@ func (w *workers) inputs(s machine.Start) (launch.Inputs, error) {
 	in := launch.Inputs{
 		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,
 		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
-		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(), PreviousWorldSize: world.Previous,
-		CheckpointDir: w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan, LRScale: world.LRScale,
-		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.socketPath(), LogDir: w.logs.Dir(),
-		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, world.Slots), VirtualLocalRank: l.VirtualLocalRank,
+		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(),
+		PreviousWorldSize: world.Previous,
+		CheckpointDir:     w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan,
+		LRScale:   world.LRScale,
+		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.socketPath(),
+		LogDir: w.logs.Dir(),
+		Role:   launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, world.Slots),
+		VirtualLocalRank: l.VirtualLocalRank,
 	}
 	if world.Master != nil {
 		in.MasterHost, in.MasterPort, in.PaddlePort = world.Master.Host, world.Master.Port, world.Master.Store
@@ -93,8 +97,9 @@ func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 	return spec, err
 }
 
-// record leaves what the workers of a start are told where Paddle's tools look for it, and announces the
-// first start. Files that cannot be written are a notice: the workers have it all in their environment.
+// record leaves what the workers of a start are told where Paddle's tools look for it, and
+// announces the first start. Files that cannot be written are a notice: the workers have it all in
+// their environment.
 func (w *workers) record(in launch.Inputs) {
 	files, err := launch.Records(in)
 	for _, f := range files {
@@ -117,7 +122,8 @@ func (w *workers) record(in launch.Inputs) {
 	}
 }
 
-// prefix is what is put before the lines of a worker that --tee shows, and before those that are copied.
+// prefix is what is put before the lines of a worker that --tee shows, and before those that are
+// copied.
 func (w *workers) prefix(template string) func(local, rank int) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -142,8 +148,9 @@ func (w *workers) logOptions(node string, job rendezvous.Job) output.Options {
 	}
 	label := w.prefix(template)
 	return output.Options{Dir: w.o.LogDir, Node: node, Run: run(job), Apart: w.o.SplitLogs, Keep: w.o.LogKeep,
-		Console: w.o.Stdout, Show: output.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice, Prefix: rankPrefix,
-		Label: label, Labelled: func(local int) bool { return w.o.Tee.Of(local) != output.None },
+		Console: w.o.Stdout, Show: output.Shown(w.o.Console, w.o.Tee, w.o.Redirects), Notice: w.notice,
+		Prefix: rankPrefix,
+		Label:  label, Labelled: func(local int) bool { return w.o.Tee.Of(local) != output.None },
 		CopyOut: l.CopyOut, CopyErr: l.CopyErr}
 }
 

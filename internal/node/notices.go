@@ -6,8 +6,8 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 )
 
-// notices keeps what others notice back until the agent has said its first line: the arithmetic of the
-// job is what a run begins with.
+// notices keeps what others notice back until the agent has said its first line: the arithmetic of
+// the job is what a run begins with.
 type notices struct {
 	say func(machine.Line)
 

@@ -18,9 +18,10 @@ const Guardian = "__guardian"
 
 // Options is `elastic run` as it was typed, parsed and checked.
 type Options struct {
-	// The job as this node would make it: Name, Limits, Slots, Base, Rules, Made. Given says which of
-	// it the user gave, by the names of the flags: "np", "nproc-per-node", "batch-size", "lr",
-	// "base-np", "scaling", "replicas", "keep", "load", "max-restarts", "last-call", "grace", "finish-timeout".
+	// The job as this node would make it: Name, Limits, Slots, Base, Rules, Made. Given says which
+	// of it the user gave, by the names of the flags: "np", "nproc-per-node", "batch-size", "lr",
+	// "base-np", "scaling", "replicas", "keep", "load", "max-restarts", "last-call", "grace",
+	// "finish-timeout".
 	Job   rendezvous.Job
 	Given map[string]bool
 
@@ -30,8 +31,8 @@ type Options struct {
 	NodeGiven    bool   // by --node: no other will do
 	Place        int    // one more than the rank that this node was told to have; 0: any
 	Host         string // the address that other nodes dial: 127.0.0.1 with the local server
-	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was found so, and
-	// may change. nil: it was given.
+	// Reaches is the address of this machine that reaches the server now, "" if none does: Host was
+	// found so, and may change. nil: it was given.
 	Reaches func() string
 	Port    int // of the agent's listener; 0: any
 
@@ -65,16 +66,17 @@ type Options struct {
 	WaitTimeout    time.Duration // 0: none
 	ConnectTimeout time.Duration
 
-	// The server. Store is open and answered already. Local is the local server's place, to start it
-	// again when it is found gone; nil: a server was given.
+	// The server. Store is open and answered already. Local is the local server's place, to start
+	// it again when it is found gone; nil: a server was given.
 	Store     store.Store
 	Endpoints []string
 	Local     *local.Runtime
-	// Shared is the place of the server for all nodes that runs on this machine, to start it again; nil: it does not.
+	// Shared is the place of the server for all nodes that runs on this machine, to start it again;
+	// nil: it does not.
 	Shared *local.Runtime
 
-	// Progress is called with the newest progress of rank 0's worker, where that is here, and with none when
-	// its generation is over. It must not wait. nil: the user is not shown any.
+	// Progress is called with the newest progress of rank 0's worker, where that is here, and with
+	// none when its generation is over. It must not wait. nil: the user is not shown any.
 	Progress func(rendezvous.Progress)
 
 	Stdout  io.Writer // the output of workers, byte for byte

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// stalled is how long the agent may not have said who it is before its heartbeats stop: its loop, which
-// ticks four times a second, hangs, and who hangs is silent.
+// stalled is how long the agent may not have said who it is before its heartbeats stop: its loop,
+// which ticks four times a second, hangs, and who hangs is silent.
 const stalled = 1500 * time.Millisecond
 
 // peers are the other agents of the job.
@@ -36,7 +36,8 @@ type peers struct {
 }
 
 func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
-	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan machine.Signal), news: make(chan struct{}, 1)}
+	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan machine.Signal),
+		news: make(chan struct{}, 1)}
 }
 
 func (p *peers) Here() string { return p.place.Here() }
@@ -71,7 +72,8 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.effects.Go(p.passOn)
 	p.effects.Go(func() {
 		for s := range p.watcher.Signals() {
-			p.tell(machine.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never, Generation: s.Answer.Generation})
+			p.tell(machine.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never,
+				Generation: s.Answer.Generation})
 		}
 	})
 }
@@ -91,7 +93,8 @@ func (p *peers) tell(s machine.Signal) {
 	}
 }
 
-// heard comes from connections, which must not wait, and say it once: the agent is told when it listens, of the largest.
+// heard comes from connections, which must not wait, and say it once: the agent is told when it
+// listens, of the largest.
 func (p *peers) heard(g schema.Generation) {
 	p.mu.Lock()
 	p.larger = max(p.larger, g)

@@ -10,7 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// A connection says once that there is a newer generation. The agent is told, however busy it is in that moment.
+// A connection says once that there is a newer generation. The agent is told, however busy it is in
+// that moment.
 func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

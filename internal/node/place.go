@@ -18,8 +18,8 @@ type place struct {
 	host string
 }
 
-// Here is the listener's address. A machine that got another one (a network that was left and joined again, a
-// new DHCP lease) has its listener there from now on.
+// Here is the listener's address. A machine that got another one (a network that was left and
+// joined again, a new DHCP lease) has its listener there from now on.
 func (p *place) Here() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,7 +27,8 @@ func (p *place) Here() string {
 		return p.server.Addr()
 	}
 	if host := p.now(); host != "" && host != p.host {
-		// Where it cannot listen others cannot dial it: they find it silent, and it asks again when it joins again.
+		// Where it cannot listen others cannot dial it: they find it silent, and it asks again when
+		// it joins again.
 		if err := p.server.Move(net.JoinHostPort(host, strconv.Itoa(p.port))); err == nil {
 			p.host = host
 		}

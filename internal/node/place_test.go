@@ -17,7 +17,8 @@ func hostOf(t *testing.T, address string) string {
 	return host
 }
 
-// A machine that got another address is at that one; what was given, and what cannot be said, stays.
+// A machine that got another address is at that one; what was given, and what cannot be said,
+// stays.
 func TestWhereANodeIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		now  func() string

@@ -14,15 +14,17 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// PreHook is a command that decides whether this node can run workers. It runs before the node joins, as for
-// generation 0, and before it is ready for each generation: a node that fails it leaves, and the others go on.
+// PreHook is a command that decides whether this node can run workers. It runs before the node
+// joins, as for generation 0, and before it is ready for each generation: a node that fails it
+// leaves, and the others go on.
 type PreHook struct {
 	Command string // for sh -c; "": there is none
 	Limit   time.Duration
 	Env     []string // that leads an elastic command to the server
 }
 
-// hooking is the pre-hook that runs now. At most one does: the agent makes ready for one generation at a time.
+// hooking is the pre-hook that runs now. At most one does: the agent makes ready for one generation
+// at a time.
 type hooking struct {
 	mu   sync.Mutex // held while it runs
 	now  sync.Mutex // guards stop
@@ -42,7 +44,8 @@ func (h *hooking) begin(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// interrupt ends the one that runs, and waits until it has ended: for the start that it was for, not as a failure.
+// interrupt ends the one that runs, and waits until it has ended: for the start that it was for,
+// not as a failure.
 func (h *hooking) interrupt() {
 	h.now.Lock()
 	if h.stop != nil {
@@ -67,14 +70,16 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 		why = "joining"
 	}
 	told := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+w.node,
-		fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size), "ELASTIC_CHECKPOINT_DIR="+w.checkpoints())
+		fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size), "ELASTIC_CHECKPOINT_DIR="+
+			w.checkpoints())
 	if w.o.PortsHi > 0 {
 		told = append(told, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
 	}
 	ctx, end := w.hooking.begin(ctx)
 	defer end()
 	stop := w.tellChecking(g)
-	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir, Log: filepath.Join(w.logs.Dir(), preHookLog),
+	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir,
+		Log: filepath.Join(w.logs.Dir(), preHookLog),
 		Env: worker.MarkFor(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)
 	stop()
 	if _, failed := errors.AsType[*hook.Failed](err); failed {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/internal/hook"
 )
 
-// A node that registers again ends the pre-hook of the start before. That is no failure of the pre-hook: a node
-// that fails it leaves.
+// A node that registers again ends the pre-hook of the start before. That is no failure of the
+// pre-hook: a node that fails it leaves.
 func TestInterruptedPreHookIsNoFailure(t *testing.T) {
 	t.Parallel()
 	var h hooking
@@ -21,7 +21,8 @@ func TestInterruptedPreHookIsNoFailure(t *testing.T) {
 		ctx, end := h.begin(t.Context())
 		defer end()
 		close(began)
-		result <- hook.Run(ctx, hook.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"}, "generation 2")
+		result <- hook.Run(ctx, hook.Hook{Command: "sleep 1000", Limit: time.Hour, Dir: dir, Log: dir + "/log"},
+			"generation 2")
 	}()
 	<-began
 	h.interrupt()

@@ -15,8 +15,8 @@ import (
 // told is how often progress is written to the store at most.
 const told = 2 * time.Second
 
-// progress passes on what rank 0's worker tells of its training, for as long as its group lives. It is
-// for people: what is lost is made good by the next line.
+// progress passes on what rank 0's worker tells of its training, for as long as its group lives. It
+// is for people: what is lost is made good by the next line.
 func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir string) {
 	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 	if e := w.o.ProgressRegex; e != nil {
@@ -57,18 +57,20 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 	}
 }
 
-// reportNaN tells that the loss is not a number, and ends the generation where the job says so. What
-// is not told now is told with the next line.
+// reportNaN tells that the loss is not a number, and ends the generation where the job says so.
+// What is not told now is told with the next line.
 func (w *workers) reportNaN(world rendezvous.World, step *int64) bool {
 	rule := w.job.Load().Rules.OnNaN
 	me := world.Members[0]
 	err := txn.Requests{Store: w.store, Job: w.o.Job.Name}.LossNaN(w.ctx, &world,
-		rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step, NaN: true, Time: time.Now()},
+		rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step, NaN: true,
+			Time: time.Now()},
 		rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 	return err == nil
 }
 
-// lastTold is the last step that a worker told in a run directory, and whether its loss was not a number then.
+// lastTold is the last step that a worker told in a run directory, and whether its loss was not a
+// number then.
 func lastTold(dir string) (step *int64, nan bool) {
 	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 	p, _ := tail.Read()

@@ -59,7 +59,8 @@ func (v *reviver) run(ctx context.Context) {
 	}
 }
 
-// move goes on at another place. What is under way at the old one ends, and who watches there lists again, here.
+// move goes on at another place. What is under way at the old one ends, and who watches there lists
+// again, here.
 func (v *reviver) move(ctx context.Context, at local.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

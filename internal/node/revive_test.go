@@ -61,7 +61,8 @@ func TestTheStoreOfTheOldPlaceIsClosed(t *testing.T) {
 	for _, at := range []local.Endpoint{"unix:///second", "unix:///second", "unix:///third", "unix:///none"} {
 		v.move(t.Context(), at)
 	}
-	for at, closed := range map[local.Endpoint]bool{"unix:///second": true, "unix:///third": false, "unix:///none": true} {
+	for at, closed := range map[local.Endpoint]bool{"unix:///second": true, "unix:///third": false,
+		"unix:///none": true} {
 		if got := opened[at].Err() != nil; got != closed {
 			t.Errorf("%s is closed: %v", at, got)
 		}

@@ -14,13 +14,14 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// A checkpoint directory may be one that other nodes have too: on this machine, or over NFS. Then rank 0's
-// node alone captures from it and puts back into it. To be seen each node leaves its mark there before it
-// joins, so that whoever prepares for a world finds the marks of all of its members: same name, and the
-// address that the world lists, which is that of one life of one agent.
+// A checkpoint directory may be one that other nodes have too: on this machine, or over NFS. Then
+// rank 0's node alone captures from it and puts back into it. To be seen each node leaves its mark
+// there before it joins, so that whoever prepares for a world finds the marks of all of its
+// members: same name, and the address that the world lists, which is that of one life of one agent.
 const markPrefix = ".elastic-node-"
 
-// mark says in the directory that this node has it; only a directory that the user gave can be another's too.
+// mark says in the directory that this node has it; only a directory that the user gave can be
+// another's too.
 func (w *workers) mark() error {
 	if w.o.CheckpointDir == "" {
 		return nil
@@ -40,7 +41,8 @@ func (w *workers) mark() error {
 // unmark removes the mark, unless it is another's by now.
 func (w *workers) unmark() {
 	if me := (membership.Ref{Node: w.node, Address: w.marked}); w.o.CheckpointDir != "" && w.has(me) {
-		_ = os.Remove(filepath.Join(w.o.CheckpointDir, markPrefix+w.node)) // left behind it is nobody's: no life has its address again
+		// left behind it is nobody's: no life has its address again
+		_ = os.Remove(filepath.Join(w.o.CheckpointDir, markPrefix+w.node))
 	}
 }
 
@@ -53,7 +55,8 @@ func (w *workers) has(r membership.Ref) bool {
 	return err == nil && r.Address != "" && strings.TrimSpace(string(b)) == r.Address
 }
 
-// shared reports whether rank 0's node, which is another one, has the checkpoint directory too. It is said once.
+// shared reports whether rank 0's node, which is another one, has the checkpoint directory too. It
+// is said once.
 func (s *saves) shared(w rendezvous.World) bool {
 	if s.w.o.CheckpointDir == "" {
 		return false
@@ -75,8 +78,8 @@ func (s *saves) shared(w rendezvous.World) bool {
 	return false
 }
 
-// with are the nodes that each save a part; nil where rank 0's node has all of each save. A node that has rank 0's
-// directory has no part of its own.
+// with are the nodes that each save a part; nil where rank 0's node has all of each save. A node
+// that has rank 0's directory has no part of its own.
 func (s *saves) with(w rendezvous.World) *checkpoint.Sharing {
 	apart := func(r membership.Ref) bool { return s.w.o.CheckpointDir == "" || !s.w.has(r) }
 	return checkpoint.NewSharing(w.Members, s.keeper.Self, s.w.job.Load().Rules.SaveFrom, apart)

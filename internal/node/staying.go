@@ -19,9 +19,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// staying is what workers need that can stay for another generation: a socket on which they say so, and a store in
-// which those of all nodes find each other. The agent of rank 0 has the store of a generation; the others pass on
-// what their workers ask of it.
+// staying is what workers need that can stay for another generation: a socket on which they say so,
+// and a store in which those of all nodes find each other. The agent of rank 0 has the store of a
+// generation; the others pass on what their workers ask of it.
 type staying struct {
 	server *handover.Server // nil: it could not be opened, and no worker can stay
 	store  handover.Store
@@ -31,7 +31,8 @@ type staying struct {
 // storePath is where the agent of rank 0 is asked.
 const storePath = "/handover/store"
 
-// waitSlice is how long one request to the agent of rank 0 waits for a key; a longer wait asks again.
+// waitSlice is how long one request to the agent of rank 0 waits for a key; a longer wait asks
+// again.
 const waitSlice = 5 * time.Second
 
 // openSocket opens the socket. Without it workers are ended and started again at each change.
@@ -85,7 +86,8 @@ func (w *workers) Do(ctx context.Context, r handover.Request) (handover.Reply, e
 }
 
 // askStore asks the agent of rank 0 once.
-func (w *workers) askStore(ctx context.Context, to membership.Ref, r handover.Request) (reply handover.Reply, err error) {
+func (w *workers) askStore(ctx context.Context, to membership.Ref, r handover.Request) (reply handover.Reply,
+	err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return reply, err
@@ -136,8 +138,9 @@ func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(out).Encode(reply) // a peer that went away asks again
 }
 
-// Stay readies the checkpoint directory for workers that hold the state, and begin from no checkpoint. What they saved in
-// older generations and was not committed is set aside: it is of no generation any more.
+// Stay readies the checkpoint directory for workers that hold the state, and begin from no
+// checkpoint. What they saved in older generations and was not committed is set aside: it is of no
+// generation any more.
 func (s *saves) Stay(w rendezvous.World) error {
 	s.mu.Lock()
 	s.resume = nil

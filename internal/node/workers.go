@@ -68,7 +68,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	}
 	w.disk.Close() // what is read of it again is read anew
 	if aside != "" {
-		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name, aside))
+		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name,
+			aside))
 	}
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
 		return "", err
@@ -104,8 +105,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 // run names one attempt of one job: its output is kept apart from that of any other.
 func run(job rendezvous.Job) string { return fmt.Sprintf("%s %s %d", job.Name, job.UID, job.Attempt) }
 
-// rankPrefix stands before each line on the terminal where several workers share it. It is what torch puts
-// before its tracebacks.
+// rankPrefix stands before each line on the terminal where several workers share it. It is what
+// torch puts before its tracebacks.
 func rankPrefix(_, rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
 
 // Succeed goes on in a job that was made again, with what this node has of it.
@@ -167,8 +168,8 @@ func (w *workers) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// prepare has a guardian of so many workers stand by for the next generation: when that is to start, everybody waits. One
-// that cannot be had is tried again, with its error, by the start.
+// prepare has a guardian of so many workers stand by for the next generation: when that is to
+// start, everybody waits. One that cannot be had is tried again, with its error, by the start.
 func (w *workers) prepare(slots int) {
 	w.preparing.Lock()
 	w.effects.Go(func() {
@@ -187,8 +188,8 @@ func (w *workers) prepare(slots int) {
 	})
 }
 
-// take is the guardian that stands by, nil if there is none. One that is being made is waited for: a Sweep that met it
-// half made would end it.
+// take is the guardian that stands by, nil if there is none. One that is being made is waited for:
+// a Sweep that met it half made would end it.
 func (w *workers) take() *worker.Prepared {
 	w.preparing.Lock()
 	defer w.preparing.Unlock()
@@ -201,11 +202,12 @@ func (w *workers) take() *worker.Prepared {
 
 // spec is what all generations have in common.
 func (w *workers) spec() worker.Spec {
-	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY, Guardian: []string{"/proc/self/exe", Guardian}}
+	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY,
+		Guardian: []string{"/proc/self/exe", Guardian}}
 }
 
-// begin starts the group of spec, with the guardian that stands by if it is there, still lives, and is for as many: a new
-// attempt of the job may have others.
+// begin starts the group of spec, with the guardian that stands by if it is there, still lives, and
+// is for as many: a new attempt of the job may have others.
 func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, error) {
 	defer w.prepare(len(spec.Env))
 	if p := w.take(); p != nil {
@@ -253,7 +255,8 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 	case err != nil:
 		return nil, refused{err, 125}
 	}
-	out := &group{w: w, g: g, began: world.Generation, runDir: in.RunDir, stay: stay, events: make(chan machine.Event, world.Slots)}
+	out := &group{w: w, g: g, began: world.Generation, runDir: in.RunDir, stay: stay,
+		events: make(chan machine.Event, world.Slots)}
 	if err := out.begin(s); err != nil {
 		return nil, refused{err, 125}
 	}

@@ -22,11 +22,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A node that got another address is found by its mark in the checkpoint directory at that one when it joins again.
+// A node that got another address is found by its mark in the checkpoint directory at that one when
+// it joins again.
 func TestTheMarkMovesWithTheNode(t *testing.T) {
 	address := "10.0.0.1:7"
 	var effects sync.WaitGroup
-	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) }, closed: true, address: func() string { return address }}
+	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) }, closed: true,
+		address: func() string { return address }}
 	w.o.CheckpointDir = t.TempDir()
 	w.job.Store(&rendezvous.Job{})
 	if err := w.mark(); err != nil {
@@ -59,7 +61,8 @@ func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
 	w.job.Store(&rendezvous.Job{Slots: 1})
 	spec := w.spec()
 	spec.Node, spec.Generation, spec.Ranks, spec.WorldSize = "a", 2, []int{0}, 1
-	spec.Argv, spec.Env, spec.Dir, spec.RunDir = []string{"/bin/sh", "-c", "exit 0"}, [][]string{nil}, dir, filepath.Join(dir, "run")
+	spec.Argv, spec.Env, spec.Dir, spec.RunDir = []string{"/bin/sh", "-c", "exit 0"}, [][]string{nil}, dir,
+		filepath.Join(dir, "run")
 	t.Cleanup(func() {
 		w.close()
 		effects.Wait()
@@ -72,7 +75,8 @@ func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
 	return w, spec, &effects
 }
 
-// Who tries again to join sweeps again, while the guardian of the first try is being made: one is left, and lives.
+// Who tries again to join sweeps again, while the guardian of the first try is being made: one is
+// left, and lives.
 func TestASweepEndsNoGuardianThatIsBeingMade(t *testing.T) {
 	w, spec, effects := standing(t)
 	for range 10 {

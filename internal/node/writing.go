@@ -8,7 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// writing is what became of the workers of the newest generation, for those who look at their files.
+// writing is what became of the workers of the newest generation, for those who look at their
+// files.
 type writing struct {
 	mu         sync.Mutex
 	generation schema.Generation

@@ -12,9 +12,10 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Everybody at once does what they may not: says nonsense, stalls at every point, has another secret, lies about
-// who it is and about generations, has addresses dialled that lead nowhere. What that costs the listener has a
-// limit, what it does is nothing, and an honest peer is answered all along.
+// Everybody at once does what they may not: says nonsense, stalls at every point, has another
+// secret, lies about who it is and about generations, has addresses dialled that lead nowhere. What
+// that costs the listener has a limit, what it does is nothing, and an honest peer is answered all
+// along.
 func TestAttack(t *testing.T) {
 	l := defaultLimits()
 	l.pendingFrom, l.streamsFrom, l.chunksFrom = 16, 32, 16
@@ -33,7 +34,8 @@ func TestAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: time.Second} // another host than the honest one
+	// another host than the honest one
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: time.Second}
 	raw := func(say string) func() {
 		return func() {
 			if c, err := from.Dial("tcp", b.srv.Addr()); err == nil {
@@ -79,7 +81,8 @@ func TestAttack(t *testing.T) {
 			}
 		}
 	}
-	// A connection has a goroutine, one more while it dials for another, and one of the listener's HTTP.
+	// A connection has a goroutine, one more while it dials for another, and one of the listener's
+	// HTTP.
 	t.Logf("%d goroutines more", runtime.NumGoroutine()-before)
 	if n, limit := runtime.NumGoroutine()-before, 2*(l.pendingFrom+l.streamsFrom+l.chunksFrom); n > limit {
 		t.Errorf("%d goroutines, at most %d", n, limit)

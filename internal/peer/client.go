@@ -79,8 +79,8 @@ func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds 
 	return a.Holds, nil
 }
 
-// Reach asks by to dial address, which is this agent's own, and returns what that brought. The error says
-// why by did not answer.
+// Reach asks by to dial address, which is this agent's own, and returns what that brought. The
+// error says why by did not answer.
 func (c *Client) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
 	t, a := c.open(ctx, by, request{Want: wantReach, About: membership.Ref{Address: address}})
 	if t != nil {
@@ -93,7 +93,8 @@ func (c *Client) Reach(ctx context.Context, by membership.Ref, address string) (
 }
 
 // Follow keeps one stream of beats to to; see membership.Link.
-func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer)) membership.Answer {
+func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{},
+	heard func(membership.Answer)) membership.Answer {
 	t, a := c.open(ctx, to, request{Want: wantBeats})
 	if t == nil || a.Kind != membership.Same {
 		if t != nil {
@@ -234,7 +235,8 @@ func strangeness(err error) membership.AnswerKind {
 	return membership.NoAnswer
 }
 
-// newTransport keeps connections for chunks. It knows no proxy and takes no answer in another encoding.
+// newTransport keeps connections for chunks. It knows no proxy and takes no answer in another
+// encoding.
 func newTransport(config *tls.Config) *http.Transport {
 	return &http.Transport{
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -263,12 +265,13 @@ func newTransport(config *tls.Config) *http.Transport {
 	}
 }
 
-// asks is how often a connection for chunks on which nothing is sent, also one whose answer is waited for, asks whether
-// the other host is there.
+// asks is how often a connection for chunks on which nothing is sent, also one whose answer is
+// waited for, asks whether the other host is there.
 var asks = net.KeepAliveConfig{Enable: true, Idle: flowLimit / 4, Interval: flowLimit / 4}
 
-// outlives gives a connection for chunks no longer than flowLimit to outlive a cut. What was sent into a cut is sent again
-// ever more rarely, so that it stays silent for as long again as the cut was; one that is dialled anew does not.
+// outlives gives a connection for chunks no longer than flowLimit to outlive a cut. What was sent
+// into a cut is sent again ever more rarely, so that it stays silent for as long again as the cut
+// was; one that is dialled anew does not.
 func outlives(raw net.Conn) {
 	if tcp, ok := raw.(*net.TCPConn); ok {
 		giveUpAfter(tcp, flowLimit) // without it stallLimit ends it, later

@@ -54,7 +54,8 @@ func TestChunks(t *testing.T) {
 	a.change(func(h *Hello) { h.Generation = 4 })
 	c := a.client(t, secret)
 	// The host in the URL is nobody's business: it goes where the Ref says.
-	if code, got := fetch(t, c.To(b.ref()), "GET", "http://elsewhere.example/chunks/77", nil); code != 200 || got != "chunk 77" {
+	if code, got := fetch(t, c.To(b.ref()), "GET", "http://elsewhere.example/chunks/77", nil); code != 200 ||
+		got != "chunk 77" {
 		t.Errorf("%d %s", code, got)
 	}
 	if g := <-b.heard; g != 4 {
@@ -62,7 +63,8 @@ func TestChunks(t *testing.T) {
 	}
 	b.change(func(h *Hello) { h.Generation = 6 })
 	data := bytes.Repeat([]byte("elastic "), 1<<20)
-	if code, got := fetch(t, c.To(b.ref()), "PUT", "http://b/chunks/77", bytes.NewReader(data)); code != 200 || got != fmt.Sprintf("%x", sha256.Sum256(data)) {
+	if code, got := fetch(t, c.To(b.ref()), "PUT", "http://b/chunks/77", bytes.NewReader(data)); code != 200 ||
+		got != fmt.Sprintf("%x", sha256.Sum256(data)) {
 		t.Errorf("%d %s", code, got)
 	}
 	if g := <-a.heard; g != 6 {

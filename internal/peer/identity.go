@@ -33,8 +33,10 @@ func identify(secret []byte) (identity, error) {
 	}
 	private := ed25519.NewKeyFromSeed(seed)
 	public := private.Public().(ed25519.PublicKey)
-	// TLS wants a certificate around the key. Nobody reads it, its dates least of all: clocks may be wrong.
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	// TLS wants a certificate around the key. Nobody reads it, its dates least of all: clocks may
+	// be wrong.
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
+		NotAfter: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, public, private)
 	if err != nil {
 		return identity{}, fmt.Errorf("make the peer certificate: %w", err)

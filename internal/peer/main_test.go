@@ -36,7 +36,8 @@ type agent struct {
 
 func newAgent(node, incarnation string) *agent {
 	a := &agent{heard: make(chan schema.Generation, 100)}
-	a.hello.Store(&Hello{Job: "x", UID: "u1", Node: node, Incarnation: membership.Incarnation(incarnation), Generation: 3})
+	a.hello.Store(&Hello{Job: "x", UID: "u1", Node: node, Incarnation: membership.Incarnation(incarnation),
+		Generation: 3})
 	return a
 }
 

@@ -6,7 +6,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Who moves is found where it is now, before and while it serves; where it was nobody listens any more.
+// Who moves is found where it is now, before and while it serves; where it was nobody listens any
+// more.
 func TestMove(t *testing.T) {
 	for _, when := range []string{"before it serves", "while it serves"} {
 		t.Run(when, func(t *testing.T) {

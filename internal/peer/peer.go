@@ -41,7 +41,8 @@ type Hello struct {
 type Self struct {
 	Hello func() Hello
 	Holds func(about membership.Ref) bool // does it still hold its suspicion? May be nil: it has none.
-	Heard func(schema.Generation)         // a peer knows a larger generation than Hello says: read the store. May be nil.
+	// a peer knows a larger generation than Hello says: read the store. May be nil.
+	Heard func(schema.Generation)
 }
 
 // heard passes a peer's generation on. What a peer says costs a read of the store and no more.
@@ -56,7 +57,8 @@ const (
 	chunkProto  = "http/1.1"
 
 	maxMessage = 4 << 10
-	joinLimit  = 3 * time.Second        // of a TCP connection alone: the kernel asks again after 1 s, then ever more rarely
+	// of a TCP connection alone: the kernel asks again after 1 s, then ever more rarely
+	joinLimit  = 3 * time.Second
 	dialLimit  = 500 * time.Millisecond // of a probe, from the dial to the hello
 	lineLimit  = 10 * time.Second       // of the dial of a stream or for chunks
 	reachLimit = time.Second            // of a dial that another node asked for
@@ -91,7 +93,8 @@ type reply struct {
 
 // answer sorts a reply that came from whom to names.
 func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
-	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended, Holds: r.Holds, Reach: r.Reach}
+	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended,
+		Holds: r.Holds, Reach: r.Reach}
 	switch {
 	case r.Job != me.Job || r.UID != me.UID:
 		return membership.Answer{Kind: membership.Stranger}

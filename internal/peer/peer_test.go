@@ -68,18 +68,25 @@ func TestErrorsProveNoMoreThanTheyDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		got, want membership.AnswerKind
 	}{
-		"refused":                  {refusal(literal, refused), membership.Refused},
-		"refused by some host":     {refusal(named, refused), membership.NoAnswer},
-		"no route":                 {refusal(literal, &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}), membership.NoAnswer},
-		"my own table of files":    {refusal(literal, &net.OpError{Op: "dial", Err: syscall.EMFILE}), membership.NoAnswer},
-		"timeout":                  {refusal(literal, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}), membership.NoAnswer},
-		"wrong key":                {strangeness(ErrStranger), membership.Stranger},
-		"no TLS":                   {strangeness(tls.RecordHeaderError{}), membership.Stranger},
-		"alert":                    {strangeness(&net.OpError{Op: "remote error", Err: errors.New("handshake failure")}), membership.Stranger},
-		"reset":                    {strangeness(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), membership.NoAnswer},
-		"closed":                   {strangeness(io.EOF), membership.NoAnswer},
-		"silence":                  {strangeness(&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}), membership.NoAnswer},
-		"refused after the hello?": {strangeness(&net.OpError{Op: "read", Err: syscall.ECONNREFUSED}), membership.NoAnswer},
+		"refused":              {refusal(literal, refused), membership.Refused},
+		"refused by some host": {refusal(named, refused), membership.NoAnswer},
+		"no route": {refusal(literal, &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}),
+			membership.NoAnswer},
+		"my own table of files": {refusal(literal, &net.OpError{Op: "dial", Err: syscall.EMFILE}),
+			membership.NoAnswer},
+		"timeout": {refusal(literal, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}),
+			membership.NoAnswer},
+		"wrong key": {strangeness(ErrStranger), membership.Stranger},
+		"no TLS":    {strangeness(tls.RecordHeaderError{}), membership.Stranger},
+		"alert": {strangeness(&net.OpError{Op: "remote error",
+			Err: errors.New("handshake failure")}), membership.Stranger},
+		"reset": {strangeness(&net.OpError{Op: "read", Err: syscall.ECONNRESET}),
+			membership.NoAnswer},
+		"closed": {strangeness(io.EOF), membership.NoAnswer},
+		"silence": {strangeness(&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}),
+			membership.NoAnswer},
+		"refused after the hello?": {strangeness(&net.OpError{Op: "read", Err: syscall.ECONNREFUSED}),
+			membership.NoAnswer},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", name, c.got, c.want)

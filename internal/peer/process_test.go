@@ -74,7 +74,8 @@ type counted struct {
 	more chan struct{}
 }
 
-func (c *counted) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{}, heard func(membership.Answer)) membership.Answer {
+func (c *counted) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{},
+	heard func(membership.Answer)) membership.Answer {
 	return c.Link.Follow(ctx, to, beats, func(a membership.Answer) {
 		heard(a)
 		c.n.Add(1)
@@ -124,7 +125,8 @@ func TestKilledProcessIsRefused(t *testing.T) {
 	}
 }
 
-// until waits for a signal. Others may come before it: on a busy machine anybody is silent for a second.
+// until waits for a signal. Others may come before it: on a busy machine anybody is silent for a
+// second.
 func until(t *testing.T, w *membership.Watcher, ref membership.Ref, sign membership.Sign) membership.Signal {
 	t.Helper()
 	for s := range w.Signals() {

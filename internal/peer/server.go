@@ -100,8 +100,8 @@ func (s *Server) Serve(secret []byte, self Self) error {
 	return err
 }
 
-// Rekey answers only those from now on who know another secret: that of the job that succeeds this one.
-// What is open goes on until its next life is asked for.
+// Rekey answers only those from now on who know another secret: that of the job that succeeds this
+// one. What is open goes on until its next life is asked for.
 func (s *Server) Rekey(secret []byte) error {
 	id, err := identify(secret)
 	if err == nil {
@@ -218,8 +218,8 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 	}
 }
 
-// reach dials address for another agent, whose own it is: Same says that an agent of this job listens
-// there, whoever it is. Only an address is dialled, never a name.
+// reach dials address for another agent, whose own it is: Same says that an agent of this job
+// listens there, whoever it is. Only an address is dialled, never a name.
 func (s *Server) reach(address string) membership.AnswerKind {
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return membership.NoAnswer

@@ -141,11 +141,15 @@ func TestProbeOfWhatIsNoAgent(t *testing.T) {
 		"resets at once":           {func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, false, membership.NoAnswer},
 		"reads and says nothing":   {drain, true, membership.NoAnswer},
 		"stalls after half a word": {say("\x16\x03"), true, membership.NoAnswer},
-		"TLS without our key":      {func(c net.Conn) { tls.Server(c, strange(t)).Handshake(); drain(c) }, false, membership.Stranger},
-		"no hello":                 {inside(func(*tls.Conn) {}), false, membership.NoAnswer},
-		"a hello of 64 kB":         {inside(func(c *tls.Conn) { c.Write([]byte{0xff, 0xff}); drain(c) }), false, membership.NoAnswer},
-		"a hello of nonsense":      {inside(func(c *tls.Conn) { c.Write([]byte("\x00\x03{}}")); drain(c) }), false, membership.NoAnswer},
-		"half a hello":             {inside(func(c *tls.Conn) { c.Write([]byte("\x00\x30{")); drain(c) }), true, membership.NoAnswer},
+		"TLS without our key": {func(c net.Conn) { tls.Server(c, strange(t)).Handshake(); drain(c) }, false,
+			membership.Stranger},
+		"no hello": {inside(func(*tls.Conn) {}), false, membership.NoAnswer},
+		"a hello of 64 kB": {inside(func(c *tls.Conn) { c.Write([]byte{0xff, 0xff}); drain(c) }), false,
+			membership.NoAnswer},
+		"a hello of nonsense": {inside(func(c *tls.Conn) { c.Write([]byte("\x00\x03{}}")); drain(c) }), false,
+			membership.NoAnswer},
+		"half a hello": {inside(func(c *tls.Conn) { c.Write([]byte("\x00\x30{")); drain(c) }), true,
+			membership.NoAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cl := c
@@ -287,8 +291,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Who is asked to dial an address says what that brought. An agent of the job counts, also one that is
-// nobody yet; what is no address, a name too, is never dialled.
+// Who is asked to dial an address says what that brought. An agent of the job counts, also one that
+// is nobody yet; what is no address, a name too, is never dialled.
 func TestReach(t *testing.T) {
 	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
 	me := newAgent("a", "a1").serve(t, secret, defaultLimits())
@@ -301,7 +305,8 @@ func TestReach(t *testing.T) {
 	nobody.Close()
 	c := me.client(t, secret)
 	_, port, _ := net.SplitHostPort(me.srv.Addr())
-	for address, want := range map[string]membership.AnswerKind{me.srv.Addr(): membership.Same, stranger.srv.Addr(): membership.Stranger,
+	for address, want := range map[string]membership.AnswerKind{me.srv.Addr(): membership.Same,
+		stranger.srv.Addr():    membership.Stranger,
 		nobody.Addr().String(): membership.Refused, "localhost:" + port: membership.NoAnswer, "": membership.NoAnswer} {
 		if got, err := c.Reach(t.Context(), b.ref(), address); got != want || err != nil {
 			t.Errorf("%q: %v, %v; want %v", address, got, err, want)
@@ -345,7 +350,8 @@ func TestGenerationsAreHeardOnBothEnds(t *testing.T) {
 	})
 }
 
-// follow runs f beside a stream to to; beat sends one and waits for its answer. It returns what Follow does.
+// follow runs f beside a stream to to; beat sends one and waits for its answer. It returns what
+// Follow does.
 func follow(t *testing.T, c *Client, to membership.Ref, f func(beat func() membership.Answer)) membership.Answer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -425,7 +431,8 @@ func TestStreamEndsWithTheLifeItIsAbout(t *testing.T) {
 	if got := <-result; got != (membership.Answer{}) || len(heard) != 0 {
 		t.Errorf("%+v, %d answers", got, len(heard))
 	}
-	if got := c.Follow(t.Context(), to, beats, func(membership.Answer) { t.Error("heard another life") }); got.Kind != membership.Other {
+	if got := c.Follow(t.Context(), to, beats,
+		func(membership.Answer) { t.Error("heard another life") }); got.Kind != membership.Other {
 		t.Errorf("dialled again: %+v", got)
 	}
 }
@@ -436,7 +443,8 @@ func TestFloodOfBeatsEndsTheStream(t *testing.T) {
 	var frames []byte
 	for range 10 * floodLimit {
 		frames = binary.BigEndian.AppendUint64(append(frames, 0), uint64(schema.MaxGeneration)) // and a lie
-		frames = binary.BigEndian.AppendUint64(append(frames, 0), 1<<63)                        // and one that no job can be at
+		// and one that no job can be at
+		frames = binary.BigEndian.AppendUint64(append(frames, 0), 1<<63)
 	}
 	conn.Write(frames)
 	n, _ := io.Copy(io.Discard, conn)
@@ -564,7 +572,8 @@ func TestStreamsHaveALimitAndGiveTheirPlaceBack(t *testing.T) {
 		t.Errorf("a third: %+v", got) // closed: silence, never a stranger or a refusal
 	}
 	one.Close()
-	// The listener takes note of the end in its own time; a probe that comes too early sees the limit.
+	// The listener takes note of the end in its own time; a probe that comes too early sees the
+	// limit.
 	for c.Probe(t.Context(), b.ref()).Kind != membership.Same {
 		if t.Context().Err() != nil {
 			t.Fatal("the place is never given back")

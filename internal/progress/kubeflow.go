@@ -77,7 +77,8 @@ func (t *Kubeflow) take() *rendezvous.Progress {
 	return p
 }
 
-// putBack keeps what could not be reported, unless there is something newer: the last report takes it.
+// putBack keeps what could not be reported, unless there is something newer: the last report takes
+// it.
 func (t *Kubeflow) putBack(p *rendezvous.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

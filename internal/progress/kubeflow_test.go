@@ -45,8 +45,10 @@ func newTrainer(t *testing.T) *trainer {
 	k.write(t, "ca.crt", string(ca))
 	k.write(t, "token", "first\n")
 	variables := map[string]string{"KUBEFLOW_TRAINER_SERVER_URL": server.URL + "/status",
-		"KUBEFLOW_TRAINER_SERVER_CA_CERT": filepath.Join(k.dir, "ca.crt"), "KUBEFLOW_TRAINER_SERVER_TOKEN": filepath.Join(k.dir, "token")}
-	k.Kubeflow = NewKubeflow(func(name string) string { return variables[name] }, func(text string) { k.notices <- text })
+		"KUBEFLOW_TRAINER_SERVER_CA_CERT": filepath.Join(k.dir, "ca.crt"),
+		"KUBEFLOW_TRAINER_SERVER_TOKEN":   filepath.Join(k.dir, "token")}
+	k.Kubeflow = NewKubeflow(func(name string) string { return variables[name] },
+		func(text string) { k.notices <- text })
 	k.pause = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	k.stop = cancel
@@ -87,7 +89,8 @@ func TestTrainerIsTold(t *testing.T) {
 	k.answers <- 200
 }
 
-// A trainer that does not answer holds up neither the steps nor the end of the agent; only the newest is told after it.
+// A trainer that does not answer holds up neither the steps nor the end of the agent; only the
+// newest is told after it.
 func TestTrainerThatDoesNotAnswer(t *testing.T) {
 	k := newTrainer(t)
 	k.Tell(atStep(1))
@@ -135,10 +138,11 @@ func TestTrainerWithoutOrWithBadVariables(t *testing.T) {
 		there     bool
 		notices   int
 	}{
-		"none":            {map[string]string{}, false, 0},
-		"not https":       {map[string]string{"KUBEFLOW_TRAINER_SERVER_URL": "http://trainer/status"}, false, 1},
-		"older names":     {map[string]string{"KUBEFLOW_TRAINER_STATUS_URL": "https://trainer/status"}, true, 0},
-		"files are later": {map[string]string{"KUBEFLOW_TRAINER_SERVER_URL": "https://trainer", "KUBEFLOW_TRAINER_SERVER_TOKEN": "/nonexistent"}, true, 0},
+		"none":        {map[string]string{}, false, 0},
+		"not https":   {map[string]string{"KUBEFLOW_TRAINER_SERVER_URL": "http://trainer/status"}, false, 1},
+		"older names": {map[string]string{"KUBEFLOW_TRAINER_STATUS_URL": "https://trainer/status"}, true, 0},
+		"files are later": {map[string]string{"KUBEFLOW_TRAINER_SERVER_URL": "https://trainer",
+			"KUBEFLOW_TRAINER_SERVER_TOKEN": "/nonexistent"}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			notices := 0

@@ -35,11 +35,11 @@ func jsonLine(b []byte) (l line, ok bool) {
 	return l, err == nil
 }
 
-// A program that tells nothing may still print how far it is. --progress-regex finds it in the log of
-// rank 0's worker, by groups with the names of a line of JSON.
+// A program that tells nothing may still print how far it is. --progress-regex finds it in the log
+// of rank 0's worker, by groups with the names of a line of JSON.
 
-// lineOf reads one line of JSON, as $ELASTIC_PROGRESS_FILE has them, where expression is nil; else what
-// the last match of the expression in a line of a log says.
+// lineOf reads one line of JSON, as $ELASTIC_PROGRESS_FILE has them, where expression is nil; else
+// what the last match of the expression in a line of a log says.
 func lineOf(expression *regexp.Regexp, b []byte) (l line, ok bool) {
 	if expression == nil {
 		return jsonLine(b)

@@ -1,4 +1,5 @@
-// Package progress is how far training is: what workers tell of it, read from a file, and passed on.
+// Package progress is how far training is: what workers tell of it, read from a file, and passed
+// on.
 package progress
 
 import (
@@ -35,7 +36,8 @@ func NewLogTail(path string, e *regexp.Regexp) *Tail {
 // LossNaN reports whether the newest loss is not a finite number.
 func (t *Tail) LossNaN() bool { return t.nan }
 
-// Read takes what is new; false: nothing is. The newest line is as old as the last write to the file.
+// Read takes what is new; false: nothing is. The newest line is as old as the last write to the
+// file.
 func (t *Tail) Read() (rendezvous.Progress, bool) {
 	f, err := regular.Open(t.path)
 	if err != nil {

@@ -27,7 +27,8 @@ func TestProgressInALog(t *testing.T) {
 		}
 	}
 	write("step 1 loss 9.0 of the generation before\n")
-	tail := Tail{path: path, at: lengthOf(path), expression: regexp.MustCompile(`step (?P<step>\d+).*?loss (?P<loss>\S+)`)}
+	tail := Tail{path: path, at: lengthOf(path),
+		expression: regexp.MustCompile(`step (?P<step>\d+).*?loss (?P<loss>\S+)`)}
 	write("epoch 1\nstep 10 loss 0.5\nsaved\n")
 	if p, ok := tail.Read(); !ok || *p.Step != 10 || *p.Loss != .5 || tail.nan {
 		t.Errorf("%+v, %v", p, ok)
@@ -70,7 +71,8 @@ func TestLossesThatAreNotNumbers(t *testing.T) {
 		}
 		tail := Tail{path: filepath.Join(dir, "progress.jsonl")}
 		p, ok := tail.Read()
-		if !ok || p.Step == nil || *p.Step != want.step || tail.nan != want.nan || (p.Loss == nil) != (want.loss == 0) ||
+		if !ok || p.Step == nil || *p.Step != want.step || tail.nan != want.nan ||
+			(p.Loss == nil) != (want.loss == 0) ||
 			p.Loss != nil && *p.Loss != want.loss {
 			t.Errorf("%s: %+v, not a number: %v, read: %v", line, p, tail.nan, ok)
 		}
@@ -86,19 +88,24 @@ func TestWhatIsLeft(t *testing.T) {
 		done  *float64
 		left  *rendezvous.Seconds
 	}{
-		"samples":              {[2]string{`{"samples":100,"total_samples":1000}`, `{"samples":600}`}, new(0.6), second(8)},
-		"steps":                {[2]string{`{"step":10,"total_steps":40}`, `{"step":20}`}, new(0.5), second(20)},
-		"both":                 {[2]string{`{"step":10,"samples":100,"total_steps":40}`, `{"step":20,"samples":600,"total_samples":1000}`}, new(0.6), second(8)},
-		"no total":             {[2]string{`{"step":10,"samples":100}`, `{"step":20,"samples":600}`}, nil, nil},
-		"nothing moves":        {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":500}`}, new(0.5), nil},
-		"more than the total":  {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":1500}`}, new(1.0), second(0)},
-		"a total that is none": {[2]string{`{"samples":500,"total_samples":0}`, `{"samples":600,"total_samples":-1}`}, nil, nil},
+		"samples": {[2]string{`{"samples":100,"total_samples":1000}`, `{"samples":600}`}, new(0.6),
+			second(8)},
+		"steps": {[2]string{`{"step":10,"total_steps":40}`, `{"step":20}`}, new(0.5), second(20)},
+		"both": {[2]string{`{"step":10,"samples":100,"total_steps":40}`,
+			`{"step":20,"samples":600,"total_samples":1000}`}, new(0.6), second(8)},
+		"no total":      {[2]string{`{"step":10,"samples":100}`, `{"step":20,"samples":600}`}, nil, nil},
+		"nothing moves": {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":500}`}, new(0.5), nil},
+		"more than the total": {[2]string{`{"samples":500,"total_samples":1000}`, `{"samples":1500}`}, new(1.0),
+			second(0)},
+		"a total that is none": {[2]string{`{"samples":500,"total_samples":0}`, `{"samples":600,"total_samples":-1}`},
+			nil, nil},
 	} {
 		path := filepath.Join(t.TempDir(), "progress.jsonl")
 		tail := Tail{path: path}
 		var p rendezvous.Progress
 		for i, l := range c.lines {
-			if err := os.WriteFile(path, []byte(strings.Join(c.lines[:i], "\n")+strings.Repeat("\n", i)+l+"\n"), 0o600); err != nil {
+			if err := os.WriteFile(path, []byte(strings.Join(c.lines[:i], "\n")+strings.Repeat("\n", i)+l+"\n"),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			at := start.Add(time.Duration(i) * 10 * time.Second)

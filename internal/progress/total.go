@@ -19,8 +19,8 @@ func (t *total) take(l line) {
 	}
 }
 
-// left is the share of the training that is done and the time until its end; nil: not known. Samples are
-// better than steps, whose batch changes with the world.
+// left is the share of the training that is done and the time until its end; nil: not known.
+// Samples are better than steps, whose batch changes with the world.
 func (t *total) left(now *rendezvous.Progress, p *pace) (done *float64, left *rendezvous.Seconds) {
 	whole, at, of := t.samples, now.Samples, samplesOf
 	if whole == nil || at == nil {

@@ -35,20 +35,20 @@ type Disk interface {
 }
 
 const (
-	// refreshEvery is how often the disk is looked at again: workers go on, and save, while the job is
-	// claimed.
+	// refreshEvery is how often the disk is looked at again: workers go on, and save, while the job
+	// is claimed.
 	refreshEvery = 10 * time.Second
 	// requestLimit is how long a request may be without an answer before the claimant looks again.
 	requestLimit = 10 * time.Second
 	// retryAfter is when a request that did not succeed is tried again, if no news comes before.
 	retryAfter = 200 * time.Millisecond
-	// quiet is how long what is waited for is not worth a line: all claim within moments of the store's
-	// return.
+	// quiet is how long what is waited for is not worth a line: all claim within moments of the
+	// store's return.
 	quiet = 2 * time.Second
 )
 
-// claimant claims a job for which the store is behind, until the store holds it made again. One goroutine
-// owns it.
+// claimant claims a job for which the store is behind, until the store holds it made again. One
+// goroutine owns it.
 type claimant struct {
 	r        *Recovery
 	requests txn.Requests
@@ -65,17 +65,18 @@ type claimant struct {
 	told   string
 }
 
-// Reclaim returns the job that the store holds when the claim is over: one that succeeds c's, another one of
-// its name, or c's own where this node only joined other claimants and they are gone. store.ErrMoved: the
-// job was removed.
+// Reclaim returns the job that the store holds when the claim is over: one that succeeds c's,
+// another one of its name, or c's own where this node only joined other claimants and they are
+// gone. store.ErrMoved: the job was removed.
 //
-// Nothing here needs more than a claim to be true when it is written: the first claimant that may makes the
-// job again, in one transaction, and the others find it there.
+// Nothing here needs more than a claim to be true when it is written: the first claimant that may
+// makes the job again, in one transaction, and the others find it there.
 func (r *Recovery) Reclaim(ctx context.Context, c rendezvous.Claim, tell func(string)) (rendezvous.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	k := &claimant{r: r, claim: c, tell: tell, began: time.Now(), lapsed: make(chan store.Lease, 1),
-		requests: txn.Requests{Store: r.Store, Job: r.Job.Name}, registry: membership.Registry{Store: r.Store, Job: r.Job.Name}}
+		requests: txn.Requests{Store: r.Store, Job: r.Job.Name}, registry: membership.Registry{Store: r.Store,
+			Job: r.Job.Name}}
 	asking, done := context.WithTimeout(ctx, requestLimit)
 	removed, err := k.requests.Removed(asking, c.Job.UID)
 	done()
@@ -89,8 +90,8 @@ func (r *Recovery) Reclaim(ctx context.Context, c rendezvous.Claim, tell func(st
 	return k.run(ctx)
 }
 
-// scope is what the claimant follows. Of a large World its first ranks decide, and for the others the job
-// record is enough: it changes when the job is made again.
+// scope is what the claimant follows. Of a large World its first ranks decide, and for the others
+// the job record is enough: it changes when the job is made again.
 func (k *claimant) scope() rendezvous.Scope {
 	if k.claim.Decides() {
 		return rendezvous.ScopeAll
@@ -158,8 +159,8 @@ func (k *claimant) lapse(gone store.Lease) {
 	}
 }
 
-// over reports whether s ends the claim: the store holds another job than c's, or this node only joined
-// other claimants, and they are gone.
+// over reports whether s ends the claim: the store holds another job than c's, or this node only
+// joined other claimants, and they are gone.
 func (k *claimant) over(s *rendezvous.Snapshot) bool {
 	c := &k.claim
 	switch {
@@ -317,9 +318,11 @@ func (k *claimant) wait(v rendezvous.Verdict) {
 	case len(v.Missing) == 0:
 		text = fmt.Sprintf("the server lost job %s; waiting for nodes that know more of it", k.r.Job.Name)
 	case v.Holds != nil:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else", k.r.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
+		text = fmt.Sprintf("the server lost job %s; waiting for %s: checkpoint %d is there and nowhere else",
+			k.r.Job.Name, strings.Join(v.Missing, ", "), v.Holds.Number)
 	default:
-		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.r.Job.Name, strings.Join(v.Missing, ", "))
+		text = fmt.Sprintf("the server lost job %s; waiting for %s, to make it again", k.r.Job.Name,
+			strings.Join(v.Missing, ", "))
 	}
 	if text != k.told && time.Since(k.began) > quiet {
 		k.told = text

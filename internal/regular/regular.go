@@ -1,5 +1,5 @@
-// Package regular opens files that workers write. Where a pipe or a device lies instead, an ordinary open would wait
-// for ever, and with it the agent.
+// Package regular opens files that workers write. Where a pipe or a device lies instead, an
+// ordinary open would wait for ever, and with it the agent.
 package regular
 
 import (

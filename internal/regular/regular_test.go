@@ -24,7 +24,8 @@ func TestOpenNeverWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, ok := range map[string]bool{"file": true, "good": true, "pipe": false, "link": false, "device": false, ".": false, "none": false} {
+	for name, ok := range map[string]bool{"file": true, "good": true, "pipe": false, "link": false, "device": false,
+		".": false, "none": false} {
 		f, err := regular.Open(path(name))
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)

@@ -11,10 +11,12 @@ import (
 func TestVersionOfTheBuild(t *testing.T) {
 	const flag = "-X github.com/elasticd/elastic/internal/version.release=v1.2.3"
 	for _, c := range []struct{ program, ask, flags, want string }{
-		{"elastic", "version", flag, "v1.2.3"}, {"elastic", "version", "", "dev"}, {"elasticd", "--version", flag, "v1.2.3"},
+		{"elastic", "version", flag, "v1.2.3"}, {"elastic", "version", "", "dev"},
+		{"elasticd", "--version", flag, "v1.2.3"},
 	} {
 		bin := filepath.Join(t.TempDir(), c.program)
-		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", c.flags, "-o", bin, "../../cmd/"+c.program)
+		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", c.flags, "-o", bin,
+			"../../cmd/"+c.program)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -105,9 +105,10 @@ func memoryDir(self, mounts string) string {
 	return hierarchy(self, mounts, has, func(kind, options string) bool { return kind == "cgroup" && has(options) })
 }
 
-// hierarchy is the directory of this process in the hierarchy whose controllers and mount are accepted; "" if there
-// is none.
-func hierarchy(self, mounts string, controls func(controllers string) bool, mounted func(kind, options string) bool) string {
+// hierarchy is the directory of this process in the hierarchy whose controllers and mount are
+// accepted; "" if there is none.
+func hierarchy(self, mounts string, controls func(controllers string) bool,
+	mounted func(kind, options string) bool) string {
 	var path string
 	for line := range strings.Lines(self) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -133,8 +134,8 @@ func hierarchy(self, mounts string, controls func(controllers string) bool, moun
 	return ""
 }
 
-// memoryKills counts the processes that the kernel killed for memory in the cgroup of this process, by v1, in which
-// workers are, too; -1 if it does not count.
+// memoryKills counts the processes that the kernel killed for memory in the cgroup of this process,
+// by v1, in which workers are, too; -1 if it does not count.
 func memoryKills() int {
 	control, err := os.ReadFile(filepath.Join(ownDir(memoryDir), "memory.oom_control"))
 	if err != nil {

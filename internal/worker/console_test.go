@@ -18,7 +18,8 @@ func TestStreamsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 2, `j=0; while test $j -lt 2000; do echo $j; j=$((j+1)); echo $j >&2; j=$((j+1)); done`,
-		output.Options{Console: &console, Show: func(r int) output.Std { return []output.Std{output.Both, output.None}[r] }})
+		output.Options{Console: &console,
+			Show: func(r int) output.Std { return []output.Std{output.Both, output.None}[r] }})
 	runToEnd(t, s)
 	want := seq(0, 1999)
 	for r := range 2 {
@@ -55,7 +56,8 @@ func TestOneStreamOnTheConsole(t *testing.T) {
 	t.Parallel()
 	var console bytes.Buffer
 	s := logged(t, 2, `echo out $i; echo err $i >&2; echo out $i`,
-		output.Options{Console: &console, Show: func(r int) output.Std { return []output.Std{output.Err, output.Out}[r] }})
+		output.Options{Console: &console,
+			Show: func(r int) output.Std { return []output.Std{output.Err, output.Out}[r] }})
 	g := begin(t, s)
 	for i, e := range exitsOf(t, g) {
 		if want := fmt.Sprintf("err %d\n", i); string(e.Tail) != want {
@@ -65,7 +67,8 @@ func TestOneStreamOnTheConsole(t *testing.T) {
 	<-g.Done()
 	s.Logs.Close(deadline(t))
 	got := strings.Split(strings.TrimSpace(console.String()), "\n")
-	if len(got) != 3 || strings.Count(console.String(), "err 0\n") != 1 || strings.Count(console.String(), "out 1\n") != 2 {
+	if len(got) != 3 || strings.Count(console.String(), "err 0\n") != 1 ||
+		strings.Count(console.String(), "out 1\n") != 2 {
 		t.Errorf("console: %q", got)
 	}
 	for r := range 2 {
@@ -83,7 +86,8 @@ func TestBlockedConsole(t *testing.T) {
 	var w words
 	reader, writer := io.Pipe()
 	const size = 48 << 20 // more than the queue of the console takes
-	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo > written; read x < fifo; echo after`, size),
+	s := logged(t, 1, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo > written; read x < fifo; echo after`,
+		size),
 		output.Options{Notice: w.notice, Console: writer, Show: func(int) output.Std { return output.Both }})
 	open := gate(t, s, "fifo")
 	g := begin(t, s)
@@ -137,7 +141,8 @@ func TestBlockedNotice(t *testing.T) {
 	blocked := make(chan struct{})
 	reader, writer := io.Pipe()
 	reader.Close()
-	s := logged(t, 1, `seq 1 1000`, output.Options{Notice: func(string) { <-blocked }, Console: writer, Show: func(int) output.Std { return output.Both }})
+	s := logged(t, 1, `seq 1 1000`, output.Options{Notice: func(string) { <-blocked }, Console: writer,
+		Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	if got := body(read(t, s.Logs.Path(0))); got != seq(1, 1000) {
 		t.Errorf("%d bytes", len(got))
@@ -155,7 +160,8 @@ func TestLostConsole(t *testing.T) {
 	var w words
 	reader, writer := io.Pipe()
 	reader.Close()
-	s := logged(t, 1, `echo one; sleep 0.01; echo two`, output.Options{Notice: w.notice, Console: writer, Show: func(int) output.Std { return output.Both }})
+	s := logged(t, 1, `echo one; sleep 0.01; echo two`, output.Options{Notice: w.notice, Console: writer,
+		Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	if err := s.Logs.Close(deadline(t)); err != nil {
 		t.Fatal(err)

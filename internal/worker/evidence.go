@@ -19,8 +19,9 @@ import (
 // dyingLimit is how long a worker may take to write its stack and end.
 const dyingLimit = 1500 * time.Millisecond
 
-// Inspect gathers evidence of all workers, by local rank. What it does leaves them as they are, but for workers of
-// Python whose stack it does not find: they are held, until Stacks or the end of the group.
+// Inspect gathers evidence of all workers, by local rank. What it does leaves them as they are, but
+// for workers of Python whose stack it does not find: they are held, until Stacks or the end of the
+// group.
 func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	all = make([]hang.Evidence, len(g.workers))
 	var each sync.WaitGroup
@@ -39,8 +40,9 @@ func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	return all
 }
 
-// Stacks ends the workers that are held by SIGABRT, which faulthandler of Python answers with the stacks of all
-// threads: the one that asks is going to end the workers anyway. By local rank; "": it was not held, or wrote none.
+// Stacks ends the workers that are held by SIGABRT, which faulthandler of Python answers with the
+// stacks of all threads: the one that asks is going to end the workers anyway. By local rank; "":
+// it was not held, or wrote none.
 func (g *Group) Stacks(ctx context.Context) []string {
 	stacks := make([]string, len(g.workers))
 	var each sync.WaitGroup
@@ -60,7 +62,8 @@ func (g *Group) signal(i int, sig syscall.Signal) bool {
 	return ok && p.start == w.Start && p.signal(sig) == nil
 }
 
-// abort has a worker that is held write its stacks and end, and returns what it wrote. It leaves no core behind.
+// abort has a worker that is held write its stacks and end, and returns what it wrote. It leaves no
+// core behind.
 func (g *Group) abort(ctx context.Context, i int) string {
 	w := g.workers[i]
 	path := g.spec.Logs.Path(i)

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A worker of Python that stands still writes the stacks of its threads and ends; one that is stopped is left so.
+// A worker of Python that stands still writes the stacks of its threads and ends; one that is
+// stopped is left so.
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
@@ -88,7 +89,8 @@ esac`)
 	}
 	eventually(t, "three of four show signs of life", func() bool {
 		now := g.Pulses()
-		return now[0].CPU > before[0].CPU+100*time.Millisecond && now[1].Output > before[1].Output && now[2].IO > before[2].IO+1000000
+		return now[0].CPU > before[0].CPU+100*time.Millisecond && now[1].Output > before[1].Output &&
+			now[2].IO > before[2].IO+1000000
 	})
 	if now := g.Pulses(); now[3].Output != before[3].Output || now[3].CPU > before[3].CPU+100*time.Millisecond {
 		t.Errorf("the one that sleeps: %+v, then %+v", before[3], now[3])

@@ -70,7 +70,8 @@ func (g *Group) follow() {
 	}
 	for i := range g.workers {
 		if g.pending[i] { // nobody could wait for it
-			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours, At: time.Now(), Note: "its guardian was killed"})
+			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours, At: time.Now(),
+				Note: "its guardian was killed"})
 		}
 	}
 	if up != nil {
@@ -99,7 +100,8 @@ func (g *Group) takeOver() {
 		g.cgroup.kill()
 		c, err := look(func(p process, mark string) bool {
 			is := func(of map[int]uint64) bool { start, ok := of[p.pid]; return ok && start == p.start }
-			return p.pid != g.guardian.Pid && (is(workers) || is(known) || p.session == g.guardian.Pid || mark == g.mark)
+			return p.pid != g.guardian.Pid && (is(workers) || is(known) || p.session == g.guardian.Pid ||
+				mark == g.mark)
 		})
 		if err != nil {
 			return err
@@ -158,7 +160,8 @@ func endedLine(e Exit, now time.Time) string {
 	if how == "" {
 		how = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return fmt.Sprintf("---- elastic: rank %d was ended by elastic (%s); the cause is elsewhere, %s ----\n", e.Rank, how, output.Stamp(now))
+	return fmt.Sprintf("---- elastic: rank %d was ended by elastic (%s); the cause is elsewhere, %s ----\n", e.Rank,
+		how, output.Stamp(now))
 }
 
 // longestError bounds what is read of an error file.
@@ -189,7 +192,8 @@ func (g *Group) answer(text string) {
 	}
 }
 
-// killedForMemory counts the workers, and what runs beside them, that the kernel killed for memory; -1: nobody counts.
+// killedForMemory counts the workers, and what runs beside them, that the kernel killed for memory;
+// -1: nobody counts.
 func (g *Group) killedForMemory() int {
 	dir := string(g.cgroup)
 	if dir == "" {

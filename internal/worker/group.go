@@ -42,7 +42,8 @@ type Spec struct {
 	Dir    string
 	RunDir string // of the generation: gets a directory by local rank, and the drain file
 
-	// Lead is how much earlier the worker of rank 0 starts than all others, on this node and elsewhere.
+	// Lead is how much earlier the worker of rank 0 starts than all others, on this node and
+	// elsewhere.
 	Lead time.Duration
 	// TTY is the terminal that the only worker has as its input and output; nil: none.
 	TTY *os.File
@@ -119,8 +120,8 @@ func (s Spec) check() error {
 	return nil
 }
 
-// Prepared is a guardian that waits to be told what to start: its own start is the longest part of a group's, and is over
-// here. Start or Close ends it; with the agent it ends by itself.
+// Prepared is a guardian that waits to be told what to start: its own start is the longest part of
+// a group's, and is over here. Start or Close ends it; with the agent it ends by itself.
 type Prepared struct{ g *Group }
 
 // Prepare starts a guardian for so many workers. Of s only Mark, Logs and Guardian count.
@@ -181,7 +182,8 @@ func (g *Group) begin(s Spec) error {
 		return err
 	}
 	if len(s.Env) != len(g.ends) {
-		return fmt.Errorf("start workers: %w: prepared for %d of them, and these are %d", os.ErrInvalid, len(g.ends), len(s.Env))
+		return fmt.Errorf("start workers: %w: prepared for %d of them, and these are %d", os.ErrInvalid, len(g.ends),
+			len(s.Env))
 	}
 	var err error
 	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian is elsewhere
@@ -212,12 +214,14 @@ func (g *Group) begin(s Spec) error {
 func (g *Group) announce(generation uint64, worldSize int) {
 	g.shareConsole()
 	for i := range g.spec.Env {
-		g.spec.Logs.Begin(i, output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i), WorldSize: worldSize,
-			Node: g.spec.Node})
+		g.spec.Logs.Begin(i, output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i),
+			WorldSize: worldSize,
+			Node:      g.spec.Node})
 	}
 }
 
-// Continue says that the workers, in their processes, go on in another generation with other ranks, by local rank.
+// Continue says that the workers, in their processes, go on in another generation with other ranks,
+// by local rank.
 func (g *Group) Continue(generation uint64, ranks []int, worldSize int) {
 	g.ranks.Store(&ranks)
 	g.announce(generation, worldSize)

@@ -97,8 +97,9 @@ func TestOOMIsNamed(t *testing.T) {
 	}
 	events("2")
 	g := &Group{
-		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*output.Pump, 3), exits: make(chan Exit, 1), pending: make(map[int]bool),
-		cgroup: cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
+		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*output.Pump, 3), exits: make(chan Exit, 1),
+		pending: make(map[int]bool),
+		cgroup:  cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
 	}
 	end := func(e Exit) string {
 		g.tell(e)
@@ -300,7 +301,8 @@ func TestFrozenWorkerDies(t *testing.T) {
 	})
 }
 
-// inherited are the signals that this process was started with as ignored: a worker has those, and no others.
+// inherited are the signals that this process was started with as ignored: a worker has those, and
+// no others.
 func inherited(t *testing.T) string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -36,7 +36,8 @@ type child struct {
 func (g *guardian) start() {
 	cg := -1
 	if g.spec.Cgroup != "" {
-		if fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0); err == nil {
+		if fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC,
+			0); err == nil {
 			cg = fd
 			defer syscall.Close(cg)
 		}
@@ -146,8 +147,8 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 	}
 }
 
-// bind has the processes that this thread starts run on cpus, until restore. The guardian starts all of them from
-// one thread.
+// bind has the processes that this thread starts run on cpus, until restore. The guardian starts
+// all of them from one thread.
 func bind(cpus []int) (restore func(), err error) {
 	if len(cpus) == 0 {
 		return func() {}, nil

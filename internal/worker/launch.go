@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/internal/worker/output"
 )
 
-// launch starts the guardian and the pumps of so many workers. What it is to do is told later; streams are
-// theirs, for the order.
+// launch starts the guardian and the pumps of so many workers. What it is to do is told later;
+// streams are theirs, for the order.
 func (g *Group) launch(workers int) (err error) {
 	var theirs []*os.File // handed to the guardian, not kept
 	defer func() {
@@ -73,7 +73,8 @@ func (g *Group) launch(workers int) (err error) {
 	return nil
 }
 
-// openPipes makes the pipes of one worker; give hands a file to the guardian. writes are the ends of the worker.
+// openPipes makes the pipes of one worker; give hands a file to the guardian. writes are the ends
+// of the worker.
 func (g *Group) openPipes(i int, give func(*os.File) int) (writes []*os.File, err error) {
 	var w workerOrder
 	pumps := g.spec.Logs.Pumps(i)

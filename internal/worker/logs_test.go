@@ -96,7 +96,8 @@ func TestLongLine(t *testing.T) {
 		output.Options{Console: &console, Show: func(int) output.Std { return output.Both }})
 	runToEnd(t, s)
 	log := body(read(t, s.Logs.Path(0)))
-	if want := size + len("\nafter\n"); len(log) != want || strings.Trim(log[:size], "x") != "" || !strings.HasSuffix(log, "x\nafter\n") {
+	if want := size + len("\nafter\n"); len(log) != want || strings.Trim(log[:size], "x") != "" ||
+		!strings.HasSuffix(log, "x\nafter\n") {
 		t.Errorf("log has %d bytes, want %d", len(log), want)
 	}
 	s.Logs.Close(deadline(t))
@@ -112,7 +113,8 @@ func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), n
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	const rotate = 10 << 10
-	s := logged(t, 1, `j=1; while test $j -le 5000; do printf "1"; printf "%s\n" $j; j=$((j+1)); done`, output.Options{Rotate: rotate})
+	s := logged(t, 1, `j=1; while test $j -le 5000; do printf "1"; printf "%s\n" $j; j=$((j+1)); done`,
+		output.Options{Rotate: rotate})
 	run := func() {
 		t.Helper()
 		g := begin(t, s)
@@ -156,7 +158,8 @@ func TestRotation(t *testing.T) {
 
 func TestRotationKeeps(t *testing.T) {
 	t.Parallel()
-	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; read x < go$j; j=$((j+1)); done`, output.Options{Rotate: 4 << 10, Keep: 2})
+	s := logged(t, 1, `j=0; while test $j -lt 10; do seq 1 2000; read x < go$j; j=$((j+1)); done`,
+		output.Options{Rotate: 4 << 10, Keep: 2})
 	var gates []func()
 	for j := range 10 {
 		gates = append(gates, gate(t, s, fmt.Sprintf("go%d", j)))
@@ -250,7 +253,8 @@ func TestFullDisk(t *testing.T) {
 	if !whole(before) && !whole(strings.TrimSuffix(before, "\n")) { // a cut line was ended for the note
 		t.Errorf("%d bytes, %d missing, then %q", len(before), missing, after)
 	}
-	if said := w.all(); len(said) != 2 || !strings.Contains(said[0], "cannot write") || !strings.Contains(said[1], fmt.Sprint(missing)) {
+	if said := w.all(); len(said) != 2 || !strings.Contains(said[0], "cannot write") ||
+		!strings.Contains(said[1], fmt.Sprint(missing)) {
 		t.Errorf("notices: %q", said)
 	}
 }

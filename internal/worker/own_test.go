@@ -34,7 +34,8 @@ func TestOwn(t *testing.T) {
 	if want := "first\nCpus_allowed_list:\t" + strconv.Itoa(cpu) + "\n"; first != want {
 		t.Errorf("the bound one: %q, want %q", first, want)
 	}
-	if !strings.HasPrefix(second, "second\n") || allowed.Count() > 1 && strings.HasSuffix(second, "\t"+strconv.Itoa(cpu)+"\n") {
+	if !strings.HasPrefix(second, "second\n") || allowed.Count() > 1 &&
+		strings.HasSuffix(second, "\t"+strconv.Itoa(cpu)+"\n") {
 		t.Errorf("the other: %q", second)
 	}
 }
@@ -116,7 +117,8 @@ func terminal(t *testing.T) (master, tty *os.File) {
 	return master, tty
 }
 
-// The console has a prefix before each line; the copies have the lines with a word in them, of one stream.
+// The console has a prefix before each line; the copies have the lines with a word in them, of one
+// stream.
 func TestPrefixAndCopies(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

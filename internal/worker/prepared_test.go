@@ -17,7 +17,8 @@ func prepare(t *testing.T, s Spec, workers int) *Prepared {
 	return p
 }
 
-// A guardian that stood by starts what it is told when it is told, and the log has the line of that start.
+// A guardian that stood by starts what it is told when it is told, and the log has the line of that
+// start.
 func TestPreparedStarts(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 2, "echo worker $i is here; exec sleep 1000")

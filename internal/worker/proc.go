@@ -24,7 +24,8 @@ type process struct {
 	envStart, envEnd         uint64 // addresses; 0 while it has no environment yet, or no more
 }
 
-// tick is the clock tick in which /proc counts CPU time, on every architecture of Linux that Go knows.
+// tick is the clock tick in which /proc counts CPU time, on every architecture of Linux that Go
+// knows.
 const tick = 10 * time.Millisecond
 
 // gone reports whether p only waits to be reaped. A process whose first thread

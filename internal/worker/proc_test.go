@@ -50,7 +50,8 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	const rest = " S 7 8 9 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 5 0 123456 1000 10 18446744073709551615" +
 		" 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 5000 5100 52\n"
-	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456, cpu: 30 * time.Millisecond, envStart: 5000, envEnd: 5100}
+	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456,
+		cpu: 30 * time.Millisecond, envStart: 5000, envEnd: 5100}
 	for _, name := range []string{"(sh)", "(a b)", "() S 1 1 1 (x)", "()"} {
 		got, ok := parseStat(42, "42 "+name+rest)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); !ok || diff != "" {
@@ -118,7 +119,8 @@ func TestGone(t *testing.T) {
 
 func TestBelow(t *testing.T) {
 	t.Parallel()
-	all := []process{{pid: 2, ppid: 1}, {pid: 5, ppid: 4}, {pid: 3, ppid: 2}, {pid: 4, ppid: 3}, {pid: 6, ppid: 1}, {pid: 9, ppid: 9}}
+	all := []process{{pid: 2, ppid: 1}, {pid: 5, ppid: 4}, {pid: 3, ppid: 2}, {pid: 4, ppid: 3}, {pid: 6, ppid: 1},
+		{pid: 9, ppid: 9}}
 	var got []int
 	for _, p := range below(all, func(p process) bool { return p.pid == 3 || p.pid == 4 || p.pid == 9 }) {
 		got = append(got, p.pid)
@@ -147,9 +149,12 @@ func TestCgroupDir(t *testing.T) {
 	t.Parallel()
 	const v1 = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
 	for _, c := range []struct{ name, self, mounts, want string }{
-		{"v2", "0::/user.slice/a.service\n", "25 20 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/user.slice/a.service"},
-		{"hybrid", "2:cpu:/x\n0::/\n", v1 + "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/unified"},
-		{"mounted from below", "0::/docker/ab/job\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "/sys/fs/cgroup/job"},
+		{"v2", "0::/user.slice/a.service\n", "25 20 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n",
+			"/sys/fs/cgroup/user.slice/a.service"},
+		{"hybrid", "2:cpu:/x\n0::/\n", v1 + "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+			"/sys/fs/cgroup/unified"},
+		{"mounted from below", "0::/docker/ab/job\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+			"/sys/fs/cgroup/job"},
 		{"not below the mount", "0::/other\n", "25 20 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw\n", ""},
 		{"above the namespace", "0::/../x\n", "25 20 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""},
 		{"v1 only", "2:cpu:/x\n", v1, ""},
@@ -171,7 +176,8 @@ func TestOOMKills(t *testing.T) {
 	if n := oomKills(below); n != -1 {
 		t.Errorf("%d where nobody counts", n)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if n := oomKills(below); n != 3 {
@@ -189,7 +195,8 @@ func TestMemoryDirOfAHybrid(t *testing.T) {
 	if got := memoryDir(self, mounts); got != "/sys/fs/cgroup/memory/1" {
 		t.Error(got)
 	}
-	for _, c := range [][2]string{{"0::/\n", mounts}, {self, "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}, {"", ""}} {
+	for _, c := range [][2]string{{"0::/\n", mounts}, {self, "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
+		{"", ""}} {
 		if got := memoryDir(c[0], c[1]); got != "" {
 			t.Errorf("%q: %s", c, got)
 		}

@@ -46,9 +46,11 @@ func TestLogsOfAnotherRunAreMovedAside(t *testing.T) {
 	}{
 		{"a 1", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
-		{"a 1", map[string]string{"workerlog.0": "one\none\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle",
+		{"a 1", map[string]string{"workerlog.0": "one\none\n", "workerlog.0.1": "rotated",
+			"workerlog.0.2":      "from Paddle",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
-		{"a 2", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle", "workerlog.0.3": "one\none\n",
+		{"a 2", map[string]string{"workerlog.0": "one\n", "workerlog.0.1": "rotated", "workerlog.0.2": "from Paddle",
+			"workerlog.0.3":      "one\none\n",
 			"workerlog.10.err.1": "stderr", "workerlog.1": "", "endpoints.log": "endpoints"}},
 	} {
 		s := logged(t, 1, `echo one`, output.Options{Dir: dir, Run: step.run})
@@ -106,19 +108,22 @@ func TestStderrApart(t *testing.T) {
 	}
 }
 
-// Where several workers share a terminal each line says whose it is; alone, output is byte for byte.
+// Where several workers share a terminal each line says whose it is; alone, output is byte for
+// byte.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		shown []output.Std
 		want  []string
 	}{
-		"two": {[]output.Std{output.Both, output.Both}, []string{"[rank4]: a", "[rank4]: b", "[rank5]: a", "[rank5]: b"}},
+		"two": {[]output.Std{output.Both, output.Both}, []string{"[rank4]: a", "[rank4]: b", "[rank5]: a",
+			"[rank5]: b"}},
 		"one": {[]output.Std{output.None, output.Both}, []string{"a", "b"}},
 	} {
 		var console bytes.Buffer
-		s := logged(t, 2, `echo a; printf b`, output.Options{Console: &console, Show: func(i int) output.Std { return c.shown[i] },
-			Prefix: func(_, rank int) string { return "[rank" + string(rune('0'+rank)) + "]: " }})
+		s := logged(t, 2, `echo a; printf b`,
+			output.Options{Console: &console, Show: func(i int) output.Std { return c.shown[i] },
+				Prefix: func(_, rank int) string { return "[rank" + string(rune('0'+rank)) + "]: " }})
 		s.Ranks = []int{4, 5}
 		runToEnd(t, s)
 		s.Logs.Close(deadline(t))
@@ -134,7 +139,8 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// Last words of a worker that elastic ended, as Paddle's line about SIGTERM, mislead whoever reads its log.
+// Last words of a worker that elastic ended, as Paddle's line about SIGTERM, mislead whoever reads
+// its log.
 func TestLogSaysWhoEndedTheWorker(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `trap 'echo received SIGTERM; exit 15' TERM; echo up; while :; do sleep 0.01; done`)

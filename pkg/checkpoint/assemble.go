@@ -20,7 +20,8 @@ type missingShardError struct{ error }
 // mixedPartsError says what the parts of a save contradict each other in.
 type mixedPartsError struct{ error }
 
-// assemble brings the parts of a save onto this disk as one whole, each chunk from the nodes that captured it.
+// assemble brings the parts of a save onto this disk as one whole, each chunk from the nodes that
+// captured it.
 func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.Manifest, manifest.Hash, error) {
 	c := transfer.Copier{Store: l.k.Store, Peers: l.k.Peers}
 	var all []*manifest.Manifest
@@ -53,7 +54,8 @@ func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.M
 	}
 	raw, h := m.Encode()
 	from := func(chunk manifest.Hash) []membership.Ref { return owners[chunk] }
-	err = c.Assemble(ctx, l.stamp.Generation, raw, from, func(done, total int64) { l.k.Report(Moving{"replicate", done, total}) })
+	err = c.Assemble(ctx, l.stamp.Generation, raw, from,
+		func(done, total int64) { l.k.Report(Moving{"replicate", done, total}) })
 	if err != nil {
 		return nil, manifest.Hash{}, fmt.Errorf("bring the parts together: %w", err)
 	}
@@ -61,7 +63,8 @@ func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.M
 }
 
 // named are the shards that each .metadata of a save names, by its path.
-func (l *Pipeline) named(ctx context.Context, m *manifest.Manifest, owners map[manifest.Hash][]membership.Ref) (map[string][]string, error) {
+func (l *Pipeline) named(ctx context.Context, m *manifest.Manifest,
+	owners map[manifest.Hash][]membership.Ref) (map[string][]string, error) {
 	named := map[string][]string{}
 	for _, f := range m.Files {
 		if path.Base(f.Path) != parts.Metadata {

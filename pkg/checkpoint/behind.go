@@ -8,11 +8,12 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// ErrStoreBehind says that the store shows an older head than this node knows: it was set back. Nothing is
-// removed, and nothing committed, until the job is made again.
+// ErrStoreBehind says that the store shows an older head than this node knows: it was set back.
+// Nothing is removed, and nothing committed, until the job is made again.
 var ErrStoreBehind = errors.New("the store is behind the commits that this node knows")
 
-// read is Record.Read, held to the commits that this node knew before it asked: reads are linearizable.
+// read is Record.Read, held to the commits that this node knew before it asked: reads are
+// linearizable.
 func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
 	known := k.known()
 	head, committed, err = k.Record.Read(ctx)
@@ -28,8 +29,8 @@ func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []mani
 	return head, committed, nil
 }
 
-// known is the newest commit of this job that this node knows. What came too late has a number of before the
-// job was made again.
+// known is the newest commit of this job that this node knows. What came too late has a number of
+// before the job was made again.
 func (k *Keeper) known() manifest.Number {
 	k.mu.Lock()
 	defer k.mu.Unlock()

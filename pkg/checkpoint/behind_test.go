@@ -10,8 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// A store that is set back names fewer commits than the disks know. Nothing is removed on its word, and no save
-// becomes its head, neither by the process that committed nor by the next one on that disk.
+// A store that is set back names fewer commits than the disks know. Nothing is removed on its word,
+// and no save becomes its head, neither by the process that committed nor by the next one on that
+// disk.
 func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")

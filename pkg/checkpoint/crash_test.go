@@ -164,7 +164,8 @@ func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 				}
 			}
 			// A newcomer fetches what is left.
-			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers, Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
+				Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
 			to := memfs.New()
 			entry, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to, capture.Dir{})
 			if err != nil {
@@ -203,7 +204,8 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			c := newCluster(t, "a", "b")
 			_, h := checkpointtest.Put(t, c.peers.Stores["a"], from, 1, 1)
 			k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
-			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a", c.nodes[:1])
+			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a",
+				c.nodes[:1])
 			must(t, err)
 
 			f := &checkpointtest.Fault{At: at, Kind: kind}
@@ -237,7 +239,9 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 				given := to.Crash(names(kept))
 				must(t, chunkstore.CleanRestore(dirfs.NewScratchDisk(given)))
 				got, want := memfs.Contents(t, given), memfs.Contents(t, from)
-				if got["step-1/model.bin"] != want["step-1/model.bin"] && !strings.HasSuffix(got["step-1/model.bin"], " torn") || strings.Contains(fmt.Sprint(got), manifest.ReservedPrefix) {
+				if got["step-1/model.bin"] != want["step-1/model.bin"] &&
+					!strings.HasSuffix(got["step-1/model.bin"], " torn") ||
+					strings.Contains(fmt.Sprint(got), manifest.ReservedPrefix) {
 					t.Errorf("operation %d: given up: %.200q", at, got)
 				}
 				for name, got := range memfs.Contents(t, after) {

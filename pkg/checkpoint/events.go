@@ -24,7 +24,8 @@ func CommittedEvent(h manifest.Head) history.Event {
 			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
 }
 
-// OfferedEvent goes with the record of a checkpoint of before the store was lost, where it had the number was.
+// OfferedEvent goes with the record of a checkpoint of before the store was lost, where it had the
+// number was.
 func OfferedEvent(node string, h manifest.Head, was manifest.Number) history.Event {
 	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
 		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what the job was made again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",

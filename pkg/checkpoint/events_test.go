@@ -9,8 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// A generation may commit for months. What it leaves in the store does not grow with that: events are trimmed at
-// commits, and the reading that this takes is a few entries for each. COUNT sets how many commits there are.
+// A generation may commit for months. What it leaves in the store does not grow with that: events
+// are trimmed at commits, and the reading that this takes is a few entries for each. COUNT sets how
+// many commits there are.
 func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	commits := 5_000
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
@@ -24,7 +25,9 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	var seen manifest.Head
 	for i := range commits {
 		var err error
-		seen, err = r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, "a", c.nodes)
+		seen, err = r.Commit(t.Context(),
+			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, "a",
+			c.nodes)
 		must(t, err)
 		must(t, r.Drop(t.Context(), 1, seen, Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))

@@ -64,7 +64,8 @@ func (l *Pipeline) lacks(step int64, what string) {
 	if !s.All {
 		how = "; if rank 0 writes all of a save, run with --save-from=rank0"
 	}
-	l.refuse(capture.Refusal{Reason: capture.MissingPart, Step: &step, Err: fmt.Errorf("%w: step %d: %s%s", capture.ErrUnsettled, step, what, how)})
+	l.refuse(capture.Refusal{Reason: capture.MissingPart, Step: &step,
+		Err: fmt.Errorf("%w: step %d: %s%s", capture.ErrUnsettled, step, what, how)})
 }
 
 // commitParts makes one checkpoint of the parts and carries it like any other.
@@ -111,8 +112,8 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	return l.report(ctx)
 }
 
-// mayRead reports whether parts that could not be read are worth another try: their nodes are registered as they
-// were, and not for long.
+// mayRead reports whether parts that could not be read are worth another try: their nodes are
+// registered as they were, and not for long.
 func (l *Pipeline) mayRead(c parts.Choice) bool {
 	s := l.sharing
 	if s.unread.IsZero() {
@@ -157,7 +158,8 @@ func (l *Pipeline) settle(ctx context.Context) error {
 		if s.choice.Final || time.Since(began) > partPatience {
 			newest := s.pending[len(s.pending)-1]
 			l.refuse(capture.Refusal{Reason: capture.MissingPart, Path: newest.m.Entry, Step: newest.m.Step,
-				Err: fmt.Errorf("step %d: %s", newest.Step, cmp.Or(s.choice.Lacks, "the parts of the other nodes are not known"))})
+				Err: fmt.Errorf("step %d: %s", newest.Step,
+					cmp.Or(s.choice.Lacks, "the parts of the other nodes are not known"))})
 			break
 		}
 		if err := pause(ctx, s.news); err != nil {
@@ -168,7 +170,8 @@ func (l *Pipeline) settle(ctx context.Context) error {
 	return l.report(ctx)
 }
 
-// settleFollowing keeps the newest part of this node until rank 0's node has committed it, or is through.
+// settleFollowing keeps the newest part of this node until rank 0's node has committed it, or is
+// through.
 func (l *Pipeline) settleFollowing(ctx context.Context) error {
 	s := l.sharing
 	if !s.All && !s.found {
@@ -183,7 +186,8 @@ func (l *Pipeline) settleFollowing(ctx context.Context) error {
 		if errors.Is(err, chunkstore.ErrFenced) {
 			return err
 		}
-		if err == nil && slices.ContainsFunc(reports, func(r parts.Report) bool { return r.Closed && r.Node.Same(s.Members[0]) }) {
+		if err == nil && slices.ContainsFunc(reports,
+			func(r parts.Report) bool { return r.Closed && r.Node.Same(s.Members[0]) }) {
 			return nil
 		}
 		if head, _, err := l.k.read(ctx); err == nil {

@@ -49,7 +49,8 @@ func newCluster(t testing.TB, names ...string) *cluster {
 // join registers a node, anew if need be.
 func (c *cluster) join(t testing.TB, node string, life membership.Incarnation) {
 	t.Helper()
-	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life, Address: node + ":1"}, Machine: "machine-" + node}
+	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life, Address: node + ":1"}, Machine: "machine-" +
+		node}
 	n.Rev = c.write(t, store.Put(testJob.Node(node), schema.Encode(n)))
 	for i := range c.nodes {
 		if c.nodes[i].Node == node {
@@ -88,7 +89,8 @@ func recordOn(s store.Store) *Record {
 	return &Record{
 		Store: s, Job: testJob, UID: testUID,
 		Event: func(h manifest.Head) store.Write {
-			return history.Tell(testJob, history.Event{Kind: history.Committed, Generation: h.Generation, Fields: history.Fields{"number": h.Number}})
+			return history.Tell(testJob, history.Event{Kind: history.Committed, Generation: h.Generation,
+				Fields: history.Fields{"number": h.Number}})
 		},
 		Gone: func(h []manifest.Head) store.Write {
 			return history.Tell(testJob, history.Event{Kind: history.Deleted})

@@ -6,7 +6,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// registered returns self and those of the holders that are still the same, as they are registered now.
+// registered returns self and those of the holders that are still the same, as they are registered
+// now.
 func registered(nodes, holders []membership.Node, self string) (now []membership.Node) {
 	for _, n := range nodes {
 		if n.Node == self {

@@ -16,7 +16,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Left is what the newest generation may have left on this disk: its rank 0 ended before it could commit.
+// Left is what the newest generation may have left on this disk: its rank 0 ended before it could
+// commit.
 type Left struct {
 	Stamp  manifest.Stamp  // of that generation
 	Resume manifest.Number // what it resumed from; 0: from scratch
@@ -24,9 +25,10 @@ type Left struct {
 	Self   membership.Node // this node, registered or about to be
 }
 
-// CommitLeft makes the newest whole save of that generation the head, as its rank 0 would have done, and returns
-// it; the zero Head if there is none. Nobody else may commit as that generation any more: the caller knows that
-// its rank 0 is gone, or that this node was it. The fence refuses what comes after a newer generation.
+// CommitLeft makes the newest whole save of that generation the head, as its rank 0 would have
+// done, and returns it; the zero Head if there is none. Nobody else may commit as that generation
+// any more: the caller knows that its rank 0 is gone, or that this node was it. The fence refuses
+// what comes after a newer generation.
 //
 // Where somebody chose an older checkpoint since, nothing is committed.
 func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) {
@@ -39,7 +41,8 @@ func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) 
 		return manifest.Head{}, nil
 	}
 	if l.Dir != nil {
-		// A directory that cannot be read, or a save that cannot be copied, is no reason not to commit an older one.
+		// A directory that cannot be read, or a save that cannot be copied, is no reason not to
+		// commit an older one.
 		_ = k.putLeft(ctx, l, head)
 	}
 	for _, h := range k.uncommitted(after, committed) {
@@ -53,8 +56,9 @@ func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) 
 		if err != nil {
 			continue // damaged: the one before may be whole
 		}
-		made, err := k.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
-			Bytes: m.Bytes(), Time: time.Now().UTC()}, head, l.Self.Node, []membership.Node{l.Self})
+		made, err := k.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
+			Samples: m.Samples,
+			Bytes:   m.Bytes(), Time: time.Now().UTC()}, head, l.Self.Node, []membership.Node{l.Self})
 		if store.Moved(err) || errors.Is(err, chunkstore.ErrFenced) {
 			return manifest.Head{}, nil // a newer generation goes on from what it found
 		}
@@ -66,8 +70,9 @@ func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) 
 	return manifest.Head{}, nil
 }
 
-// after is the position of the generation's last commit: what it captured later may be committed. chosen reports
-// that the head is not what the generation began with or made last: somebody went back to it.
+// after is the position of the generation's last commit: what it captured later may be committed.
+// chosen reports that the head is not what the generation began with or made last: somebody went
+// back to it.
 func (k *Keeper) after(l Left, head manifest.Head, committed []manifest.Head) (after manifest.Position, chosen bool) {
 	held := k.Store.Positions()
 	after.Generation = l.Stamp.Generation
@@ -86,7 +91,8 @@ func (k *Keeper) after(l Left, head manifest.Head, committed []manifest.Head) (a
 	return at, head.Number < l.Resume
 }
 
-// uncommitted are the manifests of the generation that no record names and that were captured later, newest first.
+// uncommitted are the manifests of the generation that no record names and that were captured
+// later, newest first.
 func (k *Keeper) uncommitted(after manifest.Position, committed []manifest.Head) (all []manifest.Hash) {
 	held := k.Store.Positions()
 	for h, p := range held {

@@ -12,7 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// What generation 1 left on the disk of its rank 0 is committed, as long as nobody went on without it.
+// What generation 1 left on the disk of its rank 0 is committed, as long as nobody went on without
+// it.
 func TestCommitLeft(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -24,7 +25,8 @@ func TestCommitLeft(t *testing.T) {
 		{"nothing was committed", []uint64{1, 2}, 0, nil, 2},
 		{"one was committed", []uint64{1, 2, 3}, 2, nil, 3},
 		{"all were committed", []uint64{1, 2}, 2, nil, 0},
-		{"a newer generation was proposed", []uint64{1}, 0, func(t *testing.T, c *cluster, _ *Keeper) { c.propose(t, 2) }, 0},
+		{"a newer generation was proposed", []uint64{1}, 0,
+			func(t *testing.T, c *cluster, _ *Keeper) { c.propose(t, 2) }, 0},
 		{"the newest is damaged", []uint64{1, 2}, 0, func(t *testing.T, c *cluster, k *Keeper) {
 			newest := k.uncommitted(manifest.Position{Generation: 1}, nil)[0]
 			m, err := k.Store.Manifest(newest)
@@ -53,7 +55,8 @@ func TestCommitLeft(t *testing.T) {
 					if i < c.head {
 						head, _, err := k.Record.Read(t.Context())
 						must(t, err)
-						_, err = k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}, head, "a", l.nodes[:1])
+						_, err = k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h,
+							Bytes: m.Bytes()}, head, "a", l.nodes[:1])
 						must(t, err)
 					}
 				}
@@ -65,10 +68,12 @@ func TestCommitLeft(t *testing.T) {
 					t.Errorf("committed %d (%v), want %d", of[h.Manifest], err, c.want)
 				}
 				head, _, err := k.Record.Read(t.Context())
-				if err != nil || c.want > 0 && (head.Manifest != h.Manifest || head.Number != h.Number || head.Generation != 1) {
+				if err != nil || c.want > 0 && (head.Manifest != h.Manifest || head.Number != h.Number ||
+					head.Generation != 1) {
 					t.Errorf("the head is %+v, %v", head, err)
 				}
-				if again, err := k.CommitLeft(t.Context(), Left{Stamp: stampOf(1), Self: l.nodes[0]}); again.Number != 0 || err != nil {
+				if again, err := k.CommitLeft(t.Context(),
+					Left{Stamp: stampOf(1), Self: l.nodes[0]}); again.Number != 0 || err != nil {
 					t.Errorf("committed again: %+v, %v", again, err)
 				}
 			})
@@ -76,8 +81,8 @@ func TestCommitLeft(t *testing.T) {
 	}
 }
 
-// A save that lies in the checkpoint directory and was never captured is committed if it is complete beyond doubt;
-// else it is moved aside, so that all ranks begin at one step.
+// A save that lies in the checkpoint directory and was never captured is committed if it is
+// complete beyond doubt; else it is moved aside, so that all ranks begin at one step.
 func TestCommitLeftInTheDirectory(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -115,8 +120,8 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 	}
 }
 
-// A node that has what a generation resumes from knows at once that it was committed: it may die with the store before
-// it reads the record again.
+// A node that has what a generation resumes from knows at once that it was committed: it may die
+// with the store before it reads the record again.
 func TestCommitsAreNotedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t, "a", "b")
@@ -124,12 +129,14 @@ func TestCommitsAreNotedAtOnce(t *testing.T) {
 		dir := memfs.New()
 		memfs.WriteFile(t, dir, "model.raw", []byte("weights"), 0o600)
 		m, h := checkpointtest.Put(t, a.Store, dir, 1, 1)
-		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}, manifest.Head{}, "a", l.nodes[:1])
+		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()},
+			manifest.Head{}, "a", l.nodes[:1])
 		must(t, err)
 		l.propose(t, 2)
 		_, _, err = b.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: l.dirs["b"]})
 		must(t, err)
-		if known, err := chunkstore.NewReadOnly(l.disks["b"]).Newest(); err != nil || known.Number != head.Number || known.Manifest != h {
+		if known, err := chunkstore.NewReadOnly(l.disks["b"]).Newest(); err != nil || known.Number != head.Number ||
+			known.Manifest != h {
 			t.Errorf("its disk knows of %+v, %v", known, err)
 		}
 	})

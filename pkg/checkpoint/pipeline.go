@@ -30,9 +30,10 @@ type Pipeline struct {
 	observe chan chan struct{} // closed after a look
 	done    chan struct{}
 
-	made  map[manifest.Hash]bool // manifests that this line made; another node may commit them, when it finds this one gone
-	left  *manifest.Manifest     // the newest that it made, until that is committed or refused
-	blind bool                   // the directory could not be read
+	// manifests that this line made; another node may commit them, when it finds this one gone
+	made  map[manifest.Hash]bool
+	left  *manifest.Manifest // the newest that it made, until that is committed or refused
+	blind bool               // the directory could not be read
 
 	inventory func() error // takes the inventory that could not be taken yet; nil: it was
 
@@ -61,8 +62,8 @@ type watcher interface {
 // last, which is for when the workers ended, what they left complete. Call it once.
 func (l *Pipeline) Close(last bool) { l.closing <- last }
 
-// Observe looks now, before the workers are told to end: what they closed by then is seen to be closed.
-// It returns after the look, or when ctx ends.
+// Observe looks now, before the workers are told to end: what they closed by then is seen to be
+// closed. It returns after the look, or when ctx ends.
 func (l *Pipeline) Observe(ctx context.Context) {
 	seen := make(chan struct{})
 	select {
@@ -125,7 +126,8 @@ func (l *Pipeline) run(ctx context.Context) error {
 }
 
 // step looks once, and carries what it finds. Its errors end the line.
-func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Picture, []capture.Refusal, error), last bool) error {
+func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Picture, []capture.Refusal, error),
+	last bool) error {
 	if l.inventory != nil && l.inventory() == nil {
 		l.inventory = nil
 	}
@@ -156,8 +158,11 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.capture.Taken(p)                                                                                                    // not again, unless it changes
-		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Torn), Path: p.Save.Entry, Step: p.Save.Step, Err: err}) // torn: it cannot be read
+		// not again, unless it changes
+		l.capture.Taken(p)
+		// torn: it cannot be read
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.Torn), Path: p.Save.Entry, Step: p.Save.Step,
+			Err: err})
 		if errors.Is(err, chunkstore.ErrFenced) {
 			return err
 		}
@@ -294,7 +299,8 @@ func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []member
 		holders = registered(nodes, holders, l.k.Self)
 		var err error
 		if len(holders) > 0 {
-			if holders, err = l.more(ctx, h, nodes, holders); err != nil && (ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
+			if holders, err = l.more(ctx, h, nodes, holders); err != nil &&
+				(ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
 				return nil, err
 			}
 			if enough(nodes, holders, l.k.Replicas) {
@@ -312,8 +318,12 @@ func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []member
 
 // more replicates to one choice of nodes after the other, until there are
 // copies enough or nobody is left to ask.
-func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []membership.Node) ([]membership.Node, error) {
-	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool { return n.Node != l.k.Self && has(holders, n) })
+func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []membership.Node) ([]membership.Node,
+	error) {
+	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool {
+		return n.Node != l.k.Self &&
+			has(holders, n)
+	})
 	var errs []error
 	for len(holders) < l.k.Replicas {
 		to := transfer.Targets(rest, l.k.Self, l.k.Replicas-len(holders))
@@ -332,8 +342,10 @@ func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []m
 
 // commit sends the save until it is the head or, as it is, can never be:
 // ErrFenced, *HolderGoneError, or what the store refused.
-func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.Hash, holders []membership.Node) (manifest.Head, error) {
-	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(), Time: time.Now().UTC()}
+func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.Hash,
+	holders []membership.Node) (manifest.Head, error) {
+	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(),
+		Time: time.Now().UTC()}
 	for {
 		seen, _, err := l.k.read(ctx)
 		switch {
@@ -341,7 +353,8 @@ func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.
 			return seen, nil
 		case err == nil && seen.Generation == m.Generation && !l.made[seen.Manifest]:
 			// Somebody else commits as this generation: ours must not undo it.
-			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation, chunkstore.ErrFenced)
+			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation,
+				chunkstore.ErrFenced)
 		case err == nil:
 			var made manifest.Head
 			if made, err = l.k.Record.Commit(ctx, head, seen, l.k.Self, holders); err == nil {

@@ -40,7 +40,8 @@ func next[E Event](t *testing.T, r reports) E {
 }
 
 // line starts a line on the node's directory.
-func (c *cluster) line(t *testing.T, k *Keeper, stamp manifest.Stamp, w capture.Workers, resume *manifest.Manifest) *Pipeline {
+func (c *cluster) line(t *testing.T, k *Keeper, stamp manifest.Stamp, w capture.Workers,
+	resume *manifest.Manifest) *Pipeline {
 	t.Helper()
 	watcher, err := capture.Watch(capture.Dir{FS: c.dirs[k.Self]}, stamp, w, resume)
 	must(t, err)
@@ -62,11 +63,13 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		k := c.keeper("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		must(t, c.dirs["a"].Mkdir("step-120.tmp", 0o755))
-		memfs.WriteFile(t, c.dirs["a"], "step-120.tmp/model.pt", checkpointtest.Zip(t, map[string]string{"w": "weights"}), 0o644)
+		memfs.WriteFile(t, c.dirs["a"], "step-120.tmp/model.pt",
+			checkpointtest.Zip(t, map[string]string{"w": "weights"}), 0o644)
 		time.Sleep(time.Second)
 		must(t, c.dirs["a"].Rename("step-120.tmp", "step-120"))
 		done := next[Committed](t, r)
-		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 120 || h.Generation != 1 || !h.HeldBy("a") || !h.HeldBy("b") {
+		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 120 || h.Generation != 1 || !h.HeldBy("a") ||
+			!h.HeldBy("b") {
 			t.Errorf("head: %+v", h)
 		}
 		if done.Took > 500*time.Millisecond {
@@ -169,7 +172,8 @@ func TestOtherTargets(t *testing.T) {
 	})
 }
 
-// A node that is cut from the store of the job alone and still answers gets a copy; no commit counts on it.
+// A node that is cut from the store of the job alone and still answers gets a copy; no commit
+// counts on it.
 func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
@@ -289,7 +293,8 @@ func TestNobodyElseCommitsAsThisGeneration(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
 		k := c.keeper("a", c.etcd.Client("a"), r.add)
-		_, err := recordOn(c.etcd.Client("x")).Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "x", nil)
+		_, err := recordOn(c.etcd.Client("x")).
+			Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "x", nil)
 		must(t, err)
 		c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
@@ -317,7 +322,8 @@ func TestKeepsTheNewest(t *testing.T) {
 		for node, s := range c.peers.Stores {
 			chunks, err := c.disks[node].ReadDir("chunks")
 			must(t, err)
-			if got := s.Numbers(); !slices.Equal(got, []manifest.Number{4, 5, 6}) || len(s.Held()) != 3 || len(chunks) != 3 {
+			if got := s.Numbers(); !slices.Equal(got, []manifest.Number{4, 5, 6}) || len(s.Held()) != 3 ||
+				len(chunks) != 3 {
 				t.Errorf("%s: numbers %v, %d manifests, %d chunks", node, got, len(s.Held()), len(chunks))
 			}
 		}
@@ -344,7 +350,8 @@ func TestLastSave(t *testing.T) {
 				k := cl.keeper("a", cl.etcd.Client("a"), r.add)
 				state := capture.Running
 				l := cl.line(t, k, stampOf(1), capture.Workers{State: func() capture.WorkerState { return state }}, nil)
-				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}), 0o600)
+				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}),
+					0o600)
 				state = c.end
 				l.Close(true)
 				if c.want {
@@ -380,7 +387,8 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 	})
 }
 
-// Saves that are written over faster than they can be copied are told, and the first that is not is taken.
+// Saves that are written over faster than they can be copied are told, and the first that is not is
+// taken.
 func TestWrittenOverWhileCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a")
@@ -421,7 +429,8 @@ func TestPrepareMends(t *testing.T) {
 		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
 		k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
 		must(t, k.Spread(t.Context(), 1, h, 1))
-		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a", c.nodes)
+		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a",
+			c.nodes)
 		must(t, err)
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		_, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{})
@@ -445,7 +454,8 @@ func TestPrepareMends(t *testing.T) {
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		delete(c.peers.Stores, "b")
 		delete(c.peers.Stores, "c")
-		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{}); !errors.Is(err, chunkstore.ErrNotHeld) {
+		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{}); !errors.Is(err,
+			chunkstore.ErrNotHeld) {
 			t.Errorf("nobody has it: %v", err)
 		}
 	})

@@ -26,7 +26,8 @@ type Record struct {
 	UID   schema.UID
 	Event func(manifest.Head) store.Write   // the event that goes with a commit
 	Gone  func([]manifest.Head) store.Write // likewise, with the removal of records; its value is like no other
-	// Offered likewise, with a checkpoint of before the store was lost, where it had the number was.
+	// Offered likewise, with a checkpoint of before the store was lost, where it had the number
+	// was.
 	Offered func(h manifest.Head, was manifest.Number) store.Write
 
 	mu sync.Mutex // guards UID once the record is in use
@@ -99,7 +100,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 // ErrFenced: a newer generation was proposed, it can never be committed.
 // store.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
 // again without that holder. Any other error leaves the result unknown.
-func (r *Record) Commit(ctx context.Context, h, seen manifest.Head, self string, holders []membership.Node) (manifest.Head, error) {
+func (r *Record) Commit(ctx context.Context, h, seen manifest.Head, self string,
+	holders []membership.Node) (manifest.Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
 		store.NoneBelow(r.Job.AllClaims())} // a claimant has told, or tells now, what its disk has: nothing newer may follow
@@ -134,7 +136,8 @@ func (r *Record) writes(h manifest.Head) []store.Write {
 // what never comes back, so that later reads tell. A holder that only
 // registered again, as the same incarnation, still holds: again has it as it
 // is registered now.
-func (r *Record) why(ctx context.Context, h, seen manifest.Head, self string, holders []membership.Node) (_ manifest.Head, again []membership.Node, err error) {
+func (r *Record) why(ctx context.Context, h, seen manifest.Head, self string,
+	holders []membership.Node) (_ manifest.Head, again []membership.Node, err error) {
 	now, _, err := r.Read(ctx)
 	if err != nil {
 		return h, nil, err

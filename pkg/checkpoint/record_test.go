@@ -58,12 +58,14 @@ func TestCommit(t *testing.T) {
 		must(t, err)
 		head, all, err := r.Read(ctx)
 		must(t, err)
-		if one.Number != 1 || one.Copies != 2 || one.Rev == 0 || head.Rev != one.Rev || head.Manifest != one.Manifest || len(all) != 1 {
+		if one.Number != 1 || one.Copies != 2 || one.Rev == 0 || head.Rev != one.Rev || head.Manifest != one.Manifest ||
+			len(all) != 1 {
 			t.Fatalf("committed %+v, head %+v, all %v", one, head, all)
 		}
 
 		// C19: what is older than the head is not put over it.
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{9}}, manifest.Head{}, "a", both); !errors.Is(err, store.ErrMoved) || errors.Is(err, chunkstore.ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{9}}, manifest.Head{}, "a",
+			both); !errors.Is(err, store.ErrMoved) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("with an old head: %v", err)
 		}
 		// The same life under a new lease holds on; another life does not.
@@ -72,11 +74,13 @@ func TestCommit(t *testing.T) {
 		must(t, err)
 		register(t, s, "b", "2")
 		var gone *HolderGoneError
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a", both); !errors.As(err, &gone) || gone.Node != "b" {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a",
+			both); !errors.As(err, &gone) || gone.Node != "b" {
 			t.Errorf("a holder of another life: %v", err)
 		}
 		mustTxn(t, s, store.Delete(testJob.Node("b")))
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a", both); !errors.As(err, &gone) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a",
+			both); !errors.As(err, &gone) {
 			t.Errorf("a holder that is gone: %v", err)
 		}
 		// Our own registration needs no guard: a lost lease loses no save.
@@ -86,12 +90,14 @@ func TestCommit(t *testing.T) {
 
 		// C2, C6: a newer proposal, and the generation of the bytes is the old one.
 		fence(t, s, testUID, 2)
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a", both[:1]); !errors.Is(err, chunkstore.ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a",
+			both[:1]); !errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("older than the fence: %v", err)
 		}
 		// A job that was removed and made again is another one.
 		fence(t, s, "u2", 1)
-		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a", both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, chunkstore.ErrFenced) {
+		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a",
+			both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("another job: %v", err)
 		}
 		fence(t, s, testUID, 2)
@@ -111,7 +117,8 @@ func TestRollbackAndDrop(t *testing.T) {
 		var head manifest.Head
 		for i := range 4 {
 			var err error
-			head, err = r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i + 1)}}, head, "a", nil)
+			head, err = r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i + 1)}}, head, "a",
+				nil)
 			must(t, err)
 		}
 		_, all, err := r.Read(ctx)
@@ -165,7 +172,8 @@ func TestDropOfMany(t *testing.T) {
 
 // A request whose answer is lost is neither lost nor done twice, wherever the answer was lost.
 func TestCommitWithoutAnswer(t *testing.T) {
-	for name, fate := range map[string]memory.Fate{"applied": {Mute: true}, "lost": {Lost: true}, "late": {Delay: 20 * time.Second}} {
+	for name, fate := range map[string]memory.Fate{"applied": {Mute: true}, "lost": {Lost: true},
+		"late": {Delay: 20 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := memory.New()
@@ -180,7 +188,8 @@ func TestCommitWithoutAnswer(t *testing.T) {
 					return memory.Fate{}
 				})
 				r := recordOn(s)
-				h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "a", nil)
+				h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}},
+					manifest.Head{}, "a", nil)
 				must(t, err)
 				time.Sleep(time.Minute) // every late one has arrived
 				head, all, err := r.Read(t.Context())
@@ -219,11 +228,13 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// The newest checkpoint with enough copies stays until a newer one has as many, and no more than that.
+// The newest checkpoint with enough copies stays until a newer one has as many, and no more than
+// that.
 func TestSurplusSparesTheLastCopies(t *testing.T) {
 	var all []manifest.Head
 	for i := range 9 {
-		all = append(all, manifest.Head{Number: manifest.Number(i + 1), Manifest: manifest.Hash{byte(i + 1)}, Copies: 1})
+		all = append(all, manifest.Head{Number: manifest.Number(i + 1), Manifest: manifest.Hash{byte(i + 1)},
+			Copies: 1})
 	}
 	for _, c := range []struct {
 		copies []int

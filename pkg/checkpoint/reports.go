@@ -10,9 +10,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// reportParts writes this node's report over the one that it wrote at revision seen; 0: none. A report that
-// arrives late applies to nothing: the fence, or the revision, has moved on. It returns the revision of what is
-// there then. ErrFenced; store.ErrMoved: another request of this node was applied.
+// reportParts writes this node's report over the one that it wrote at revision seen; 0: none. A
+// report that arrives late applies to nothing: the fence, or the revision, has moved on. It returns
+// the revision of what is there then. ErrFenced; store.ErrMoved: another request of this node was
+// applied.
 func (r *Record) reportParts(ctx context.Context, report parts.Report, seen int64) (int64, error) {
 	g := report.Generation
 	key := r.Job.PartsOf(g, report.Node.Node)
@@ -40,8 +41,8 @@ func (r *Record) reportParts(ctx context.Context, report parts.Report, seen int6
 	return 0, err
 }
 
-// readParts reads the reports of a generation; one that cannot be read counts as none. ErrFenced if there is a
-// newer generation.
+// readParts reads the reports of a generation; one that cannot be read counts as none. ErrFenced if
+// there is a newer generation.
 func (r *Record) readParts(ctx context.Context, g schema.Generation) ([]parts.Report, error) {
 	newest, err := r.fence(ctx)
 	if err != nil {

@@ -17,7 +17,8 @@ type Retention struct {
 // pinned, and the newest one with enough copies until a newer one has as many. So at most
 // Keep + 2 stay, and one more for each that is pinned.
 func (r Retention) Surplus(committed []manifest.Head, head manifest.Head) (drop []manifest.Head) {
-	left := slices.SortedFunc(slices.Values(committed), func(a, b manifest.Head) int { return int(b.Number) - int(a.Number) })
+	left := slices.SortedFunc(slices.Values(committed),
+		func(a, b manifest.Head) int { return int(b.Number) - int(a.Number) })
 	enough := 0
 	for _, c := range left {
 		enough = max(enough, min(c.Copies, r.Replicas))

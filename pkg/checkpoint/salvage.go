@@ -11,13 +11,14 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Salvage is what this disk can give to a job whose store was lost: the commits that it knows of and has,
-// oldest first, and the newest checkpoint of which every byte was read and found right.
+// Salvage is what this disk can give to a job whose store was lost: the commits that it knows of
+// and has, oldest first, and the newest checkpoint of which every byte was read and found right.
 //
-// Captured counts more than committed, if it is a later capture of generation g, in which the newest
-// World that this node knows trained: nobody can have asked for an older one since. Its number is the
-// one that it would have got, and it has no copies.
-func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (committed []manifest.Head, newest *manifest.Head, err error) {
+// Captured counts more than committed, if it is a later capture of generation g, in which the
+// newest World that this node knows trained: nobody can have asked for an older one since. Its
+// number is the one that it would have got, and it has no copies.
+func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (committed []manifest.Head,
+	newest *manifest.Head, err error) {
 	heads, err := s.Heads()
 	if err != nil {
 		return nil, nil, err
@@ -52,9 +53,11 @@ func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generati
 	return committed, nil, nil
 }
 
-// captured are the captures of generation g that are on this disk and were made after every commit, newest
-// first. After a fall-back, which is a commit of older bytes, only those of a generation without a commit.
-func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation, committed []manifest.Head, held []manifest.Hash) ([]manifest.Head, error) {
+// captured are the captures of generation g that are on this disk and were made after every commit,
+// newest first. After a fall-back, which is a commit of older bytes, only those of a generation
+// without a commit.
+func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation, committed []manifest.Head,
+	held []manifest.Hash) ([]manifest.Head, error) {
 	var number manifest.Number
 	var last manifest.Position
 	noted := map[manifest.Hash]bool{}
@@ -90,7 +93,8 @@ func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generat
 		if at := (manifest.Position{}); m != nil && m.Generation == g && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
-				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation, Manifest: h, Step: m.Step,
+				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation, Manifest: h,
+					Step:    m.Step,
 					Samples: m.Samples, Bytes: m.Bytes(), Time: m.Time}, at})
 			}
 		}

@@ -28,8 +28,11 @@ func TestSalvage(t *testing.T) {
 		heads int
 	}{
 		{"what was committed last", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 0, 2, 2, 2},
-		{"what was captured later, in the newest generation", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 2, 4, 3, 2},
-		{"and not what an older one left", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 3, 2, 2, 2},
+		{"what was captured later, in the newest generation", func(*testing.T, *chunkstore.Store, *memfs.FS,
+			[]manifest.Hash) {
+		}, 2, 4, 3, 2},
+		{"and not what an older one left", func(*testing.T, *chunkstore.Store, *memfs.FS, []manifest.Hash) {}, 3, 2, 2,
+			2},
 		{"what is whole", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash) {
 			for _, h := range []manifest.Hash{all[3], all[1]} {
 				m, err := s.Manifest(h)
@@ -44,8 +47,10 @@ func TestSalvage(t *testing.T) {
 				checkpointtest.Flip(t, disk, m.Files[0].Chunks[0])
 			}
 		}, 2, 0, 0, 2},
-		{"after a fall-back nothing of before it", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS, all []manifest.Hash) {
-			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 2, Manifest: all[2]}, {Number: 3, Generation: 1, Manifest: all[1]}}))
+		{"after a fall-back nothing of before it", func(t *testing.T, s *chunkstore.Store, disk *memfs.FS,
+			all []manifest.Hash) {
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
+				{Number: 2, Generation: 2, Manifest: all[2]}, {Number: 3, Generation: 1, Manifest: all[1]}}))
 		}, 2, 2, 3, 3},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -57,7 +62,8 @@ func TestSalvage(t *testing.T) {
 				_, h := checkpointtest.Put(t, s, from, schema.Generation(at.Generation), uint64(at.Sequence))
 				all = append(all, h)
 			}
-			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]}, {Number: 2, Generation: 1, Manifest: all[1]}}))
+			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
+				{Number: 2, Generation: 1, Manifest: all[1]}}))
 			c.prep(t, s, disk, all)
 			heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(disk), c.g)
 			must(t, err)
@@ -71,13 +77,14 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	if heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || heads != nil || newest != nil {
+	if heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || heads != nil ||
+		newest != nil {
 		t.Errorf("an empty disk: %v %v %v", heads, newest, err)
 	}
 }
 
-// The job was made again without a node that had something newer. It comes back: what it has stays on its disk, is
-// offered once there is a head, survives retention, and nothing of it is the head.
+// The job was made again without a node that had something newer. It comes back: what it has stays
+// on its disk, is offered once there is a head, survives retention, and nothing of it is the head.
 func TestWhatCameTooLateIsOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
@@ -85,7 +92,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		defer cancel()
 		b := c.keeper("b", c.etcd.Client("b"), func(Event) {})
 		b.Record.Offered = func(h manifest.Head, was manifest.Number) store.Write {
-			return history.Tell(testJob, history.Event{Kind: history.Offered, Text: fmt.Sprintf("%d was %d", h.Number, was)})
+			return history.Tell(testJob,
+				history.Event{Kind: history.Offered, Text: fmt.Sprintf("%d was %d", h.Number, was)})
 		}
 		from := memfs.New()
 		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 100), 0o600)
@@ -102,7 +110,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		time.Sleep(time.Minute)
 		crash()
 		must(t, <-done)
-		// The process dies before there is a head below which it can be offered. The next one knows of it all the same.
+		// The process dies before there is a head below which it can be offered. The next one knows
+		// of it all the same.
 		tell := b.Record.Offered
 		c.peers.Stores["b"] = reopen(t, c.disks["b"], func() bool { return false })
 		b = c.keeper("b", c.etcd.Client("b"), func(Event) {})
@@ -113,7 +122,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 			t.Fatal("what came too late was removed before anybody heard of it")
 		}
 		head := manifest.Head{Number: 8, Generation: 1, Manifest: manifest.Hash{1}}
-		c.write(t, store.Put(testJob.Checkpoint(8), schema.Encode(head)), store.Put(testJob.Head(), schema.Encode(head)))
+		c.write(t, store.Put(testJob.Checkpoint(8), schema.Encode(head)),
+			store.Put(testJob.Head(), schema.Encode(head)))
 		time.Sleep(time.Minute)
 		now, committed, err := b.Record.Read(ctx)
 		must(t, err)
@@ -142,7 +152,8 @@ func TestOffer(t *testing.T) {
 		taken []manifest.Number
 		was   manifest.Number
 		want  manifest.Number
-	}{{[]manifest.Number{4}, 5, 5}, {[]manifest.Number{4, 5}, 5, 7}, {nil, 12, 7}, {[]manifest.Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
+	}{{[]manifest.Number{4}, 5, 5}, {[]manifest.Number{4, 5}, 5, 7}, {nil, 12, 7},
+		{[]manifest.Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
 		e := newCluster(t, "a")
 		r := e.keeper("a", e.etcd.Client("a"), func(Event) {}).Record
 		r.Offered = func(manifest.Head, manifest.Number) store.Write { return history.Tell(testJob) }

@@ -37,8 +37,9 @@ type Sharing struct {
 	All     bool             // every save has a part of each member; else only one that shows a shard format
 }
 
-// NewSharing is that of a world of these members, by rank, as the node self sees it: apart says whether a node has
-// another checkpoint directory than self. nil: rank 0's node has all of each save.
+// NewSharing is that of a world of these members, by rank, as the node self sees it: apart says
+// whether a node has another checkpoint directory than self. nil: rank 0's node has all of each
+// save.
 func NewSharing(members []membership.Ref, self string, from SaveFrom, apart func(membership.Ref) bool) *Sharing {
 	zero := members[0]
 	lead := zero.Node == self
@@ -141,7 +142,8 @@ func (l *Pipeline) reported() <-chan struct{} {
 	return l.sharing.news
 }
 
-// classify finds out whether a save is a part, and reports whether it is this node's to capture at all.
+// classify finds out whether a save is a part, and reports whether it is this node's to capture at
+// all.
 func (l *Pipeline) classify(p *capture.Picture) bool {
 	s := l.sharing
 	if s == nil {
@@ -175,8 +177,8 @@ func pathsIn(p *capture.Picture) (paths []string) {
 	return paths
 }
 
-// namedBy are the shards that the .metadata files of a picture name. One that cannot be read names none: the
-// picture is then a part, which is not loaded alone.
+// namedBy are the shards that the .metadata files of a picture name. One that cannot be read names
+// none: the picture is then a part, which is not loaded alone.
 func namedBy(p *capture.Picture) map[string][]string {
 	named := map[string][]string{}
 	for _, f := range p.Save.Files {
@@ -242,7 +244,8 @@ func (l *Pipeline) addPart(ctx context.Context, p *capture.Picture, m *manifest.
 	return l.gather(ctx)
 }
 
-// grown reports whether m has all that the pending part of its step has, and more: shards that came later.
+// grown reports whether m has all that the pending part of its step has, and more: shards that came
+// later.
 func (s *sharing) grown(m *manifest.Manifest) bool {
 	at := slices.IndexFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
 	if at < 0 || s.pending[at].Again {
@@ -276,7 +279,8 @@ func (l *Pipeline) settled(head manifest.Head) {
 	}
 }
 
-// report writes the record of this node's parts. What is no longer in it is not needed on this disk.
+// report writes the record of this node's parts. What is no longer in it is not needed on this
+// disk.
 func (l *Pipeline) report(ctx context.Context) error {
 	s := l.sharing
 	if head, _, err := l.k.read(ctx); err == nil && !s.lead {
@@ -300,7 +304,8 @@ func (l *Pipeline) report(ctx context.Context) error {
 		case errors.Is(err, chunkstore.ErrFenced):
 			return err
 		case !store.Moved(err) || try == reportAttempts:
-			l.refuse(capture.Refusal{Reason: capture.MissingPart, Err: fmt.Errorf("the part of this node cannot be reported: %w", err)})
+			l.refuse(capture.Refusal{Reason: capture.MissingPart,
+				Err: fmt.Errorf("the part of this node cannot be reported: %w", err)})
 			return nil
 		}
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// BenchmarkParts measures from the last rename to the commit with two copies: a save of one node, and one of four nodes
-// that have a quarter each. All disks are this one, and there is no network between the stores.
+// BenchmarkParts measures from the last rename to the commit with two copies: a save of one node,
+// and one of four nodes that have a quarter each. All disks are this one, and there is no network
+// between the stores.
 func BenchmarkParts(b *testing.B) {
 	const size = 256 << 20
 	for _, nodes := range []int{1, 4} {
@@ -42,7 +43,8 @@ func BenchmarkParts(b *testing.B) {
 					}
 				})
 				k.Keep = 1
-				l, err := k.Start(long(b), capture.Dir{Path: dirs[n]}, stampOf(1), Writers{Workers: alive, With: with}, nil)
+				l, err := k.Start(long(b), capture.Dir{Path: dirs[n]}, stampOf(1), Writers{Workers: alive, With: with},
+					nil)
 				must(b, err)
 				defer func() { l.Close(false); <-l.Done() }()
 			}
@@ -52,12 +54,14 @@ func BenchmarkParts(b *testing.B) {
 				for i, n := range names[:nodes] {
 					temp := filepath.Join(dirs[n], "new.tmp")
 					must(b, os.Mkdir(temp, 0o700))
-					must(b, os.WriteFile(filepath.Join(temp, fmt.Sprint("shard_", i)), memfs.Bytes(uint64(step*10+i), size/nodes), 0o600))
+					must(b, os.WriteFile(filepath.Join(temp, fmt.Sprint("shard_", i)),
+						memfs.Bytes(uint64(step*10+i), size/nodes), 0o600))
 				}
 				syscall.Sync()
 				b.StartTimer()
 				for _, n := range names[:nodes] {
-					must(b, os.Rename(filepath.Join(dirs[n], "new.tmp"), filepath.Join(dirs[n], fmt.Sprint("step-", step))))
+					must(b, os.Rename(filepath.Join(dirs[n], "new.tmp"),
+						filepath.Join(dirs[n], fmt.Sprint("step-", step))))
 				}
 				head := <-done
 				b.StopTimer()

@@ -17,8 +17,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// together is what every fault is tried in: three nodes save their parts of two steps. The fault may be of any
-// disk, of the network, or of the store of the job, of any node.
+// together is what every fault is tried in: three nodes save their parts of two steps. The fault
+// may be of any disk, of the network, or of the store of the job, of any node.
 func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team) {
 	x = newTeam(t, true, "a", "b", "c")
 	var n atomic.Int64
@@ -46,7 +46,8 @@ func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team
 	for step := 10; step <= 20; step += 10 {
 		for i, node := range []string{"c", "a", "b"} {
 			hook := x.dirs[node].Set(nil, 1<<40) // the worker's own writes
-			x.save(node, step, map[string]string{fmt.Sprint("shard_", i): fmt.Sprint(node, " at ", step), "all": fmt.Sprint(step)})
+			x.save(node, step, map[string]string{fmt.Sprint("shard_", i): fmt.Sprint(node, " at ", step),
+				"all": fmt.Sprint(step)})
 			x.dirs[node].Set(hook, 1<<40)
 		}
 		timer := time.NewTimer(2 * time.Minute)
@@ -66,8 +67,8 @@ func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team
 	return acked, x
 }
 
-// Every i-th operation of capture, report, exchange and commit fails on any node, or is the last of one node: what
-// was acknowledged survives the loss of any machine, whole and of one step.
+// Every i-th operation of capture, report, exchange and commit fails on any node, or is the last of
+// one node: what was acknowledged survives the loss of any machine, whole and of one step.
 func TestEveryFaultOfParts(t *testing.T) {
 	stride := int64(17) // with COUNT: 1
 	if os.Getenv("COUNT") != "" {
@@ -129,7 +130,8 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []Committed, seed int64) {
 					peers.Stores[node] = s
 				}
 			}
-			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers, Record: recordOn(x.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
+				Record: recordOn(x.etcd.Client("d")), Self: "d", Report: func(Event) {}}
 			to := memfs.New()
 			if _, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to, capture.Dir{}); err != nil {
 				t.Errorf("without %s: %v", lost, err)

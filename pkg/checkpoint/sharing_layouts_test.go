@@ -20,22 +20,26 @@ func (x *team) put(node, name, data string) {
 	time.Sleep(time.Millisecond)
 }
 
-// DeepSpeed and Megatron write into directories of their steps on each node, and rank 0 names the newest in a tracker
-// file, on its own node. A node without the tracker shows its first part to be complete with the second one.
+// DeepSpeed and Megatron write into directories of their steps on each node, and rank 0 names the
+// newest in a tracker file, on its own node. A node without the tracker shows its first part to be
+// complete with the second one.
 func TestLayoutsOfFrameworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		format, tracker string
 		names           func(step int) string // what the tracker says
 		files           map[string][]string   // by node; # is the step
 	}{
-		"DeepSpeed": {"DeepSpeed", "latest", func(step int) string { return fmt.Sprint("global_step", step) }, map[string][]string{
-			"a": {"global_step#/mp_rank_00_model_states.pt", "global_step#/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"},
-			"b": {"global_step#/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"},
-		}},
-		"Megatron": {"Megatron", "latest_checkpointed_iteration.txt", func(step int) string { return fmt.Sprint(step) }, map[string][]string{
-			"a": {"iter_%/mp_rank_00/model_optim_rng.pt"},
-			"b": {"iter_%/mp_rank_01/model_optim_rng.pt"},
-		}},
+		"DeepSpeed": {"DeepSpeed", "latest", func(step int) string { return fmt.Sprint("global_step", step) },
+			map[string][]string{
+				"a": {"global_step#/mp_rank_00_model_states.pt",
+					"global_step#/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"},
+				"b": {"global_step#/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"},
+			}},
+		"Megatron": {"Megatron", "latest_checkpointed_iteration.txt", func(step int) string { return fmt.Sprint(step) },
+			map[string][]string{
+				"a": {"iter_%/mp_rank_00/model_optim_rng.pt"},
+				"b": {"iter_%/mp_rank_01/model_optim_rng.pt"},
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,8 @@ type team struct {
 }
 
 func newTeam(t *testing.T, all bool, names ...string) *team {
-	x := &team{cluster: newCluster(t, names...), t: t, keepers: map[string]*Keeper{}, lines: map[string]*Pipeline{}, reports: map[string]reports{}}
+	x := &team{cluster: newCluster(t, names...), t: t, keepers: map[string]*Keeper{}, lines: map[string]*Pipeline{},
+		reports: map[string]reports{}}
 	x.with.All = all
 	for _, n := range x.nodes {
 		x.with.Members = append(x.with.Members, n.Ref)
@@ -97,14 +98,16 @@ func (x *team) whole(h manifest.Head, without string) map[string]string {
 			peers.Stores[n] = s
 		}
 	}
-	k := &Keeper{Store: checkpointtest.OpenStore(x.t, memfs.New()), Peers: peers, Record: recordOn(x.etcd.Client("new")), Self: "new", Report: func(Event) {}}
+	k := &Keeper{Store: checkpointtest.OpenStore(x.t, memfs.New()), Peers: peers,
+		Record: recordOn(x.etcd.Client("new")), Self: "new", Report: func(Event) {}}
 	to := memfs.New()
 	_, _, err := k.prepareTree(x.t.Context(), 2, h.Number, h.Manifest, to, capture.Dir{})
 	must(x.t, err)
 	return memfs.Contents(x.t, to)
 }
 
-// A save is committed when every node has its part of it; whichever node is lost then, all of it is there.
+// A save is committed when every node has its part of it; whichever node is lost then, all of it is
+// there.
 func TestPartsAreCommittedAsOneCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b", "c")
@@ -117,7 +120,8 @@ func TestPartsAreCommittedAsOneCheckpoint(t *testing.T) {
 		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 10 || h.Bytes != 14 {
 			t.Errorf("head: %+v", h)
 		}
-		want := map[string]string{"step-10/shard_0": "zero", "step-10/shard_1": "one", "step-10/shard_2": "two", "step-10/config": "same"}
+		want := map[string]string{"step-10/shard_0": "zero", "step-10/shard_1": "one", "step-10/shard_2": "two",
+			"step-10/config": "same"}
 		for _, lost := range []string{"a", "b", "c"} {
 			got := x.whole(done.Head, lost)
 			for name, data := range want {
@@ -143,7 +147,8 @@ func TestPartsOfDifferentStepsAreNoCheckpoint(t *testing.T) {
 		x.save("a", 30, map[string]string{"s0": "30"})
 		time.Sleep(20 * time.Second)
 		e := next[Refused](t, x.reports["a"])
-		if e.Reason != capture.MissingPart || !strings.Contains(e.Err.Error(), "step 30: node b has no part of it, its newest is of step 20") {
+		if e.Reason != capture.MissingPart ||
+			!strings.Contains(e.Err.Error(), "step 30: node b has no part of it, its newest is of step 20") {
 			t.Errorf("%+v", e)
 		}
 		x.save("b", 30, map[string]string{"s1": "30"})
@@ -179,7 +184,9 @@ func TestDifferentBytesUnderOneName(t *testing.T) {
 		x.save("a", 10, map[string]string{"model": "of a"})
 		x.save("b", 10, map[string]string{"model": "of b"})
 		e := next[Refused](t, x.reports["a"])
-		if e.Reason != capture.MixedParts || !strings.HasSuffix(e.Err.Error(), "step 10: nodes a and b saved different bytes under the name step-10/model") {
+		if e.Reason != capture.MixedParts ||
+			!strings.HasSuffix(e.Err.Error(),
+				"step 10: nodes a and b saved different bytes under the name step-10/model") {
 			t.Errorf("%+v", e)
 		}
 		x.save("a", 20, map[string]string{"model-a": "of a"})
@@ -247,16 +254,19 @@ func TestReportsOfOthersCountNothing(t *testing.T) {
 		from := memfs.New()
 		memfs.WriteFile(t, from, "step-10/s1", []byte("1"), 0o600)
 		_, h := checkpointtest.Put(t, x.peers.Stores["b"], from, 1, 1)
-		wrong := parts.Report{Generation: 1, Node: membership.Ref{Node: "b", Incarnation: "0", Address: "b:1"}, Parts: []parts.Part{{Step: 10, Sequence: 1, Manifest: h}}}
+		wrong := parts.Report{Generation: 1, Node: membership.Ref{Node: "b", Incarnation: "0", Address: "b:1"},
+			Parts: []parts.Part{{Step: 10, Sequence: 1, Manifest: h}}}
 		x.write(t, store.Put(testJob.PartsOf(1, "b"), schema.Encode(wrong)))
-		x.write(t, store.Put(testJob.PartsOf(1, "c"), schema.Encode(parts.Report{Generation: 1, Node: x.with.Members[1], Parts: wrong.Parts})))
+		x.write(t, store.Put(testJob.PartsOf(1, "c"),
+			schema.Encode(parts.Report{Generation: 1, Node: x.with.Members[1], Parts: wrong.Parts})))
 		x.write(t, store.Put(testJob.PartsOf(1, "d"), []byte("rubbish")))
 		x.save("a", 10, map[string]string{"s0": "0"})
 		x.quiet("a")
 	})
 }
 
-// What came before the newest commit is removed from all disks, and nothing that may still be committed.
+// What came before the newest commit is removed from all disks, and nothing that may still be
+// committed.
 func TestOldPartsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
@@ -333,8 +343,8 @@ func TestTheLastSaveLacksAPart(t *testing.T) {
 // metadataOf is a pickle of one string.
 func metadataOf(names string) string { return "\x80\x04\x8c" + string(rune(len(names))) + names + "." }
 
-// Of a shard format that nothing but its names shows: all nodes take part, and it is said. .metadata tells
-// which shards there must be, and rank 0's node writes it.
+// Of a shard format that nothing but its names shows: all nodes take part, and it is said.
+// .metadata tells which shards there must be, and rank 0's node writes it.
 func TestShardsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, false, "a", "b")
@@ -369,7 +379,8 @@ func TestAShardIsMissing(t *testing.T) {
 		x.save("a", 10, map[string]string{"__0_0.distcp": "zero", ".metadata": metadata})
 		time.Sleep(20 * time.Second)
 		e := next[Refused](t, x.reports["a"])
-		if !strings.Contains(e.Err.Error(), "the shard step-10/__1_1.distcp is missing, which step-10/.metadata names") {
+		if !strings.Contains(e.Err.Error(),
+			"the shard step-10/__1_1.distcp is missing, which step-10/.metadata names") {
 			t.Errorf("%+v", e)
 		}
 		memfs.WriteFile(t, x.dirs["b"], "step-10/__1_1.distcp", []byte("more"), 0o600)
@@ -379,8 +390,8 @@ func TestAShardIsMissing(t *testing.T) {
 	})
 }
 
-// The next generation goes on from the whole, at another size, and what was put back of others is no part of
-// what a node saves.
+// The next generation goes on from the whole, at another size, and what was put back of others is
+// no part of what a node saves.
 func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
@@ -413,8 +424,8 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 	})
 }
 
-// A store that was lost is not made again from the part of one node, and what rank 0 left is not committed if it is
-// a part, captured or not.
+// A store that was lost is not made again from the part of one node, and what rank 0 left is not
+// committed if it is a part, captured or not.
 func TestAPartIsNotSalvaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
@@ -424,7 +435,8 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 		dir := capture.Dir{FS: x.dirs["b"]}
 		must(t, capture.TakeInventory(x.peers.Stores["b"], dir))
 		x.save("b", 20, map[string]string{"__0_0.distcp": "0", ".metadata": metadataOf("__0_0.distcp __1_0.distcp")})
-		if h, err := x.keepers["b"].CommitLeft(t.Context(), Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
+		if h, err := x.keepers["b"].CommitLeft(t.Context(),
+			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
 		committed, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["b"]), 1)
@@ -434,7 +446,8 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 	})
 }
 
-// A node is the second holder of checkpoints, and its own captures were fewer: their numbers say nothing of parts.
+// A node is the second holder of checkpoints, and its own captures were fewer: their numbers say
+// nothing of parts.
 func TestAPartOutlivesNewerCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
@@ -462,7 +475,8 @@ func TestALateReportChangesNothing(t *testing.T) {
 	r := recordOn(c.etcd.Client("b"))
 	ctx := t.Context()
 	of := func(step int64) parts.Report {
-		return parts.Report{Generation: 1, Node: c.nodes[1].Ref, Parts: []parts.Part{{Step: step, Sequence: uint64(step)}}}
+		return parts.Report{Generation: 1, Node: c.nodes[1].Ref,
+			Parts: []parts.Part{{Step: step, Sequence: uint64(step)}}}
 	}
 	first, err := r.reportParts(ctx, of(10), 0)
 	must(t, err)

@@ -11,7 +11,8 @@ import (
 // Start begins to watch dir for the saves of the stamp's generation; call it
 // before its workers start. resume is what Prepare put back. The line ends
 // after Close, with ctx, or when a newer generation fences it; then it reports Closed.
-func (k *Keeper) Start(ctx context.Context, dir capture.Dir, stamp manifest.Stamp, writers Writers, resume *manifest.Manifest) (*Pipeline, error) {
+func (k *Keeper) Start(ctx context.Context, dir capture.Dir, stamp manifest.Stamp, writers Writers,
+	resume *manifest.Manifest) (*Pipeline, error) {
 	writers.Share = writers.share(k.Self, resume)
 	c, err := capture.Watch(dir, stamp, writers.Workers, resume)
 	if err != nil {

@@ -25,7 +25,8 @@ func (r *Record) succeed(u schema.UID) {
 	r.UID = u
 }
 
-// Succeed: the job was made again under the uid u, after its store was lost, and after KeepLate. No line is open.
+// Succeed: the job was made again under the uid u, after its store was lost, and after KeepLate. No
+// line is open.
 func (k *Keeper) Succeed(u schema.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -49,8 +50,8 @@ func (k *Keeper) findLate() (err error) {
 	return nil
 }
 
-// offer puts the checkpoint that came too late into the record. Until it is seen there, by this node or by
-// another one that has it, nothing is removed here.
+// offer puts the checkpoint that came too late into the record. Until it is seen there, by this
+// node or by another one that has it, nothing is removed here.
 func (k *Keeper) offer(ctx context.Context, head manifest.Head, committed []manifest.Head) (seen bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,12 +74,13 @@ func (k *Keeper) offer(ctx context.Context, head manifest.Head, committed []mani
 
 var errNoNumber = errors.New("no number below the head is free")
 
-// Offer records a checkpoint of before the store was lost, under a free number below the head's: the
-// numbers above are those of commits to come.
+// Offer records a checkpoint of before the store was lost, under a free number below the head's:
+// the numbers above are those of commits to come.
 func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head, self string) error {
 	was := h.Number
 	taken := func(n manifest.Number) bool {
-		return n == 0 || n >= head.Number || slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Number == n })
+		return n == 0 || n >= head.Number ||
+			slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Number == n })
 	}
 	for n := head.Number; n > 0 && taken(h.Number); n-- {
 		h.Number = n - 1

@@ -13,13 +13,13 @@ import (
 const (
 	// Kept is how many transactions' events a job keeps at least.
 	Kept = 1000
-	// TrimEvery is how many transactions a writer tells of between two trims. A trim reads all events, so
-	// that each of these transactions pays for the reading of a few.
+	// TrimEvery is how many transactions a writer tells of between two trims. A trim reads all
+	// events, so that each of these transactions pays for the reading of a few.
 	TrimEvery = 100
 )
 
-// Trim deletes the oldest events of a job but for the newest Kept. What it cannot delete is deleted by the
-// next trim; losing a race against another one is harmless.
+// Trim deletes the oldest events of a job but for the newest Kept. What it cannot delete is deleted
+// by the next trim; losing a race against another one is harmless.
 func Trim(ctx context.Context, s store.Store, job schema.Job) error {
 	r, err := s.Get(ctx, job.Events(), store.End(job.Events()))
 	if err != nil {
@@ -48,8 +48,8 @@ type Trimmer struct {
 	written int
 }
 
-// Wrote counts n transactions that told of something, and trims when it is time. An error means that the
-// next trim has more to delete.
+// Wrote counts n transactions that told of something, and trims when it is time. An error means
+// that the next trim has more to delete.
 func (t *Trimmer) Wrote(ctx context.Context, n int) error {
 	t.mu.Lock()
 	t.written += n

@@ -12,7 +12,8 @@ import (
 // report is told the outcome of every renewal: nil, store.ErrLeaseLost (the last call), or an
 // error that says nothing about the lease. sent is when the renewal was *sent*: validity
 // counts from there.
-func Keep(ctx context.Context, s store.Store, l store.Lease, ttl time.Duration, report func(sent time.Time, err error)) {
+func Keep(ctx context.Context, s store.Store, l store.Lease, ttl time.Duration,
+	report func(sent time.Time, err error)) {
 	every := ttl / 3
 	wait := time.NewTimer(every)
 	defer wait.Stop()

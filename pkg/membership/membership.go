@@ -45,14 +45,16 @@ func (r Ref) Same(o Ref) bool { return r.Node == o.Node && r.Incarnation == o.In
 // Node is a registration, immutable while its key exists.
 type Node struct {
 	Ref
-	Attempt        int               `json:"attempt"`           // of the job, that the node joined
-	Host           string            `json:"host"`              // random, kept in the state directory: same id, same node lock
-	Machine        string            `json:"machine"`           // boot id: copies of a checkpoint must differ in it
-	Slots          int               `json:"slots"`             // workers on this node
-	Program        string            `json:"program,omitempty"` // digest of the program and arguments that it runs
-	Place          int               `json:"place,omitempty"`   // one more than the rank that it was told to have; 0: any
-	LastGeneration schema.Generation `json:"seen"`              // highest generation that the node ever saw
-	Since          time.Time         `json:"since"`             // for people
+	Attempt int `json:"attempt"` // of the job, that the node joined
+	// random, kept in the state directory: same id, same node lock
+	Host    string `json:"host"`
+	Machine string `json:"machine"`           // boot id: copies of a checkpoint must differ in it
+	Slots   int    `json:"slots"`             // workers on this node
+	Program string `json:"program,omitempty"` // digest of the program and arguments that it runs
+	// one more than the rank that it was told to have; 0: any
+	Place          int               `json:"place,omitempty"`
+	LastGeneration schema.Generation `json:"seen"`  // highest generation that the node ever saw
+	Since          time.Time         `json:"since"` // for people
 	Rev            int64             `json:"-"`
 	Lease          store.Lease       `json:"-"`
 }
@@ -96,9 +98,10 @@ type Suspicion struct {
 	Incarnation Incarnation `json:"incarnation"`
 	Watcher     Incarnation `json:"watcher"`
 	Sign        Sign        `json:"sign"`
-	SilentMS    int64       `json:"silent_ms"`       // since the last answer, by the watcher's clock
-	Never       bool        `json:"never,omitempty"` // it never answered that watcher: its address may be one that leads nowhere
-	Rev         int64       `json:"-"`
+	SilentMS    int64       `json:"silent_ms"` // since the last answer, by the watcher's clock
+	// it never answered that watcher: its address may be one that leads nowhere
+	Never bool  `json:"never,omitempty"`
+	Rev   int64 `json:"-"`
 }
 
 // What is the sign in words.

@@ -41,7 +41,8 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	n := j.Node
 	ev := history.Event{Kind: history.NodeJoined, Node: n.Node, Generation: j.Generation,
 		Text: fmt.Sprintf("%s joined with %s at %s", n.Node, phrase.Count(n.Slots, "worker"), n.Address),
-		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots, "replaces": nil,
+		Fields: history.Fields{"incarnation": n.Incarnation.Short(), "address": n.Address, "workers": n.Slots,
+			"replaces":      nil,
 			"other_program": j.OtherProgram}}
 	if j.OtherProgram {
 		ev.Text += "; it runs another program than the job"
@@ -59,9 +60,10 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	return rev, wrap("join", err)
 }
 
-// Reregister puts the registration of a member back whose lease ran out, or over one of revision n.Rev that
-// is on another lease than its own: the same incarnation on a new lease. worldRev is the world that lists it as member: without that guard a node that
-// froze on the way would come back registered beside the generation that replaced it.
+// Reregister puts the registration of a member back whose lease ran out, or over one of revision
+// n.Rev that is on another lease than its own: the same incarnation on a new lease. worldRev is the
+// world that lists it as member: without that guard a node that froze on the way would come back
+// registered beside the generation that replaced it.
 func (r Registry) Reregister(ctx context.Context, n Node, worldRev int64) (int64, error) {
 	rev, err := store.Send(ctx, r.Store, store.Request{
 		If:   []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev), store.Unchanged(r.Job.World(), worldRev)},
@@ -88,14 +90,16 @@ func (r Registry) TakeOver(ctx context.Context, dead Node) error {
 
 // Leave says that the node stopped its workers, closed its captures and goes.
 func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Reason) error {
-	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in", Quarantined: "left the world, in quarantine"}[why]
+	text := map[Reason]string{Finished: "finished and left", ScaledIn: "left after the scale-in",
+		Quarantined: "left the world, in quarantine"}[why]
 	if text == "" {
 		text = "left (" + string(why) + ")"
 	}
 	_, err := store.Send(ctx, r.Store, store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Node(n.Node), n.Rev)},
 		Then: []store.Write{
-			store.Put(r.Job.Left(n.Node), schema.Encode(Left{Incarnation: n.Incarnation, Reason: why, Time: time.Now()})),
+			store.Put(r.Job.Left(n.Node),
+				schema.Encode(Left{Incarnation: n.Incarnation, Reason: why, Time: time.Now()})),
 			store.Delete(r.Job.Node(n.Node)),
 			history.Tell(r.Job, history.Event{Kind: history.NodeLeft, Node: n.Node, Generation: g,
 				Text: n.Node + " " + text, Fields: history.Fields{"reason": why}}),
@@ -121,7 +125,8 @@ func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g sche
 
 // Clear takes the suspicion of by about node back. That it answers again, if so, is told.
 func (r Registry) Clear(ctx context.Context, node, by string, rev int64, g schema.Generation, answers bool) error {
-	t := store.Txn{If: []store.Guard{store.Unchanged(r.Job.Suspect(node, by), rev)}, Then: []store.Write{store.Delete(r.Job.Suspect(node, by))}}
+	t := store.Txn{If: []store.Guard{store.Unchanged(r.Job.Suspect(node, by), rev)},
+		Then: []store.Write{store.Delete(r.Job.Suspect(node, by))}}
 	if answers {
 		t.Then = append(t.Then, history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: node, Generation: g,
 			Text: node + " answers again", Fields: history.Fields{"by": by, "sign": Silent}}))

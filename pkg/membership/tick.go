@@ -2,9 +2,9 @@ package membership
 
 import "time"
 
-// UntilTick is the time to the next tick of a clock that ticks every so often, at multiples of that by
-// the wall clock. All agents of a machine then do what they repeat in the same moments, in which the
-// beats of the others come, and sleep in between.
+// UntilTick is the time to the next tick of a clock that ticks every so often, at multiples of that
+// by the wall clock. All agents of a machine then do what they repeat in the same moments, in which
+// the beats of the others come, and sleep in between.
 func UntilTick(now time.Time, every time.Duration) time.Duration {
 	return now.Truncate(every).Add(every).Sub(now)
 }

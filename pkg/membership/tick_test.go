@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Whatever moment an agent comes in, it ticks in the moments in which every other does, four times a second.
+// Whatever moment an agent comes in, it ticks in the moments in which every other does, four times
+// a second.
 func TestAgentsTickTogether(t *testing.T) {
 	const tick = 250 * time.Millisecond
 	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -16,8 +16,8 @@ func (r Ref) Validate() error {
 	return p.Err()
 }
 
-// ValidateMember checks the reference to one incarnation of a node: without it every other one would be
-// taken for its replacement.
+// ValidateMember checks the reference to one incarnation of a node: without it every other one
+// would be taken for its replacement.
 func (r Ref) ValidateMember() error {
 	var p schema.Problems
 	p.Note(r.Validate())

@@ -34,7 +34,8 @@ const (
 	up
 )
 
-// watched is all that is counted about one node. observe alone changes it; it decides and does nothing.
+// watched is all that is counted about one node. observe alone changes it; it decides and does
+// nothing.
 type watched struct {
 	ref    Ref
 	phase  phase
@@ -70,7 +71,8 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 		n.phase, n.next = down, now
 		switch {
 		case wasUp:
-			// A mere reset is no news if it answers the next dial; one that resets all the time must not make us spin.
+			// A mere reset is no news if it answers the next dial; one that resets all the time
+			// must not make us spin.
 			if now.Sub(n.broke) >= b.Every {
 				dial()
 			}

@@ -45,10 +45,11 @@ type Signal struct {
 // Cleared reports whether the signal takes the one before it back.
 func (s Signal) Cleared() bool { return s.Sign == "" }
 
-// WatchTargets are the nodes that me keeps a connection to: its k predecessors on the ring, which is
-// the members in rank order and the spares behind them. So each node is watched by k others. One that refused a
-// dial is no watcher of those before it any more, and me watches these in its place: machines that end together are
-// often neighbours on the ring, and only the ends of such a row have watchers that are left.
+// WatchTargets are the nodes that me keeps a connection to: its k predecessors on the ring, which
+// is the members in rank order and the spares behind them. So each node is watched by k others. One
+// that refused a dial is no watcher of those before it any more, and me watches these in its place:
+// machines that end together are often neighbours on the ring, and only the ends of such a row have
+// watchers that are left.
 func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 	at := slices.IndexFunc(ring, me.Same)
 	if at < 0 {
@@ -88,8 +89,8 @@ func NewWatcher(l Link, b Beats) *Watcher {
 func (w *Watcher) Signals() <-chan Signal { return w.signals }
 
 // Set makes refs the nodes that are watched. What is held against a node that is no longer
-// among them is forgotten without a signal; what is held against one that still is, is signalled again: it
-// may be another life that asks, or one that forgot.
+// among them is forgotten without a signal; what is held against one that still is, is signalled
+// again: it may be another life that asks, or one that forgot.
 func (w *Watcher) Set(refs []Ref) {
 	w.mu.Lock()
 	w.wanted = slices.Clone(refs)

@@ -41,7 +41,8 @@ func TestWatches(t *testing.T) {
 		{"one further away refused", four, nodeD, []Ref{nodeA}, []Ref{nodeC, nodeB}},
 		{"all refused", four, nodeD, []Ref{nodeA, nodeB, nodeC}, []Ref{nodeC, nodeB, nodeA}},
 	} {
-		if got := WatchTargets(c.ring, c.me, 2, func(r Ref) bool { return slices.Contains(c.refused, r) }); !cmp.Equal(got, c.want) {
+		if got := WatchTargets(c.ring, c.me, 2,
+			func(r Ref) bool { return slices.Contains(c.refused, r) }); !cmp.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -109,14 +110,17 @@ func TestObserve(t *testing.T) {
 		},
 		"dead before it was watched": {{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}},
 		"a mere reset": {
-			{0, on(begun), "dial"}, {2, on(answered), ""}, {100, ends(NoAnswer), "dial"}, {102, on(answered), ""}, {250, on(ticked), "beat"},
+			{0, on(begun), "dial"}, {2, on(answered), ""}, {100, ends(NoAnswer), "dial"}, {102, on(answered), ""},
+			{250, on(ticked), "beat"},
 		},
 		"resets all the time": {
 			{0, on(begun), "dial"}, {2, on(answered), ""}, {100, ends(NoAnswer), "dial"}, {102, on(answered), ""},
-			{103, ends(NoAnswer), ""}, {250, on(ticked), "dial"}, {251, on(answered), ""}, {400, ends(NoAnswer), "dial"},
+			{103, ends(NoAnswer), ""}, {250, on(ticked), "dial"}, {251, on(answered), ""},
+			{400, ends(NoAnswer), "dial"},
 		},
 		"another life": {
-			{0, on(begun), "dial"}, {2, on(answered), ""}, {100, ends(NoAnswer), "dial"}, {102, ends(Other), "connection-closed other 100"},
+			{0, on(begun), "dial"}, {2, on(answered), ""}, {100, ends(NoAnswer), "dial"},
+			{102, ends(Other), "connection-closed other 100"},
 		},
 		"a stranger": {
 			{0, on(begun), "dial"}, {2, ends(Stranger), "connection-closed stranger 2"},
@@ -124,19 +128,23 @@ func TestObserve(t *testing.T) {
 		"frozen and thawed": {
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {251, on(answered), ""},
 			{500, on(ticked), "beat"}, {750, on(ticked), "beat"}, {1000, on(ticked), "dial"}, {1250, on(ticked), ""},
-			{1500, on(ticked), "silent no answer 1249"}, {1750, on(ticked), ""}, {4000, ends(NoAnswer), ""}, {4250, on(ticked), ""},
-			{5000, on(ticked), "dial"}, {5250, on(ticked), ""}, {5600, on(answered), "cleared"}, {5750, on(ticked), "beat"},
+			{1500, on(ticked), "silent no answer 1249"}, {1750, on(ticked), ""}, {4000, ends(NoAnswer), ""},
+			{4250, on(ticked), ""},
+			{5000, on(ticked), "dial"}, {5250, on(ticked), ""}, {5600, on(answered), "cleared"},
+			{5750, on(ticked), "beat"},
 		},
 		"the stream is dead, the node is not": {
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {500, on(ticked), "beat"},
 			{750, on(ticked), "dial"}, {760, on(answered), ""}, {1000, on(ticked), "beat"}, {1250, on(ticked), "beat"},
 		},
 		"a slow dial is no silence before its time": {
-			{0, on(begun), "dial"}, {250, on(ticked), ""}, {500, on(ticked), ""}, {750, on(ticked), ""}, {990, on(answered), ""}, {1000, on(ticked), "beat"},
+			{0, on(begun), "dial"}, {250, on(ticked), ""}, {500, on(ticked), ""}, {750, on(ticked), ""},
+			{990, on(answered), ""}, {1000, on(ticked), "beat"},
 		},
 		"no route at once": { // a failed dial is no silence before its time, and needs no second one then
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {100, ends(NoAnswer), "dial"}, {101, ends(NoAnswer), ""},
-			{250, on(ticked), "dial"}, {251, ends(NoAnswer), ""}, {1000, on(ticked), "dial"}, {1001, ends(NoAnswer), "silent no answer 1000"},
+			{250, on(ticked), "dial"}, {251, ends(NoAnswer), ""}, {1000, on(ticked), "dial"},
+			{1001, ends(NoAnswer), "silent no answer 1000"},
 			{1250, on(ticked), ""}, {2001, on(ticked), "dial"},
 		},
 		"silent, then killed": {
@@ -144,16 +152,20 @@ func TestObserve(t *testing.T) {
 			{1501, ends(Refused), "connection-closed refused 1501"},
 		},
 		"killed, then its host is off": {
-			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {1001, on(ticked), "dial"}, {2250, on(ticked), ""},
-			{4001, ends(NoAnswer), ""}, {4250, on(ticked), ""}, {5250, on(ticked), "dial"}, {5300, on(answered), "cleared"},
+			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {1001, on(ticked), "dial"},
+			{2250, on(ticked), ""},
+			{4001, ends(NoAnswer), ""}, {4250, on(ticked), ""}, {5250, on(ticked), "dial"},
+			{5300, on(answered), "cleared"},
 		},
 		"I stalled on an open line": {
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {5000, on(stalled), ""},
-			{5000, on(ticked), "beat"}, {5001, ends(NoAnswer), "dial"}, {5250, on(ticked), ""}, {5501, on(ticked), ""}, {5750, on(ticked), ""},
+			{5000, on(ticked), "beat"}, {5001, ends(NoAnswer), "dial"}, {5250, on(ticked), ""}, {5501, on(ticked), ""},
+			{5750, on(ticked), ""},
 			{6000, on(ticked), "silent no answer 1000"},
 		},
 		"I stalled while dialling": {
-			{0, on(begun), "dial"}, {5000, on(stalled), ""}, {5250, on(ticked), ""}, {5500, on(ticked), ""}, {5750, on(ticked), ""},
+			{0, on(begun), "dial"}, {5000, on(stalled), ""}, {5250, on(ticked), ""}, {5500, on(ticked), ""},
+			{5750, on(ticked), ""},
 			{6001, on(ticked), "never heard, no answer 1001"},
 		},
 		"I stalled between two dials": {
@@ -162,16 +174,21 @@ func TestObserve(t *testing.T) {
 		},
 		"my own ticks come late": { // 400 ms of these 1.25 s I did not run
 			{0, on(begun), "dial"}, {1, on(answered), ""}, {250, on(ticked), "beat"}, {251, on(answered), ""},
-			{900, event{kind: starved, late: 400 * ms}, ""}, {900, on(ticked), "beat"}, {1150, on(ticked), "beat"}, {1400, on(ticked), "dial"},
-			{1401, event{kind: starved, late: 400 * ms}, ""}, {1900, on(ticked), ""}, {2100, on(ticked), "silent no answer 1049"},
+			{900, event{kind: starved, late: 400 * ms}, ""}, {900, on(ticked), "beat"}, {1150, on(ticked), "beat"},
+			{1400, on(ticked), "dial"},
+			{1401, event{kind: starved, late: 400 * ms}, ""}, {1900, on(ticked), ""},
+			{2100, on(ticked), "silent no answer 1049"},
 		},
 		"late as they are, they make nobody younger": {
-			{0, on(begun), "dial"}, {800, on(answered), ""}, {900, event{kind: starved, late: 900 * ms}, ""}, {900, on(ticked), "beat"},
+			{0, on(begun), "dial"}, {800, on(answered), ""}, {900, event{kind: starved, late: 900 * ms}, ""},
+			{900, on(ticked), "beat"},
 			{1400, on(ticked), "beat"}, {1600, on(ticked), "dial"},
 		},
 		"what I held before my stall I count anew": {
-			{0, on(begun), "dial"}, {1000, on(ticked), "never heard, no answer 1000"}, {3000, ends(NoAnswer), ""}, {4000, on(ticked), "dial"},
-			{9000, on(stalled), "void"}, {9250, on(ticked), "void"}, {9750, on(ticked), "void"}, {10000, on(ticked), "never heard, no answer 1000"},
+			{0, on(begun), "dial"}, {1000, on(ticked), "never heard, no answer 1000"}, {3000, ends(NoAnswer), ""},
+			{4000, on(ticked), "dial"},
+			{9000, on(stalled), "void"}, {9250, on(ticked), "void"}, {9750, on(ticked), "void"},
+			{10000, on(ticked), "never heard, no answer 1000"},
 		},
 		"what I held before my stall was wrong": {
 			{0, on(begun), "dial"}, {1, ends(Refused), "connection-closed refused 1"}, {5000, on(stalled), "void"},
@@ -239,7 +256,8 @@ func TestObserveNeverAccusesWithoutEvidence(t *testing.T) {
 					continue // nothing there that could end
 				}
 				if n.phase == dialling {
-					e.answer.Kind = AnswerKind(rapid.SampledFrom([]AnswerKind{NoAnswer, NoAnswer, Refused, Other, Stranger}).Draw(t, "answer"))
+					e.answer.Kind = AnswerKind(rapid.SampledFrom([]AnswerKind{NoAnswer, NoAnswer, Refused, Other,
+						Stranger}).Draw(t, "answer"))
 				}
 			}
 			if e.kind == answered && !live {
@@ -608,7 +626,8 @@ func TestWatcherSetMovesOn(t *testing.T) {
 	})
 }
 
-// Who sets the same nodes again is told again what is held, whoever it told before, and nothing more.
+// Who sets the same nodes again is told again what is held, whoever it told before, and nothing
+// more.
 func TestWatcherTellsAgainWhoAsksAgain(t *testing.T) {
 	watching(t, []Ref{nodeA, nodeB, nodeC}, func(t *testing.T, net *world, w *Watcher) {
 		net.freeze(nodeA)

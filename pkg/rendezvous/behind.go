@@ -1,9 +1,9 @@
 package rendezvous
 
-// Ahead reports whether the node of claim c knows more of its job than s shows: the store is behind. s must
-// come from a linearizable read that began after the node learned what c says. Three cases are one: the
-// store was wiped (no job), set back to an older copy (an older generation, commit or revision), or
-// replaced by one that holds the job under a uid that it had before.
+// Ahead reports whether the node of claim c knows more of its job than s shows: the store is
+// behind. s must come from a linearizable read that began after the node learned what c says. Three
+// cases are one: the store was wiped (no job), set back to an older copy (an older generation,
+// commit or revision), or replaced by one that holds the job under a uid that it had before.
 //
 // Another job of the same name is not behind, and a job that succeeds c's is ahead of it.
 func (c *Claim) Ahead(s *Snapshot) bool {

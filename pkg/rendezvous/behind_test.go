@@ -14,11 +14,14 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// What a node knows is compared with what a later read shows: older in any respect is behind, another job is not.
+// What a node knows is compared with what a later read shows: older in any respect is behind,
+// another job is not.
 func TestAhead(t *testing.T) {
-	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3, Known: checkpoint.Head{Number: 7}, Cluster: 1, StoreRev: 50}
+	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u", Succeeds: "t"}, Generation: 3, World: 3,
+		Known: checkpoint.Head{Number: 7}, Cluster: 1, StoreRev: 50}
 	store := func(change func(s *rendezvous.Snapshot)) rendezvous.Snapshot {
-		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3, World: &rendezvous.World{Generation: 3}, Head: checkpoint.Head{Number: 7}, Cluster: 1, Rev: 50}
+		s := rendezvous.Snapshot{Job: &rendezvous.Job{UID: "u"}, Fence: 3, World: &rendezvous.World{Generation: 3},
+			Head: checkpoint.Head{Number: 7}, Cluster: 1, Rev: 50}
 		change(&s)
 		return s
 	}
@@ -26,16 +29,17 @@ func TestAhead(t *testing.T) {
 		change func(s *rendezvous.Snapshot)
 		behind bool
 	}{
-		"as it was":              {func(*rendezvous.Snapshot) {}, false},
-		"newer":                  {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 }, false},
-		"wiped":                  {func(s *rendezvous.Snapshot) { *s = rendezvous.Snapshot{Cluster: 2, Rev: 1} }, true},
-		"an older generation":    {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
-		"an older commit":        {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},
-		"no world":               {func(s *rendezvous.Snapshot) { s.World = nil }, true},
-		"an older revision":      {func(s *rendezvous.Snapshot) { s.Rev = 49 }, true},
-		"of another cluster":     {func(s *rendezvous.Snapshot) { s.Cluster, s.Rev = 2, 10 }, false},
-		"under an earlier uid":   {func(s *rendezvous.Snapshot) { s.Job.UID = "t" }, true},
-		"made again":             {func(s *rendezvous.Snapshot) { s.Job.UID, s.Job.Succeeds, s.Fence = "v", "u", 1 }, false},
+		"as it was":            {func(*rendezvous.Snapshot) {}, false},
+		"newer":                {func(s *rendezvous.Snapshot) { s.Fence, s.Head.Number, s.Rev = 4, 8, 60 }, false},
+		"wiped":                {func(s *rendezvous.Snapshot) { *s = rendezvous.Snapshot{Cluster: 2, Rev: 1} }, true},
+		"an older generation":  {func(s *rendezvous.Snapshot) { s.Fence = 2 }, true},
+		"an older commit":      {func(s *rendezvous.Snapshot) { s.Head.Number = 6 }, true},
+		"no world":             {func(s *rendezvous.Snapshot) { s.World = nil }, true},
+		"an older revision":    {func(s *rendezvous.Snapshot) { s.Rev = 49 }, true},
+		"of another cluster":   {func(s *rendezvous.Snapshot) { s.Cluster, s.Rev = 2, 10 }, false},
+		"under an earlier uid": {func(s *rendezvous.Snapshot) { s.Job.UID = "t" }, true},
+		"made again": {func(s *rendezvous.Snapshot) { s.Job.UID, s.Job.Succeeds, s.Fence = "v", "u", 1 },
+			false},
 		"another job, and older": {func(s *rendezvous.Snapshot) { s.Job.UID, s.Fence = "w", 1 }, false},
 	} {
 		if s := store(x.change); c.Ahead(&s) != x.behind {
@@ -44,8 +48,9 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// A store that still holds an older state of the job: while a node claims it nothing is proposed there. The job is made
-// again over it in one transaction, unless anything moved since it was seen; the records of its checkpoints stay.
+// A store that still holds an older state of the job: while a node claims it nothing is proposed
+// there. The job is made again over it in one transaction, unless anything moved since it was seen;
+// the records of its checkpoints stay.
 func TestRemakeOverAnOlderStore(t *testing.T) {
 	c := memory.New()
 	r := txn.Requests{Store: c.Client("a"), Job: "x"}
@@ -67,14 +72,17 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 		must(err)
 		return s
 	}
-	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2}, Slots: 1}))
+	must(r.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2},
+		Slots: 1}))
 	me := membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}
 	put(job.Node("a"), me)
 	s := read()
 	me.Rev = s.Node("a").Rev
 	propose := func(s rendezvous.Snapshot, g schema.Generation) error {
-		_, err := r.Propose(t.Context(), &s, me, plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1, Phase: rendezvous.Forming, Count: 1,
-			Members: []membership.Ref{me.Ref}, NP: 1, Slots: 1}})
+		_, err := r.Propose(t.Context(), &s, me,
+			plan.Propose{World: rendezvous.World{UID: "u", Generation: g, Attempt: 1, Phase: rendezvous.Forming,
+				Count:   1,
+				Members: []membership.Ref{me.Ref}, NP: 1, Slots: 1}})
 		return err
 	}
 	must(propose(s, 1))
@@ -99,7 +107,8 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 		t.Error("nobody sees that it is claimed")
 	}
 	remake := func(s rendezvous.Snapshot) (rendezvous.Job, error) {
-		return r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, Seen: &s})
+		return r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).
+			Remake, Seen: &s})
 	}
 	put(job.Head(), checkpoint.Head{Number: 3, Generation: 1, Manifest: checkpoint.Hash{8}})
 	if _, err := remake(s); !store.Moved(err) {
@@ -108,7 +117,8 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 	j, err := remake(read())
 	must(err)
 	s = read()
-	if s.Job.UID != j.UID || s.Job.Succeeds != "u" || s.World != nil || len(s.Nodes) != 0 || len(s.Claims) != 0 || s.Fence != 3 ||
+	if s.Job.UID != j.UID || s.Job.Succeeds != "u" || s.World != nil || len(s.Nodes) != 0 || len(s.Claims) != 0 ||
+		s.Fence != 3 ||
 		s.Head.Manifest != saved.Manifest || len(s.History) != 2 {
 		t.Errorf("%+v", s)
 	}

@@ -23,12 +23,14 @@ func many(n int) (*jobSnapshot, []string) {
 func refuses(node string) fact {
 	return func(x *situation) {
 		by := ref("n00001")
-		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by.Node, Incarnation: ref(node).Incarnation, Watcher: by.Incarnation, Sign: membership.ConnectionClosed})
+		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by.Node,
+			Incarnation: ref(node).Incarnation, Watcher: by.Incarnation, Sign: membership.ConnectionClosed})
 		x.answer(node, membership.Refused)
 	}
 }
 
-// BenchmarkPlan is what a keeper computes when anything changes: who is alive, since when, and what follows.
+// BenchmarkPlan is what a keeper computes when anything changes: who is alive, since when, and what
+// follows.
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		for _, c := range []struct {
@@ -39,7 +41,8 @@ func BenchmarkPlan(b *testing.B) {
 			{"calm", func() *situation { s, names := many(n); return given(s.world(rendezvous.Running, names...)) }},
 			{"lost", func() *situation {
 				s, names := many(n)
-				return given(s.world(rendezvous.Running, names...), refuses("n00000"), refuses("n00050"), commit(3, "n00001"))
+				return given(s.world(rendezvous.Running, names...), refuses("n00000"), refuses("n00050"),
+					commit(3, "n00001"))
 			}},
 			{"barrier", func() *situation {
 				s, names := many(n)
@@ -64,7 +67,8 @@ func BenchmarkPlan(b *testing.B) {
 			}},
 			{"again", func() *situation { // all agents of a job that waited are back
 				s, names := many(n)
-				x := given(s.world(rendezvous.Waiting, names...), holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost))
+				x := given(s.world(rendezvous.Waiting, names...),
+					holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost))
 				for i := range x.Nodes {
 					x.Nodes[i].Incarnation = membership.Incarnation("new-" + x.Nodes[i].Node)
 				}

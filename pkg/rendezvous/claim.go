@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Claim is what a node knows of a job for which the store is behind: what the job was, what the node saw
-// of it, and what is on its disk. A job is made again from claims and from nothing else.
+// Claim is what a node knows of a job for which the store is behind: what the job was, what the
+// node saw of it, and what is on its disk. A job is made again from claims and from nothing else.
 type Claim struct {
 	Node       string            `json:"-"`
 	Job        Job               `json:"job"` // as it was, under the uid that it had
@@ -26,13 +26,16 @@ type Claim struct {
 	Known      checkpoint.Head   `json:"known"`             // the newest commit that it heard of
 	Heads      []checkpoint.Head `json:"heads"`             // committed, and on its disk; oldest first
 	Newest     *checkpoint.Head  `json:"newest"`            // the newest on its disk that it has read and found whole
-	Looked     bool              `json:"looked"`            // Heads and Newest were read while the claim was in the store
-	Spares     []string          `json:"spares,omitempty"`  // other nodes that were registered under that World, by name
-	Behind     bool              `json:"behind"`            // this node found the store behind; else it joined others that did
-	Cluster    uint64            `json:"cluster,omitempty"` // the store that it last read, and the revision there
-	StoreRev   int64             `json:"store_rev,omitempty"`
-	Rev        int64             `json:"-"`
-	Lease      store.Lease       `json:"-"`
+	// Heads and Newest were read while the claim was in the store
+	Looked bool `json:"looked"`
+	// other nodes that were registered under that World, by name
+	Spares []string `json:"spares,omitempty"`
+	// this node found the store behind; else it joined others that did
+	Behind   bool        `json:"behind"`
+	Cluster  uint64      `json:"cluster,omitempty"` // the store that it last read, and the revision there
+	StoreRev int64       `json:"store_rev,omitempty"`
+	Rev      int64       `json:"-"`
+	Lease    store.Lease `json:"-"`
 }
 
 // Claimed is what a node would claim of job j, whose newest World it knows is w: nil for none.
@@ -78,7 +81,8 @@ type Verdict struct {
 	Newer   schema.UID       // or: others claim a job of that name that was made after this one
 }
 
-// Remake is a job as it is made again. Its head and history have their numbers; the uid is still to be chosen.
+// Remake is a job as it is made again. Its head and history have their numbers; the uid is still to
+// be chosen.
 type Remake struct {
 	Job     Job
 	Wish    Wish
@@ -91,13 +95,14 @@ type Remake struct {
 	Missing []string
 }
 
-// Reclaim decides, for one who claims the job uid, what is to be done about it. limit: enough time has
-// passed for those who are only slow. Pure: the same claims, the same verdict, whoever asks.
+// Reclaim decides, for one who claims the job uid, what is to be done about it. limit: enough time
+// has passed for those who are only slow. Pure: the same claims, the same verdict, whoever asks.
 //
-// The job may be made again when every member of the newest World that is known has claimed, and looked at its
-// disk since: then nobody can have a newer commit, because none passes while there is a claim. Or, after the
-// limit, when fewer of its members and spares are missing than every commit has copies. A commit that is known
-// of, and that only a missing node has, is waited for without a limit.
+// The job may be made again when every member of the newest World that is known has claimed, and
+// looked at its disk since: then nobody can have a newer commit, because none passes while there is
+// a claim. Or, after the limit, when fewer of its members and spares are missing than every commit
+// has copies. A commit that is known of, and that only a missing node has, is waited for without a
+// limit.
 func Reclaim(claims []Claim, uid schema.UID, limit bool) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
@@ -150,8 +155,9 @@ func remake(all, mine []Claim, missing []string, best *checkpoint.Head) *Remake 
 	return r
 }
 
-// Insist is for the operator, who knows that those who are missing do not come back: the job as it is made
-// again without them, from checkpoint n of those that the others have; nil if none of them has it.
+// Insist is for the operator, who knows that those who are missing do not come back: the job as it
+// is made again without them, from checkpoint n of those that the others have; nil if none of them
+// has it.
 func Insist(claims []Claim, n checkpoint.Number) *Remake {
 	mine := family(claims, newestJob(claims))
 	for _, c := range mine {
@@ -167,8 +173,8 @@ func Insist(claims []Claim, n checkpoint.Number) *Remake {
 	return nil
 }
 
-// newestJob is the uid that counts when several jobs of one name are claimed: none that another succeeds,
-// and of what is left the one that was made last.
+// newestJob is the uid that counts when several jobs of one name are claimed: none that another
+// succeeds, and of what is left the one that was made last.
 func newestJob(claims []Claim) schema.UID {
 	old := map[schema.UID]bool{}
 	for _, c := range claims {
@@ -191,10 +197,10 @@ func newestJob(claims []Claim) schema.UID {
 	return newest.Job.UID
 }
 
-// family are the claims to the job uid, and those of nodes that were away when it was made again before: they
-// knew it under the uid that it had then. Their numbers are of that time: where the job has checkpoints of its
-// own, what they have counts under the number that somebody knows it by now. Whose word on the job, the
-// wish and the World counts comes last.
+// family are the claims to the job uid, and those of nodes that were away when it was made again
+// before: they knew it under the uid that it had then. Their numbers are of that time: where the
+// job has checkpoints of its own, what they have counts under the number that somebody knows it by
+// now. Whose word on the job, the wish and the World counts comes last.
 func family(claims []Claim, uid schema.UID) (mine []Claim) {
 	numbers := map[checkpoint.Hash]checkpoint.Number{}
 	var job *Job
@@ -235,7 +241,8 @@ func family(claims []Claim, uid schema.UID) (mine []Claim) {
 		mine = append(mine, c)
 	}
 	slices.SortFunc(mine, func(a, b Claim) int { // whose word on the job, the wish and the World counts comes last
-		return cmp.Or(cmp.Compare(rank(a.Job.UID == uid), rank(b.Job.UID == uid)), cmp.Compare(a.World, b.World), cmp.Compare(rank(len(a.Members) > 0), rank(len(b.Members) > 0)),
+		return cmp.Or(cmp.Compare(rank(a.Job.UID == uid), rank(b.Job.UID == uid)), cmp.Compare(a.World, b.World),
+			cmp.Compare(rank(len(a.Members) > 0), rank(len(b.Members) > 0)),
 			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))
 	})
 	return mine
@@ -271,7 +278,8 @@ func absent(mine []Claim, last Claim) (missing []string) {
 	return missing
 }
 
-// absentSpares are the spares of the newest World that have not claimed: a copy of a commit may be there.
+// absentSpares are the spares of the newest World that have not claimed: a copy of a commit may be
+// there.
 func (c *Claim) absentSpares(mine []Claim) (missing []string) {
 	for _, node := range c.Spares {
 		if !claimedBy(mine, node) && !slices.Contains(c.Members, node) {
@@ -285,8 +293,8 @@ func claimedBy(claims []Claim, node string) bool {
 	return slices.ContainsFunc(claims, func(c Claim) bool { return c.Node == node })
 }
 
-// newestOf is the newest checkpoint that one of them found whole: by its number, and of one number what
-// was committed before what was only captured.
+// newestOf is the newest checkpoint that one of them found whole: by its number, and of one number
+// what was committed before what was only captured.
 func newestOf(claims []Claim) *checkpoint.Head {
 	var best *checkpoint.Head
 	for _, c := range claims {
@@ -310,9 +318,9 @@ func newestKnown(claims []Claim) (known checkpoint.Head) {
 // mostHistory bounds what is adopted beside the head: a transaction is small.
 const mostHistory = 32
 
-// adopt takes over the fence, the newest checkpoint and those before it. The head is numbered above every
-// number that anybody saw, and the fence is not below any generation: nothing of the time before can pass
-// for newer.
+// adopt takes over the fence, the newest checkpoint and those before it. The head is numbered above
+// every number that anybody saw, and the fence is not below any generation: nothing of the time
+// before can pass for newer.
 func (r *Remake) adopt(all, mine []Claim, best *checkpoint.Head) {
 	var number checkpoint.Number
 	for _, c := range all {

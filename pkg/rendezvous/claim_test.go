@@ -21,9 +21,11 @@ func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
 	return h
 }
 
-// says makes the claim of a node to job "u" of world g with those members; has are the checkpoints on its disk.
+// says makes the claim of a node to job "u" of world g with those members; has are the checkpoints
+// on its disk.
 func says(node string, g schema.Generation, members string, has ...checkpoint.Head) Claim {
-	c := Claim{Node: node, Looked: true, Job: Job{UID: "u", Time: time.Unix(100, 0), Rules: Rules{Replicas: 2}}, Generation: g, World: g, Rank: -1,
+	c := Claim{Node: node, Looked: true, Job: Job{UID: "u", Time: time.Unix(100, 0), Rules: Rules{Replicas: 2}},
+		Generation: g, World: g, Rank: -1,
 		Members: strings.Fields(members), Heads: has, Wish: Wish{NP: 2, Request: "r"}, WishRev: 7}
 	c.Count, c.Rank = len(c.Members), slices.Index(c.Members, node)
 	if n := len(has); n > 0 {
@@ -96,35 +98,55 @@ func TestReclaim(t *testing.T) {
 		{"nor after the limit: fewer than copies", []Claim{says("a", 3, "a b", two)}, true,
 			"remake: fence 3, 3 was 2 on a, without b"},
 		{"two of three are not, and there are two copies", []Claim{says("c", 3, "a b c", one)}, true, "wait for a b"},
-		{"fewer members than copies are, but with a spare that may have one", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Spares = []string{"s"} })}, true,
+		{"fewer members than copies are, but with a spare that may have one",
+			[]Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Spares = []string{"s"} })}, true,
 			"wait for b s"},
-		{"the spare is here", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Spares = []string{"s"} }), says("s", 3, "a b", two).later(func(c *Claim) { c.Rank = -1 })}, true,
+		{"the spare is here", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Spares = []string{"s"} }),
+			says("s", 3, "a b", two).later(func(c *Claim) { c.Rank = -1 })}, true,
 			"remake: fence 3, 3 was 2 on a s, without b"},
-		{"one has not looked at its disk yet", []Claim{says("a", 3, "a b", two), says("b", 3, "a b").later(func(c *Claim) { c.Looked = false })}, false, "wait for b"},
-		{"one of one is not", []Claim{says("s", 3, "a", two).later(func(c *Claim) { c.Rank = -1 })}, true, "wait for a"},
-		{"one copy is asked for", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Job.Rules.Replicas = 1 })}, true, "wait for b"},
-		{"a commit that only a missing member has", []Claim{says("b", 3, "a b c", two).knows(three), says("c", 3, "a b c")}, true,
+		{"one has not looked at its disk yet",
+			[]Claim{says("a", 3, "a b", two), says("b", 3, "a b").later(func(c *Claim) { c.Looked = false })}, false,
+			"wait for b"},
+		{"one of one is not", []Claim{says("s", 3, "a", two).later(func(c *Claim) { c.Rank = -1 })}, true,
+			"wait for a"},
+		{"one copy is asked for", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Job.Rules.Replicas = 1 })},
+			true, "wait for b"},
+		{"a commit that only a missing member has",
+			[]Claim{says("b", 3, "a b c", two).knows(three), says("c", 3, "a b c")}, true,
 			"wait for a with 3"},
-		{"a commit that only a missing spare has", []Claim{says("a", 3, "a b", two).knows(saved(3, 3, "s")), says("b", 3, "a b")}, true,
+		{"a commit that only a missing spare has", []Claim{says("a", 3, "a b", two).knows(saved(3, 3, "s")),
+			says("b", 3, "a b")}, true,
 			"wait for s with 3"},
-		{"a commit that nobody can read: all who had it are here", []Claim{says("a", 3, "a b", two).knows(saved(3, 3, "a", "b")), says("b", 3, "a b", two)}, false,
+		{"a commit that nobody can read: all who had it are here",
+			[]Claim{says("a", 3, "a b", two).knows(saved(3, 3, "a", "b")), says("b", 3, "a b", two)}, false,
 			"remake: fence 3, 4 was 2 on a b"},
-		{"the newest is damaged on one of two", []Claim{says("a", 3, "a b", one, two).damaged(), says("b", 3, "a b", two)}, false,
+		{"the newest is damaged on one of two",
+			[]Claim{says("a", 3, "a b", one, two).damaged(), says("b", 3, "a b", two)}, false,
 			"remake: fence 3, 3 was 2 on a b, and 1"},
-		{"a save that was not committed is newer", []Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Newest = &captured }), says("b", 3, "a b", two)}, false,
+		{"a save that was not committed is newer",
+			[]Claim{says("a", 3, "a b", two).later(func(c *Claim) { c.Newest = &captured }), says("b", 3, "a b", two)},
+			false,
 			"remake: fence 3, 4 was 3 on a, and 2"},
-		{"but not than what was committed with its number", []Claim{says("b", 3, "a b", two).later(func(c *Claim) { c.Newest = &captured }), says("a", 3, "a b", two, three)}, false,
+		{"but not than what was committed with its number",
+			[]Claim{says("b", 3, "a b", two).later(func(c *Claim) { c.Newest = &captured }),
+				says("a", 3, "a b", two, three)}, false,
 			"remake: fence 3, 4 was 3 on a, and 2"},
 		{"the newest World counts", []Claim{says("a", 3, "a b"), says("b", 4, "b c")}, false, "wait for c"},
-		{"a generation that was only seen", []Claim{says("a", 3, "a").later(func(c *Claim) { c.Generation = 9 })}, false, "remake: fence 9"},
+		{"a generation that was only seen", []Claim{says("a", 3, "a").later(func(c *Claim) { c.Generation = 9 })},
+			false, "remake: fence 9"},
 		{"nobody has a checkpoint", []Claim{says("a", 3, "a b"), says("b", 3, "a b")}, false, "remake: fence 3"},
 		{"nobody knows a World", []Claim{says("a", 0, "")}, false, "wait for who knows more"},
 		{"nor after the limit", []Claim{says("a", 0, "")}, true, "remake: fence 0"},
-		{"a failed job", []Claim{says("a", 3, "a", two).later(func(c *Claim) { c.Phase = Failed })}, false, "remake: fence 3, 3 was 2 on a, a new attempt"},
-		{"another job of the name, made later", []Claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(200)}, false, "yield to v"},
-		{"another job of the name, made before", []Claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(50)}, false, "remake: fence 9"},
-		{"the job that succeeds it, whatever clocks say", []Claim{says("a", 3, "a"), says("b", 3, "b").of("v", "u").made(50)}, false, "yield to v"},
-		{"and that after that", []Claim{says("a", 3, "a"), says("b", 3, "b").of("w", "u", "v").made(50)}, false, "yield to w"},
+		{"a failed job", []Claim{says("a", 3, "a", two).later(func(c *Claim) { c.Phase = Failed })}, false,
+			"remake: fence 3, 3 was 2 on a, a new attempt"},
+		{"another job of the name, made later", []Claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(200)}, false,
+			"yield to v"},
+		{"another job of the name, made before", []Claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(50)}, false,
+			"remake: fence 9"},
+		{"the job that succeeds it, whatever clocks say",
+			[]Claim{says("a", 3, "a"), says("b", 3, "b").of("v", "u").made(50)}, false, "yield to v"},
+		{"and that after that", []Claim{says("a", 3, "a"), says("b", 3, "b").of("w", "u", "v").made(50)}, false,
+			"yield to w"},
 		{"a large World", []Claim{says("a", 3, large).later(func(c *Claim) { c.Members, c.Rank = nil, 5 })}, true,
 			"wait for node rank 0"},
 	} {
@@ -148,8 +170,8 @@ func TestReclaimTakesTheNewestWish(t *testing.T) {
 	}
 }
 
-// A node that was away when the job was made again knows it under the uid that it had: what it has counts,
-// by its bytes, where the others know them under another number.
+// A node that was away when the job was made again knows it under the uid that it had: what it has
+// counts, by its bytes, where the others know them under another number.
 func TestReclaimAfterTwoLosses(t *testing.T) {
 	head := saved(5, 4, "c") // was number 4 in the store before
 	old := says("c", 2, "a c", saved(3, 3), saved(4, 4))
@@ -174,7 +196,8 @@ func TestInsist(t *testing.T) {
 	if got := told(Reclaim(claims, "u", true)); got != "wait for a b with 3" {
 		t.Error(got)
 	}
-	if got, want := told(Verdict{Remake: Insist(claims, 2)}), "remake: fence 3, 4 was 2 on c, and 1, without a b"; got != want {
+	if got, want := told(Verdict{Remake: Insist(claims, 2)}),
+		"remake: fence 3, 4 was 2 on c, and 1, without a b"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if r := Insist(claims, 3); r != nil {
@@ -184,9 +207,11 @@ func TestInsist(t *testing.T) {
 
 func TestClaimed(t *testing.T) {
 	j := Job{UID: "u", Attempt: 1}
-	w := World{Generation: 4, Attempt: 1, Phase: Running, NP: 3, Request: "r", WishRev: 9, Members: []membership.Ref{{Node: "a"}, {Node: "b"}}, Count: 2}
+	w := World{Generation: 4, Attempt: 1, Phase: Running, NP: 3, Request: "r", WishRev: 9,
+		Members: []membership.Ref{{Node: "a"}, {Node: "b"}}, Count: 2}
 	c := Claimed("b", j, Wish{}, &w)
-	if c.World != 4 || c.Rank != 1 || !slices.Equal(c.Members, []string{"a", "b"}) || c.Wish.NP != 3 || c.Phase != "" || !c.Decides() {
+	if c.World != 4 || c.Rank != 1 || !slices.Equal(c.Members, []string{"a", "b"}) || c.Wish.NP != 3 || c.Phase != "" ||
+		!c.Decides() {
 		t.Errorf("%+v", c)
 	}
 	for range 150 {

@@ -46,7 +46,8 @@ func ref(node string) membership.Ref {
 func (s *jobSnapshot) here(nodes ...string) *jobSnapshot {
 	for _, n := range nodes {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: ref(n), Attempt: s.Job.Attempt, Slots: 1, Since: noon, Rev: 5})
-		s.told(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(), "address": "127.0.0.1:41201", "workers": 1})
+		s.told(history.NodeJoined, n, history.Fields{"incarnation": ref(n).Incarnation.Short(),
+			"address": "127.0.0.1:41201", "workers": 1})
 	}
 	slices.SortFunc(s.Nodes, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
 	return s
@@ -64,7 +65,8 @@ func (s *jobSnapshot) gone(node string) *jobSnapshot {
 }
 
 func (s *jobSnapshot) told(kind history.Kind, node string, f history.Fields) *jobSnapshot {
-	s.Events = append(s.Events, history.Event{Kind: kind, Node: node, Generation: 1, Time: noon, Fields: f, Rev: int64(len(s.Events) + 1)})
+	s.Events = append(s.Events, history.Event{Kind: kind, Node: node, Generation: 1, Time: noon, Fields: f,
+		Rev: int64(len(s.Events) + 1)})
 	return s
 }
 
@@ -73,7 +75,8 @@ func (s *jobSnapshot) lost(node, reason string) *jobSnapshot {
 }
 
 func (s *jobSnapshot) world(phase rendezvous.Phase, members ...string) *jobSnapshot {
-	w := &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: phase, Time: noon, Count: len(members), Slots: 1, NP: s.Wish.NP, Request: "r1"}
+	w := &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: phase, Time: noon, Count: len(members), Slots: 1,
+		NP: s.Wish.NP, Request: "r1"}
 	for _, m := range members {
 		w.Members = append(w.Members, ref(m))
 	}
@@ -95,7 +98,8 @@ func saved(node string) rendezvous.Exit {
 	return rendezvous.Exit{Incarnation: ref(node).Incarnation, Planned: true, Codes: []*int{nil}}
 }
 
-// Each row is a job as the store shows it, and what is said of it: state, code and sentence; nodes; next.
+// Each row is a job as the store shows it, and what is said of it: state, code and sentence; nodes;
+// next.
 func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    *jobSnapshot
@@ -128,10 +132,12 @@ func TestExplain(t *testing.T) {
 		"a spare": {aJob(1).here("a", "b").world(rendezvous.Running, "a"),
 			"running running: generation 1 runs: world size 1 | a running, b spare |"},
 		"suspected": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
-			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation, Watcher: ref("a").Incarnation, Sign: membership.Silent}}
+			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation,
+				Watcher: ref("a").Incarnation, Sign: membership.Silent}}
 		}), "running running: generation 1 runs: world size 2; in doubt: b (silent) | a running, b suspect (silent, says a) |"},
 		"never reached": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
-			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation, Watcher: ref("a").Incarnation, Sign: membership.Silent, Never: true}}
+			s.Suspects = []membership.Suspicion{{Node: "b", By: "a", Incarnation: ref("b").Incarnation,
+				Watcher: ref("a").Incarnation, Sign: membership.Silent, Never: true}}
 		}), "running running: generation 1 runs: world size 2; in doubt: b (never reached at 127.0.0.1:41201) | a running, b suspect (never reached, says a) |"},
 		"registration lapsed": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b"),
 			"running running: generation 1 runs: world size 2; in doubt: b (lease expired) | a running, b suspect (lease expired) |"},
@@ -143,36 +149,45 @@ func TestExplain(t *testing.T) {
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}),
 			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting, b lost (silent) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost long ago": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
-			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).with(func(s *jobSnapshot) { s.Events[2].Time = noon.Add(-time.Hour) }),
+			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).
+			with(func(s *jobSnapshot) { s.Events[2].Time = noon.Add(-time.Hour) }),
 			"waiting nodes-missing: waiting for 1 more node: b was lost (silent) | a waiting | `elastic run` on 1 more node, or: elastic scale x --np=1"},
 		"lost, and back": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").lost("b", "silent").
 			hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "b was lost (silent)"}).here("b"),
 			"waiting barrier: enough nodes are here; the next generation is about to be proposed | a waiting, b waiting |"},
-		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").told(history.NodeLeft, "b", history.Fields{"reason": membership.Interrupted}).with(func(s *jobSnapshot) {
+		"left": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").gone("b").told(history.NodeLeft, "b",
+			history.Fields{"reason": membership.Interrupted}).with(func(s *jobSnapshot) {
 			s.Left = []membership.Left{{Node: "b", Incarnation: ref("b").Incarnation}}
 		}), "waiting nodes-missing: waiting for 1 more node: b left | a waiting, b left (interrupted) | `elastic run` on 1 more node, or: elastic scale x --np=1"},
-		"another life of a member": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
+		"another life of a member": {aJob(2).
+			here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Nodes[1].Incarnation = "newer"
 		}), "waiting nodes-missing: b was lost (agent gone) | a waiting, b spare |"},
-		"failed worker, not yet held": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
+		"failed worker, not yet held": {aJob(2).
+			here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
 			s.Failure = &rendezvous.Failure{Node: "b", Rank: 1, Code: 3, Time: noon}
 		}), "waiting backoff: rank 1 on b ended with exit code 3; the others stop | a waiting, b waiting |"},
 		"back-off": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.BackingOff, Text: "rank 1 on b ended with exit code 3; restart 2 of 3 in 1s", Backoff: rendezvous.Seconds(time.Second)}),
+			hold(rendezvous.Hold{Why: rendezvous.BackingOff,
+				Text:    "rank 1 on b ended with exit code 3; restart 2 of 3 in 1s",
+				Backoff: rendezvous.Seconds(time.Second)}),
 			"waiting backoff: rank 1 on b ended with exit code 3; restart 2 of 3 in 1s | a waiting, b waiting |"},
 
 		"wish not yet held": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *jobSnapshot) {
 			s.Wish = rendezvous.Wish{NP: 2, Request: "r2", By: "scale", Rev: 2, Time: noon}
 		}), "waiting saving: scaling from 1 to 2 nodes | a waiting |"},
 		"saving": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "scaling from 2 to 4 nodes"}).with(func(s *jobSnapshot) { s.Exits["a"] = saved("a") }),
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale",
+				Text: "scaling from 2 to 4 nodes"}).with(func(s *jobSnapshot) { s.Exits["a"] = saved("a") }),
 			"waiting saving: saving (scaling from 2 to 4 nodes); waiting for b | a waiting, b waiting |"},
 		"saved, and too few": {aJob(4).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "scaling from 2 to 4 nodes"}).
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale",
+				Text: "scaling from 2 to 4 nodes"}).
 			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
 			"waiting nodes-missing: waiting for 2 more nodes: scaling from 2 to 4 nodes | a waiting, b waiting | `elastic run` on 2 more nodes, or: elastic scale x --np=2"},
 		"saved, too few, and another wish since": {aJob(3).here("a", "b").world(rendezvous.Running, "a", "b").
-			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale", Text: "scaling from 2 to 4 nodes"}).
+			hold(rendezvous.Hold{Why: rendezvous.Saving, Planned: true, Reason: "scale",
+				Text: "scaling from 2 to 4 nodes"}).
 			with(func(s *jobSnapshot) { s.Exits["a"], s.Exits["b"] = saved("a"), saved("b") }),
 			"waiting nodes-missing: waiting for 1 more node: scaling from 2 to 3 nodes | a waiting, b waiting | `elastic run` on 1 more node, or: elastic scale x --np=2"},
 		"drain": {aJob(2).here("a", "b").world(rendezvous.Running, "a", "b").with(func(s *jobSnapshot) {
@@ -182,22 +197,28 @@ func TestExplain(t *testing.T) {
 		"finishing": {aJob(2).here("a", "b").world(rendezvous.Finishing, "a", "b").with(func(s *jobSnapshot) {
 			s.Exits["a"] = rendezvous.Exit{Incarnation: ref("a").Incarnation, Codes: []*int{new(0)}}
 		}), "finishing finishing: 1 of 2 workers are through | a running, b running |"},
-		"asked to stop": {aJob(1).here("a").world(rendezvous.Running, "a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
+		"asked to stop": {aJob(1).here("a").
+			world(rendezvous.Running, "a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop | a waiting |"},
 		"stopping": {aJob(1).here("a").world(rendezvous.Running, "a").
-			hold(rendezvous.Hold{Why: rendezvous.Draining, Planned: true, Reason: "stop"}).with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
+			hold(rendezvous.Hold{Why: rendezvous.Draining, Planned: true, Reason: "stop"}).
+			with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping saving: the job was asked to stop; waiting for a to save | a waiting |"},
-		"stopping without anybody": {aJob(1).here("a").world(rendezvous.Running, "a").gone("a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
+		"stopping without anybody": {aJob(1).
+			here("a").world(rendezvous.Running, "a").gone("a").with(func(s *jobSnapshot) { s.Wish.Stop = 1 }),
 			"stopping draining: the job was asked to stop; no node is registered | a suspect (lease expired) | no node is left to end it: elastic stop x"},
-		"done": {aJob(1).here("a").world(rendezvous.Done, "a").gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
+		"done": {aJob(1).here("a").world(rendezvous.Done, "a").
+			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
 		}), "done done: every worker ended with 0 | a left (finished) |"},
 		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
-			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1), LocalRank: new(0), ExitCode: new(3),
+			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1),
+				LocalRank: new(0), ExitCode: new(3),
 				Why: rendezvous.RestartsUsed, Message: "restarts used (3 of 3)"}
 		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 1 on b, exit code 3 | | see workerlog.0 of node b; the same `elastic run` line starts a new attempt, from scratch"},
 		"no progress": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) {
-			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "elastic", Why: rendezvous.NoProgress, Message: "5 generations in a row"}
+			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "elastic", Why: rendezvous.NoProgress,
+				Message: "5 generations in a row"}
 			s.Head = checkpoint.Head{Number: 4}
 		}), "failed no-progress: 5 generations in a row | | the same `elastic run` line starts a new attempt, from checkpoint 4"},
 		"stopped": {aJob(1).world(rendezvous.Stopped, "a").with(func(s *jobSnapshot) {
@@ -221,8 +242,10 @@ func TestExplain(t *testing.T) {
 		if st.Next != nil {
 			next = *st.Next
 		}
-		got := strings.TrimSpace(fmt.Sprintf("%s %s: %s | %s | %s", st.State, st.WhyCode, st.Why, strings.Join(nodes, ", "), next))
-		if diff := cmp.Diff(strings.Join(strings.Fields(c.want), " "), strings.Join(strings.Fields(got), " ")); diff != "" {
+		got := strings.TrimSpace(fmt.Sprintf("%s %s: %s | %s | %s", st.State, st.WhyCode, st.Why,
+			strings.Join(nodes, ", "), next))
+		if diff := cmp.Diff(strings.Join(strings.Fields(c.want), " "),
+			strings.Join(strings.Fields(got), " ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if (st.Exit != nil) != st.Ended() {
@@ -263,12 +286,16 @@ const example = `{"schema":"elastic.status/1","job":"x","state":"waiting","since
 func TestStatusIsTheReference(t *testing.T) {
 	s := aJob(2).here("lab1", "lab1-2").world(rendezvous.Running, "lab1", "lab1-2").lost("lab1", "agent-gone").
 		hold(rendezvous.Hold{Why: rendezvous.NodesMissing, Text: "lab1 was lost (agent gone)", Present: 1})
-	s.World.Plan = &scaling.Plan{Policy: scaling.Linear, GlobalBatch: 256, BatchSizes: []int{128, 128}, GradAccum: 1, LR: 0.1, LRScale: 1}
-	s.Head = checkpoint.Head{Number: 4, Generation: 1, Step: new(int64(120)), Samples: new(int64(30720)), Bytes: 1 << 20,
+	s.World.Plan = &scaling.Plan{Policy: scaling.Linear, GlobalBatch: 256, BatchSizes: []int{128, 128}, GradAccum: 1,
+		LR: 0.1, LRScale: 1}
+	s.Head = checkpoint.Head{Number: 4, Generation: 1, Step: new(int64(120)), Samples: new(int64(30720)),
+		Bytes:   1 << 20,
 		Holders: []membership.Ref{ref("lab1"), ref("lab1-2")}, Time: noon}
-	s.Progress = &rendezvous.Progress{Step: new(int64(131)), Loss: new(0.41), Samples: new(int64(33536)), SamplesPerSecond: new(870.5), Time: noon}
+	s.Progress = &rendezvous.Progress{Step: new(int64(131)), Loss: new(0.41), Samples: new(int64(33536)),
+		SamplesPerSecond: new(870.5), Time: noon}
 	st := status.Explain(&s.Snapshot, noon)
-	st.Server = &status.Server{Kind: "local", Endpoints: []string{"unix:///run/user/1000/elastic/etcd.sock"}, Reachable: true}
+	st.Server = &status.Server{Kind: "local", Endpoints: []string{"unix:///run/user/1000/elastic/etcd.sock"},
+		Reachable: true}
 
 	got, want := object(t, st), map[string]any{}
 	if err := json.Unmarshal([]byte(example), &want); err != nil {
@@ -347,12 +374,15 @@ func TestStopAlone(t *testing.T) {
 		want rendezvous.Phase
 		code int
 	}{
-		"no world":          {aJob(1), rendezvous.Stopped, 93},
-		"a running one":     {aJob(1).world(rendezvous.Running, "a"), rendezvous.Stopped, 93},
-		"a forming one":     {aJob(1).world(rendezvous.Forming, "a"), rendezvous.Stopped, 93},
-		"one that is saved": {aJob(1).world(rendezvous.Running, "a").hold(rendezvous.Hold{Planned: true}), rendezvous.Stopped, 93},
-		"a finished one":    {aJob(1).world(rendezvous.Finishing, "a").with(func(s *jobSnapshot) { s.Exits["a"] = zero }), rendezvous.Done, 0},
-		"of an old attempt": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) { s.Job.Attempt = 2 }), rendezvous.Stopped, 93},
+		"no world":      {aJob(1), rendezvous.Stopped, 93},
+		"a running one": {aJob(1).world(rendezvous.Running, "a"), rendezvous.Stopped, 93},
+		"a forming one": {aJob(1).world(rendezvous.Forming, "a"), rendezvous.Stopped, 93},
+		"one that is saved": {aJob(1).world(rendezvous.Running, "a").hold(rendezvous.Hold{Planned: true}),
+			rendezvous.Stopped, 93},
+		"a finished one": {aJob(1).world(rendezvous.Finishing, "a").
+			with(func(s *jobSnapshot) { s.Exits["a"] = zero }), rendezvous.Done, 0},
+		"of an old attempt": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) { s.Job.Attempt = 2 }),
+			rendezvous.Stopped, 93},
 	} {
 		c.s.Wish.Stop, c.s.Wish.By = c.s.Job.Attempt, "stop"
 		end := plan.StopWithoutNodes(&c.s.Snapshot, noon)

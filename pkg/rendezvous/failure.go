@@ -23,8 +23,8 @@ type Failure struct {
 	Hang        bool                   `json:"hang,omitempty"`    // it made no progress, and was ended for that
 	Message     string                 `json:"message,omitempty"` // why, in one line: the exception, or its last words
 	Detail      string                 `json:"detail,omitempty"`  // the traceback, or the end of its output
-	// Victim: all that is known of it is that its connection to another worker broke, or that it was ended
-	// with others that hang. Any other failure of the generation is the cause then.
+	// Victim: all that is known of it is that its connection to another worker broke, or that it
+	// was ended with others that hang. Any other failure of the generation is the cause then.
 	Victim bool            `json:"victim,omitempty"`
 	Others []CollateralEnd `json:"others,omitempty"` // who failed beside it; at most maxCollateral
 	Time   time.Time       `json:"time"`
@@ -43,8 +43,8 @@ type CollateralEnd struct {
 // maxCollateral bounds the record: thousands of ranks may fail because of one.
 const maxCollateral = 16
 
-// With is f when next failed in the same generation, too. The first failure is the cause, unless it is a
-// victim and next is none. changed: it says more than f.
+// With is f when next failed in the same generation, too. The first failure is the cause, unless it
+// is a victim and next is none. changed: it says more than f.
 func (f Failure) With(next Failure) (merged Failure, changed bool) {
 	cause, other := f, next
 	if f.Victim && !next.Victim {
@@ -107,8 +107,8 @@ func endedAs(code int, signal string) string {
 	return fmt.Sprintf("exit code %d", code)
 }
 
-// Lines is what there is to say of the failure below its first line: the traceback or the last output,
-// and who failed because of it.
+// Lines is what there is to say of the failure below its first line: the traceback or the last
+// output, and who failed because of it.
 func (f Failure) Lines() []string {
 	var lines []string
 	shown := strings.Join(strings.Fields(f.Detail), " ")

@@ -56,7 +56,8 @@ func TestTheFirstOfEqualFailuresIsTheCause(t *testing.T) {
 	}
 }
 
-// A rank that was ended for its stack, as all of a job that hangs, is blamed once it is found to be behind.
+// A rank that was ended for its stack, as all of a job that hangs, is blamed once it is found to be
+// behind.
 func TestAVictimMayTurnOutToBeTheCause(t *testing.T) {
 	t.Parallel()
 	first := rendezvous.Failure{Rank: 1, Hang: true, Victim: true}
@@ -95,13 +96,16 @@ because of it: rank 0 (exit code 1, connection lost), rank 2 (ended by SIGKILL);
 	if got, want := f.String(), "rank 3 on b ended with exit code 1: torch.OutOfMemoryError: CUDA out of memory."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	oom := rendezvous.Failure{Rank: 3, Node: "b", Code: 137, Signal: "SIGKILL", Message: "killed by the kernel: out of memory: step 7", Detail: "step 7"}
-	if got, want := strings.Join(oom.Lines(), "\n"), "killed by the kernel: out of memory: step 7\nstep 7"; got != want {
+	oom := rendezvous.Failure{Rank: 3, Node: "b", Code: 137, Signal: "SIGKILL",
+		Message: "killed by the kernel: out of memory: step 7", Detail: "step 7"}
+	if got, want := strings.Join(oom.Lines(), "\n"),
+		"killed by the kernel: out of memory: step 7\nstep 7"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// All ranks of all nodes fail in the same moment: each node tells its own, and one record holds them.
+// All ranks of all nodes fail in the same moment: each node tells its own, and one record holds
+// them.
 func TestFailuresAtOnce(t *testing.T) {
 	t.Parallel()
 	s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: etcdtest.Start(t).Endpoints()})

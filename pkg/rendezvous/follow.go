@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Scope is what an agent follows of its job. All is for the few who plan; Own, the world and the own
-// registration, for everybody else: in it stands all that a member must ever do.
+// Scope is what an agent follows of its job. All is for the few who plan; Own, the world and the
+// own registration, for everybody else: in it stands all that a member must ever do.
 type Scope int
 
 const (
@@ -32,10 +32,11 @@ type Update struct {
 	Err   error
 }
 
-// Follow tells of every change in scope until ctx ends, as snapshots; latest wins: a slow reader misses
-// states in between, never the last one. It lists, watches from there, and lists again on any
-// error and every 10 to 30 seconds, because a watch may go deaf without an error.
-func Follow(ctx context.Context, st store.Store, job schema.Job, node string, scope Scope, known *MemberCache) <-chan Update {
+// Follow tells of every change in scope until ctx ends, as snapshots; latest wins: a slow reader
+// misses states in between, never the last one. It lists, watches from there, and lists again on
+// any error and every 10 to 30 seconds, because a watch may go deaf without an error.
+func Follow(ctx context.Context, st store.Store, job schema.Job, node string, scope Scope,
+	known *MemberCache) <-chan Update {
 	f := follower{known: known, st: st, job: job, scope: scope, out: make(chan Update, 1)}
 	switch scope {
 	case ScopeAll, ScopeEvents:
@@ -53,7 +54,8 @@ func Follow(ctx context.Context, st store.Store, job schema.Job, node string, sc
 
 // ReadOwn reads what scope Own follows.
 func ReadOwn(ctx context.Context, st store.Store, job schema.Job, node string, known *MemberCache) Update {
-	f := follower{known: known, st: st, job: job, scope: ScopeOwn, ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
+	f := follower{known: known, st: st, job: job, scope: ScopeOwn,
+		ranges: []span{{job.World(), ""}, {job.Node(node), ""}}}
 	begun := time.Now()
 	if err := f.list(ctx); err != nil {
 		return Update{Err: err}
@@ -77,8 +79,9 @@ type follower struct {
 	due     time.Time // the next snapshot, not before
 }
 
-// A snapshot of a thousand nodes takes as long as many changes come in, and who reads it needs as long again: after
-// each, changes are gathered for so many times what it took, and not for longer than anybody would notice.
+// A snapshot of a thousand nodes takes as long as many changes come in, and who reads it needs as
+// long again: after each, changes are gathered for so many times what it took, and not for longer
+// than anybody would notice.
 const (
 	rests    = 3
 	mostRest = 50 * time.Millisecond
@@ -143,7 +146,8 @@ func (f *follower) list(ctx context.Context) error {
 
 // find is where an entry is, or belongs.
 func find(sorted []store.Entry, key string) (int, bool) {
-	return slices.BinarySearchFunc(sorted, key, func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
+	return slices.BinarySearchFunc(sorted, key,
+		func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
 }
 
 // skip: events are many, and nothing is decided by them, but that what was told is not told again.
@@ -151,10 +155,11 @@ func (f *follower) skip(key string) bool {
 	return f.scope != ScopeEvents && strings.HasPrefix(key, f.job.Events()) && !strings.HasPrefix(key, f.job.Event(MissedEvent))
 }
 
-// memo remembers what a record says of which there is one for each node: with each change of one of them all are in
-// the next snapshot. Nothing of these is ever changed by who has a snapshot.
+// memo remembers what a record says of which there is one for each node: with each change of one of
+// them all are in the next snapshot. Nothing of these is ever changed by who has a snapshot.
 func (f *follower) memo(key string) *store.Memo {
-	for _, prefix := range []string{f.job.Nodes(), f.job.AllLeft(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(), f.job.AllSuspects()} {
+	for _, prefix := range []string{f.job.Nodes(), f.job.AllLeft(), f.job.AllReady(), f.job.AllExits(), f.job.AllHeld(),
+		f.job.AllSuspects()} {
 		if strings.HasPrefix(key, prefix) {
 			return new(store.Memo)
 		}
@@ -283,7 +288,8 @@ func (f *follower) seen(ctx context.Context, begun time.Time) Update {
 }
 
 // decodeOwn makes a partial snapshot; the members of a large world are read from plan/.
-func decodeOwn(ctx context.Context, st store.Store, job schema.Job, r store.Read, known *MemberCache) (Snapshot, error) {
+func decodeOwn(ctx context.Context, st store.Store, job schema.Job, r store.Read, known *MemberCache) (Snapshot,
+	error) {
 	partial := Snapshot{Rev: r.Rev, Cluster: r.Cluster}
 	for i := range r.Entries {
 		e := &r.Entries[i]

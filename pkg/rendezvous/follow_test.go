@@ -41,7 +41,8 @@ func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan 
 
 func follow(t *testing.T, scope rendezvous.Scope, listed func(w *storedJob)) *reader {
 	c := memory.New()
-	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newStoredJob(t, c.Client("writer"), "x").create(2).join("a", "b").run("a", "b")}
+	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newStoredJob(t, c.Client("writer"), "x").create(2).join("a",
+		"b").run("a", "b")}
 	var s store.Store = r.cl
 	if listed != nil {
 		s = between{r.cl, func() { listed(r.w) }}
@@ -73,7 +74,8 @@ func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Upda
 				return time.Since(begun)
 			}
 		case <-late:
-			r.t.Fatalf("%s: not told in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev, r.c.Rev(), r.last.Err)
+			r.t.Fatalf("%s: not told in %s; the last was revision %d of %d: %+v", what, limit, r.last.Rev, r.c.Rev(),
+				r.last.Err)
 		}
 	}
 }
@@ -158,7 +160,8 @@ func TestFollowMissesNothing(t *testing.T) {
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.c.Wipe()
-		at(t, r.until("no job", time.Hour, func(s rendezvous.Update) bool { return s.Err == nil && s.Job == nil }), 31*time.Second)
+		at(t, r.until("no job", time.Hour, func(s rendezvous.Update) bool { return s.Err == nil && s.Job == nil }),
+			31*time.Second)
 	})
 	in("another-cluster-at-the-same-revisions", func(t *testing.T) {
 		r := follow(t, rendezvous.ScopeAll, nil)
@@ -185,7 +188,8 @@ func TestFollowMissesNothing(t *testing.T) {
 			synctest.Wait()
 		}
 		told := 0
-		r.until("the last of a hundred", time.Minute, func(s rendezvous.Update) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
+		r.until("the last of a hundred", time.Minute,
+			func(s rendezvous.Update) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
 		if told > 2 {
 			t.Errorf("it was told %d times: the latest wins", told)
 		}
@@ -202,7 +206,8 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 		r.w.join("c")
 		r.w.hold()
-		at(t, r.until("the world waits", time.Minute, func(s rendezvous.Update) bool { return s.World.Phase == rendezvous.Waiting }), 0)
+		at(t, r.until("the world waits", time.Minute,
+			func(s rendezvous.Update) bool { return s.World.Phase == rendezvous.Waiting }), 0)
 		r.w.expire("b")
 		at(t, r.until("it lost its registration", time.Minute, nodesAre()), 0)
 	})
@@ -214,7 +219,8 @@ func TestFollowMissesNothing(t *testing.T) {
 	})
 }
 
-// Whatever happens on the way, half a minute after it is over the reader has been told what the store shows.
+// Whatever happens on the way, half a minute after it is over the reader has been told what the
+// store shows.
 func TestFollowOverFaults(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -239,7 +245,8 @@ func TestFollowOverFaults(t *testing.T) {
 						time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
 					default:
 						node := string(rune('a' + rng.IntN(4)))
-						n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1, Slots: 1}
+						n := membership.Node{Ref: membership.Ref{Node: node,
+							Incarnation: membership.Incarnation(fmt.Sprint(rng.IntN(9)))}, Attempt: 1, Slots: 1}
 						write := store.Put("/elastic/v1/x/nodes/"+node, schema.Encode(n))
 						if rng.IntN(3) == 0 {
 							write = store.Delete(write.Key)
@@ -286,15 +293,17 @@ func (h hiding) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return h.Store.Get(ctx, key, end)
 }
 
-// The members of a large world are read beside it. When that read fails the world is not lost until the next list, which
-// may be half a minute away: everybody else would wait for this node at the barrier.
+// The members of a large world are read beside it. When that read fails the world is not lost until
+// the next list, which may be half a minute away: everybody else would wait for this node at the
+// barrier.
 func TestFollowReadsMembersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoredJob(t, memory.New().Client("writer"), "x").create(150).crowd(150)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		hid := false
-		seen := rendezvous.Follow(ctx, hiding{w.Store, w.Job.AllPlans(), &hid}, "x", "n00007", rendezvous.ScopeOwn, new(rendezvous.MemberCache))
+		seen := rendezvous.Follow(ctx, hiding{w.Store, w.Job.AllPlans(), &hid}, "x", "n00007", rendezvous.ScopeOwn,
+			new(rendezvous.MemberCache))
 		<-seen // the list
 		time.Sleep(time.Second)
 		var marks plan.Observed

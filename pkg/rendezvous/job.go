@@ -92,14 +92,15 @@ type Job struct {
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
 	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
 	Origin  Origin            `json:"origin,omitzero"`
-	// Hosts are the addresses of its nodes in the order of their ranks, where all of them were given.
+	// Hosts are the addresses of its nodes in the order of their ranks, where all of them were
+	// given.
 	Hosts []string  `json:"hosts,omitempty"`
 	Time  time.Time `json:"time"`
 	Rev   int64     `json:"-"`
 }
 
-// Predecessors are the uids that the job had in stores that were lost, the newest last: enough of them for who
-// was away for long.
+// Predecessors are the uids that the job had in stores that were lost, the newest last: enough of
+// them for who was away for long.
 func (j *Job) Predecessors() []schema.UID {
 	const most = 16
 	all := slices.Clone(j.Lineage)

@@ -29,7 +29,8 @@ func (w *storedJob) crowd(n int) *storedJob {
 	for some := range slices.Chunk(names, 100) {
 		var t store.Txn
 		for _, name := range some {
-			m := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "-1"), Address: name + ":1"}, Attempt: 1, Slots: 1}
+			m := membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation(name + "-1"),
+				Address: name + ":1"}, Attempt: 1, Slots: 1}
 			w.nodes[name] = m
 			t.Then = append(t.Then, store.Put(w.Job.Node(name), schema.Encode(m)))
 		}
@@ -45,7 +46,8 @@ func (w *storedJob) crowd(n int) *storedJob {
 
 // step is what Plan says of what is in the store, where dead nodes refuse every dial.
 func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[string]bool) plan.Step {
-	ev := verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{}, Holds: map[string]map[string]time.Time{},
+	ev := verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
+		Holds:  map[string]map[string]time.Time{},
 		Absent: map[membership.Incarnation]time.Time{}, OnTime: noon.Add(-time.Hour)}
 	var refs []membership.Ref
 	if s.World != nil {
@@ -111,7 +113,8 @@ func TestWorldsOfManyNodes(t *testing.T) {
 
 			// A new phase is a small record, not all of it again.
 			sent := tally.Sent.Load()
-			_, err = w.Run(t.Context(), s, plan.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0, rendezvous.Timing{})
+			_, err = w.Run(t.Context(), s, plan.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0,
+				rendezvous.Timing{})
 			w.must(err)
 			if sent = tally.Sent.Load() - sent; n > 100 && sent > 3000 {
 				t.Errorf("to turn the world to running %d bytes were sent", sent)
@@ -135,8 +138,8 @@ func keysBelow(entries map[string]store.Entry, prefix string) (below []string) {
 	return below
 }
 
-// 250 of 300 nodes die at once: etcd takes 128 comparisons in a transaction, so that it takes three generations to be
-// rid of them, and none of them is forgotten on the way.
+// 250 of 300 nodes die at once: etcd takes 128 comparisons in a transaction, so that it takes three
+// generations to be rid of them, and none of them is forgotten on the way.
 func TestManyAreLostAtOnce(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x")
 	j := *aRange(1, 300).Job
@@ -163,8 +166,10 @@ func TestManyAreLostAtOnce(t *testing.T) {
 			for some := range slices.Chunk(slices.Collect(maps.Keys(dead)), 100) {
 				var txn store.Txn
 				for _, n := range some {
-					txn.Then = append(txn.Then, store.Put(w.Job.Suspect(n, "n00000"), schema.Encode(membership.Suspicion{
-						Incarnation: w.nodes[n].Incarnation, Watcher: w.me().Incarnation, Sign: membership.ConnectionClosed})))
+					txn.Then = append(txn.Then,
+						store.Put(w.Job.Suspect(n, "n00000"), schema.Encode(membership.Suspicion{
+							Incarnation: w.nodes[n].Incarnation, Watcher: w.me().Incarnation,
+							Sign: membership.ConnectionClosed})))
 				}
 				_, err := w.Store.Txn(t.Context(), txn)
 				w.must(err)
@@ -203,8 +208,10 @@ func TestManyAreLostAtOnce(t *testing.T) {
 			_, err := w.Run(t.Context(), s, step, 0, rendezvous.Timing{})
 			w.must(err)
 		case plan.Nothing:
-			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 || len(s.Nodes) != 50 {
-				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase, s.World.Count, len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
+			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 ||
+				len(s.Nodes) != 50 {
+				t.Fatalf("it stands still: %s, %d members, %d leavers, %d registered\n%s", s.World.Phase, s.World.Count,
+					len(s.World.Leavers), len(s.Nodes), strings.Join(story, "\n"))
 			}
 			if s.World.Generation > 4 {
 				t.Errorf("it took %d generations", s.World.Generation)
@@ -221,7 +228,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 				}
 			}
 			if len(told) != len(dead) || s.World.Ledger.Lost != len(dead) {
-				t.Errorf("%d are told lost, the books say %d, and it were %d", len(told), s.World.Ledger.Lost, len(dead))
+				t.Errorf("%d are told lost, the books say %d, and it were %d", len(told), s.World.Ledger.Lost,
+					len(dead))
 			}
 			return
 		default:
@@ -231,7 +239,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 	t.Fatalf("no end:\n%s", strings.Join(story, "\n"))
 }
 
-// A proposal takes along what is over: records of generations before the last one, words about who is in no world any more.
+// A proposal takes along what is over: records of generations before the last one, words about who
+// is in no world any more.
 func TestProposeCleansUp(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
 	fill := func() { // everything that a generation leaves behind
@@ -281,8 +290,8 @@ func TestProposeCleansUp(t *testing.T) {
 	}
 }
 
-// What a keeper cannot write does not keep it from writing the rest: lists that are too long for a process's environment
-// are left out, and there are none where a port is missing.
+// What a keeper cannot write does not keep it from writing the rest: lists that are too long for a
+// process's environment are left out, and there are none where a port is missing.
 func TestEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		host string
@@ -295,7 +304,8 @@ func TestEndpoints(t *testing.T) {
 		w.must(err)
 		world := w.see().World
 		for i, m := range world.Members {
-			w.must(w.Ready(t.Context(), world, w.nodes[m.Node], rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
+			w.must(w.Ready(t.Context(), world, w.nodes[m.Node],
+				rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
 		}
 		_, err = w.Run(t.Context(), w.see(), plan.Run{}, 0, rendezvous.Timing{})
 		w.must(err)

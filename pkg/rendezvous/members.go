@@ -76,8 +76,9 @@ func (r *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, 
 	return nil
 }
 
-// EncodeMembers writes refs as a part of plan/: a line for each. It is read by every node, as often as there are generations,
-// and what is written as JSON takes five times as long to read. Its format is that of the world record which names it.
+// EncodeMembers writes refs as a part of plan/: a line for each. It is read by every node, as often
+// as there are generations, and what is written as JSON takes five times as long to read. Its
+// format is that of the world record which names it.
 func EncodeMembers(refs []membership.Ref) []byte {
 	var b strings.Builder
 	for _, r := range refs {

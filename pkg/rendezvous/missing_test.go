@@ -16,7 +16,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A spare that is killed is no cause of anything. That it is lost is told all the same, unless it left, or is back.
+// A spare that is killed is no cause of anything. That it is lost is told all the same, unless it
+// left, or is back.
 func TestMissingNodesAreTold(t *testing.T) {
 	with := func(nodes ...string) *situation {
 		return given(aJob(2).here(nodes...).world(rendezvous.Running, "a", "b"))
@@ -35,20 +36,32 @@ func TestMissingNodesAreTold(t *testing.T) {
 		quiet  time.Duration // nothing is observed for so long
 		want   []string      // at once, after 4 s, after 5 s, after 60 s
 	}{
-		{"a spare", with("a", "b", "c"), gone(), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
-		{"it was told", with("a", "b", "c"), gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("c").Incarnation: true} }), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
+		{"a spare", with("a", "b", "c"), gone(), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c",
+			"tell; lost c"}},
+		{"it was told", with("a", "b", "c"),
+			gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("c").Incarnation: true} }), 0,
+			[]string{"nothing", "nothing", "nothing", "nothing"}},
 		{"it left", with("a", "b", "c"), gone(wentAway("c")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
-		{"it is back as another life", with("a", "b", "c"), gone(bornAgain("c")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
-		{"it became a member: that is judged", with("a", "b", "c"), given(aJob(2).here("a").world(rendezvous.Forming, "a", "c"), generation(2), vanished("c")), 0,
-			[]string{"hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c"}},
-		{"another generation began since", with("a", "b", "c"), gone(generation(2)), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
-		{"two of them, and one is told already", with("a", "b", "c", "d", "e"), gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("d").Incarnation: true} }), 0,
+		{"it is back as another life", with("a", "b", "c"), gone(bornAgain("c")), 0,
+			[]string{"nothing", "nothing", "nothing", "nothing"}},
+		{"it became a member: that is judged", with("a", "b", "c"),
+			given(aJob(2).here("a").world(rendezvous.Forming, "a", "c"), generation(2), vanished("c")), 0,
+			[]string{"hold (nodes-missing); lost c", "hold (nodes-missing); lost c", "hold (nodes-missing); lost c",
+				"hold (nodes-missing); lost c"}},
+		{"another generation began since", with("a", "b", "c"), gone(generation(2)), 0,
+			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c", "tell; lost c"}},
+		{"two of them, and one is told already", with("a", "b", "c", "d", "e"),
+			gone(func(x *situation) { x.Missed = map[incarnation]bool{ref("d").Incarnation: true} }), 0,
 			[]string{"nothing for 5s", "nothing for 1s", "tell; lost c e", "tell; lost c e"}},
-		{"before the first world", given(aJob(3).here("a", "b")), given(aJob(3).here("b")), 0, []string{"nothing for 5s", "nothing for 1s", "tell; lost a", "tell; lost a"}},
+		{"before the first world", given(aJob(3).here("a", "b")), given(aJob(3).here("b")), 0,
+			[]string{"nothing for 5s", "nothing for 1s", "tell; lost a", "tell; lost a"}},
 		{"there is something to do", given(aJob(2).here("a", "c")), given(aJob(2).here("a", "b")), 0,
-			[]string{"propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b"}},
-		{"the attempt is over", with("a", "b", "c"), given(aJob(2).here("a", "b").world(rendezvous.Done, "a", "b")), 0, []string{"nothing", "nothing", "nothing", "nothing"}},
-		{"nobody looked for a while: it may have left", with("a", "b", "c"), gone(), 4 * time.Second, []string{"nothing", "nothing", "nothing", "nothing"}},
+			[]string{"propose 1 (first): a b", "propose 1 (first): a b", "propose 1 (first): a b",
+				"propose 1 (first): a b"}},
+		{"the attempt is over", with("a", "b", "c"), given(aJob(2).here("a", "b").world(rendezvous.Done, "a", "b")), 0,
+			[]string{"nothing", "nothing", "nothing", "nothing"}},
+		{"nobody looked for a while: it may have left", with("a", "b", "c"), gone(), 4 * time.Second,
+			[]string{"nothing", "nothing", "nothing", "nothing"}},
 	} {
 		var m plan.Observed
 		look := func(x *situation, at time.Time) string {
@@ -97,16 +110,19 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 				told = append(told, e)
 			}
 		}
-		if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 || told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
+		if len(told) != 1 || told[0].Node != "c" || told[0].Generation != 1 ||
+			told[0].Text != "c was lost (lease expired)" || !s.Missed[w.nodes["c"].Incarnation] {
 			t.Errorf("%+v, told %v", told, s.Missed)
 		}
-		if nodes := status.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" || nodes[len(nodes)-1].State != status.NodeLost {
+		if nodes := status.Explain(s, told[0].Time).Nodes; nodes[len(nodes)-1].Node != "c" ||
+			nodes[len(nodes)-1].State != status.NodeLost {
 			t.Errorf("status lists %+v", nodes)
 		}
 	})
 }
 
-// Who leaves is known to have left, until everybody had time to see it: a proposal does not take its word away at once.
+// Who leaves is known to have left, until everybody had time to see it: a proposal does not take
+// its word away at once.
 func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
 	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))
@@ -123,17 +139,20 @@ func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
 // Why a node is told lost is what it was dropped for, with the time since the first sign.
 func TestReasonsOfALoss(t *testing.T) {
 	late := func(facts ...fact) *situation {
-		return given(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"), append([]fact{ready("a"), since(30 * time.Second)}, facts...)...)
+		return given(aJob(2).here("a", "b", "c").world(rendezvous.Forming, "a", "b"),
+			append([]fact{ready("a"), since(30 * time.Second)}, facts...)...)
 	}
 	running := func(f fact) *situation {
-		return given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), f, func(x *situation) { x.m.FirstSign = noon.Add(-40 * time.Millisecond) })
+		return given(aJob(2).here("a", "b", "c").world(rendezvous.Running, "a", "b"), f,
+			func(x *situation) { x.m.FirstSign = noon.Add(-40 * time.Millisecond) })
 	}
 	for name, c := range map[string]struct {
 		moment *situation
 		want   string
 	}{
-		"it answers, and is not ready":              {late(), "not-ready (not ready in time) 0s"},
-		"it is in doubt for long, and not ready":    {late(doubted("b"), doubtFor(20*time.Second)), "not-ready (not ready in time) 0s"},
+		"it answers, and is not ready": {late(), "not-ready (not ready in time) 0s"},
+		"it is in doubt for long, and not ready": {late(doubted("b"), doubtFor(20*time.Second)),
+			"not-ready (not ready in time) 0s"},
 		"it is dead, and was not ready":             {late(crashed("b")), "agent-gone (agent gone) 0s"},
 		"it is dead":                                {running(crashed("b")), "agent-gone (agent gone) 40ms"},
 		"it was replaced by its next life":          {running(bornAgain("b")), "agent-gone (agent gone) 40ms"},

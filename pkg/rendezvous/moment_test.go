@@ -14,17 +14,20 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// moment is a scene with what one agent saw with its own eyes and clock: all that Plan is a function of.
+// moment is a scene with what one agent saw with its own eyes and clock: all that Plan is a
+// function of.
 type situation struct {
 	*jobSnapshot
 	ev verdict.Evidence
 	m  plan.Observed
 }
 
-// when is a moment at noon: the phase was entered just now, and a generation that runs or ran did so for a minute.
+// when is a moment at noon: the phase was entered just now, and a generation that runs or ran did
+// so for a minute.
 func given(s *jobSnapshot, facts ...func(*situation)) *situation {
 	x := &situation{jobSnapshot: s, ev: verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
-		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, OnTime: noon.Add(-time.Hour)}}
+		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
+		OnTime: noon.Add(-time.Hour)}}
 	x.m.PhaseSince, x.m.ChangedAt = noon, noon
 	if w := s.World; w != nil {
 		w.Rev = 20
@@ -47,7 +50,8 @@ func (x *situation) refs() []membership.Ref {
 }
 
 func (x *situation) view() verdict.View {
-	return verdict.Judge(x.refs(), x.Nodes, x.Left, x.Suspects, x.ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
+	return verdict.Judge(x.refs(), x.Nodes, x.Left, x.Suspects, x.ev,
+		verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 }
 
 func (x *situation) plan() plan.Step {
@@ -67,7 +71,8 @@ func doubted(node string) fact {
 		if node == by {
 			by = "b"
 		}
-		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by, Incarnation: ref(node).Incarnation, Watcher: ref(by).Incarnation, Sign: membership.Silent})
+		x.Suspects = append(x.Suspects, membership.Suspicion{Node: node, By: by, Incarnation: ref(node).Incarnation,
+			Watcher: ref(by).Incarnation, Sign: membership.Silent})
 		x.ev.Holds[node] = map[string]time.Time{by: noon}
 		x.answer(node, membership.NoAnswer)
 		x.m.SuspectSince = noon
@@ -183,7 +188,8 @@ func savedBy(nodes ...string) fact {
 // failure: a worker ended with code, and that long ago it was told.
 func failure(node string, code int, ago time.Duration) fact {
 	return func(x *situation) {
-		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation, Rank: x.World.Rank(ref(node)), Code: code}
+		x.Failure = &rendezvous.Failure{Node: node, Incarnation: ref(node).Incarnation, Rank: x.World.Rank(ref(node)),
+			Code: code}
 		x.m.FailedAt = noon.Add(-ago)
 	}
 }

@@ -48,11 +48,13 @@ func (o Origin) Differs(digest string) bool {
 	return own != "" && digest != "" && own != digest
 }
 
-// OtherProgram reports whether n runs another program than the job was made with, while a registered node
-// runs that one. Where none does, all of them were started again with a corrected program.
+// OtherProgram reports whether n runs another program than the job was made with, while a
+// registered node runs that one. Where none does, all of them were started again with a corrected
+// program.
 func (s *Snapshot) OtherProgram(n *membership.Node) bool {
 	own := s.Job.Origin.Digest()
-	return s.Job.Origin.Differs(n.Program) && slices.ContainsFunc(s.Nodes, func(x membership.Node) bool { return x.Program == own })
+	return s.Job.Origin.Differs(n.Program) &&
+		slices.ContainsFunc(s.Nodes, func(x membership.Node) bool { return x.Program == own })
 }
 
 // SameCommand reports whether both run the same command. An origin without one is not known, and

@@ -19,8 +19,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// TestMain makes a law be tried on more moments than rapid's hundred, unless the command line says otherwise. Failures are
-// printed with their seed, and leave no files: a planted bug fails here on purpose.
+// TestMain makes a law be tried on more moments than rapid's hundred, unless the command line says
+// otherwise. Failures are printed with their seed, and leave no files: a planted bug fails here on
+// purpose.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.checks": "500", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -58,8 +59,10 @@ func anyMoment(t *rapid.T) *situation {
 		}
 		return x
 	}
-	phase := rapid.SampledFrom([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Running, rendezvous.Finishing,
-		rendezvous.Waiting, rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}).Draw(t, "phase")
+	phase := rapid.SampledFrom([]rendezvous.Phase{rendezvous.Forming, rendezvous.Running, rendezvous.Running,
+		rendezvous.Finishing,
+		rendezvous.Waiting, rendezvous.Waiting, rendezvous.Done, rendezvous.Failed, rendezvous.Stopped}).
+		Draw(t, "phase")
 	members := rapid.Permutation(names).Draw(t, "members")[:rapid.IntRange(1, 4).Draw(t, "size")]
 	s.world(phase, members...)
 	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(members, n) })
@@ -74,7 +77,8 @@ func anyMoment(t *rapid.T) *situation {
 		case 1:
 			holding(rendezvous.NodesMissing, rendezvous.CauseNodeLost)(x)
 		default:
-			x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second), Cause: rendezvous.CauseWorkerFailed})
+			x.hold(rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(2 * time.Second),
+				Cause: rendezvous.CauseWorkerFailed})
 		}
 	}
 	for _, n := range old {
@@ -110,7 +114,8 @@ func anyMoment(t *rapid.T) *situation {
 		}
 	}
 	if yes("failure", 2) {
-		failure(members[0], rapid.SampledFrom([]int{1, 101}).Draw(t, "code"), rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "told"))(x)
+		failure(members[0], rapid.SampledFrom([]int{1, 101}).Draw(t, "code"),
+			rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "told"))(x)
 		restartsUsed(rapid.IntRange(0, 3).Draw(t, "used"))(x)
 	}
 	if yes("commit", 5) {
@@ -133,7 +138,8 @@ func anyMoment(t *rapid.T) *situation {
 		newAttempt(x)
 	}
 	if yes("quarantine", 2) {
-		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+schema.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
+		quarantine(names[rapid.IntRange(0, 8).Draw(t, "who")], x.World.Generation+
+			schema.Generation(rapid.IntRange(0, 2).Draw(t, "until")))(x)
 	}
 	if yes("the books are closed", 5) {
 		closed(x)
@@ -190,10 +196,12 @@ func TestWorldsAreSound(t *testing.T) {
 			return
 		}
 		w := p.World
-		if w.Count != len(w.Members) || w.Phase != rendezvous.Forming || w.Attempt != x.Job.Attempt || w.UID != x.Job.UID {
+		if w.Count != len(w.Members) || w.Phase != rendezvous.Forming || w.Attempt != x.Job.Attempt ||
+			w.UID != x.Job.UID {
 			t.Fatalf("%+v", w)
 		}
-		if n := w.Count; n < max(1, x.Job.Limits.Min) && !x.Job.Limits.Exact || n > x.Wish.NP || x.Job.Limits.Exact && n != x.Wish.NP {
+		if n := w.Count; n < max(1, x.Job.Limits.Min) && !x.Job.Limits.Exact || n > x.Wish.NP || x.Job.Limits.Exact &&
+			n != x.Wish.NP {
 			t.Fatalf("%d nodes, np is %d, limits %s", n, x.Wish.NP, x.Job.Limits)
 		}
 		view := x.view()
@@ -222,13 +230,15 @@ func TestWorldsAreSound(t *testing.T) {
 		if w.Generation != top+1 {
 			t.Fatalf("generation %d, the largest that anybody saw is %d", w.Generation, top)
 		}
-		if x.Head.Number > 0 && (w.Resume == nil || w.Resume.Number != x.Head.Number || w.Resume.Manifest != x.Head.Manifest) || x.Head.Number == 0 && w.Resume != nil {
+		if x.Head.Number > 0 && (w.Resume == nil || w.Resume.Number != x.Head.Number ||
+			w.Resume.Manifest != x.Head.Manifest) || x.Head.Number == 0 && w.Resume != nil {
 			t.Fatalf("it resumes from %+v, the newest is %d", w.Resume, x.Head.Number)
 		}
 	})
 }
 
-// I4, C4, C11: everybody of before is a member, or stops before the new workers start, or is shown to be unregistered.
+// I4, C4, C11: everybody of before is a member, or stops before the new workers start, or is shown
+// to be unregistered.
 func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -253,7 +263,8 @@ func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 				places++
 				seen := x.view().Find(o)
 				toldLost := seen.State == verdict.Suspect && slices.Contains(x.World.ReportedLost, o.Incarnation)
-				if seen.State != verdict.Gone && !toldLost && !heldUp(x, p.World, o.Node) || !x.registered(o) || s.Rev != x.Node(o.Node).Rev {
+				if seen.State != verdict.Gone && !toldLost && !heldUp(x, p.World, o.Node) || !x.registered(o) ||
+					s.Rev != x.Node(o.Node).Rev {
 					t.Fatalf("%s is evicted: %+v", o.Node, s)
 				}
 			}
@@ -277,8 +288,8 @@ func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 	})
 }
 
-// Survivors keep their rank, but for one exchange that brings a holder to rank 0; nobody new takes the
-// place of a survivor, but that holder where there is no newcomer to make room.
+// Survivors keep their rank, but for one exchange that brings a holder to rank 0; nobody new takes
+// the place of a survivor, but that holder where there is no newcomer to make room.
 func TestLeastMovement(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -310,7 +321,10 @@ func TestLeastMovement(t *testing.T) {
 					out++
 				}
 			}
-			if rank < w.Count && slices.ContainsFunc(w.Members, func(m membership.Ref) bool { return m.Node == o.Node && !m.Same(o) }) {
+			if rank < w.Count && slices.ContainsFunc(w.Members, func(m membership.Ref) bool {
+				return m.Node == o.Node &&
+					!m.Same(o)
+			}) {
 				allowed++ // a member that lives again has its rank, before survivors of ranks that are no more
 			}
 		}
@@ -338,7 +352,8 @@ func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
 		}
 		view := x.view()
 		for _, o := range x.World.Members {
-			if s := view.Find(o); s.State == verdict.Absent && !s.PastWindow && !s.WorkerFailed && !slices.Contains(x.Wish.Drain, o.Node) &&
+			if s := view.Find(o); s.State == verdict.Absent && !s.PastWindow && !s.WorkerFailed &&
+				!slices.Contains(x.Wish.Drain, o.Node) &&
 				!heldUp(x, p.World, o.Node) {
 				t.Fatalf("%s may register again, and %s has its place", o.Node, p.World.Members[newcomer].Node)
 			}
@@ -349,7 +364,8 @@ func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
 // may reports whether a next world may have that life: the rule, written down once more.
 func may(x *situation, r membership.Ref) bool {
 	n := x.Node(r.Node)
-	if n == nil || n.Incarnation != r.Incarnation || n.Attempt != x.Job.Attempt || slices.Contains(x.Wish.Drain, r.Node) {
+	if n == nil || n.Incarnation != r.Incarnation || n.Attempt != x.Job.Attempt ||
+		slices.Contains(x.Wish.Drain, r.Node) {
 		return false
 	}
 	if w := x.World; w != nil {
@@ -373,7 +389,8 @@ func heldUp(x *situation, w rendezvous.World, node string) bool {
 	})
 }
 
-// holds reports whether node has the newest commit, by its own word if that is newer than the commit, or says so.
+// holds reports whether node has the newest commit, by its own word if that is newer than the
+// commit, or says so.
 func holds(x *situation, node string) bool {
 	if x.Head.Number == 0 {
 		return true
@@ -399,8 +416,8 @@ func TestRankZeroGoesToAHolder(t *testing.T) {
 	})
 }
 
-// C7: a step that was taken is not taken again: on the world that it made, with the same evidence, the same wish
-// and nothing else, no other world follows.
+// C7: a step that was taken is not taken again: on the world that it made, with the same evidence,
+// the same wish and nothing else, no other world follows.
 func TestStepsEnd(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		for i := range 6 {
@@ -412,7 +429,8 @@ func TestStepsEnd(t *testing.T) {
 				}
 				w := s.World
 				x.World, x.Fence = &w, w.Generation
-				x.Ready, x.Exits, x.Failure, x.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, nil, nil
+				x.Ready, x.Exits, x.Failure, x.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{},
+					nil, nil
 				x.Suspects = slices.DeleteFunc(x.Suspects, func(s membership.Suspicion) bool {
 					return w.Rank(membership.Ref{Node: s.Node, Incarnation: s.Incarnation}) < 0
 				})
@@ -424,7 +442,8 @@ func TestStepsEnd(t *testing.T) {
 				}
 				x.m.PhaseSince = noon
 			case plan.Run:
-				x.World.Phase, x.World.Master, x.m.PhaseSince, x.m.RunningSince = rendezvous.Running, &s.Master, noon, noon
+				x.World.Phase, x.World.Master, x.m.PhaseSince, x.m.RunningSince = rendezvous.Running, &s.Master, noon,
+					noon
 			case plan.Finish:
 				x.World.Phase, x.m.PhaseSince = rendezvous.Finishing, noon
 			case plan.End:
@@ -451,7 +470,8 @@ func TestStepsEnd(t *testing.T) {
 	})
 }
 
-// G8, I7, C14: only a word of every member that all its workers ended with 0 makes a job done; an end is an end.
+// G8, I7, C14: only a word of every member that all its workers ended with 0 makes a job done; an
+// end is an end.
 func TestEnds(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		w := x.World
@@ -470,17 +490,20 @@ func TestEnds(t *testing.T) {
 		}
 		end, ends := step.(plan.End)
 		switch {
-		case ends && end.Phase == rendezvous.Done && !(all && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && w.Attempt == x.Job.Attempt):
+		case ends && end.Phase == rendezvous.Done &&
+			!(all && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && w.Attempt == x.Job.Attempt):
 			t.Fatalf("done out of %s", w.Phase)
 		case ends && end.Phase == rendezvous.Failed && end.Outcome.Code == 0:
 			t.Fatal("failed with 0")
-		case all && w.Attempt == x.Job.Attempt && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) && !(ends && end.Phase == rendezvous.Done):
+		case all && w.Attempt == x.Job.Attempt && (w.Phase == rendezvous.Finishing || w.Phase == rendezvous.Waiting) &&
+			!(ends && end.Phase == rendezvous.Done):
 			t.Fatalf("every worker ended with 0, and: %s", told(step))
 		}
 	})
 }
 
-// "N nodes lost" is what events say: whoever is told lost is counted, nobody else is, and nobody is told twice.
+// "N nodes lost" is what events say: whoever is told lost is counted, nobody else is, and nobody is
+// told twice.
 func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		var lost []verdict.Member
@@ -512,7 +535,8 @@ func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 			return
 		}
 		for _, m := range x.view().Members {
-			if x.World.Attempt == x.Job.Attempt && m.State == verdict.Gone && m.Reason != "left" && x.World.Rank(m.Ref) >= 0 &&
+			if x.World.Attempt == x.Job.Attempt && m.State == verdict.Gone && m.Reason != "left" &&
+				x.World.Rank(m.Ref) >= 0 &&
 				!slices.Contains(x.World.ReportedLost, m.Incarnation) && !seen[m.Incarnation] {
 				t.Fatalf("the generation is over, %s was lost (%s), and nobody says so", m.Node, m.Reason)
 			}
@@ -520,7 +544,8 @@ func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 	})
 }
 
-// A generation is in the books once: a restart is charged for its failure, if any, and given back at most once.
+// A generation is in the books once: a restart is charged for its failure, if any, and given back
+// at most once.
 func TestBooksAreClosedOnce(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		if x.World == nil || x.World.Attempt != x.Job.Attempt {
@@ -543,7 +568,8 @@ func TestBooksAreClosedOnce(t *testing.T) {
 		if before.Closed == w.Generation && after.Ran != before.Ran || after.Ran > before.Ran+1 {
 			t.Fatalf("it ran %d times, and then %d", before.Ran, after.Ran)
 		}
-		if after.Used > before.Used+1 || after.Used > before.Used && (x.Failure == nil || before.Closed == w.Generation || after.Charged != w.Generation) {
+		if after.Used > before.Used+1 || after.Used > before.Used &&
+			(x.Failure == nil || before.Closed == w.Generation || after.Charged != w.Generation) {
 			t.Fatalf("charged without a failure: %+v, then %+v", before, after)
 		}
 		if after.Used == before.Used-1 && after.Charged != 0 {
@@ -555,11 +581,13 @@ func TestBooksAreClosedOnce(t *testing.T) {
 // Whoever asked a job without nodes to stop ends it, whatever lies in the store.
 func TestStopAloneEndsWhateverThereIs(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, _ plan.Step) {
-		if x.World != nil && x.World.Phase.Ended() && (x.World.Attempt == x.Job.Attempt || x.World.Phase == rendezvous.Done) {
+		if x.World != nil && x.World.Phase.Ended() &&
+			(x.World.Attempt == x.Job.Attempt || x.World.Phase == rendezvous.Done) {
 			return
 		}
 		x.Nodes, x.Wish.Stop = nil, x.Job.Attempt
-		if end := plan.StopWithoutNodes(&x.Snapshot, noon); end.Phase != rendezvous.Stopped && end.Phase != rendezvous.Done {
+		if end := plan.StopWithoutNodes(&x.Snapshot, noon); end.Phase != rendezvous.Stopped &&
+			end.Phase != rendezvous.Done {
 			t.Fatalf("%s", told(end))
 		}
 	})
@@ -607,7 +635,8 @@ func TestNothingRunsBeforeTheBarrier(t *testing.T) {
 			}
 		case plan.Propose:
 			w := x.World
-			if w == nil || w.Phase != rendezvous.Waiting || w.Attempt != x.Job.Attempt || !w.Hold.Planned || x.m.PhaseSince.Add(32*time.Second).Before(noon) {
+			if w == nil || w.Phase != rendezvous.Waiting || w.Attempt != x.Job.Attempt || !w.Hold.Planned ||
+				x.m.PhaseSince.Add(32*time.Second).Before(noon) {
 				return
 			}
 			lost := false

@@ -4,7 +4,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// RefSet is a set of members: of many, where looking at each for each would take the square of them.
+// RefSet is a set of members: of many, where looking at each for each would take the square of
+// them.
 type RefSet map[membership.Incarnation]string // the node of each
 
 func NewRefSet(refs []membership.Ref) RefSet {

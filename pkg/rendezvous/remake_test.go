@@ -13,12 +13,14 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// memberClaim is the claim of a member of job "u" as it was at generation 3, whose members were a and b;
-// has are the checkpoints on the member's disk.
+// memberClaim is the claim of a member of job "u" as it was at generation 3, whose members were a
+// and b; has are the checkpoints on the member's disk.
 func memberClaim(node string, has ...checkpoint.Head) rendezvous.Claim {
 	members := []string{"a", "b"}
-	c := rendezvous.Claim{Node: node, Looked: true, Generation: 3, World: 3, Count: 2, Rank: slices.Index(members, node), Members: members, Heads: has,
-		Job:  rendezvous.Job{UID: "u", Attempt: 1, Slots: 1, Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
+	c := rendezvous.Claim{Node: node, Looked: true, Generation: 3, World: 3, Count: 2,
+		Rank: slices.Index(members, node), Members: members, Heads: has,
+		Job: rendezvous.Job{UID: "u", Attempt: 1, Slots: 1, Time: time.Unix(100, 0),
+			Rules: rendezvous.Rules{Replicas: 2}},
 		Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
 	if n := len(has); n > 0 {
 		c.Newest, c.Known = &has[n-1], has[n-1]
@@ -26,7 +28,8 @@ func memberClaim(node string, has ...checkpoint.Head) rendezvous.Claim {
 	return c
 }
 
-// Two make the job again at once, and one of their answers is lost: one job comes of it, with everything in one revision.
+// Two make the job again at once, and one of their answers is lost: one job comes of it, with
+// everything in one revision.
 func TestRemake(t *testing.T) {
 	c := memory.New()
 	saved1 := checkpoint.Head{Number: 1, Manifest: checkpoint.Hash{1}, Generation: 2, Copies: 1}
@@ -69,11 +72,13 @@ func TestRemake(t *testing.T) {
 		t.Errorf("secret %q, %v", secret, err)
 	}
 	if s.Job.UID != j.UID || j.UID == "u" || s.Job.Succeeds != "u" || s.Job.Adopted != 2 || s.Wish.NP != 2 ||
-		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) || len(s.History) != 2 || len(s.Claims) != 0 ||
+		s.Fence != 3 || s.Head.Number != 3 || s.Head.Manifest != (checkpoint.Hash{2}) || len(s.History) != 2 ||
+		len(s.Claims) != 0 ||
 		len(s.Events) != 1 || s.Events[0].Kind != "job_remade" {
 		t.Errorf("%+v", s)
 	}
-	if read, err := all[0].Store.Get(t.Context(), schema.Job("x").Fence(), ""); err != nil || string(read.One().Value) != schema.FenceValue(j.UID, 3) {
+	if read, err := all[0].Store.Get(t.Context(), schema.Job("x").Fence(), ""); err != nil ||
+		string(read.One().Value) != schema.FenceValue(j.UID, 3) {
 		t.Errorf("fence %s %v", read.One().Value, err)
 	}
 	// It was removed since: what comes late makes nothing.
@@ -92,7 +97,8 @@ func TestRemake(t *testing.T) {
 		}
 		claims[1].Rev = rev
 	}
-	if _, err := all[1].Remake(t.Context(), txn.Remaking{Me: claims[1], Job: v.Remake, Seen: &rendezvous.Snapshot{}}); !store.Moved(err) {
+	if _, err := all[1].Remake(t.Context(),
+		txn.Remaking{Me: claims[1], Job: v.Remake, Seen: &rendezvous.Snapshot{}}); !store.Moved(err) {
 		t.Errorf("after rm: %v", err)
 	}
 }
@@ -111,7 +117,8 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
-	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).Remake, Own: own, Seen: &rendezvous.Snapshot{}})
+	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).
+		Remake, Own: own, Seen: &rendezvous.Snapshot{}})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)
 	}

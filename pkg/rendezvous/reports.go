@@ -19,7 +19,8 @@ type Outcome struct {
 	Why       Why     `json:"why,omitempty"`
 	Message   string  `json:"message"`
 
-	// Failure is that of the worker, with its traceback and those who failed because of it; nil for other sources.
+	// Failure is that of the worker, with its traceback and those who failed because of it; nil for
+	// other sources.
 	Failure *Failure `json:"failure,omitempty"`
 }
 
@@ -29,8 +30,9 @@ type Ready struct {
 	Host        string                 `json:"host,omitempty"`
 	Ports       []int                  `json:"ports,omitempty"` // rank 0: master and store first; then one a worker
 	StopMS      int64                  `json:"stop_ms"`
-	AfterMS     *int64                 `json:"after_ms,omitempty"` // since nothing of its workers was left; null: it had none
-	Rev         int64                  `json:"-"`
+	// since nothing of its workers was left; null: it had none
+	AfterMS *int64 `json:"after_ms,omitempty"`
+	Rev     int64  `json:"-"`
 }
 
 // Exit is how the workers of a member ended.
@@ -67,8 +69,9 @@ func (e Exit) Ended() bool {
 // Activity is what a node does that takes longer than a second, for people and for the limits that
 // wait while bytes move.
 type Activity struct {
-	Node  string    `json:"-"`
-	Kind  string    `json:"what"` // saving, fetching, checking (in seconds), unreadable (Done is the number of the checkpoint)
+	Node string `json:"-"`
+	// saving, fetching, checking (in seconds), unreadable (Done is the number of the checkpoint)
+	Kind  string    `json:"what"`
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
 	Time  time.Time `json:"time"`
@@ -82,8 +85,9 @@ type Progress struct {
 	Loss             *float64          `json:"loss"`
 	Samples          *int64            `json:"samples"`
 	SamplesPerSecond *float64          `json:"samples_per_second"`
-	Done             *float64          `json:"done,omitempty"`     // share of the whole training, 0 to 1; nil: its end is not told
-	Left             *Seconds          `json:"left,omitempty"`     // until the end, at the rate of now; nil: not known
-	Interval         *Seconds          `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
-	Time             time.Time         `json:"time"`               // of the newest line
+	// share of the whole training, 0 to 1; nil: its end is not told
+	Done     *float64  `json:"done,omitempty"`
+	Left     *Seconds  `json:"left,omitempty"`     // until the end, at the rate of now; nil: not known
+	Interval *Seconds  `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
+	Time     time.Time `json:"time"`               // of the newest line
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// guarded is a request that was made of what its sender saw, and something that happens before it arrives: the
-// guard of that name must refuse it. Without the happening it passes.
+// guarded is a request that was made of what its sender saw, and something that happens before it
+// arrives: the guard of that name must refuse it. Without the happening it passes.
 type guarded struct {
 	request, guard string
 	stage          func(w *storedJob)
@@ -81,7 +81,8 @@ func waits(lost func(w *storedJob) []verdict.Member) func(w *storedJob) func() e
 func tells(w *storedJob) func() error {
 	s, me, c := w.see(), w.me(), w.nodes["c"]
 	return func() error {
-		return w.ReportLost(w.t.Context(), s, me, plan.ReportLost{Lost: []verdict.Member{{Ref: c.Ref, Reason: "lease-expired", Why: "lease expired"}}})
+		return w.ReportLost(w.t.Context(), s, me,
+			plan.ReportLost{Lost: []verdict.Member{{Ref: c.Ref, Reason: "lease-expired", Why: "lease expired"}}})
 	}
 }
 
@@ -141,7 +142,8 @@ func finishes(w *storedJob) func() error {
 func exits(w *storedJob) func() error {
 	world, b := w.see().World, w.nodes["b"]
 	return func() error {
-		_, err := w.Exit(w.t.Context(), world, "b", 0, rendezvous.Exit{Incarnation: b.Incarnation, Codes: []*int{new(0)}})
+		_, err := w.Exit(w.t.Context(), world, "b", 0,
+			rendezvous.Exit{Incarnation: b.Incarnation, Codes: []*int{new(0)}})
 		return err
 	}
 }
@@ -149,7 +151,8 @@ func exits(w *storedJob) func() error {
 func fails(w *storedJob) func() error {
 	world, b := w.see().World, w.nodes["b"]
 	return func() error {
-		return w.Fail(w.t.Context(), world, rendezvous.Failure{Node: "b", Incarnation: b.Incarnation, Code: 1, Time: noon})
+		return w.Fail(w.t.Context(), world, rendezvous.Failure{Node: "b", Incarnation: b.Incarnation, Code: 1,
+			Time: noon})
 	}
 }
 
@@ -179,12 +182,14 @@ func reregisters(w *storedJob) func() error {
 }
 
 func suspects(w *storedJob) func() error {
-	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation, Sign: membership.Silent}
+	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation,
+		Sign: membership.Silent}
 	me := w.me()
 	return func() error { _, err := w.reg.Suspect(w.t.Context(), x, me, 1); return err }
 }
 
-// anotherWorld: somebody else was faster. Only the world record moves, so that the other guards hold.
+// anotherWorld: somebody else was faster. Only the world record moves, so that the other guards
+// hold.
 func anotherWorld(w *storedJob) { w.touch(w.Job.World()) }
 
 // laterFence: a later generation was proposed.
@@ -194,7 +199,8 @@ func laterFence(w *storedJob) {
 
 var guards = []guarded{
 	{"create", "no job", func(*storedJob) {}, creates, func(w *storedJob) { w.create(3) }},
-	{"create", "nobody claims it", func(*storedJob) {}, creates, func(w *storedJob) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
+	{"create", "nobody claims it", func(*storedJob) {}, creates,
+		func(w *storedJob) { w.put(w.Job.Claim("a"), schema.Encode(rendezvous.Claim{})) }},
 
 	{"reopen", "job as seen", stageStopped, reopens, touches(schema.Job.Job)},
 	{"reopen", "wish as seen", stageStopped, reopens, touches(schema.Job.Wish)},
@@ -217,8 +223,10 @@ var guards = []guarded{
 	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *storedJob) { w.commit() }},
 	{"propose", "own registration", stageRunning, proposes(nil), func(w *storedJob) { w.again("a") }},
 	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *storedJob) { w.again("b") }},
-	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB), func(w *storedJob) { w.reregister("b") }},
-	{"propose", "C4: the other life of it as seen", func(w *storedJob) { stageCutOff(w); w.again("b") }, proposes(dropsB), func(w *storedJob) { w.again("b") }},
+	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB),
+		func(w *storedJob) { w.reregister("b") }},
+	{"propose", "C4: the other life of it as seen", func(w *storedJob) { stageCutOff(w); w.again("b") },
+		proposes(dropsB), func(w *storedJob) { w.again("b") }},
 	{"propose", "C15: no exit since", stageRunning, proposes(nil), func(w *storedJob) { w.exit("b") }},
 
 	{"hold", "world as seen", stageRunning, waits(nil), anotherWorld},
@@ -230,7 +238,8 @@ var guards = []guarded{
 		return []verdict.Member{seen(w.nodes["b"], 0)}
 	}), func(w *storedJob) { w.reregister("b") }},
 
-	{"tell", "nobody told it", stageMissing, tells, func(w *storedJob) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
+	{"tell", "nobody told it", stageMissing, tells,
+		func(w *storedJob) { w.put(w.Job.Event("missed-"+string(w.nodes["c"].Incarnation)), []byte("[]")) }},
 	{"tell", "it is not back", stageMissing, tells, func(w *storedJob) { w.join("c") }},
 	{"tell", "it did not leave since", stageMissing, tells, func(w *storedJob) {
 		w.put(w.Job.Left("c"), schema.Encode(membership.Left{Incarnation: w.nodes["c"].Incarnation}))
@@ -256,8 +265,8 @@ var guards = []guarded{
 	{"ask", "world as seen", stageRunning, asks, anotherWorld},
 }
 
-// TestGuards: each guard that PROTOCOL.md gives a request, on the etcd in memory and on a real one. A request that is
-// refused changes nothing.
+// TestGuards: each guard that PROTOCOL.md gives a request, on the etcd in memory and on a real one.
+// A request that is refused changes nothing.
 func TestGuards(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		testGuards(t, func() store.Store { return memory.New().Client("test") })
@@ -299,8 +308,9 @@ func testGuards(t *testing.T, open func() store.Store) {
 	}
 }
 
-// TestWipedStores: a store that was lost counts its revisions anew, and a job that goes the same way in it has the same
-// ones. What was asked of the job before is refused all the same, however late it arrives.
+// TestWipedStores: a store that was lost counts its revisions anew, and a job that goes the same
+// way in it has the same ones. What was asked of the job before is refused all the same, however
+// late it arrives.
 func TestWipedStores(t *testing.T) {
 	harmless := map[string]bool{ // of its own node only, which registers again
 		"leave": true, "take over": true,
@@ -343,8 +353,8 @@ func TestWipedStores(t *testing.T) {
 	}
 }
 
-// TestUnknownResults: whatever becomes of a request on its way, its sender learns what came of it, and it is applied
-// once, also when its first sending arrives long after.
+// TestUnknownResults: whatever becomes of a request on its way, its sender learns what came of it,
+// and it is applied once, also when its first sending arrives long after.
 func TestUnknownResults(t *testing.T) {
 	fates := map[string]memory.Fate{
 		"lost":              {Lost: true},
@@ -403,7 +413,8 @@ func TestUnknownResults(t *testing.T) {
 					time.Sleep(time.Minute) // in the bubble: all that is late has arrived
 					late := w.entries()
 					for _, k := range changed(after, late) {
-						if again[g.request] && (strings.Contains(k, "/events/") || string(after[k].Value) == string(late[k].Value)) {
+						if again[g.request] &&
+							(strings.Contains(k, "/events/") || string(after[k].Value) == string(late[k].Value)) {
 							continue
 						}
 						t.Errorf("its first sending arrived late, and changed %s", k)
@@ -419,7 +430,8 @@ func TestTwinSteps(t *testing.T) {
 	for name, g := range map[string]guarded{
 		"propose": {stage: stageRunning, send: proposes(nil)}, "hold": {stage: stageRunning, send: waits(nil)},
 		"run": {stage: stageForming, send: runs}, "finish": {stage: stageRunning, send: finishes},
-		"done": {stage: stageRunning, send: ends(rendezvous.Done)}, "stop": {stage: stageWaiting, send: ends(rendezvous.Stopped)},
+		"done": {stage: stageRunning, send: ends(rendezvous.Done)},
+		"stop": {stage: stageWaiting, send: ends(rendezvous.Stopped)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newStoredJob(t, memory.New().Client("test"), "x")
@@ -452,8 +464,9 @@ func TestTextsOfEvents(t *testing.T) {
 	_, err = w.reg.Join(t.Context(), membership.Joining{Node: n, JobRev: w.see().Job.Rev, Generation: 1})
 	w.must(err)
 	w.propose("a", "b")
-	_, err = w.End(t.Context(), w.see(), plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Message: "enough"},
-		Lost: []verdict.Member{{Ref: w.nodes["b"].Ref, Reason: "agent-gone", Why: "agent gone"}}})
+	_, err = w.End(t.Context(), w.see(),
+		plan.End{Phase: rendezvous.Stopped, Outcome: rendezvous.Outcome{Message: "enough"},
+			Lost: []verdict.Member{{Ref: w.nodes["b"].Ref, Reason: "agent-gone", Why: "agent gone"}}})
 	w.must(err)
 	var got []string
 	for _, e := range w.see().Events {
@@ -476,11 +489,13 @@ func TestTextsOfEvents(t *testing.T) {
 	}
 }
 
-// A Hold keeps who is in quarantine, unless it brings another list: the agent that leaves knows of none.
+// A Hold keeps who is in quarantine, unless it brings another list: the agent that leaves knows of
+// none.
 func TestHoldKeepsQuarantine(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
 	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
-	_, err := w.Hold(t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Quarantine: late})
+	_, err := w.Hold(t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing},
+		Quarantine: late})
 	w.must(err)
 	w.hold()
 	if got := w.see().World.Quarantine; !slices.Equal(got, late) {
@@ -488,7 +503,8 @@ func TestHoldKeepsQuarantine(t *testing.T) {
 	}
 }
 
-// TestWhoConfirmed: a loss is always somebody's word. Where no watcher's was needed it is that of who decided.
+// TestWhoConfirmed: a loss is always somebody's word. Where no watcher's was needed it is that of
+// who decided.
 func TestWhoConfirmed(t *testing.T) {
 	for name, c := range map[string]struct{ by, want []string }{
 		"an own dial":  {nil, []string{"a"}},
@@ -498,7 +514,8 @@ func TestWhoConfirmed(t *testing.T) {
 			w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").run("a", "b")
 			lost := seen(w.nodes["b"], w.nodes["b"].Rev)
 			lost.By = c.by
-			_, err := w.Hold(t.Context(), w.see(), w.me(), plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Lost: []verdict.Member{lost}})
+			_, err := w.Hold(t.Context(), w.see(), w.me(),
+				plan.Hold{Hold: rendezvous.Hold{Why: rendezvous.NodesMissing}, Lost: []verdict.Member{lost}})
 			w.must(err)
 			events, _, err := history.Read(t.Context(), w.Store, "x", 0)
 			w.must(err)

@@ -29,12 +29,14 @@ type past struct {
 
 func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past {
 	const job schema.Job = "x"
-	p := &past{t: t, st: memory.New().Client("test"), node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}}
+	p := &past{t: t, st: memory.New().Client("test"),
+		node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}}
 	p.req = txn.Requests{Store: p.st, Job: job}
 	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Event: func(checkpoint.Head) store.Write {
 		return history.Tell(job, history.Event{Kind: history.Committed})
 	}}
-	if err := p.req.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
+	if err := p.req.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1,
+		Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: 1, Slots: 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +45,14 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 	if phase.Ended() {
 		outcome = &rendezvous.Outcome{}
 	}
-	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold, Outcome: outcome, Count: 1, NP: 1, Slots: 1,
+	p.put(job.World(), schema.Encode(rendezvous.World{UID: "u", Generation: 3, Attempt: 1, Phase: phase, Hold: hold,
+		Outcome: outcome, Count: 1, NP: 1, Slots: 1,
 		Members: []membership.Ref{p.node.Ref}, Proposal: "p"}))
 	var head checkpoint.Head
 	for step := range int64(2) {
 		var err error
-		if head, err = p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{byte(step + 1)}, Step: &step}, head, "a",
+		if head, err = p.record.Commit(t.Context(),
+			checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{byte(step + 1)}, Step: &step}, head, "a",
 			[]membership.Node{p.node}); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +87,8 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := p.see()
-	if head.Number != 3 || now.Head.Number != 3 || now.Head.Manifest != s.History[0].Manifest || *now.Head.Step != 0 || len(now.History) != 3 || now.Head.Rev != head.Rev {
+	if head.Number != 3 || now.Head.Number != 3 || now.Head.Manifest != s.History[0].Manifest || *now.Head.Step != 0 ||
+		len(now.History) != 3 || now.Head.Rev != head.Rev {
 		t.Errorf("the head is %+v, of %d records", now.Head, len(now.History))
 	}
 	if now.World.Phase != rendezvous.Stopped || now.World.Rev != s.World.Rev {
@@ -94,7 +99,8 @@ func TestRestore(t *testing.T) {
 		t.Errorf("told as %+v", last)
 	}
 	for _, seen := range []checkpoint.Head{late, now.Head} {
-		if _, err := p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{9}}, seen, "a", []membership.Node{p.node}); !errors.Is(err, checkpoint.ErrFenced) {
+		if _, err := p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{9}}, seen,
+			"a", []membership.Node{p.node}); !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("a late commit over checkpoint %d: %v", seen.Number, err)
 		}
 	}
@@ -111,11 +117,15 @@ func TestRestoreIsOvertaken(t *testing.T) {
 				p.t.Fatal(err)
 			}
 		},
-		"a proposal": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Fence(), []byte(schema.FenceValue("u", 4))) },
+		"a proposal": func(p *past, s *rendezvous.Snapshot) {
+			p.put(p.req.Job.Fence(),
+				[]byte(schema.FenceValue("u", 4)))
+		},
 		"a world":    func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.World(), schema.Encode(*s.World)) },
 		"an attempt": func(p *past, s *rendezvous.Snapshot) { p.put(p.req.Job.Job(), schema.Encode(*s.Job)) },
 		"a removal": func(p *past, s *rendezvous.Snapshot) {
-			if _, err := p.st.Txn(p.t.Context(), store.Txn{Then: []store.Write{store.Delete(p.req.Job.Checkpoint(1))}}); err != nil {
+			if _, err := p.st.Txn(p.t.Context(),
+				store.Txn{Then: []store.Write{store.Delete(p.req.Job.Checkpoint(1))}}); err != nil {
 				p.t.Fatal(err)
 			}
 		},
@@ -145,7 +155,8 @@ func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 	now = p.see()
 	v := verdict.Judge(now.World.Members, now.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Now())
 	step, ok := plan.Next(&now, v, plan.Observed{}, plan.DefaultTimeouts, time.Now()).(plan.Propose)
-	if !ok || step.World.Generation != 5 || step.World.Resume.Number != 3 || step.World.Resume.Manifest != s.History[0].Manifest {
+	if !ok || step.World.Generation != 5 || step.World.Resume.Number != 3 ||
+		step.World.Resume.Manifest != s.History[0].Manifest {
 		t.Fatalf("the next step is %+v", step)
 	}
 	if _, err := p.req.Propose(t.Context(), &now, *now.Node("a"), step); err != nil {
@@ -156,7 +167,8 @@ func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 func TestUnrestorable(t *testing.T) {
 	planned := &rendezvous.Hold{Planned: true}
 	exited := func(p *past) {
-		if _, err := p.req.Exit(p.t.Context(), p.see().World, "a", 0, rendezvous.Exit{Incarnation: "a1", Planned: true}); err != nil {
+		if _, err := p.req.Exit(p.t.Context(), p.see().World, "a", 0,
+			rendezvous.Exit{Incarnation: "a1", Planned: true}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -195,7 +207,8 @@ func TestUnrestorable(t *testing.T) {
 func TestGraceOfAStop(t *testing.T) {
 	p := newPast(t, rendezvous.Running, nil)
 	p.register()
-	for _, c := range []struct{ asked, job, want time.Duration }{{0, time.Hour, time.Hour}, {time.Second, time.Hour, time.Second}, {time.Hour, time.Second, time.Hour}} {
+	for _, c := range []struct{ asked, job, want time.Duration }{{0, time.Hour, time.Hour},
+		{time.Second, time.Hour, time.Second}, {time.Hour, time.Second, time.Hour}} {
 		s := p.see()
 		s.Job.Rules.Grace = rendezvous.Seconds(c.job)
 		s.Wish.Stop, s.Wish.Grace = s.Job.Attempt, rendezvous.Seconds(c.asked)
@@ -207,7 +220,8 @@ func TestGraceOfAStop(t *testing.T) {
 		}
 		s.World.Phase, s.World.Hold = rendezvous.Waiting, &step.Hold
 		until := at.Add(c.want + plan.DefaultTimeouts.Slack)
-		if got := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts, until.Add(-1)); got != (plan.Nothing{Until: until}) {
+		if got := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts,
+			until.Add(-1)); got != (plan.Nothing{Until: until}) {
 			t.Errorf("a moment before its end: %+v", got)
 		}
 		if _, ok := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts, until).(plan.End); !ok {

@@ -47,7 +47,8 @@ type Held struct {
 
 // Node returns the registration of that name, or nil.
 func (s *Snapshot) Node(name string) *membership.Node {
-	i, ok := slices.BinarySearchFunc(s.Nodes, name, func(n membership.Node, name string) int { return strings.Compare(n.Node, name) })
+	i, ok := slices.BinarySearchFunc(s.Nodes, name,
+		func(n membership.Node, name string) int { return strings.Compare(n.Node, name) })
 	if !ok {
 		return nil
 	}
@@ -81,7 +82,8 @@ func (s *Snapshot) Target(present int) int {
 }
 
 // Holds says whether a node has the head on its disk, as far as is known: by its own word, else
-// by the record, which is newer than what the node said before the commit. Without any checkpoint every node is as good as another.
+// by the record, which is newer than what the node said before the commit. Without any checkpoint
+// every node is as good as another.
 func (s *Snapshot) Holds(node string) bool {
 	if s.Head.Number == 0 {
 		return true
@@ -115,8 +117,8 @@ func ReadSecret(ctx context.Context, st store.Store, job schema.Job, uid schema.
 	return r.One().Value, nil
 }
 
-// Decode makes a Snapshot of a read of the job's prefix, without its events. schema.ErrNewerFormat if a record was
-// written by a newer Elastic.
+// Decode makes a Snapshot of a read of the job's prefix, without its events. schema.ErrNewerFormat
+// if a record was written by a newer Elastic.
 func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
@@ -157,8 +159,8 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	return s, s.decodeGeneration(job, r.Entries)
 }
 
-// decodeJob reads the records that the job has one of, but for its world. Progress that cannot be read is none:
-// nothing is decided by it.
+// decodeJob reads the records that the job has one of, but for its world. Progress that cannot be
+// read is none: nothing is decided by it.
 func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err error) {
 	if e := at[job.Job()]; e != nil {
 		var j Job
@@ -266,8 +268,8 @@ func DecodeWorld(e *store.Entry) (*World, error) {
 	return &w, nil
 }
 
-// MissedEvent is how the ids of events begin that tell of lost nodes that were no members: the incarnation follows. So the event
-// is its own record that it was told.
+// MissedEvent is how the ids of events begin that tell of lost nodes that were no members: the
+// incarnation follows. So the event is its own record that it was told.
 const MissedEvent = "missed-"
 
 func DescribeHead(h *checkpoint.Head) string {

@@ -8,9 +8,10 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// Timing is where the time of one start of a World went: milliseconds from the first sign that there
-// had to be another World. All of it was seen by one agent, By, on its own monotonic clock: moments of
-// two hosts are never compared. It is for people; nothing is decided by it. null: it did not happen, or not before By's eyes.
+// Timing is where the time of one start of a World went: milliseconds from the first sign that
+// there had to be another World. All of it was seen by one agent, By, on its own monotonic clock:
+// moments of two hosts are never compared. It is for people; nothing is decided by it. null: it did
+// not happen, or not before By's eyes.
 type Timing struct {
 	By       string `json:"by"`
 	Sign     string `json:"sign"`
@@ -23,8 +24,8 @@ type Timing struct {
 	Started  *int64 `json:"started_ms"`  // By's own workers run
 }
 
-// What a first sign can be, beside membership.Sign. A worker that failed and an agent's own suspicion are seen
-// before they are written.
+// What a first sign can be, beside membership.Sign. A worker that failed and an agent's own
+// suspicion are seen before they are written.
 const (
 	SignFailure = "worker-failed"
 	SignLeft    = "left"

@@ -72,7 +72,8 @@ func (w *storedJob) life(node string) membership.Node {
 	w.lives++
 	lease, _, err := w.reg.Grant(w.t.Context(), time.Hour)
 	w.must(err)
-	return membership.Node{Ref: membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node, w.lives)), Address: node + ":1"},
+	return membership.Node{Ref: membership.Ref{Node: node,
+		Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node, w.lives)), Address: node + ":1"},
 		Attempt: 1, Host: node, Machine: node, Slots: 1, Lease: lease}
 }
 
@@ -119,7 +120,8 @@ func (w *storedJob) me() membership.Node { return w.nodes["a"] }
 
 // next is a proposal of these members, as a planner would make it who saw s.
 func (w *storedJob) next(s *rendezvous.Snapshot, members ...string) plan.Propose {
-	world := rendezvous.World{UID: s.Job.UID, Generation: s.Fence + 1, Attempt: 1, Phase: rendezvous.Forming, Count: len(members), Slots: 1, NP: s.Wish.NP}
+	world := rendezvous.World{UID: s.Job.UID, Generation: s.Fence + 1, Attempt: 1, Phase: rendezvous.Forming,
+		Count: len(members), Slots: 1, NP: s.Wish.NP}
 	for _, m := range members {
 		world.Members = append(world.Members, w.nodes[m].Ref)
 	}
@@ -143,7 +145,8 @@ func (w *storedJob) run(members ...string) *storedJob {
 	for _, m := range members {
 		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m], rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
 	}
-	_, err := w.Run(w.t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0, rendezvous.Timing{})
+	_, err := w.Run(w.t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0,
+		rendezvous.Timing{})
 	w.must(err)
 	return w
 }
@@ -167,7 +170,8 @@ func (w *storedJob) exit(node string) { w.exitWith(node, 0) }
 
 func (w *storedJob) exitWith(node string, code int) {
 	w.t.Helper()
-	_, err := w.Exit(w.t.Context(), w.see().World, node, 0, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation, Codes: []*int{&code}})
+	_, err := w.Exit(w.t.Context(), w.see().World, node, 0, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation,
+		Codes: []*int{&code}})
 	w.must(err)
 }
 
@@ -178,7 +182,8 @@ func (w *storedJob) commit() {
 	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Event: func(h checkpoint.Head) store.Write {
 		return history.Tell(w.Job, history.Event{Kind: history.Committed, Generation: h.Generation})
 	}}
-	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}}, s.Head, "a", []membership.Node{w.me()})
+	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}},
+		s.Head, "a", []membership.Node{w.me()})
 	w.must(err)
 }
 

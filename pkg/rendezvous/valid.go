@@ -10,9 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Every number, name and reference of a record is bounded here, once, when it is read. The bounds are
-// far beyond any real job: they keep a damaged or hostile record from being used as a size, an index,
-// a path or an endless loop.
+// Every number, name and reference of a record is bounded here, once, when it is read. The bounds
+// are far beyond any real job: they keep a damaged or hostile record from being used as a size, an
+// index, a path or an endless loop.
 const (
 	maxCount   = 1 << 31 // of what only people count: attempts, restarts, milliseconds of a port
 	maxSeconds = 10 * 365 * 24 * 3600
@@ -53,7 +53,8 @@ func (r *Rules) validate() error {
 	p.Range("replicas", int64(r.Replicas), 0, scaling.MaxWorld)
 	p.Range("keep", int64(r.Keep), 0, maxCount)
 	p.Check(slices.Contains(loads, r.Load), "load is %.80q", r.Load)
-	p.Check(slices.Contains([]checkpoint.SaveFrom{"", checkpoint.SaveFromRank0, checkpoint.SaveFromAll}, r.SaveFrom), "save_from is %.80q", r.SaveFrom)
+	p.Check(slices.Contains([]checkpoint.SaveFrom{"", checkpoint.SaveFromRank0, checkpoint.SaveFromAll}, r.SaveFrom),
+		"save_from is %.80q", r.SaveFrom)
 	checkSeconds(&p, "last_call", r.LastCall)
 	checkSeconds(&p, "grace", r.Grace)
 	checkSeconds(&p, "finish_timeout", r.FinishTimeout)
@@ -214,7 +215,8 @@ func (c *Claim) Validate() error {
 	return p.Err()
 }
 
-// validate compares records with each other and with their keys, where one is used to look into another.
+// validate compares records with each other and with their keys, where one is used to look into
+// another.
 func (s *Snapshot) validate() error {
 	var p schema.Problems
 	p.Check(s.World == nil || s.Job != nil, "there is a world and no job")
@@ -223,7 +225,8 @@ func (s *Snapshot) validate() error {
 		p.Check(s.Wish.Rev == 0 || s.Wish.NP > 0, "np of the wish is %d", s.Wish.NP)
 	}
 	if w := s.World; w != nil && w.Generation > 0 {
-		p.Check(w.Attempt > 0 && w.Slots > 0 && w.NP > 0, "the world is of attempt %d, np %d, with %d workers a node", w.Attempt, w.NP, w.Slots)
+		p.Check(w.Attempt > 0 && w.Slots > 0 && w.NP > 0, "the world is of attempt %d, np %d, with %d workers a node",
+			w.Attempt, w.NP, w.Slots)
 	}
 	p.Check(s.World == nil || s.World.Generation <= s.Fence, "the world is of a generation above the fence")
 	for i, n := range s.Nodes {

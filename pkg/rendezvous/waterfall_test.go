@@ -14,7 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// A start is told of while its generation is the newest, and status shows the newest World's and no other's.
+// A start is told of while its generation is the newest, and status shows the newest World's and no
+// other's.
 func TestWaterfallOfTheNewestWorld(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b")
 	w.propose("a", "b")
@@ -22,7 +23,8 @@ func TestWaterfallOfTheNewestWorld(t *testing.T) {
 	if f := shown(); f != nil {
 		t.Errorf("a world that forms has a waterfall: %s", f)
 	}
-	fall := rendezvous.Timing{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)), Barrier: new(int64(50)), Last: "b"}
+	fall := rendezvous.Timing{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)),
+		Barrier: new(int64(50)), Last: "b"}
 	first, err := w.Run(t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: "a"}}, 0, fall)
 	w.must(err)
 	if diff := cmp.Diff(&fall, shown()); diff != "" {

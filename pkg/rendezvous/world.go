@@ -96,15 +96,17 @@ type Resume struct {
 	Holders  []string          `json:"holders"`
 }
 
-// Master is where the workers of a running World meet: fresh for each generation, on the node of rank 0.
+// Master is where the workers of a running World meet: fresh for each generation, on the node of
+// rank 0.
 type Master struct {
 	Host  string `json:"host"`
 	Port  int    `json:"port"`
 	Store int    `json:"store"` // a second port, for Paddle's store
 }
 
-// NodeRecord is what the ledger remembers of a node that disturbed the job: it was lost as a member,
-// or its workers failed in its first generation. Ten minutes of running with the node delete it.
+// NodeRecord is what the ledger remembers of a node that disturbed the job: it was lost as a
+// member, or its workers failed in its first generation. Ten minutes of running with the node
+// delete it.
 type NodeRecord struct {
 	Node       string            `json:"node"`
 	Losses     int               `json:"losses,omitempty"`
@@ -113,8 +115,8 @@ type NodeRecord struct {
 	Ran        Seconds           `json:"ran,omitempty"`        // of generations with it, since the last disturbance
 	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
 	Quarantine Seconds           `json:"quarantine,omitempty"` // for how long it is kept out; 0: it is not
-	// UntilAdmitted: only another program, or the operator, lets it into a world that can do without it.
-	// Its time counts only for a world that cannot.
+	// UntilAdmitted: only another program, or the operator, lets it into a world that can do
+	// without it. Its time counts only for a world that cannot.
 	UntilAdmitted bool      `json:"until_admitted,omitempty"`
 	Text          string    `json:"text,omitempty"` // why it is kept out
 	Time          time.Time `json:"time,omitzero"`  // when it was put into quarantine, for people
@@ -150,30 +152,31 @@ type World struct {
 	Count      int               `json:"count"`             // of the members
 	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
 	Chunks     int               `json:"chunks,omitempty"`
-	Leavers    []membership.Ref  `json:"leavers,omitempty"`   // of older generations, who must stop before this one runs
-	Newcomers  []int             `json:"newcomers,omitempty"` // node ranks of members in their first generation
-	Slots      int               `json:"slots"`
-	Previous   int               `json:"previous"` // world size of the newest World that ran before
-	Resume     *Resume           `json:"resume"`
-	Plan       *scaling.Plan     `json:"plan"`
-	LRScale    float64           `json:"lr_scale"`
-	Cause      Cause             `json:"cause,omitempty"`
-	CauseText  string            `json:"cause_text,omitempty"`
-	Request    string            `json:"request,omitempty"` // the wish that was read, and when it was written
-	WishRev    int64             `json:"wish_rev,omitempty"`
-	NP         int               `json:"np"` // the wish's size
-	Ledger     Ledger            `json:"ledger"`
-	Quarantine []Quarantine      `json:"quarantine,omitempty"`
-	Master     *Master           `json:"master,omitempty"`
-	Outcome    *Outcome          `json:"outcome,omitempty"`
+	// of older generations, who must stop before this one runs
+	Leavers    []membership.Ref `json:"leavers,omitempty"`
+	Newcomers  []int            `json:"newcomers,omitempty"` // node ranks of members in their first generation
+	Slots      int              `json:"slots"`
+	Previous   int              `json:"previous"` // world size of the newest World that ran before
+	Resume     *Resume          `json:"resume"`
+	Plan       *scaling.Plan    `json:"plan"`
+	LRScale    float64          `json:"lr_scale"`
+	Cause      Cause            `json:"cause,omitempty"`
+	CauseText  string           `json:"cause_text,omitempty"`
+	Request    string           `json:"request,omitempty"` // the wish that was read, and when it was written
+	WishRev    int64            `json:"wish_rev,omitempty"`
+	NP         int              `json:"np"` // the wish's size
+	Ledger     Ledger           `json:"ledger"`
+	Quarantine []Quarantine     `json:"quarantine,omitempty"`
+	Master     *Master          `json:"master,omitempty"`
+	Outcome    *Outcome         `json:"outcome,omitempty"`
 	// IdleMS is how long nobody trained before this World ran; 0: not known, or nobody had.
 	IdleMS int64 `json:"idle_ms,omitempty"`
 	// Causes counts the starts after the first, over all attempts.
 	Causes map[Cause]Starts `json:"causes,omitempty"`
 	// Told are the members whose loss an event told of already.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
-	// Rollback is the newest generation that began from an older checkpoint than was committed. A state in
-	// memory of a generation before it is given up. 0: there was none.
+	// Rollback is the newest generation that began from an older checkpoint than was committed. A
+	// state in memory of a generation before it is given up. 0: there was none.
 	Rollback schema.Generation `json:"rollback,omitempty"`
 	Rev      int64             `json:"-"`
 }
@@ -250,19 +253,21 @@ func (w World) Record() []byte {
 
 // Ledger is what the restart rules remember. It lives in the World, because every agent may die.
 type Ledger struct {
-	Used        int               `json:"used"`             // causes that spent budget since the last refill
-	NoProgress  int               `json:"idle"`             // generations in a row that spent none and brought no progress
-	Lost        int               `json:"lost"`             // node_lost events of members in this attempt
-	Ran         int               `json:"ran"`              // generations that ran in this attempt
-	Head        checkpoint.Number `json:"head"`             // newest commit when this world was proposed
-	Charged     schema.Generation `json:"charged"`          // the generation whose failure was charged last
-	Closed      schema.Generation `json:"closed"`           // the generation that is in these books
-	LastFailure string            `json:"last_failure"`     // for people
-	Churn       int               `json:"churn,omitempty"`  // generations in a row that a loss or a failure ended without progress
-	Proven      schema.Generation `json:"proven,omitempty"` // the newest generation whose members are newcomers no more
-	Nodes       []NodeRecord      `json:"nodes,omitempty"`  // nodes that disturbed the job, by name
-	Death       *Death            `json:"death,omitempty"`
-	Back        *Back             `json:"back,omitempty"`
+	Used int `json:"used"` // causes that spent budget since the last refill
+	// generations in a row that spent none and brought no progress
+	NoProgress  int               `json:"idle"`
+	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
+	Ran         int               `json:"ran"`          // generations that ran in this attempt
+	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
+	Charged     schema.Generation `json:"charged"`      // the generation whose failure was charged last
+	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
+	LastFailure string            `json:"last_failure"` // for people
+	// generations in a row that a loss or a failure ended without progress
+	Churn  int               `json:"churn,omitempty"`
+	Proven schema.Generation `json:"proven,omitempty"` // the newest generation whose members are newcomers no more
+	Nodes  []NodeRecord      `json:"nodes,omitempty"`  // nodes that disturbed the job, by name
+	Death  *Death            `json:"death,omitempty"`
+	Back   *Back             `json:"back,omitempty"`
 }
 
 // Death is where the last generation that died of a failure of its own stood.

@@ -173,7 +173,8 @@ func (b Base) capped(p *Plan, world int) error {
 }
 
 // rate is lr times scale, to twelve digits: what a binary fraction adds behind them (0.1 * 1.5 is
-// 0.15000000000000002) means nothing and is shown to people. The rate of the base is as it was given.
+// 0.15000000000000002) means nothing and is shown to people. The rate of the base is as it was
+// given.
 func rate(lr, scale float64) float64 {
 	if scale == 1 {
 		return lr

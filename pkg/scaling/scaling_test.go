@@ -24,27 +24,34 @@ func TestFor(t *testing.T) {
 		want  scaling.Plan
 	}{
 		"linear, the example of the contract": {base(lin, 256, .1, 1, 2), 4,
-			scaling.Plan{Policy: lin, GlobalBatch: 512, BatchSizes: []int{128, 128, 128, 128}, GradAccum: 1, LR: .2, LRScale: 2}},
+			scaling.Plan{Policy: lin, GlobalBatch: 512, BatchSizes: []int{128, 128, 128, 128}, GradAccum: 1, LR: .2,
+				LRScale: 2}},
 		"linear is the default": {base("", 256, .1, 2, 1), 1,
 			scaling.Plan{Policy: lin, GlobalBatch: 128, BatchSizes: []int{128}, GradAccum: 1, LR: .05, LRScale: .5}},
 		"linear, base batch does not divide": {base(lin, 256, .1, 3, 1), 3,
-			scaling.Plan{Policy: lin, GlobalBatch: 256, BatchSizes: []int{86, 85, 85}, GradAccum: 1, LR: .1, LRScale: 1}},
+			scaling.Plan{Policy: lin, GlobalBatch: 256, BatchSizes: []int{86, 85, 85}, GradAccum: 1, LR: .1,
+				LRScale: 1}},
 		"linear, rounded down over the world": {base(lin, 256, .3, 3, 1), 4,
-			scaling.Plan{Policy: lin, GlobalBatch: 341, BatchSizes: []int{86, 85, 85, 85}, GradAccum: 1, LR: .4, LRScale: 4. / 3}},
+			scaling.Plan{Policy: lin, GlobalBatch: 341, BatchSizes: []int{86, 85, 85, 85}, GradAccum: 1, LR: .4,
+				LRScale: 4. / 3}},
 		"sqrt": {base(sqrt, 64, .01, 2, 2), 16,
-			scaling.Plan{Policy: sqrt, GlobalBatch: 256, BatchSizes: []int{16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16}, GradAccum: 1, LR: .02, LRScale: 2}},
+			scaling.Plan{Policy: sqrt, GlobalBatch: 256, BatchSizes: []int{16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+				16, 16, 16, 16, 16}, GradAccum: 1, LR: .02, LRScale: 2}},
 		"fixed-batch, larger world": {base(fixed, 10, .1, 2, 1), 4,
-			scaling.Plan{Policy: fixed, GlobalBatch: 10, BatchSizes: []int{3, 3, 2, 2}, GradAccum: 1, LR: .1, LRScale: 1}},
+			scaling.Plan{Policy: fixed, GlobalBatch: 10, BatchSizes: []int{3, 3, 2, 2}, GradAccum: 1, LR: .1,
+				LRScale: 1}},
 		"fixed-batch, smaller world accumulates": {base(fixed, 256, .1, 4, 1), 3,
-			scaling.Plan{Policy: fixed, GlobalBatch: 256, BatchSizes: []int{43, 43, 42}, GradAccum: 2, LR: .1, LRScale: 1}},
+			scaling.Plan{Policy: fixed, GlobalBatch: 256, BatchSizes: []int{43, 43, 42}, GradAccum: 2, LR: .1,
+				LRScale: 1}},
 		"fixed-batch, one worker of four": {base(fixed, 256, .1, 4, 1), 1,
 			scaling.Plan{Policy: fixed, GlobalBatch: 256, BatchSizes: []int{64}, GradAccum: 4, LR: .1, LRScale: 1}},
 		"fixed-batch, an odd batch takes an odd number of steps": {base(fixed, 255, 0, 4, 1), 3,
 			scaling.Plan{Policy: fixed, GlobalBatch: 255, BatchSizes: []int{29, 28, 28}, GradAccum: 3, LRScale: 1}},
 		"a prime batch on one worker": {base(fixed, 7, 0, 2, 1), 1,
 			scaling.Plan{Policy: fixed, GlobalBatch: 7, BatchSizes: []int{1}, GradAccum: 7, LRScale: 1}},
-		"rate alone":  {base(lin, 0, .1, 1, 2), 6, scaling.Plan{Policy: lin, LR: .1 * 3, LRScale: 3}},
-		"batch alone": {base(lin, 8, 0, 1, 2), 1, scaling.Plan{Policy: lin, GlobalBatch: 4, BatchSizes: []int{4}, GradAccum: 1, LRScale: .5}},
+		"rate alone": {base(lin, 0, .1, 1, 2), 6, scaling.Plan{Policy: lin, LR: .1 * 3, LRScale: 3}},
+		"batch alone": {base(lin, 8, 0, 1, 2), 1, scaling.Plan{Policy: lin, GlobalBatch: 4, BatchSizes: []int{4},
+			GradAccum: 1, LRScale: .5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := scaling.For(c.base, c.world)
@@ -157,10 +164,11 @@ func sizeOf(p *scaling.Plan) int { return p.GlobalBatch / p.GradAccum }
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := scaling.Base{
-			Nodes:  rapid.IntRange(1, 40).Draw(t, "nodes"),
-			Slots:  rapid.IntRange(1, 8).Draw(t, "slots"),
-			LR:     rapid.Float64Range(1e-9, 10).Draw(t, "lr"),
-			Policy: rapid.SampledFrom([]scaling.Policy{"", scaling.Linear, scaling.Sqrt, scaling.FixedBatch}).Draw(t, "policy"),
+			Nodes: rapid.IntRange(1, 40).Draw(t, "nodes"),
+			Slots: rapid.IntRange(1, 8).Draw(t, "slots"),
+			LR:    rapid.Float64Range(1e-9, 10).Draw(t, "lr"),
+			Policy: rapid.SampledFrom([]scaling.Policy{"", scaling.Linear, scaling.Sqrt, scaling.FixedBatch}).
+				Draw(t, "policy"),
 		}
 		baseWorld := b.Nodes * b.Slots
 		b.Batch = rapid.IntRange(baseWorld, 100_000).Draw(t, "batch")

@@ -60,8 +60,9 @@ func TestTableRefused(t *testing.T) {
 		"a negative rate":          tableBase(t, "2:64:-1", 2, 1),
 		"no nodes":                 tableBase(t, "0:64", 2, 1),
 		"no table":                 {Policy: scaling.FromTable, Nodes: 2, Slots: 1},
-		"a batch beside it":        {Policy: scaling.FromTable, Nodes: 2, Slots: 1, Batch: 8, Table: []scaling.Row{{Nodes: 2, Batch: 8}}},
-		"a table under linear":     {Nodes: 2, Slots: 1, Table: []scaling.Row{{Nodes: 2, Batch: 8}}},
+		"a batch beside it": {Policy: scaling.FromTable, Nodes: 2, Slots: 1, Batch: 8,
+			Table: []scaling.Row{{Nodes: 2, Batch: 8}}},
+		"a table under linear": {Nodes: 2, Slots: 1, Table: []scaling.Row{{Nodes: 2, Batch: 8}}},
 	} {
 		if p, err := scaling.For(b, 2); !errors.Is(err, scaling.ErrPlan) || p != nil {
 			t.Errorf("%s: %v, %v", name, p, err)

@@ -63,8 +63,10 @@ func TestWarmup(t *testing.T) {
 // goes, and reaches the plan's.
 func TestWarmupNeverJumpsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := scaling.Base{Batch: 64, LR: .1, Nodes: 2, Slots: 1, WarmupSamples: rapid.Int64Range(1, 5000).Draw(t, "samples"),
-			Policy: rapid.SampledFrom([]scaling.Policy{scaling.Linear, scaling.Sqrt, scaling.FixedBatch}).Draw(t, "policy")}
+		b := scaling.Base{Batch: 64, LR: .1, Nodes: 2, Slots: 1, WarmupSamples: rapid.Int64Range(1, 5000).Draw(t,
+			"samples"),
+			Policy: rapid.SampledFrom([]scaling.Policy{scaling.Linear, scaling.Sqrt, scaling.FixedBatch}).
+				Draw(t, "policy")}
 		worlds := rapid.SliceOfN(rapid.IntRange(1, 8), 2, 8).Draw(t, "worlds")
 		at := make([]int64, len(worlds))
 		for i := range at[1:] { // a restart resumes at or after the begin of the one before

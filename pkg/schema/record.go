@@ -10,9 +10,11 @@ import (
 )
 
 var (
-	// ErrNewerFormat means that a newer Elastic wrote a record. A process that meets it writes nothing.
+	// ErrNewerFormat means that a newer Elastic wrote a record. A process that meets it writes
+	// nothing.
 	ErrNewerFormat = errors.New("written by a newer version of elastic")
-	// ErrBadRecord means that a record is none that Elastic writes: damaged, or written by somebody else.
+	// ErrBadRecord means that a record is none that Elastic writes: damaged, or written by somebody
+	// else.
 	ErrBadRecord = errors.New("not a record of elastic")
 )
 

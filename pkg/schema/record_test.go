@@ -39,12 +39,15 @@ func TestDecode(t *testing.T) {
 		`{"format":2,"record":{"seven":7}}`: schema.ErrNewerFormat,
 		`{"format":2,"value":7}`:            schema.ErrNewerFormat,
 	} {
-		if n, err := schema.Decode[int](&store.Entry{Value: []byte(value)}); !errors.Is(err, want) || err == nil && n != 7 {
+		if n, err := schema.Decode[int](&store.Entry{Value: []byte(value)}); !errors.Is(err, want) || err == nil &&
+			n != 7 {
 			t.Errorf("%s: %d, %v", value, n, err)
 		}
 	}
-	for _, value := range []string{"", "{}", "7", `{"record":7}`, `{"format":1,"record":"seven"}`, `{"format":1,"record":7`} {
-		if n, err := schema.Decode[int](&store.Entry{Key: "k", Value: []byte(value)}); err == nil || errors.Is(err, schema.ErrNewerFormat) {
+	for _, value := range []string{"", "{}", "7", `{"record":7}`, `{"format":1,"record":"seven"}`,
+		`{"format":1,"record":7`} {
+		if n, err := schema.Decode[int](&store.Entry{Key: "k", Value: []byte(value)}); err == nil ||
+			errors.Is(err, schema.ErrNewerFormat) {
 			t.Errorf("%s: %d, %v", value, n, err)
 		}
 	}

@@ -25,7 +25,8 @@ const Elasticd = "/elastic/elasticd"
 // that an earlier store lost have found the server by then, and claimed that job.
 const Settled = "/elastic/settled"
 
-// SettleTime is enough for an agent to connect again, which it tries every second, and to write a claim.
+// SettleTime is enough for an agent to connect again, which it tries every second, and to write a
+// claim.
 const SettleTime = 2 * time.Second
 
 // ValidName reports whether s may name a job or a node: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Keys and
@@ -59,13 +60,14 @@ func (j Job) Fence() string  { return j.Prefix() + "fence" }
 func (j Job) World() string  { return j.Prefix() + "world" }
 func (j Job) Wish() string   { return j.Prefix() + "wish" }
 
-// Secret is what the nodes of the job of that uid prove themselves with. It lies beside all jobs, so that
-// who may read a job cannot pose as one of its nodes.
+// Secret is what the nodes of the job of that uid prove themselves with. It lies beside all jobs,
+// so that who may read a job cannot pose as one of its nodes.
 func (j Job) Secret(u UID) string { return j.Secrets() + string(u) }
 func (j Job) Secrets() string     { return "/elastic/secrets/" + string(j) + "/" }
 
 // Removed says that the job of that uid was removed. It lies beside all jobs, because with the job
-// everything below its prefix goes: who still has something of it must not take that for a lost store.
+// everything below its prefix goes: who still has something of it must not take that for a lost
+// store.
 func (j Job) Removed(u UID) string { return "/elastic/removed/" + string(j) + "/" + string(u) }
 
 // Plans is the prefix of the chunks of one proposal, Plan one chunk of it.
@@ -93,7 +95,8 @@ func (j Job) AllSuspects() string         { return j.Prefix() + "suspects/" }
 func (j Job) Suspects(n string) string    { return j.AllSuspects() + n + "/" }
 func (j Job) Suspect(n, by string) string { return j.Suspects(n) + by }
 
-// AllParts is the prefix of what nodes report of their parts of saves; Parts that of one generation.
+// AllParts is the prefix of what nodes report of their parts of saves; Parts that of one
+// generation.
 func (j Job) AllParts() string                         { return j.Prefix() + "parts/" }
 func (j Job) Parts(g Generation) string                { return j.AllParts() + g.key() + "/" }
 func (j Job) PartsOf(g Generation, node string) string { return j.Parts(g) + node }

@@ -28,14 +28,16 @@ var someName = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,63}`).Filter(sc
 const newest = uint64(schema.MaxGeneration)
 
 func draw(t *rapid.T) (schema.Job, string, schema.Generation) {
-	return schema.Job(someName.Draw(t, "job")), someName.Draw(t, "node"), schema.Generation(rapid.Uint64Range(0, newest).Draw(t, "generation"))
+	return schema.Job(someName.Draw(t, "job")), someName.Draw(t, "node"),
+		schema.Generation(rapid.Uint64Range(0, newest).Draw(t, "generation"))
 }
 
 // all is one key of each kind.
 func all(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
 		j.Job(), j.Fence(), j.World(), j.Wish(), j.Plan(n, int(g%10000)), j.Endpoints(n), j.Node(n), j.Held(n),
-		j.Left(n), j.Doing(n), j.Progress(), j.Claim(n), j.Event(n), j.Suspect(n, n), j.Ready(g, n), j.Exit(g, n), j.Failure(g),
+		j.Left(n), j.Doing(n), j.Progress(), j.Claim(n), j.Event(n), j.Suspect(n, n), j.Ready(g, n), j.Exit(g, n),
+		j.Failure(g),
 		j.Checkpoint(uint64(g)), j.Head(),
 	}
 }
@@ -43,7 +45,8 @@ func all(j schema.Job, n string, g schema.Generation) []string {
 // prefixes is one range of each kind.
 func prefixes(j schema.Job, n string, g schema.Generation) []string {
 	return []string{
-		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllClaims(), j.Events(), j.AllSuspects(),
+		j.AllPlans(), j.Plans(n), j.Nodes(), j.AllHeld(), j.AllLeft(), j.AllDoing(), j.AllClaims(), j.Events(),
+		j.AllSuspects(),
 		j.Suspects(n), j.AllReady(), j.Readies(g), j.AllExits(), j.Exits(g), j.AllFailures(), j.Checkpoints(),
 	}
 }
@@ -54,7 +57,8 @@ func within(prefix, key string) bool { return prefix <= key && key < store.End(p
 func TestJobsAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, node, g := draw(t)
-		b := schema.Job(rapid.OneOf(someName, rapid.Just(string(a)+"-2"), rapid.Just(string(a)+"."), rapid.Just(string(a)+"0")).Draw(t, "other"))
+		b := schema.Job(rapid.OneOf(someName, rapid.Just(string(a)+"-2"), rapid.Just(string(a)+"."),
+			rapid.Just(string(a)+"0")).Draw(t, "other"))
 		mine := all(a, node, g)
 		for _, k := range mine {
 			if !within(a.Prefix(), k) {
@@ -93,7 +97,8 @@ func TestBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, n, g := draw(t)
 		_, _, limit := draw(t)
-		limit = rapid.SampledFrom([]schema.Generation{g, min(g+1, schema.MaxGeneration), max(g, 1) - 1, limit}).Draw(t, "limit")
+		limit = rapid.SampledFrom([]schema.Generation{g, min(g+1, schema.MaxGeneration), max(g, 1) - 1, limit}).
+			Draw(t, "limit")
 		for prefix, key := range map[string]string{
 			j.AllReady(): j.Ready(g, n), j.AllExits(): j.Exit(g, n), j.AllFailures(): j.Failure(g),
 		} {
@@ -122,13 +127,15 @@ func TestParts(t *testing.T) {
 
 func TestFence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		u, g := schema.UID(rapid.StringMatching(`[0-9a-f]{1,32}`).Draw(t, "uid")), schema.Generation(rapid.Uint64Range(0, uint64(schema.MaxGeneration)).Draw(t, "generation"))
+		u, g := schema.UID(rapid.StringMatching(`[0-9a-f]{1,32}`).Draw(t, "uid")),
+			schema.Generation(rapid.Uint64Range(0, uint64(schema.MaxGeneration)).Draw(t, "generation"))
 		gotU, gotG, err := schema.ParseFence([]byte(schema.FenceValue(u, g)))
 		if err != nil || gotU != u || gotG != g {
 			t.Fatalf("%s/%d, %v; want %s/%d", gotU, gotG, err, u, g)
 		}
 	})
-	for _, bad := range []string{"", "x", "x/", "/y", "x/-1", "x/1/2", "/1", "../x/1", "x/18446744073709551615", "x/1000000000000"} {
+	for _, bad := range []string{"", "x", "x/", "/y", "x/-1", "x/1/2", "/1", "../x/1", "x/18446744073709551615",
+		"x/1000000000000"} {
 		if _, _, err := schema.ParseFence([]byte(bad)); err == nil {
 			t.Errorf("fence %q was read", bad)
 		}

@@ -52,7 +52,9 @@ func (p *Problems) Text(what, s string) {
 	p.Check(len(s) <= MaxText && utf8.ValidString(s), "%s has %d bytes, or is no UTF-8", what, len(s))
 }
 
-// Address checks host:port, or a host alone, by its characters: whether it leads anywhere is shown by dialling.
+// Address checks host:port, or a host alone, by its characters: whether it leads anywhere is shown
+// by dialling.
 func (p *Problems) Address(what, s string) {
-	p.Check(len(s) <= 300 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }), "%s %.80q is no address", what, s)
+	p.Check(len(s) <= 300 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }),
+		"%s %.80q is no address", what, s)
 }

@@ -68,8 +68,9 @@ func Refused(err error) bool {
 // Moved reports whether err says that a guard of the request no longer held: it was not applied.
 func Moved(err error) bool { return errors.Is(err, ErrMoved) }
 
-// Jitter is a time below d by which those that do the same at once are spread. It comes from the clock, whose
-// nanoseconds differ between processes, so that a simulation with a clock of its own is the same each time.
+// Jitter is a time below d by which those that do the same at once are spread. It comes from the
+// clock, whose nanoseconds differ between processes, so that a simulation with a clock of its own
+// is the same each time.
 func Jitter(d time.Duration) time.Duration {
 	x := uint64(time.Now().UnixNano())
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -112,7 +112,8 @@ func TestRefused(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"nil": {nil, false}, "other": {errors.New("x"), false}, "refused": {refusal(true), true}, "not": {refusal(false), false},
+		"nil": {nil, false}, "other": {errors.New("x"), false}, "refused": {refusal(true), true},
+		"not":     {refusal(false), false},
 		"wrapped": {fmt.Errorf("a: %w", fmt.Errorf("b: %w", refusal(true))), true},
 	} {
 		if got := store.Refused(c.err); got != c.want {

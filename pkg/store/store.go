@@ -1,4 +1,5 @@
-// Package store is all of etcd that Elastic uses, as one small interface, and how a request is sent so that its result is known.
+// Package store is all of etcd that Elastic uses, as one small interface, and how a request is sent
+// so that its result is known.
 package store
 
 import (

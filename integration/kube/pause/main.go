@@ -1,4 +1,5 @@
-// Command pause waits for SIGTERM. It holds the sandbox of a pod, as Kubernetes' own pause image does.
+// Command pause waits for SIGTERM. It holds the sandbox of a pod, as Kubernetes' own pause image
+// does.
 package main
 
 import (

@@ -42,13 +42,15 @@ type (
 		Idle time.Duration     // how long no worker has run here
 		Fall rendezvous.Timing // of a Run: where the time went
 	}
-	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an older one.
+	// GetReady prepares this node for a generation and reports Ready. A newer one overtakes an
+	// older one.
 	GetReady struct {
 		World  rendezvous.World
 		Memory rendezvous.Claim // what this node would claim, written down before Ready
 		Me     membership.Node
 		Member bool
-		// InMemory: the workers of this node wait for this World and hold the state. They need no checkpoint.
+		// InMemory: the workers of this node wait for this World and hold the state. They need no
+		// checkpoint.
 		InMemory bool
 		StopMS   int64
 		Idle     time.Time // when nothing of its workers was left; zero: it had none
@@ -64,11 +66,11 @@ type (
 	}
 	// PauseWorkers has them leave their generation and wait for the World of the next one.
 	PauseWorkers struct{ Generation schema.Generation }
-	// ContinueWorkers hands the World of a newer generation to workers that wait for it. Where one of them
-	// has ended it ends the others and starts new ones.
+	// ContinueWorkers hands the World of a newer generation to workers that wait for it. Where one
+	// of them has ended it ends the others and starts new ones.
 	ContinueWorkers struct{ Start }
-	// CloseSaves ends the captures up to a generation; with Last it first takes what was left complete.
-	// One without Last overtakes one with it.
+	// CloseSaves ends the captures up to a generation; with Last it first takes what was left
+	// complete. One without Last overtakes one with it.
 	CloseSaves struct {
 		Generation schema.Generation
 		Last       bool

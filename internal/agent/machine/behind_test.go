@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// The disk may know of a commit that the agent did not see before the store was set back. The agent then claims the job
-// like one that saw it, and a later read of the older state does not change that.
+// The disk may know of a commit that the agent did not see before the store was set back. The agent
+// then claims the job like one that saw it, and a later read of the older state does not change
+// that.
 func TestStoreBehindTheDisk(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
 	done := w.m.Decide(KeeperBehind{}, w.now)

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Event is something that this agent learned. The answer to a request of an incarnation names it, so
-// that a late answer says nothing of the next incarnation.
+// Event is something that this agent learned. The answer to a request of an incarnation names it,
+// so that a late answer says nothing of the next incarnation.
 type Event interface{ event() }
 
 type (
@@ -65,7 +65,8 @@ type (
 		Err        error
 		Code       int // exit status that Err stands for: 125, 126, 127
 	}
-	// Hung: no worker of the world shows a sign of life, and Failure names the one that the others wait for.
+	// Hung: no worker of the world shows a sign of life, and Failure names the one that the others
+	// wait for.
 	Hung struct {
 		Generation schema.Generation
 		Failure    rendezvous.Failure
@@ -75,12 +76,14 @@ type (
 		Generation schema.Generation
 		WorkerExit
 	}
-	// Staying: all workers of a generation can stay for the next one, or one of them cannot any more.
+	// Staying: all workers of a generation can stay for the next one, or one of them cannot any
+	// more.
 	Staying struct {
 		Generation schema.Generation
 		Can        bool
 	}
-	// Paused answers PauseWorkers: no worker takes part in a collective of that generation any more.
+	// Paused answers PauseWorkers: no worker takes part in a collective of that generation any
+	// more.
 	Paused struct {
 		Generation schema.Generation
 		InMemory   bool  // each of them holds the state of training

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// reportEnd tells how workers here ended. A failure is told under the world and not under the fence:
-// once the world waits, a worker that ends is a victim of the stop.
+// reportEnd tells how workers here ended. A failure is told under the world and not under the
+// fence: once the world waits, a worker that ends is a victim of the stop.
 func (m *Machine) reportEnd() {
 	if _, member := m.member(); !member || m.seen.stale {
 		return
@@ -31,12 +31,14 @@ func (m *Machine) reportEnd() {
 	}
 }
 
-// together is how much later than its worker a node may get the SIGTERM that a scheduler sends to both.
+// together is how much later than its worker a node may get the SIGTERM that a scheduler sends to
+// both.
 const together = time.Second
 
-// failuresToReport are the failures of g that the others are to be told. A node that goes tells none: its planned
-// Hold has all save, and a failure would begin a new generation that fences these saves off. Nor does it at once
-// where a SIGTERM ended every worker: agents may be signalled as well.
+// failuresToReport are the failures of g that the others are to be told. A node that goes tells
+// none: its planned Hold has all save, and a failure would begin a new generation that fences these
+// saves off. Nor does it at once where a SIGTERM ended every worker: agents may be signalled as
+// well.
 func (m *Machine) failuresToReport(g *workerGroup) []rendezvous.Failure {
 	if m.leave != nil || len(g.failures) == 0 {
 		return nil
@@ -51,7 +53,8 @@ func (m *Machine) failuresToReport(g *workerGroup) []rendezvous.Failure {
 	return g.failures
 }
 
-// asked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of another rank.
+// asked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of
+// another rank.
 func asked(code int) bool { return code == 143 || code == 101 || code == 102 }
 
 // failure is the end of a worker here as the others are told it.

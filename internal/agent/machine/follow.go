@@ -15,9 +15,9 @@ const (
 	lookFor = 3 * time.Second
 )
 
-// follow sets what is followed. The few nodes that plan, and those with a suspicion in the store, follow
-// everything. The others follow the world and their own registration, with a look at everything now
-// and then.
+// follow sets what is followed. The few nodes that plan, and those with a suspicion in the store,
+// follow everything. The others follow the world and their own registration, with a look at
+// everything now and then.
 func (m *Machine) follow() {
 	scope := rendezvous.ScopeAll
 	if n := m.size(); n > few && !m.suspects() && !m.among(deputies) {
@@ -54,8 +54,8 @@ func (m *Machine) ownScope(n int) rendezvous.Scope {
 	return rendezvous.ScopeOwn
 }
 
-// suspects reports whether this agent suspects a node, or a suspicion that it wrote may still be in the
-// store: it has to withdraw it.
+// suspects reports whether this agent suspects a node, or a suspicion that it wrote may still be in
+// the store: it has to withdraw it.
 func (m *Machine) suspects() bool {
 	p, snap := &m.peers, &m.seen.snap
 	mine := func(s membership.Suspicion) bool {
@@ -67,8 +67,8 @@ func (m *Machine) suspects() bool {
 	return len(p.suspected) > 0 || len(p.written) > 0 || p.newestRecord > 0
 }
 
-// among reports whether this node is one of the first k in rank order or, before there is a world, by
-// name.
+// among reports whether this node is one of the first k in rank order or, before there is a world,
+// by name.
 func (m *Machine) among(k int) bool {
 	if w := m.seen.world; w != nil && !w.Phase.Ended() && len(w.Members) > 0 {
 		r := w.Rank(m.self.node.Ref)

@@ -49,8 +49,8 @@ func (m *Machine) judge() {
 			}
 			absent[r.Incarnation] = since
 		}
-		// A suspicion of this agent counts once its record is in the store. Otherwise it would hold a
-		// world for a node that all others take for alive.
+		// A suspicion of this agent counts once its record is in the store. Otherwise it would hold
+		// a world for a node that all others take for alive.
 		if _, ok := p.suspected[r.Incarnation]; ok {
 			if p.evidence.Holds[r.Node] == nil {
 				p.evidence.Holds[r.Node] = map[string]time.Time{}
@@ -66,8 +66,9 @@ func (m *Machine) judge() {
 	m.keeper.marks.Update(snap, p.view, m.now)
 }
 
-// noteCrowd makes silence void for a window when many come into doubt at once. It does so once: doubts
-// that hold after the window count, also when a verdict lapses until these nodes are dialled again.
+// noteCrowd makes silence void for a window when many come into doubt at once. It does so once:
+// doubts that hold after the window count, also when a verdict lapses until these nodes are dialled
+// again.
 func (m *Machine) noteCrowd(crowd bool) {
 	p := &m.peers
 	doubts, news := map[verdict.Doubt]bool{}, false
@@ -92,7 +93,8 @@ func (m *Machine) listedRefs() []membership.Ref {
 	return append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
 }
 
-// silence counts the nodes that this agent dialled lately in vain, and reports whether any answered.
+// silence counts the nodes that this agent dialled lately in vain, and reports whether any
+// answered.
 func (m *Machine) silence() (silent int, answered bool) {
 	for inc, a := range m.peers.evidence.Answers {
 		if inc == m.self.node.Incarnation || m.now.Sub(a.At) > m.limits.Fresh {
@@ -107,15 +109,15 @@ func (m *Machine) silence() (silent int, answered bool) {
 	return silent, answered
 }
 
-// isolated reports whether several others were dialled and none answered: this node may be the one that
-// is cut off, and silence proves nothing.
+// isolated reports whether several others were dialled and none answered: this node may be the one
+// that is cut off, and silence proves nothing.
 func (m *Machine) isolated() bool {
 	silent, answered := m.silence()
 	return silent >= 2 && !answered
 }
 
-// witnesses are some of the nodes that are not in doubt, dialled while others are silent. Without them
-// all nodes that are left would take themselves for isolated when two are lost at once.
+// witnesses are some of the nodes that are not in doubt, dialled while others are silent. Without
+// them all nodes that are left would take themselves for isolated when two are lost at once.
 func (m *Machine) witnesses() (refs []membership.Ref) {
 	if silent, _ := m.silence(); silent < 2 {
 		return nil
@@ -135,8 +137,8 @@ func (m *Machine) witnesses() (refs []membership.Ref) {
 // probeEvery is how long the answer to a dial is not asked for again.
 const probeEvery = 500 * time.Millisecond
 
-// probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs answers of
-// now.
+// probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs answers
+// of now.
 func (m *Machine) probe(turn int) {
 	if turn >= deputies && len(m.peers.suspected) == 0 {
 		return

@@ -80,8 +80,8 @@ func pace(quick bool) schema.Generation {
 	return 1
 }
 
-// pressed reports whether this node does not wait for what it began at since: it was told twice to go,
-// or the store, without which nothing can be saved, is away for longer than its patience.
+// pressed reports whether this node does not wait for what it began at since: it was told twice to
+// go, or the store, without which nothing can be saved, is away for longer than its patience.
 func (m *Machine) pressed(since time.Time) bool {
 	if m.leave == nil || m.leave.Now {
 		return m.leave != nil
@@ -97,15 +97,15 @@ func (m *Machine) goodbye() plan.Step {
 		Text: m.self.node.Node + " leaves (" + string(m.leave.Reason) + ")"}}
 }
 
-// ownSnapshot is what a request of an ordinary member rests on. As long as its world neither waits nor
-// has ended, the fence is at its generation.
+// ownSnapshot is what a request of an ordinary member rests on. As long as its world neither waits
+// nor has ended, the fence is at its generation.
 func (m *Machine) ownSnapshot() rendezvous.Snapshot {
 	w := m.seen.world
 	return rendezvous.Snapshot{Job: m.self.job, World: w, Fence: w.Generation, Wish: rendezvous.Wish{NP: w.NP}}
 }
 
-// stopsJob is the snapshot on which the job is stopped, or nil. A job whose name was made up is stopped
-// when its last node leaves on Ctrl-C: its user has no name to come back to it.
+// stopsJob is the snapshot on which the job is stopped, or nil. A job whose name was made up is
+// stopped when its last node leaves on Ctrl-C: its user has no name to come back to it.
 func (m *Machine) stopsJob() *rendezvous.Snapshot {
 	s := m.seen.snap
 	if !m.self.job.Made || m.leave.Reason != membership.Interrupted || !s.Whole || len(s.Nodes) > 1 || !m.current() ||

@@ -47,9 +47,9 @@ func (m *Machine) applyMemory(e Event) {
 	}
 }
 
-// rememberWorld writes down a newer World, and nodes that came under it: after a loss of the store a node
-// must know for whom to wait, and a copy may be on a spare. A member writes the World down before it is
-// ready.
+// rememberWorld writes down a newer World, and nodes that came under it: after a loss of the store
+// a node must know for whom to wait, and a copy may be on a spare. A member writes the World down
+// before it is ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
 	if w == nil || m.seen.wrongJob || m.requests.underWay(slotRemember) {
@@ -77,7 +77,8 @@ func (m *Machine) noteMemory(g schema.Generation, spares []string) {
 }
 
 // spares are the registered nodes beside those of the world, now or before under the same world: a
-// registration may be gone for a moment, with its lease. A node that announced its departure is none.
+// registration may be gone for a moment, with its lease. A node that announced its departure is
+// none.
 func (m *Machine) spares() []string {
 	o, names := &m.seen, []string{}
 	if o.world == nil || o.world.Count > few {
@@ -104,8 +105,8 @@ func (m *Machine) spares() []string {
 // mostSpares bounds what is written down of spares.
 const mostSpares = 64
 
-// noteWritten takes in whether the memory could be written. A disk that does not take it is tried more
-// and more rarely, because each try asks it to sync.
+// noteWritten takes in whether the memory could be written. A disk that does not take it is tried
+// more and more rarely, because each try asks it to sync.
 func (m *Machine) noteWritten(err error) {
 	switch {
 	case err != nil:

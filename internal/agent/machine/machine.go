@@ -1,10 +1,11 @@
-// Package machine decides what one node's agent does. Machine.Decide takes an event and the time and
-// returns actions; the package reads no clock, starts no goroutine and touches nothing outside, so the
-// same events lead to the same actions. Package runtime carries the actions out.
+// Package machine decides what one node's agent does. Machine.Decide takes an event and the time
+// and returns actions; the package reads no clock, starts no goroutine and touches nothing outside,
+// so the same events lead to the same actions. Package runtime carries the actions out.
 //
 // An event goes through the package once, in the order of Decide: apply takes the facts out of it,
-// settle judges who is alive and whether this node still belongs to the world, drive keeps or stops the
-// workers, State names what this node is now, and the function of that state asks for what it may.
+// settle judges who is alive and whether this node still belongs to the world, drive keeps or stops
+// the workers, State names what this node is now, and the function of that state asks for what it
+// may.
 package machine
 
 import (
@@ -19,8 +20,8 @@ import (
 
 // Machine is the state of one agent. One goroutine owns it.
 //
-// Facts are kept; what follows from them is derived anew at every event. An event that is late, doubled
-// or lost is therefore made good by the next one.
+// Facts are kept; what follows from them is derived anew at every event. An event that is late,
+// doubled or lost is therefore made good by the next one.
 type Machine struct {
 	cfg    Config
 	limits verdict.Timeouts
@@ -60,7 +61,8 @@ type observation struct {
 	asOf  time.Time         // when the newest read began that has world as its result; a Ready is such a read
 	stale bool              // this process stood still: nothing is believed before a new read
 
-	// How far the store had got when it was last believed. A read that began after revAt shows no less.
+	// How far the store had got when it was last believed. A read that began after revAt shows no
+	// less.
 	cluster uint64
 	rev     int64
 	revAt   time.Time
@@ -73,7 +75,8 @@ type observation struct {
 	awaitsJob         bool      // it is outside, and waits until the job is made again
 	addressUnverified bool      // the store was away: this node may have another address since
 
-	// A peer told of a generation that is newer than world, and no read since has shown what became of it.
+	// A peer told of a generation that is newer than world, and no read since has shown what became
+	// of it.
 	peerGeneration   schema.Generation
 	peerGenerationAt time.Time
 	readFailed       bool // a read that was to show it had no answer
@@ -209,8 +212,8 @@ func (m *Machine) idle() bool {
 	return g == nil || g.dead && g.closed
 }
 
-// quiet reports whether no worker here takes part in a collective of its generation, and no capture is
-// under way. It is what Ready for a newer one rests on.
+// quiet reports whether no worker here takes part in a collective of its generation, and no capture
+// is under way. It is what Ready for a newer one rests on.
 func (m *Machine) quiet() bool {
 	g := m.local.group
 	return m.idle() || g.paused && g.closed

@@ -28,7 +28,8 @@ func replayed(t *testing.T, lines ...string) *teller {
 
 // A request may be answered after the life that asked is over: the next one hears nothing of it.
 func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+	w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read",
+		"ok start",
 		"proposed 2: b c", "workers gone", "ok close", "after 1s", "enters")
 	if !w.m.is("a2") {
 		t.Fatalf("it is %v, not in its second life", w.m.self.node)
@@ -50,7 +51,8 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	}
 }
 
-// What was asked for a job that the store has lost since may be answered when nothing of the next one is known.
+// What was asked for a job that the store has lost since may be answered when nothing of the next
+// one is known.
 func TestAnAnswerOfALostJob(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready")
 	job := w.job
@@ -81,7 +83,8 @@ func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
 	for life := 2; life < 30; life++ {
-		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s", fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",
+		for _, l := range []string{"heard b closed", "ok suspect", "b expires", "after 5s",
+			fmt.Sprintf("proposed %d: a", 2*life), "after 1s", "b joins", "after 1s",
 			fmt.Sprintf("proposed %d: a b", 2*life+1), "after 1s"} {
 			if err := w.line(l); err != nil {
 				t.Fatalf("%s: %v", l, err)
@@ -89,7 +92,8 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 		}
 	}
 	m := w.m
-	for what, n := range map[string]int{"absent": len(m.peers.evidence.Absent), "answers": len(m.peers.evidence.Answers), "again": len(m.requests.rests),
+	for what, n := range map[string]int{"absent": len(m.peers.evidence.Absent),
+		"answers": len(m.peers.evidence.Answers), "again": len(m.requests.rests),
 		"probed": len(m.peers.probed), "suspected": len(m.peers.suspected), "written": len(m.peers.written)} {
 		if n > 5 {
 			t.Errorf("%s: %d after 30 lives of b", what, n)
@@ -97,8 +101,8 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 	}
 }
 
-// One node explains it until others accuse each other, of whom each was in doubt before: silence counts for nothing from
-// then on, for a window.
+// One node explains it until others accuse each other, of whom each was in doubt before: silence
+// counts for nothing from then on, for a window.
 func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 	now := time.Now()
 	m := New(Config{}, now)
@@ -113,7 +117,8 @@ func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 		by, about string
 		void      bool
 	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
-		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about), By: x.by, Watcher: membership.Incarnation(x.by)})
+		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about),
+			By: x.by, Watcher: membership.Incarnation(x.by)})
 		m.peers.view = verdict.Judge(members, nodes, nil, suspects, m.peers.evidence, m.limits, now)
 		m.noteCrowd(verdict.ManyInDoubt(m.peers.view, len(members)))
 		if got := m.peers.evidence.Void.After(now); got != x.void {
@@ -124,15 +129,18 @@ func TestANewDoubtMakesACrowdOfWhomOneExplained(t *testing.T) {
 
 // It follows everything for as long as its record may be there, and no longer.
 func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
-	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start", "heard b silent", "ok suspect", "heard b again")
+	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+		"heard b silent", "ok suspect", "heard b again")
 	m := w.m
-	m.keeper.nodes, m.seen.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, m.seen.world.Members...)
+	m.keeper.nodes, m.seen.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")},
+		m.seen.world.Members...)
 	scope := func() rendezvous.Scope {
 		m.follow()
 		return *m.keeper.scope
 	}
 	m.keeper.lookAgain = w.now.Add(time.Hour)
-	if len(m.peers.suspected) > 0 || len(m.peers.written) > 0 || len(m.seen.snap.Suspects) != 1 || scope() != rendezvous.ScopeAll {
+	if len(m.peers.suspected) > 0 || len(m.peers.written) > 0 || len(m.seen.snap.Suspects) != 1 ||
+		scope() != rendezvous.ScopeAll {
 		t.Errorf("its record is in the store, %v, and it does not look there", m.seen.snap.Suspects)
 	}
 	m.seen.snap.Suspects, m.seen.snap.Rev = nil, m.peers.newestRecord-1
@@ -145,8 +153,8 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 	}
 }
 
-// A job that cannot be read is one that the store does not tell of: nothing ends, and renewals of the
-// lease do not hide it.
+// A job that cannot be read is one that the store does not tell of: nothing ends, and renewals of
+// the lease do not hide it.
 func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
 		w := replayed(t, "job 1", "enters", "a joins")
@@ -158,19 +166,22 @@ func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// A state in memory of before a rollback is given up, also by a node that heard of it only with a later generation.
+// A state in memory of before a rollback is given up, also by a node that heard of it only with a
+// later generation.
 func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 	for _, x := range []struct {
 		rollback schema.Generation
 		stays    bool
 	}{{0, true}, {1, true}, {2, false}, {3, false}} {
-		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
+		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
+			"ok read", "ok start",
 			"workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
 		done := w.m.Decide(Saw{Update: rendezvous.Update{Snapshot: w.copy()}}, w.now)
 		stays := slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(PauseWorkers); return ok })
 		if stays != x.stays {
-			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback, stays, x.stays)
+			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback,
+				stays, x.stays)
 		}
 	}
 }

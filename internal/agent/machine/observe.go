@@ -58,8 +58,8 @@ func (m *Machine) believe(cluster uint64, rev int64) {
 	}
 }
 
-// isBehind reports whether a read that began after everything that this node has seen shows less than that.
-// What comes by a watch, or began before, may just be late.
+// isBehind reports whether a read that began after everything that this node has seen shows less
+// than that. What comes by a watch, or began before, may just be late.
 func (m *Machine) isBehind(e *Saw) bool {
 	o, s := &m.seen, &e.Snapshot
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
@@ -76,8 +76,8 @@ func (m *Machine) isBehind(e *Saw) bool {
 	return s.Cluster != o.cluster || s.Rev < o.rev
 }
 
-// isWrongJob reports whether s is not of the job that this node is in, or other nodes have found the store
-// behind.
+// isWrongJob reports whether s is not of the job that this node is in, or other nodes have found
+// the store behind.
 func (m *Machine) isWrongJob(s *rendezvous.Snapshot) bool {
 	uid := m.self.job.UID
 	return s.Whole && (s.Job == nil || s.Job.UID != uid) || s.World != nil && s.World.UID != uid ||
@@ -122,9 +122,10 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 	}
 }
 
-// noteRewritten takes in that this node's registration was written again from outside, for example when a damaged
-// record is put right. The requests of this node compare its revision: with the old one none would pass. A
-// registration on another lease would outlive the node: the node registers again over it.
+// noteRewritten takes in that this node's registration was written again from outside, for example
+// when a damaged record is put right. The requests of this node compare its revision: with the old
+// one none would pass. A registration on another lease would outlive the node: the node registers
+// again over it.
 func (m *Machine) noteRewritten(n *membership.Node) {
 	switch {
 	case n.Rev <= m.self.node.Rev:
@@ -145,8 +146,8 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 		return
 	}
 	if known == nil || w.Generation > known.Generation {
-		// Evidence from before this world says nothing of its members: its proposer may have had their
-		// answers since. Otherwise two agents that disagree would undo each other's worlds.
+		// Evidence from before this world says nothing of its members: its proposer may have had
+		// their answers since. Otherwise two agents that disagree would undo each other's worlds.
 		m.peers.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
 		m.peers.evidence.Holds = map[string]map[string]time.Time{}
 		m.peers.probed = map[membership.Incarnation]time.Time{}
@@ -183,8 +184,9 @@ func (m *Machine) storeAnswered() {
 	o.awaySince = time.Time{}
 }
 
-// checkPeerGeneration asks the store what became of a generation that a peer told of. A read that began
-// since then is the answer, also when it shows nothing newer: the store may have been set back.
+// checkPeerGeneration asks the store what became of a generation that a peer told of. A read that
+// began since then is the answer, also when it shows nothing newer: the store may have been set
+// back.
 func (m *Machine) checkPeerGeneration() {
 	o := &m.seen
 	if o.peerGeneration == 0 || !m.self.joined {

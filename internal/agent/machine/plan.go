@@ -31,12 +31,12 @@ type sighting struct {
 	at  time.Time
 }
 
-// deputies is how many nodes plan, the keeper among them. Each waits a second more than the one before
-// it.
+// deputies is how many nodes plan, the keeper among them. Each waits a second more than the one
+// before it.
 const deputies = 3
 
-// turn is this agent's place among those that plan: members by rank, then the others by name. Nodes in
-// doubt have none.
+// turn is this agent's place among those that plan: members by rank, then the others by name. Nodes
+// in doubt have none.
 func (m *Machine) turn() int {
 	at := 0
 	for _, s := range m.peers.view.Members {
@@ -56,12 +56,13 @@ func (m *Machine) turn() int {
 	return at
 }
 
-// plan takes the next step of the job when it is this agent's turn. The others take the same step later
-// if nothing moved. It is never a matter of safety which of them does it.
+// plan takes the next step of the job when it is this agent's turn. The others take the same step
+// later if nothing moved. It is never a matter of safety which of them does it.
 func (m *Machine) plan() {
 	m.follow()
 	snap := &m.seen.snap
-	if !snap.Whole || !m.self.unkeyed.IsZero() || snap.Rev < m.self.node.Rev || !m.current() || m.leave != nil && m.leave.Now {
+	if !snap.Whole || !m.self.unkeyed.IsZero() || snap.Rev < m.self.node.Rev || !m.current() || m.leave != nil &&
+		m.leave.Now {
 		return
 	}
 	turn := m.turn()
@@ -83,8 +84,8 @@ func (m *Machine) plan() {
 	m.take(next)
 }
 
-// deputyWaits reports whether a deputy leaves the step to those before it, and wakes it when it does
-// not any more.
+// deputyWaits reports whether a deputy leaves the step to those before it, and wakes it when it
+// does not any more.
 func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	k := &m.keeper
 	if key := fmt.Sprintf("%T/%d", next, k.marks.ChangedAt.UnixNano()); k.step != key {
@@ -138,7 +139,8 @@ func (m *Machine) moving() (moving []rendezvous.Activity) {
 	return moving
 }
 
-// current reports whether the snapshot shows the newest known world: a plan on an older one is moot.
+// current reports whether the snapshot shows the newest known world: a plan on an older one is
+// moot.
 func (m *Machine) current() bool {
 	known, shown := m.seen.world, m.seen.snap.World
 	if known == nil || shown == nil {

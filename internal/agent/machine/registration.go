@@ -16,9 +16,9 @@ func (m *Machine) verifyAddress() {
 	}
 }
 
-// keepRegistration puts a lost registration back: only if the newest world lists this incarnation as a
-// member, and does not tell its loss. Otherwise the incarnation is over, and what was told of it stays
-// true.
+// keepRegistration puts a lost registration back: only if the newest world lists this incarnation
+// as a member, and does not tell its loss. Otherwise the incarnation is over, and what was told of
+// it stays true.
 func (m *Machine) keepRegistration() {
 	if !m.self.joined || m.self.unkeyed.IsZero() {
 		return
@@ -37,7 +37,8 @@ func (m *Machine) keepRegistration() {
 	}
 	n := m.self.node
 	n.Rev, n.Lease = 0, 0
-	if was := m.seen.snap.Node(n.Node); was != nil && was.Incarnation == n.Incarnation && was.Lease != m.self.node.Lease {
+	if was := m.seen.snap.Node(n.Node); was != nil && was.Incarnation == n.Incarnation &&
+		was.Lease != m.self.node.Lease {
 		n.Rev = was.Rev // it lies there on a lease that is not ours
 	}
 	m.request(slotRegister, Register{Node: n, WorldRev: w.Rev})
@@ -53,8 +54,8 @@ func (m *Machine) drop() {
 	m.self.joined, m.self.unkeyed, m.self.listed = false, time.Time{}, false
 }
 
-// departFromWorld ends an incarnation that the newest world is without, once its workers are gone. A
-// leaver first passes the barrier, and then announces that it left.
+// departFromWorld ends an incarnation that the newest world is without, once its workers are gone.
+// A leaver first passes the barrier, and then announces that it left.
 func (m *Machine) departFromWorld() {
 	_, member := m.member()
 	w := m.seen.world
@@ -77,8 +78,8 @@ func (m *Machine) departFromWorld() {
 	}
 }
 
-// stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and the
-// store, now that it answers, has none. The others go on with a new incarnation of this node.
+// stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and
+// the store, now that it answers, has none. The others go on with a new incarnation of this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.local.group, m.seen.world
 	return g != nil && g.halt == HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&

@@ -110,7 +110,8 @@ func (m *Machine) send(s slot, g schema.Generation, a Action) bool {
 // answered frees the slot of a request; after an error it rests.
 func (m *Machine) answered(k slotKind, err error) { m.answeredFor(k, 1, err) }
 
-// answeredFor is answered for a generation: the answer to a request that was replaced frees nothing.
+// answeredFor is answered for a generation: the answer to a request that was replaced frees
+// nothing.
 func (m *Machine) answeredFor(k slotKind, g schema.Generation, err error) {
 	m.free(slot{kind: k}, g, err)
 }

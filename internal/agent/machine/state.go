@@ -24,7 +24,8 @@ const (
 	StateEnded                  // the attempt is over, or this node cannot take part
 )
 
-var stateNames = [...]string{"Outside", "Dropped", "Spare", "Preparing", "Ready", "Training", "Finishing", "Wait", "Cut", "Leaving", "Ended"}
+var stateNames = [...]string{"Outside", "Dropped", "Spare", "Preparing", "Ready", "Training", "Finishing", "Wait",
+	"Cut", "Leaving", "Ended"}
 
 func (s State) String() string {
 	if s < 0 || int(s) >= len(stateNames) {
@@ -140,8 +141,8 @@ func (m *Machine) outside() {
 	m.request(slotEnter, Enter{Again: m.self.job != nil})
 }
 
-// cut lets the workers go on. While the registration is gone nothing of this node counts. While only
-// the store is silent its requests go on as they would: their guards make a late one harmless.
+// cut lets the workers go on. While the registration is gone nothing of this node counts. While
+// only the store is silent its requests go on as they would: their guards make a late one harmless.
 func (m *Machine) cut() {
 	m.reclaimJob()
 	if !m.self.unkeyed.IsZero() {

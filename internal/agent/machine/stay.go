@@ -4,13 +4,14 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Workers that said that they can stay are told to leave their generation instead of being ended. They wait
-// in their processes, with the state of training in memory, until they are handed the World of the next one.
+// Workers that said that they can stay are told to leave their generation instead of being ended.
+// They wait in their processes, with the state of training in memory, until they are handed the
+// World of the next one.
 
-// stays reports whether the workers of g are to leave their generation and wait for the next one. They are
-// ended instead where this node goes or has no part in the newest world, where the job stops or another member
-// leaves and all are asked to save, where the next world begins from an older checkpoint, and where they take
-// longer than PauseLimit.
+// stays reports whether the workers of g are to leave their generation and wait for the next one.
+// They are ended instead where this node goes or has no part in the newest world, where the job
+// stops or another member leaves and all are asked to save, where the next world begins from an
+// older checkpoint, and where they take longer than PauseLimit.
 func (m *Machine) stays(g *workerGroup) bool {
 	w := m.seen.world
 	if _, member := m.member(); !member || !g.canStay || m.leave != nil || g.halt > HaltPaused ||
@@ -23,11 +24,12 @@ func (m *Machine) stays(g *workerGroup) bool {
 	return w.Phase == rendezvous.Waiting && (!w.Hold.Planned || keepsState(w.Hold))
 }
 
-// keepsState reports whether members that hold the state of training remain after a planned Hold. Where the
-// job stops, or nodes leave, it may be that none remains, and all save.
+// keepsState reports whether members that hold the state of training remain after a planned Hold.
+// Where the job stops, or nodes leave, it may be that none remains, and all save.
 func keepsState(h *rendezvous.Hold) bool { return h.Reason == "scale" || h.Reason == "join" }
 
-// pauseIsOver reports whether the workers of g had as long as they may take to leave their generation.
+// pauseIsOver reports whether the workers of g had as long as they may take to leave their
+// generation.
 func (m *Machine) pauseIsOver(g *workerGroup) bool {
 	if g.halt != HaltPaused || g.paused {
 		return false

@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what happens into the stories; commit it only if you understand the difference")
+var rewrite = flag.Bool("rewrite", false,
+	"write what happens into the stories; commit it only if you understand the difference")
 
-// TestStories replays testdata/*.txt: one agent, told what it learns event by event, and what it then does. A block is
-// a few lines that say what happens, "----", and the transcript, up to an empty line:
+// TestStories replays testdata/*.txt: one agent, told what it learns event by event, and what it
+// then does. A block is a few lines that say what happens, "----", and the transcript, up to an
+// empty line:
 //
 //	do   what it does: a request, a word to its workers, to its peers
 //	say  what its user reads
@@ -39,7 +41,8 @@ func TestStories(t *testing.T) {
 				return
 			}
 			if got != string(text) {
-				t.Errorf("%s differs (go test ./internal/agent/machine -run TestStories -rewrite writes it anew):\n%s", file, difference(string(text), got))
+				t.Errorf("%s differs (go test ./internal/agent/machine -run TestStories -rewrite writes it anew):\n%s",
+					file, difference(string(text), got))
 			}
 		})
 	}

@@ -67,7 +67,8 @@ func (m *Machine) tellWorld() {
 	case rendezvous.Running, rendezvous.Finishing:
 		if member && g != nil && g.started && g.world.Generation == w.Generation && t.running < w.Generation {
 			t.running, t.spare = w.Generation, false
-			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots, g.from(), idleText(w))
+			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots,
+				g.from(), idleText(w))
 		}
 	case rendezvous.Waiting:
 		if t.waiting < w.Rev && m.quiet() && m.self.joined && m.self.listed {
@@ -126,7 +127,8 @@ func (m *Machine) tellSpare() {
 			t.spare, t.quarantine = true, r.Since
 			m.tellQuarantine(r)
 		}
-	case m.self.joined && !m.leaver() && !m.self.listed && !t.spare && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
+	case m.self.joined && !m.leaver() && !m.self.listed && !t.spare &&
+		(w.Phase == rendezvous.Running || w.Phase == rendezvous.Forming):
 		t.spare = true
 		text := "standing by as a spare"
 		if w.Count >= w.NP {
@@ -143,7 +145,8 @@ func (m *Machine) tellQuarantine(r *rendezvous.NodeRecord) {
 			r.Text, lift)
 		return
 	}
-	m.say("this node is in quarantine for %s: %s; the others go on without it. To lift it: %s", time.Duration(r.Quarantine), r.Text, lift)
+	m.say("this node is in quarantine for %s: %s; the others go on without it. To lift it: %s",
+		time.Duration(r.Quarantine), r.Text, lift)
 }
 
 func (m *Machine) tellLeaving() {
@@ -154,10 +157,12 @@ func (m *Machine) tellLeaving() {
 	if m.self.job.Made {
 		m.say("leaving; job %s is stopped with its last node", m.self.job.Name)
 	} else {
-		m.say("leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop %s", m.self.job.Name)
+		m.say("leaving; the job goes on or waits. Come back with the same line; end it with: elastic stop %s",
+			m.self.job.Name)
 	}
 	if g := m.local.group; g != nil && !g.dead && !m.leave.Now {
-		m.say("waiting for the workers to save and end, at most %s; Ctrl-C again does not wait", time.Duration(m.self.job.Rules.Grace))
+		m.say("waiting for the workers to save and end, at most %s; Ctrl-C again does not wait",
+			time.Duration(m.self.job.Rules.Grace))
 	}
 }
 
@@ -231,7 +236,8 @@ func (m *Machine) tellEnd() {
 	w := m.seen.world
 	switch w.Phase {
 	case rendezvous.Done:
-		text := fmt.Sprintf("job %s done: %s, %s lost", m.self.job.Name, phrase.Count(w.Ledger.Ran, "generation"), phrase.Count(w.Ledger.Lost, "node"))
+		text := fmt.Sprintf("job %s done: %s, %s lost", m.self.job.Name, phrase.Count(w.Ledger.Ran, "generation"),
+			phrase.Count(w.Ledger.Lost, "node"))
 		if p := m.seen.snap.Progress; p != nil && p.Step != nil {
 			text += fmt.Sprintf(", %d steps", *p.Step)
 		}
@@ -246,7 +252,8 @@ func (m *Machine) tellEnd() {
 			if *o.Node != m.self.node.Node {
 				log = "on node " + *o.Node + ": " // where it has its logs only that node knows
 			}
-			m.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node, *o.LocalRank, w.Generation, howEnded(o), log, *o.LocalRank)
+			m.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node,
+				*o.LocalRank, w.Generation, howEnded(o), log, *o.LocalRank)
 			m.sayFailure(o.Failure)
 		}
 		m.say("job %s failed: %s; exit code %d", m.self.job.Name, o.Message, o.Code)
@@ -296,7 +303,8 @@ func (m *Machine) tellCheckpoint() {
 	if !s.Holds(m.self.node.Node) {
 		there = " there"
 	}
-	m.say("checkpoint %d%s is on %s; to get its files: elastic ckpt get %s %d DIR%s", s.Head.Number, atStep(s.Head.Step),
+	m.say("checkpoint %d%s is on %s; to get its files: elastic ckpt get %s %d DIR%s", s.Head.Number,
+		atStep(s.Head.Step),
 		phrase.List(holders), m.self.job.Name, s.Head.Number, there)
 }
 

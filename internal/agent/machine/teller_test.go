@@ -18,8 +18,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// teller plays the world around one Machine, that of node a: the store as one snapshot, its own requests that wait for
-// their end, and the clock. A line of a story is one of
+// teller plays the world around one Machine, that of node a: the store as one snapshot, its own
+// requests that wait for their end, and the clock. A line of a story is one of
 //
 //	job NP [restarts N] [grace D]    the job that a comes to
 //	enters                           the end of Enter: a is registered, as a1, then a2, …
@@ -59,13 +59,16 @@ type teller struct {
 }
 
 func newTeller() *teller {
-	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]Action{}, rev: 1}
-	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
+	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]Action{},
+		rev: 1}
+	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{},
+		Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
 		Missed: map[membership.Incarnation]bool{}}
 	return w
 }
 
-// transcript is what was done since it was asked last, and the state. What the store shows is told first.
+// transcript is what was done since it was asked last, and the state. What the store shows is told
+// first.
 func (w *teller) transcript() string {
 	if w.moved {
 		w.see(w.copy(), false)
@@ -87,7 +90,8 @@ func (w *teller) line(text string) error {
 	}
 	switch f[0] {
 	case "unseen", "keep", "late", "job":
-	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "told", "dialled", "renewed", "renewal", "store", "SIGTERM", "SIGINT", "after", "stands":
+	case "enters", "ok", "moved", "lost", "worker", "workers", "heard", "told", "dialled", "renewed", "renewal",
+		"store", "SIGTERM", "SIGINT", "after", "stands":
 		if w.moved && f[0] != "stands" {
 			w.see(w.copy(), false)
 		}
@@ -147,7 +151,8 @@ func (w *teller) line(text string) error {
 		kind := map[string]membership.AnswerKind{"closed": membership.Refused, "again": membership.Same}[arg(2)]
 		w.tell(Signaled{Signal{About: w.ref(arg(1)), Sign: sign, Answer: membership.Answer{Kind: kind}}})
 	case "dialled":
-		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer, "refused": membership.Refused, "same": membership.Same, "other": membership.Other}
+		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer, "refused": membership.Refused,
+			"same": membership.Same, "other": membership.Other}
 		kind, ok := kinds[arg(2)]
 		if !ok {
 			return fmt.Errorf("no answer is called %q", arg(2))
@@ -187,8 +192,10 @@ func (w *teller) begins(f []string) error {
 	if err != nil {
 		return err
 	}
-	w.job = rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: np, Max: np, Exact: true}, Slots: 1,
-		Base: scaling.Base{Nodes: np, Slots: 1}, Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(30 * time.Second)}, Rev: 1}
+	w.job = rendezvous.Job{Name: "x", UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: np, Max: np, Exact: true},
+		Slots: 1,
+		Base:  scaling.Base{Nodes: np, Slots: 1},
+		Rules: rendezvous.Rules{MaxRestarts: 3, Grace: rendezvous.Seconds(30 * time.Second)}, Rev: 1}
 	for i := 1; i+1 < len(f); i += 2 {
 		switch f[i] {
 		case "restarts":
@@ -281,7 +288,8 @@ func (w *teller) copy() rendezvous.Snapshot {
 
 // ref is the life of a node that the store shows, or the last it had.
 func (w *teller) ref(node string) membership.Ref {
-	return membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node, max(1, w.lives[node]))), Address: node + ":1"}
+	return membership.Ref{Node: node, Incarnation: membership.Incarnation(fmt.Sprintf("%s%d", node,
+		max(1, w.lives[node]))), Address: node + ":1"}
 }
 
 func (w *teller) refs(nodes []string) (refs []membership.Ref) {
@@ -301,14 +309,16 @@ func (w *teller) register(node string) membership.Node {
 
 func (w *teller) remove(node string) {
 	w.s.Nodes = slices.DeleteFunc(slices.Clone(w.s.Nodes), func(n membership.Node) bool { return n.Node == node })
-	w.s.Suspects = slices.DeleteFunc(slices.Clone(w.s.Suspects), func(s membership.Suspicion) bool { return s.By == node })
+	w.s.Suspects = slices.DeleteFunc(slices.Clone(w.s.Suspects),
+		func(s membership.Suspicion) bool { return s.By == node })
 }
 
 // shows changes what the store shows, as others write it.
 func (w *teller) shows(f []string) error {
 	w.s = w.copy()
 	world := w.s.World
-	if world == nil && slices.Contains([]string{"committed", "holds", "runs", "finishing", "done", "failed", "stopped"}, f[0]) {
+	if world == nil && slices.Contains([]string{"committed", "holds", "runs", "finishing", "done", "failed", "stopped"},
+		f[0]) {
 		return errors.New("there is no world")
 	}
 	phase := func(p rendezvous.Phase) { world.Phase, world.Rev = p, w.rev }
@@ -329,7 +339,8 @@ func (w *teller) shows(f []string) error {
 		return err
 	case "committed":
 		n, err := strconv.Atoi(f[1])
-		w.s.Head = checkpoint.Head{Number: checkpoint.Number(n), Generation: world.Generation, Holders: w.refs(f[3:]), Rev: w.rev}
+		w.s.Head = checkpoint.Head{Number: checkpoint.Number(n), Generation: world.Generation, Holders: w.refs(f[3:]),
+			Rev: w.rev}
 		return err
 	case "proposed":
 		g, err := strconv.Atoi(strings.TrimSuffix(f[1], ":"))
@@ -338,12 +349,14 @@ func (w *teller) shows(f []string) error {
 		if i := slices.Index(rest, "leaving"); i >= 0 {
 			rest, leavers = rest[:i], rest[i+1:]
 		}
-		next := rendezvous.World{UID: "u", Generation: schema.Generation(g), Attempt: w.job.Attempt, Phase: rendezvous.Forming, Count: len(rest),
+		next := rendezvous.World{UID: "u", Generation: schema.Generation(g), Attempt: w.job.Attempt,
+			Phase: rendezvous.Forming, Count: len(rest),
 			Members: w.refs(rest), Leavers: w.refs(leavers), Slots: 1, Request: w.s.Wish.Request, NP: w.s.Wish.NP}
 		w.next(next)
 		return err
 	case "holds":
-		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes), Text: strings.Join(f[2:], " "), Cause: rendezvous.CauseNodeLost}
+		h := rendezvous.Hold{Why: rendezvous.Why(f[1]), Present: len(w.s.Nodes), Text: strings.Join(f[2:], " "),
+			Cause: rendezvous.CauseNodeLost}
 		if h.Why == rendezvous.Saving {
 			h.Planned, h.Reason, h.Text, h.Cause = true, f[2], strings.Join(f[3:], " "), rendezvous.CauseScale
 		}
@@ -364,7 +377,8 @@ func (w *teller) shows(f []string) error {
 		return nil
 	case "done", "failed", "stopped":
 		phase(rendezvous.Phase(f[0]))
-		world.Outcome = &rendezvous.Outcome{Code: map[string]int{"failed": 1, "stopped": 93}[f[0]], Source: "elastic", Message: "it says so"}
+		world.Outcome = &rendezvous.Outcome{Code: map[string]int{"failed": 1, "stopped": 93}[f[0]], Source: "elastic",
+			Message: "it says so"}
 		return nil
 	}
 	node, verb := f[0], f[1]
@@ -379,7 +393,8 @@ func (w *teller) shows(f []string) error {
 		w.remove(node)
 	case "leaves":
 		w.remove(node)
-		w.s.Left = append(w.s.Left, membership.Left{Node: node, Incarnation: w.ref(node).Incarnation, Reason: membership.Terminated})
+		w.s.Left = append(w.s.Left, membership.Left{Node: node, Incarnation: w.ref(node).Incarnation,
+			Reason: membership.Terminated})
 	case "ready":
 		r := rendezvous.Ready{Incarnation: w.ref(node).Incarnation, Host: node, Ports: []int{1, 2}, Rev: w.rev}
 		if len(f) > 3 {
@@ -391,20 +406,26 @@ func (w *teller) shows(f []string) error {
 		}
 		w.s.Ready[node] = r
 	case "saved":
-		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{nil}, Planned: true, Rev: w.rev}
+		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{nil}, Planned: true,
+			Rev: w.rev}
 	case "exits":
 		code, err := strconv.Atoi(f[2])
 		w.s.Exits[node] = rendezvous.Exit{Incarnation: w.ref(node).Incarnation, Codes: []*int{&code}, Rev: w.rev}
 		return err
 	case "fails":
 		code, err := strconv.Atoi(f[2])
-		w.s.Failure = &rendezvous.Failure{Node: node, Incarnation: w.ref(node).Incarnation, Rank: world.Rank(w.ref(node)), Code: code, Rev: w.rev}
+		w.s.Failure = &rendezvous.Failure{Node: node, Incarnation: w.ref(node).Incarnation,
+			Rank: world.Rank(w.ref(node)), Code: code, Rev: w.rev}
 		return err
 	case "suspects":
-		w.s.Suspects = append(w.s.Suspects, membership.Suspicion{Node: f[2], By: node, Incarnation: w.ref(f[2]).Incarnation,
-			Watcher: w.ref(node).Incarnation, Sign: membership.Silent, Rev: w.rev})
+		w.s.Suspects = append(w.s.Suspects,
+			membership.Suspicion{Node: f[2], By: node, Incarnation: w.ref(f[2]).Incarnation,
+				Watcher: w.ref(node).Incarnation, Sign: membership.Silent, Rev: w.rev})
 	case "clears":
-		w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool { return s.By == node && s.Node == f[2] })
+		w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
+			return s.By == node &&
+				s.Node == f[2]
+		})
 	default:
 		return fmt.Errorf("nothing is told of %q", verb)
 	}
@@ -415,7 +436,8 @@ func (w *teller) shows(f []string) error {
 func (w *teller) next(next rendezvous.World) {
 	next.Rev = w.rev
 	w.s.World, w.s.Fence = &next, next.Generation
-	w.s.Ready, w.s.Exits, w.s.Failure, w.s.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, nil, nil
+	w.s.Ready, w.s.Exits, w.s.Failure, w.s.Progress = map[string]rendezvous.Ready{}, map[string]rendezvous.Exit{}, nil,
+		nil
 	w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
 		return next.Rank(membership.Ref{Node: s.Node, Incarnation: s.Incarnation}) < 0
 	})
@@ -526,7 +548,10 @@ func (w *teller) ends(slot string, err error) error {
 	case Withdraw:
 		if err == nil {
 			w.s = w.copy()
-			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool { return s.By == "a" && s.Node == a.Node })
+			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
+				return s.By == "a" &&
+					s.Node == a.Node
+			})
 			w.moved = true
 		}
 		w.tell(Withdrawn{About: a.About, Err: err})

@@ -52,7 +52,8 @@ func (w *teller) does(a Action) {
 		}
 		do("", "forget the registration")
 	case Follow:
-		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.ScopeAll: "everything", rendezvous.ScopeOwn: "the world and its own key"}[a.Scope])
+		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.ScopeAll: "everything",
+			rendezvous.ScopeOwn: "the world and its own key"}[a.Scope])
 	case Read:
 		w.read = w.now
 		do("read", "read the world")
@@ -82,7 +83,8 @@ func (w *teller) does(a Action) {
 		if a.Unprepared {
 			late = ", the checkpoint is brought first"
 		}
-		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank, a.World.Count, late)
+		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank, a.World.Count,
+			late)
 	case ContinueWorkers:
 		do("start", "hand generation %d to the workers, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
 	case PauseWorkers:
@@ -205,7 +207,8 @@ func step(s plan.Step) string {
 	switch s := s.(type) {
 	case plan.Propose:
 		text := lives(fmt.Sprintf("propose generation %d (%s):", s.World.Generation, s.World.Cause), s.World.Members) +
-			lives("; leaving", s.World.Leavers) + lives("; evicts", lost(s.Evicted)) + lives("; without", lost(s.Dropped))
+			lives("; leaving", s.World.Leavers) + lives("; evicts", lost(s.Evicted)) +
+			lives("; without", lost(s.Dropped))
 		if s.World.Resume != nil {
 			text += fmt.Sprintf("; from checkpoint %d", s.World.Resume.Number)
 		}

@@ -27,7 +27,8 @@ type Start struct {
 	Ports     []int
 	Endpoints []string
 	Resume    Resume
-	// Unprepared: Ready was reported for workers that hold the state, so the checkpoint may not be on this disk.
+	// Unprepared: Ready was reported for workers that hold the state, so the checkpoint may not be
+	// on this disk.
 	Unprepared bool
 }
 
@@ -116,7 +117,8 @@ const (
 	HaltKilled      // SIGKILL
 )
 
-// PauseLimit is how long workers that can stay may take to leave a generation. After it they are ended.
+// PauseLimit is how long workers that can stay may take to leave a generation. After it they are
+// ended.
 const PauseLimit = 10 * time.Second
 
 // ShortGrace is what workers get between SIGTERM and SIGKILL when nothing is to be saved.

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// watchPeers sets which nodes this one watches, writes and withdraws its suspicions, and answers the
-// others with them.
+// watchPeers sets which nodes this one watches, writes and withdraws its suspicions, and answers
+// the others with them.
 func (m *Machine) watchPeers() {
 	if !m.self.joined || m.over != nil {
 		return
@@ -36,7 +36,8 @@ func (m *Machine) watchPeers() {
 }
 
 func (m *Machine) hello() Hello {
-	h := Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, Generation: m.generation()}
+	h := Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
+		Generation: m.generation()}
 	if g := m.local.group; g != nil {
 		h.Failed = len(g.failures) > 0
 		h.Ended = g.dead
@@ -48,8 +49,8 @@ func (m *Machine) hello() Hello {
 	return h
 }
 
-// writeSuspicion puts a suspicion into the store, once. That the connection to a node closed which left
-// or was replaced is no news.
+// writeSuspicion puts a suspicion into the store, once. That the connection to a node closed which
+// left or was replaced is no news.
 func (m *Machine) writeSuspicion(s Signal) {
 	inc := s.About.Incarnation
 	judged := m.peers.view.Find(s.About)
@@ -57,16 +58,17 @@ func (m *Machine) writeSuspicion(s Signal) {
 	if m.peers.written[inc] || !m.self.unkeyed.IsZero() || removed {
 		return
 	}
-	x := membership.Suspicion{Node: s.About.Node, By: m.self.node.Node, Incarnation: inc, Watcher: m.self.node.Incarnation,
-		Sign: s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never}
+	x := membership.Suspicion{Node: s.About.Node, By: m.self.node.Node, Incarnation: inc,
+		Watcher: m.self.node.Incarnation,
+		Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never}
 	if m.requestAbout(slotSuspect, inc, Suspect{Suspicion: x, Me: m.self.node, Generation: m.generation()}) {
 		m.peers.written[inc] = true
 	}
 }
 
-// withdrawSuspicions takes back what this incarnation wrote and does not hold: the node answers again,
-// or was dropped before the record came, or this process stood still and forgot. What the store shows
-// decides, not what is remembered.
+// withdrawSuspicions takes back what this incarnation wrote and does not hold: the node answers
+// again, or was dropped before the record came, or this process stood still and forgot. What the
+// store shows decides, not what is remembered.
 func (m *Machine) withdrawSuspicions() {
 	p, snap, w := &m.peers, &m.seen.snap, m.seen.world
 	maps.DeleteFunc(p.written, func(inc membership.Incarnation, _ bool) bool {
@@ -78,15 +80,18 @@ func (m *Machine) withdrawSuspicions() {
 	}
 	for _, s := range snap.Suspects {
 		inc := s.Incarnation
-		if _, held := p.suspected[inc]; held || p.written[inc] || s.By != m.self.node.Node || s.Watcher != m.self.node.Incarnation {
+		if _, held := p.suspected[inc]; held || p.written[inc] || s.By != m.self.node.Node ||
+			s.Watcher != m.self.node.Incarnation {
 			continue
 		}
 		answers := p.evidence.Answers[inc].Kind == membership.Same
-		m.requestAbout(slotWithdraw, inc, Withdraw{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: w.Generation, Answers: answers})
+		m.requestAbout(slotWithdraw, inc,
+			Withdraw{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: w.Generation, Answers: answers})
 	}
 }
 
-// predecessors are the nodes that this one watches, also those behind a node that refuses its dials.
+// predecessors are the nodes that this one watches, also those behind a node that refuses its
+// dials.
 func (m *Machine) predecessors() []membership.Ref {
 	w := m.seen.world
 	if w == nil || w.Phase.Ended() || len(w.Members) == 0 {

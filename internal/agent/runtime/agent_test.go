@@ -19,7 +19,8 @@ func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
 		b := s.start("b")
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		b.kill()
-		s.until("the survivor waits", 2*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+		s.until("the survivor waits", 2*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 		s.start("b")
 		s.until("generation 2 runs", 5*time.Second, s.running(2, 2))
 		s.finish()
@@ -42,7 +43,8 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 				s.until("generation 1 runs", 5*time.Second, s.running(1, n))
 				time.Sleep(20 * time.Second)
 				last.freeze()
-				s.until("the survivors wait", limit, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+				s.until("the survivors wait", limit,
+					func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 				time.Sleep(10 * time.Second)
 				last.thaw()
 				s.until("generation 2 runs", 5*time.Second, s.running(2, n))
@@ -52,8 +54,9 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 	}
 }
 
-// Who is cut off from all the others, and not from the store, accuses those whom it watches while its watchers accuse
-// it. That is one loss, found in seconds, whichever rank it has; the others stay.
+// Who is cut off from all the others, and not from the store, accuses those whom it watches while
+// its watchers accuse it. That is one loss, found in seconds, whichever rank it has; the others
+// stay.
 func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 	for _, n := range []int{3, 4, 5, 10} {
 		for rank := range n {
@@ -76,13 +79,15 @@ func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 					set(true)
 					s.until("the others have a generation without it", 3*time.Second, func(x rendezvous.Snapshot) bool {
 						w := x.World
-						return w.Generation == 2 && w.Count == n-1 && !slices.ContainsFunc(w.Members, func(r membership.Ref) bool { return r.Node == off })
+						return w.Generation == 2 && w.Count == n-1 && !slices.ContainsFunc(w.Members,
+							func(r membership.Ref) bool { return r.Node == off })
 					})
 					s.until("that runs", 5*time.Second, s.running(2, n-1))
 					time.Sleep(20 * time.Second)
 					set(false)
 					s.until("all of them run again", 20*time.Second, s.running(0, n))
-					s.until("nobody is in doubt", 5*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Suspects) == 0 })
+					s.until("nobody is in doubt", 5*time.Second,
+						func(x rendezvous.Snapshot) bool { return len(x.Suspects) == 0 })
 					if lost := s.snapshot().World.Ledger.Lost; lost != 1 {
 						t.Errorf("%d were lost, one was cut off\n%s", lost, s.story())
 					}
@@ -93,8 +98,8 @@ func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 	}
 }
 
-// Two nodes do not reach each other, or two do not reach the rest, for less than the window: each suspects whom it
-// watches, the store reaches them all, and nobody is lost by it.
+// Two nodes do not reach each other, or two do not reach the rest, for less than the window: each
+// suspects whom it watches, the store reaches them all, and nobody is lost by it.
 func TestCutsInsideAreNoLoss(t *testing.T) {
 	for name, cut := range map[string]struct {
 		least int // nodes
@@ -124,7 +129,8 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 					set(nil)
 					time.Sleep(20 * time.Second)
 					if x := s.snapshot(); !s.running(1, n)(x) || len(x.Suspects) > 0 {
-						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects, s.story())
+						t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects,
+							s.story())
 					}
 					s.finish()
 				})
@@ -133,8 +139,8 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 	}
 }
 
-// Two machines are off at once, and nobody refuses for them. The two that are left, members or a spare, find each other
-// well: neither takes itself for the one that is cut off.
+// Two machines are off at once, and nobody refuses for them. The two that are left, members or a
+// spare, find each other well: neither takes itself for the one that is cut off.
 func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	for np, n := range map[string]int{"2:4": 4, "2:3": 3} {
 		t.Run(np, func(t *testing.T) {
@@ -158,8 +164,8 @@ func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	}
 }
 
-// Who was lost with another stays lost while its job waits for more nodes: that it has to be dialled again and again
-// is no new doubt, and those who come do not wait for the end of one.
+// Who was lost with another stays lost while its job waits for more nodes: that it has to be
+// dialled again and again is no new doubt, and those who come do not wait for the end of one.
 func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
 	for late := range 12 {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +176,8 @@ func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			b.freeze()
 			c.freeze()
-			s.until("a waits", 25*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+			s.until("a waits", 25*time.Second,
+				func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 			time.Sleep(time.Duration(20+late) * time.Second)
 			s.start("d")
 			s.start("e")
@@ -216,8 +223,8 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 	}
 }
 
-// A killed spare is told lost once, by whichever of those who plan, and nothing restarts; a frozen one is back as
-// another life when it thaws.
+// A killed spare is told lost once, by whichever of those who plan, and nothing restarts; a frozen
+// one is back as another life when it thaws.
 func TestLostSpareIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)
@@ -240,7 +247,8 @@ func TestLostSpareIsToldOnce(t *testing.T) {
 			told += s.lost(&e)
 		}
 		if x := s.snapshot(); told != 2 || len(x.Missed) != 2 || !s.running(1, 3)(x) {
-			t.Errorf("%d are told lost, of %v, and generation %d is %s", told, x.Missed, x.World.Generation, x.World.Phase)
+			t.Errorf("%d are told lost, of %v, and generation %d is %s", told, x.Missed, x.World.Generation,
+				x.World.Phase)
 		}
 		s.finish()
 	})

@@ -39,7 +39,8 @@ type Config struct {
 
 // machine is the part of the settings that decisions rest on.
 func (c *Config) machine() machine.Config {
-	return machine.Config{LeaseTTL: c.LeaseTTL, StoreCutLimit: c.StoreCutLimit, WaitTimeout: c.WaitTimeout, Hint: c.Hint, Times: c.Times}
+	return machine.Config{LeaseTTL: c.LeaseTTL, StoreCutLimit: c.StoreCutLimit, WaitTimeout: c.WaitTimeout,
+		Hint: c.Hint, Times: c.Times}
 }
 
 // Deps is everything outside.
@@ -58,52 +59,58 @@ type Workers interface {
 	Open(node string, job rendezvous.Job) (logs string, err error)
 	// Succeed: the job was made again after its store was lost, and is the one from now on.
 	Succeed(job rendezvous.Job) error
-	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is left.
+	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is
+	// left.
 	Sweep(ctx context.Context) error
-	// Start starts one worker for each slot. Events come as they happen, until done is closed because
-	// nothing of the group is left.
+	// Start starts one worker for each slot. Events come as they happen, until done is closed
+	// because nothing of the group is left.
 	Start(ctx context.Context, s machine.Start) (Group, error)
-	// Ports finds free ports on host, which is this one's, for the workers of one generation: two for the master and
-	// one for each slot, outside the range that the kernel hands out.
+	// Ports finds free ports on host, which is this one's, for the workers of one generation: two
+	// for the master and one for each slot, outside the range that the kernel hands out.
 	Ports(n int, host string) ([]int, error)
 }
 
-// Group is the worker processes of this node: of one generation, or of several in turn where they stay.
+// Group is the worker processes of this node: of one generation, or of several in turn where they
+// stay.
 type Group interface {
-	// Events carries one Exited for each worker, and a Staying whenever what they can do changes. It is
-	// closed after the last Exited. Each event names the generation that they had when it happened.
+	// Events carries one Exited for each worker, and a Staying whenever what they can do changes.
+	// It is closed after the last Exited. Each event names the generation that they had when it
+	// happened.
 	Events() <-chan machine.Event
 	// Generation is the one that they were started for, or were handed last.
 	Generation() schema.Generation
-	// Pause has them leave their generation, and returns when none takes part in a collective of it and
-	// nothing that they write counts for it any more; inMemory: each holds the state of training.
+	// Pause has them leave their generation, and returns when none takes part in a collective of it
+	// and nothing that they write counts for it any more; inMemory: each holds the state of
+	// training.
 	Pause(ctx context.Context) (inMemory bool, err error)
-	// Continue hands them the World of s. After an error they are good for nothing but Stop: one has ended,
-	// or cannot stay any more.
+	// Continue hands them the World of s. After an error they are good for nothing but Stop: one
+	// has ended, or cannot stay any more.
 	Continue(ctx context.Context, s machine.Start) error
-	// Hangs carries the failure that a hang of all workers of the world is taken for, if this node is the one
-	// that looks for it, and is then closed.
+	// Hangs carries the failure that a hang of all workers of the world is taken for, if this node
+	// is the one that looks for it, and is then closed.
 	Hangs() <-chan rendezvous.Failure
 	// Ask asks the workers to save and end: drain file, then SIGTERM.
 	Ask(reason string, grace time.Duration) error
-	// Stop ends them: SIGTERM unless they were asked, grace, SIGKILL; at once when the last worker has ended. nil only when nothing of the group is left, which
-	// is what Ready rests on.
+	// Stop ends them: SIGTERM unless they were asked, grace, SIGKILL; at once when the last worker
+	// has ended. nil only when nothing of the group is left, which is what Ready rests on.
 	Stop(ctx context.Context, grace time.Duration) error
 	Done() <-chan struct{}
 }
 
 // Peers is the other agents.
 type Peers interface {
-	// Here is the address that others dial this agent at: of now, because a machine may get another one.
+	// Here is the address that others dial this agent at: of now, because a machine may get another
+	// one.
 	Here() string
-	// Open lets it prove that it belongs to the job, and answer those who prove the same. Opened again,
-	// for the job that succeeds it, with another secret, it forgets the one before.
+	// Open lets it prove that it belongs to the job, and answer those who prove the same. Opened
+	// again, for the job that succeeds it, with another secret, it forgets the one before.
 	Open(secret []byte, job schema.Job, uid schema.UID)
 	// Probe dials a node once, with a deadline of its own.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
 	Holds(ctx context.Context, watcher, about membership.Ref) bool
-	// Reach asks by to dial address, which is this agent's, and returns what that brought. An error: by did not answer.
+	// Reach asks by to dial address, which is this agent's, and returns what that brought. An
+	// error: by did not answer.
 	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
 	// Watch sets the nodes whose heartbeats are watched; what is seen comes out of Signals.
 	Watch(refs []membership.Ref)
@@ -122,7 +129,8 @@ type Disk interface {
 	// Seen and SetSeen are the highest generation that the node ever saw, fsynced.
 	Seen(node string) (schema.Generation, error)
 	SetSeen(node string, g schema.Generation) error
-	// Remember keeps what node would claim if the store lost the job, durably; nil: nothing any more.
+	// Remember keeps what node would claim if the store lost the job, durably; nil: nothing any
+	// more.
 	Remember(node string, c *rendezvous.Claim) error
 	// Recall is what it remembers: nil where it never was in the job.
 	Recall(node string) (*rendezvous.Claim, error)
@@ -134,7 +142,8 @@ type Disk interface {
 
 // Saves captures, commits and fetches checkpoints.
 type Saves interface {
-	// Nodes are those that are registered, as far as this agent follows them, and the newest commit.
+	// Nodes are those that are registered, as far as this agent follows them, and the newest
+	// commit.
 	Nodes(nodes []membership.Node, head checkpoint.Head)
 	// Open begins to capture what the workers of w write; rank0 says whether this node captures.
 	Open(w rendezvous.World, rank0 bool)
@@ -147,7 +156,8 @@ type Saves interface {
 	Stay(w rendezvous.World) error
 	// Behind says that the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
-	// CommitLeft commits what rank 0 of w, which is gone, left on this disk and could not commit; self is this node.
+	// CommitLeft commits what rank 0 of w, which is gone, left on this disk and could not commit;
+	// self is this node.
 	CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error
 	// HandOver makes sure, if it can, that another node has the newest commit.
 	HandOver(ctx context.Context)

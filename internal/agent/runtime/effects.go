@@ -27,7 +27,8 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 		l.followScope(ctx, l.joining.node, a.Scope)
 	case machine.Read:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Saw{Update: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster), Asked: true}
+			return machine.Saw{Update: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster),
+				Asked: true}
 		})
 	case machine.Locate:
 		l.effect(ctx, func(context.Context) machine.Event { return machine.Located{Address: l.Peers.Here()} })
@@ -98,7 +99,8 @@ func (l *loop) doWorkers(ctx context.Context, a machine.Action) {
 		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reportExit(ctx, a) })
 	case machine.ReportFailures:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.FailureReported{Generation: a.World.Generation, Err: l.requests.Fail(ctx, &a.World, a.Failures...)}
+			return machine.FailureReported{Generation: a.World.Generation,
+				Err: l.requests.Fail(ctx, &a.World, a.Failures...)}
 		})
 	}
 }
@@ -117,7 +119,8 @@ func (l *loop) doPeers(ctx context.Context, a machine.Action) {
 		})
 	case machine.Withdraw:
 		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation, a.Answers)}
+			return machine.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation,
+				a.Answers)}
 		})
 	}
 }
@@ -159,7 +162,8 @@ func (l *loop) register(ctx context.Context, a machine.Register) machine.Event {
 func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, error) {
 	switch step := a.Step.(type) {
 	case plan.Propose:
-		// The number is on this disk before the store has it: if both are lost at once, it is not given again.
+		// The number is on this disk before the store has it: if both are lost at once, it is not
+		// given again.
 		if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {
 			return rendezvous.World{}, fmt.Errorf("note generation %d: %w", step.World.Generation, err)
 		}
@@ -188,7 +192,8 @@ func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, erro
 	return rendezvous.World{}, fmt.Errorf("no request for step %T", a.Step)
 }
 
-// unfit is what keeps a node from being ready, and is not that the store does not answer or holds another world.
+// unfit is what keeps a node from being ready, and is not that the store does not answer or holds
+// another world.
 type unfit struct{ error }
 
 func (e unfit) Unwrap() error { return e.error }
@@ -227,7 +232,8 @@ func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
 		}
 	}
 	r.Begun = time.Now()
-	err = l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: host, Ports: r.Ports, StopMS: a.StopMS, AfterMS: since(a.Idle)})
+	err = l.requests.Ready(ctx, &a.World, a.Me, rendezvous.Ready{Host: host, Ports: r.Ports, StopMS: a.StopMS,
+		AfterMS: since(a.Idle)})
 	if err != nil {
 		return fail(err)
 	}

@@ -22,9 +22,11 @@ func TestWhatKeptItOut(t *testing.T) {
 		want   string
 		server bool
 	}{
-		"the server":                   {cut: true, server: true},
-		"what an earlier agent left":   {sweep: errors.New("process 7 does not end"), want: "not in the job after 5s: end what an earlier agent left: process 7 does not end"},
-		"its name, which nobody holds": {before: registered, want: "not in the job after 5s: node a is registered at elsewhere:1 and does not answer"},
+		"the server": {cut: true, server: true},
+		"what an earlier agent left": {sweep: errors.New("process 7 does not end"),
+			want: "not in the job after 5s: end what an earlier agent left: process 7 does not end"},
+		"its name, which nobody holds": {before: registered,
+			want: "not in the job after 5s: node a is registered at elsewhere:1 and does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +63,9 @@ func registered(s *sim) {
 	x.kill()
 	n.Node, n.Host, n.Incarnation, n.Address = "a", "elsewhere", "a0", "elsewhere:1"
 	s.empty[n.Address] = true
-	if _, err := s.etcd.Client("elsewhere").Txn(context.Background(), store.Txn{Then: []store.Write{store.Put(s.job.Name.Node("a"), schema.Encode(n))}}); err != nil {
+	if _, err := s.etcd.Client("elsewhere").
+		Txn(context.Background(), store.Txn{Then: []store.Write{store.Put(s.job.Name.Node("a"),
+			schema.Encode(n))}}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -91,7 +95,8 @@ func TestWhoIsKeptOutLeaves(t *testing.T) {
 	})
 }
 
-// The first whom it asks may all be dead, and registered for as long as their leases last: another one answers.
+// The first whom it asks may all be dead, and registered for as long as their leases last: another
+// one answers.
 func TestWhoComesBackAsksOthersThanTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
@@ -117,7 +122,11 @@ func TestWhoComesBackAsksOthersThanTheDead(t *testing.T) {
 		w.client.Cut(true)
 		time.Sleep(1500 * time.Millisecond)
 		w.client.Cut(false)
-		s.until("w is back", 15*time.Second, func(x rendezvous.Snapshot) bool { n := x.Node("w"); return n != nil && n.Address == w.address })
+		s.until("w is back", 15*time.Second, func(x rendezvous.Snapshot) bool {
+			n := x.Node("w")
+			return n != nil &&
+				n.Address == w.address
+		})
 		s.finish()
 	})
 }

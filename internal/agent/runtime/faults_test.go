@@ -26,12 +26,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// TestSavesOutliveFaults runs random stories with the real keeper, pipeline, retention and removal over disks in
-// memory. Workers save all the time. The store is wiped, set back, full, compacted and stands still; agents are
-// killed, frozen and cut off, some with the store and for longer than every limit; disks are lost, full or fail;
-// watches go deaf; workers fail or lose their guardian. After each round no resume is older than the newest
-// acknowledged checkpoint, all ranks began at one step, the newest checkpoint is readable after the loss of any one
-// machine, and a world runs in its time. COUNT and SEED as in TestSchedules.
+// TestSavesOutliveFaults runs random stories with the real keeper, pipeline, retention and removal
+// over disks in memory. Workers save all the time. The store is wiped, set back, full, compacted
+// and stands still; agents are killed, frozen and cut off, some with the store and for longer than
+// every limit; disks are lost, full or fail; watches go deaf; workers fail or lose their guardian.
+// After each round no resume is older than the newest acknowledged checkpoint, all ranks began at
+// one step, the newest checkpoint is readable after the loss of any one machine, and a world runs
+// in its time. COUNT and SEED as in TestSchedules.
 func TestSavesOutliveFaults(t *testing.T) {
 	from, count := uint64(1), seeds(40)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
@@ -79,8 +80,9 @@ type faulty struct {
 
 func newFaulty(t *testing.T, seed uint64) *faulty {
 	r := rand.New(rand.NewPCG(seed, 13))
-	s := &faulty{sim: newSim(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed), r: r, names: []string{"a", "b", "c", "d"},
-		at: map[string]*simAgent{}, lost: map[string]bool{}}
+	s := &faulty{sim: newSim(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed), r: r,
+		names: []string{"a", "b", "c", "d"},
+		at:    map[string]*simAgent{}, lost: map[string]bool{}}
 	s.settle, s.real, s.begins = 2*time.Second, true, s.train
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
@@ -101,7 +103,8 @@ func (s *faulty) train(g *simGroup) {
 		newest = all[len(all)-1]
 	}
 	if newest != step {
-		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(), w.Generation, step, newest)
+		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(), w.Generation,
+			step, newest)
 	}
 	s.workers.Go(func() { s.work(g, dir, step) })
 }
@@ -126,7 +129,8 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 	}
 }
 
-// save writes step-N as a trainer does that says when a save is complete; it may be ended in the middle.
+// save writes step-N as a trainer does that says when a save is complete; it may be ended in the
+// middle.
 func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 	dir := fmt.Sprintf("step-%d", step)
 	d := dirfs.NewDisk(to, "")
@@ -144,7 +148,8 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 		time.Sleep(20 * time.Millisecond)
 		return errors.Join(err, f.Close()) == nil
 	}
-	if to.Mkdir(dir, 0o700) != nil || !write("model.raw", fmt.Sprint("weights of ", step)) || !write("optimizer.raw", fmt.Sprint("moments of ", step)) {
+	if to.Mkdir(dir, 0o700) != nil || !write("model.raw", fmt.Sprint("weights of ", step)) ||
+		!write("optimizer.raw", fmt.Sprint("moments of ", step)) {
 		return
 	}
 	if write(".elastic-commit", fmt.Sprintf(`{"step":%d}`, step)) { // and keeps only the newest
@@ -186,7 +191,8 @@ func (s *faulty) look() {
 		s.known = snap.Job
 	case snap.Job.UID == s.known.UID || s.known.Follows(snap.Job.UID):
 	case snap.Job.Follows(s.known.UID):
-		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence, snap.Head.Number, stepOf(snap.Head))
+		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence,
+			snap.Head.Number, stepOf(snap.Head))
 		s.known, s.behind = snap.Job, false
 	default:
 		s.tracef("job %s was made from scratch", snap.Job.UID)
@@ -207,7 +213,8 @@ func (s *faulty) look() {
 	switch h := snap.Head; {
 	case h.Number == 0 && s.head.Number > 0, stepOf(h) < stepOf(s.head):
 		if len(s.lost) == 0 {
-			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d", s.head.Number, stepOf(s.head), h.Number, stepOf(h))
+			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d", s.head.Number,
+				stepOf(s.head), h.Number, stepOf(h))
 		}
 		s.head = h
 	case h.Number != s.head.Number:
@@ -223,10 +230,12 @@ func stepOf(h checkpoint.Head) int64 {
 	return *h.Step
 }
 
-// reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu is held.
+// reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu
+// is held.
 func (s *faulty) reachable() bool {
 	for _, a := range s.agents {
-		if !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second && s.has(a.host) {
+		if !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second &&
+			s.has(a.host) {
 			return true
 		}
 	}
@@ -452,8 +461,8 @@ func (s *faulty) diskFails(a *simAgent, span time.Duration) {
 
 func (d *keptDisk) all() []*memfs.FS { return []*memfs.FS{d.chunks, d.dir} }
 
-// loseDisk ends a machine for good; one of that name comes with an empty disk. At most one machine is lost before the
-// newest checkpoint has its copies again.
+// loseDisk ends a machine for good; one of that name comes with an empty disk. At most one machine
+// is lost before the newest checkpoint has its copies again.
 func (s *faulty) loseDisk(a *simAgent) {
 	s.mu.Lock()
 	may := len(s.lost) == 0 && !s.behind && s.protected(a.host)
@@ -466,8 +475,10 @@ func (s *faulty) loseDisk(a *simAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost[a.name] = true
-	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{},
+		seen:   map[string]schema.Generation{},
+		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
+		kept: newKeptDisk()}
 }
 
 // protected reports whether another machine has the newest checkpoint. mu is held.

@@ -61,8 +61,8 @@ func twist(was []byte, r *rand.Rand) []byte {
 	return b
 }
 
-// Every key of a job is damaged in every way for some seconds, with its lease and without. No worker of a
-// running world notices, and afterwards the job can do everything that it could before.
+// Every key of a job is damaged in every way for some seconds, with its lease and without. No
+// worker of a running world notices, and afterwards the job can do everything that it could before.
 func TestGarbageForSeconds(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
@@ -103,14 +103,17 @@ func TestGarbageForSeconds(t *testing.T) {
 			s.scale(2)
 			s.until("generation 2 runs", 30*time.Second, s.running(2, 2))
 			s.agents[0].kill()
-			s.until("two run", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Generation > 2 && s.running(0, 2)(x) })
+			s.until("two run", 30*time.Second, func(x rendezvous.Snapshot) bool {
+				return x.World.Generation > 2 &&
+					s.running(0, 2)(x)
+			})
 			s.killAll()
 		})
 	}
 }
 
-// A registration that somebody put right without its lease would outlive its node: it is put on a lease again, and the
-// loss of the node is found as ever.
+// A registration that somebody put right without its lease would outlive its node: it is put on a
+// lease again, and the loss of the node is found as ever.
 func TestRegistrationOnAnotherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
@@ -119,10 +122,12 @@ func TestRegistrationOnAnotherLease(t *testing.T) {
 		}
 		s.until("generation 1 runs", 10*time.Second, s.running(1, 3))
 		b := s.entry(s.job.Name.Node("b"))
-		if _, err := s.etcd.Client("outside").Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(b.Key, b.Value)}}); err != nil {
+		if _, err := s.etcd.Client("outside").
+			Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(b.Key, b.Value)}}); err != nil {
 			t.Fatal(err)
 		}
-		s.until("it is on a lease", 10*time.Second, func(x rendezvous.Snapshot) bool { return s.entry(b.Key).Lease != 0 })
+		s.until("it is on a lease", 10*time.Second,
+			func(x rendezvous.Snapshot) bool { return s.entry(b.Key).Lease != 0 })
 		s.until("nobody was disturbed", time.Second, s.running(1, 3))
 		s.finish()
 	})

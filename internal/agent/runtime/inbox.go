@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// inbox is what the loop waits for. What is ready in one moment is taken in a fixed order, so that the same
-// happenings lead to the same decisions.
+// inbox is what the loop waits for. What is ready in one moment is taken in a fixed order, so that
+// the same happenings lead to the same decisions.
 type inbox struct {
 	l       *loop
 	signals <-chan os.Signal
@@ -80,7 +80,8 @@ func (i *inbox) poll() bool {
 	return true
 }
 
-// order is the place of an event in its batch. Events of one place come by one channel and keep their order.
+// order is the place of an event in its batch. Events of one place come by one channel and keep
+// their order.
 func order(e machine.Event) int {
 	switch e := e.(type) {
 	case machine.Asked:

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// rankZero is the node that captures for the newest generation, if what it left may still be committed: no newer
-// generation was proposed, and none of its workers computed garbage.
+// rankZero is the node that captures for the newest generation, if what it left may still be
+// committed: no newer generation was proposed, and none of its workers computed garbage.
 func rankZero(s *rendezvous.Snapshot) membership.Ref {
 	w := s.World
 	if w == nil || w.Generation != s.Fence || len(w.Members) == 0 || s.Failure != nil && s.Failure.NaN {
@@ -20,9 +20,9 @@ func rankZero(s *rendezvous.Snapshot) membership.Ref {
 	return w.Members[0]
 }
 
-// commitOrphan commits what rank 0 of the world that step replaces left with this node: it had made the copy and
-// could not commit it any more. Propose then finds another head, and is planned anew. What cannot be committed is
-// lost with its generation.
+// commitOrphan commits what rank 0 of the world that step replaces left with this node: it had made
+// the copy and could not commit it any more. Propose then finds another head, and is planned anew.
+// What cannot be committed is lost with its generation.
 func (l *loop) commitOrphan(ctx context.Context, a machine.Take, step plan.Propose) {
 	zero := rankZero(&a.Seen)
 	me := a.Seen.Node(a.Me.Node)

@@ -9,14 +9,15 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// clean removes what nodes left behind that are not there any more: doing/ says nothing once its node is gone,
-// held/ nothing once no checkpoint that it names is kept. Who registers meanwhile keeps its own. What it fails to
-// remove is removed after the next Run.
+// clean removes what nodes left behind that are not there any more: doing/ says nothing once its
+// node is gone, held/ nothing once no checkpoint that it names is kept. Who registers meanwhile
+// keeps its own. What it fails to remove is removed after the next Run.
 func (l *loop) clean(ctx context.Context, s *rendezvous.Snapshot) {
 	job := l.Job.Name
 	gone := func(node string) bool { return s.Node(node) == nil }
 	rm := func(node, key string, rev int64) {
-		_, _ = l.Store.Txn(ctx, store.Txn{If: []store.Guard{store.Absent(job.Node(node)), store.Unchanged(key, rev)}, Then: []store.Write{store.Delete(key)}})
+		_, _ = l.Store.Txn(ctx, store.Txn{If: []store.Guard{store.Absent(job.Node(node)), store.Unchanged(key, rev)},
+			Then: []store.Write{store.Delete(key)}})
 	}
 	for _, d := range s.Doing {
 		if gone(d.Node) {
@@ -24,7 +25,8 @@ func (l *loop) clean(ctx context.Context, s *rendezvous.Snapshot) {
 		}
 	}
 	kept := func(n checkpoint.Number) bool {
-		return n == s.Head.Number || slices.ContainsFunc(s.History, func(h checkpoint.Head) bool { return h.Number == n })
+		return n == s.Head.Number || slices.ContainsFunc(s.History,
+			func(h checkpoint.Head) bool { return h.Number == n })
 	}
 	for node, held := range s.Held {
 		if gone(node) && !slices.ContainsFunc(held.Numbers, kept) {

@@ -11,14 +11,16 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// What a node says that it does counts while it says so anew: one that was killed while it saved holds nobody up for ever.
+// What a node says that it does counts while it says so anew: one that was killed while it saved
+// holds nobody up for ever.
 func TestAStaleRecordOfSavingHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
 		at := map[string]*simAgent{"a": s.start("a"), "b": s.start("b")}
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		members := s.snapshot().World.Members
-		w := store.Put(s.job.Name.Doing(members[0].Node), schema.Encode(rendezvous.Activity{Kind: "saving", Done: 1, Total: 2}))
+		w := store.Put(s.job.Name.Doing(members[0].Node),
+			schema.Encode(rendezvous.Activity{Kind: "saving", Done: 1, Total: 2}))
 		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +41,8 @@ func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
 		var then []store.Write
 		for _, node := range []string{"b", "old", "older"} {
-			then = append(then, store.Put(job.Doing(node), schema.Encode(rendezvous.Activity{Kind: "saving"})), store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
+			then = append(then, store.Put(job.Doing(node), schema.Encode(rendezvous.Activity{Kind: "saving"})),
+				store.Put(job.Held(node), schema.Encode([]checkpoint.Number{1})))
 		}
 		if _, err := s.etcd.Client("writer").Txn(t.Context(), store.Txn{Then: then}); err != nil {
 			t.Fatal(err)

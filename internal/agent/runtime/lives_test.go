@@ -58,7 +58,8 @@ func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
 	})
 }
 
-// A node that the store does not reach, but a peer does, ends the workers of a generation that was replaced.
+// A node that the store does not reach, but a peer does, ends the workers of a generation that was
+// replaced.
 func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)
@@ -68,7 +69,8 @@ func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
 		s.until("generation 1 runs", 5*time.Second, s.running(1, 3))
 		c.client.Cut(true)
 		s.scale(2) // c goes, and cannot read so
-		s.until("the others have a generation without it", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
+		s.until("the others have a generation without it", 30*time.Second,
+			func(x rendezvous.Snapshot) bool { return x.World.Generation == 2 })
 		time.Sleep(3 * time.Second)
 		s.mu.Lock()
 		if !c.groups[0].ended {
@@ -81,8 +83,8 @@ func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
 	})
 }
 
-// A machine that leaves its network and comes back with another address joins again with that one, whether
-// its loss was told or not.
+// A machine that leaves its network and comes back with another address joins again with that one,
+// whether its loss was told or not.
 func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 	for _, away := range []time.Duration{2 * time.Second, 6 * time.Second, 40 * time.Second} {
 		t.Run(away.String(), func(t *testing.T) {
@@ -103,7 +105,9 @@ func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 				s.mu.Unlock()
 				c.client.Cut(false)
 				s.until("a world runs with its new address", 30*time.Second, func(x rendezvous.Snapshot) bool {
-					return s.running(0, 3)(x) && slices.ContainsFunc(x.World.Members, func(r membership.Ref) bool { return r.Address == "c-moved:1" })
+					return s.running(0, 3)(x) &&
+						slices.ContainsFunc(x.World.Members,
+							func(r membership.Ref) bool { return r.Address == "c-moved:1" })
 				})
 				s.finish()
 			})
@@ -111,8 +115,9 @@ func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
 	}
 }
 
-// The store loses all leases, and a node its way to the others. What its watchers wrote of it went with their leases, or
-// came too late: it is written again, also where the node itself finds the store.
+// The store loses all leases, and a node its way to the others. What its watchers wrote of it went
+// with their leases, or came too late: it is written again, also where the node itself finds the
+// store.
 func TestSuspicionsOutliveLeases(t *testing.T) {
 	for name, before := range map[string]time.Duration{"written": 1300 * time.Millisecond, "on its way": -time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -138,8 +143,8 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 	}
 }
 
-// Who comes back as another life still holds silent whom it found silent before: those who watch do not find it out
-// again, and tell it again.
+// Who comes back as another life still holds silent whom it found silent before: those who watch do
+// not find it out again, and tell it again.
 func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
@@ -164,8 +169,9 @@ func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
 	})
 }
 
-// Who follows its own keys only, and suspected somebody for a moment, follows everything until it sees its record gone: a
-// suspicion that was taken back at once, or before its writer stood still and forgot it, does not stay.
+// Who follows its own keys only, and suspected somebody for a moment, follows everything until it
+// sees its record gone: a suspicion that was taken back at once, or before its writer stood still
+// and forgot it, does not stay.
 func TestAShortSuspicionDoesNotStay(t *testing.T) {
 	for cut := 900 * time.Millisecond; cut <= 1400*time.Millisecond; cut += 50 * time.Millisecond {
 		for _, stands := range []bool{false, true} {

@@ -23,21 +23,22 @@ const young = 20
 // lookAgain is how long a watch is trusted: it may go deaf without an error.
 const lookAgain = 20 * time.Second
 
-// asks is how long a request may be without an answer on the way to a job that the store has lost. Who is in no job must
-// hear that the store is away, and who claims one look again at what is so.
+// asks is how long a request may be without an answer on the way to a job that the store has lost.
+// Who is in no job must hear that the store is away, and who claims one look again at what is so.
 const asks = 10 * time.Second
 
-// storeBehind is the error of a store that is behind what this node, or another one, has seen of the job.
+// storeBehind is the error of a store that is behind what this node, or another one, has seen of
+// the job.
 type storeBehind struct{ seen rendezvous.Snapshot }
 
 func (storeBehind) Error() string { return "the store is behind what nodes have seen of the job" }
 
-// checkStore returns storeBehind where the store shows less than this node remembers, or other nodes claim
-// that it does.
+// checkStore returns storeBehind where the store shows less than this node remembers, or other
+// nodes claim that it does.
 //
-// A node that comes late is not believed against the others: while members of the world that the store
-// shows answer, and do not claim, the job goes on without what this node alone remembers. It is above the
-// generation that the node registers with, and the node's checkpoint is offered.
+// A node that comes late is not believed against the others: while members of the world that the
+// store shows answer, and do not claim, the job goes on without what this node alone remembers. It
+// is above the generation that the node registers with, and the node's checkpoint is offered.
 func (l *loop) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Job == nil || s.Claimed(s.Job) {
 		return storeBehind{*s}
@@ -89,9 +90,9 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 	return false, nil
 }
 
-// lost is joining a job for which the store is behind. A node that was in it claims it. A node that was not
-// makes it, where the store holds none; but never over the claims of others, nor over what another node of
-// this host has of it.
+// lost is joining a job for which the store is behind. A node that was in it claims it. A node that
+// was not makes it, where the store holds none; but never over the claims of others, nor over what
+// another node of this host has of it.
 func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Entered, error) {
 	name, unlock, err := l.name()
 	if errors.Is(err, ErrLocked) {
@@ -117,7 +118,8 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Enter
 		}
 	}
 	if s.Job != nil {
-		text := fmt.Sprintf("the server is behind what nodes have seen of job %s: waiting until they make it again", l.Job.Name)
+		text := fmt.Sprintf("the server is behind what nodes have seen of job %s: waiting until they make it again",
+			l.Job.Name)
 		uid := s.Job.UID
 		return nil, l.await(ctx, text, func(s *rendezvous.Snapshot) bool {
 			return s.Job == nil || s.Job.UID != uid || !s.Claimed(s.Job)
@@ -137,7 +139,8 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Enter
 }
 
 func (l *loop) recovery() *recovery.Recovery {
-	return &recovery.Recovery{Store: l.Store, Job: l.Job, Disk: l.Disk, LeaseTTL: l.LeaseTTL, Limit: l.StoreCutLimit, Go: l.effects.Go}
+	return &recovery.Recovery{Store: l.Store, Job: l.Job, Disk: l.Disk, LeaseTTL: l.LeaseTTL, Limit: l.StoreCutLimit,
+		Go: l.effects.Go}
 }
 
 // claiming tells what is waited for.
@@ -151,7 +154,8 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 		return err
 	}
 	if l.joining.notBefore.IsZero() && l.Settle > 0 {
-		// A store that was just made, or was just away, may have lost the job: who was in it needs a moment to say so.
+		// A store that was just made, or was just away, may have lost the job: who was in it needs
+		// a moment to say so.
 		s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
 		if err != nil || s.Job != nil {
 			return err
@@ -167,8 +171,8 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 	return l.create(ctx)
 }
 
-// settled reports whether the server has been up for long enough to have heard every claim, and at which
-// revision that was so.
+// settled reports whether the server has been up for long enough to have heard every claim, and at
+// which revision that was so.
 func (l *loop) settled(ctx context.Context) (settled bool, rev int64) {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
@@ -194,8 +198,8 @@ func (l *loop) name() (string, func(), error) {
 	}
 }
 
-// elsewhere waits while another node of this host remembers the job and does not make it again: until the
-// job is there, or was removed.
+// elsewhere waits while another node of this host remembers the job and does not make it again:
+// until the job is there, or was removed.
 func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 	for _, c := range l.Disk.Others(name) {
 		key := l.Job.Name.Removed(c.Job.UID)
@@ -226,7 +230,8 @@ func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// create makes the job, from scratch. Where others claim it, it waits for them, however long it takes.
+// create makes the job, from scratch. Where others claim it, it waits for them, however long it
+// takes.
 func (l *loop) create(ctx context.Context) error {
 	s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
 	if err != nil || s.Job != nil {
@@ -239,7 +244,8 @@ func (l *loop) create(ctx context.Context) error {
 		for _, c := range s.Claims {
 			names = append(names, c.Node)
 		}
-		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again", l.Job.Name, strings.Join(names, ", "))
+		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again", l.Job.Name,
+			strings.Join(names, ", "))
 		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
 	if wait := time.Until(l.joining.notBefore); wait > 0 {
@@ -252,8 +258,8 @@ func (l *loop) create(ctx context.Context) error {
 	return l.requests.Create(ctx, j)
 }
 
-// awaitClaims waits for nodes of an earlier job of this name: for a time, or, on a server that is new, until
-// that has been up for as long.
+// awaitClaims waits for nodes of an earlier job of this name: for a time, or, on a server that is
+// new, until that has been up for as long.
 func (l *loop) awaitClaims(ctx context.Context, wait time.Duration) error {
 	limit, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -269,7 +275,8 @@ func (l *loop) awaitClaims(ctx context.Context, wait time.Duration) error {
 			}
 		})
 	}
-	text := fmt.Sprintf("new server, or it was away: waiting %s in case nodes of an earlier job %s report", wait.Round(time.Second), l.Job.Name)
+	text := fmt.Sprintf("new server, or it was away: waiting %s in case nodes of an earlier job %s report",
+		wait.Round(time.Second), l.Job.Name)
 	err := l.await(limit, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
 	select {
 	case <-settled:
@@ -345,15 +352,16 @@ func (l *loop) forgetEnded(a machine.Leave) {
 	_ = l.Disk.Remember(a.Me.Node, c) // an older word makes somebody wait who need not, and no more
 }
 
-// reclaimEffect goes on until the store holds this job, or one that succeeds it. Another one of its name is
-// trouble that somebody else must end.
+// reclaimEffect goes on until the store holds this job, or one that succeeds it. Another one of its
+// name is trouble that somebody else must end.
 func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) machine.Event {
 	for {
 		job, err := l.recovery().Reclaim(ctx, c, l.claiming(ctx))
 		if err != nil || job.UID == c.Job.UID || job.Follows(c.Job.UID) {
 			return machine.Reclaimed{Job: job, Err: err}
 		}
-		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved", l.Job.Name)
+		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved",
+			l.Job.Name)
 		err = l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
 		if err != nil {
 			return machine.Reclaimed{Job: job, Err: err}

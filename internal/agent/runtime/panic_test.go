@@ -20,8 +20,8 @@ type mutePeers struct{ Peers }
 
 func (mutePeers) Signals() <-chan machine.Signal { return nil }
 
-// A panic of the loop ends the process at once, with its stack, although effects are under way that only
-// the loop would end. The guardian of the workers ends them when the process is gone.
+// A panic of the loop ends the process at once, with its stack, although effects are under way that
+// only the loop would end. The guardian of the workers ends them when the process is gone.
 func TestPanicEndsTheProcess(t *testing.T) {
 	if os.Getenv(panicking) != "" {
 		l := newLoop(Config{}, Deps{Peers: mutePeers{}, Saves: simSaves{}})

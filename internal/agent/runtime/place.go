@@ -6,8 +6,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// placeTaken is why this node cannot have the rank that it was told: another one has it. That one may be this
-// node's earlier life under another name, and goes with its lease.
+// placeTaken is why this node cannot have the rank that it was told: another one has it. That one
+// may be this node's earlier life under another name, and goes with its lease.
 func (l *loop) placeTaken(nodes []membership.Node) error {
 	for _, n := range nodes {
 		if l.Place > 0 && n.Place == l.Place && n.Node != l.joining.node && n.Node != l.Node {

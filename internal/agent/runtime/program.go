@@ -22,10 +22,10 @@ func (e *OtherProgram) Error() string {
 	return fmt.Sprintf("job %s runs `%s`, and this node was given `%s`", e.Job, e.Ran, e.Yours)
 }
 
-// checkProgram refuses a program that is not the job's while a node is here that runs another one, unless
-// a node runs this one, or the user said that it is meant. A job without a node goes on with this program:
-// all its nodes may be started again with a corrected one. A node that does not answer counts for nothing,
-// and is waited out.
+// checkProgram refuses a program that is not the job's while a node is here that runs another one,
+// unless a node runs this one, or the user said that it is meant. A job without a node goes on with
+// this program: all its nodes may be started again with a corrected one. A node that does not
+// answer counts for nothing, and is waited out.
 func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 	mine := l.Job.Origin
 	if l.OtherProgram || !s.Job.Origin.Differs(mine.Digest()) {
@@ -42,7 +42,8 @@ func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 		case n.Program == mine.Digest():
 			return nil
 		case n.Program == "" || n.Attempt != s.Job.Attempt || n.Node == name && n.Host == l.Disk.HostID():
-			// Not known, of an attempt that is over, or the life of this node before: its lock is free.
+			// Not known, of an attempt that is over, or the life of this node before: its lock is
+			// free.
 		default:
 			others = append(others, n)
 		}

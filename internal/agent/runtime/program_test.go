@@ -16,7 +16,8 @@ func (s *sim) makeAgentOf(name, program string) *simAgent {
 	return a
 }
 
-// A node that was given another program than the nodes that are here stays out, and changes nothing.
+// A node that was given another program than the nodes that are here stays out, and changes
+// nothing.
 func TestOtherProgramIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(s *sim)
@@ -24,18 +25,24 @@ func TestOtherProgramIsRefused(t *testing.T) {
 		node   string
 		want   string // "": it joins
 	}{
-		"a node runs the job's program": {node: "b", want: "job x runs `python train.py`, and this node was given `python other.py`"},
-		"it is meant":                   {node: "b", given: func(c *Config) { c.OtherProgram = true }},
+		"a node runs the job's program": {node: "b",
+			want: "job x runs `python train.py`, and this node was given `python other.py`"},
+		"it is meant": {node: "b", given: func(c *Config) { c.OtherProgram = true }},
 		"a node runs this one": {node: "b", before: func(s *sim) {
 			c := s.makeAgentOf("c", "other.py")
 			c.cfg.OtherProgram = true
 			s.run(c)
 			s.until("c is here", 5*time.Second, func(x rendezvous.Snapshot) bool { return x.Node("c") != nil })
 		}},
-		"the node that ran it is this one":       {node: "a", before: func(s *sim) { s.agents[0].kill() }},
-		"the node that ran it does not answer":   {node: "b", before: func(s *sim) { s.agents[0].kill() }},
-		"this node does not say what it runs":    {node: "b", given: func(c *Config) { c.Job.Origin = rendezvous.Origin{} }},
-		"it runs the same program as the others": {node: "b", given: func(c *Config) { c.Job.Origin = rendezvous.NewOrigin("bob", "lab2", []string{"python", "train.py"}) }},
+		"the node that ran it is this one":     {node: "a", before: func(s *sim) { s.agents[0].kill() }},
+		"the node that ran it does not answer": {node: "b", before: func(s *sim) { s.agents[0].kill() }},
+		"this node does not say what it runs": {node: "b",
+			given: func(c *Config) { c.Job.Origin = rendezvous.Origin{} }},
+		"it runs the same program as the others": {node: "b",
+			given: func(c *Config) {
+				c.Job.Origin = rendezvous.NewOrigin("bob", "lab2",
+					[]string{"python", "train.py"})
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -60,7 +67,8 @@ func TestOtherProgramIsRefused(t *testing.T) {
 					return
 				}
 				<-b.done
-				if refused, ok := errors.AsType[*OtherProgram](b.result.Err); !ok || refused.Error() != c.want || refused.Node != "a" || !refused.NodeRunsRan || b.result.Status != 2 {
+				if refused, ok := errors.AsType[*OtherProgram](b.result.Err); !ok || refused.Error() != c.want ||
+					refused.Node != "a" || !refused.NodeRunsRan || b.result.Status != 2 {
 					t.Errorf("it ended with %+v\n%s", b.result, s.story())
 				}
 				if x := s.snapshot(); x.Node(c.node) != nil || x.World.Generation != before.World.Generation {

@@ -15,8 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's: the
-// first asks the node to leave, a second one of its kind not to wait for anything.
+// Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's:
+// the first asks the node to leave, a second one of its kind not to wait for anything.
 func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) machine.Result {
 	return newLoop(c, d).run(ctx, signals)
 }
@@ -58,9 +58,9 @@ func newLoop(c Config, d Deps) *loop {
 		under:    map[string]context.CancelFunc{}}
 }
 
-// run has the loop turn on a goroutine of its own. A panic there ends the process at once, with its stack:
-// on this one, what is deferred would wait for effects that only the loop ends, and the workers would go on
-// without an agent that answers signals.
+// run has the loop turn on a goroutine of its own. A panic there ends the process at once, with its
+// stack: on this one, what is deferred would wait for effects that only the loop ends, and the
+// workers would go on without an agent that answers signals.
 func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result {
 	done := ctx.Done()
 	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
@@ -101,7 +101,8 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 	}
 }
 
-// decide has the machine decide about e, and carries out what it says; the result is that of a machine that quits.
+// decide has the machine decide about e, and carries out what it says; the result is that of a
+// machine that quits.
 func (l *loop) decide(ctx context.Context, m *machine.Machine, e machine.Event) *machine.Result {
 	switch e := e.(type) {
 	case machine.Entered:

@@ -18,26 +18,29 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// TestSchedules runs random schedules of joins, crashes, freezes, signals, scaling, failing workers, machines that get
-// another address and late or lost answers against the real agent code, on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
-// happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how
-// many; SEED runs one and prints its story.
+// TestSchedules runs random schedules of joins, crashes, freezes, signals, scaling, failing
+// workers, machines that get another address and late or lost answers against the real agent code,
+// on hosts whose wall clocks are hours apart. After each, G1, G4 and G8 are checked on all that
+// happened, and G6: when the faults end and enough nodes are up, a world runs. COUNT sets how many;
+// SEED runs one and prints its story.
 func TestSchedules(t *testing.T) { schedules(t, 150, func(*simGroup) {}) }
 
-// TestSchedulesOfWorkersThatStay is TestSchedules with workers that can stay in their process for the next world:
-// some leave their generation as they are told, some do not answer, some end while they wait, and some say that they
-// hold a state that they have not. A worker that waits takes part in no collective; everything else holds as ever.
+// TestSchedulesOfWorkersThatStay is TestSchedules with workers that can stay in their process for
+// the next world: some leave their generation as they are told, some do not answer, some end while
+// they wait, and some say that they hold a state that they have not. A worker that waits takes part
+// in no collective; everything else holds as ever.
 func TestSchedulesOfWorkersThatStay(t *testing.T) {
 	kept := schedules(t, 60, func(g *simGroup) {
-		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, stayWell, staySilent, stayLiar, stayBroken}[g.a.s.rng.IntN(8)]
+		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, stayWell, staySilent, stayLiar,
+			stayBroken}[g.a.s.rng.IntN(8)]
 	})
 	if kept == 0 {
 		t.Error("no worker went on in another generation")
 	}
 }
 
-// schedules runs count stories, or those that the environment asks for, with workers as they are made by worker. It
-// returns how often workers went on in another generation.
+// schedules runs count stories, or those that the environment asks for, with workers as they are
+// made by worker. It returns how often workers went on in another generation.
 func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept int) {
 	from, count := uint64(1), seeds(most)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
@@ -156,7 +159,9 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 	}
 	s.until("a world runs again (G6)", 60*time.Second, func(x rendezvous.Snapshot) bool {
 		w := x.World
-		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running && !plan.WishPending(&x, plan.StoreView(&x, time.Now())) && !plan.Grows(&x, plan.StoreView(&x, time.Now())) && s.running(0, w.Count)(x))
+		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running &&
+			!plan.WishPending(&x, plan.StoreView(&x, time.Now())) && !plan.Grows(&x, plan.StoreView(&x, time.Now())) &&
+			s.running(0, w.Count)(x))
 	})
 	s.until("every suspicion is taken back", 30*time.Second, func(x rendezvous.Snapshot) bool {
 		return len(x.Suspects) == 0 || x.World.Phase.Ended()

@@ -27,8 +27,8 @@ func (s *wiped) setBack(b memory.Backup) {
 	}
 }
 
-// goesOn waits until the job runs on n nodes under a successor of the job that was, in a generation above
-// g, from the newest checkpoint that was acknowledged.
+// goesOn waits until the job runs on n nodes under a successor of the job that was, in a generation
+// above g, from the newest checkpoint that was acknowledged.
 func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
 	s.t.Helper()
 	was := s.last
@@ -37,8 +37,10 @@ func (s *wiped) goesOn(g schema.Generation, n int, limit time.Duration) {
 		return x.Job != nil && x.Job.Follows(was) && x.World != nil && x.World.Generation > g && s.running(0, n)(x)
 	})
 	snap := s.snapshot()
-	if acked.Number > 0 && (snap.World.Resume == nil || snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
-		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s", acked.Number, snap.Head, snap.World.Resume, s.story())
+	if acked.Number > 0 && (snap.World.Resume == nil || snap.Head.Manifest != acked.Manifest ||
+		snap.Head.Number <= acked.Number) {
+		s.t.Errorf("checkpoint %d was acknowledged; head %+v, world resumes from %+v\n%s", acked.Number, snap.Head,
+			snap.World.Resume, s.story())
 	}
 }
 
@@ -80,12 +82,14 @@ func (s *wiped) replace(a *simAgent) {
 	s.t.Helper()
 	w := s.snapshot().World
 	a.kill()
-	s.until("the others wait", 10*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+	s.until("the others wait", 10*time.Second,
+		func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 	s.start(a.name)
 	s.until("the next generation runs", 30*time.Second, s.running(w.Generation+1, w.Count))
 }
 
-// All agents are ended while the store is set back. What they remember is above what the store shows.
+// All agents are ended while the store is set back. What they remember is above what the store
+// shows.
 func TestSetBackWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -109,7 +113,8 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 	})
 }
 
-// A node that missed everything since the copy was made takes part when another one finds the store behind.
+// A node that missed everything since the copy was made takes part when another one finds the store
+// behind.
 func TestSetBackAndOneSawNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -133,8 +138,9 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 	})
 }
 
-// The store and all nodes are lost together, and the copies of the newest commit are on rank 0's node and on a spare. The
-// member that comes back first has no copy: it waits for them, and does not begin from scratch.
+// The store and all nodes are lost together, and the copies of the newest commit are on rank 0's
+// node and on a spare. The member that comes back first has no copy: it waits for them, and does
+// not begin from scratch.
 func TestWipedAndACopyIsOnASpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -167,8 +173,9 @@ func TestWipedAndACopyIsOnASpare(t *testing.T) {
 	})
 }
 
-// A node dies with the store in the moment in which it proposes a generation, before it hears that it was proposed. The
-// number of that generation is not given again: it was noted before it was asked for.
+// A node dies with the store in the moment in which it proposes a generation, before it hears that
+// it was proposed. The number of that generation is not given again: it was noted before it was
+// asked for.
 func TestANumberIsNotGivenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1", 1)

@@ -11,8 +11,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// chance draws numbers from a seed, the time and a word, and from nothing else: goroutines that draw in one moment
-// get the same numbers in whatever order they run, so that a seed is one story on any number of processors.
+// chance draws numbers from a seed, the time and a word, and from nothing else: goroutines that
+// draw in one moment get the same numbers in whatever order they run, so that a seed is one story
+// on any number of processors.
 type chance struct{ seed uint64 }
 
 func (c chance) of(words ...any) *rand.Rand {

@@ -22,7 +22,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// keptDisk is what a node has on its disk of one job. It outlives agents, and is lost with its machine.
+// keptDisk is what a node has on its disk of one job. It outlives agents, and is lost with its
+// machine.
 type keptDisk struct {
 	chunks, dir *memfs.FS
 	uid         schema.UID // of the job that it belongs to
@@ -46,7 +47,8 @@ func (d *keptDisk) adopt(job rendezvous.Job) error {
 	return nil
 }
 
-// keptSaves is the Saves of an agent with the real keeper, pipeline, retention and removal, over a disk in memory.
+// keptSaves is the Saves of an agent with the real keeper, pipeline, retention and removal, over a
+// disk in memory.
 type keptSaves struct {
 	a    *simAgent
 	ctx  context.Context // ends with the process
@@ -95,7 +97,8 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.disk, x.chunks = disk, chunks
-	x.keeper = &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep, Peers: keptPeers{x.a},
+	x.keeper = &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
+		Peers:  keptPeers{x.a},
 		Record: keptRecord(x.a.s.job.Name, job.UID, x.a.client, node), Report: x.report}
 	x.wg.Go(func() { _ = x.keeper.Run(x.ctx) })
 	return nil
@@ -129,7 +132,8 @@ func (x *keptSaves) report(e checkpoint.Event) {
 		x.head = e.Head
 		x.mu.Unlock()
 		x.a.s.mu.Lock()
-		x.a.s.tracef("%s: checkpoint %d of step %d is committed, %d copies", x.a.label(), e.Head.Number, *e.Head.Step, e.Head.Copies)
+		x.a.s.tracef("%s: checkpoint %d of step %d is committed, %d copies", x.a.label(), e.Head.Number, *e.Head.Step,
+			e.Head.Copies)
 		x.a.s.mu.Unlock()
 	case checkpoint.Refused:
 		x.a.s.mu.Lock()
@@ -172,7 +176,8 @@ func (x *keptSaves) protect() {
 		}
 	}
 	want := min(x.keeper.Replicas, len(x.nodes))
-	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 || !x.chunks.Has(x.head.Manifest) {
+	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 ||
+		!x.chunks.Has(x.head.Manifest) {
 		return
 	}
 	if x.spread != nil {
@@ -197,7 +202,8 @@ func (x *keptSaves) Open(w rendezvous.World, rank0 bool) {
 	x.mu.Lock()
 	resume := x.resume
 	x.mu.Unlock()
-	p, err := x.keeper.Start(ctx, dir, x.stamp(w), checkpoint.Writers{Workers: capture.Workers{State: func() capture.WorkerState { return x.state(w.Generation) }}}, resume)
+	p, err := x.keeper.Start(ctx, dir, x.stamp(w),
+		checkpoint.Writers{Workers: capture.Workers{State: func() capture.WorkerState { return x.state(w.Generation) }}}, resume)
 	if err != nil {
 		cancel()
 		x.a.s.mu.Lock()
@@ -294,7 +300,8 @@ func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self mem
 	}
 	if h.Number > 0 {
 		x.a.s.mu.Lock()
-		x.a.s.tracef("%s commits what generation %d left: checkpoint %d of step %d", x.a.label(), w.Generation, h.Number, *h.Step)
+		x.a.s.tracef("%s commits what generation %d left: checkpoint %d of step %d", x.a.label(), w.Generation,
+			h.Number, *h.Step)
 		x.a.s.mu.Unlock()
 	}
 	return err
@@ -315,7 +322,8 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 // keptPeers is the way from an agent to the disks of the others.
 type keptPeers struct{ a *simAgent }
 
-// to is the store of a living, reachable node. A frozen one does not answer, and a frozen agent does not ask.
+// to is the store of a living, reachable node. A frozen one does not answer, and a frozen agent
+// does not ask.
 func (p keptPeers) to(ctx context.Context, op string, ref membership.Ref) (*chunkstore.Store, error) {
 	s := p.a.s
 	time.Sleep(s.rng.latency(p.a.name, op, ref.Node))
@@ -377,7 +385,8 @@ func (p keptPeers) Chunk(ctx context.Context, from membership.Ref, h manifest.Ha
 	return err
 }
 
-func (p keptPeers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+func (p keptPeers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
+	raw []byte) ([]manifest.Hash, error) {
 	s, err := p.to(ctx, "offer", to)
 	if err != nil {
 		return nil, err
@@ -385,7 +394,8 @@ func (p keptPeers) Offer(ctx context.Context, to membership.Ref, g schema.Genera
 	return s.Offer(ctx, g, raw)
 }
 
-func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
+	open func() (io.ReadSeekCloser, error)) error {
 	s, err := p.to(ctx, "write", to)
 	if err != nil {
 		return err

@@ -66,7 +66,10 @@ func (s *sim) story() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lines := slices.Clone(s.trace)
-	slices.SortStableFunc(lines, func(a, b told) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text)) })
+	slices.SortStableFunc(lines, func(a,
+		b told) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text))
+	})
 	var text strings.Builder
 	for _, l := range lines {
 		fmt.Fprintf(&text, "%12.6f %s\n", l.at.Seconds(), l.text)
@@ -74,7 +77,8 @@ func (s *sim) story() string {
 	return text.String()
 }
 
-// finish kills what is left and checks the history: G1, that whoever is told lost is counted, and that nothing was noted as wrong.
+// finish kills what is left and checks the history: G1, that whoever is told lost is counted, and
+// that nothing was noted as wrong.
 func (s *sim) finish() {
 	s.t.Helper()
 	for _, a := range s.agents {
@@ -86,7 +90,8 @@ func (s *sim) finish() {
 	for _, c := range s.etcd.History(0) {
 		lost, before, after := 0, last, (*rendezvous.World)(nil)
 		for _, e := range c.Events {
-			if !e.Deleted && strings.HasPrefix(e.Key, s.job.Name.Events()) && !strings.HasPrefix(e.Key, s.job.Name.Event("missed-")) {
+			if !e.Deleted && strings.HasPrefix(e.Key, s.job.Name.Events()) &&
+				!strings.HasPrefix(e.Key, s.job.Name.Event("missed-")) {
 				lost += s.lost(&e.Entry)
 			}
 			if e.Deleted && e.Key == s.job.Name.Job() { // removed: what comes after it is another job
@@ -127,7 +132,8 @@ func (s *sim) finish() {
 			before.Ledger.Lost = 0
 		}
 		if after.Ledger.Lost != before.Ledger.Lost+lost && !s.gaps {
-			s.wrongf("generation %d: %d were lost, %d more are told, and the books say %d", after.Generation, before.Ledger.Lost, lost, after.Ledger.Lost)
+			s.wrongf("generation %d: %d were lost, %d more are told, and the books say %d", after.Generation,
+				before.Ledger.Lost, lost, after.Ledger.Lost)
 		}
 	}
 	if len(s.wrong) > 0 {

@@ -54,7 +54,8 @@ type told struct {
 	text string
 }
 
-// simHost is what outlives an agent: locks, the generation on disk, what it remembers of the job, and checkpoints.
+// simHost is what outlives an agent: locks, the generation on disk, what it remembers of the job,
+// and checkpoints.
 type simHost struct {
 	id       string
 	locked   map[string]*simAgent
@@ -101,7 +102,8 @@ type simAgent struct {
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
-	s := &sim{t: t, etcd: memory.New(), rng: chance{seed}, hosts: map[string]*simHost{}, empty: map[string]bool{}, began: time.Now()}
+	s := &sim{t: t, etcd: memory.New(), rng: chance{seed}, hosts: map[string]*simHost{}, empty: map[string]bool{},
+		began: time.Now()}
 	l := rendezvous.Limits{Exact: true}
 	if _, err := fmt.Sscanf(np, "%d:%d", &l.Min, &l.Max); err == nil {
 		l.Exact = false
@@ -109,8 +111,10 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 		fmt.Sscan(np, &l.Max)
 		l.Min = l.Max
 	}
-	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1, Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max, Slots: 1},
-		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second), Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
+	s.job = rendezvous.Job{Name: "x", Limits: l, Slots: 1, Base: scaling.Base{Batch: 256, LR: 0.1, Nodes: l.Max,
+		Slots: 1},
+		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
+			Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	s.program = func(g *simGroup) {}
 	time.Sleep(1234567) // what a test does falls on no tick of an agent
 	return s
@@ -139,11 +143,13 @@ func (s *sim) makeAgent(name string) *simAgent {
 	h := s.hosts[name]
 	if h == nil {
 		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
-			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
+			salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
-		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan machine.Signal, 256), crowd: map[membership.Incarnation]membership.Sign{}}
+		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan machine.Signal, 256),
+		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
@@ -160,11 +166,12 @@ func (s *sim) run(a *simAgent) {
 		a.kept = newKeptSaves(a)
 		saves = a.kept
 	}
-	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a), Disk: (*simDisk)(a), Saves: saves, Say: func(l machine.Line) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.tracef("%s says: %s", a.label(), l.Text)
-	}})
+	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a),
+		Disk: (*simDisk)(a), Saves: saves, Say: func(l machine.Line) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.tracef("%s says: %s", a.label(), l.Text)
+		}})
 	a.upSince = time.Now()
 	a.loop.gate = a.gate
 	k := time.Duration(len(s.agents))
@@ -198,7 +205,9 @@ func (a *simAgent) label() string {
 // gate is where a frozen process stands still, and a killed one ends.
 func (a *simAgent) gate() {
 	for {
-		time.Sleep(time.Nanosecond) // all that happens in this moment has happened: the order of its events does not depend on processors
+		// all that happens in this moment has happened: the order of its events does not depend on
+		// processors
+		time.Sleep(time.Nanosecond)
 		a.s.mu.Lock()
 		f := a.frozen
 		a.s.mu.Unlock()
@@ -301,7 +310,8 @@ func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
 func (a *simAgent) Sweep(context.Context) error          { return a.sweep }
 func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n), nil }
 
-// simGroup is the workers of a node. Those that stay leave a generation some time after they are told to, if at all.
+// simGroup is the workers of a node. Those that stay leave a generation some time after they are
+// told to, if at all.
 type simGroup struct {
 	a      *simAgent
 	Start  machine.Start // of the generation that they are in
@@ -336,7 +346,8 @@ func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 	if a.isDead() {
 		return nil, fmt.Errorf("the agent is dead")
 	}
-	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank, st.World.Count)
+	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank,
+		st.World.Count)
 	s.checkStart(a, st)
 	a.groups = append(a.groups, g)
 	if s.begins != nil {
@@ -347,8 +358,8 @@ func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 	return g, nil
 }
 
-// checkStart: G4. No worker of another generation lives on this node, and workers of older generations
-// live on nodes only whose incarnation is not registered. mu is held.
+// checkStart: G4. No worker of another generation lives on this node, and workers of older
+// generations live on nodes only whose incarnation is not registered. mu is held.
 func (s *sim) checkStart(a *simAgent, st machine.Start) {
 	registered := map[membership.Incarnation]bool{}
 	for _, n := range s.entries(s.job.Name.Nodes()) {
@@ -370,7 +381,8 @@ func (s *sim) checkStart(a *simAgent, st machine.Start) {
 				s.wrongf("G4: %s starts generation %d beside its worker of %d", a.label(), w.Generation, old.Generation)
 			}
 			if !g.paused && old.Generation < w.Generation && registered[old.Members[g.Start.Rank].Incarnation] {
-				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation, b.label(), old.Generation)
+				s.wrongf("G4: %s starts generation %d while registered %s runs %d", a.label(), w.Generation, b.label(),
+					old.Generation)
 			}
 		}
 	}
@@ -479,7 +491,8 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 		case b.isDead():
 			return membership.Answer{Kind: membership.Refused}
 		case b.hello.Incarnation == ref.Incarnation:
-			return membership.Answer{Kind: membership.Same, Incarnation: ref.Incarnation, Generation: b.hello.Generation, Failed: b.hello.Failed, Ended: b.hello.Ended}
+			return membership.Answer{Kind: membership.Same, Incarnation: ref.Incarnation,
+				Generation: b.hello.Generation, Failed: b.hello.Failed, Ended: b.hello.Ended}
 		case b.hello.Incarnation == "":
 			return membership.Answer{}
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of a
-// simulation has the same clock, so the times in what it writes are moved by that, and those in what it
-// reads the other way: to itself it is right, and an hour away from everybody else.
+// skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of
+// a simulation has the same clock, so the times in what it writes are moved by that, and those in
+// what it reads the other way: to itself it is right, and an hour away from everybody else.
 type skewed struct {
 	store.Store
 	ahead time.Duration

@@ -56,7 +56,8 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
-func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
+func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head,
+	error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.kept != nil {
@@ -70,7 +71,8 @@ func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation)
 	return heads, &newest, nil
 }
 
-// adopt is what Open and Succeed do with what the disk has of another job: it is kept if the job goes on. mu is held.
+// adopt is what Open and Succeed do with what the disk has of another job: it is kept if the job
+// goes on. mu is held.
 func (a *simAgent) adopt(job rendezvous.Job) {
 	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
 		delete(a.host.saved, a.node)
@@ -102,7 +104,8 @@ type wiped struct {
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
-	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{}, fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]bool{}}
+	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{},
+		fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]bool{}}
 	s.settle = 2 * time.Second
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
@@ -139,9 +142,10 @@ func (s *wiped) commit() {
 	s.mu.Lock()
 	s.rng.bytes(h.Manifest[:])
 	s.mu.Unlock()
-	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Event: func(h checkpoint.Head) store.Write {
-		return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
-	}}
+	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID,
+		Event: func(h checkpoint.Head) store.Write {
+			return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
+		}}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()
 	head, err := r.Commit(ctx, h, snap.Head, zero.node, holders)
@@ -171,7 +175,8 @@ func (s *wiped) agent(r membership.Ref) *simAgent {
 	return nil
 }
 
-// wipe takes everything from the store. It comes between two commits: none is acknowledged that no disk has.
+// wipe takes everything from the store. It comes between two commits: none is acknowledged that no
+// disk has.
 func (s *wiped) wipe() {
 	if snap := s.snapshot(); snap.Job != nil {
 		s.fence[snap.Job.UID] = snap.Fence
@@ -214,8 +219,9 @@ func (s *wiped) observe(ctx context.Context) {
 	}
 }
 
-// made checks a job that was made: never from scratch while somebody who could claim had a checkpoint, one
-// line of succession, the fence not below, the head the newest that was acknowledged.
+// made checks a job that was made: never from scratch while somebody who could claim had a
+// checkpoint, one line of succession, the fence not below, the head the newest that was
+// acknowledged.
 func (s *wiped) made() {
 	snap := s.snapshot()
 	s.mu.Lock()
@@ -241,18 +247,22 @@ func (s *wiped) made() {
 		}
 		return
 	}
-	if snap.Fence == 0 && !slices.ContainsFunc(s.agents, func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
+	if snap.Fence == 0 && !slices.ContainsFunc(s.agents,
+		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
 		return // who claimed had never heard of a World, and nobody else was there
 	}
-	if acked := s.acked[was]; acked.Number > 0 && (snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
-		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)", acked.Number, j.Adopted, snap.Head.Number)
+	if acked := s.acked[was]; acked.Number > 0 &&
+		(snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
+		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)",
+			acked.Number, j.Adopted, snap.Head.Number)
 	}
 	if snap.Fence < s.fence[was] {
 		s.wrongf("the fence was %d, and is %d now", s.fence[was], snap.Fence)
 	}
 }
 
-// reachable reports whether the agent, and all that it asks of the store, went undisturbed for some time. sim.mu is held.
+// reachable reports whether the agent, and all that it asks of the store, went undisturbed for some
+// time. sim.mu is held.
 func (a *simAgent) reachable() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
 }
@@ -264,8 +274,8 @@ func (s *wiped) end() {
 	s.finish()
 }
 
-// A store loses everything while two nodes train: their workers go on, both claim, and one of them makes the
-// job again, from the newest commit and above the generation that it had.
+// A store loses everything while two nodes train: their workers go on, both claim, and one of them
+// makes the job again, from the newest commit and above the generation that it had.
 func TestWipedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -276,15 +286,16 @@ func TestWipedStore(t *testing.T) {
 		s.commit()
 		s.wipe()
 		s.until("it runs again", 30*time.Second, s.running(2, 2))
-		if snap := s.snapshot(); snap.Job.Adopted != 2 || snap.Head.Number != 3 || snap.World.Resume == nil || snap.World.Resume.Number != 3 {
+		if snap := s.snapshot(); snap.Job.Adopted != 2 || snap.Head.Number != 3 || snap.World.Resume == nil ||
+			snap.World.Resume.Number != 3 {
 			t.Errorf("job %+v, head %+v, world %+v", snap.Job, snap.Head, snap.World)
 		}
 		s.end()
 	})
 }
 
-// Everybody died with the store. Who comes back claims what its disk remembers; somebody new, who comes
-// first, waits.
+// Everybody died with the store. Who comes back claims what its disk remembers; somebody new, who
+// comes first, waits.
 func TestWipedWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -307,8 +318,8 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 	})
 }
 
-// Who waits for a job that the store has lost was let in by a server that answers: the time for the first contact is not
-// that of the waiting, also when it is over.
+// Who waits for a job that the store has lost was let in by a server that answers: the time for the
+// first contact is not that of the waiting, also when it is over.
 func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
@@ -347,7 +358,8 @@ func TestWipedAndLostIsTold(t *testing.T) {
 		}
 		lose := func(g schema.Generation) {
 			b.kill()
-			s.until("a waits", 10*time.Second, func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
+			s.until("a waits", 10*time.Second,
+				func(x rendezvous.Snapshot) bool { return x.World.Phase == rendezvous.Waiting })
 			time.Sleep(time.Second)
 			b = s.start("b")
 			s.until("it runs again", 30*time.Second, s.running(g, 2))
@@ -363,7 +375,8 @@ func TestWipedAndLostIsTold(t *testing.T) {
 	})
 }
 
-// One of three never comes back: fewer than there are copies. The others wait for the limit, and go on.
+// One of three never comes back: fewer than there are copies. The others wait for the limit, and go
+// on.
 func TestWipedAndOneIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2:3", 1)
@@ -407,7 +420,8 @@ func TestWipedAndTheHolderIsMissing(t *testing.T) {
 	})
 }
 
-// A spare whose disk does not take what it would claim says so once, tries more and more rarely, and says when it could.
+// A spare whose disk does not take what it would claim says so once, tries more and more rarely,
+// and says when it could.
 func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
@@ -439,7 +453,8 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 		if c, _ := (*simDisk)(b).Recall("b"); c == nil || c.World != 1 {
 			t.Errorf("it remembers %+v", c)
 		}
-		for _, line := range []string{"cannot note what it knows of the job (no space left on device)", "has noted what it knows of the job"} {
+		for _, line := range []string{"cannot note what it knows of the job (no space left on device)",
+			"has noted what it knows of the job"} {
 			if n := strings.Count(s.story(), line); n != 1 {
 				t.Errorf("%q was said %d times\n%s", line, n, s.story())
 			}
@@ -448,7 +463,8 @@ func TestFullDiskIsTriedMoreAndMoreRarely(t *testing.T) {
 	})
 }
 
-// A member whose disk is full keeps the others waiting, so it says why: once, however often it tries.
+// A member whose disk is full keeps the others waiting, so it says why: once, however often it
+// tries.
 func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1:3", 1)
@@ -464,10 +480,12 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 		}
 		full(true)
 		s.start("c")
-		s.until("three are to run", 10*time.Second, func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Forming && r.World.Count == 3 })
+		s.until("three are to run", 10*time.Second,
+			func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Forming && r.World.Count == 3 })
 		time.Sleep(5 * time.Second)
 		full(false)
-		s.until("three run", 10*time.Second, func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Running && r.World.Count == 3 })
+		s.until("three run", 10*time.Second,
+			func(r rendezvous.Snapshot) bool { return r.World.Phase == rendezvous.Running && r.World.Count == 3 })
 		if n := strings.Count(s.story(), "no space left on device; trying again"); n != 1 {
 			t.Errorf("it was said %d times\n%s", n, s.story())
 		}
@@ -475,7 +493,8 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 	})
 }
 
-// A store that goes away between the answer that it has no such job and the request that makes it is one that does not answer.
+// A store that goes away between the answer that it has no such job and the request that makes it
+// is one that does not answer.
 func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
@@ -499,7 +518,8 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 	})
 }
 
-// The first job on a young server is made a moment late, and says so; on one that is in its place it begins at once.
+// The first job on a young server is made a moment late, and says so; on one that is in its place
+// it begins at once.
 func TestAYoungServerIsTold(t *testing.T) {
 	const line = "says: new server, or it was away: waiting 2s in case nodes of an earlier job x report"
 	for name, c := range map[string]struct {
@@ -529,8 +549,9 @@ func TestAYoungServerIsTold(t *testing.T) {
 	}
 }
 
-// The wait on a new server is over as soon as the server has been up for long enough, however late the
-// first agent came. Where the server notes that while nodes claim the job, they are still waited for.
+// The wait on a new server is over as soon as the server has been up for long enough, however late
+// the first agent came. Where the server notes that while nodes claim the job, they are still
+// waited for.
 func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
 	for name, claimed := range map[string]bool{"no node reports": false, "a node of an earlier job reports": true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -559,8 +580,9 @@ func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
 	}
 }
 
-// A claim ends with its lease, also where it is the store that stalled: who was never in the job does not begin it from
-// scratch as soon as nobody claims it, but after the time in which claimants come back.
+// A claim ends with its lease, also where it is the store that stalled: who was never in the job
+// does not begin it from scratch as soon as nobody claims it, but after the time in which claimants
+// come back.
 func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "1", 1)
@@ -585,8 +607,8 @@ func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
 	})
 }
 
-// A claim that cannot be read keeps the job from being made again, as long as it is there: nothing ends
-// and nothing is decided without knowing what it says.
+// A claim that cannot be read keeps the job from being made again, as long as it is there: nothing
+// ends and nothing is decided without knowing what it says.
 func TestUnreadableClaimIsWaitedFor(t *testing.T) {
 	for name, value := range map[string]string{"newer": `{"format":99,"record":{}}`, "garbage": "garbage"} {
 		t.Run(name, func(t *testing.T) {
@@ -601,7 +623,8 @@ func TestUnreadableClaimIsWaitedFor(t *testing.T) {
 				s.stop() // who observes does not read that, either
 				synctest.Wait()
 				key, client := s.job.Name.Claim("z"), s.etcd.Client("other")
-				if _, err := client.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(key, []byte(value))}}); err != nil {
+				if _, err := client.Txn(t.Context(),
+					store.Txn{Then: []store.Write{store.Put(key, []byte(value))}}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(3 * time.Minute) // far beyond every limit: the job would have been made again
@@ -644,7 +667,10 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 		a.kill()
 		s.remove()
 		s.start("a")
-		s.until("another job runs", 30*time.Second, func(x rendezvous.Snapshot) bool { return x.Job != nil && s.running(0, 1)(x) })
+		s.until("another job runs", 30*time.Second, func(x rendezvous.Snapshot) bool {
+			return x.Job != nil &&
+				s.running(0, 1)(x)
+		})
 		if now := s.snapshot(); now.Job.Succeeds != "" || now.Head.Number != 0 {
 			t.Errorf("a removed job came back: %+v, head %d", now.Job, now.Head.Number)
 		}
@@ -672,8 +698,9 @@ func TestRemovedEndsWhoWasAway(t *testing.T) {
 	})
 }
 
-// TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes. The
-// checks are those of made, and of finish; and a world runs when the faults are over. COUNT and SEED as in TestSchedules.
+// TestWipes runs random schedules of commits, crashes, freezes, late answers, newcomers and wipes.
+// The checks are those of made, and of finish; and a world runs when the faults are over. COUNT and
+// SEED as in TestSchedules.
 func TestWipes(t *testing.T) {
 	from, count := uint64(1), seeds(60)
 	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
@@ -711,7 +738,10 @@ func wipes(t *testing.T, seed uint64) string {
 	for _, n := range names[:3] {
 		up(n)
 	}
-	s.until("a first world runs", 2*time.Minute, func(x rendezvous.Snapshot) bool { return x.World != nil && s.running(0, x.World.Count)(x) })
+	s.until("a first world runs", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+		return x.World != nil &&
+			s.running(0, x.World.Count)(x)
+	})
 	old := s.etcd.Backup()
 	left := 1 + r.IntN(3)
 	for range 6 + r.IntN(10) {

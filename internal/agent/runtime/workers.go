@@ -52,8 +52,8 @@ func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *start
 	return machine.Started{Generation: g}
 }
 
-// endpoints are those of the workers of w; nil where they cannot be had. Most programs need none, and those
-// that do say so.
+// endpoints are those of the workers of w; nil where they cannot be had. Most programs need none,
+// and those that do say so.
 func (l *loop) endpoints(ctx context.Context, w *rendezvous.World) []string {
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -76,16 +76,16 @@ func (l *loop) forwardHangs(ctx context.Context, group Group, g schema.Generatio
 // prepareLimit is how long a checkpoint may take to be brought here after Ready.
 const prepareLimit = 30 * time.Second
 
-// prepareLate brings the checkpoint for new processes in place of some that held the state, and have ended since
-// Ready was reported.
+// prepareLate brings the checkpoint for new processes in place of some that held the state, and
+// have ended since Ready was reported.
 func (l *loop) prepareLate(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
 	return l.Saves.Prepare(ctx, w)
 }
 
-// continueWorkers hands the World to workers that wait for it. Where one of them has ended all are ended, and new
-// ones are started: nothing of the old group is left then.
+// continueWorkers hands the World to workers that wait for it. Where one of them has ended all are
+// ended, and new ones are started: nothing of the old group is left then.
 func (l *loop) continueWorkers(ctx context.Context, s machine.Start, from, to *startedGroup) machine.Event {
 	g := s.World.Generation
 	<-from.ready // it is: only workers that were started are paused
@@ -117,8 +117,8 @@ func (l *loop) pauseWorkers(ctx context.Context, g schema.Generation) {
 	})
 }
 
-// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is left
-// is told by the group itself.
+// haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is
+// left is told by the group itself.
 func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
 	started := l.group
 	// Not bound to the agent's end: nothing of the job outlives it.

@@ -74,7 +74,8 @@ func ckptAction(ctx context.Context, c *command.Call) error {
 	return v.action(k, ctx)
 }
 
-// words takes what was typed apart: VERB [JOB] [N] [DIR]. A lone number is a checkpoint and never a job.
+// words takes what was typed apart: VERB [JOB] [N] [DIR]. A lone number is a checkpoint and never a
+// job.
 func (k *saves) words() (verb, error) {
 	v, err := takeVerb(k.Args)
 	if err != nil {
@@ -97,11 +98,13 @@ func (k *saves) words() (verb, error) {
 	}
 	switch {
 	case len(words) > 1:
-		return v, problem.New(problem.Usage, "elastic %s does not take %q", k.Command.Name, words[1]).Cure("elastic ckpt %s", k.Command.Args)
+		return v, problem.New(problem.Usage, "elastic %s does not take %q", k.Command.Name, words[1]).
+			Cure("elastic ckpt %s", k.Command.Args)
 	case v.name == "ls" && number.Given:
 		return v, problem.New(problem.Usage, "%s: ls lists all", number).Cure("elastic ckpt show %s", number.Text)
 	case v.number && !number.Given:
-		return v, problem.New(problem.Usage, "which checkpoint?").Cure("elastic %s N; elastic ckpt ls has the numbers", k.Command.Name)
+		return v, problem.New(problem.Usage, "which checkpoint?").
+			Cure("elastic %s N; elastic ckpt ls has the numbers", k.Command.Name)
 	}
 	k.Args = words
 	n, err := number.Number(0, 1)
@@ -145,11 +148,13 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 	if len(all) == 0 {
 		return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint", job).Detail("numbers", all)
 	}
-	return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint %d", job, n).Because("there are %s", phrase.List(shown)).
+	return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint %d", job, n).
+		Because("there are %s", phrase.List(shown)).
 		Detail("numbers", all)
 }
 
-// having is who has a checkpoint: by its own word, else by the record, which is newer than that word.
+// having is who has a checkpoint: by its own word, else by the record, which is newer than that
+// word.
 func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string) {
 	names := map[string]bool{}
 	for _, r := range h.Holders {
@@ -200,7 +205,8 @@ func (k *saves) here() (all []shelf, done func(), err error) {
 	return all, done, err
 }
 
-// sources are from where a checkpoint can be had: this machine, then the holders that are registered.
+// sources are from where a checkpoint can be had: this machine, then the holders that are
+// registered.
 func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source, done func(), err error) {
 	shelves, closeAll, err := k.here()
 	if err != nil {
@@ -241,7 +247,8 @@ func (k *saves) worldSize(g schema.Generation) *int {
 // unreadable is what became of a checkpoint that could not be read from anywhere.
 func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	here, away := k.having(h)
-	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).Of(err).Because("%v", err)
+	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
+		Of(err).Because("%v", err)
 	if len(here) == 0 && len(away) > 0 {
 		e.Because("nothing of it is on this machine, and those who have it are not registered: %s", phrase.List(away)).
 			Cure("on a machine that has it: elastic %s; or start a node there", k.Command.Name)

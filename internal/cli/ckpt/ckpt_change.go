@@ -24,10 +24,12 @@ func (k *saves) remove(ctx context.Context) error {
 			return err
 		}
 		job := k.snap.Job
-		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID, Gone: func(hs []checkpoint.Head) store.Write {
-			return history.Tell(job.Name, history.Event{Kind: history.Deleted, Generation: hs[0].Generation,
-				Text: fmt.Sprintf("checkpoint %d deleted by the operator", hs[0].Number), Fields: history.Fields{"number": hs[0].Number}})
-		}}
+		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID,
+			Gone: func(hs []checkpoint.Head) store.Write {
+				return history.Tell(job.Name, history.Event{Kind: history.Deleted, Generation: hs[0].Generation,
+					Text:   fmt.Sprintf("checkpoint %d deleted by the operator", hs[0].Number),
+					Fields: history.Fields{"number": hs[0].Number}})
+			}}
 		err = record.Drop(ctx, k.snap.Fence, k.snap.Head, []checkpoint.Head{h})
 		if err == nil {
 			return k.told(map[string]any{"job": job.Name, "number": h.Number, "removed": true},
@@ -51,10 +53,13 @@ func (k *saves) unused(h checkpoint.Head) error {
 		return problem.New(problem.CkptUsed, "checkpoint %d is the newest of job %s", h.Number, k.snap.Job.Name).
 			Because("the next world starts from it").Cure("elastic ckpt restore of another one first")
 	case h.Manifest == head.Manifest:
-		return problem.New(problem.CkptUsed, "checkpoint %d is the same as checkpoint %d, the newest of job %s", h.Number, head.Number, k.snap.Job.Name).
+		return problem.New(problem.CkptUsed, "checkpoint %d is the same as checkpoint %d, the newest of job %s",
+			h.Number, head.Number, k.snap.Job.Name).
 			Because("the next world starts from it")
-	case w != nil && w.Resume != nil && !w.Phase.Ended() && (w.Resume.Number == h.Number || w.Resume.Manifest == h.Manifest):
-		return problem.New(problem.CkptUsed, "generation %d of job %s started from checkpoint %d", w.Generation, k.snap.Job.Name, h.Number).
+	case w != nil && w.Resume != nil && !w.Phase.Ended() &&
+		(w.Resume.Number == h.Number || w.Resume.Manifest == h.Manifest):
+		return problem.New(problem.CkptUsed, "generation %d of job %s started from checkpoint %d", w.Generation,
+			k.snap.Job.Name, h.Number).
 			Because("its nodes may still need it").Cure("again after the next generation has begun")
 	}
 	return nil
@@ -72,7 +77,8 @@ func (k *saves) restore(ctx context.Context) error {
 			return k.restored(h, head, fmt.Sprintf("job %s is at checkpoint %d already", job, h.Number))
 		}
 		if why := txn.Unrestorable(&k.snap); why != "" {
-			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).Cure("elastic stop %s; then elastic ckpt restore %s %d", job, job, h.Number)
+			e := problem.New(problem.JobLive, "job %s cannot go back to checkpoint %d now: %s", job, h.Number, why).
+				Cure("elastic stop %s; then elastic ckpt restore %s %d", job, job, h.Number)
 			if target.Ended(&k.snap) {
 				e.Code = problem.JobEnded
 				e.Cure("elastic ckpt get %s %d DIR has its files", job, h.Number)
@@ -84,7 +90,8 @@ func (k *saves) restore(ctx context.Context) error {
 			if here, away := k.having(h); len(here) == 0 {
 				k.Out.Say("it is on nodes that are not registered: %s; the job needs one of them", phrase.List(away))
 			}
-			return k.restored(h, now, fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now", job, h.Number, atStep(h.Step), now.Number))
+			return k.restored(h, now, fmt.Sprintf("job %s goes on from checkpoint %d%s, which is checkpoint %d now",
+				job, h.Number, atStep(h.Step), now.Number))
 		}
 		if !store.Moved(err) {
 			return err
@@ -96,7 +103,8 @@ func (k *saves) restore(ctx context.Context) error {
 }
 
 func (k *saves) restored(from, to checkpoint.Head, text string) error {
-	return k.told(map[string]any{"job": k.snap.Job.Name, "restored": from.Number, "number": to.Number, "step": to.Step}, "%s", text)
+	return k.told(map[string]any{"job": k.snap.Job.Name, "restored": from.Number, "number": to.Number, "step": to.Step},
+		"%s", text)
 }
 
 // told says, on stdout, what was done.

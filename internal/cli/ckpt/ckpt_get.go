@@ -39,9 +39,11 @@ func (k *saves) get(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, transfer.ErrNotEmpty):
-		return problem.New(problem.CkptDir, "%s is not empty", k.dir).Of(err).Because("nothing that is there is touched").Cure("a new directory, or an empty one")
+		return problem.New(problem.CkptDir, "%s is not empty", k.dir).
+			Of(err).Because("nothing that is there is touched").Cure("a new directory, or an empty one")
 	case errors.Is(err, checkpoint.ErrNoSpace):
-		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).Of(err).Cure("a directory on a disk with %s of room", screen.Size(h.Bytes))
+		return problem.New(problem.CkptDir, "%s: %v", k.dir, err).
+			Of(err).Cure("a directory on a disk with %s of room", screen.Size(h.Bytes))
 	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, checkpoint.ErrNotHeld):
 		return k.reading(h, err)
 	case errors.As(err, &bad):

@@ -19,18 +19,22 @@ func (k *saves) insist(ctx context.Context) error {
 	m := rendezvous.Insist(claims, k.number)
 	if m == nil {
 		all := target.NumbersOf(claims)
-		return problem.New(problem.CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).Because("they have %s", phrase.List(all)).
+		return problem.New(problem.CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).
+			Because("they have %s", phrase.List(all)).
 			Detail("numbers", append([]string{}, all...))
 	}
-	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx, txn.Remaking{Me: claims[0], Job: m, Own: claims[0].Job, Seen: &k.snap})
+	job, err := txn.Requests{Store: k.s, Job: name}.Remake(ctx,
+		txn.Remaking{Me: claims[0], Job: m, Own: claims[0].Job, Seen: &k.snap})
 	if store.Moved(err) {
-		return problem.New(problem.JobLost, "job %s, or a claim to it, changed at this moment", name).Cure("the same command again")
+		return problem.New(problem.JobLost, "job %s, or a claim to it, changed at this moment", name).
+			Cure("the same command again")
 	}
 	if err != nil {
 		return err
 	}
 	k.snap.Job = &job
-	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now", name, m.Was, atStep(m.Head.Step), m.Head.Number)
+	text := fmt.Sprintf("job %s is made again from checkpoint %d%s, which is checkpoint %d now", name, m.Was,
+		atStep(m.Head.Step), m.Head.Number)
 	if len(m.Missing) > 0 {
 		text += ", without " + phrase.List(m.Missing)
 	}

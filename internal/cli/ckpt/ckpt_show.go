@@ -35,9 +35,12 @@ type savedStatus struct {
 func (k *saves) status(h checkpoint.Head) savedStatus {
 	here, away := k.having(h)
 	w := k.snap.World
-	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation, WorldSize: k.worldSize(h.Generation),
-		Bytes: h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies, Time: status.Timestamp{Time: h.Time},
-		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil && w.Resume.Number == h.Number}
+	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation,
+		WorldSize: k.worldSize(h.Generation),
+		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies,
+		Time:     status.Timestamp{Time: h.Time},
+		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil &&
+			w.Resume.Number == h.Number}
 }
 
 // holders tells who has it, and of those that are not registered so.
@@ -62,7 +65,8 @@ func (k *saves) list(context.Context) error {
 		if st.Head {
 			mark = "head"
 		}
-		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation), screen.Known(st.WorldSize),
+		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation),
+			screen.Known(st.WorldSize),
 			screen.Size(st.Bytes), fmt.Sprint(st.Copies), k.Out.Since(h.Time), mark, st.holders()})
 	}
 	if k.Out.Json {
@@ -93,7 +97,8 @@ func (k *saves) show(ctx context.Context) error {
 	st.WorldSize = &m.WorldSize
 	rows := [][]string{{"FILE", "BYTES", "MODE", "SHA-256"}}
 	for _, f := range m.Files {
-		out := savedFile{Path: f.Path, Size: f.Size, Mode: fmt.Sprintf("%04o", f.Mode), Chunks: append([]checkpoint.Hash{}, f.Chunks...)}
+		out := savedFile{Path: f.Path, Size: f.Size, Mode: fmt.Sprintf("%04o", f.Mode),
+			Chunks: append([]checkpoint.Hash{}, f.Chunks...)}
 		hash := fmt.Sprintf("of %d chunks", len(f.Chunks))
 		if sum, ok := f.FileHash(); ok {
 			out.SHA256, hash = &sum, sum.String()
@@ -140,7 +145,8 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 		return err
 	}
 	for _, row := range [][2]string{
-		{"made by", fmt.Sprintf("generation %d, world size %d, %s", st.Generation, m.WorldSize, k.Out.Since(st.Time.Time))},
+		{"made by", fmt.Sprintf("generation %d, world size %d, %s", st.Generation, m.WorldSize,
+			k.Out.Since(st.Time.Time))},
 		{"bytes", fmt.Sprintf("%s in %s", screen.Size(st.Bytes), phrase.Count(len(m.Files), "file"))},
 		{"holders", fmt.Sprintf("%s; at its commit %s", st.holders(), phrase.Count(st.Copies, "copy"))},
 		{"resume from", entry}, {"manifest", st.Manifest.String()},
@@ -163,12 +169,13 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 	return m, k.reading(h, err)
 }
 
-// reading is the user's error for one that came from reading h: damage, if there was any, and else that
-// nobody has all of it.
+// reading is the user's error for one that came from reading h: damage, if there was any, and else
+// that nobody has all of it.
 func (k *saves) reading(h checkpoint.Head, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged):
-		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read", h.Number, k.snap.Job.Name).Of(err).
+		return problem.New(problem.CkptBad, "checkpoint %d of job %s is damaged wherever it can be read", h.Number,
+			k.snap.Job.Name).Of(err).
 			Because("%v", err).Cure("elastic ckpt verify on each machine tells where; an older one: elastic ckpt ls")
 	case errors.Is(err, checkpoint.ErrNotHeld):
 		return k.unreadable(h, err)

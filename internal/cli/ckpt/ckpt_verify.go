@@ -74,7 +74,8 @@ func (k *saves) verify(ctx context.Context) error {
 	}
 	if len(all) == 0 && only != nil {
 		here, away := k.having(*only)
-		return problem.New(problem.CkptNone, "checkpoint %d of job %s is not on this machine", only.Number, k.snap.Job.Name).
+		return problem.New(problem.CkptNone, "checkpoint %d of job %s is not on this machine", only.Number,
+			k.snap.Job.Name).
 			Because("it is on %s", phrase.List(append(refNames(here), away...))).Cure("elastic ckpt verify there")
 	}
 	slices.SortStableFunc(all, func(a, b verified) int {

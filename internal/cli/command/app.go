@@ -1,7 +1,7 @@
-// Package command reads command lines: the flags of each command in our own and in other launchers' spellings,
-// and the settings that come from a flag or from the environment. It alone knows urfave/cli and hides its
-// surprises: the line is normalised first, all values are parsed here, completion is off, and no code below main
-// ends the process.
+// Package command reads command lines: the flags of each command in our own and in other launchers'
+// spellings, and the settings that come from a flag or from the environment. It alone knows
+// urfave/cli and hides its surprises: the line is normalised first, all values are parsed here,
+// completion is off, and no code below main ends the process.
 package command
 
 import (
@@ -28,7 +28,8 @@ type App struct {
 	Run            func(context.Context, node.Options) machine.Result // the node of `elastic run`
 }
 
-// Main reads one command line, without the program's name, runs its command, and returns the exit status.
+// Main reads one command line, without the program's name, runs its command, and returns the exit
+// status.
 func (a App) Main(args []string, table []Command) int {
 	line, err := Normalise(args, table)
 	if err != nil {
@@ -39,7 +40,10 @@ func (a App) Main(args []string, table []Command) int {
 
 // wantsJSON looks for -o json in a line that could not be read to its end.
 func wantsJSON(args []string) bool {
-	return slices.ContainsFunc(args, func(w string) bool { return w == "json" || w == "-o=json" || w == "--output=json" })
+	return slices.ContainsFunc(args, func(w string) bool {
+		return w == "json" || w == "-o=json" ||
+			w == "--output=json"
+	})
 }
 
 func (a App) dispatch(line typed, table []Command) error {
@@ -116,8 +120,10 @@ func (c *Call) prepare(table []Command) error {
 	if c.Context.IsSet("output") && o != "json" {
 		return problem.New(problem.Usage, "--output=%s: json is the only one", o)
 	}
-	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: o == "json", Quiet: c.Context.Bool("quiet"), Now: time.Now}
+	c.Out = screen.Printer{Out: c.Stdout, Words: c.Stderr, Json: o == "json", Quiet: c.Context.Bool("quiet"),
+		Now: time.Now}
 	c.Out.Terminal, c.Out.Width = screen.IsTerminal(c.Stdout), screen.Columns(c.Stdout)
-	c.Out.Colour = c.Out.Terminal && !c.Context.Bool("no-color") && c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb"
+	c.Out.Colour = c.Out.Terminal && !c.Context.Bool("no-color") && c.Getenv("NO_COLOR") == "" &&
+		c.Getenv("TERM") != "dumb"
 	return c.readFile(table)
 }

@@ -69,7 +69,8 @@ func Normalise(words []string, table []Command) (typed, error) {
 	}
 	r.all = spell(known)
 	if n := len(words); n > 0 && words[n-1] == "--generate-bash-completion" {
-		return r.line, problem.New(problem.Usage, "--generate-bash-completion is not taken: it would run the line that it was to complete")
+		return r.line, problem.New(problem.Usage,
+			"--generate-bash-completion is not taken: it would run the line that it was to complete")
 	}
 	for len(r.words) > 0 {
 		word := r.words[0]
@@ -78,7 +79,8 @@ func Normalise(words []string, table []Command) (typed, error) {
 		switch {
 		case word == "--":
 			if r.cmd == nil {
-				return r.line, problem.New(problem.Usage, "no command before --").Cure("elastic run [flags] -- PROGRAM [ARGS…]")
+				return r.line, problem.New(problem.Usage, "no command before --").
+					Cure("elastic run [flags] -- PROGRAM [ARGS…]")
 			}
 			r.rest()
 		case isFlag(word):
@@ -99,7 +101,8 @@ func Normalise(words []string, table []Command) (typed, error) {
 	case r.line.Help:
 		return r.line, nil
 	case r.cmd == nil && len(r.given) > 0:
-		return r.line, problem.New(problem.Usage, "no command").Cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
+		return r.line, problem.New(problem.Usage, "no command").
+			Cure("elastic run, scale, status, events, jobs, nodes, stop, rm, ckpt or version; elastic --help")
 	case r.cmd == nil:
 		r.line.Help = true
 		return r.line, nil
@@ -168,7 +171,8 @@ func (r *reader) flag(word string) error {
 	return nil
 }
 
-// lookup finds a flag: of the command if that is known, else of any; or one that run takes and does not need.
+// lookup finds a flag: of the command if that is known, else of any; or one that run takes and does
+// not need.
 func (r *reader) lookup(name string) (f *Flag, theirs bool) {
 	if r.cmd != nil {
 		own := spell(r.cmd.Flags)
@@ -206,11 +210,13 @@ func (r *reader) fits() error {
 	cmd, own := r.cmd, spell(r.cmd.Flags)
 	for name := range r.given {
 		if own[name] == nil {
-			return problem.New(problem.Usage, "--%s is no flag of elastic %s", name, cmd.Name).Cure("elastic %s --help", cmd.Name)
+			return problem.New(problem.Usage, "--%s is no flag of elastic %s", name, cmd.Name).
+				Cure("elastic %s --help", cmd.Name)
 		}
 	}
 	if len(r.line.Unused) > 0 && cmd.Most >= 0 {
-		return problem.New(problem.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).Cure("elastic %s --help", cmd.Name)
+		return problem.New(problem.Usage, "%s is no flag of elastic %s", r.line.Unused[0], cmd.Name).
+			Cure("elastic %s --help", cmd.Name)
 	}
 	words := r.line.args
 	if cmd.Most < 0 {
@@ -228,7 +234,8 @@ func (r *reader) fits() error {
 		return problem.New(problem.Usage, "%q is a flag without its dashes", w).Cure("--%s=%s", f.Name, val)
 	}
 	if cmd.Most >= 0 && len(r.line.args) > cmd.Most {
-		return problem.New(problem.Usage, "elastic %s does not take %q", cmd.Name, r.line.args[cmd.Most]).Cure("elastic %s [flags] %s", cmd.Name, cmd.Args)
+		return problem.New(problem.Usage, "elastic %s does not take %q", cmd.Name, r.line.args[cmd.Most]).
+			Cure("elastic %s [flags] %s", cmd.Name, cmd.Args)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ var shells = map[string]func(io.Writer, []Command) error{"bash": bash, "zsh": zs
 // Shells are the names of the shells that have a completion.
 func Shells() []string { return []string{"bash", "fish", "zsh"} }
 
-// Completion writes the script that completes command lines in a shell, made of the table alone: it runs
-// nothing while the user types. It reports whether the shell is known.
+// Completion writes the script that completes command lines in a shell, made of the table alone: it
+// runs nothing while the user types. It reports whether the shell is known.
 func Completion(w io.Writer, shell string, table []Command) (known bool, err error) {
 	write, known := shells[shell]
 	if !known {
@@ -48,7 +48,8 @@ func (c *Command) words() (all []string) {
 	return all
 }
 
-// bashHead finds the command of the line, and the program of elastic run: what follows it is the program's.
+// bashHead finds the command of the line, and the program of elastic run: what follows it is the
+// program's.
 const bashHead = `# bash completion of elastic: source <(elastic completion bash)
 _elastic() {
   local cur prev word command= program=0 i value
@@ -133,7 +134,8 @@ func bashValues(b *strings.Builder, table []Command) {
 			}
 			switch values, files, dirs := f.completes(); {
 			case values != nil:
-				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n", pattern, strings.Join(values, " "))
+				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n", pattern,
+					strings.Join(values, " "))
 			case files:
 				fmt.Fprintf(b, "    %s) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n", pattern)
 			case dirs:

@@ -33,9 +33,9 @@ func (f *Flag) inFile(use FileUse) bool {
 	return use == FileAll && !f.Once || use == FileVariables && len(f.Env) > 0
 }
 
-// readFile reads elastic.yaml of the working directory, if there is one. Its keys are the flags of the
-// commands that take all of them, in any spelling; a key that no command has is an error, also for a
-// command that does not use it.
+// readFile reads elastic.yaml of the working directory, if there is one. Its keys are the flags of
+// the commands that take all of them, in any spelling; a key that no command has is an error, also
+// for a command that does not use it.
 func (c *Call) readFile(table []Command) error {
 	if c.Command.File == FileNone {
 		return nil
@@ -147,7 +147,8 @@ func fileText() ([]byte, error) {
 	return text, nil
 }
 
-// nearest is the spelling that a name probably means: one a few letters away, else the only one that it begins.
+// nearest is the spelling that a name probably means: one a few letters away, else the only one
+// that it begins.
 func (s spelling) nearest(name string) string {
 	var names, longer []string
 	for n := range s {

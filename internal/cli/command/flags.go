@@ -40,19 +40,23 @@ type Command struct {
 // Everywhere are the flags of all commands.
 func Everywhere() []Flag {
 	return []Flag{
-		{Name: "server", Kind: list, Arg: "HOST:PORT", Usage: "the etcd or elasticd to use; repeatable, or a comma list",
-			Same: []string{"elastic-server"}, Env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER"}},
-		{Name: "rdzv-endpoint", Arg: "HOST:PORT", Usage: "the same; run starts one there if HOST is this machine and nothing listens",
-			Same: []string{"master"}, Env: []string{"PET_RDZV_ENDPOINT"}},
+		{Name: "server", Kind: list, Arg: "HOST:PORT",
+			Usage: "the etcd or elasticd to use; repeatable, or a comma list",
+			Same:  []string{"elastic-server"}, Env: []string{"ELASTIC_SERVER", "PADDLE_ELASTIC_SERVER"}},
+		{Name: "rdzv-endpoint", Arg: "HOST:PORT",
+			Usage: "the same; run starts one there if HOST is this machine and nothing listens",
+			Same:  []string{"master"}, Env: []string{"PET_RDZV_ENDPOINT"}},
 		{Name: "cacert", Arg: "FILE", Usage: "certificate authority of the server", Env: []string{"ELASTIC_CACERT"}},
 		{Name: "cert", Arg: "FILE", Usage: "our certificate", Env: []string{"ELASTIC_CERT"}},
 		{Name: "key", Arg: "FILE", Usage: "its key", Env: []string{"ELASTIC_KEY"}},
-		{Name: "user", Arg: "NAME", Usage: "user of etcd; the password is ELASTIC_PASSWORD", Env: []string{"ELASTIC_USER"}},
+		{Name: "user", Arg: "NAME", Usage: "user of etcd; the password is ELASTIC_PASSWORD",
+			Env: []string{"ELASTIC_USER"}},
 		{Name: "output", Short: "o", Arg: "json", Usage: "for scripts", Values: []string{"json"}, Once: true},
 		{Name: "quiet", Short: "q", Kind: Boolean, Usage: "no words; names only", Once: true},
 		{Name: "no-color", Kind: Boolean, Usage: "no colours (also NO_COLOR)", Once: true},
 		{Name: "help", Short: "h", Kind: Boolean, Usage: "say this", Once: true},
-		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps", Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}, hidden: true},
+		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps",
+			Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}, hidden: true},
 	}
 }
 

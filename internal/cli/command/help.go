@@ -31,7 +31,10 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 			common[f.Name] = true
 		}
 		describe(&b, "\nflags:\n", cmd.Flags, func(f Flag) bool { return !common[f.Name] || f.Name == "state-dir" })
-		describe(&b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool { return common[f.Name] && f.Name != "state-dir" })
+		describe(&b, "\nflags of every command:\n", cmd.Flags, func(f Flag) bool {
+			return common[f.Name] &&
+				f.Name != "state-dir"
+		})
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

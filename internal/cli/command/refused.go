@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 )
 
-// explained gives an error of the line its why and its fix, where the check that found it had nothing special to say:
-// what the flag is for, else what the command takes.
+// explained gives an error of the line its why and its fix, where the check that found it had
+// nothing special to say: what the flag is for, else what the command takes.
 func explained(err error, name string, table []Command) error {
 	if err == nil {
 		return nil

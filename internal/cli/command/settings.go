@@ -24,8 +24,8 @@ const (
 	FromFlag
 )
 
-// Setting is a value with its origin: a flag, else the environment, else elastic.yaml, else none. The origin
-// is named in errors, because a wrong value is rarely where it is looked for.
+// Setting is a value with its origin: a flag, else the environment, else elastic.yaml, else none.
+// The origin is named in errors, because a wrong value is rarely where it is looked for.
 type Setting struct {
 	Name   string // of the flag
 	Text   string
@@ -136,7 +136,8 @@ func (s Setting) Limits() (rendezvous.Limits, error) {
 		return rendezvous.Limits{}, err
 	}
 	if least > most {
-		return rendezvous.Limits{}, problem.New(problem.NPRange, "%s: MIN is above MAX", s).Cure("--np=%d:%d", most, least)
+		return rendezvous.Limits{}, problem.New(problem.NPRange, "%s: MIN is above MAX", s).
+			Cure("--np=%d:%d", most, least)
 	}
 	return rendezvous.Limits{Min: least, Max: most}, nil
 }

@@ -1,4 +1,5 @@
-// Package problem holds the errors that users read, each with a code, a reason, a fix and an exit status.
+// Package problem holds the errors that users read, each with a code, a reason, a fix and an exit
+// status.
 package problem
 
 import (

@@ -85,7 +85,8 @@ func differs(err error) *Error {
 func fromDiffers(d *runtime.Differs) *Error {
 	first := d.Settings[0]
 	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
-		Because("what the job is was settled by its first node").Cure("leave the flag out, or --%s=%s", first.Flag, first.Job)
+		Because("what the job is was settled by its first node").Cure("leave the flag out, or --%s=%s", first.Flag,
+		first.Job)
 	if first.Job == "0" && (first.Flag == "lr" || first.Flag == "batch-size") { // 0 is no value of either
 		e.Message = "--" + first.Flag + "=" + first.Yours + ": the job was made without"
 		e.Cure("leave the flag out")
@@ -97,7 +98,8 @@ func fromDiffers(d *runtime.Differs) *Error {
 }
 
 func fromHook(e *hook.Failed) *Error {
-	f := New(PreHook, "the pre-hook failed: %s", e.How).Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
+	f := New(PreHook, "the pre-hook failed: %s", e.How).
+		Of(e).Cure("see %s; the node can run when the command ends with 0", e.Log)
 	if e.Said != "" {
 		f.Because("it said last: %s", e.Said)
 	}
@@ -144,8 +146,14 @@ func nodeErrors(err error) []row {
 		{runtime.ErrRemoved, func() *Error {
 			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
 		}},
-		{syscall.EADDRINUSE, func() *Error { return New(Ports, "%v", err).Cure("another --port, or none: any free one") }},
-		{launch.ErrPorts, func() *Error { return New(Ports, "%v", err).Cure("--worker-ports=LO-HI with more free ports") }},
+		{syscall.EADDRINUSE, func() *Error {
+			return New(Ports, "%v", err).
+				Cure("another --port, or none: any free one")
+		}},
+		{launch.ErrPorts, func() *Error {
+			return New(Ports, "%v", err).
+				Cure("--worker-ports=LO-HI with more free ports")
+		}},
 		{launch.ErrAddress, func() *Error { return New(Address, "%v", err).Cure("--host=ADDRESS of this machine") }},
 	}
 }
@@ -170,11 +178,13 @@ func serverErrors(err error) []row {
 				Cure("--cert and --key of a certificate that an authority of the server signed")
 		}},
 		{etcd.ErrPlain, func() *Error {
-			return New(Usage, "%v", err).Because("a password would cross the network readable, and a certificate prove nothing").
+			return New(Usage, "%v", err).
+				Because("a password would cross the network readable, and a certificate prove nothing").
 				Cure("--server=https://HOST:2379, or the socket of a server on this machine: unix:///PATH")
 		}},
 		{etcd.ErrTLSFiles, func() *Error {
-			return New(Usage, "%v", err).Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
+			return New(Usage, "%v", err).
+				Because("--cacert, --cert and --key name PEM files; a certificate needs its key").
 				Cure("files as elastic certs makes them")
 		}},
 		{etcd.ErrAuth, func() *Error {
@@ -210,6 +220,9 @@ func recordErrors(err error) []row {
 			return New(JobBroken, "%v", err).Because("a record in the store is damaged, or not written by elastic").
 				Cure("put the key right if you wrote it; else end the agents of the job, elastic rm JOB, and run it again")
 		}},
-		{scaling.ErrPlan, func() *Error { return New(NoPlan, "%v", err).Cure("another --batch-size, or another size") }},
+		{scaling.ErrPlan, func() *Error {
+			return New(NoPlan, "%v", err).
+				Cure("another --batch-size, or another size")
+		}},
 	}
 }

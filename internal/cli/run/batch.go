@@ -160,7 +160,8 @@ func progressRegex(c *command.Call) (*regexp.Regexp, error) {
 		return nil, s.Refuse("%v", err)
 	}
 	if e.SubexpIndex("step") < 0 && e.SubexpIndex("samples") < 0 && e.SubexpIndex("loss") < 0 {
-		return nil, s.Refuse("no group is named step, loss or samples").Cure(`--progress-regex='step (?P<step>\d+) loss (?P<loss>\S+)'`)
+		return nil, s.Refuse("no group is named step, loss or samples").
+			Cure(`--progress-regex='step (?P<step>\d+) loss (?P<loss>\S+)'`)
 	}
 	return e, nil
 }

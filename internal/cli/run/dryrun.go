@@ -19,8 +19,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// dryRun shows what this line would start on this node: the first world of a new job, with its largest number of
-// nodes, and the command and environment of each worker. No server is asked.
+// dryRun shows what this line would start on this node: the first world of a new job, with its
+// largest number of nodes, and the command and environment of each worker. No server is asked.
 func dryRun(c *command.Call, o *node.Options) error {
 	p, err := newPreview(*o)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // defaultJob is what a job with given nodes is called where nobody named it, as Paddle calls it.
 const defaultJob = "default"
 
-// fixed settles a job whose nodes are all given, or this node's rank among them: by --ips, by a platform's
-// variables, by --master-addr and --node-rank, or by Paddle's --rank.
+// fixed settles a job whose nodes are all given, or this node's rank among them: by --ips, by a
+// platform's variables, by --master-addr and --node-rank, or by Paddle's --rank.
 func fixed(c *command.Call, o *node.Options) error {
 	ips := target.Ips(c)
 	switch {
@@ -29,7 +29,8 @@ func fixed(c *command.Call, o *node.Options) error {
 	case target.MasterAddr(c).Given:
 		return byRank(c, o, c.Setting("node-rank"))
 	case target.Slurm(c) != "":
-		return byRank(c, o, command.Setting{Name: "node-rank", Text: c.Getenv("SLURM_NODEID"), Origin: "SLURM_NODEID", Given: true})
+		return byRank(c, o, command.Setting{Name: "node-rank", Text: c.Getenv("SLURM_NODEID"), Origin: "SLURM_NODEID",
+			Given: true})
 	}
 	return nil
 }
@@ -51,7 +52,8 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 		return err
 	}
 	if np := c.Setting("np"); np.Given && np.Text != strconv.Itoa(len(hosts)) {
-		return problem.New(problem.Usage, "%s and %s", np, ips).Because("--ips says how many nodes there are").Cure("leave --np out")
+		return problem.New(problem.Usage, "%s and %s", np, ips).
+			Because("--ips says how many nodes there are").Cure("leave --np out")
 	}
 	if len(hosts) == 1 && slices.Contains([]string{"127.0.0.1", "localhost"}, hosts[0]) {
 		return nil // Paddle's default: this machine alone
@@ -61,7 +63,8 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 	o.Place = slices.Index(hosts, own) + 1
 	o.Host, err = target.Ours(own)
 	if err != nil {
-		return problem.New(problem.Address, "%s: %s: %v", ips, own, err).Of(err).Cure("--host=ADDRESS of this machine, one of --ips")
+		return problem.New(problem.Address, "%s: %s: %v", ips, own, err).
+			Of(err).Cure("--host=ADDRESS of this machine, one of --ips")
 	}
 	o.Node, o.NodeGiven = tame(own, "node"), true
 	return nil
@@ -71,7 +74,8 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 	if host := c.Setting("host"); host.Given {
 		if !slices.Contains(hosts, host.Text) {
-			return "", problem.New(problem.Address, "%s is not among %s", host, ips).Because("a node is found by its address").
+			return "", problem.New(problem.Address, "%s is not among %s", host, ips).
+				Because("a node is found by its address").
 				Cure("the same --ips on every node, with the address of each")
 		}
 		return host.Text, nil
@@ -86,7 +90,8 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 	case 1:
 		return mine[0], nil
 	case 0:
-		return "", problem.New(problem.Address, "%s: none is an address of this machine", ips).Because("a node is found by its address").
+		return "", problem.New(problem.Address, "%s: none is an address of this machine", ips).
+			Because("a node is found by its address").
 			Cure("the same --ips on every node, with the address of each")
 	}
 	return "", problem.New(problem.Address, "%s: %s are all addresses of this machine", ips, strings.Join(mine, ", ")).
@@ -109,8 +114,9 @@ func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
 	return nil
 }
 
-// nextOfSlurm begins the job of a Slurm job anew where it is done and was another command: a batch script runs one
-// command after the other under one id. The same command is the job itself, queued again.
+// nextOfSlurm begins the job of a Slurm job anew where it is done and was another command: a batch
+// script runs one command after the other under one id. The same command is the job itself, queued
+// again.
 func nextOfSlurm(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
 	if o.Again || c.Setting("job-id").Origin != "SLURM_JOB_ID" {
 		return nil
@@ -120,13 +126,15 @@ func nextOfSlurm(ctx context.Context, c *command.Call, s *target.Server, o *node
 		return err
 	}
 	if o.Again = snap.Job.Origin.Differs(o.Job.Origin.Digest()); o.Again {
-		c.Out.Say("elastic: job %s is done and ran %s; this command begins it anew", o.Job.Name, strings.Join(snap.Job.Origin.Command, " "))
+		c.Out.Say("elastic: job %s is done and ran %s; this command begins it anew", o.Job.Name,
+			strings.Join(snap.Job.Origin.Command, " "))
 	}
 	return nil
 }
 
-// unnamed names a job without a name whose nodes start their server themselves: it is the only one there. Like
-// every run of torchrun and of Paddle's launcher it begins anew where the last one is done.
+// unnamed names a job without a name whose nodes start their server themselves: it is the only one
+// there. Like every run of torchrun and of Paddle's launcher it begins anew where the last one is
+// done.
 func unnamed(c *command.Call, o *node.Options) bool {
 	if len(o.Job.Hosts) == 0 && (o.Job.Limits.Max == 1 || !target.OwnServer(c)) {
 		return false

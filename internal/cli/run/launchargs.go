@@ -23,8 +23,8 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// slots settles how many workers this node has, and on which devices: as many as --nproc-per-node says, or one
-// for each device that was named.
+// slots settles how many workers this node has, and on which devices: as many as --nproc-per-node
+// says, or one for each device that was named.
 func slots(c *command.Call, o *node.Options) error {
 	host := device.Host{Getenv: c.Getenv}
 	nproc, ids := c.Setting("nproc-per-node"), c.Setting("gpus")
@@ -43,8 +43,10 @@ func slots(c *command.Call, o *node.Options) error {
 			n = len(l.Devices.Devices)
 		}
 		if !l.Devices.Fits(n) {
-			return problem.New(problem.BadDevices, "%s: %d devices cannot be shared by %d workers", ids, len(l.Devices.Devices), n).
-				Because("each worker gets as many as the others").Cure("leave --nproc-per-node out: one worker for each device")
+			return problem.New(problem.BadDevices, "%s: %d devices cannot be shared by %d workers", ids,
+				len(l.Devices.Devices), n).
+				Because("each worker gets as many as the others").
+				Cure("leave --nproc-per-node out: one worker for each device")
 		}
 		o.Given["nproc-per-node"] = true
 	case len(set.Visible) > 0:
@@ -53,7 +55,8 @@ func slots(c *command.Call, o *node.Options) error {
 	switch {
 	case n > 0:
 	case kind != device.Any && len(set.Visible) == 0:
-		return problem.New(problem.BadDevices, "%s: no %s was found on this machine", nproc, kind).Cure("--nproc-per-node=N, or cpu for one worker a processor")
+		return problem.New(problem.BadDevices, "%s: no %s was found on this machine", nproc, kind).
+			Cure("--nproc-per-node=N, or cpu for one worker a processor")
 	case nproc.Text == "auto" && len(set.Visible) == 0:
 		n = runtime.NumCPU()
 	case nproc.Given || paddle(c) && len(set.Visible) > 0:
@@ -65,7 +68,8 @@ func slots(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// processes reads --nproc-per-node: a number, 0 where the devices decide, and which devices are meant.
+// processes reads --nproc-per-node: a number, 0 where the devices decide, and which devices are
+// meant.
 func processes(c *command.Call, nproc command.Setting) (device.Kind, int, error) {
 	switch kind := device.Kind(nproc.Text); {
 	case !nproc.Given || nproc.Text == "auto":
@@ -87,9 +91,11 @@ func badDevice(s command.Setting, err error) *problem.Error {
 		Cure("ids as nvidia-smi numbers them, each once: --gpus=0,1")
 }
 
-// paddle reports whether flags of Paddle's launcher alone are used: then it is told what Paddle's says.
+// paddle reports whether flags of Paddle's launcher alone are used: then it is told what Paddle's
+// says.
 func paddle(c *command.Call) bool {
-	return slices.ContainsFunc([]string{"gpus", "run-mode", "ips"}, func(name string) bool { return c.Setting(name).Given })
+	return slices.ContainsFunc([]string{"gpus", "run-mode", "ips"},
+		func(name string) bool { return c.Setting(name).Given })
 }
 
 // launcher reads how the workers are started.
@@ -118,7 +124,8 @@ func launcher(c *command.Call, o *node.Options) error {
 		return m.Refuse("collective is the only one")
 	}
 	l.Role, l.Prefix = c.Setting("role").Text, c.Setting("log-line-prefix-template").Text
-	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")), commaList(c.Setting("duplicate-stderr-filters"))
+	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")),
+		commaList(c.Setting("duplicate-stderr-filters"))
 	l.Announce = paddle(c) || c.Truth("verbose")
 	return terminal(c, o)
 }
@@ -145,23 +152,25 @@ func terminal(c *command.Call, o *node.Options) error {
 	case !screen.IsTerminal(in):
 		return problem.New(problem.Usage, "--tty: this is no terminal")
 	case o.Job.Slots != 1:
-		return problem.New(problem.Usage, "--tty: this node has %d workers, and one terminal", o.Job.Slots).Cure("--nproc-per-node=1")
+		return problem.New(problem.Usage, "--tty: this node has %d workers, and one terminal", o.Job.Slots).
+			Cure("--nproc-per-node=1")
 	}
 	o.Launcher.TTY = in
 	return nil
 }
 
-// lead is how much earlier the process of rank 0 starts where Paddle runs: its store is asked for by the others
-// as soon as they come, and who finds it closed asks again after 3 s.
+// lead is how much earlier the process of rank 0 starts where Paddle runs: its store is asked for
+// by the others as soon as they come, and who finds it closed asks again after 3 s.
 const lead = 100 * time.Millisecond
 
-// interpreted reports what runs a program that is no executable itself: the arguments before it, nil if it
-// is one.
+// interpreted reports what runs a program that is no executable itself: the arguments before it,
+// nil if it is one.
 func interpreted(c *command.Call) ([]string, error) {
 	module, runPath := c.Truth("module"), c.Truth("run-path")
 	switch {
 	case module && c.Truth("no-python"):
-		return nil, problem.New(problem.Usage, "--module and --no-python").Because("a module is run by Python").Cure("one of them")
+		return nil, problem.New(problem.Usage, "--module and --no-python").
+			Because("a module is run by Python").Cure("one of them")
 	case runPath:
 		return []string{"-u", "-c", "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"}, nil
 	case module:
@@ -184,7 +193,8 @@ func python(c *command.Call, beside string) (string, error) {
 	return found, nil
 }
 
-// script runs a Python script or module. A script that is not there is found out now, and not by every worker.
+// script runs a Python script or module. A script that is not there is found out now, and not by
+// every worker.
 func script(c *command.Call, o *node.Options, before []string, beside string) error {
 	var err error
 	if o.Program, err = python(c, beside); err != nil {
@@ -209,8 +219,9 @@ func script(c *command.Call, o *node.Options, before []string, beside string) er
 
 // arguments is what Paddle's launcher shows of its command line.
 func arguments(c *command.Call, o *node.Options) launch.Arguments {
-	return launch.Arguments{GPUs: c.Setting("gpus").Text, IPs: cmp.Or(c.Setting("ips").Text, "127.0.0.1"), LogDir: o.LogDir,
-		NProc: c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
+	return launch.Arguments{GPUs: c.Setting("gpus").Text, IPs: cmp.Or(c.Setting("ips").Text, "127.0.0.1"),
+		LogDir: o.LogDir,
+		NProc:  c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
 }
 
 // claim marks the devices of this node as used, and says who else uses them.

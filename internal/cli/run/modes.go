@@ -19,8 +19,8 @@ func workDir(_ *command.Call, o *node.Options) (err error) {
 	return nil
 }
 
-// modes refuses two flags of one line that contradict each other. Of a flag and a variable, or a line of
-// elastic.yaml, the flag counts.
+// modes refuses two flags of one line that contradict each other. Of a flag and a variable, or a
+// line of elastic.yaml, the flag counts.
 func modes(c *command.Call, _ *node.Options) error {
 	for _, pair := range [][3]string{
 		{"ips", "master-addr", "each names the first node"},
@@ -41,8 +41,8 @@ func modes(c *command.Call, _ *node.Options) error {
 	return nil
 }
 
-// hidesHelper tells of a file of the user that "import elastic" finds before the Python helper: Python searches the
-// directory of the script, or of a module the working directory, first.
+// hidesHelper tells of a file of the user that "import elastic" finds before the Python helper:
+// Python searches the directory of the script, or of a module the working directory, first.
 func hidesHelper(c *command.Call, before []string) {
 	if before == nil {
 		return

@@ -13,9 +13,11 @@ import (
 )
 
 func PlanCommand() command.Command {
-	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job", Action: planAction, File: command.FileAll,
+	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job", Action: planAction,
+		File: command.FileAll,
 		Flags: append([]command.Flag{
-			{Name: "np", Arg: "N", Usage: "nodes, or MIN:MAX for each size of a range (1)", Same: []string{"nnodes", "num-nodes", "num-machines"}},
+			{Name: "np", Arg: "N", Usage: "nodes, or MIN:MAX for each size of a range (1)",
+				Same: []string{"nnodes", "num-nodes", "num-machines"}},
 			{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node (1)", Same: []string{"num-gpus"}},
 		}, batchFlags()...)}
 }
@@ -40,7 +42,8 @@ func planAction(_ context.Context, c *command.Call) error {
 		return err
 	}
 	if slots > scaling.MaxWorld/limits.Max {
-		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", limits.Max, slots, scaling.MaxWorld).Cure(command.NpFix)
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", limits.Max, slots,
+			scaling.MaxWorld).Cure(command.NpFix)
 	}
 	base, err := base(c, limits, slots)
 	if err == nil {
@@ -50,7 +53,8 @@ func planAction(_ context.Context, c *command.Call) error {
 		return err
 	}
 	if base.Batch == 0 && base.LR == 0 && len(base.Table) == 0 {
-		return problem.New(problem.Usage, "nothing to plan: neither batch nor rate").Cure("elastic plan --np=3 --batch-size=256 --lr=0.1")
+		return problem.New(problem.Usage, "nothing to plan: neither batch nor rate").
+			Cure("elastic plan --np=3 --batch-size=256 --lr=0.1")
 	}
 	var sizes []plannedSize
 	for np := limits.Min; np <= limits.Max; np++ {
@@ -98,7 +102,8 @@ func showPlans(c *command.Call, sizes []plannedSize) error {
 	return c.Out.Table(rows)
 }
 
-// planCells are global batch, batch per worker, micro-batches a step, rate, rate over that of the base.
+// planCells are global batch, batch per worker, micro-batches a step, rate, rate over that of the
+// base.
 func planCells(p *scaling.Plan) []string {
 	global, each, micro, lr := "-", "-", "-", "-"
 	if p.GlobalBatch > 0 {

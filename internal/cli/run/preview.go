@@ -66,8 +66,9 @@ func newPreview(o node.Options) (preview, error) {
 		FirstRank: rank * slots, Workers: slots, WorldSize: size,
 		CheckpointDir: p.CheckpointDir, RunDir: dirs.Run, Plan: plan, LRScale: j.Base.LRScale(size),
 		Inherited: o.Environ, HelperDir: dirs.Helper, LogDir: logs,
-		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, slots), VirtualLocalRank: l.VirtualLocalRank,
-		MasterHost: p.World[0].Address, MasterPort: 1, PaddlePort: 1,
+		Role: launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, slots),
+		VirtualLocalRank: l.VirtualLocalRank,
+		MasterHost:       p.World[0].Address, MasterPort: 1, PaddlePort: 1,
 	}
 	for _, n := range p.World {
 		in.Hosts = append(in.Hosts, n.Address)

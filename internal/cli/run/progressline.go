@@ -19,8 +19,9 @@ const (
 	mostBar  = 24
 )
 
-// showProgress keeps the newest progress at the bottom of the terminal that has the words of this run,
-// until the result is called. Nothing changes where there is no terminal, or where the worker has it.
+// showProgress keeps the newest progress at the bottom of the terminal that has the words of this
+// run, until the result is called. Nothing changes where there is no terminal, or where the worker
+// has it.
 func showProgress(c *command.Call, o *node.Options, stderr *words) (stop func()) {
 	if !screen.IsTerminal(c.Stderr) || c.Out.Quiet || c.Getenv("TERM") == "dumb" || o.Launcher.TTY != nil {
 		return func() {}
@@ -42,8 +43,8 @@ func columns(terminal io.Writer) int {
 	return 80
 }
 
-// progressLine is what the terminal shows of training in one line of less than so many columns; "" if
-// nothing is known. In a narrow terminal the bar goes first, then the figures from the right.
+// progressLine is what the terminal shows of training in one line of less than so many columns; ""
+// if nothing is known. In a narrow terminal the bar goes first, then the figures from the right.
 func progressLine(p rendezvous.Progress, columns int) string {
 	var parts []string
 	if p.Step != nil {

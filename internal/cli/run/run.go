@@ -1,4 +1,5 @@
-// Package run is the commands elastic run, which takes part in a job with this machine, and elastic plan.
+// Package run is the commands elastic run, which takes part in a job with this machine, and elastic
+// plan.
 package run
 
 import (
@@ -28,37 +29,52 @@ import (
 )
 
 func Command() command.Command {
-	return command.Command{Name: "run", Args: "[--] PROGRAM [ARGS…]", Most: -1, Usage: "take part in a job with this machine",
+	return command.Command{Name: "run", Args: "[--] PROGRAM [ARGS…]", Most: -1,
+		Usage:  "take part in a job with this machine",
 		Action: runAction, File: command.FileAll, Flags: runFlags()}
 }
 
 func runFlags() []command.Flag {
 	return slices.Concat(batchFlags(), launchFlags(), []command.Flag{
-		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)", Same: []string{"nnodes", "num-nodes", "num-machines"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP", "PET_NNODES"}},
-		{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)", Same: []string{"num-gpus"}, Env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}},
+		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)",
+			Same: []string{"nnodes", "num-nodes", "num-machines"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP",
+				"PET_NNODES"}},
+		{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)",
+			Same: []string{"num-gpus"}, Env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE",
+				"PET_NPROC_PER_NODE"}},
 		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
 			Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
 		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch", Once: true},
-		{Name: "dry-run", Kind: command.Boolean, Usage: "show the world and the workers' environment; start nothing", Once: true},
-		{Name: "other-program", Kind: command.Boolean, Usage: "run another program than the nodes of the job that are here", Once: true},
-		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"}, Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "PET_LOCAL_ADDR", "POD_IP"}},
+		{Name: "dry-run", Kind: command.Boolean, Usage: "show the world and the workers' environment; start nothing",
+			Once: true},
+		{Name: "other-program", Kind: command.Boolean,
+			Usage: "run another program than the nodes of the job that are here", Once: true},
+		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"},
+			Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "PET_LOCAL_ADDR", "POD_IP"}},
 		{Name: "node", Arg: "NAME", Usage: "name of this node (host name)"},
-		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)", Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
+		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)",
+			Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
 		{Name: "log-keep", Arg: "N", Usage: "rotated files of each worker that stay (all)"},
 		{Name: "split-logs", Kind: command.Boolean, Usage: "stderr in a file of its own, workerlog.N.err"},
-		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps (~/.local/state/elastic)", Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
+		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps (~/.local/state/elastic)",
+			Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
 		{Name: "checkpoint-dir", Arg: "DIR", Usage: "where the workers save"},
 		{Name: "replicas", Arg: "N", Usage: "copies of a checkpoint (2)"},
 		{Name: "keep", Arg: "N", Usage: "checkpoints that stay (3)"},
-		{Name: "progress-regex", Arg: "REGEX", Usage: "finds step, loss and samples in rank 0's output, by named groups"},
+		{Name: "progress-regex", Arg: "REGEX",
+			Usage: "finds step, loss and samples in rank 0's output, by named groups"},
 		{Name: "on-nan", Arg: "RULE", Usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
-		{Name: "save-from", Arg: "rank0|all", Usage: "whose workers write a save (all for shards, else rank0)", Values: []string{"rank0", "all"}},
+		{Name: "save-from", Arg: "rank0|all", Usage: "whose workers write a save (all for shards, else rank0)",
+			Values: []string{"rank0", "all"}},
 		{Name: "load", Arg: "all|rank0", Usage: "who loads a checkpoint (all)", Values: []string{"all", "rank0"}},
-		{Name: "expand", Kind: command.Boolean, Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
-		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"}, Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
+		{Name: "expand", Kind: command.Boolean,
+			Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
+		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"},
+			Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
 		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
 		{Name: "hang-timeout", Arg: "TIME", Usage: "without a sign of life of any worker (none)"},
-		{Name: "pre-hook", Arg: "CMD", Usage: "before each start of workers; if it fails this node leaves (none)", Env: []string{"ELASTIC_PRE_HOOK"}},
+		{Name: "pre-hook", Arg: "CMD", Usage: "before each start of workers; if it fails this node leaves (none)",
+			Env: []string{"ELASTIC_PRE_HOOK"}},
 		{Name: "pre-hook-timeout", Arg: "TIME", Usage: "for the pre-hook (60s)"},
 		{Name: "wait-timeout", Arg: "TIME", Usage: "without a world, then this node leaves (none)"},
 		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
@@ -68,8 +84,10 @@ func runFlags() []command.Flag {
 		{Name: "store-cut-limit", Arg: "TIME", Usage: "for a node that the server alone lost (60s)"},
 		{Name: "port", Arg: "P", Usage: "of this agent, that other nodes dial (any)"},
 		{Name: "worker-ports", Arg: "LO-HI", Usage: "for the workers (any)"},
-		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)", Same: []string{"local-ranks-filter"}, Env: []string{"PET_LOCAL_RANKS_FILTER"}},
-		{Name: "tee", Short: "t", Arg: "STD", Usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…", Env: []string{"PET_TEE"}},
+		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)",
+			Same: []string{"local-ranks-filter"}, Env: []string{"PET_LOCAL_RANKS_FILTER"}},
+		{Name: "tee", Short: "t", Arg: "STD", Usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…",
+			Env: []string{"PET_TEE"}},
 		{Name: "redirects", Short: "r", Arg: "STD", Usage: "as torchrun's", Env: []string{"PET_REDIRECTS"}},
 	})
 }
@@ -147,13 +165,15 @@ func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Opt
 	return &e
 }
 
-// leads is what an elastic command in the pre-hook needs to find the server and what this machine keeps.
+// leads is what an elastic command in the pre-hook needs to find the server and what this machine
+// keeps.
 func leads(c *command.Call, s *target.Server) []string {
 	env := []string{"ELASTIC_SERVER=", "ELASTIC_STATE_DIR=" + c.Setting("state-dir").Text}
 	if s.Local == nil {
 		env[0] += strings.Join(s.At.Endpoints, ",")
 	}
-	for name, to := range map[string]string{"cacert": "ELASTIC_CACERT", "cert": "ELASTIC_CERT", "key": "ELASTIC_KEY", "user": "ELASTIC_USER"} {
+	for name, to := range map[string]string{"cacert": "ELASTIC_CACERT", "cert": "ELASTIC_CERT", "key": "ELASTIC_KEY",
+		"user": "ELASTIC_USER"} {
 		if v := c.Setting(name); v.Given {
 			env = append(env, to+"="+v.Text)
 		}
@@ -177,8 +197,8 @@ func begun(c *command.Call, s *target.Server) string {
 	return text
 }
 
-// notify sends the signals of a node to signals, until the result is called. On one of more it saves and leaves,
-// as on SIGTERM.
+// notify sends the signals of a node to signals, until the result is called. On one of more it
+// saves and leaves, as on SIGTERM.
 func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	if len(more) == 0 {
@@ -215,7 +235,8 @@ func waited(ctx context.Context, c *command.Call, s *target.Server, o *node.Opti
 	if target.Ended(&snap) {
 		return problem.Exit{Status: e.Status}
 	}
-	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt}) // this one: the rest was missing beside it
+	// this one: the rest was missing beside it
+	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt})
 	return e.Because("%s", status.Explain(&snap, c.Out.Now()).Why)
 }
 
@@ -224,10 +245,12 @@ func never(ctx context.Context, c *command.Call, s *target.Server, o *node.Optio
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
 	defer cancel()
 	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
-	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil || snap.World.Outcome.Why != rendezvous.CheckpointLost {
+	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil ||
+		snap.World.Outcome.Why != rendezvous.CheckpointLost {
 		return problem.Exit{Status: problem.CkptLost.Status()}
 	}
-	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).Because("%s", snap.World.Outcome.Message).
+	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
+		Because("%s", snap.World.Outcome.Message).
 		Cure("bring back a node that has one, and run again; or from scratch: elastic rm %s", o.Job.Name)
 }
 
@@ -250,7 +273,8 @@ func place(err error, o *node.Options) problem.Code {
 }
 
 // connect is server, but a signal ends it: nothing was begun yet.
-func connect(ctx context.Context, c *command.Call, limit time.Duration, signals <-chan os.Signal) (*target.Server, error) {
+func connect(ctx context.Context, c *command.Call, limit time.Duration, signals <-chan os.Signal) (*target.Server,
+	error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
 		s   *target.Server
@@ -274,6 +298,7 @@ func connect(ctx context.Context, c *command.Call, limit time.Duration, signals 
 		if r := <-done; r.s != nil {
 			r.s.Close()
 		}
-		return nil, problem.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131, syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
+		return nil, problem.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131,
+			syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
 	}
 }

@@ -64,7 +64,8 @@ func sizes(c *command.Call, o *node.Options) (err error) {
 		return err
 	}
 	if j.Slots > scaling.MaxWorld/j.Limits.Max {
-		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max, j.Slots, scaling.MaxWorld).Cure(command.NpFix)
+		return problem.New(problem.NPRange, "%d nodes x %d workers: more than %d workers", j.Limits.Max, j.Slots,
+			scaling.MaxWorld).Cure(command.NpFix)
 	}
 	return nil
 }
@@ -84,7 +85,8 @@ func rules(c *command.Call, o *node.Options) (err error) {
 		name      string
 		to        *rendezvous.Seconds
 		otherwise time.Duration
-	}{{"last-call", &r.LastCall, 3 * time.Second}, {"grace", &r.Grace, 30 * time.Second}, {"finish-timeout", &r.FinishTimeout, 0}} {
+	}{{"last-call", &r.LastCall, 3 * time.Second}, {"grace", &r.Grace, 30 * time.Second},
+		{"finish-timeout", &r.FinishTimeout, 0}} {
 		v, err := c.Setting(d.name).Duration(d.otherwise, true)
 		if err != nil {
 			return err
@@ -135,7 +137,8 @@ func names(c *command.Call, o *node.Options) error {
 		o.Job.Name = schema.Job(id.Text)
 	case unnamed(c, o):
 	case o.Job.Limits.Max > 1:
-		return problem.New(problem.JobID, "no job id").Because("with %s other nodes have to find the job", c.Setting("np")).Cure("--job-id=NAME, the same on every node")
+		return problem.New(problem.JobID, "no job id").Because("with %s other nodes have to find the job",
+			c.Setting("np")).Cure("--job-id=NAME, the same on every node")
 	default:
 		o.Job.Name, o.Job.Made = schema.Job(madeUp(c.Args)), true
 	}
@@ -198,8 +201,10 @@ func times(c *command.Call, o *node.Options) error {
 		otherwise time.Duration
 		none      bool
 	}{
-		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true}, {"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
-		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false}, {"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
+		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true},
+		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
+		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false},
+		{"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {
 		var err error
 		if *d.to, err = c.Setting(d.name).Duration(d.otherwise, d.none); err != nil {
@@ -219,7 +224,8 @@ func streams(c *command.Call, o *node.Options) (err error) {
 		name, otherwise string
 		to              *output.Choice
 		parse           func(string) (output.Choice, error)
-	}{{"console", "0", &o.Console, output.ParseConsole}, {"tee", "0", &o.Tee, output.ParseStd}, {"redirects", "0", &o.Redirects, output.ParseStd}} {
+	}{{"console", "0", &o.Console, output.ParseConsole}, {"tee", "0", &o.Tee, output.ParseStd},
+		{"redirects", "0", &o.Redirects, output.ParseStd}} {
 		v := c.Setting(s.name)
 		if !v.Given {
 			v.Text = s.otherwise
@@ -228,7 +234,8 @@ func streams(c *command.Call, o *node.Options) (err error) {
 			return problem.New(problem.Usage, "%s: %v", v.Origin, err)
 		}
 	}
-	// As torchrun's filter, ranks that are named bound what --tee shows; all and none leave it alone.
+	// As torchrun's filter, ranks that are named bound what --tee shows; all and none leave it
+	// alone.
 	if s := c.Setting("console"); s.Given && s.Text != "all" && s.Text != "none" {
 		o.Tee = o.Tee.Within(o.Console)
 	}
@@ -284,7 +291,8 @@ func dirs(c *command.Call, o *node.Options) error {
 		usable = couldWrite
 	}
 	if err := usable(state); err != nil {
-		return problem.New(problem.StateDir, "state directory: %v", err).Of(err).Cure("--state-dir=DIR, on a disk of this machine")
+		return problem.New(problem.StateDir, "state directory: %v", err).
+			Of(err).Cure("--state-dir=DIR, on a disk of this machine")
 	}
 	o.StateDir, o.LogDir = state, "log"
 	if l := c.Setting("log-dir"); l.Given {
@@ -305,7 +313,8 @@ func dirs(c *command.Call, o *node.Options) error {
 			err = usable(o.CheckpointDir)
 		}
 		if err != nil {
-			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")
+			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).
+				Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")
 		}
 	}
 	return nil

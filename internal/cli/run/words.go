@@ -12,9 +12,9 @@ import (
 // prefix begins every line of run itself.
 const prefix = "elastic: "
 
-// words is the stderr of run: with -q only what is no "elastic: …", and on a terminal that broken between
-// words. The first line of a run is the arithmetic of its job; what the command itself has to tell comes
-// after it.
+// words is the stderr of run: with -q only what is no "elastic: …", and on a terminal that broken
+// between words. The first line of a run is the arithmetic of its job; what the command itself has
+// to tell comes after it.
 type words struct {
 	out   io.Writer
 	quiet bool

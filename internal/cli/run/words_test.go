@@ -13,19 +13,22 @@ import (
 // Who forgot https:// is told that, and not that the server is something else.
 func TestTLSIsNamed(t *testing.T) {
 	e := problem.Known(fmt.Errorf("host:2379: %w: %w", etcd.ErrWantsTLS, errors.New("EOF")))
-	if e.Code != problem.ServerWrong || !strings.Contains(e.Message, "TLS") || !strings.Contains(e.Fix, "--server=https://") || !strings.Contains(e.Fix, "--cacert") {
+	if e.Code != problem.ServerWrong || !strings.Contains(e.Message, "TLS") ||
+		!strings.Contains(e.Fix, "--server=https://") || !strings.Contains(e.Fix, "--cacert") {
 		t.Errorf("%s [%s], why %s, fix %s", e.Message, e.Code, e.Why, e.Fix)
 	}
 }
 
-// That the local server was started is told after the first line of a run, or alone if there is none.
+// That the local server was started is told after the first line of a run, or alone if there is
+// none.
 func TestWhatComesAfterTheFirstLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
 		quiet bool
 		want  string
 	}{
-		"two lines":  {[]string{"elastic: job x\n", "elastic: more\n"}, false, "elastic: job x\nelastic: started\nelastic: more\n"},
+		"two lines": {[]string{"elastic: job x\n", "elastic: more\n"}, false,
+			"elastic: job x\nelastic: started\nelastic: more\n"},
 		"no line":    {nil, false, "elastic: started\n"},
 		"quiet":      {[]string{"elastic: job x\n"}, true, ""},
 		"quiet, raw": {[]string{"ABORT!!!\n"}, true, "ABORT!!!\n"},

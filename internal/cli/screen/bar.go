@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Bar is a line at the bottom of a terminal that changes in place. What else is written there, by the
-// writers of Over, appears above it. One goroutine draws, so that Set never waits for a terminal that
-// is stopped.
+// Bar is a line at the bottom of a terminal that changes in place. What else is written there, by
+// the writers of Over, appears above it. One goroutine draws, so that Set never waits for a
+// terminal that is stopped.
 type Bar struct {
 	terminal io.Writer
 	news     chan struct{}

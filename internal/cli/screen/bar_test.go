@@ -41,7 +41,8 @@ func TestBarStaysBelow(t *testing.T) {
 			{func() { b.Set("") }, "elastic: running\nepoch 1\nhalf a line\n"},
 			{func() { b.Set("40 %") }, "elastic: running\nepoch 1\nhalf a line\n40 %"},
 			{func() { b.Close() }, "elastic: running\nepoch 1\nhalf a line\n"},
-			{func() { b.Set("50 %"); write(words, "elastic: done\n") }, "elastic: running\nepoch 1\nhalf a line\nelastic: done\n"},
+			{func() { b.Set("50 %"); write(words, "elastic: done\n") },
+				"elastic: running\nepoch 1\nhalf a line\nelastic: done\n"},
 		} {
 			c.do()
 			synctest.Wait()

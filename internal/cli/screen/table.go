@@ -6,7 +6,8 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// Table writes rows in columns; the first is the heading. With -q only the first column, without it.
+// Table writes rows in columns; the first is the heading. With -q only the first column, without
+// it.
 func (p *Printer) Table(rows [][]string) error {
 	if p.Quiet {
 		for _, r := range rows[1:] {

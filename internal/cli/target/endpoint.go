@@ -11,11 +11,12 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 )
 
-// sharedPort is that of a server which an agent starts for all nodes, where none was named. It is torch's.
+// sharedPort is that of a server which an agent starts for all nodes, where none was named. It is
+// torch's.
 const sharedPort = "29400"
 
-// Ips are the addresses of all nodes: --ips, or what PaddleCloud's platform says. A server that was given takes
-// their place: then the nodes find one another there.
+// Ips are the addresses of all nodes: --ips, or what PaddleCloud's platform says. A server that was
+// given takes their place: then the nodes find one another there.
 func Ips(c *command.Call) command.Setting {
 	s := c.Setting("ips")
 	if s.Given || given(c).Given {
@@ -33,16 +34,18 @@ func Ips(c *command.Call) command.Setting {
 func MasterAddr(c *command.Call) command.Setting {
 	s := c.Setting("master-addr")
 	np := c.Setting("np")
-	if !s.Given || !np.Given || np.Text == "1" || np.Text == "1:1" || given(c).Given || c.Setting("rdzv-endpoint").Given {
+	if !s.Given || !np.Given || np.Text == "1" || np.Text == "1:1" || given(c).Given ||
+		c.Setting("rdzv-endpoint").Given {
 		return command.Setting{Name: "master-addr", Origin: "--master-addr"}
 	}
 	return s
 }
 
-// Slurm is the first machine of a step of Slurm with several, "" where this is none or other flags say who the
-// nodes are.
+// Slurm is the first machine of a step of Slurm with several, "" where this is none or other flags
+// say who the nodes are.
 func Slurm(c *command.Call) string {
-	if n, err := strconv.Atoi(c.Getenv("SLURM_NNODES")); err != nil || n < 2 || given(c).Given || c.Getenv("SLURM_NODEID") == "" {
+	if n, err := strconv.Atoi(c.Getenv("SLURM_NNODES")); err != nil || n < 2 || given(c).Given ||
+		c.Getenv("SLURM_NODEID") == "" {
 		return ""
 	}
 	for _, name := range []string{"rdzv-endpoint", "np", "ips", "master-addr"} {
@@ -66,8 +69,8 @@ func firstHost(list string) string {
 	return m[1] + m[2]
 }
 
-// shared is HOST:PORT of a server that an agent on HOST starts if nothing listens there; "": there is none. The
-// setting is where it comes from.
+// shared is HOST:PORT of a server that an agent on HOST starts if nothing listens there; "": there
+// is none. The setting is where it comes from.
 func shared(c *command.Call) (string, command.Setting, error) {
 	if c.Truth("standalone") {
 		return "", command.Setting{}, nil
@@ -82,7 +85,8 @@ func shared(c *command.Call) (string, command.Setting, error) {
 		return "", command.Setting{}, nil
 	case at.Given:
 	case ips.Given:
-		at = command.Setting{Name: "ips", Text: strings.TrimSpace(strings.Split(ips.Text, ",")[0]), Origin: ips.Origin, Given: true}
+		at = command.Setting{Name: "ips", Text: strings.TrimSpace(strings.Split(ips.Text, ",")[0]), Origin: ips.Origin,
+			Given: true}
 		if !strings.Contains(ips.Text, ",") && (at.Text == "127.0.0.1" || at.Text == "localhost") {
 			return "", command.Setting{}, nil
 		}
@@ -112,7 +116,8 @@ func Remote(c *command.Call) bool {
 	return err == nil && at != "" || given(c).Given && !c.Truth("standalone")
 }
 
-// OwnServer reports whether the nodes of the job start their server themselves, at an address that all are given.
+// OwnServer reports whether the nodes of the job start their server themselves, at an address that
+// all are given.
 func OwnServer(c *command.Call) bool {
 	at, _, err := shared(c)
 	return err == nil && at != ""

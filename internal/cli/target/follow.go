@@ -14,13 +14,14 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lookAgain is how often a job that is followed is looked at although nothing changed: some of what is
-// waited for is time that passes.
+// lookAgain is how often a job that is followed is looked at although nothing changed: some of what
+// is waited for is time that passes.
 const lookAgain = 10 * time.Second
 
-// Follow calls each with the job of seen as it is now, and again after every change, until it says that it
-// saw enough. While the server does not answer it says so once, and goes on.
-func Follow(ctx context.Context, c *command.Call, s *Server, seen *rendezvous.Snapshot, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+// Follow calls each with the job of seen as it is now, and again after every change, until it says
+// that it saw enough. While the server does not answer it says so once, and goes on.
+func Follow(ctx context.Context, c *command.Call, s *Server, seen *rendezvous.Snapshot,
+	each func(*rendezvous.Snapshot) (enough bool, err error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	updates := rendezvous.Follow(ctx, s, seen.Job.Name, "", rendezvous.ScopeEvents, nil)
@@ -80,12 +81,12 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %s", errLimit, limit))
 }
 
-// Asked is what a command asked for that is followed, in words: what stays asked when the following is cut
-// short, and what ends it or takes it back.
+// Asked is what a command asked for that is followed, in words: what stays asked when the following
+// is cut short, and what ends it or takes it back.
 type Asked struct{ Stays, Cure string }
 
-// Cut is the error of a following that came to no end: a limit passed, or Ctrl-C. What was asked stays
-// asked. missing is what was waited for.
+// Cut is the error of a following that came to no end: a limit passed, or Ctrl-C. What was asked
+// stays asked. missing is what was waited for.
 func Cut(c *command.Call, err error, missing string, asked Asked) error {
 	switch {
 	case errors.Is(err, errLimit):
@@ -105,7 +106,8 @@ type ProgressLine struct {
 	said string
 }
 
-// briefly is how long a world may form without a word: most are there after some tenths of a second.
+// briefly is how long a world may form without a word: most are there after some tenths of a
+// second.
 const briefly = 2 * time.Second
 
 func (l *ProgressLine) Tell(c *command.Call, st status.Status) {

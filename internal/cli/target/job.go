@@ -17,7 +17,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// JobServer finds the server of a command about one job, once the name of the job, if it has one, can be one.
+// JobServer finds the server of a command about one job, once the name of the job, if it has one,
+// can be one.
 func JobServer(ctx context.Context, c *command.Call) (*Server, schema.Job, error) {
 	name, err := JobName(c)
 	if err != nil {
@@ -52,7 +53,8 @@ func Job(ctx context.Context, c *command.Call, s *Server, name schema.Job, orNew
 		return live[0], nil
 	case len(live) > 1:
 		names := namesOf(live)
-		return rendezvous.Snapshot{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live), phrase.List(names)).
+		return rendezvous.Snapshot{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live),
+			phrase.List(names)).
 			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
 	}
 	newest := slices.MaxFunc(all, func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })
@@ -62,7 +64,8 @@ func Job(ctx context.Context, c *command.Call, s *Server, name schema.Job, orNew
 	case len(abandoned) > 0:
 		names := namesOf(abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
-			Because("no node is left of %s", phrase.List(names)).Cure("name the job: elastic %s %s", c.Command.Name, names[0])
+			Because("no node is left of %s", phrase.List(names)).Cure("name the job: elastic %s %s", c.Command.Name,
+			names[0])
 	}
 	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
 		Because("the newest, %s, is %s", newest.Job.Name, newest.World.Phase).Cure("name the job")
@@ -135,8 +138,8 @@ func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapsh
 	return snap, e.Detail("jobs", append([]string{}, names...))
 }
 
-// ReadJobs reads every job of the server at one revision, by name. One that cannot be read keeps nobody
-// from the others.
+// ReadJobs reads every job of the server at one revision, by name. One that cannot be read keeps
+// nobody from the others.
 func ReadJobs(ctx context.Context, s *Server) (all []rendezvous.Snapshot, broken []unreadable, err error) {
 	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {

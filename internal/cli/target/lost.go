@@ -38,7 +38,8 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	}
 	cure := "start them again where they ran, with the same line"
 	if all := NumbersOf(claims); len(all) > 0 {
-		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s", name, phrase.List(all))
+		cure += fmt.Sprintf("; if they are gone for good: elastic ckpt restore %s N, for N one of %s", name,
+			phrase.List(all))
 	}
 	return e.Cure("%s", cure)
 }
@@ -55,18 +56,20 @@ func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, name sc
 	if removed {
 		return problem.New(problem.JobNone, "job %s was removed", name)
 	}
-	return problem.New(problem.JobLost, "the server lost job %s", name).Because("nobody removed it, and no node that was in it claims it yet").
+	return problem.New(problem.JobLost, "the server lost job %s", name).
+		Because("nobody removed it, and no node that was in it claims it yet").
 		Cure("the same command again when its nodes have made it again; elastic status %s", name)
 }
 
-// Remade is the error of a command that follows what it asked of a job, when the server lost that and holds it made
-// again now; nil if it is not so. What was asked may be lost with the server.
+// Remade is the error of a command that follows what it asked of a job, when the server lost that
+// and holds it made again now; nil if it is not so. What was asked may be lost with the server.
 func Remade(snap, seen *rendezvous.Snapshot) error {
 	if !snap.Job.Follows(seen.Job.UID) {
 		return nil
 	}
 	return problem.New(problem.JobLost, "the server lost job %s, and its nodes made it again", snap.Job.Name).
-		Because("what was asked of it before may be lost: np is %d now", snap.Wish.NP).Cure("the same command again").Detail("np", snap.Wish.NP)
+		Because("what was asked of it before may be lost: np is %d now", snap.Wish.NP).
+		Cure("the same command again").Detail("np", snap.Wish.NP)
 }
 
 // NumbersOf are the checkpoints that the claimants have.
@@ -90,7 +93,8 @@ func Claimants(claims []rendezvous.Claim) (nodes []string) {
 	return nodes
 }
 
-// lostJob is the error of a command that named no job, on a server that has none: nil if none is claimed either.
+// lostJob is the error of a command that named no job, on a server that has none: nil if none is
+// claimed either.
 func lostJob(ctx context.Context, s *Server) (*problem.Error, error) {
 	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {

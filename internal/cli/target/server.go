@@ -89,8 +89,8 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 	return s, nil
 }
 
-// given is the server that was named, by whichever flag: an endpoint with a scheme, or several, are those of a
-// server that is there.
+// given is the server that was named, by whichever flag: an endpoint with a scheme, or several, are
+// those of a server that is there.
 func given(c *command.Call) command.Setting {
 	s, at := c.Setting("server"), c.Setting("rdzv-endpoint")
 	if !s.Given && strings.ContainsAny(at.Text, "/,") {
@@ -99,7 +99,8 @@ func given(c *command.Call) command.Setting {
 	return s
 }
 
-// TellKind finds out whether a server that was given is an elasticd. Who may not read it sees an etcd.
+// TellKind finds out whether a server that was given is an elasticd. Who may not read it sees an
+// etcd.
 func (s *Server) TellKind(ctx context.Context) {
 	if s.At.Kind != "etcd" {
 		return
@@ -111,8 +112,8 @@ func (s *Server) TellKind(ctx context.Context) {
 	}
 }
 
-// serve starts a server for all nodes at HOST:PORT, if HOST is this machine and nothing listens there. Where
-// HOST is another machine its agent does.
+// serve starts a server for all nodes at HOST:PORT, if HOST is this machine and nothing listens
+// there. Where HOST is another machine its agent does.
 func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, local.Started, error) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
@@ -143,7 +144,8 @@ func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, loc
 }
 
 // localServer is the one of this user and machine.
-func localServer(ctx context.Context, c *command.Call, p purpose) (local.Endpoint, local.Runtime, local.Started, error) {
+func localServer(ctx context.Context, c *command.Call, p purpose) (local.Endpoint, local.Runtime, local.Started,
+	error) {
 	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
 		return "", r, local.Started{}, err
@@ -153,7 +155,8 @@ func localServer(ctx context.Context, c *command.Call, p purpose) (local.Endpoin
 		return at, r, local.Started{}, err
 	}
 	if p == Ask && !r.HasData() {
-		return "", r, local.Started{}, problem.New(problem.NoServer, "no server").Because("none was given, and none of yours runs here").
+		return "", r, local.Started{}, problem.New(problem.NoServer, "no server").
+			Because("none was given, and none of yours runs here").
 			Cure("--server=HOST:2379, or begin a job: elastic run")
 	}
 	at, started, err := local.Ensure(ctx, r)

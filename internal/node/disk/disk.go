@@ -1,5 +1,5 @@
-// Package disk is the state directory of this host: the id of the host, the locks of its nodes, and what each node
-// remembers and keeps of a job.
+// Package disk is the state directory of this host: the id of the host, the locks of its nodes, and
+// what each node remembers and keeps of a job.
 package disk
 
 import (
@@ -91,7 +91,8 @@ func (d *Disk) Lock(node string) (func(), error) {
 	}
 }
 
-// lockDir takes the lock in dir: runtime.ErrLocked. A lock whose file was removed since it was opened locks nothing.
+// lockDir takes the lock in dir: runtime.ErrLocked. A lock whose file was removed since it was
+// opened locks nothing.
 func lockDir(dir string) (func(), error) {
 	path := filepath.Join(dir, lockFile)
 	for {

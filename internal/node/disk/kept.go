@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// What a node keeps of a job, in its own directory below the state directory of its host. The job's id
-// is in uidFile: a job that was removed and made again is another one.
+// What a node keeps of a job, in its own directory below the state directory of its host. The job's
+// id is in uidFile: a job that was removed and made again is another one.
 const (
 	lockFile  = "lock"
 	uidFile   = "uid"
@@ -33,9 +33,9 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 	return Dirs{filepath.Join(dir, WorkDir), filepath.Join(dir, RunDir), filepath.Join(dir, HelperDir)}
 }
 
-// Adopt makes the directory of a node that holds its lock the job's. What belongs to another job of the
-// same name, its checkpoints and its generation too, is moved aside, and aside says where to; but a job
-// that was made again because its server was lost goes on with what it had.
+// Adopt makes the directory of a node that holds its lock the job's. What belongs to another job of
+// the same name, its checkpoints and its generation too, is moved aside, and aside says where to;
+// but a job that was made again because its server was lost goes on with what it had.
 func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
@@ -65,8 +65,8 @@ func uidOf(dir string) (schema.UID, error) {
 	return schema.UID(strings.TrimSpace(string(b))), err
 }
 
-// setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id goes
-// last, so that who was interrupted goes on with it.
+// setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id
+// goes last, so that who was interrupted goes on with it.
 func setAside(dir string, was schema.UID) (string, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -113,7 +113,8 @@ type Kept struct {
 	Dir  string
 }
 
-// KeptOf lists what the nodes of this host keep of the jobs of that name, by node; state is <state>/<host>.
+// KeptOf lists what the nodes of this host keep of the jobs of that name, by node; state is
+// <state>/<host>.
 func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	nodes, err := os.ReadDir(filepath.Join(state, "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -157,8 +158,8 @@ func removes(name string, checkpoints bool) bool {
 	return name != lockFile && (checkpoints || name != StoreDir && name != WorkDir && name != uidFile)
 }
 
-// Remove removes it, or all but its checkpoints, and returns how many bytes it had: runtime.ErrLocked
-// while its agent lives.
+// Remove removes it, or all but its checkpoints, and returns how many bytes it had:
+// runtime.ErrLocked while its agent lives.
 func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	unlock, err := lockDir(k.Dir)
 	if err != nil {

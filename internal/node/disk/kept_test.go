@@ -78,7 +78,8 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, again := range []schema.UID{"", "u0"} { // the same job; another attempt of it, or another agent
-		if aside := life(t, d, "u1", again, "one"); aside != "" || !slices.Equal(files(t, dir), slices.Insert(slices.Clone(all), 0, "generation")) {
+		if aside := life(t, d, "u1", again, "one"); aside != "" ||
+			!slices.Equal(files(t, dir), slices.Insert(slices.Clone(all), 0, "generation")) {
 			t.Errorf("the same job moved %q aside and has %v", aside, files(t, dir))
 		}
 	}
@@ -91,10 +92,12 @@ func TestAdopt(t *testing.T) {
 	if want := dir + "~u2"; aside != want {
 		t.Fatalf("another job moved what was there to %q, want %q", aside, want)
 	}
-	if diff := cmp.Diff([]string{"generation", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"}, files(t, aside)); diff != "" {
+	if diff := cmp.Diff([]string{"generation", "run/1/0/progress.jsonl", "store/manifests/one", "uid", "work/one"},
+		files(t, aside)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"lock", "run/1/0/progress.jsonl", "store/manifests/two", "uid", "work/two"}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{"lock", "run/1/0/progress.jsonl", "store/manifests/two", "uid", "work/two"},
+		files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 	if g, err := d.Seen("a"); g != 0 || err != nil {
@@ -152,7 +155,8 @@ func TestRemove(t *testing.T) {
 	if n, err := k.Remove("x", false); n != 10 || err != nil {
 		t.Errorf("but the checkpoints: %d bytes, %v", n, err)
 	}
-	if diff := cmp.Diff([]string{"lock", "store/manifests/one", "uid", "work/one"}, files(t, d.JobDir("a"))); diff != "" {
+	if diff := cmp.Diff([]string{"lock", "store/manifests/one", "uid", "work/one"},
+		files(t, d.JobDir("a"))); diff != "" {
 		t.Error(diff)
 	}
 	k = kept()
@@ -195,7 +199,8 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 3000 {
-				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", true); err != nil && !errors.Is(err, runtime.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", true); err != nil &&
+					!errors.Is(err, runtime.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}
 			}

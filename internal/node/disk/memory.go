@@ -15,7 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// claimFile has what a node would claim if the store lost the job, for an agent that dies with the store.
+// claimFile has what a node would claim if the store lost the job, for an agent that dies with the
+// store.
 const claimFile = "claim"
 
 // remembered is claimFile.
@@ -42,8 +43,8 @@ func (d *Disk) Remember(node string, c *rendezvous.Claim) error {
 	return Publish(path+".tmp", path, b)
 }
 
-// Recall is what the node remembers. What cannot be read as such was never written by this program whole,
-// and is no memory.
+// Recall is what the node remembers. What cannot be read as such was never written by this program
+// whole, and is no memory.
 func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	m, err := d.recall(node)
 	if m == nil {
@@ -90,7 +91,8 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 }
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
-func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (heads []checkpoint.Head, newest *checkpoint.Head, err error) {
+func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (heads []checkpoint.Head,
+	newest *checkpoint.Head, err error) {
 	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
 		heads, newest, err = checkpoint.Salvage(ctx, s, g)
 		return err
@@ -98,7 +100,8 @@ func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (h
 	return heads, newest, err
 }
 
-// read reads the checkpoints of a node, if it has any. The shelf stays open: what was read once is not read again.
+// read reads the checkpoints of a node, if it has any. The shelf stays open: what was read once is
+// not read again.
 func (d *Disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error {
 	d.shelves.Lock()
 	defer d.shelves.Unlock()

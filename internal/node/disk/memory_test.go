@@ -56,11 +56,13 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What a job kept goes on under its new id, also for a node that was away while it was made again twice.
+// What a job kept goes on under its new id, also for a node that was away while it was made again
+// twice.
 func TestAdoptFollowsTheJob(t *testing.T) {
 	d := newTestDisk(t)
 	life(t, d, "u", "", "m")
-	if aside, err := d.Adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" || err != nil {
+	if aside, err := d.Adopt("a", rendezvous.Job{UID: "w", Succeeds: "v", Lineage: []schema.UID{"u"}}); aside != "" ||
+		err != nil {
 		t.Errorf("moved aside: %q %v", aside, err)
 	}
 	if _, err := os.Stat(filepath.Join(d.JobDir("a"), "store/manifests/m")); err != nil {

@@ -35,7 +35,8 @@ type console struct {
 }
 
 func newConsole(w io.Writer, notice func(string)) *console {
-	c := &console{w: w, notice: notice, done: make(chan struct{}), changed: make(chan struct{}), patience: consolePatience}
+	c := &console{w: w, notice: notice, done: make(chan struct{}), changed: make(chan struct{}),
+		patience: consolePatience}
 	go c.run()
 	return c
 }

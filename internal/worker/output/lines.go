@@ -11,8 +11,8 @@ import (
 // lines puts the pieces of a stream together into lines.
 type lines struct{ part []byte }
 
-// add passes on every line that is complete, with its end; at the end of the stream, or where a line becomes
-// too long to hold back, what there is.
+// add passes on every line that is complete, with its end; at the end of the stream, or where a
+// line becomes too long to hold back, what there is.
 func (l *lines) add(b []byte, end bool, each func(line []byte)) {
 	b = append(l.part, b...)
 	l.part = nil

@@ -1,4 +1,5 @@
-// Package output carries what workers write: through pipes into log files that rotate, and to the console of the agent.
+// Package output carries what workers write: through pipes into log files that rotate, and to the
+// console of the agent.
 package output
 
 import (
@@ -28,14 +29,15 @@ type Options struct {
 
 	Console io.Writer               // nil: none
 	Show    func(localRank int) Std // what goes there too; nil: nothing
-	// Prefix is what stands before each line on the console where more than one worker is shown; nil: nothing.
+	// Prefix is what stands before each line on the console where more than one worker is shown;
+	// nil: nothing.
 	Prefix func(localRank, rank int) string
-	// Label stands before the lines that are copied, and before those on the console of the workers that Labelled
-	// chooses; nil: nothing, none.
+	// Label stands before the lines that are copied, and before those on the console of the workers
+	// that Labelled chooses; nil: nothing, none.
 	Label    func(localRank, rank int) string
 	Labelled func(localRank int) bool
-	// CopyOut and CopyErr are words: lines of that stream with one of them go to filtered_stdout.log or
-	// filtered_stderr.log, too.
+	// CopyOut and CopyErr are words: lines of that stream with one of them go to
+	// filtered_stdout.log or filtered_stderr.log, too.
 	CopyOut, CopyErr []string
 
 	// Notice is told, in a sentence, what the user should know: bytes that
@@ -252,8 +254,8 @@ func (l *Logs) file(path string) *logFile {
 	return f
 }
 
-// Pumps makes the pumps of one worker: one for both streams in their order, two only where stderr has a
-// file of its own or the console is to show one of them. That of stderr is the last.
+// Pumps makes the pumps of one worker: one for both streams in their order, two only where stderr
+// has a file of its own or the console is to show one of them. That of stderr is the last.
 func (l *Logs) Pumps(localRank int) []*Pump {
 	show := l.o.Show(localRank)
 	make := func(of Std, path string) *Pump {

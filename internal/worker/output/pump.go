@@ -123,8 +123,8 @@ func (p *Pump) copy(b []byte, end bool) {
 	}
 }
 
-// Share tells the pump that the console shows other workers too. Lines are kept whole then, a carriage
-// return ends one as well, and prefix stands before each.
+// Share tells the pump that the console shows other workers too. Lines are kept whole then, a
+// carriage return ends one as well, and prefix stands before each.
 func (p *Pump) Share(prefix string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -106,7 +106,8 @@ func TestLines(t *testing.T) {
 		"a carriage return": {[]string{"1%\r2%\r\nx\n"}, []string{"1%\r", "2%\r\n", "x\n"}},
 		"no end":            {[]string{"a\nb"}, []string{"a\n", "b"}},
 		"nothing":           {nil, nil},
-		"too long":          {[]string{strings.Repeat("x", longestPart), "y\n"}, []string{strings.Repeat("x", longestPart), "y\n"}},
+		"too long": {[]string{strings.Repeat("x", longestPart), "y\n"},
+			[]string{strings.Repeat("x", longestPart), "y\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l lines

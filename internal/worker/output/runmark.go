@@ -12,8 +12,9 @@ import (
 // runFile in a log directory names the run of the job whose output lies there.
 const runFile = ".run"
 
-// claim moves the logs of another run aside: workerlog.0 becomes workerlog.0.1, or the next number that is
-// free. The files are moved before the name of the run is written, so a crash in between repeats nothing.
+// claim moves the logs of another run aside: workerlog.0 becomes workerlog.0.1, or the next number
+// that is free. The files are moved before the name of the run is written, so a crash in between
+// repeats nothing.
 func (l *Logs) claim(run string) error {
 	path := filepath.Join(l.dir, runFile)
 	before, err := os.ReadFile(path)

@@ -17,7 +17,8 @@ func BenchmarkLook(b *testing.B) {
 	for i := range 20 {
 		must(b, os.MkdirAll(filepath.Join(dir, fmt.Sprintf("checkpoint-%d", i)), 0o700))
 		for k := range 10 {
-			must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("checkpoint-%d/%d.bin", i, k)), bytes.Repeat([]byte{1}, 100), 0o600))
+			must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("checkpoint-%d/%d.bin", i, k)),
+				bytes.Repeat([]byte{1}, 100), 0o600))
 		}
 	}
 	must(b, os.WriteFile(filepath.Join(dir, "best.pt"), []byte("x"), 0o600))

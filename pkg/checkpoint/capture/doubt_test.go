@@ -11,7 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// A save that is not known to be complete is told within ten seconds, with the file, and once a minute.
+// A save that is not known to be complete is told within ten seconds, with the file, and once a
+// minute.
 func TestUnsettledSaveIsTold(t *testing.T) {
 	b := newBench(t)
 	b.write("step-1/model.raw", "x")
@@ -38,7 +39,8 @@ func TestExcludedDirectories(t *testing.T) {
 	for _, d := range []string{state, logs} {
 		must(t, os.MkdirAll(d, 0o700))
 	}
-	c, err := Watch(Dir{Path: b.dir, Exclude: []string{state, logs}}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2},
+	c, err := Watch(Dir{Path: b.dir, Exclude: []string{state, logs}},
+		manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2},
 		Workers{State: func() WorkerState { return b.state }}, nil)
 	must(t, err)
 	defer c.Close()

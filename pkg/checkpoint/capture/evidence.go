@@ -27,7 +27,8 @@ type evidence struct {
 }
 
 func newEvidence(t dirfs.Reader) *evidence {
-	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{}, passes: map[string]int{}, void: map[string]int{},
+	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{},
+		passes: map[string]int{}, void: map[string]int{},
 		mapped: map[string]bool{}, unmapped: map[string]bool{}, sound: map[dirfs.Found]wholeness{}}
 }
 
@@ -70,7 +71,8 @@ func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
 	}
 }
 
-// noteMapped remembers files that are written through a memory map: their times may stay as they were.
+// noteMapped remembers files that are written through a memory map: their times may stay as they
+// were.
 func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	if v.blind != "" {
 		return
@@ -85,7 +87,8 @@ func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	}
 }
 
-// isRenamed reports whether the last thing that was done to the file or directory was to give it its name.
+// isRenamed reports whether the last thing that was done to the file or directory was to give it
+// its name.
 func (v *evidence) isRenamed(e *entry, name string, s dirfs.FileState) bool {
 	return v.renamed[name] || s.Published() && e.newest() <= s.Ctime
 }
@@ -116,7 +119,8 @@ func (e *entry) young(now, since time.Time) bool {
 	return age < settled
 }
 
-// wholeness is the worst of the entry's files. What was found is remembered while a file stays as it is.
+// wholeness is the worst of the entry's files. What was found is remembered while a file stays as
+// it is.
 func (v *evidence) wholeness(e *entry) (wholeness, error) {
 	result := whole
 	for _, f := range e.files {

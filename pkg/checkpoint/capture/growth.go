@@ -26,7 +26,8 @@ const (
 	growthTimes  = 3    // before it is a log
 )
 
-// of reports whether a file has text in it, and whether that was seen to grow as a log does: behind what was there.
+// of reports whether a file has text in it, and whether that was seen to grow as a log does: behind
+// what was there.
 func (g growing) of(t dirfs.Reader, e *entry, closed bool) (text, log bool, err error) {
 	was := g[e.name]
 	if !closed || was.state.SameBytes(e.top) {

@@ -62,7 +62,8 @@ func (s *script) mapped(name string) {
 	})
 	s.do(func() error { return s.open[name].Truncate(int64(len(data))) })
 	s.do(func() (err error) {
-		s.maps[name], err = unix.Mmap(int(s.open[name].Fd()), 0, len(data), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		s.maps[name], err = unix.Mmap(int(s.open[name].Fd()), 0, len(data), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED)
 		return err
 	})
 	s.do(func() error { f := s.open[name]; delete(s.open, name); return f.Close() })
@@ -92,7 +93,11 @@ var layouts = []struct {
 	{"torch.save in place", 1, func(s *script, in string) { s.write(in + "model.pt") }},
 	{"any format in place", 1, func(s *script, in string) { s.write(in + "weights.raw") }},
 	{"two files in place", 2, func(s *script, in string) { s.write(in + "model.pt"); s.write(in + "optimizer.pt") }},
-	{"two files of any format", 2, func(s *script, in string) { s.write(in + "model.raw"); s.write(in + "optimizer.raw") }},
+	{"two files of any format", 2, func(s *script, in string) {
+		s.write(in + "model.raw")
+		s.write(in +
+			"optimizer.raw")
+	}},
 	{"rename", 1, func(s *script, in string) {
 		s.write(in + "model.raw.tmp")
 		s.rename(in+"model.raw.tmp", in+"model.raw")
@@ -166,8 +171,9 @@ func checkPicture(t *testing.T, s *script, p *Picture, files int, first bool) {
 	}
 }
 
-// Scripts of all layouts, with names with and without digits, pause at any system call for as long as they like,
-// and are killed at any: what is taken is of one save, and whole. One that is not killed has its saves taken.
+// Scripts of all layouts, with names with and without digits, pause at any system call for as long
+// as they like, and are killed at any: what is taken is of one save, and whole. One that is not
+// killed has its saves taken.
 func TestLayoutsPausedAndKilled(t *testing.T) {
 	count := 150
 	if testing.Short() {
@@ -178,7 +184,10 @@ func TestLayoutsPausedAndKilled(t *testing.T) {
 		layout := layouts[seed%uint64(len(layouts))]
 		in := []string{"", "resnet50/", "exp1/ckpt/", "run_3/"}[rng.IntN(4)]
 		name := fmt.Sprintf("%d %s in %q", seed, layout.name, in)
-		if !t.Run(name, func(t *testing.T) { pausedAndKilled(t, rng, layout.files, func(s *script) { layout.save(s, in) }) }) {
+		if !t.Run(name, func(t *testing.T) {
+			pausedAndKilled(t, rng, layout.files,
+				func(s *script) { layout.save(s, in) })
+		}) {
 			return
 		}
 	}
@@ -210,7 +219,8 @@ func pausedAndKilled(t *testing.T, rng *rand.Rand, files int, save func(*script)
 		for i, op := range s.ops[:end] {
 			op()
 			if rng.IntN(4) == 0 || i == len(s.ops)-1 {
-				for _, pause := range []time.Duration{60 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 5 * time.Second}[:1+rng.IntN(4)] {
+				for _, pause := range []time.Duration{60 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second,
+					5 * time.Second}[:1+rng.IntN(4)] {
 					look(pause)
 				}
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// WatchLeft is Watch for a generation whose workers, and the agent that watched them, are gone: what changed
-// since the inventory is theirs. last is the newest checkpoint of the job, nil if there is none. The result is
-// nil where nothing is known of the directory.
+// WatchLeft is Watch for a generation whose workers, and the agent that watched them, are gone:
+// what changed since the inventory is theirs. last is the newest checkpoint of the job, nil if
+// there is none. The result is nil where nothing is known of the directory.
 func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifest.Manifest) (*Watcher, error) {
 	prints, err := s.Inventory()
 	if err != nil || prints == nil {
@@ -36,16 +36,18 @@ func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifes
 	return c, nil
 }
 
-// Left returns the save that was left, if it is complete beyond doubt: how often its files were written nobody
-// counted. So it is one that was told by a mark, or one directory that a rename or its framework's mark proves,
-// or one file that was renamed and is all that a save of this job consists of.
+// Left returns the save that was left, if it is complete beyond doubt: how often its files were
+// written nobody counted. So it is one that was told by a mark, or one directory that a rename or
+// its framework's mark proves, or one file that was renamed and is all that a save of this job
+// consists of.
 func (c *Watcher) Left(now time.Time) (*Picture, error) {
 	p, _, err := c.look(now, Killed)
 	if p == nil || err != nil {
 		return nil, err
 	}
 	proven := func(u judge.Unit) bool { return u.Dir && u.Proven }
-	alone := len(p.decision.Wrote) == 1 && (proven(p.decision.Wrote[0]) || slices.Equal(c.memory.Keys(), []string{p.decision.Wrote[0].Key}))
+	alone := len(p.decision.Wrote) == 1 &&
+		(proven(p.decision.Wrote[0]) || slices.Equal(c.memory.Keys(), []string{p.decision.Wrote[0].Key}))
 	if !c.explicit && !alone {
 		return nil, nil
 	}

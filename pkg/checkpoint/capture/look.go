@@ -59,7 +59,8 @@ const (
 // same reports whether nothing changed between two looks at an entry.
 func (e *entry) same(o *entry) bool {
 	return o != nil && e.top.SameBytes(o.top) && e.named == o.named && e.scratch == o.scratch &&
-		slices.EqualFunc(e.files, o.files, func(a, b dirfs.Found) bool { return a.Path == b.Path && a.State.SameBytes(b.State) })
+		slices.EqualFunc(e.files, o.files,
+			func(a, b dirfs.Found) bool { return a.Path == b.Path && a.State.SameBytes(b.State) })
 }
 
 // numbered reports whether the name has a number: that of a step, or of a rank, or of nothing.
@@ -239,7 +240,8 @@ func (l *listing) add(name string, depth int) error {
 	return nil
 }
 
-// framework reports whether a file of that name makes the directory that it is in a save as a whole.
+// framework reports whether a file of that name makes the directory that it is in a save as a
+// whole.
 func framework(name string) bool {
 	switch name {
 	case markFile, "trainer_state.json", ".metadata", incompleteFile:

@@ -18,12 +18,13 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// notices are what the kernel tells of a directory: that it is time to look, and which names were closed after
-// writing, or given by a rename. Each directory is watched before it is read, so what comes after the reading is
-// told. One that cannot be watched, or on whose file system other machines write unseen, makes them deaf: then
-// there is only the clock for looking.
+// notices are what the kernel tells of a directory: that it is time to look, and which names were
+// closed after writing, or given by a rename. Each directory is watched before it is read, so what
+// comes after the reading is told. One that cannot be watched, or on whose file system other
+// machines write unseen, makes them deaf: then there is only the clock for looking.
 //
-// The goroutine of the Watcher owns deaf. What is not asked for stays with the kernel: a save of many writes wakes nobody.
+// The goroutine of the Watcher owns deaf. What is not asked for stays with the kernel: a save of
+// many writes wakes nobody.
 type notices struct {
 	queue *os.File
 	conn  syscall.RawConn

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// atRest looks until nothing is to be waited for, and what happens next will be told. The directory of a test is on a local disk.
+// atRest looks until nothing is to be waited for, and what happens next will be told. The directory
+// of a test is on a local disk.
 func (b *bench) atRest() {
 	b.t.Helper()
 	for b.look(2*busyFor) != nil {
@@ -31,7 +32,8 @@ func (b *bench) noticed(do func()) {
 	}
 }
 
-// Whatever a look would see changed is told: at the top, below, and in what was made or replaced since.
+// Whatever a look would see changed is told: at the top, below, and in what was made or replaced
+// since.
 func TestWhatChangesIsTold(t *testing.T) {
 	b := newBench(t, "model/a.raw", "step-1/m.raw")
 	in := func(name string) string { return filepath.Join(b.dir, name) }

@@ -16,9 +16,9 @@ import (
 // byMap is how a process writes that has a file mapped and shared.
 const byMap = "a worker has it mapped for writing"
 
-// openForWriting finds those of the wanted files that a process of the workers has open for writing, or
-// mapped and shared, and says how. blind is why that cannot be told: a file that is found in nobody's hands is
-// closed only if all who could have it are there and can be looked at.
+// openForWriting finds those of the wanted files that a process of the workers has open for
+// writing, or mapped and shared, and says how. blind is why that cannot be told: a file that is
+// found in nobody's hands is closed only if all who could have it are there and can be looked at.
 func openForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string) {
 	group, blind := workerProcesses(roots)
 	if blind != "" {
@@ -26,7 +26,8 @@ func openForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.Fil
 	}
 	open = map[dirfs.FileID]string{}
 	for _, pid := range group {
-		if err := openFiles(pid, want, open); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		if err := openFiles(pid, want, open); err != nil && !errors.Is(err, fs.ErrNotExist) &&
+			!errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Sprintf("the open files of process %d cannot be seen: %v", pid, err)
 		}
 	}
@@ -104,8 +105,8 @@ type process struct{ pid, parent int }
 
 const exiting = 4 // PF_EXITING
 
-// workerProcesses are the processes of the workers: the roots, what descends from them, and what else
-// their parent has: their guardian adopts what they leave behind.
+// workerProcesses are the processes of the workers: the roots, what descends from them, and what
+// else their parent has: their guardian adopts what they leave behind.
 func workerProcesses(roots []int) (pids []int, blind string) {
 	if len(roots) == 0 {
 		return nil, "the workers have not started"

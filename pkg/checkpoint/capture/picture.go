@@ -16,7 +16,8 @@ import (
 )
 
 // decide finds out whether there is a complete save, and makes its picture.
-func (c *Watcher) decide(found *listing, fresh []*entry, now time.Time, state WorkerState) (*Picture, []Refusal, error) {
+func (c *Watcher) decide(found *listing, fresh []*entry, now time.Time, state WorkerState) (*Picture, []Refusal,
+	error) {
 	l := judge.Look{Workers: state, Now: now, Temporary: c.temporary(found)}
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], slices.Contains(fresh, found.entries[name]), now, state)
@@ -67,8 +68,8 @@ func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (
 	return u, err
 }
 
-// several reports whether more than one file of the family was written at once: their numbers are those of
-// ranks, or of parts.
+// several reports whether more than one file of the family was written at once: their numbers are
+// those of ranks, or of parts.
 func (c *Watcher) several(e *entry) bool {
 	n := 0
 	for name, o := range c.last.entries {
@@ -79,7 +80,8 @@ func (c *Watcher) several(e *entry) bool {
 	return n > 1
 }
 
-// proven reports whether a directory is complete by a mark or by a rename. A mark of before is none.
+// proven reports whether a directory is complete by a mark or by a rename. A mark of before is
+// none.
 func (c *Watcher) proven(e *entry) bool {
 	if e.named || c.evidence.isRenamed(e, e.name, e.top) {
 		return true
@@ -93,15 +95,19 @@ func (c *Watcher) proven(e *entry) bool {
 	return false
 }
 
-// quietShards reports whether the shards of a part were all closed a while ago. Which shards a save has is known
-// by the .metadata that rank 0 writes: a part that lacks one is captured again, and completes nothing before.
+// quietShards reports whether the shards of a part were all closed a while ago. Which shards a save
+// has is known by the .metadata that rank 0 writes: a part that lacks one is captured again, and
+// completes nothing before.
 func (c *Watcher) quietShards(e *entry, now time.Time) bool {
 	return c.workers.Share == Following && e.hasExt(".distcp") && now.Sub(c.since[e.name]) >= judge.FirstQuiet
 }
 
 // hasSame reports whether the entry has a file as it is.
 func (e *entry) hasSame(f dirfs.Found) bool {
-	return e != nil && slices.ContainsFunc(e.files, func(o dirfs.Found) bool { return o.Path == f.Path && o.State.SameBytes(f.State) })
+	return e != nil && slices.ContainsFunc(e.files, func(o dirfs.Found) bool {
+		return o.Path == f.Path &&
+			o.State.SameBytes(f.State)
+	})
 }
 
 // temporary is a temporary name beside the entries that was not there when the watch began.
@@ -119,7 +125,8 @@ func (c *Watcher) marked(found *listing, units []judge.Unit) (d judge.Decision) 
 	for _, u := range units {
 		e := found.entries[u.Path]
 		was := c.base[e.name]
-		fresh := e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) && e.newest() <= e.mark.Mtime
+		fresh := e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) &&
+			e.newest() <= e.mark.Mtime
 		switch {
 		case fresh:
 			d.Wrote = append(d.Wrote, u)
@@ -131,10 +138,16 @@ func (c *Watcher) marked(found *listing, units []judge.Unit) (d judge.Decision) 
 		return judge.Decision{}
 	}
 	d.Take = slices.DeleteFunc(d.Take, func(u judge.Unit) bool {
-		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool { return w.Counted && w.Key == u.Key && w.Number != u.Number })
+		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool {
+			return w.Counted && w.Key == u.Key &&
+				w.Number != u.Number
+		})
 	})
 	wrote := slices.DeleteFunc(slices.Clone(d.Wrote), func(u judge.Unit) bool {
-		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool { return w.Key == u.Key && w.Number > u.Number })
+		return u.Counted && slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool {
+			return w.Key == u.Key &&
+				w.Number > u.Number
+		})
 	})
 	d.Wrote, d.Take = wrote, append(d.Take, wrote...)
 	return d
@@ -238,7 +251,8 @@ type doubt struct {
 var ErrUnsettled = errors.New("a save is not taken yet")
 
 // refuse says what is beyond repair, once, and what a save has waited for too long.
-func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, now time.Time, state WorkerState) (refused []Refusal) {
+func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, now time.Time,
+	state WorkerState) (refused []Refusal) {
 	if state != Running {
 		return c.refuseAll(found, units, d)
 	}
@@ -276,7 +290,8 @@ func (c *Watcher) refuseAll(found *listing, units []judge.Unit, d judge.Decision
 			why = d.Path + ": " + d.Why
 		}
 		t, err := progressOf(c.tree, e)
-		refused = append(refused, Refusal{Reason: Torn, Path: u.Name(), Step: t.Step, Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, why), err)})
+		refused = append(refused, Refusal{Reason: Torn, Path: u.Name(), Step: t.Step,
+			Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, why), err)})
 	}
 	return refused
 }

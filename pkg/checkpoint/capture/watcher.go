@@ -28,7 +28,8 @@ const (
 // Workers are the worker processes of one generation.
 type Workers struct {
 	State func() WorkerState
-	// PIDs are the processes from which the others descend; nil where nobody's open files can be seen.
+	// PIDs are the processes from which the others descend; nil where nobody's open files can be
+	// seen.
 	PIDs func() []int
 	// Share says which part of each save they write.
 	Share Share
@@ -43,7 +44,8 @@ const (
 	Following       // a part without that
 )
 
-// settled is the grain of file times, and more: a file may be written again so soon without looking so.
+// settled is the grain of file times, and more: a file may be written again so soon without looking
+// so.
 const settled = 50 * time.Millisecond
 
 // Reason is the word by which an event says why a save was not taken.
@@ -130,10 +132,12 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	return c, nil
 }
 
-func watch(dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
+func watch(dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher,
+	error) {
 	c := &Watcher{
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
-		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{}, refused: map[dirfs.FileState]bool{},
+		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{},
+		refused:  map[dirfs.FileState]bool{},
 		evidence: newEvidence(t),
 	}
 	c.evidence.share = workers.Share
@@ -172,7 +176,8 @@ func (c *Watcher) Pause() time.Duration { return c.pause }
 // Rest is Pause where nobody would give notice, and while there is something to wait for.
 func (c *Watcher) Rest() time.Duration { return c.rest }
 
-// Notice tells of the first thing that happened since the last Look, or that one must not count on that.
+// Notice tells of the first thing that happened since the last Look, or that one must not count on
+// that.
 func (c *Watcher) Notice() <-chan struct{} {
 	if c.rest == c.pause {
 		return nil
@@ -264,7 +269,8 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	return c.decide(found, fresh, now, state)
 }
 
-// note remembers since when each entry is as it is, and returns those that are not as in the last save.
+// note remembers since when each entry is as it is, and returns those that are not as in the last
+// save.
 func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 	for name, e := range found.entries {
 		if !e.same(c.last.entries[name]) {

@@ -225,8 +225,8 @@ func TestRenamedIsCompleteAtOnce(t *testing.T) {
 	}
 }
 
-// A directory that is filled under its own name is complete when it has the files of the one before it, or when
-// the next one is begun.
+// A directory that is filled under its own name is complete when it has the files of the one before
+// it, or when the next one is begun.
 func TestDirectoryOfAStep(t *testing.T) {
 	b := newBench(t)
 	b.write("tmp-step-5/model.raw", "x")
@@ -273,14 +273,17 @@ func TestFrameworks(t *testing.T) {
 		b.write("checkpoint-500/trainer_state.json", `{"global_step": 499}`)
 		b.want(b.look(30*time.Second), "", "", 0)
 		must(t, os.Remove(filepath.Join(b.dir, "checkpoint-500/checkpoint-is-incomplete.txt")))
-		b.want(b.look(time.Second), "checkpoint-500/model.safetensors checkpoint-500/trainer_state.json", "checkpoint-500", 499)
+		b.want(b.look(time.Second), "checkpoint-500/model.safetensors checkpoint-500/trainer_state.json",
+			"checkpoint-500", 499)
 	})
 	t.Run("megatron", func(t *testing.T) {
 		b := newBench(t)
-		b.write("iter_0000100/mp_rank_00/model_optim_rng.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
+		b.write("iter_0000100/mp_rank_00/model_optim_rng.pt",
+			string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest_checkpointed_iteration.txt", "100")
-		b.want(b.look(2*time.Second), "iter_0000100/mp_rank_00/model_optim_rng.pt latest_checkpointed_iteration.txt", "iter_0000100", 100)
+		b.want(b.look(2*time.Second), "iter_0000100/mp_rank_00/model_optim_rng.pt latest_checkpointed_iteration.txt",
+			"iter_0000100", 100)
 	})
 	t.Run("deepspeed", func(t *testing.T) {
 		b := newBench(t)
@@ -350,7 +353,8 @@ func TestToldExplicitly(t *testing.T) {
 	b.want(b.look(time.Minute), "", "", 0)
 }
 
-// Files that were written together are taken when each of them was written again, however long that takes.
+// Files that were written together are taken when each of them was written again, however long that
+// takes.
 func TestSeveralFiles(t *testing.T) {
 	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
 	for _, dir := range []string{"", "resnet50/", "exp1/ckpt/"} {
@@ -470,8 +474,10 @@ func TestWhatIsNoSave(t *testing.T) {
 	must(t, os.Symlink("/etc/passwd", filepath.Join(b.dir, "step-4", "model.pt")))
 	mkfifo(t, filepath.Join(b.dir, "pipe.pt"))
 	for _, name := range []string{
-		".hidden", "model.pt.tmp", "model.pt~", "tmpabc", ".model.pt.swp", "x.partial", "model.tmp.4711", manifest.ReservedPrefix + "new-x/a",
-		"train.log", "metrics.jsonl", "events.out.tfevents.1", "runs/a/events", "wandb/run", "tmp-checkpoint-3/model.pt",
+		".hidden", "model.pt.tmp", "model.pt~", "tmpabc", ".model.pt.swp", "x.partial", "model.tmp.4711",
+		manifest.ReservedPrefix + "new-x/a",
+		"train.log", "metrics.jsonl", "events.out.tfevents.1", "runs/a/events", "wandb/run",
+		"tmp-checkpoint-3/model.pt",
 	} {
 		b.write(name, "x")
 	}
@@ -542,11 +548,14 @@ func TestTheEndOfTheWorkers(t *testing.T) {
 		{"renamed, killed", Killed, func(b *bench) { b.write("m.tmp", "x"); b.rename("m.tmp", "m.raw") }, "m.raw", 0},
 		{"directory, ended", Exited, func(b *bench) { b.write("step-1/m.raw", "x") }, "step-1/m.raw", 0},
 		{"directory, killed", Killed, func(b *bench) { b.write("step-1/m.raw", "x") }, "", 1},
-		{"directory renamed, killed", Killed, func(b *bench) { b.write("tmp/m.raw", "x"); b.rename("tmp", "step-1") }, "step-1/m.raw", 0},
-		{"directory with scratch, ended", Exited, func(b *bench) { b.write("step-1/m.raw.tmp", "x"); b.write("step-1/n.raw", "x") }, "", 1},
+		{"directory renamed, killed", Killed, func(b *bench) { b.write("tmp/m.raw", "x"); b.rename("tmp", "step-1") },
+			"step-1/m.raw", 0},
+		{"directory with scratch, ended", Exited,
+			func(b *bench) { b.write("step-1/m.raw.tmp", "x"); b.write("step-1/n.raw", "x") }, "", 1},
 		{"dcp without metadata, ended", Exited, func(b *bench) { b.write("s/a.distcp", "x") }, "", 1},
 		{"megatron without tracker, ended", Exited, func(b *bench) { b.write("iter_0000001/m.pt", z) }, "", 1},
-		{"told, killed", Killed, func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") }, "s/.elastic-commit s/m.raw", 0},
+		{"told, killed", Killed, func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") },
+			"s/.elastic-commit s/m.raw", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -619,15 +628,18 @@ func TestCapturedSavesCanBePut(t *testing.T) {
 			t.Errorf("save %d: %q, %+v", i, raw, m)
 		}
 	}
-	if !slices.IsSortedFunc(s.Held(), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) }) || len(s.Held()) != 5 {
+	if !slices.IsSortedFunc(s.Held(), func(a, b manifest.Hash) int { return slices.Compare(a[:], b[:]) }) ||
+		len(s.Held()) != 5 {
 		t.Errorf("held: %d", len(s.Held()))
 	}
 }
 
 func TestStepNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"step-120": "120", "step_120.pt": "120", "global_step7": "7", "iter_0000100": "100", "checkpoint-500": "500", "ckpt_9.pt": "9",
-		"epoch=1-step=200.ckpt": "200", "model_step120_best": "120", "epoch_3": "null", "resnet50.pt": "null", "model": "null", "mystep5": "null",
+		"step-120": "120", "step_120.pt": "120", "global_step7": "7", "iter_0000100": "100", "checkpoint-500": "500",
+		"ckpt_9.pt":             "9",
+		"epoch=1-step=200.ckpt": "200", "model_step120_best": "120", "epoch_3": "null", "resnet50.pt": "null",
+		"model": "null", "mystep5": "null",
 		"step-99999999999999999999": "null",
 	} {
 		told, err := progressOf(nil, &entry{name: name})

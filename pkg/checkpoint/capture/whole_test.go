@@ -47,7 +47,8 @@ func safetensorsOf() []byte {
 // Every prefix of a file that says where it ends is torn, and the file is whole.
 func TestCheckEveryPrefix(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"model.pt":          checkpointtest.Zip(t, map[string]string{"data.pkl": "tree", "data/0": "weights of a model"}),
+		"model.pt": checkpointtest.Zip(t,
+			map[string]string{"data.pkl": "tree", "data/0": "weights of a model"}),
 		"model.pdparams":    pickleOf(),
 		"two.pdparams":      append(pickleOf(), pickleOf()...),
 		"model.safetensors": safetensorsOf(),
@@ -90,7 +91,8 @@ func TestCheckDamage(t *testing.T) {
 	}
 }
 
-// torch's distributed checkpoint writes one zip behind another, with offsets from the begin of each.
+// torch's distributed checkpoint writes one zip behind another, with offsets from the begin of
+// each.
 func TestArchivesBehindEachOther(t *testing.T) {
 	one := checkpointtest.Zip(t, map[string]string{"data": "weights"})
 	offset := bytes.LastIndex(one, []byte("PK\x05\x06")) + 16

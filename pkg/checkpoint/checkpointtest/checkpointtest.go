@@ -32,14 +32,16 @@ func OpenStore(t testing.TB, tree dirfs.FS) *chunkstore.Store {
 // saveOf is a picture of everything in a tree.
 func SaveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) chunkstore.Save {
 	t.Helper()
-	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2}, Sequence: seq, Time: time.Now(), Dir: from}
+	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2}, Sequence: seq,
+		Time: time.Now(), Dir: from}
 	files, err := memfs.Files(from)
 	must(t, err)
 	s.Files = files
 	return s
 }
 
-func Put(t testing.TB, s *chunkstore.Store, from dirfs.FS, g schema.Generation, seq uint64) (*manifest.Manifest, manifest.Hash) {
+func Put(t testing.TB, s *chunkstore.Store, from dirfs.FS, g schema.Generation, seq uint64) (*manifest.Manifest,
+	manifest.Hash) {
 	t.Helper()
 	m, h, err := s.Put(t.Context(), SaveOf(t, from, g, seq))
 	must(t, err)
@@ -81,7 +83,8 @@ func (f *Fault) Step(node string) error {
 
 var ErrCrash = errors.New("crashed")
 
-// copyAndSync is what the disk gives: a copy of the file into n new ones, synced. It returns the time.
+// copyAndSync is what the disk gives: a copy of the file into n new ones, synced. It returns the
+// time.
 func CopyAndSync(b *testing.B, dir string, n int) time.Duration {
 	b.StopTimer()
 	defer b.StartTimer()

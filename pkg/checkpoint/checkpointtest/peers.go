@@ -66,7 +66,8 @@ func (d *Peers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash,
 	return err
 }
 
-func (d *Peers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+func (d *Peers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
+	raw []byte) ([]manifest.Hash, error) {
 	s, err := d.to(ctx, "offer", to.Node)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,8 @@ func (d *Peers) Offer(ctx context.Context, to membership.Ref, g schema.Generatio
 	return s.Offer(ctx, g, raw)
 }
 
-func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
+	open func() (io.ReadSeekCloser, error)) error {
 	s, err := d.to(ctx, "write", to.Node)
 	if err != nil {
 		return err

@@ -11,12 +11,13 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// lateFile has the record of a checkpoint that came too late, until it is offered: whatever becomes of the process.
+// lateFile has the record of a checkpoint that came too late, until it is offered: whatever becomes
+// of the process.
 const lateFile = "late"
 
-// KeepLate comes before the store in dir becomes that of a job that was made again, and adopted there what had the number
-// adopted; 0: nothing. A newer commit that this disk has is kept, and offered as soon as the record has a head:
-// nobody starts from it who did not ask for it.
+// KeepLate comes before the store in dir becomes that of a job that was made again, and adopted
+// there what had the number adopted; 0: nothing. A newer commit that this disk has is kept, and
+// offered as soon as the record has a head: nobody starts from it who did not ask for it.
 func KeepLate(dir string, adopted manifest.Number) error {
 	t, err := dirfs.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,8 +6,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// DropParts removes the parts of saves that were captured before a position: they are committed as parts of a
-// whole, or never will be. Retain removes their chunks.
+// DropParts removes the parts of saves that were captured before a position: they are committed as
+// parts of a whole, or never will be. Retain removes their chunks.
 func (s *Store) DropParts(before manifest.Position) error {
 	var old []manifest.Hash
 	s.mu.Lock()

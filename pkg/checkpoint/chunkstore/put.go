@@ -90,9 +90,11 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 // manifest is that of the save, without chunks yet.
 func (s Save) manifest() (*manifest.Manifest, error) {
 	m := &manifest.Manifest{
-		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence, WorldSize: s.WorldSize, Part: s.Part,
-		Entry: s.Entry, Written: s.Written, Directories: s.Directories, Step: s.Step, Samples: s.Samples, Cursor: s.Cursor,
-		Time: s.Time.UTC().Truncate(time.Millisecond),
+		Format: manifest.Format, Job: s.Job, UID: s.UID, Generation: s.Generation, Sequence: s.Sequence,
+		WorldSize: s.WorldSize, Part: s.Part,
+		Entry: s.Entry, Written: s.Written, Directories: s.Directories, Step: s.Step, Samples: s.Samples,
+		Cursor: s.Cursor,
+		Time:   s.Time.UTC().Truncate(time.Millisecond),
 	}
 	if len(s.Files) > manifest.MaxFiles || s.Bytes() > manifest.MaxBytes {
 		return nil, fmt.Errorf("%w: %d files of %d bytes", manifest.ErrBadPath, len(s.Files), s.Bytes())
@@ -138,7 +140,8 @@ type piece struct {
 }
 
 // copyIn fills in the chunks of all other files. One goroutine reads, a few hash and write.
-func (s *Store) copyIn(ctx context.Context, save Save, m *manifest.Manifest, p *pins, room *room) (map[dirfs.FileState]manifest.Chunks, error) {
+func (s *Store) copyIn(ctx context.Context, save Save, m *manifest.Manifest, p *pins,
+	room *room) (map[dirfs.FileState]manifest.Chunks, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	work, buffers := make(chan piece), make(chan []byte, putBuffers)
 	for range putBuffers {
@@ -184,7 +187,8 @@ func (s *Store) copyIn(ctx context.Context, save Save, m *manifest.Manifest, p *
 
 // read hands out one file, piece by piece: ErrTorn unless it is, before and
 // after, the file of the picture. Its name may be another's by then.
-func read(ctx context.Context, dir dirfs.Reader, f dirfs.Found, chunks manifest.Chunks, work chan<- piece, buffers <-chan []byte) error {
+func read(ctx context.Context, dir dirfs.Reader, f dirfs.Found, chunks manifest.Chunks, work chan<- piece,
+	buffers <-chan []byte) error {
 	in, err := dir.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrTorn, err)

@@ -181,14 +181,15 @@ func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*man
 			return m, nil
 		}
 	}
-	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) || errors.Is(err, schema.ErrNewerFormat) {
+	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) ||
+		errors.Is(err, schema.ErrNewerFormat) {
 		return nil, nil
 	}
 	return nil, err
 }
 
-// Newest is the newest commit that this disk has and knows of; the zero Head where there is none, or where it is one
-// of before the job was made again.
+// Newest is the newest commit that this disk has and knows of; the zero Head where there is none,
+// or where it is one of before the job was made again.
 func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
 	late, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
 	if late != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {

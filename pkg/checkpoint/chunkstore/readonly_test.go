@@ -35,7 +35,8 @@ func TestShelfVerifies(t *testing.T) {
 		}
 
 		// What two files share is damaged in both; nothing is mended or removed.
-		shared := m.Files[slices.IndexFunc(m.Files, func(f manifest.File) bool { return f.Path == "step-1/model.pt" })].Chunks[1]
+		shared := m.Files[slices.IndexFunc(m.Files,
+			func(f manifest.File) bool { return f.Path == "step-1/model.pt" })].Chunks[1]
 		flip(t, kept, shared)
 		before := memfs.Contents(t, kept)
 		shelf = NewReadOnly(kept)
@@ -47,7 +48,8 @@ func TestShelfVerifies(t *testing.T) {
 		}
 		memfs.WriteFile(t, kept, "manifests/"+h.String(), []byte("{"), 0o600)
 		before["manifests/"+h.String()] = "-rw------- {"
-		if got, bad, err = shelf.Verify(t.Context(), h); err != nil || got != nil || len(bad) != 1 || bad[0] != (Damage{}) {
+		if got, bad, err = shelf.Verify(t.Context(), h); err != nil || got != nil || len(bad) != 1 ||
+			bad[0] != (Damage{}) {
 			t.Errorf("a damaged manifest: %v, %v", bad, err)
 		}
 		if _, err := shelf.Manifest(t.Context(), h); !errors.Is(err, ErrDamaged) {

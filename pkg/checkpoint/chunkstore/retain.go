@@ -16,7 +16,8 @@ import (
 // garbage says which manifests go from a disk: those with no record that can
 // get none any more. seen was read before committed was: a generation older
 // than it could not commit afterwards. Pure.
-func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head, seen schema.Generation, pinned []manifest.Hash) (drop []manifest.Hash) {
+func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head, seen schema.Generation,
+	pinned []manifest.Hash) (drop []manifest.Hash) {
 	keep := map[manifest.Hash]bool{}
 	var newest manifest.Position
 	for _, c := range committed {
@@ -29,8 +30,8 @@ func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head
 		keep[p] = true
 	}
 	for h, p := range held {
-		// An agent commits its captures in the order in which it made them, or never. A part is never committed
-		// itself: DropParts removes it.
+		// An agent commits its captures in the order in which it made them, or never. A part is
+		// never committed itself: DropParts removes it.
 		if !keep[h] && (p.Generation < seen || !p.Part && p.Before(newest)) {
 			drop = append(drop, h)
 		}
@@ -156,7 +157,10 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 		}
 	}
 	slices.SortFunc(keep, func(a, b manifest.Head) int { return int(a.Number) - int(b.Number) })
-	if slices.EqualFunc(keep, s.heads, func(a, b manifest.Head) bool { return a.Number == b.Number && a.Manifest == b.Manifest }) {
+	if slices.EqualFunc(keep, s.heads, func(a, b manifest.Head) bool {
+		return a.Number == b.Number &&
+			a.Manifest == b.Manifest
+	}) {
 		return nil
 	}
 	b, err := json.Marshal(keep)
@@ -171,8 +175,8 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	return nil
 }
 
-// AddCommitted is NoteCommitted of one that is known to be committed, before the record is read again: if this node
-// dies with the store in between, it claims it all the same.
+// AddCommitted is NoteCommitted of one that is known to be committed, before the record is read
+// again: if this node dies with the store in between, it claims it all the same.
 func (s *Store) AddCommitted(h manifest.Head) error {
 	s.mu.Lock()
 	all := append(slices.Clone(s.heads), h)

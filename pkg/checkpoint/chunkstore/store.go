@@ -261,9 +261,9 @@ func (s *Store) Raise(g schema.Generation) error {
 	return nil
 }
 
-// fenced refuses what acts in an older generation than this node knows. It raises nothing: g is the word
-// of a peer, and a wrong one would shut out every save to come. What raises it, this node has read in the
-// store of the job itself.
+// fenced refuses what acts in an older generation than this node knows. It raises nothing: g is the
+// word of a peer, and a wrong one would shut out every save to come. What raises it, this node has
+// read in the store of the job itself.
 func (s *Store) fenced(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,8 @@ func (s *Store) fenced(g schema.Generation) error {
 
 // publish makes the manifest durable, after its chunks, which are on disk,
 // verified, and counted by the caller.
-func (s *Store) publish(ctx context.Context, g schema.Generation, m *manifest.Manifest, raw []byte, h manifest.Hash) error {
+func (s *Store) publish(ctx context.Context, g schema.Generation, m *manifest.Manifest, raw []byte,
+	h manifest.Hash) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -145,7 +145,8 @@ func TestTornIsNeverTaken(t *testing.T) {
 			save := saveOf(t, from, 1, 1)
 			reads := 0
 			from.Machine.Hook = func(op, name string) error {
-				if op == "read" && name == "model.pt" && !strings.HasPrefix(c.name, "read,") || op == "read" && name == "optimizer.pt" {
+				if op == "read" && name == "model.pt" && !strings.HasPrefix(c.name, "read,") || op == "read" &&
+					name == "optimizer.pt" {
 					if reads++; reads == 2 {
 						c.change(from)
 					}
@@ -326,7 +327,8 @@ func TestDamageIsFoundAndNeverRestored(t *testing.T) {
 				t.Errorf("left behind: %s", name)
 			}
 		}
-		if err := s.Verify(t.Context(), h); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), bad.String()) {
+		if err := s.Verify(t.Context(), h); !errors.Is(err, ErrDamaged) ||
+			!strings.Contains(err.Error(), bad.String()) {
 			t.Errorf("verify: %v", err)
 		}
 		if _, err := s.OpenChunk(bad); !errors.Is(err, ErrNotHeld) {
@@ -350,7 +352,8 @@ func TestRetain(t *testing.T) {
 		s := storeOn(t, disk)
 		var hashes []manifest.Hash
 		for i := range uint64(4) {
-			memfs.WriteFile(t, from, "model.pt", slices.Concat(memfs.Bytes(99, manifest.ChunkSize), memfs.Bytes(i, 500)), 0o600)
+			memfs.WriteFile(t, from, "model.pt",
+				slices.Concat(memfs.Bytes(99, manifest.ChunkSize), memfs.Bytes(i, 500)), 0o600)
 			_, h := put(t, s, from, 1, i+1)
 			hashes = append(hashes, h)
 		}
@@ -497,7 +500,8 @@ func TestOfferOfABadManifest(t *testing.T) {
 		t.Errorf("%s %s", op, name)
 		return nil
 	}
-	for _, raw := range []string{"", "junk", "{}", `{"format":1,"job":"x","files":[{"path":"../evil","mode":384,"chunks":""}]}`} {
+	for _, raw := range []string{"", "junk", "{}",
+		`{"format":1,"job":"x","files":[{"path":"../evil","mode":384,"chunks":""}]}`} {
 		if _, err := s.Offer(t.Context(), 1, []byte(raw)); !errors.Is(err, manifest.ErrBadManifest) {
 			t.Errorf("offer of %q: %v", raw, err)
 		}

@@ -235,5 +235,6 @@ func (d *Disk) RemoveAll(name string) error {
 	return d.FS.Remove(name)
 }
 
-// newScratchDisk writes into a checkpoint directory, where a save takes no notice of its temporary files.
+// newScratchDisk writes into a checkpoint directory, where a save takes no notice of its temporary
+// files.
 func NewScratchDisk(t FS) *Disk { return NewDisk(t, manifest.ReservedPrefix) }

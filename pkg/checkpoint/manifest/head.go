@@ -24,8 +24,8 @@ type Head struct {
 	Holders    []membership.Ref  `json:"holders"` // at Commit; who holds it now is held/
 	Copies     int               `json:"copies"`
 	Time       time.Time         `json:"time"`
-	// Offered: it is of before the store was lost, and came after the job was made again without it. Only
-	// who asks for it starts from it, and it is not surplus before.
+	// Offered: it is of before the store was lost, and came after the job was made again without
+	// it. Only who asks for it starts from it, and it is not surplus before.
 	Offered bool  `json:"offered,omitempty"`
 	Rev     int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
 }

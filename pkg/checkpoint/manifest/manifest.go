@@ -54,7 +54,8 @@ type Manifest struct {
 	Samples    *int64            `json:"samples"`
 	Cursor     *Cursor           `json:"cursor,omitempty"`  // nil: the script did not tell it
 	Written    []string          `json:"written,omitempty"` // by name: what each save of these workers writes
-	Part       bool              `json:"part,omitempty"`    // of a save that other nodes have other parts of: no checkpoint
+	// of a save that other nodes have other parts of: no checkpoint
+	Part bool `json:"part,omitempty"`
 	// Directories are restored as a whole, with nothing else in them; nil: all at the top.
 	Directories []string  `json:"directories"`
 	Time        time.Time `json:"time"`
@@ -78,7 +79,8 @@ func (c *Cursor) String() string {
 	return fmt.Sprintf("epoch %d, %d%s samples of it", c.Epoch, c.Consumed, of)
 }
 
-// Files are read one by one: a list of millions that says nothing is refused before it takes any memory.
+// Files are read one by one: a list of millions that says nothing is refused before it takes any
+// memory.
 type Files []File
 
 // UnmarshalJSON reads a list of at most MaxFiles.
@@ -247,7 +249,10 @@ func (m *Manifest) DistinctChunks() iter.Seq2[Hash, int64] {
 
 // names reports whether the manifest has files at or below name.
 func (m *Manifest) Contains(name string) bool {
-	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Path == name || strings.HasPrefix(f.Path, name+"/") })
+	return slices.ContainsFunc(m.Files, func(f File) bool {
+		return f.Path == name ||
+			strings.HasPrefix(f.Path, name+"/")
+	})
 }
 
 func TopOf(p string) string {
@@ -255,7 +260,8 @@ func TopOf(p string) string {
 	return top
 }
 
-// Copy writes the bytes of the file to w, chunk by chunk. load fills dst with a chunk, whose hash it checks.
+// Copy writes the bytes of the file to w, chunk by chunk. load fills dst with a chunk, whose hash
+// it checks.
 func (f File) Copy(ctx context.Context, w io.Writer, load func(h Hash, dst []byte) error) error {
 	buf := make([]byte, min(ChunkSize, f.Size))
 	for i, h := range f.Chunks {

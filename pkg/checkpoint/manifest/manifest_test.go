@@ -112,7 +112,8 @@ func TestManifestsThatAreRefused(t *testing.T) {
 func FuzzDecodeManifest(f *testing.F) {
 	raw, _ := sampleManifest().Encode()
 	f.Add(raw)
-	for _, s := range []string{`{}`, `null`, `{"format":1,"job":"x","files":[{"path":"a","size":1,"mode":384,"chunks":"00"}]}`} {
+	for _, s := range []string{`{}`, `null`,
+		`{"format":1,"job":"x","files":[{"path":"a","size":1,"mode":384,"chunks":"00"}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -124,7 +125,8 @@ func FuzzDecodeManifest(f *testing.F) {
 			return
 		}
 		for _, f := range m.Files {
-			if !fs.ValidPath(f.Path) || f.Path == "." || strings.Contains("/"+f.Path+"/", "/../") || f.Size < 0 || f.Mode != f.Mode.Perm() {
+			if !fs.ValidPath(f.Path) || f.Path == "." || strings.Contains("/"+f.Path+"/", "/../") || f.Size < 0 ||
+				f.Mode != f.Mode.Perm() {
 				t.Errorf("accepted %+v", f)
 			}
 		}

@@ -20,8 +20,8 @@ var (
 // Metadata is the name of the file in which torch's distributed checkpoint lists its shards.
 const Metadata = ".metadata"
 
-// Shards are the shards that a .metadata of torch's distributed checkpoint names. It is a pickle: the names
-// stand in it as they are.
+// Shards are the shards that a .metadata of torch's distributed checkpoint names. It is a pickle:
+// the names stand in it as they are.
 func Shards(metadata []byte) []string {
 	var names []string
 	for _, b := range shardName.FindAll(metadata, -1) {
@@ -47,14 +47,15 @@ func Format(paths []string) string {
 	return ""
 }
 
-// Alone reports whether the paths, which show a shard format, are a whole save by themselves: named has the shards
-// that each .metadata names, by its path.
+// Alone reports whether the paths, which show a shard format, are a whole save by themselves: named
+// has the shards that each .metadata names, by its path.
 func Alone(paths []string, named map[string][]string) bool {
 	return Format(paths) == "torch.distributed.checkpoint" && Missing(paths, named) == nil
 }
 
-// Missing says, in one sentence, which shard is not among the paths of a save, by what its format tells: what
-// .metadata names, and the ranks in the names of DeepSpeed and Megatron, which have no gaps.
+// Missing says, in one sentence, which shard is not among the paths of a save, by what its format
+// tells: what .metadata names, and the ranks in the names of DeepSpeed and Megatron, which have no
+// gaps.
 func Missing(paths []string, named map[string][]string) error {
 	there := map[string]bool{}
 	for _, p := range paths {

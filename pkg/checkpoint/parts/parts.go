@@ -1,9 +1,9 @@
-// Package parts decides which parts of a save, captured by different nodes, are one checkpoint, and makes the
-// manifest of the whole. It reads and writes nothing.
+// Package parts decides which parts of a save, captured by different nodes, are one checkpoint, and
+// makes the manifest of the whole. It reads and writes nothing.
 //
-// Invariants: a checkpoint has one part of each member of the world, all of one step, of one generation, and of
-// the incarnations that the world lists. A path that two parts have has the same bytes in both, but for the mark
-// of Elastic itself. A part alone is never a checkpoint.
+// Invariants: a checkpoint has one part of each member of the world, all of one step, of one
+// generation, and of the incarnations that the world lists. A path that two parts have has the same
+// bytes in both, but for the mark of Elastic itself. A part alone is never a checkpoint.
 package parts
 
 import (
@@ -27,12 +27,13 @@ type Part struct {
 	Manifest manifest.Hash `json:"manifest"`
 	Files    int           `json:"files"`
 	Bytes    int64         `json:"bytes"`
-	// Again: the node captured this step twice in this generation, with different bytes. Nothing tells which of
-	// the two belongs to the parts of the others.
+	// Again: the node captured this step twice in this generation, with different bytes. Nothing
+	// tells which of the two belongs to the parts of the others.
 	Again bool `json:"again,omitempty"`
 }
 
-// Report is the record of one member of one generation: its parts that are not committed yet, oldest first.
+// Report is the record of one member of one generation: its parts that are not committed yet,
+// oldest first.
 type Report struct {
 	Generation schema.Generation `json:"generation"`
 	Node       membership.Ref    `json:"node"`
@@ -63,16 +64,18 @@ type Owned struct {
 // Choice is what Choose found.
 type Choice struct {
 	Parts []Owned // of one step, in the order of the members; nil: there is no complete set
-	// Lacks names what the newest part of rank 0's node waits for; "" if it has none, or Parts are found.
+	// Lacks names what the newest part of rank 0's node waits for; "" if it has none, or Parts are
+	// found.
 	Lacks string
 	Step  int64 // of that part
 	// Final: no report that may still come completes it.
 	Final bool
 }
 
-// Choose finds the newest save of which every member has a part. members are the nodes of the world by rank;
-// the first one's captures give the order. Reports of another generation, of another incarnation and of nodes
-// that are no members count nothing. Pure: the order of the reports does not matter.
+// Choose finds the newest save of which every member has a part. members are the nodes of the world
+// by rank; the first one's captures give the order. Reports of another generation, of another
+// incarnation and of nodes that are no members count nothing. Pure: the order of the reports does
+// not matter.
 func Choose(members []membership.Ref, g schema.Generation, reports []Report) Choice {
 	of := make([]*Report, len(members))
 	for i := range reports {
@@ -85,7 +88,8 @@ func Choose(members []membership.Ref, g schema.Generation, reports []Report) Cho
 	if len(of) == 0 || of[0] == nil {
 		return Choice{}
 	}
-	mine := slices.SortedFunc(slices.Values(of[0].Parts), func(a, b Part) int { return cmp.Compare(b.Sequence, a.Sequence) })
+	mine := slices.SortedFunc(slices.Values(of[0].Parts),
+		func(a, b Part) int { return cmp.Compare(b.Sequence, a.Sequence) })
 	for _, p := range mine {
 		if set := together(members, of, p.Step); set != nil {
 			return Choice{Parts: set, Step: p.Step}
@@ -138,15 +142,16 @@ func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 			c.Lacks = cmp.Or(c.Lacks, fmt.Sprintf("node %s has no part of it", m.Node))
 		default:
 			newest := slices.MaxFunc(of[i].Parts, func(a, b Part) int { return cmp.Compare(a.Sequence, b.Sequence) })
-			c.Lacks = cmp.Or(c.Lacks, fmt.Sprintf("node %s has no part of it, its newest is of step %d", m.Node, newest.Step))
+			c.Lacks = cmp.Or(c.Lacks, fmt.Sprintf("node %s has no part of it, its newest is of step %d", m.Node,
+				newest.Step))
 		}
 		c.Final = c.Final && of[i] != nil && of[i].Closed
 	}
 	return c
 }
 
-// Merge makes the manifest of the whole save of its parts; the first is that of rank 0's node. Its errors are
-// sentences for people.
+// Merge makes the manifest of the whole save of its parts; the first is that of rank 0's node. Its
+// errors are sentences for people.
 func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error) {
 	lead := all[0]
 	m := *lead
@@ -163,7 +168,8 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 		case p.Step == nil || lead.Step == nil || *p.Step != *lead.Step:
 			return nil, fmt.Errorf("the parts of node %s and of node %s are not of one step", nodes[i], nodes[0])
 		case p.Samples != nil && m.Samples != nil && *p.Samples != *m.Samples:
-			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d", nodes[i], *p.Samples, nodes[0], *m.Samples)
+			return nil, fmt.Errorf("node %s saved after %d samples, node %s after %d", nodes[i], *p.Samples, nodes[0],
+				*m.Samples)
 		}
 		if m.Samples == nil {
 			m.Samples = p.Samples
@@ -174,7 +180,8 @@ func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error)
 		for _, f := range p.Files {
 			was, there := files[f.Path]
 			if there && !mark(f.Path) && (was.Size != f.Size || !slices.Equal(was.Chunks, f.Chunks)) {
-				return nil, fmt.Errorf("nodes %s and %s saved different bytes under the name %s", from[f.Path], nodes[i], f.Path)
+				return nil, fmt.Errorf("nodes %s and %s saved different bytes under the name %s", from[f.Path],
+					nodes[i], f.Path)
 			}
 			if !there {
 				files[f.Path], from[f.Path] = f, nodes[i]

@@ -19,13 +19,15 @@ func ref(node string) membership.Ref {
 	return membership.Ref{Node: node, Incarnation: membership.Incarnation(node + "1"), Address: node + ":1"}
 }
 
-// report is of a node in generation 3, of the steps that it has, oldest first. "closed" and "twice" say so.
+// report is of a node in generation 3, of the steps that it has, oldest first. "closed" and "twice"
+// say so.
 func report(node string, words ...any) Report {
 	r := Report{Generation: 3, Node: ref(node)}
 	for _, w := range words {
 		switch w := w.(type) {
 		case int:
-			r.Parts = append(r.Parts, Part{Step: int64(w), Sequence: uint64(len(r.Parts) + 1), Manifest: manifest.Sum([]byte(fmt.Sprint(node, w)))})
+			r.Parts = append(r.Parts, Part{Step: int64(w), Sequence: uint64(len(r.Parts) + 1),
+				Manifest: manifest.Sum([]byte(fmt.Sprint(node, w)))})
 		case string:
 			if w == "closed" {
 				r.Closed = true
@@ -51,19 +53,30 @@ func TestChoose(t *testing.T) {
 	}{
 		{"nothing", nil, 0, "", false},
 		{"all have it", []Report{report("a", 10), report("b", 10), report("c", 10)}, 10, "", false},
-		{"the newest that all have", []Report{report("a", 10, 20, 30), report("b", 10, 20), report("c", 10, 20, 30, 40)}, 20, "", false},
+		{"the newest that all have", []Report{report("a", 10, 20, 30), report("b", 10, 20),
+			report("c", 10, 20, 30, 40)}, 20, "", false},
 		{"a report is late", []Report{report("a", 10), report("b", 10)}, 0, "node c has saved no part yet", false},
-		{"a report is doubled", []Report{report("a", 10), report("b", 10), report("b", 10)}, 0, "node c has saved no part yet", false},
-		{"of another generation", []Report{report("a", 10), report("b", 10), report("c", 10, older)}, 0, "node c has saved no part yet", false},
-		{"of an earlier incarnation", []Report{report("a", 10), report("b", 10), report("c", 10, earlier)}, 0, "node c has saved no part yet", false},
-		{"of a node that is no member", []Report{report("a", 10), report("b", 10), report("d", 10)}, 0, "node c has saved no part yet", false},
-		{"the steps differ", []Report{report("a", 10), report("b", 10), report("c", 20)}, 0, "node c has no part of it, its newest is of step 20", false},
+		{"a report is doubled", []Report{report("a", 10), report("b", 10), report("b", 10)}, 0,
+			"node c has saved no part yet", false},
+		{"of another generation", []Report{report("a", 10), report("b", 10), report("c", 10, older)}, 0,
+			"node c has saved no part yet", false},
+		{"of an earlier incarnation", []Report{report("a", 10), report("b", 10), report("c", 10, earlier)}, 0,
+			"node c has saved no part yet", false},
+		{"of a node that is no member", []Report{report("a", 10), report("b", 10), report("d", 10)}, 0,
+			"node c has saved no part yet", false},
+		{"the steps differ", []Report{report("a", 10), report("b", 10), report("c", 20)}, 0,
+			"node c has no part of it, its newest is of step 20", false},
 		{"rank 0 has none", []Report{report("b", 10), report("c", 10)}, 0, "", false},
-		{"saved twice", []Report{report("a", 10), report("b", 10, "twice"), report("c", 10)}, 0, "node b saved step 10 twice with different bytes; give each save a step of its own", true},
-		{"an older one after one saved twice", []Report{report("a", 10, 20, "twice"), report("b", 10, 20), report("c", 10, 20)}, 10, "", false},
-		{"no more parts come", []Report{report("a", 10, 20, "closed"), report("b", 10, "closed"), report("c", 5, "closed")}, 0, "node b has no part of it, its newest is of step 10", true},
-		{"one may still come", []Report{report("a", 20, "closed"), report("b", 10), report("c", 10, "closed")}, 0, "node b has no part of it, its newest is of step 10", false},
-		{"rank 0's captures give the order", []Report{report("a", 30, 10), report("b", 10, 30), report("c", 10, 30)}, 10, "", false},
+		{"saved twice", []Report{report("a", 10), report("b", 10, "twice"), report("c", 10)}, 0,
+			"node b saved step 10 twice with different bytes; give each save a step of its own", true},
+		{"an older one after one saved twice", []Report{report("a", 10, 20, "twice"), report("b", 10, 20),
+			report("c", 10, 20)}, 10, "", false},
+		{"no more parts come", []Report{report("a", 10, 20, "closed"), report("b", 10, "closed"),
+			report("c", 5, "closed")}, 0, "node b has no part of it, its newest is of step 10", true},
+		{"one may still come", []Report{report("a", 20, "closed"), report("b", 10), report("c", 10, "closed")}, 0,
+			"node b has no part of it, its newest is of step 10", false},
+		{"rank 0's captures give the order", []Report{report("a", 30, 10), report("b", 10, 30), report("c", 10, 30)},
+			10, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			members := []membership.Ref{ref("a"), ref("b"), ref("c")}
@@ -91,11 +104,13 @@ func TestChoose(t *testing.T) {
 // part is the part of a node of step 20, with the named files: "name=content".
 func part(files ...string) *manifest.Manifest {
 	step := int64(20)
-	m := &manifest.Manifest{Format: manifest.Format, Job: "x", UID: "u", Generation: 3, Sequence: 7, WorldSize: 4, Part: true, Step: &step, Entry: "step-20",
+	m := &manifest.Manifest{Format: manifest.Format, Job: "x", UID: "u", Generation: 3, Sequence: 7, WorldSize: 4,
+		Part: true, Step: &step, Entry: "step-20",
 		Directories: []string{"step-20"}, Written: []string{"step-#"}}
 	for _, f := range files {
 		name, content, _ := strings.Cut(f, "=")
-		m.Files = append(m.Files, manifest.File{Path: name, Size: int64(len(content)), Mode: 0o600, Chunks: manifest.Chunks{manifest.Sum([]byte(content))}})
+		m.Files = append(m.Files, manifest.File{Path: name, Size: int64(len(content)), Mode: 0o600,
+			Chunks: manifest.Chunks{manifest.Sum([]byte(content))}})
 	}
 	return m
 }
@@ -114,7 +129,8 @@ func TestMerge(t *testing.T) {
 		names = append(names, f.Path)
 	}
 	want := []string{"latest", "step-20/.elastic-commit", "step-20/0", "step-20/1", "step-20/config"}
-	if d := cmp.Diff(want, names); d != "" || m.Part || m.Entry != "step-20" || m.Written != nil || *m.Samples != 640 || m.Sequence != 7 {
+	if d := cmp.Diff(want, names); d != "" || m.Part || m.Entry != "step-20" || m.Written != nil || *m.Samples != 640 ||
+		m.Sequence != 7 {
 		t.Errorf("%s %+v", d, m)
 	}
 	if !slices.Equal(m.Files[1].Chunks, a.Files[1].Chunks) {
@@ -149,7 +165,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 			t.Errorf("%v, not %s", err, want)
 		}
 	}
-	if _, err := Merge([]*manifest.Manifest{lead, change(func(m *manifest.Manifest) { m.Step = nil })}, []string{"a", "b"}); err == nil {
+	if _, err := Merge([]*manifest.Manifest{lead, change(func(m *manifest.Manifest) { m.Step = nil })},
+		[]string{"a", "b"}); err == nil {
 		t.Error("a part without a step is taken")
 	}
 }
@@ -159,21 +176,27 @@ func TestFormats(t *testing.T) {
 	for _, c := range []struct{ paths, format, missing string }{
 		{"model.pt optimizer.pt", "", ""},
 		{"step-20/shard_0 step-20/shard_2", "", ""},
-		{"step20/.metadata step20/__0_0.distcp step20/__12_3.distcp step20/__1_0.distcp", "torch.distributed.checkpoint", ""},
-		{"step20/.metadata step20/__0_0.distcp step20/__12_3.distcp", "torch.distributed.checkpoint", "the shard step20/__1_0.distcp is missing, which step20/.metadata names"},
-		{"step20/__0_0.distcp", "torch.distributed.checkpoint", "step20/__0_0.distcp is there and step20/.metadata, which lists the shards, is not"},
+		{"step20/.metadata step20/__0_0.distcp step20/__12_3.distcp step20/__1_0.distcp",
+			"torch.distributed.checkpoint", ""},
+		{"step20/.metadata step20/__0_0.distcp step20/__12_3.distcp", "torch.distributed.checkpoint",
+			"the shard step20/__1_0.distcp is missing, which step20/.metadata names"},
+		{"step20/__0_0.distcp", "torch.distributed.checkpoint",
+			"step20/__0_0.distcp is there and step20/.metadata, which lists the shards, is not"},
 		{"global_step20/mp_rank_00_model_states.pt global_step20/zero_pp_rank_0_mp_rank_00_optim_states.pt global_step20/zero_pp_rank_1_mp_rank_00_optim_states.pt latest", "DeepSpeed", ""},
 		{"global_step20/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt global_step20/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt", "DeepSpeed",
 			"2 of 3 shards like global_step20/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt are there"},
 		{"iter_0000020/mp_rank_00/model_optim_rng.pt iter_0000020/mp_rank_01/model_optim_rng.pt latest_checkpointed_iteration.txt", "Megatron", ""},
-		{"iter_0000020/mp_rank_00_000/m.pt iter_0000020/mp_rank_00_001/m.pt iter_0000020/mp_rank_01_001/m.pt", "Megatron", "3 of 4 shards like iter_0000020/mp_rank_00_000/m.pt are there"},
-		{"iter_0000020/mp_rank_99999999999999999999/m.pt", "Megatron", "1 of 1073741824 shards like iter_0000020/mp_rank_99999999999999999999/m.pt are there"},
+		{"iter_0000020/mp_rank_00_000/m.pt iter_0000020/mp_rank_00_001/m.pt iter_0000020/mp_rank_01_001/m.pt",
+			"Megatron", "3 of 4 shards like iter_0000020/mp_rank_00_000/m.pt are there"},
+		{"iter_0000020/mp_rank_99999999999999999999/m.pt", "Megatron",
+			"1 of 1073741824 shards like iter_0000020/mp_rank_99999999999999999999/m.pt are there"},
 	} {
 		paths := strings.Fields(c.paths)
 		if got := Format(paths); got != c.format {
 			t.Errorf("%s: format %q", c.paths, got)
 		}
-		if err := Missing(paths, metadata); (err == nil) != (c.missing == "") || err != nil && err.Error() != c.missing {
+		if err := Missing(paths, metadata); (err == nil) != (c.missing == "") || err != nil &&
+			err.Error() != c.missing {
 			t.Errorf("%s: %v", c.paths, err)
 		}
 		if c.format == "torch.distributed.checkpoint" && Alone(paths, metadata) != (c.missing == "") {

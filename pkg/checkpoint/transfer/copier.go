@@ -33,7 +33,8 @@ type Copier struct {
 // is the generation in which this node acts. The error says why others did
 // not; ErrFenced in it is final. What a broken transfer brought stays there,
 // and is not sent again.
-func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node, report func(done, total int64)) ([]membership.Node, error) {
+func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node,
+	report func(done, total int64)) ([]membership.Node, error) {
 	m, err := c.Store.Manifest(h)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,8 @@ func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.
 }
 
 // send offers the manifest, sends what is missing, and offers again, until the other side holds it.
-func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash, m *manifest.Manifest, raw []byte, to membership.Ref, p *progress) error {
+func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash, m *manifest.Manifest, raw []byte,
+	to membership.Ref, p *progress) error {
 	sizes := map[manifest.Hash]int64{}
 	for h, size := range m.DistinctChunks() {
 		sizes[h] = size
@@ -106,7 +108,8 @@ func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash,
 	}
 }
 
-func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membership.Ref, chunk manifest.Hash, size int64, p *progress) error {
+func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membership.Ref, chunk manifest.Hash, size int64,
+	p *progress) error {
 	open := func() (io.ReadSeekCloser, error) {
 		f, err := c.Store.OpenChunk(chunk)
 		if errors.Is(err, chunkstore.ErrNotHeld) {
@@ -132,7 +135,8 @@ func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membersh
 // that has it: one that is away, or whose bytes are not true to their hash, is
 // passed over for the next. g is the generation in which this node acts. What
 // a broken Fetch brought stays. ErrNotHeld when nobody has all of it.
-func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash, from []membership.Ref, report func(done, total int64)) error {
+func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash, from []membership.Ref,
+	report func(done, total int64)) error {
 	raw, err := c.Manifest(ctx, h, from)
 	if err != nil {
 		return fmt.Errorf("fetch: %w", err)
@@ -140,8 +144,10 @@ func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash
 	return c.Assemble(ctx, g, raw, func(manifest.Hash) []membership.Ref { return from }, report)
 }
 
-// Assemble is Fetch for a manifest that is known, of chunks that are on different nodes: from says which have one.
-func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte, from func(chunk manifest.Hash) []membership.Ref,
+// Assemble is Fetch for a manifest that is known, of chunks that are on different nodes: from says
+// which have one.
+func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte,
+	from func(chunk manifest.Hash) []membership.Ref,
 	report func(done, total int64)) error {
 	missing, err := c.Store.Offer(ctx, g, raw)
 	if err != nil || missing == nil {
@@ -210,7 +216,8 @@ func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membershi
 
 // fetchChunk asks one node after the other, beginning with another one for
 // each chunk. The store believes nobody: it reads back what it wrote.
-func (c *Copier) fetchChunk(ctx context.Context, g schema.Generation, h manifest.Hash, data []byte, from []membership.Ref, turn int) error {
+func (c *Copier) fetchChunk(ctx context.Context, g schema.Generation, h manifest.Hash, data []byte,
+	from []membership.Ref, turn int) error {
 	errs := []error{fmt.Errorf("chunk %v: %w", h, chunkstore.ErrNotHeld)}
 	for i := range from {
 		n := from[(turn+i)%len(from)]

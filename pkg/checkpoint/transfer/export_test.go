@@ -31,13 +31,15 @@ func TestExport(t *testing.T) {
 		b := checkpointtest.OpenStore(t, kept)
 		_, h := checkpointtest.Put(t, b, from, 1, 1)
 		c := &checkpointtest.Peers{Stores: map[string]*chunkstore.Store{"b": b}}
-		for name, s := range map[string]Source{"shelf": chunkstore.NewReadOnly(kept), "distant": &RemoteSource{Peers: c, Node: membership.Ref{Node: "b"}}} {
+		for name, s := range map[string]Source{"shelf": chunkstore.NewReadOnly(kept),
+			"distant": &RemoteSource{Peers: c, Node: membership.Ref{Node: "b"}}} {
 			m, err := FindManifest(t.Context(), h, []Source{chunkstore.NewReadOnly(make()), s})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			to := make()
-			memfs.WriteFile(t, to, manifest.ReservedPrefix+"all/step-1/model.pt", []byte("of one that was interrupted"), 0o600)
+			memfs.WriteFile(t, to, manifest.ReservedPrefix+"all/step-1/model.pt", []byte("of one that was interrupted"),
+				0o600)
 			must(t, exportOf(t, m, to, s))
 			if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, to)); d != "" {
 				t.Errorf("%s: %s", name, d)
@@ -49,7 +51,9 @@ func TestExport(t *testing.T) {
 		if _, err := FindManifest(t.Context(), h, []Source{liar{}}); !errors.Is(err, chunkstore.ErrDamaged) {
 			t.Errorf("from one who sends other bytes: %v", err)
 		}
-		if _, err := FindManifest(t.Context(), manifest.Hash{1}, []Source{chunkstore.NewReadOnly(kept)}); !errors.Is(err, chunkstore.ErrNotHeld) || errors.Is(err, chunkstore.ErrDamaged) {
+		if _, err := FindManifest(t.Context(), manifest.Hash{1},
+			[]Source{chunkstore.NewReadOnly(kept)}); !errors.Is(err, chunkstore.ErrNotHeld) ||
+			errors.Is(err, chunkstore.ErrDamaged) {
 			t.Errorf("what nobody has: %v", err)
 		}
 	})
@@ -70,7 +74,8 @@ func TestExportTakesNothingDamaged(t *testing.T) {
 	}
 	checkpointtest.Flip(t, two, m.Files[0].Chunks[0])
 	to = memfs.New()
-	if err := exportOf(t, m, to, chunkstore.NewReadOnly(one), chunkstore.NewReadOnly(two)); !errors.Is(err, chunkstore.ErrDamaged) {
+	if err := exportOf(t, m, to, chunkstore.NewReadOnly(one), chunkstore.NewReadOnly(two)); !errors.Is(err,
+		chunkstore.ErrDamaged) {
 		t.Errorf("with both damaged: %v", err)
 	}
 	if left := memfs.Contents(t, to); len(left) > 0 {
@@ -96,7 +101,8 @@ func (liar) Chunk(_ context.Context, _ manifest.Hash, dst []byte) error {
 	return nil
 }
 
-// Whatever operation is the last one, a file that has its name has its bytes, and who finds no name can begin again.
+// Whatever operation is the last one, a file that has its name has its bytes, and who finds no name
+// can begin again.
 func TestEveryFaultOfExport(t *testing.T) {
 	from, kept := memfs.New(), memfs.New()
 	memfs.WriteFile(t, from, "step-1/model.bin", memfs.Bytes(1, 3000), 0o600)
@@ -139,7 +145,8 @@ func TestEveryFaultOfExport(t *testing.T) {
 // A node that does not answer costs its limit once, not for each chunk.
 func TestDistantWhoIsAway(t *testing.T) {
 	asked := 0
-	d := &RemoteSource{Node: membership.Ref{Node: "b"}, Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return checkpointtest.ErrCrash }}}
+	d := &RemoteSource{Node: membership.Ref{Node: "b"},
+		Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return checkpointtest.ErrCrash }}}
 	for range 3 {
 		if err := d.Chunk(t.Context(), manifest.Hash{1}, nil); !errors.Is(err, checkpointtest.ErrCrash) {
 			t.Errorf("got %v", err)
@@ -148,7 +155,8 @@ func TestDistantWhoIsAway(t *testing.T) {
 	if _, err := d.Manifest(t.Context(), manifest.Hash{1}); !errors.Is(err, checkpointtest.ErrCrash) || asked != 1 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
-	d = &RemoteSource{Node: membership.Ref{Node: "b"}, Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return chunkstore.ErrNotHeld }}}
+	d = &RemoteSource{Node: membership.Ref{Node: "b"},
+		Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return chunkstore.ErrNotHeld }}}
 	asked = 0
 	for range 3 {
 		_ = d.Chunk(t.Context(), manifest.Hash{1}, nil)
@@ -164,7 +172,8 @@ func TestExportEnds(t *testing.T) {
 	m, _ := checkpointtest.Put(t, checkpointtest.OpenStore(t, kept), from, 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := exportTo(ctx, m, []Source{chunkstore.NewReadOnly(kept)}, dirfs.NewScratchDisk(memfs.New())); !errors.Is(err, context.Canceled) {
+	if err := exportTo(ctx, m, []Source{chunkstore.NewReadOnly(kept)},
+		dirfs.NewScratchDisk(memfs.New())); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

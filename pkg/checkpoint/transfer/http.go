@@ -26,9 +26,11 @@ type Peers interface {
 	Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error)
 	// Chunk fetches one chunk into dst, which has its size. What comes is not verified yet.
 	Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error
-	Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) (missing []manifest.Hash, err error)
+	Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
+		raw []byte) (missing []manifest.Hash, err error)
 	// WriteChunk sends a chunk; open is called again for every attempt.
-	WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error
+	WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
+		open func() (io.ReadSeekCloser, error)) error
 }
 
 // answerLimit ends one request, retries included: a peer that froze is slower
@@ -70,7 +72,8 @@ func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
 }
 
 // do sends a request and returns a yes, or the error that a no stands for.
-func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g schema.Generation, body any, size int64) (*http.Response, error) {
+func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g schema.Generation, body any,
+	size int64) (*http.Response, error) {
 	u := url.URL{Scheme: "http", Host: to.Address, Path: path} // To makes https of it
 	if method == http.MethodPut {
 		u.RawQuery = "g=" + strconv.FormatUint(uint64(g), 10)
@@ -128,7 +131,8 @@ func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, 
 	return nil
 }
 
-func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
+	raw []byte) ([]manifest.Hash, error) {
 	missing, err := p.offer(ctx, to, g, h, raw)
 	for errors.Is(err, errBusy) {
 		missing, err = p.offer(ctx, to, g, h, raw)
@@ -136,7 +140,8 @@ func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g schema.Generation
 	return missing, err
 }
 
-func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, raw []byte) ([]manifest.Hash, error) {
+func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
+	raw []byte) ([]manifest.Hash, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	resp, err := p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
@@ -157,7 +162,8 @@ func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation
 	return missing, nil
 }
 
-func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64, open func() (io.ReadSeekCloser, error)) error {
+func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
+	open func() (io.ReadSeekCloser, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {

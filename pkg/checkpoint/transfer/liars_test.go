@@ -23,7 +23,8 @@ type wire func(*http.Request) (*http.Response, error)
 func (w wire) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
 func says(status int, body io.Reader) *http.Response {
-	return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Body: io.NopCloser(body), Header: http.Header{}}
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Body: io.NopCloser(body),
+		Header: http.Header{}}
 }
 
 // stalled yields nothing until the request is given up.
@@ -41,13 +42,23 @@ var liars = map[string]wire{
 	"other bytes": func(*http.Request) (*http.Response, error) {
 		return says(200, bytes.NewReader(memfs.Bytes(77, 5000))), nil
 	},
-	"nothing":      func(*http.Request) (*http.Response, error) { return says(200, strings.NewReader("")), nil },
-	"no end":       func(*http.Request) (*http.Response, error) { return says(200, endless{}), nil },
-	"not held":     func(*http.Request) (*http.Response, error) { return says(404, strings.NewReader("not here")), nil },
-	"trouble":      func(*http.Request) (*http.Response, error) { return says(500, endless{}), nil },
-	"no answer":    func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
-	"no body":      func(r *http.Request) (*http.Response, error) { return says(200, stalled{r.Context()}), nil },
-	"another node": func(*http.Request) (*http.Response, error) { return says(421, strings.NewReader("another life")), nil },
+	"nothing": func(*http.Request) (*http.Response, error) { return says(200, strings.NewReader("")), nil },
+	"no end":  func(*http.Request) (*http.Response, error) { return says(200, endless{}), nil },
+	"not held": func(*http.Request) (*http.Response, error) {
+		return says(404, strings.NewReader("not here")),
+			nil
+	},
+	"trouble": func(*http.Request) (*http.Response, error) { return says(500, endless{}), nil },
+	"no answer": func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil,
+			r.Context().Err()
+	},
+	"no body": func(r *http.Request) (*http.Response, error) { return says(200, stalled{r.Context()}), nil },
+	"another node": func(*http.Request) (*http.Response, error) {
+		return says(421, strings.NewReader("another life")),
+			nil
+	},
 }
 
 // truth serves a store without a network.
@@ -56,7 +67,8 @@ func truth(s *chunkstore.Store) wire {
 	return func(r *http.Request) (*http.Response, error) {
 		w := &answer{header: http.Header{}, status: 200}
 		h.ServeHTTP(w, r)
-		return &http.Response{StatusCode: w.status, Status: fmt.Sprint(w.status), Body: io.NopCloser(&w.body), Header: w.header}, nil
+		return &http.Response{StatusCode: w.status, Status: fmt.Sprint(w.status), Body: io.NopCloser(&w.body),
+			Header: w.header}, nil
 	}
 }
 
@@ -71,7 +83,8 @@ func (w *answer) WriteHeader(status int)      { w.status = status }
 func (w *answer) Write(b []byte) (int, error) { return w.body.Write(b) }
 
 // A peer that lies, stalls or never stops costs time, and never a wrong byte: what it did not give
-// comes from the next one, and a copy that it claims to have counts only if it says so as it should.
+// comes from the next one, and a copy that it claims to have counts only if it says so as it
+// should.
 func TestPeersThatLie(t *testing.T) {
 	from := memfs.New()
 	memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 3000), 0o600)

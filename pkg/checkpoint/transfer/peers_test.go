@@ -31,7 +31,8 @@ type farm struct {
 }
 
 func newFarm(t testing.TB, names ...string) *farm {
-	f := &farm{stores: map[string]*chunkstore.Store{}, disks: map[string]dirfs.FS{}, servers: map[string]*httptest.Server{}, wrap: map[string]func(http.Handler) http.Handler{}}
+	f := &farm{stores: map[string]*chunkstore.Store{}, disks: map[string]dirfs.FS{},
+		servers: map[string]*httptest.Server{}, wrap: map[string]func(http.Handler) http.Handler{}}
 	for _, n := range names {
 		f.add(t, n, memfs.New())
 	}
@@ -92,13 +93,15 @@ func TestPeers(t *testing.T) {
 				t.Errorf("manifest of who has none: %v", err)
 			}
 			some := m.Files[len(m.Files)-1].Chunks[0]
-			if err := p.WriteChunk(ctx, b, 1, some, manifest.ChunkSize, open(some)); !errors.Is(err, chunkstore.ErrNotHeld) {
+			if err := p.WriteChunk(ctx, b, 1, some, manifest.ChunkSize, open(some)); !errors.Is(err,
+				chunkstore.ErrNotHeld) {
 				t.Errorf("chunk before the offer: %v", err)
 			}
 			if err := p.Chunk(ctx, b, some, make([]byte, manifest.ChunkSize)); !errors.Is(err, chunkstore.ErrNotHeld) {
 				t.Errorf("chunk of who has none: %v", err)
 			}
-			if _, err := p.Offer(ctx, b, 1, manifest.Sum([]byte("junk")), []byte("junk")); !errors.Is(err, manifest.ErrBadManifest) {
+			if _, err := p.Offer(ctx, b, 1, manifest.Sum([]byte("junk")), []byte("junk")); !errors.Is(err,
+				manifest.ErrBadManifest) {
 				t.Errorf("junk: %v", err)
 			}
 			missing, err := p.Offer(ctx, b, 1, h, raw)
@@ -107,8 +110,10 @@ func TestPeers(t *testing.T) {
 			for h, n := range m.DistinctChunks() {
 				sizes[h] = n
 			}
-			full := slices.DeleteFunc(slices.Clone(missing), func(h manifest.Hash) bool { return sizes[h] != manifest.ChunkSize })
-			if err := p.WriteChunk(ctx, b, 1, full[0], manifest.ChunkSize, open(full[1])); !errors.Is(err, chunkstore.ErrDamaged) {
+			full := slices.DeleteFunc(slices.Clone(missing),
+				func(h manifest.Hash) bool { return sizes[h] != manifest.ChunkSize })
+			if err := p.WriteChunk(ctx, b, 1, full[0], manifest.ChunkSize, open(full[1])); !errors.Is(err,
+				chunkstore.ErrDamaged) {
 				t.Errorf("other bytes: %v", err)
 			}
 			for _, c := range missing {
@@ -127,7 +132,8 @@ func TestPeers(t *testing.T) {
 			if _, err := p.Offer(ctx, b, 4, h, raw); !errors.Is(err, chunkstore.ErrFenced) {
 				t.Errorf("offer of an older generation: %v", err)
 			}
-			if err := p.WriteChunk(ctx, b, 4, some, manifest.ChunkSize, open(some)); !errors.Is(err, chunkstore.ErrFenced) {
+			if err := p.WriteChunk(ctx, b, 4, some, manifest.ChunkSize, open(some)); !errors.Is(err,
+				chunkstore.ErrFenced) {
 				t.Errorf("chunk of an older generation: %v", err)
 			}
 		})
@@ -223,7 +229,8 @@ func TestFetchPassesOverDamage(t *testing.T) {
 	f.add(t, "d", memfs.New())
 	checkpointtest.Flip(t, f.disks["a"], m.Files[0].Chunks[1])
 	from2 := []membership.Ref{f.ref("a"), f.ref("b")}
-	if err := f.copier(t, "d").Fetch(t.Context(), 2, h, from2, nil); !errors.Is(err, chunkstore.ErrNotHeld) || !strings.Contains(err.Error(), "damaged") {
+	if err := f.copier(t, "d").Fetch(t.Context(), 2, h, from2, nil); !errors.Is(err, chunkstore.ErrNotHeld) ||
+		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("damaged everywhere: %v", err)
 	}
 	if f.stores["d"].Has(h) {
@@ -264,7 +271,8 @@ func TestTransferIsCancelled(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	if _, err := f.copier(t, "a").Replicate(ctx, 1, h, []membership.Node{f.node("b")}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := f.copier(t, "a").Replicate(ctx, 1, h, []membership.Node{f.node("b")}, nil); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("replicate: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ func Targets(nodes []membership.Node, self string, n int) []membership.Node {
 		}
 	}
 	slices.SortFunc(others, func(a, b membership.Node) int { return strings.Compare(a.Node, b.Node) })
-	// How often its machine was taken before orders the nodes; our own counts as taken from the start.
+	// How often its machine was taken before orders the nodes; our own counts as taken from the
+	// start.
 	taken := map[string]int{machine: len(others)}
 	rank := make(map[string]int, len(others))
 	for _, x := range others {

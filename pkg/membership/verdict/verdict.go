@@ -39,7 +39,8 @@ type Member struct {
 	Removed      bool                     // by its own will (left) or replaced by its own next life
 }
 
-// View is the members of a world, each judged, and the other live nodes, at one revision. Judge makes it.
+// View is the members of a world, each judged, and the other live nodes, at one revision. Judge
+// makes it.
 type View struct {
 	Rev     int64
 	Members []Member          // in the order that was given: rank order, then leavers
@@ -66,12 +67,13 @@ type Answered struct {
 // Evidence is what one agent saw with its own eyes and clock. Its times are monotonic and
 // local; they delay verdicts, they never make one true.
 type Evidence struct {
-	Answers  map[membership.Incarnation]Answered  // own dials
-	Holds    map[string]map[string]time.Time      // suspects: node → watchers who said just now that they still hold
-	Absent   map[membership.Incarnation]time.Time // since when a key is known to be absent
-	OnTime   time.Time                            // since when every renewal of the own lease was on time; zero: they are not
-	Void     time.Time                            // silence and absent keys count for nothing before that moment
-	Isolated bool                                 // no peer at all answers: the judge may be the one who is cut off
+	Answers map[membership.Incarnation]Answered  // own dials
+	Holds   map[string]map[string]time.Time      // suspects: node → watchers who said just now that they still hold
+	Absent  map[membership.Incarnation]time.Time // since when a key is known to be absent
+	// since when every renewal of the own lease was on time; zero: they are not
+	OnTime   time.Time
+	Void     time.Time // silence and absent keys count for nothing before that moment
+	Isolated bool      // no peer at all answers: the judge may be the one who is cut off
 }
 
 // Timeouts are the times of the verdicts (docs/PROTOCOL.md, section 4).
@@ -90,9 +92,11 @@ func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
 // Judge says of each member whether it is alive. It is the one rule of who is gone: the same
 // verdict makes a cause and keeps a node out of a plan. One that differed between the two
 // would propose the same world for ever.
-func Judge(members []membership.Ref, nodes []membership.Node, left []membership.Left, suspects []membership.Suspicion, ev Evidence, l Timeouts, now time.Time) View {
+func Judge(members []membership.Ref, nodes []membership.Node, left []membership.Left, suspects []membership.Suspicion,
+	ev Evidence, l Timeouts, now time.Time) View {
 	v := View{Members: make([]Member, 0, len(members)), at: make(map[membership.Incarnation]int, len(members))}
-	f := facts{nodes: make(map[string]*membership.Node, len(nodes)), left: map[string]*membership.Left{}, accused: map[string][]*membership.Suspicion{}}
+	f := facts{nodes: make(map[string]*membership.Node, len(nodes)), left: map[string]*membership.Left{},
+		accused: map[string][]*membership.Suspicion{}}
 	for i := range nodes {
 		f.nodes[nodes[i].Node] = &nodes[i]
 	}
@@ -136,7 +140,8 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	if present {
 		s.Rev, s.Registered = n.Rev, n.Incarnation == m.Incarnation
 	}
-	// Also when its key is there again: a registration that was sent before it left may arrive late.
+	// Also when its key is there again: a registration that was sent before it left may arrive
+	// late.
 	if x := f.left[m.Node]; x != nil && x.Incarnation == m.Incarnation {
 		s.Removed = true
 		return s.gone("left", "left")
@@ -185,9 +190,10 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	return judgeSilence(s, c, f, ev, l, now)
 }
 
-// judgeSilence decides about a member that does not answer this node. Another witness is needed. If no member
-// answers this node, members whose leases the store still renews are better judges than this node: both the store
-// and this node may have lost a healthy member by two cuts, and one of them is this node's.
+// judgeSilence decides about a member that does not answer this node. Another witness is needed. If
+// no member answers this node, members whose leases the store still renews are better judges than
+// this node: both the store and this node may have lost a healthy member by two cuts, and one of
+// them is this node's.
 func judgeSilence(s Member, c accusation, f facts, ev Evidence, l Timeouts, now time.Time) Member {
 	absent := s.State == Absent && !s.Since.IsZero() // for as long as this node knows
 	if ev.Isolated && absent && len(f.nodes) > 1 {
@@ -196,11 +202,13 @@ func judgeSilence(s Member, c accusation, f facts, ev Evidence, l Timeouts, now 
 	onTime := absent && !ev.OnTime.IsZero() && s.Since.Sub(ev.OnTime) >= l.TTL
 	switch {
 	case onTime:
-		// The store is the second witness: the renewals of this node were on time all along, the member's were not.
+		// The store is the second witness: the renewals of this node were on time all along, the
+		// member's were not.
 		return s.gone("lease-expired", "silent, lease expired", "etcd")
 	case absent && !ev.OnTime.IsZero() && now.Sub(s.Since) >= l.Window && now.Sub(ev.OnTime) >= l.Window:
-		// This node was late when the member's key went, and may be the one that is cut off; but the store has
-		// renewed this node's lease for a whole window since, and never saw the member.
+		// This node was late when the member's key went, and may be the one that is cut off; but
+		// the store has renewed this node's lease for a whole window since, and never saw the
+		// member.
 		return s.gone("lease-expired", "silent, lease expired", "etcd")
 	case len(c.silentBy) >= 2 && !ev.Isolated:
 		return s.gone("silent", c.why, c.silentBy...)
@@ -247,7 +255,8 @@ func (s Member) gone(reason, why string, by ...string) Member {
 	return s
 }
 
-// Doubt is one sign against a member: By suspects About, or the key of About is absent (By is About then).
+// Doubt is one sign against a member: By suspects About, or the key of About is absent (By is About
+// then).
 type Doubt struct{ By, About membership.Incarnation }
 
 // Doubts are the signs for which s is not alive, also where it is gone by now.
@@ -264,10 +273,10 @@ func (s Member) Doubts() (all []Doubt) {
 	return all
 }
 
-// ManyInDoubt reports whether so many of n members are in doubt at once that etcd, the network or the
-// judge itself is the likelier cause. A single node that explains all of it is no crowd: who is cut off
-// suspects those whom it watches, while its own watchers suspect it. Silence is no danger to the others then:
-// no two watchers accuse them.
+// ManyInDoubt reports whether so many of n members are in doubt at once that etcd, the network or
+// the judge itself is the likelier cause. A single node that explains all of it is no crowd: who is
+// cut off suspects those whom it watches, while its own watchers suspect it. Silence is no danger
+// to the others then: no two watchers accuse them.
 func ManyInDoubt(v View, n int) bool {
 	var doubts []Doubt
 	count := 0

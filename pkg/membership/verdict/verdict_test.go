@@ -16,8 +16,8 @@ const sec = time.Second
 // judgeNow is the moment of every verdict below.
 var judgeNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// trial is what is known of the members a, b, c, d of a world when c is judged: all of them are registered
-// and nobody says anything, until a row says otherwise.
+// trial is what is known of the members a, b, c, d of a world when c is judged: all of them are
+// registered and nobody says anything, until a row says otherwise.
 type trial struct {
 	members  []membership.Ref
 	nodes    []membership.Node
@@ -51,7 +51,8 @@ func (x *trial) verdict() View {
 // accuses: a watcher's record about c, that it said ago that it still holds.
 func accuses(by string, ago time.Duration) func(*trial) {
 	return func(x *trial) {
-		x.suspects = append(x.suspects, membership.Suspicion{Node: "c", By: by, Incarnation: "c1", Watcher: membership.Incarnation(by + "1"), Sign: membership.Silent})
+		x.suspects = append(x.suspects, membership.Suspicion{Node: "c", By: by, Incarnation: "c1",
+			Watcher: membership.Incarnation(by + "1"), Sign: membership.Silent})
 		if x.ev.Holds["c"] == nil {
 			x.ev.Holds["c"] = map[string]time.Time{}
 		}
@@ -80,7 +81,8 @@ func dialled(kind membership.AnswerKind, ago time.Duration) func(*trial) {
 // says: c answers, and that of its workers.
 func says(failed, ended bool) func(*trial) {
 	return func(x *trial) {
-		x.ev.Answers["c1"] = Answered{membership.Answer{Kind: membership.Same, Incarnation: "c1", Failed: failed, Ended: ended}, judgeNow}
+		x.ev.Answers["c1"] = Answered{membership.Answer{Kind: membership.Same, Incarnation: "c1", Failed: failed,
+			Ended: ended}, judgeNow}
 	}
 }
 
@@ -132,7 +134,8 @@ func TestJudge(t *testing.T) {
 		for _, flag := range []struct {
 			on   bool
 			name string
-		}{{s.PastWindow, "waited"}, {s.PastCutLimit, "cut"}, {s.WorkerFailed, "failed"}, {s.WorkersEnded, "ended"}, {asked, "ask"}} {
+		}{{s.PastWindow, "waited"}, {s.PastCutLimit, "cut"}, {s.WorkerFailed, "failed"}, {s.WorkersEnded, "ended"},
+			{asked, "ask"}} {
 			if flag.on {
 				text += ", " + flag.name
 			}
@@ -146,48 +149,69 @@ func TestJudge(t *testing.T) {
 		{"key present, peers get answers from that incarnation: alive", []judged{
 			{"nobody says anything", given(), "alive"},
 			{"it answers", given(dialled(membership.Same, 0)), "alive"},
-			{"two accuse it, and it answers me: the accusation is void", given(accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "alive"},
+			{"two accuse it, and it answers me: the accusation is void",
+				given(accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "alive"},
 			{"no answer to me, and nobody accuses it", given(dialled(membership.NoAnswer, 0)), "alive"},
 		}},
 		{"key absent, node answers as that incarnation: not gone", []judged{
 			{"just now", given(noKey(0), dialled(membership.Same, 0)), "absent"},
 			{"before the window has passed", given(noKey(10*sec-1), dialled(membership.Same, 0)), "absent"},
-			{"past the window it is dropped with the next change", given(noKey(10*sec), dialled(membership.Same, 0)), "absent, waited"},
-			{"past the cut limit it is a cause", given(noKey(time.Minute), dialled(membership.Same, 0)), "absent, waited, cut"},
+			{"past the window it is dropped with the next change", given(noKey(10*sec), dialled(membership.Same, 0)),
+				"absent, waited"},
+			{"past the cut limit it is a cause", given(noKey(time.Minute), dialled(membership.Same, 0)),
+				"absent, waited, cut"},
 			{"its worker failed: it is a cause", given(noKey(sec), says(true, false)), "absent, failed"},
 			{"its workers ended", given(noKey(sec), says(true, true)), "absent, failed, ended"},
-			{"accused by two, but it answers", given(noKey(sec), accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "absent"},
-			{"the store was away: the window begins anew", given(noKey(20*sec), dialled(membership.Same, 0), void), "absent"},
-			{"the store was away: so does the cut limit", given(noKey(2*time.Minute), dialled(membership.Same, 0), void), "absent"},
+			{"accused by two, but it answers",
+				given(noKey(sec), accuses("a", 0), accuses("b", 0), dialled(membership.Same, 0)), "absent"},
+			{"the store was away: the window begins anew", given(noKey(20*sec), dialled(membership.Same, 0), void),
+				"absent"},
+			{"the store was away: so does the cut limit", given(noKey(2*time.Minute), dialled(membership.Same, 0),
+				void), "absent"},
 			{"nobody has asked it yet", given(noKey(time.Hour)), "absent, ask"},
 		}},
 		{"dial refused by a host that answers, or answered by a stranger: gone", []judged{
-			{"refused, one accuses it", given(accuses("b", 0), dialled(membership.Refused, 0)), "gone (agent-gone) by [b]"},
-			{"refused, its watcher has not said yet whether it holds", given(wrote("b"), dialled(membership.Refused, 0)), "gone (agent-gone)"},
+			{"refused, one accuses it", given(accuses("b", 0), dialled(membership.Refused, 0)),
+				"gone (agent-gone) by [b]"},
+			{"refused, its watcher has not said yet whether it holds",
+				given(wrote("b"), dialled(membership.Refused, 0)), "gone (agent-gone)"},
 			{"refused, key absent", given(noKey(0), dialled(membership.Refused, 0)), "gone (agent-gone)"},
-			{"refused counts also when silence does not", given(accuses("b", 0), dialled(membership.Refused, 0), void, isolated, late), "gone (agent-gone) by [b]"},
+			{"refused counts also when silence does not", given(accuses("b", 0), dialled(membership.Refused, 0), void,
+				isolated, late), "gone (agent-gone) by [b]"},
 			{"a stranger answers", given(accuses("b", 0), dialled(membership.Stranger, 0)), "gone (agent-gone)"},
-			{"refused, but two seconds ago", given(accuses("b", 0), dialled(membership.Refused, 2*sec)), "suspect, ask"},
+			{"refused, but two seconds ago", given(accuses("b", 0), dialled(membership.Refused, 2*sec)),
+				"suspect, ask"},
 			{"refused, and nobody wrote of it", given(dialled(membership.Refused, 0)), "alive"},
 		}},
 		{"silence, confirmed by a second node: gone", []judged{
-			{"two watchers hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0)), "gone (silent) by [a b]"},
+			{"two watchers hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0)),
+				"gone (silent) by [a b]"},
 			{"one watcher holds it", given(accuses("b", 0), dialled(membership.NoAnswer, 0)), "suspect"},
 			{"two watchers, not dialled by me", given(accuses("a", 0), accuses("b", 0)), "suspect, ask"},
-			{"two watchers, my dial is old", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 2*sec)), "suspect, ask"},
-			{"C17: the second record's watcher was not asked", given(accuses("a", 0), wrote("b"), dialled(membership.NoAnswer, 0)), "suspect, ask"},
-			{"C17: it was asked two seconds ago", given(accuses("a", 0), accuses("b", 2*sec), dialled(membership.NoAnswer, 0)), "suspect, ask"},
-			{"the second watcher lives another life", given(accuses("a", 0), accuses("b", 0), nextLife("b"), dialled(membership.NoAnswer, 0)), "suspect"},
-			{"the only watcher lives another life", given(accuses("b", 0), nextLife("b"), dialled(membership.NoAnswer, 0)), "alive"},
-			{"the only watcher is registered no more", given(accuses("b", 0), dropped("b"), dialled(membership.NoAnswer, 0)), "alive"},
-			{"records about another life of it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), func(x *trial) {
-				x.suspects[0].Incarnation, x.suspects[1].Incarnation = "c0", "c0"
-			}), "alive"},
-			{"the same watcher twice is one", given(accuses("b", 0), func(x *trial) { x.ev.Holds["c"]["d"] = judgeNow }, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"two watchers, my dial is old",
+				given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 2*sec)), "suspect, ask"},
+			{"C17: the second record's watcher was not asked",
+				given(accuses("a", 0), wrote("b"), dialled(membership.NoAnswer, 0)), "suspect, ask"},
+			{"C17: it was asked two seconds ago",
+				given(accuses("a", 0), accuses("b", 2*sec), dialled(membership.NoAnswer, 0)), "suspect, ask"},
+			{"the second watcher lives another life", given(accuses("a", 0), accuses("b", 0), nextLife("b"),
+				dialled(membership.NoAnswer, 0)), "suspect"},
+			{"the only watcher lives another life",
+				given(accuses("b", 0), nextLife("b"), dialled(membership.NoAnswer, 0)), "alive"},
+			{"the only watcher is registered no more",
+				given(accuses("b", 0), dropped("b"), dialled(membership.NoAnswer, 0)), "alive"},
+			{"records about another life of it",
+				given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), func(x *trial) {
+					x.suspects[0].Incarnation, x.suspects[1].Incarnation = "c0", "c0"
+				}), "alive"},
+			{"the same watcher twice is one", given(accuses("b", 0), func(x *trial) { x.ev.Holds["c"]["d"] = judgeNow },
+				dialled(membership.NoAnswer, 0)), "suspect"},
 		}},
 		{"silence, and its lease ran out while my renewals were on time: gone, etcd is the witness", []judged{
-			{"on time for a whole lease before", given(noKey(0), dialled(membership.NoAnswer, 0), renewing(3*sec)), "gone (lease-expired) by [etcd]"},
-			{"on time for less than a lease before", given(noKey(sec), dialled(membership.NoAnswer, 0), renewing(4*sec-1)), "absent"},
+			{"on time for a whole lease before", given(noKey(0), dialled(membership.NoAnswer, 0), renewing(3*sec)),
+				"gone (lease-expired) by [etcd]"},
+			{"on time for less than a lease before", given(noKey(sec), dialled(membership.NoAnswer, 0),
+				renewing(4*sec-1)), "absent"},
 			{"mine were late: etcd was away", given(noKey(sec), dialled(membership.NoAnswer, 0), late), "absent"},
 			{"the store was away: void", given(noKey(sec), dialled(membership.NoAnswer, 0), void), "absent"},
 			{"not dialled", given(noKey(sec)), "absent, ask"},
@@ -207,20 +231,28 @@ func TestJudge(t *testing.T) {
 		}},
 		{"node answers, or its key names, another incarnation: gone", []judged{
 			{"its key names another", given(nextLife("c")), "gone (agent-gone)"},
-			{"its key names another, and somebody answers as this one", given(nextLife("c"), dialled(membership.Same, 0)), "gone (agent-gone)"},
+			{"its key names another, and somebody answers as this one",
+				given(nextLife("c"), dialled(membership.Same, 0)), "gone (agent-gone)"},
 			{"it answers as another, key absent", given(noKey(0), dialled(membership.Other, 0)), "gone (agent-gone)"},
-			{"C7: it answers as another while its old key lives", given(accuses("b", 0), dialled(membership.Other, 0)), "gone (agent-gone)"},
+			{"C7: it answers as another while its old key lives", given(accuses("b", 0), dialled(membership.Other, 0)),
+				"gone (agent-gone)"},
 		}},
 		{"no peer at all answers me: silence drops nobody, a lease that ran out does", []judged{
-			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), isolated), "suspect"},
-			{"key absent for the window", given(noKey(time.Minute), dialled(membership.NoAnswer, 0), isolated, late), "absent"},
-			{"its lease ran out, mine was on time, and nobody else is registered", given(noKey(sec), dialled(membership.NoAnswer, 0), isolated, alone), "gone (lease-expired) by [etcd]"},
-			{"its lease ran out, mine was on time, and others may reach it", given(noKey(sec), dialled(membership.NoAnswer, 0), isolated), "absent"},
+			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), isolated),
+				"suspect"},
+			{"key absent for the window", given(noKey(time.Minute), dialled(membership.NoAnswer, 0), isolated, late),
+				"absent"},
+			{"its lease ran out, mine was on time, and nobody else is registered",
+				given(noKey(sec), dialled(membership.NoAnswer, 0), isolated, alone), "gone (lease-expired) by [etcd]"},
+			{"its lease ran out, mine was on time, and others may reach it",
+				given(noKey(sec), dialled(membership.NoAnswer, 0), isolated), "absent"},
 		}},
 		{"many suspected at once, or the store was away: silence counts for nothing for a window", []judged{
 			{"two hold it", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), void), "suspect"},
-			{"the window has passed", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0), func(x *trial) { x.ev.Void = judgeNow }), "gone (silent) by [a b]"},
-			{"a refused dial still counts", given(accuses("a", 0), dialled(membership.Refused, 0), void), "gone (agent-gone) by [a]"},
+			{"the window has passed", given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0),
+				func(x *trial) { x.ev.Void = judgeNow }), "gone (silent) by [a b]"},
+			{"a refused dial still counts", given(accuses("a", 0), dialled(membership.Refused, 0), void),
+				"gone (agent-gone) by [a]"},
 		}},
 	} {
 		t.Run(section.row, func(t *testing.T) {
@@ -272,8 +304,8 @@ func TestViewIsWhole(t *testing.T) {
 	}
 }
 
-// doubted is a view of n members on a ring, a, b, c and so on. Signs are who suspects whom, as "c>a", or whose key is
-// absent, as "b".
+// doubted is a view of n members on a ring, a, b, c and so on. Signs are who suspects whom, as
+// "c>a", or whose key is absent, as "b".
 func doubted(n int, signs ...string) View {
 	x := given()
 	x.members, x.nodes = nil, nil
@@ -289,7 +321,9 @@ func doubted(n int, signs ...string) View {
 	}
 	for _, s := range signs {
 		if by, about, ok := strings.Cut(s, ">"); ok {
-			x.suspects = append(x.suspects, membership.Suspicion{Node: about, By: by, Incarnation: membership.Incarnation(about + "1"), Watcher: membership.Incarnation(by + "1"), Sign: membership.Silent})
+			x.suspects = append(x.suspects,
+				membership.Suspicion{Node: about, By: by, Incarnation: membership.Incarnation(about + "1"),
+					Watcher: membership.Incarnation(by + "1"), Sign: membership.Silent})
 		}
 	}
 	return x.verdict()
@@ -342,13 +376,15 @@ func TestCrowd(t *testing.T) {
 		{"and another one is suspected", 5, []string{"c>a", "c>b", "d>c", "e>c", "a>e"}, true},
 		{"and the lease of another one ran out", 5, []string{"c>a", "c>b", "d>c", "e>c", "b"}, true},
 		{"two are cut off from the rest, of five", 5, []string{"a>e", "a>d", "b>e", "c>b", "c>a", "d>b"}, true},
-		{"of ten: few causes, but two would accuse a healthy one", 10, []string{"a>j", "a>i", "b>j", "c>b", "c>a", "d>b"}, true},
+		{"of ten: few causes, but two would accuse a healthy one", 10,
+			[]string{"a>j", "a>i", "b>j", "c>b", "c>a", "d>b"}, true},
 		{"two do not reach each other", 3, []string{"a>b", "b>a"}, false},
 		{"a starved one suspects two", 5, []string{"c>a", "c>b"}, false},
 		{"a starved spare suspects two", 3, []string{"spare>b", "spare>c"}, false},
 		{"all are starved, of three", 3, each("a", "b", "c"), true},
 		{"of five", 5, each("a", "b", "c", "d", "e"), true},
-		{"what a watcher wrote that is registered no more says nothing", 5, []string{"c>a", "c>b", "d>c", "e>c", "c"}, false},
+		{"what a watcher wrote that is registered no more says nothing", 5, []string{"c>a", "c>b", "d>c", "e>c", "c"},
+			false},
 	} {
 		if got := ManyInDoubt(doubted(c.n, c.signs...), c.n); got != c.want {
 			t.Errorf("%s: %v of %d: %v, want %v", c.name, c.signs, c.n, got, c.want)
@@ -374,7 +410,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Where many are in doubt and it is no crowd, silence can drop one of them at most: nobody else has two accusers.
+// Where many are in doubt and it is no crowd, silence can drop one of them at most: nobody else has
+// two accusers.
 func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 6).Draw(t, "n") // where two are many
@@ -413,7 +450,8 @@ func TestJudgeNeverDropsWhoAnswers(t *testing.T) {
 		pick("no key", noKey(ago.Draw(t, "absent")))
 		pick("another key", nextLife("c"))
 		pick("left", hasLeft(rapid.SampledFrom([]membership.Incarnation{"c0", "c1"}).Draw(t, "who left")))
-		pick("dialled", dialled(rapid.SampledFrom([]membership.AnswerKind{membership.NoAnswer, membership.Same, membership.Other, membership.Stranger, membership.Refused}).Draw(t, "answer"), ago.Draw(t, "answered")))
+		pick("dialled", dialled(rapid.SampledFrom([]membership.AnswerKind{membership.NoAnswer, membership.Same,
+			membership.Other, membership.Stranger, membership.Refused}).Draw(t, "answer"), ago.Draw(t, "answered")))
 		pick("renewals late", late)
 		pick("isolated", isolated)
 		pick("void", void)
@@ -430,7 +468,8 @@ func TestJudgeNeverDropsWhoAnswers(t *testing.T) {
 		if s.State == Alive && (!present || left) {
 			t.Fatal("alive without a key, or after it left")
 		}
-		if s.State == Gone && a.Kind == membership.NoAnswer && dial && !left && !replaced && judgeNow.Before(x.ev.Void) {
+		if s.State == Gone && a.Kind == membership.NoAnswer && dial && !left && !replaced &&
+			judgeNow.Before(x.ev.Void) {
 			t.Fatal("silence counted while it is void")
 		}
 		if (s.PastWindow || s.PastCutLimit) && s.State != Absent {
@@ -442,9 +481,11 @@ func TestJudgeNeverDropsWhoAnswers(t *testing.T) {
 	})
 }
 
-// Who never answered any of those who accuse it is told of by its address; once it answered one of them it is silent.
+// Who never answered any of those who accuse it is told of by its address; once it answered one of
+// them it is silent.
 func TestNeverReached(t *testing.T) {
-	for want, never := range map[string][]bool{"never reached at " + member("c").Address: {true, true}, "silent": {true, false}} {
+	for want, never := range map[string][]bool{"never reached at " + member("c").Address: {true, true},
+		"silent": {true, false}} {
 		x := given(accuses("a", 0), accuses("b", 0), dialled(membership.NoAnswer, 0))
 		for i := range x.suspects {
 			x.suspects[i].Never = never[i]

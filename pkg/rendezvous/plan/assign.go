@@ -9,10 +9,11 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// arrange picks n of the candidates, who come in the order of their names, and ranks them: survivors keep their rank where
-// it still exists, a node that comes back or a spare takes the place of one that is lost, and rank 0
-// goes to a node that holds the newest checkpoint. A node that was told its rank has that one, whoever had it
-// before, and then rank 0 fetches the checkpoint if it has none.
+// arrange picks n of the candidates, who come in the order of their names, and ranks them:
+// survivors keep their rank where it still exists, a node that comes back or a spare takes the
+// place of one that is lost, and rank 0 goes to a node that holds the newest checkpoint. A node
+// that was told its rank has that one, whoever had it before, and then rank 0 fetches the
+// checkpoint if it has none.
 func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
 	pool := make(map[string]*membership.Ref, len(from)) // who has no rank yet
@@ -67,8 +68,8 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 }
 
 // first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one that
-// was left over, a survivor before the others. That one takes the place of a newcomer, at rank 0 or else the highest:
-// a survivor stays in the world as long as anybody else can make room.
+// was left over, a survivor before the others. That one takes the place of a newcomer, at rank 0 or
+// else the highest: a survivor stays in the world as long as anybody else can make room.
 func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref, holds func(string) bool) {
 	holder := func(r *membership.Ref) bool { return holds(r.Node) }
 	at := slices.IndexFunc(ranks, holder)
@@ -121,8 +122,8 @@ func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool)
 	return c
 }
 
-// Shortage says how many nodes are here that a World may have, how many are wished, and how many are
-// missing for there to be one.
+// Shortage says how many nodes are here that a World may have, how many are wished, and how many
+// are missing for there to be one.
 func Shortage(s *rendezvous.Snapshot, v verdict.View) (present, wished, missing int) {
 	n := len(candidates(s, v))
 	return n, s.Wish.NP, max(0, s.Least()-n)

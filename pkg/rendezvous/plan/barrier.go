@@ -44,7 +44,8 @@ func (p *planner) forming() Step {
 	return p.after(p.m.PhaseSince, p.t.Barrier, func() Step {
 		late := rendezvous.SetOf(missing)
 		for _, d := range p.s.Doing {
-			if late[d.Node] && (d.Kind == "fetching" || d.Kind == "checking") && p.now.Sub(p.m.PhaseSince) < 20*p.t.Barrier {
+			if late[d.Node] && (d.Kind == "fetching" || d.Kind == "checking") &&
+				p.now.Sub(p.m.PhaseSince) < 20*p.t.Barrier {
 				return Nothing{p.now.Add(p.t.Barrier / 10)}
 			}
 		}
@@ -93,14 +94,15 @@ func (p *planner) without(missing []string) Step {
 	})
 	for _, node := range missing { // not a candidate now, nor for as many generations as it held up barriers
 		n := max(1, times[node])
-		w.Quarantine = append(w.Quarantine, rendezvous.Quarantine{Node: node, Times: n, Until: w.Generation + 1 + schema.Generation(n)})
+		w.Quarantine = append(w.Quarantine, rendezvous.Quarantine{Node: node, Times: n, Until: w.Generation + 1 +
+			schema.Generation(n)})
 	}
 	s := *p.s
 	s.World = &w
 	q := *p
 	q.s, q.w = &s, &w
-	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot would
-	// hold up the next barrier just as it did this one.
+	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot
+	// would hold up the next barrier just as it did this one.
 	q.evict = missing
 	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing), false)
 }

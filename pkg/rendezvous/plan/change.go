@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// books closes the books of the present generation, once: a Hold that did it carries the result. One that a
-// member wrote who leaves, or that asks to stop, did not.
+// books closes the books of the present generation, once: a Hold that did it carries the result.
+// One that a member wrote who leaves, or that asks to stop, did not.
 func (p *planner) books() Settled {
 	if p.w.Ledger.Closed == p.w.Generation {
 		b := Settled{Ledger: p.w.Ledger}
@@ -22,7 +22,8 @@ func (p *planner) books() Settled {
 	if p.w.Phase == rendezvous.Forming {
 		f = nil
 	}
-	e := closing{failure: f, lost: len(p.lossesThatExplain()) > 0, ran: p.m.ran(p.now), head: p.s.Head.Number, now: p.now,
+	e := closing{failure: f, lost: len(p.lossesThatExplain()) > 0, ran: p.m.ran(p.now), head: p.s.Head.Number,
+		now:  p.now,
 		told: p.s.Progress != nil && p.s.Progress.Step != nil}
 	if f != nil {
 		if n := p.s.Node(f.Node); n != nil {
@@ -56,14 +57,17 @@ func (p *planner) change(c rendezvous.Cause, text string, failure bool) Step {
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: countLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
+		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: countLost(b.Ledger, p.w, lost, p.now),
+			Lost: lost, Failure: told}
 	case b.Backoff > 0:
 		lost := p.unreported()
-		next := fmt.Sprintf("%s without progress; the next one in %s", phrase.Count(b.Ledger.Churn, "generation"), b.Backoff)
+		next := fmt.Sprintf("%s without progress; the next one in %s", phrase.Count(b.Ledger.Churn, "generation"),
+			b.Backoff)
 		if b.Spent {
 			next = fmt.Sprintf("restart %d of %d in %s", b.Ledger.Used, p.s.Job.Rules.MaxRestarts, b.Backoff)
 		}
-		return Hold{Hold: rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(b.Backoff), Present: Present(p.s, p.v), Cause: c,
+		return Hold{Hold: rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(b.Backoff),
+			Present: Present(p.s, p.v), Cause: c,
 			Text: text + "; " + next},
 			Ledger: countLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
 	}
@@ -94,8 +98,8 @@ func (p *planner) withLedger(l rendezvous.Ledger) *planner {
 }
 
 // blocked names an old member that is neither gone nor present nor cut by the wish: it may be
-// about to register again, and a World without it would stop a healthy node. A suspect blocks too, for as
-// long as a verdict takes: others may have it already, and would undo a World with it.
+// about to register again, and a World without it would stop a healthy node. A suspect blocks too,
+// for as long as a verdict takes: others may have it already, and would undo a World with it.
 func (p *planner) blocked() string {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() {
 		return ""

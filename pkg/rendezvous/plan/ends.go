@@ -25,7 +25,8 @@ func (p *planner) stop() Step {
 	}
 	switch {
 	case p.w.Phase != rendezvous.Waiting:
-		return Hold{Hold: rendezvous.Hold{Why: rendezvous.Draining, Text: "the job is asked to stop", Planned: true, Reason: "stop", Grace: p.s.Wish.Grace, Present: Present(p.s, p.v)}, Ledger: p.w.Ledger}
+		return Hold{Hold: rendezvous.Hold{Why: rendezvous.Draining, Text: "the job is asked to stop", Planned: true,
+			Reason: "stop", Grace: p.s.Wish.Grace, Present: Present(p.s, p.v)}, Ledger: p.w.Ledger}
 	case !p.w.Hold.Planned || p.saved() || p.unplanned():
 		return end()
 	}
@@ -44,12 +45,13 @@ func (p *planner) allZero() bool {
 
 func (p *planner) done() Step {
 	lost := p.unreported()
-	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
+	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker",
+		Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
 }
 
-// StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no agent
-// is there to save or to write the end, so the command that asked for the stop writes it. A job
-// whose ranks all finished is done.
+// StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no
+// agent is there to save or to write the end, so the command that asked for the stop writes it. A
+// job whose ranks all finished is done.
 func StopWithoutNodes(s *rendezvous.Snapshot, now time.Time) End {
 	p := planner{s: s, v: StoreView(s, now), t: DefaultTimeouts, now: now}
 	if w := s.World; w != nil && w.Attempt == s.Job.Attempt {

@@ -9,9 +9,10 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// keptOut says which nodes no plan has now. Strict is for worlds that can do without them: there a node
-// whose workers failed stays out until it runs another program or is admitted. Otherwise such a node is
-// tried again after its time, and one that only disturbs the others at once: that is better than no world.
+// keptOut says which nodes no plan has now. Strict is for worlds that can do without them: there a
+// node whose workers failed stays out until it runs another program or is admitted. Otherwise such
+// a node is tried again after its time, and one that only disturbs the others at once: that is
+// better than no world.
 func keptOut(s *rendezvous.Snapshot, strict bool) func(membership.Node) bool {
 	if s.World == nil {
 		return func(membership.Node) bool { return false }
@@ -66,7 +67,8 @@ func admitted(s *rendezvous.Snapshot, node string, g schema.Generation) bool {
 type KeptOut struct {
 	Node string
 	Text string
-	// UntilAdmitted: only another program, or the operator, lets it into a world that can do without it.
+	// UntilAdmitted: only another program, or the operator, lets it into a world that can do
+	// without it.
 	UntilAdmitted bool
 	For           time.Duration // otherwise; 0: until another generation
 	Time          time.Time     // when it began, for people; zero: not known
@@ -116,8 +118,9 @@ type observedQuarantine struct {
 	at    time.Time
 }
 
-// noteQuarantines notes the quarantines that s shows. Each agent counts their time by its own clock,
-// from when it first sees them: they may last longer for a planner that came late, never shorter.
+// noteQuarantines notes the quarantines that s shows. Each agent counts their time by its own
+// clock, from when it first sees them: they may last longer for a planner that came late, never
+// shorter.
 func (m *Observed) noteQuarantines(s *rendezvous.Snapshot, now time.Time) {
 	var list []observedQuarantine
 	if s.World != nil {

@@ -106,8 +106,8 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e closing,
 	s.Backoff = max(s.Backoff, backoff(l.Used-1))
 }
 
-// pardon gives back the restart that a failure was charged, which turns out to be the victim of a loss: a
-// failure of w, that waits since, or of the generation before it while w has not run.
+// pardon gives back the restart that a failure was charged, which turns out to be the victim of a
+// loss: a failure of w, that waits since, or of the generation before it while w has not run.
 func pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
 	if l.Used == 0 || l.Charged != w.Generation && (l.Charged+1 != w.Generation || w.Master != nil) {
 		return false

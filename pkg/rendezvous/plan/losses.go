@@ -34,8 +34,8 @@ func (p *planner) lost() []verdict.Member {
 	return lost
 }
 
-// unreported are the members and leavers that are lost and that no event told of yet: the Hold that did names them. Not more
-// than a Hold can guard; the next one names the others.
+// unreported are the members and leavers that are lost and that no event told of yet: the Hold that
+// did names them. Not more than a Hold can guard; the next one names the others.
 func (p *planner) unreported() []verdict.Member {
 	var out []verdict.Member
 	for _, m := range p.v.Members {
@@ -46,10 +46,12 @@ func (p *planner) unreported() []verdict.Member {
 	return out
 }
 
-// isNewLoss reports whether the loss of m is news: in this attempt, told by nobody yet, and not of one that said good-bye. A leaver
-// said it if it left since, or is back: its word is that of its name only, and a later life may have written over it.
+// isNewLoss reports whether the loss of m is news: in this attempt, told by nobody yet, and not of
+// one that said good-bye. A leaver said it if it left since, or is back: its word is that of its
+// name only, and a later life may have written over it.
 func (p *planner) isNewLoss(m verdict.Member) bool {
-	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" || slices.Contains(p.w.ReportedLost, m.Incarnation) {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || p.w.Phase.Ended() || m.Reason == "left" ||
+		slices.Contains(p.w.ReportedLost, m.Incarnation) {
 		return false
 	}
 	return m.Registered || !p.w.Leaver(m.Ref) || p.s.Node(m.Node) == nil &&
@@ -77,8 +79,8 @@ func LossText(lost []verdict.Member) string {
 	return phrase.List(parts)
 }
 
-// lossesThatExplain are the members whose end explains the failure of another worker: they are lost, or left without waiting
-// for the others to save.
+// lossesThatExplain are the members whose end explains the failure of another worker: they are
+// lost, or left without waiting for the others to save.
 func (p *planner) lossesThatExplain() []verdict.Member {
 	var broke []verdict.Member
 	for _, m := range p.lost() {

@@ -40,7 +40,8 @@ type missingNode struct {
 	since time.Time
 }
 
-// gap is how long nothing may be observed: after more, who is not there may have said good-bye meanwhile.
+// gap is how long nothing may be observed: after more, who is not there may have said good-bye
+// meanwhile.
 const gap = 3 * time.Second
 
 // Update notes what s shows for the first time.
@@ -52,7 +53,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 		g, phase, rev = s.World.Generation, s.World.Phase, s.World.Rev
 	}
 	if g != m.generation {
-		*m = Observed{generation: g, nodes: m.nodes, observed: m.observed, others: m.others, missing: m.missing, quarantines: m.quarantines,
+		*m = Observed{generation: g, nodes: m.nodes, observed: m.observed, others: m.others, missing: m.missing,
+			quarantines:  m.quarantines,
 			SuspectSince: m.SuspectSince, FirstSign: m.FirstSign}
 	}
 	if phase != m.phase {
@@ -101,8 +103,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 	}
 }
 
-// miss notes who of those who are no members is not registered any more. Who left, who is back as another life and who
-// was told lost is not missed; who became a member is judged.
+// miss notes who of those who are no members is not registered any more. Who left, who is back as
+// another life and who was told lost is not missed; who became a member is judged.
 func (m *Observed) miss(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	if now.Sub(m.observed) > gap {
 		m.others, m.missing = nil, nil

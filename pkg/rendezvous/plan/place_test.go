@@ -8,11 +8,12 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// A node that was told its rank has it in every world: whatever its name, whoever had the rank before, and
-// wherever the checkpoint is.
+// A node that was told its rank has it in every world: whatever its name, whoever had the rank
+// before, and wherever the checkpoint is.
 func TestPlaces(t *testing.T) {
 	node := func(name string, place int) membership.Node {
-		return membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation("of-" + name)}, Place: place}
+		return membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation("of-" + name)},
+			Place: place}
 	}
 	last := []membership.Ref{node("b", 0).Ref, node("a", 0).Ref}
 	for name, c := range map[string]struct {

@@ -19,7 +19,8 @@ type Timeouts struct {
 }
 
 // DefaultTimeouts are those of docs/PROTOCOL.md.
-var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond, Nearby: 50 * time.Millisecond, Cause: 2 * time.Second, Slack: 2 * time.Second, Missing: 5 * time.Second}
+var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond,
+	Nearby: 50 * time.Millisecond, Cause: 2 * time.Second, Slack: 2 * time.Second, Missing: 5 * time.Second}
 
 // Next is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
 func Next(s *rendezvous.Snapshot, v verdict.View, m Observed, t Timeouts, now time.Time) Step {
@@ -74,14 +75,15 @@ type planner struct {
 	evict          []string // nodes that are dropped although nobody found them gone
 }
 
-// reportLost says who else is lost while there is nothing to be done: nobody waits for a node that is no member, and a spare that
-// is not there when it is needed should have been missed before.
+// reportLost says who else is lost while there is nothing to be done: nobody waits for a node that
+// is no member, and a spare that is not there when it is needed should have been missed before.
 func (p *planner) reportLost(wait Nothing) Step {
 	var t ReportLost
 	for _, x := range p.m.missing {
 		until := x.since.Add(p.t.Missing)
 		if !p.now.Before(until) {
-			t.Lost = append(t.Lost, verdict.Member{Ref: x.Ref, Reason: "lease-expired", Why: "lease expired", After: p.now.Sub(x.since), By: []string{"etcd"}})
+			t.Lost = append(t.Lost, verdict.Member{Ref: x.Ref, Reason: "lease-expired", Why: "lease expired",
+				After: p.now.Sub(x.since), By: []string{"etcd"}})
 		} else if wait.Until.IsZero() || until.Before(wait.Until) {
 			wait.Until = until
 		}
@@ -110,7 +112,8 @@ func (p *planner) first() Step {
 	return p.lastCall(func() Step { return p.propose(cause, "", Settled{}) })
 }
 
-// lastCall waits for enough nodes; between enough and the target a short time for those on their way.
+// lastCall waits for enough nodes; between enough and the target a short time for those on their
+// way.
 func (p *planner) lastCall(next func() Step) Step {
 	if Present(p.s, p.v) < p.s.Least() {
 		return Nothing{}

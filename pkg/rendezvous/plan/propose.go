@@ -39,15 +39,16 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 		w.Newcomers = newcomers(p.w, w.Ledger.Proven, w.Members)
 	}
 	step.World = w
-	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request && slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
+	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request &&
+		slices.EqualFunc(p.w.Members, w.Members, membership.Ref.Same) &&
 		len(step.Evicted) == 0 && p.newHead == nil {
 		return Nothing{}
 	}
 	return step
 }
 
-// successor is the world of n nodes after p.w, above every generation that a node or the fence knows, still without
-// members.
+// successor is the world of n nodes after p.w, above every generation that a node or the fence
+// knows, still without members.
 func (p *planner) successor(n int, batch *scaling.Plan) rendezvous.World {
 	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming,
 		Count: n, Slots: p.s.Job.Slots, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev,
@@ -79,7 +80,8 @@ func (p *planner) arrangeMembers(w *rendezvous.World) {
 	w.Members, w.Rollback = arrange(old, candidates(p.s, p.v), w.Count, p.s.Holds), p.rollback(w.Generation)
 }
 
-// resumeFrom names the checkpoint that w begins with, and the warm-up that follows from its position.
+// resumeFrom names the checkpoint that w begins with, and the warm-up that follows from its
+// position.
 func (p *planner) resumeFrom(w *rendezvous.World) {
 	h := p.s.Head
 	if p.newHead != nil {
@@ -97,8 +99,8 @@ func (p *planner) resumeFrom(w *rendezvous.World) {
 	}
 }
 
-// partWith sorts the members and leavers of p.w that are no members of w: the lost are evicted or dropped and told
-// once, the others leave at the barrier.
+// partWith sorts the members and leavers of p.w that are no members of w: the lost are evicted or
+// dropped and told once, the others leave at the barrier.
 func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 	var old, leavers []membership.Ref
 	var told map[membership.Incarnation]bool
@@ -120,7 +122,8 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 		lost := seen.State == verdict.Gone
 		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
 		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect && told[o.Incarnation]):
-			// Also a node that was told lost and does not answer: as a leaver it would hold the barrier up.
+			// Also a node that was told lost and does not answer: as a leaver it would hold the
+			// barrier up.
 			step.Evicted, lost = append(step.Evicted, *seen), true
 		case room && !seen.Registered:
 			step.Dropped, lost = append(step.Dropped, *seen), lost || i < len(old)

@@ -32,9 +32,9 @@ func isNewcomer(w *rendezvous.World, f *rendezvous.Failure) bool {
 	return slices.Contains(w.Newcomers, w.Rank(membership.Ref{Node: f.Node, Incarnation: f.Incarnation}))
 }
 
-// newcomers lists the node ranks of the members whose node was in no generation of this attempt which made
-// progress. The members of an attempt's first world are none: no other could go on without them. A node
-// whose agent was started again is the same node.
+// newcomers lists the node ranks of the members whose node was in no generation of this attempt
+// which made progress. The members of an attempt's first world are none: no other could go on
+// without them. A node whose agent was started again is the same node.
 func newcomers(old *rendezvous.World, proven schema.Generation, members []membership.Ref) []int {
 	before := map[string]bool{}
 	for _, m := range old.Members {
@@ -55,8 +55,10 @@ func newcomers(old *rendezvous.World, proven schema.Generation, members []member
 }
 
 // editRecord changes the record of a node, or a new one.
-func editRecord(records []rendezvous.NodeRecord, node string, edit func(*rendezvous.NodeRecord)) []rendezvous.NodeRecord {
-	at, found := slices.BinarySearchFunc(records, node, func(r rendezvous.NodeRecord, node string) int { return cmp.Compare(r.Node, node) })
+func editRecord(records []rendezvous.NodeRecord, node string,
+	edit func(*rendezvous.NodeRecord)) []rendezvous.NodeRecord {
+	at, found := slices.BinarySearchFunc(records, node,
+		func(r rendezvous.NodeRecord, node string) int { return cmp.Compare(r.Node, node) })
 	records = slices.Clone(records)
 	if !found {
 		records = slices.Insert(records, at, rendezvous.NodeRecord{Node: node})
@@ -64,7 +66,8 @@ func editRecord(records []rendezvous.NodeRecord, node string, edit func(*rendezv
 	edit(&records[at])
 	if len(records) > maxRecords {
 		least := slices.MinFunc(records, func(a, b rendezvous.NodeRecord) int {
-			return cmp.Or(cmp.Compare(a.Quarantine, b.Quarantine), cmp.Compare(a.Losses+a.Failures, b.Losses+b.Failures))
+			return cmp.Or(cmp.Compare(a.Quarantine, b.Quarantine), cmp.Compare(a.Losses+a.Failures, b.Losses+
+				b.Failures))
 		})
 		records = slices.DeleteFunc(records, func(r rendezvous.NodeRecord) bool { return r.Node == least.Node })
 	}
@@ -85,8 +88,10 @@ func recordFailure(records []rendezvous.NodeRecord, w *rendezvous.World, e closi
 	})
 }
 
-// recordLosses counts the members among lost, and puts those into quarantine that were lost too often.
-func recordLosses(records []rendezvous.NodeRecord, w *rendezvous.World, lost []verdict.Member, now time.Time) []rendezvous.NodeRecord {
+// recordLosses counts the members among lost, and puts those into quarantine that were lost too
+// often.
+func recordLosses(records []rendezvous.NodeRecord, w *rendezvous.World, lost []verdict.Member,
+	now time.Time) []rendezvous.NodeRecord {
 	members := rendezvous.NewRefSet(w.Members)
 	for _, m := range lost {
 		if !members.Has(m.Ref) || m.Reason == "not-ready" { // that has a quarantine of its own
@@ -126,11 +131,14 @@ func forgive(records []rendezvous.NodeRecord, w *rendezvous.World, ran time.Dura
 	return kept
 }
 
-// admitMembers ends the quarantine of every member: a world has a node in quarantine only when there
-// would be no world without it, or after its quarantine.
+// admitMembers ends the quarantine of every member: a world has a node in quarantine only when
+// there would be no world without it, or after its quarantine.
 func admitMembers(records []rendezvous.NodeRecord, members []membership.Ref) []rendezvous.NodeRecord {
 	for _, m := range members {
-		if slices.ContainsFunc(records, func(r rendezvous.NodeRecord) bool { return r.Node == m.Node && r.Quarantine > 0 }) {
+		if slices.ContainsFunc(records, func(r rendezvous.NodeRecord) bool {
+			return r.Node == m.Node &&
+				r.Quarantine > 0
+		}) {
 			records = editRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
 				r.Quarantine, r.UntilAdmitted, r.Text = 0, false, ""
 			})

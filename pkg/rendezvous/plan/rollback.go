@@ -8,9 +8,9 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// unreadable reports whether a node that the barrier waits for says that the resume checkpoint cannot be
-// had, and whether that is settled: everybody who had it at its commit is here, so that nobody can come
-// and bring it. Falling back earlier would lose what was acknowledged.
+// unreadable reports whether a node that the barrier waits for says that the resume checkpoint
+// cannot be had, and whether that is settled: everybody who had it at its commit is here, so that
+// nobody can come and bring it. Falling back earlier would lose what was acknowledged.
 func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	r := p.w.Resume
 	if r == nil || p.s.Head.Number != r.Number {
@@ -26,8 +26,8 @@ func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	return bad, settled
 }
 
-// asked reports whether d was said after every holder had registered: then the node has asked them all, and each of
-// them answered that it has not all of it.
+// asked reports whether d was said after every holder had registered: then the node has asked them
+// all, and each of them answered that it has not all of it.
 func (p *planner) asked(d rendezvous.Activity) bool {
 	for _, h := range p.s.Head.Holders {
 		if n := p.s.Node(h.Node); n == nil || n.Rev >= d.Rev {
@@ -37,8 +37,8 @@ func (p *planner) asked(d rendezvous.Activity) bool {
 	return true
 }
 
-// fallBack makes the newest older checkpoint the head, under a new number: numbers are the order. With
-// none left the job ends, loudly: it is never started from scratch when there was a commit.
+// fallBack makes the newest older checkpoint the head, under a new number: numbers are the order.
+// With none left the job ends, loudly: it is never started from scratch when there was a commit.
 func (p *planner) fallBack() Step {
 	bad := p.s.Head
 	first := bad.Number // of those with the bytes that cannot be read
@@ -55,8 +55,10 @@ func (p *planner) fallBack() Step {
 	}
 	if older == nil {
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Ledger: countLost(p.w.Ledger, p.w, lost, p.now), Lost: lost, Outcome: rendezvous.Outcome{Code: exitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
-			Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one", bad.Number)}}
+		return End{Phase: rendezvous.Failed, Ledger: countLost(p.w.Ledger, p.w, lost, p.now), Lost: lost,
+			Outcome: rendezvous.Outcome{Code: exitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
+				Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one",
+					bad.Number)}}
 	}
 	head := *older
 	head.Number = bad.Number + 1
@@ -64,9 +66,10 @@ func (p *planner) fallBack() Step {
 	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number), false)
 }
 
-// rollback is the newest generation that gave up what was trained before it, where g is proposed: g itself if the
-// newest commit is not trusted, or an operator restored a checkpoint, which moves the fence and no world. A commit
-// that cannot be read is no reason: a state in memory is at least as new.
+// rollback is the newest generation that gave up what was trained before it, where g is proposed: g
+// itself if the newest commit is not trusted, or an operator restored a checkpoint, which moves the
+// fence and no world. A commit that cannot be read is no reason: a state in memory is at least as
+// new.
 func (p *planner) rollback(g schema.Generation) schema.Generation {
 	switch {
 	case p.newHead != nil && p.distrust != "" || p.w != nil && p.s.Fence > p.w.Generation:

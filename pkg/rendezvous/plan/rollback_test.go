@@ -12,18 +12,24 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// A forming world whose node a says that checkpoint 2 cannot be had, with what is known of its holders.
+// A forming world whose node a says that checkpoint 2 cannot be had, with what is known of its
+// holders.
 func unreadable(holders ...string) (*rendezvous.Snapshot, verdict.View) {
 	ref := func(n string) membership.Ref {
 		return membership.Ref{Node: n, Incarnation: membership.Incarnation(n + "1")}
 	}
 	s := &rendezvous.Snapshot{Rev: 9, Whole: true,
-		Job:  &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2, Exact: true}, Slots: 1, Base: scaling.Base{Nodes: 2, Slots: 1}},
-		Wish: rendezvous.Wish{NP: 2, Request: "r", Rev: 1}, Fence: 4, Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
-		History: []checkpoint.Head{{Number: 1, Manifest: checkpoint.Hash{1}, Rev: 3}, {Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5}},
-		Head:    checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5},
-		World: &rendezvous.World{UID: "u", Generation: 4, Attempt: 1, Phase: rendezvous.Forming, Count: 2, Slots: 1, Request: "r",
-			Members: []membership.Ref{ref("a"), ref("b")}, Resume: &rendezvous.Resume{Number: 2, Manifest: checkpoint.Hash{2}}, Rev: 8},
+		Job: &rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 2, Max: 2, Exact: true}, Slots: 1,
+			Base: scaling.Base{Nodes: 2, Slots: 1}},
+		Wish: rendezvous.Wish{NP: 2, Request: "r", Rev: 1}, Fence: 4, Ready: map[string]rendezvous.Ready{},
+		Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
+		History: []checkpoint.Head{{Number: 1, Manifest: checkpoint.Hash{1}, Rev: 3},
+			{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5}},
+		Head: checkpoint.Head{Number: 2, Manifest: checkpoint.Hash{2}, Rev: 5},
+		World: &rendezvous.World{UID: "u", Generation: 4, Attempt: 1, Phase: rendezvous.Forming, Count: 2, Slots: 1,
+			Request: "r",
+			Members: []membership.Ref{ref("a"), ref("b")},
+			Resume:  &rendezvous.Resume{Number: 2, Manifest: checkpoint.Hash{2}}, Rev: 8},
 		Doing: []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 2, Rev: 9}},
 	}
 	for _, n := range []string{"a", "b"} {
@@ -43,7 +49,8 @@ func plan(s *rendezvous.Snapshot, v verdict.View) Step {
 func TestAnUnreadableHeadYieldsToTheOneBefore(t *testing.T) {
 	s, v := unreadable("a", "b")
 	p, ok := plan(s, v).(Propose)
-	if !ok || p.NewHead == nil || p.NewHead.Number != 3 || p.NewHead.Manifest != (checkpoint.Hash{1}) || p.Older.Number != 1 {
+	if !ok || p.NewHead == nil || p.NewHead.Number != 3 || p.NewHead.Manifest != (checkpoint.Hash{1}) ||
+		p.Older.Number != 1 {
 		t.Fatalf("got %+v", plan(s, v))
 	}
 	if r := p.World.Resume; r.Number != 3 || r.Manifest != (checkpoint.Hash{1}) || p.World.Generation != 5 {
@@ -98,7 +105,8 @@ func TestRollbackIsRemembered(t *testing.T) {
 		s.Wish.Request = "another"
 		s.Wish.NP = 3
 		x.set(s)
-		s.Nodes = append(s.Nodes, membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}, Attempt: 1, Rev: 2})
+		s.Nodes = append(s.Nodes, membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}, Attempt: 1,
+			Rev: 2})
 		s.Job.Limits = rendezvous.Limits{Min: 1, Max: 3, Exact: true}
 		v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
 		p, ok := plan(s, v).(Propose)

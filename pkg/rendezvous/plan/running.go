@@ -33,7 +33,8 @@ func (p *planner) running() Step {
 	}
 	for _, n := range p.s.Nodes {
 		if n.LastGeneration > p.s.Fence {
-			return p.planned(rendezvous.CauseNodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node, n.LastGeneration))
+			return p.planned(rendezvous.CauseNodeJoined, fmt.Sprintf("%s has seen generation %d", n.Node,
+				n.LastGeneration))
 		}
 	}
 	if Grows(p.s, p.v) { // while the last call lasts, the workers train on
@@ -92,7 +93,8 @@ func (p *planner) finishing() Step {
 		seen := p.v.Find(m)
 		switch {
 		case ok && x.Incarnation == m.Incarnation && x.Ended():
-			// Its failure is a record of its own, and may come after this one: without it nothing would be spent.
+			// Its failure is a record of its own, and may come after this one: without it nothing
+			// would be spent.
 			through = through && (p.s.Failure != nil || !anyFailed(x) || !registered(seen))
 		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
 		default:
@@ -141,9 +143,9 @@ func Grows(s *rendezvous.Snapshot, v verdict.View) bool {
 	return err == nil
 }
 
-// WishPending reports whether the wish, as it was written since the World was proposed, asks for members
-// that this World cannot go on with. A wish for more than it has is no such thing where the job may run
-// with fewer: the World grows when the nodes are here, after the last call.
+// WishPending reports whether the wish, as it was written since the World was proposed, asks for
+// members that this World cannot go on with. A wish for more than it has is no such thing where the
+// job may run with fewer: the World grows when the nodes are here, after the last call.
 func WishPending(s *rendezvous.Snapshot, v verdict.View) bool {
 	if s.Wish.Request == s.World.Request {
 		return false
@@ -166,5 +168,6 @@ func WishText(s *rendezvous.Snapshot) string {
 // Drained reports whether a member is asked to go.
 func Drained(s *rendezvous.Snapshot) bool {
 	drained := rendezvous.SetOf(s.Wish.Drain)
-	return len(drained) > 0 && slices.ContainsFunc(s.World.Members, func(m membership.Ref) bool { return drained[m.Node] })
+	return len(drained) > 0 && slices.ContainsFunc(s.World.Members,
+		func(m membership.Ref) bool { return drained[m.Node] })
 }

@@ -25,7 +25,8 @@ type (
 		Failure *ReportedFailure
 		NewHead *checkpoint.Head // the newest commit is unreadable: this becomes the head
 		Older   *checkpoint.Head // and it is this older one, under a new number
-		// Distrust says why the newest commit is not used although it can be read; "": it cannot be read.
+		// Distrust says why the newest commit is not used although it can be read; "": it cannot be
+		// read.
 		Distrust string
 	}
 	// Enter writes a Hold: the survivors wait.

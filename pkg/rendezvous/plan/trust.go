@@ -132,7 +132,8 @@ func (p *planner) trust(b *Settled, f *rendezvous.Failure) {
 	}
 	to, why := e.target(p.s.Head)
 	if to == nil && why != "" && f.NaN {
-		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, and no older checkpoint is left", *at))
+		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, and no older checkpoint is left",
+			*at))
 		return
 	}
 	if to == nil || !f.NaN && rolled >= mostRollbacks {
@@ -142,8 +143,8 @@ func (p *planner) trust(b *Settled, f *rendezvous.Failure) {
 	l.Back = &rendezvous.Back{From: p.s.Head.Number, To: to.Number, Why: why}
 }
 
-// lossLost settles a loss that is not a number by the rule of the job. It spends no restart: it has a
-// bound of its own.
+// lossLost settles a loss that is not a number by the rule of the job. It spends no restart: it has
+// a bound of its own.
 func (p *planner) lossLost(b *Settled, f *rendezvous.Failure, at int64) {
 	rules, rolled := p.s.Job.Rules, b.Ledger.Death.Rollbacks
 	b.Ledger.Used, b.Ledger.Charged = p.w.Ledger.Used, p.w.Ledger.Charged
@@ -152,12 +153,14 @@ func (p *planner) lossLost(b *Settled, f *rendezvous.Failure, at int64) {
 	case rules.OnNaN == rendezvous.NaNFails:
 		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d", at))
 	case rolled >= rules.Rollbacks:
-		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, after going back %d times", at, rolled))
+		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, after going back %d times", at,
+			rolled))
 	}
 }
 
 func lossOutcome(f *rendezvous.Failure, message string) *rendezvous.Outcome {
-	return &rendezvous.Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN, Message: message}
+	return &rendezvous.Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN,
+		Message: message}
 }
 
 // back makes an older checkpoint the newest where the books say so, unless that was done already or

@@ -32,14 +32,16 @@ func newTrainer(t *testing.T, rules rendezvous.Rules) *trainer {
 		Wish:  rendezvous.Wish{NP: 1, Request: "r", Rev: 1},
 		Ready: map[string]rendezvous.Ready{}, Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
 		Nodes: []membership.Node{{Ref: ref, Attempt: 1, Rev: 2}},
-		World: &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: rendezvous.Running, Count: 1, Slots: 1, Request: "r",
+		World: &rendezvous.World{UID: "u", Generation: 1, Attempt: 1, Phase: rendezvous.Running, Count: 1, Slots: 1,
+			Request: "r",
 			Members: []membership.Ref{ref}, Master: &rendezvous.Master{}, Rev: 8}}}
 }
 
 // commit makes a checkpoint of the running generation.
 func (x *trainer) commit(step int64) {
 	x.numbers, x.bytes = max(x.numbers, x.s.Head.Number)+1, x.bytes+1
-	h := checkpoint.Head{Number: x.numbers, Manifest: checkpoint.Hash{x.bytes}, Step: &step, Generation: x.s.World.Generation, Rev: int64(x.numbers)}
+	h := checkpoint.Head{Number: x.numbers, Manifest: checkpoint.Hash{x.bytes}, Step: &step,
+		Generation: x.s.World.Generation, Rev: int64(x.numbers)}
 	x.add(h)
 }
 
@@ -97,18 +99,30 @@ func TestSuspicion(t *testing.T) {
 		ending
 		want bool
 	}{
-		"from scratch":                                {ending{failure: &rendezvous.Failure{Step: at(5), NaN: true}}, false},
-		"a first crash":                               {ending{failure: &rendezvous.Failure{Step: at(40)}, resume: resume(30)}, false},
-		"a crash at load, for the first time":         {ending{failure: &rendezvous.Failure{}, resume: resume(30)}, false},
-		"a crash at load again":                       {ending{failure: &rendezvous.Failure{}, resume: resume(30), previous: died(30, false)}, true},
-		"a crash at the same step":                    {ending{failure: &rendezvous.Failure{Step: at(40)}, resume: resume(30), previous: died(40, false)}, true},
-		"a crash at another step":                     {ending{failure: &rendezvous.Failure{Step: at(41)}, resume: resume(30), previous: died(40, false)}, false},
-		"no step from the older checkpoint either":    {ending{failure: &rendezvous.Failure{}, resume: resume(20), previous: died(30, true)}, true},
-		"some steps from the older checkpoint":        {ending{failure: &rendezvous.Failure{Step: at(25)}, resume: resume(20), previous: died(30, true)}, false},
-		"a loss that is lost at once":                 {ending{failure: &rendezvous.Failure{Step: at(33), NaN: true}, resume: resume(30)}, true},
-		"a loss that is lost after the trusted steps": {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true}, resume: resume(30)}, false},
-		"a loss that is lost there again":             {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true}, resume: resume(30), previous: died(45, false)}, true},
-		"nothing tells steps":                         {ending{failure: &rendezvous.Failure{NaN: true}, resume: &rendezvous.Resume{Number: 3}}, false},
+		"from scratch": {ending{failure: &rendezvous.Failure{Step: at(5), NaN: true}},
+			false},
+		"a first crash": {ending{failure: &rendezvous.Failure{Step: at(40)},
+			resume: resume(30)}, false},
+		"a crash at load, for the first time": {ending{failure: &rendezvous.Failure{}, resume: resume(30)},
+			false},
+		"a crash at load again": {ending{failure: &rendezvous.Failure{}, resume: resume(30),
+			previous: died(30, false)}, true},
+		"a crash at the same step": {ending{failure: &rendezvous.Failure{Step: at(40)},
+			resume: resume(30), previous: died(40, false)}, true},
+		"a crash at another step": {ending{failure: &rendezvous.Failure{Step: at(41)},
+			resume: resume(30), previous: died(40, false)}, false},
+		"no step from the older checkpoint either": {ending{failure: &rendezvous.Failure{}, resume: resume(20),
+			previous: died(30, true)}, true},
+		"some steps from the older checkpoint": {ending{failure: &rendezvous.Failure{Step: at(25)},
+			resume: resume(20), previous: died(30, true)}, false},
+		"a loss that is lost at once": {ending{failure: &rendezvous.Failure{Step: at(33), NaN: true},
+			resume: resume(30)}, true},
+		"a loss that is lost after the trusted steps": {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true},
+			resume: resume(30)}, false},
+		"a loss that is lost there again": {ending{failure: &rendezvous.Failure{Step: at(45), NaN: true},
+			resume: resume(30), previous: died(45, false)}, true},
+		"nothing tells steps": {ending{failure: &rendezvous.Failure{NaN: true},
+			resume: &rendezvous.Resume{Number: 3}}, false},
 	} {
 		if why, got := c.suspects(); got != c.want || got == (why == "") {
 			t.Errorf("%s: %v, %q", name, got, why)
@@ -131,7 +145,8 @@ func TestPoisonedStateIsHealed(t *testing.T) {
 				from = x.fail(nil, false)
 			}
 			if from != sound || x.cycles-1 > 3 {
-				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3", from, x.cycles-1, sound)
+				t.Errorf("goes on from step %d after %d dead generations, want %d after at most 3", from, x.cycles-1,
+					sound)
 			}
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// waiting: the survivors hold. A Hold that is through is a cause by itself as soon as a plan exists,
-// whatever became of its reason.
+// waiting: the survivors hold. A Hold that is through is a cause by itself as soon as a plan
+// exists, whatever became of its reason.
 func (p *planner) waiting() Step {
 	if p.allZero() {
 		return p.done()
@@ -19,13 +19,15 @@ func (p *planner) waiting() Step {
 		return Nothing{p.m.PhaseSince.Add(h.Limit(p.s.Job) + p.t.Slack)}
 	}
 	if f := p.s.Failure; f != nil && p.w.Ledger.Closed != p.w.Generation {
-		return p.change(rendezvous.CauseWorkerFailed, f.String(), true) // it was told just before a member asked all to save
+		// it was told just before a member asked all to save
+		return p.change(rendezvous.CauseWorkerFailed, f.String(), true)
 	}
 	b, cause, text := p.books(), h.Cause, h.Text
 	if b.Pardoned { // it was no failure of its own: nothing to back off from
 		cause, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
 	}
-	if until := p.m.PhaseSince.Add(time.Duration(h.Backoff)); h.Why == rendezvous.BackingOff && !b.Pardoned && p.now.Before(until) {
+	if until := p.m.PhaseSince.Add(time.Duration(h.Backoff)); h.Why == rendezvous.BackingOff && !b.Pardoned &&
+		p.now.Before(until) {
 		return Nothing{until}
 	}
 	propose := func() Step { return p.propose(cause, text, b) }
@@ -48,8 +50,8 @@ func (p *planner) waiting() Step {
 	return p.enter(rendezvous.CauseNodeLost, LossText(lost), b)
 }
 
-// survivors is how many members of this World can be members of the next: a member that leaves takes
-// no longer than one that is lost, so enough of them wait for nobody else.
+// survivors is how many members of this World can be members of the next: a member that leaves
+// takes no longer than one that is lost, so enough of them wait for nobody else.
 func (p *planner) survivors() (n int) {
 	for _, c := range candidates(p.s, p.v) {
 		if p.w.Rank(c.Ref) >= 0 {
@@ -104,8 +106,10 @@ func (p *planner) unplanned() bool {
 
 // planned asks the workers to save first.
 func (p *planner) planned(c rendezvous.Cause, text string) Step {
-	reason := map[rendezvous.Cause]string{rendezvous.CauseScale: "scale", rendezvous.CauseDrain: "drain", rendezvous.CauseNodeJoined: "join"}[c]
-	return Hold{Hold: rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason, Present: Present(p.s, p.v), Cause: c}, Ledger: p.books().Ledger}
+	reason := map[rendezvous.Cause]string{rendezvous.CauseScale: "scale", rendezvous.CauseDrain: "drain",
+		rendezvous.CauseNodeJoined: "join"}[c]
+	return Hold{Hold: rendezvous.Hold{Why: rendezvous.Saving, Text: text, Planned: true, Reason: reason,
+		Present: Present(p.s, p.v), Cause: c}, Ledger: p.books().Ledger}
 }
 
 // enter is an unplanned Hold: below the least size, or no batch plan for the nodes at hand.

@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Account is why a job is where it is, at length: the nodes that hold it up, the newest failure, and where
-// the time of the newest start went. st is what Explain says of s.
+// Account is why a job is where it is, at length: the nodes that hold it up, the newest failure,
+// and where the time of the newest start went. st is what Explain says of s.
 func Account(s *rendezvous.Snapshot, st Status) []string {
 	lines := []string{fmt.Sprintf("job %s is %s: %s", st.Job, st.State, st.Why)}
 	lines = append(lines, missingNodes(s, st)...)
@@ -46,8 +46,10 @@ func missingNodes(s *rendezvous.Snapshot, st Status) (lines []string) {
 		}
 	}
 	for _, e := range s.Events {
-		if reason, _ := e.Fields["reason"].(string); e.Kind == history.NodeLost && reason == "not-ready" && e.Generation+1 >= st.Generation {
-			lines = append(lines, fmt.Sprintf("node %s came and was not ready for generation %d in time", e.Node, e.Generation))
+		if reason, _ := e.Fields["reason"].(string); e.Kind == history.NodeLost && reason == "not-ready" &&
+			e.Generation+1 >= st.Generation {
+			lines = append(lines, fmt.Sprintf("node %s came and was not ready for generation %d in time", e.Node,
+				e.Generation))
 		}
 	}
 	if s.World != nil {
@@ -71,7 +73,8 @@ func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 		if i >= 0 {
 			doing = "it is " + st.Doing[i].What
 		}
-		lines = append(lines, fmt.Sprintf("node %s is not ready for generation %d yet: %s", m.Node, st.Generation, doing))
+		lines = append(lines, fmt.Sprintf("node %s is not ready for generation %d yet: %s", m.Node, st.Generation,
+			doing))
 	}
 	return lines
 }
@@ -79,19 +82,22 @@ func notReady(s *rendezvous.Snapshot, st Status) (lines []string) {
 // startLines are the moments of the newest start, in the order in which they came.
 func startLines(st Status) []string {
 	f := st.Waterfall
-	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as seen on %s:", st.Generation, f.Sign, f.By)}
+	lines := []string{fmt.Sprintf("the start of generation %d, in seconds since its first sign (%s), as seen on %s:",
+		st.Generation, f.Sign, f.By)}
 	var last int64
 	type moment struct {
 		what string
 		at   *int64
 	}
-	moments := []moment{{"decided", f.Decided}, {"enough nodes", f.Enough}, {"proposed", f.Proposed}, {"workers stopped", f.Stopped},
+	moments := []moment{{"decided", f.Decided}, {"enough nodes", f.Enough}, {"proposed", f.Proposed},
+		{"workers stopped", f.Stopped},
 		{"barrier full, " + f.Last + " was the last", f.Barrier}, {"workers started", f.Started}}
 	moments = slices.DeleteFunc(moments, func(m moment) bool { return m.at == nil })
 	slices.SortStableFunc(moments, func(a, b moment) int { return cmp.Compare(*a.at, *b.at) })
 	for _, m := range moments {
 		bar := strings.Repeat("#", int(min(40, max(0, *m.at-last)/25)))
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7.3f  %-32s %s", float64(*m.at)/1000, m.what, bar), " "))
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7.3f  %-32s %s", float64(*m.at)/1000, m.what, bar),
+			" "))
 		last = max(last, *m.at)
 	}
 	return lines

@@ -11,15 +11,16 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// Explain says where the job of s is and why. It knows the keys and nothing else: a member without a
-// registration is lost once an event says so, and in doubt until then. s is whole, with its
+// Explain says where the job of s is and why. It knows the keys and nothing else: a member without
+// a registration is lost once an event says so, and in doubt until then. s is whole, with its
 // events, and has a job.
 func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	x := newExplainer(s, now)
 	st := Status{Schema: "elastic.status/1", Job: s.Job.Name, World: []rendezvous.Seat{}, Doing: []Activity{},
 		Restarts: Restarts{Max: s.Job.Rules.MaxRestarts}}
 	if s.World != nil {
-		st.Generation, st.WorldSize, st.World, st.Plan = s.World.Generation, s.World.Size(), s.World.Layout(), s.World.Plan
+		st.Generation, st.WorldSize, st.World, st.Plan = s.World.Generation, s.World.Size(), s.World.Layout(),
+			s.World.Plan
 	}
 	st.Wish = x.wish()
 	verdict := x.explain()
@@ -66,7 +67,8 @@ func (st Status) Waiting() string {
 func (st Status) next(exact bool) string {
 	again := "the same `elastic run` line starts a new attempt, from scratch"
 	if st.Checkpoint != nil {
-		again = fmt.Sprintf("the same `elastic run` line starts a new attempt, from checkpoint %d", st.Checkpoint.Number)
+		again = fmt.Sprintf("the same `elastic run` line starts a new attempt, from checkpoint %d",
+			st.Checkpoint.Number)
 	}
 	switch {
 	case st.Abandoned && st.State != StateStopping:
@@ -86,7 +88,8 @@ func (st Status) next(exact bool) string {
 	case st.quarantined() != "":
 		return fmt.Sprintf("%s is in quarantine: start it again with a program that runs, or: elastic admit %s --job-id=%s", st.quarantined(), st.quarantined(), st.Job)
 	case exact && st.Wish.Present > 0:
-		return fmt.Sprintf("`elastic run` on %s, or: elastic scale %s --np=%d", phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
+		return fmt.Sprintf("`elastic run` on %s, or: elastic scale %s --np=%d",
+			phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
 	}
 	return fmt.Sprintf("`elastic run` on %s", phrase.Count(st.Wish.Missing, "more node"))
 }

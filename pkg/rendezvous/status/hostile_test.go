@@ -21,11 +21,14 @@ func healthy() []store.Entry {
 	const job, world = schema.Job("x"), schema.Generation(3)
 	ref := membership.Ref{Node: "a", Incarnation: "i", Address: "127.0.0.1:1"}
 	records := map[string][]byte{
-		job.Job():   schema.Encode(rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}, Slots: 1}),
+		job.Job(): schema.Encode(rendezvous.Job{UID: "u", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2},
+			Slots: 1}),
 		job.Wish():  schema.Encode(rendezvous.Wish{NP: 1, Request: "r", By: "run"}),
 		job.Fence(): []byte(schema.FenceValue("u", world)),
-		job.World(): schema.Encode(rendezvous.World{UID: "u", Generation: world, Attempt: 1, Phase: rendezvous.Running, Count: 1, NP: 1,
-			Slots: 1, Members: []membership.Ref{ref}, Proposal: "p", Master: &rendezvous.Master{Host: "127.0.0.1", Port: 1}}),
+		job.World(): schema.Encode(rendezvous.World{UID: "u", Generation: world, Attempt: 1, Phase: rendezvous.Running,
+			Count: 1, NP: 1,
+			Slots: 1, Members: []membership.Ref{ref}, Proposal: "p", Master: &rendezvous.Master{Host: "127.0.0.1",
+				Port: 1}}),
 		job.Node("a"):         schema.Encode(membership.Node{Ref: ref, Attempt: 1, Slots: 1}),
 		job.Left("b"):         schema.Encode(membership.Left{Incarnation: "k"}),
 		job.Suspect("a", "b"): schema.Encode(membership.Suspicion{Incarnation: "i", Watcher: "k"}),
@@ -54,17 +57,20 @@ func read(entries []store.Entry) (rendezvous.Snapshot, error) {
 	return s, err
 }
 
-// What is wrong with one record of a job is told as such, whichever it is; nothing panics, and nothing
-// else but an unreadable record is the reason.
+// What is wrong with one record of a job is told as such, whichever it is; nothing panics, and
+// nothing else but an unreadable record is the reason.
 func TestEveryKeyWithGarbage(t *testing.T) {
 	entries := healthy()
 	if s, err := read(entries); err != nil || s.Job == nil || s.World == nil || len(s.Nodes) != 1 {
 		t.Fatalf("a healthy job: %+v, %v", s, err)
 	}
-	garbage := []string{"", "garbage", "null", "[]", "{}", `{"format":1,"record":null}`, `{"format":1,"record":7}`, `{"format":1,"record":"x"}`,
+	garbage := []string{"", "garbage", "null", "[]", "{}", `{"format":1,"record":null}`, `{"format":1,"record":7}`,
+		`{"format":1,"record":"x"}`,
 		`{"format":1,"record":[]}`, `{"format":1,"record":{}}`, `{"format":9,"record":{}}`, `{"format":-1,"record":{}}`,
-		`{"format":1,"record":{"slots":1099511627776}}`, `{"format":1,"record":{"uid":"../../x"}}`, `{"format":1,"record":{"phase":"waiting"}}`,
-		`{"format":1,"record":{"generation":18446744073709551615,"seen":18446744073709551615}}`, `{"format":1,"record":{"codes":[null]}}`,
+		`{"format":1,"record":{"slots":1099511627776}}`, `{"format":1,"record":{"uid":"../../x"}}`,
+		`{"format":1,"record":{"phase":"waiting"}}`,
+		`{"format":1,"record":{"generation":18446744073709551615,"seen":18446744073709551615}}`,
+		`{"format":1,"record":{"codes":[null]}}`,
 		"u/18446744073709551615", "\x00\xff\xfe", `{"format":1,"record":{"count":-1,"np":-1,"rank":-5}}`}
 	for i := range entries {
 		for _, g := range append(garbage, string(entries[i].Value[:len(entries[i].Value)/2])) {
@@ -81,7 +87,8 @@ func TestEveryKeyWithGarbage(t *testing.T) {
 	}
 }
 
-// A record that lacks what tells it from others, or lies under another key than its own, is not taken for one.
+// A record that lacks what tells it from others, or lies under another key than its own, is not
+// taken for one.
 func TestRecordsThatPoseAsOthers(t *testing.T) {
 	job := schema.Job("x")
 	for _, c := range []struct{ key, was, is string }{

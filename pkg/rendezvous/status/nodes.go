@@ -49,7 +49,8 @@ const (
 // listed is how long a node that is lost or left stays in the list.
 const listed = 10 * time.Minute
 
-// nodes lists the members by rank, then the others that are registered by name, then who is lost or left.
+// nodes lists the members by rank, then the others that are registered by name, then who is lost or
+// left.
 func (x *explainer) nodes(state State) []Node {
 	s := x.s
 	list := []Node{}
@@ -121,7 +122,8 @@ func (x *explainer) member(n *membership.Node, seen *verdict.Member, state State
 	return st
 }
 
-// absent is a member whose registration is gone, and of whom nobody said that it is lost: it may come back.
+// absent is a member whose registration is gone, and of whom nobody said that it is lost: it may
+// come back.
 func (x *explainer) absent(m membership.Ref) Node {
 	return Node{Node: m.Node, State: NodeSuspect, Address: new(m.Address), Workers: new(x.w.Slots),
 		Incarnation: new(m.Incarnation.Short()), Generation: new(x.w.Generation), Why: new("lease expired")}
@@ -214,7 +216,8 @@ func lastEvents(events []history.Event) map[string]lastEvent {
 		w := words[e.Node]
 		switch e.Kind {
 		case history.NodeJoined:
-			w = lastEvent{address: field[string](e, "address"), workers: field[int](e, "workers"), incarnation: field[string](e, "incarnation")}
+			w = lastEvent{address: field[string](e, "address"), workers: field[int](e, "workers"),
+				incarnation: field[string](e, "incarnation")}
 		case history.NodeLost, history.NodeLeft:
 			w.why = ""
 			if reason := field[string](e, "reason"); reason != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// TimingObserver follows the change of the World that is under way, as one agent sees it. Its owner is that agent.
+// TimingObserver follows the change of the World that is under way, as one agent sees it. Its owner
+// is that agent.
 type TimingObserver struct {
 	generation schema.Generation
 	ready      int64 // revision of the newest Ready that was seen
@@ -20,11 +21,12 @@ type TimingObserver struct {
 
 	what, last                                        string
 	sign, decided, enough, proposed, stopped, barrier time.Time
-	idle                                              time.Time // the first node began to stop its workers; zero: none had any
+	// the first node began to stop its workers; zero: none had any
+	idle time.Time
 }
 
-// Observe notes what s and the step that is planned on it show for the first time. own is a sign that
-// this agent saw and the store does not show yet, or "".
+// Observe notes what s and the step that is planned on it show for the first time. own is a sign
+// that this agent saw and the store does not show yet, or "".
 func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own string, step plan.Step, now time.Time) {
 	var g schema.Generation
 	if s.World != nil {
@@ -88,8 +90,9 @@ func note(t *time.Time, now time.Time) {
 	}
 }
 
-// barriers notes who became Ready. How long ago its workers were gone is said by the node itself, so what is
-// subtracted here is a duration of its clock, and the way of its Ready through the store counts as stopping.
+// barriers notes who became Ready. How long ago its workers were gone is said by the node itself,
+// so what is subtracted here is a duration of its clock, and the way of its Ready through the store
+// counts as stopping.
 func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 	newest := f.ready
 	for node, r := range s.Ready {
@@ -158,8 +161,8 @@ func (f *TimingObserver) Timing(by string) rendezvous.Timing {
 		Proposed: f.since(f.proposed), Stopped: f.since(f.stopped), Barrier: f.since(f.barrier)}
 }
 
-// Idle is how long the workers have not trained: since the first node stopped its own. A node that had
-// none says nothing, so the figure covers the time before a newcomer came, too. 0: not known.
+// Idle is how long the workers have not trained: since the first node stopped its own. A node that
+// had none says nothing, so the figure covers the time before a newcomer came, too. 0: not known.
 func (f *TimingObserver) Idle(now time.Time) time.Duration {
 	if f.idle.IsZero() {
 		return 0

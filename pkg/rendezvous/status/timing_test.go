@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// The node that turns a world to running may be a newcomer. The time without training is that of the
-// node that stopped its workers first, whoever asks.
+// The node that turns a world to running may be a newcomer. The time without training is that of
+// the node that stopped its workers first, whoever asks.
 func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ready := func(rev, stop int64, after *int64) rendezvous.Ready {
@@ -23,11 +23,14 @@ func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 		ready map[string]rendezvous.Ready
 		want  time.Duration // a second after all were seen ready
 	}{
-		"one survivor, one newcomer": {map[string]rendezvous.Ready{"a": ready(1, 0, nil), "b": ready(2, 500, new(int64(40_000)))}, 41500 * time.Millisecond},
-		"two survivors":              {map[string]rendezvous.Ready{"a": ready(1, 100, new(int64(200))), "b": ready(2, 0, new(int64(900)))}, 1900 * time.Millisecond},
-		"nobody had workers":         {map[string]rendezvous.Ready{"a": ready(1, 0, nil)}, 0},
+		"one survivor, one newcomer": {map[string]rendezvous.Ready{"a": ready(1, 0, nil),
+			"b": ready(2, 500, new(int64(40_000)))}, 41500 * time.Millisecond},
+		"two survivors": {map[string]rendezvous.Ready{"a": ready(1, 100, new(int64(200))),
+			"b": ready(2, 0, new(int64(900)))}, 1900 * time.Millisecond},
+		"nobody had workers": {map[string]rendezvous.Ready{"a": ready(1, 0, nil)}, 0},
 	} {
-		s := &rendezvous.Snapshot{Job: &rendezvous.Job{Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}}, Ready: c.ready,
+		s := &rendezvous.Snapshot{Job: &rendezvous.Job{Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 2}},
+			Ready: c.ready,
 			World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming}}
 		var o status.TimingObserver
 		o.Observe(s, verdict.View{}, "", plan.Nothing{}, noon)
@@ -50,24 +53,30 @@ func TestFirstSign(t *testing.T) {
 		}
 		return list
 	}
-	job := &rendezvous.Job{Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 4, Slots: 1}, Limits: rendezvous.Limits{Min: 1, Max: 4}, Rules: rendezvous.Rules{LastCall: rendezvous.Seconds(3 * time.Second)}}
-	world := &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 2, Slots: 1, Request: "w", Members: []membership.Ref{a, b}, Leavers: []membership.Ref{c}}
+	job := &rendezvous.Job{Attempt: 1, Slots: 1, Base: scaling.Base{Nodes: 4, Slots: 1},
+		Limits: rendezvous.Limits{Min: 1, Max: 4},
+		Rules:  rendezvous.Rules{LastCall: rendezvous.Seconds(3 * time.Second)}}
+	world := &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Running, Count: 2, Slots: 1, Request: "w",
+		Members: []membership.Ref{a, b}, Leavers: []membership.Ref{c}}
 	alive := verdict.Member{Ref: a, State: verdict.Alive, Registered: true}
 	gone := func(r membership.Ref) verdict.Member {
 		return verdict.Member{Ref: r, State: verdict.Gone, Reason: "agent-gone"}
 	}
-	left := verdict.View{Members: []verdict.Member{alive, {Ref: b, State: verdict.Alive, Registered: true}, {Ref: c, State: verdict.Gone, Reason: "left"}}}
+	left := verdict.View{Members: []verdict.Member{alive, {Ref: b, State: verdict.Alive, Registered: true},
+		{Ref: c, State: verdict.Gone, Reason: "left"}}}
 	lost := verdict.View{Members: []verdict.Member{alive, gone(b), {Ref: c, State: verdict.Gone, Reason: "left"}}}
 	s := func(np int, request string, here ...membership.Ref) *rendezvous.Snapshot {
-		return &rendezvous.Snapshot{Job: job, World: world, Wish: rendezvous.Wish{NP: np, Request: request, Rev: 1}, Nodes: nodes(here...)}
+		return &rendezvous.Snapshot{Job: job, World: world, Wish: rendezvous.Wish{NP: np, Request: request, Rev: 1},
+			Nodes: nodes(here...)}
 	}
 	for name, x := range map[string]struct {
 		before, after *rendezvous.Snapshot
 		was, is       verdict.View
 		sign          string
 	}{
-		"a leaver that left long ago":        {s(2, "w", a, b), s(1, "v", a, b), left, left, rendezvous.SignWish},
-		"a loss during a last call":          {s(4, "w", a, b, d), s(4, "w", a, d), left, lost, string(membership.LeaseExpired)},
+		"a leaver that left long ago": {s(2, "w", a, b), s(1, "v", a, b), left, left, rendezvous.SignWish},
+		"a loss during a last call": {s(4, "w", a, b, d), s(4, "w", a, d), left, lost,
+			string(membership.LeaseExpired)},
 		"more nodes, and a wish for more":    {s(2, "w", a, b), s(4, "v", a, b, d), left, left, rendezvous.SignWish},
 		"more nodes come to a job with room": {s(4, "w", a, b), s(4, "w", a, b, d), left, left, rendezvous.SignNodes},
 	} {

@@ -66,11 +66,13 @@ func (x *explainer) ended() explanation {
 }
 
 func (x *explainer) stopping() explanation {
-	v := explanation{state: StateStopping, code: rendezvous.Draining, text: "the job was asked to stop", since: x.s.Wish.Time}
+	v := explanation{state: StateStopping, code: rendezvous.Draining, text: "the job was asked to stop",
+		since: x.s.Wish.Time}
 	switch {
 	case len(x.s.Nodes) == 0:
 		v.text += "; no node is registered"
-	case x.w != nil && x.w.Phase == rendezvous.Waiting && x.w.Hold.Planned && !plan.AllSaved(x.s, x.v, x.now.Sub(x.w.Time), plan.DefaultTimeouts.Slack):
+	case x.w != nil && x.w.Phase == rendezvous.Waiting && x.w.Hold.Planned &&
+		!plan.AllSaved(x.s, x.v, x.now.Sub(x.w.Time), plan.DefaultTimeouts.Slack):
 		v.code = rendezvous.Saving
 		v.text += "; waiting for " + phrase.List(x.unsaved()) + " to save"
 	}
@@ -90,18 +92,22 @@ func (x *explainer) waiting(h *rendezvous.Hold) explanation {
 	case h != nil && h.Why == rendezvous.BackingOff && x.now.Before(x.w.Time.Add(time.Duration(h.Backoff))):
 		v.code, v.text = rendezvous.BackingOff, h.Text
 	case missing > 0 && h != nil && h.Reason == "scale":
-		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+plan.WishText(x.s) // there may be another wish since
+		// there may be another wish since
+		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+
+			plan.WishText(x.s)
 	case missing > 0 && h != nil && h.Text != "":
 		v.code, v.text = rendezvous.NodesMissing, "waiting for "+phrase.Count(missing, "more node")+": "+h.Text
 	case missing > 0:
-		v.code, v.text = rendezvous.NodesMissing, fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
+		v.code, v.text = rendezvous.NodesMissing,
+			fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
 		for _, k := range plan.Quarantined(x.s) {
 			v.text += fmt.Sprintf("; %s is in quarantine", k.Node)
 		}
 	case batch != nil:
 		v.code, v.text = rendezvous.PlanImpossible, batch.Error()
 	case present < wished:
-		v.code, v.text = rendezvous.LastCall, fmt.Sprintf("%d of %d nodes are here; waiting a moment for others", present, wished)
+		v.code, v.text = rendezvous.LastCall, fmt.Sprintf("%d of %d nodes are here; waiting a moment for others",
+			present, wished)
 	default:
 		v.code, v.text = rendezvous.WhyBarrier, "enough nodes are here; the next generation is about to be proposed"
 	}
@@ -187,7 +193,8 @@ func (x *explainer) running() explanation {
 		}
 	case registered == 0:
 		v.code, v.since = rendezvous.NodesMissing, w.Time
-		v.text = fmt.Sprintf("waiting for %s: no node of generation %d is registered (lease expired)", phrase.Count(max(1, missing), "more node"), w.Generation)
+		v.text = fmt.Sprintf("waiting for %s: no node of generation %d is registered (lease expired)",
+			phrase.Count(max(1, missing), "more node"), w.Generation)
 	case plan.WishPending(s, x.v) && s.Wish.By == "drain":
 		v.code, v.text = rendezvous.Draining, "asked to go: "+phrase.List(s.Wish.Drain)
 	case plan.WishPending(s, x.v):
@@ -198,7 +205,8 @@ func (x *explainer) running() explanation {
 		v = explanation{state: StateRunning, code: rendezvous.WhyRunning, since: w.Time,
 			text: fmt.Sprintf("generation %d runs: world size %d", w.Generation, w.Size())}
 		if present, wished, _ := plan.Shortage(s, x.v); plan.Grows(s, x.v) && present < wished {
-			v.text += fmt.Sprintf("; %d of %d nodes are here, waiting a moment for others before it grows", present, wished)
+			v.text += fmt.Sprintf("; %d of %d nodes are here, waiting a moment for others before it grows", present,
+				wished)
 		}
 		if doubt := x.doubt(); len(doubt) > 0 {
 			v.text += "; in doubt: " + phrase.List(doubt)

@@ -9,11 +9,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// longestList is the size above which lists of endpoints are left out: a process's environment is bounded.
+// longestList is the size above which lists of endpoints are left out: a process's environment is
+// bounded.
 const longestList = 48_000
 
-// putEndpoints writes host:port of each worker, in rank order, with the phase: one way to the store, not two.
-// It goes with that proposal, so that nobody reads it who sees another. A line for each: see members.
+// putEndpoints writes host:port of each worker, in rank order, with the phase: one way to the
+// store, not two. It goes with that proposal, so that nobody reads it who sees another. A line for
+// each: see members.
 func (r Requests) putEndpoints(s *rendezvous.Snapshot) []store.Write {
 	var list []string
 	size := 0

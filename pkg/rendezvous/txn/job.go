@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Create makes the job, with its secret and its first wish: never over the claims of those who were in it when the
-// store lost it.
+// Create makes the job, with its secret and its first wish: never over the claims of those who were
+// in it when the store lost it.
 func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 	_, err := r.send(ctx, "create job", store.Request{
 		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},
@@ -23,14 +23,15 @@ func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 			store.Put(r.Job.Wish(), schema.Encode(firstWish(j))),
 			store.Put(r.Job.Fence(), []byte(schema.FenceValue(j.UID, 0))),
 			history.Tell(r.Job, history.Event{Kind: history.JobCreated, Text: "job created",
-				Fields: history.Fields{"np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots}}),
+				Fields: history.Fields{"np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max,
+					"nproc_per_node": j.Slots}}),
 		},
 	})
 	return err
 }
 
-// Reopen begins a new attempt of a job that had failed or was stopped when this agent came: of that very
-// world, once. j carries the settings of this agent.
+// Reopen begins a new attempt of a job that had failed or was stopped when this agent came: of that
+// very world, once. j carries the settings of this agent.
 func (r Requests) Reopen(ctx context.Context, seen *rendezvous.Snapshot, j rendezvous.Job) error {
 	j.UID, j.Attempt = seen.Job.UID, seen.Job.Attempt+1
 	j.Succeeds, j.Lineage, j.Adopted = seen.Job.Succeeds, seen.Job.Lineage, seen.Job.Adopted

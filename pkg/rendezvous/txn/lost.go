@@ -41,8 +41,10 @@ func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []hist
 	return events
 }
 
-// ReportLost says of nodes that were no members that they are lost: once, by whomever, and only while it is true.
-func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, step plan.ReportLost) error {
+// ReportLost says of nodes that were no members that they are lost: once, by whomever, and only
+// while it is true.
+func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node,
+	step plan.ReportLost) error {
 	var g schema.Generation
 	var worldRev int64
 	if seen.World != nil {
@@ -52,11 +54,13 @@ func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me 
 	for _, l := range seen.Left {
 		left[l.Node] = l.Rev
 	}
-	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.World(), worldRev), store.Unchanged(r.Job.Node(me.Node), me.Rev)}}
+	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.World(), worldRev),
+		store.Unchanged(r.Job.Node(me.Node), me.Rev)}}
 	for i, event := range lostEvents(g, me.Node, step.Lost) {
 		x := step.Lost[i]
 		key := r.Job.Event(rendezvous.MissedEvent + string(x.Incarnation))
-		req.If = append(req.If, store.Absent(key), store.Absent(r.Job.Node(x.Node)), store.Unchanged(r.Job.Left(x.Node), left[x.Node]))
+		req.If = append(req.If, store.Absent(key), store.Absent(r.Job.Node(x.Node)),
+			store.Unchanged(r.Job.Left(x.Node), left[x.Node]))
 		w := history.Tell(r.Job, event)
 		w.Key = key
 		req.Then = append(req.Then, w)

@@ -21,14 +21,17 @@ func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.
 }
 
 // Exit reports how the workers of node ended; seen is the revision of the record that it replaces.
-func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, seen int64, x rendezvous.Exit) (int64, error) {
+func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, seen int64, x rendezvous.Exit) (int64,
+	error) {
 	return r.send(ctx, "report exit", store.Request{
-		If:   []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Exit(w.Generation, node), seen)},
+		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation),
+			store.Unchanged(r.Job.Exit(w.Generation, node), seen)},
 		Then: []store.Write{store.Put(r.Job.Exit(w.Generation, node), schema.Encode(x))},
 	})
 }
 
-// LossNaN tells that the loss of a generation is not a number; with fail the generation is over because of it.
+// LossNaN tells that the loss of a generation is not a number; with fail the generation is over
+// because of it.
 func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure, fail bool) error {
 	req := store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))},
@@ -41,9 +44,9 @@ func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous
 	return err
 }
 
-// Fail records failures of a generation, of which the first in time comes first: they are merged with the
-// record that is there (rendezvous.Failure.With). The guard is the world, not the fence: a worker that ends
-// because the others were asked to stop did not fail.
+// Fail records failures of a generation, of which the first in time comes first: they are merged
+// with the record that is there (rendezvous.Failure.With). The guard is the world, not the fence: a
+// worker that ends because the others were asked to stop did not fail.
 func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...rendezvous.Failure) error {
 	var known rendezvous.Failure // by its revision the record that is in the store
 	for {

@@ -16,7 +16,8 @@ import (
 )
 
 // Hold writes a Hold. The fence stays: what was captured may still be committed.
-func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, e plan.Hold) (rendezvous.World, error) {
+func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node,
+	e plan.Hold) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase, w.Hold, w.Ledger = rendezvous.Waiting, &e.Hold, e.Ledger
 	if e.Quarantine != nil {
@@ -34,7 +35,8 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 	events = append(events, quarantineEvents(seen, e.Ledger)...)
 	if e.Hold.Why == rendezvous.BackingOff {
 		events = append(events, history.Event{Kind: history.Backoff, Generation: w.Generation, Text: e.Hold.Text,
-			Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(), "restarts_used": e.Ledger.Used, "restarts_max": seen.Job.Rules.MaxRestarts}})
+			Fields: history.Fields{"seconds": time.Duration(e.Hold.Backoff).Seconds(), "restarts_used": e.Ledger.Used,
+				"restarts_max": seen.Job.Rules.MaxRestarts}})
 	}
 	events = append(events, history.Event{Kind: history.WaitEntered, Generation: w.Generation, Text: e.Hold.Text,
 		Fields: history.Fields{"why_code": e.Hold.Why, "present": e.Hold.Present, "np": seen.Wish.NP}})
@@ -47,13 +49,15 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 }
 
 // Run starts a generation whose barrier is full.
-func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, step plan.Run, idle time.Duration, f rendezvous.Timing) (rendezvous.World, error) {
+func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, step plan.Run, idle time.Duration,
+	f rendezvous.Timing) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase, w.Master = rendezvous.Running, &step.Master
 	w.CountStart(idle)
 	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
-		Text:   fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
-		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.Forming(), "stopped_ms": slowestStop(seen), "waterfall": f}}
+		Text: fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
+		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.Forming(),
+			"stopped_ms": slowestStop(seen), "waterfall": f}}
 	if idle > 0 {
 		ev.Fields["idle_ms"] = idle.Milliseconds()
 	}
@@ -68,11 +72,13 @@ func slowestStop(s *rendezvous.Snapshot) int64 {
 	return ms
 }
 
-// PublishTiming tells where the time went, once the workers of w run on the node that turned it running.
+// PublishTiming tells where the time went, once the workers of w run on the node that turned it
+// running.
 func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rendezvous.Timing) error {
 	_, err := r.send(ctx, "tell of the start", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation)},
-		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.Started, Generation: w.Generation, Node: f.By,
+		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.Started, Generation: w.Generation,
+			Node: f.By,
 			Text: "the workers of " + f.By + " started", Fields: history.Fields{"waterfall": f}})},
 	})
 	return err
@@ -95,8 +101,10 @@ func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot, step pl
 			left++
 		}
 	}
-	return r.turn(ctx, seen, w, store.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
-		Text: fmt.Sprintf("rank %d is through, and %s to go", rank, phrase.Count(left, "worker")), Fields: history.Fields{"rank": rank, "left": left}})
+	return r.turn(ctx, seen, w, store.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation,
+		Node:   step.Node,
+		Text:   fmt.Sprintf("rank %d is through, and %s to go", rank, phrase.Count(left, "worker")),
+		Fields: history.Fields{"rank": rank, "left": left}})
 }
 
 // End closes the attempt.
@@ -114,8 +122,10 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 	if e.Failure != nil {
 		events = append(events, failureEvent(w.Generation, e.Failure))
 	}
-	kind := map[rendezvous.Phase]history.Kind{rendezvous.Done: history.JobDone, rendezvous.Failed: history.JobFailed, rendezvous.Stopped: history.JobStopped}[e.Phase]
+	kind := map[rendezvous.Phase]history.Kind{rendezvous.Done: history.JobDone, rendezvous.Failed: history.JobFailed,
+		rendezvous.Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
-		Text: fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message), Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
+		Text:   fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message),
+		Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
 	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
 }

@@ -19,7 +19,8 @@ import (
 )
 
 // Propose makes the next generation. From here on no commit of an older one succeeds.
-func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node, p plan.Propose) (rendezvous.World, error) {
+func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me membership.Node,
+	p plan.Propose) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
 	if w.Count > rendezvous.MaxInline {
@@ -47,7 +48,8 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 }
 
 // proposal is what every proposal compares and writes.
-func (r Requests) proposal(seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World) ([]store.Guard, []store.Write) {
+func (r Requests) proposal(seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World) ([]store.Guard,
+	[]store.Write) {
 	var worldRev int64
 	if seen.World != nil {
 		worldRev = seen.World.Rev
@@ -75,8 +77,8 @@ func (r Requests) proposal(seen *rendezvous.Snapshot, me membership.Node, w *ren
 	}
 }
 
-// outdated deletes suspicions of nodes that are no members of w and notes about nodes that left: at most room of
-// them, the next proposal deletes the rest.
+// outdated deletes suspicions of nodes that are no members of w and notes about nodes that left: at
+// most room of them, the next proposal deletes the rest.
 func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room int) (writes []store.Write) {
 	members, before := rendezvous.NewRefSet(w.Members), rendezvous.RefSet{}
 	if seen.World != nil {
@@ -88,7 +90,8 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 		}
 	}
 	for _, x := range seen.Left {
-		// One that was just written may not have been seen by all: without it they would miss the node.
+		// One that was just written may not have been seen by all: without it they would miss the
+		// node.
 		told := seen.World != nil && x.Rev < seen.World.Rev
 		if len(writes) < room && told && !before.Has(membership.Ref{Node: x.Node, Incarnation: x.Incarnation}) {
 			writes = append(writes, store.Delete(r.Job.Left(x.Node)))
@@ -98,7 +101,8 @@ func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room 
 }
 
 // proposalEvents tell what a proposal changes and why.
-func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propose, w *rendezvous.World) []history.Event {
+func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propose,
+	w *rendezvous.World) []history.Event {
 	var old schema.Generation
 	if seen.World != nil {
 		old = seen.World.Generation
@@ -114,7 +118,8 @@ func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propos
 	return append(events, history.Event{Kind: history.WorldProposed, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d proposed by %s: %s, world size %d", w.Generation, me.Node,
 			phrase.Count(w.Count, "node"), w.Size()),
-		Fields: withProgress(seen, history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(), "plan": w.Plan,
+		Fields: withProgress(seen, history.Fields{"cause": w.Cause, "world_size": w.Size(), "world": w.Layout(),
+			"plan":       w.Plan,
 			"checkpoint": number(w), "by": me.Node, "resume_step": resumeStep(w)})})
 }
 
@@ -123,8 +128,10 @@ func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) his
 	instead := fmt.Sprintf("%s is used instead, as checkpoint %d", rendezvous.DescribeHead(p.NewHead), p.NewHead.Number)
 	if p.Distrust != "" {
 		return history.Event{Kind: history.Distrusted, Generation: g,
-			Text:   fmt.Sprintf("checkpoint %d, %s, is not trusted: %s; %s", bad.Number, rendezvous.DescribeHead(&bad), p.Distrust, instead),
-			Fields: history.Fields{"number": bad.Number, "step": bad.Step, "why": p.Distrust, "used_instead": p.NewHead.Number}}
+			Text: fmt.Sprintf("checkpoint %d, %s, is not trusted: %s; %s", bad.Number, rendezvous.DescribeHead(&bad),
+				p.Distrust, instead),
+			Fields: history.Fields{"number": bad.Number, "step": bad.Step, "why": p.Distrust,
+				"used_instead": p.NewHead.Number}}
 	}
 	return history.Event{Kind: history.Bad, Generation: g,
 		Text:   fmt.Sprintf("checkpoint %d cannot be read on any of its holders: %s", bad.Number, instead),
@@ -148,7 +155,8 @@ func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
 	return nil
 }
 
-// resumeStep is the step that w begins from as an event shows it: 0 from scratch, nil if it is not known.
+// resumeStep is the step that w begins from as an event shows it: 0 from scratch, nil if it is not
+// known.
 func resumeStep(w *rendezvous.World) any {
 	if w.Resume == nil {
 		return 0
@@ -156,8 +164,8 @@ func resumeStep(w *rendezvous.World) any {
 	return w.Resume.Step
 }
 
-// withProgress adds to f what the world of s told last of its progress: the step, when that was, and the
-// usual time in seconds between two of its words; null: not known.
+// withProgress adds to f what the world of s told last of its progress: the step, when that was,
+// and the usual time in seconds between two of its words; null: not known.
 func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
 	f["last_step"], f["last_told"], f["told_every"] = lastStep(s), nil, nil
 	if p := progressOf(s); p != nil {

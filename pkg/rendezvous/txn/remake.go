@@ -40,9 +40,10 @@ type Remaking struct {
 	Seen *rendezvous.Snapshot // the store, which is behind
 }
 
-// Remake makes a job again for which the store is behind, under a new uid and with a new secret: once,
-// unless another node did, the job was removed, or anything moved in the store since it was seen. What the
-// store still shows of the older job goes with it, but for the records of its checkpoints.
+// Remake makes a job again for which the store is behind, under a new uid and with a new secret:
+// once, unless another node did, the job was removed, or anything moved in the store since it was
+// seen. What the store still shows of the older job goes with it, but for the records of its
+// checkpoints.
 func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error) {
 	m, me := x.Job, x.Me
 	j, wish, was := m.Job, m.Wish, m.Job.UID
@@ -57,8 +58,9 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	j.UID, j.Succeeds, j.Lineage = schema.UID(rand.Text()), was, m.Job.Predecessors()
 	j.Adopted, j.Time = m.Was, time.Now()
 	ev := history.Event{Kind: history.JobRemade, Generation: m.Fence, Node: me.Node, Text: m.Text(),
-		Fields: history.Fields{"succeeds": was, "np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max, "nproc_per_node": j.Slots,
-			"claims": m.Claims, "missing": append([]string{}, m.Missing...), "checkpoint": nil, "adopted": nil}}
+		Fields: history.Fields{"succeeds": was, "np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max,
+			"nproc_per_node": j.Slots,
+			"claims":         m.Claims, "missing": append([]string{}, m.Missing...), "checkpoint": nil, "adopted": nil}}
 	then := []store.Write{
 		store.Put(r.Job.Job(), schema.Encode(j)),
 		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
@@ -69,7 +71,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		store.Delete(r.Job.Progress()),
 	}
 	for _, of := range []string{r.Job.AllClaims(), r.Job.AllPlans(), r.Job.Nodes(), r.Job.AllReady(), r.Job.AllLeft(),
-		r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(), r.Job.AllDoing(), r.Job.AllParts()} {
+		r.Job.AllSuspects(), r.Job.AllExits(), r.Job.AllFailures(), r.Job.AllHeld(), r.Job.AllDoing(),
+		r.Job.AllParts()} {
 		then = append(then, store.DeleteRange(of, store.End(of)))
 	}
 	if h := m.Head; h != nil {
@@ -83,7 +86,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),
 		store.Absent(r.Job.Removed(was))}
 	if x.Seen.Job != nil {
-		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence), store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))
+		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence),
+			store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))
 	}
 	_, err := r.send(ctx, "make the job again", store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
 	return j, err

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job has
-// not to train, nor to save. A world whose members are all gone trains no more.
+// Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job
+// has not to train, nor to save. A world whose members are all gone trains no more.
 func Unrestorable(s *rendezvous.Snapshot) string {
 	w := s.World
 	switch {
@@ -41,10 +41,11 @@ func saving(s *rendezvous.Snapshot) bool {
 	return false
 }
 
-// Restore makes an earlier checkpoint the head again, under the number after the head's: what trains
-// next starts from it. It takes a generation of its own, in which nobody is: from here on no commit of
-// the generation before succeeds, however late it arrives, and would undo what was asked. A world whose
-// members are all gone is turned to waiting, so that who was only cut off from the store stops, too.
+// Restore makes an earlier checkpoint the head again, under the number after the head's: what
+// trains next starts from it. It takes a generation of its own, in which nobody is: from here on no
+// commit of the generation before succeeds, however late it arrives, and would undo what was asked.
+// A world whose members are all gone is turned to waiting, so that who was only cut off from the
+// store stops, too.
 func (r Requests) Restore(ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
 	to.Number, to.Offered = seen.Head.Number+1, false
@@ -68,7 +69,8 @@ func (r Requests) Restore(ctx context.Context, seen *rendezvous.Snapshot, to che
 		},
 		Then: []store.Write{
 			history.Tell(r.Job, history.Event{Kind: history.Committed, Generation: to.Generation,
-				Text: fmt.Sprintf("checkpoint %d committed: the operator restored checkpoint %d (%s)", to.Number, from, rendezvous.DescribeHead(&to)),
+				Text: fmt.Sprintf("checkpoint %d committed: the operator restored checkpoint %d (%s)", to.Number, from,
+					rendezvous.DescribeHead(&to)),
 				Fields: history.Fields{"number": to.Number, "step": to.Step, "samples": to.Samples, "bytes": to.Bytes,
 					"holders": holders, "seconds": nil, "restored": from}}),
 			store.Put(r.Job.Checkpoint(uint64(to.Number)), record),
@@ -79,7 +81,8 @@ func (r Requests) Restore(ctx context.Context, seen *rendezvous.Snapshot, to che
 	if w := seen.World; w != nil && !w.Phase.Ended() && w.Phase != rendezvous.Waiting {
 		held := *w
 		held.Phase, held.Time, held.Turn = rendezvous.Waiting, time.Now(), rand.Text()
-		held.Hold = &rendezvous.Hold{Why: rendezvous.NodesMissing, Cause: rendezvous.CauseNodeLost, Text: fmt.Sprintf("no node of generation %d is registered; checkpoint %d was restored", g, from)}
+		held.Hold = &rendezvous.Hold{Why: rendezvous.NodesMissing, Cause: rendezvous.CauseNodeLost,
+			Text: fmt.Sprintf("no node of generation %d is registered; checkpoint %d was restored", g, from)}
 		req.If = append(req.If, store.NoneBelow(r.Job.Nodes()))
 		req.Then = append(req.Then, store.Put(r.Job.World(), held.Record()))
 	}

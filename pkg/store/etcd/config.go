@@ -98,8 +98,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// checkPlain refuses credentials that a TCP endpoint without TLS would show to the network, and files
-// of TLS that it would not use.
+// checkPlain refuses credentials that a TCP endpoint without TLS would show to the network, and
+// files of TLS that it would not use.
 func (s *Store) checkPlain(c Config) error {
 	if c.User == "" && s.tls == nil {
 		return nil
@@ -149,7 +149,8 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 			DialKeepAliveTimeout: pingLimit,
 			DialOptions: []grpc.DialOption{
 				grpc.WithConnectParams(grpc.ConnectParams{
-					Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect},
+					Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+						MaxDelay: maxReconnect},
 					MinConnectTimeout: connectLimit,
 				}),
 				grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxSend), grpc.MaxCallRecvMsgSize(math.MaxInt32)),

@@ -42,5 +42,6 @@ func TestStore(t *testing.T) {
 func TestSameAsInMemory(t *testing.T) {
 	t.Parallel()
 	c := memory.New()
-	storetest.Same(t, subject(t, etcdtest.Start(t)), storetest.Subject{A: c.Client("a"), B: c.Client("b"), Compact: c.Compact})
+	storetest.Same(t, subject(t, etcdtest.Start(t)), storetest.Subject{A: c.Client("a"), B: c.Client("b"),
+		Compact: c.Compact})
 }

@@ -15,13 +15,17 @@ import (
 var (
 	// ErrUnreachable: no endpoint gives an answer.
 	ErrUnreachable = errors.New("etcd cannot be reached")
-	// ErrAuth: etcd does not accept this user, password or certificate, or we do not accept its certificate.
+	// ErrAuth: etcd does not accept this user, password or certificate, or we do not accept its
+	// certificate.
 	ErrAuth = errors.New("etcd refuses these credentials")
-	// ErrCertName: the certificate of the server is for another name than the one dialled. It is an ErrAuth.
+	// ErrCertName: the certificate of the server is for another name than the one dialled. It is an
+	// ErrAuth.
 	ErrCertName = fmt.Errorf("%w: the server's certificate is for another name", ErrAuth)
-	// ErrCertTrust: the certificate of the server is signed by no authority that is trusted here. It is an ErrAuth.
+	// ErrCertTrust: the certificate of the server is signed by no authority that is trusted here.
+	// It is an ErrAuth.
 	ErrCertTrust = fmt.Errorf("%w: the server's certificate is not trusted", ErrAuth)
-	// ErrCertTime: the certificate of the server has expired, or a clock is wrong. It is an ErrAuth.
+	// ErrCertTime: the certificate of the server has expired, or a clock is wrong. It is an
+	// ErrAuth.
 	ErrCertTime = fmt.Errorf("%w: the server's certificate is not valid now", ErrAuth)
 	// ErrCertRefused: the server wants a certificate, or another one than ours. It is an ErrAuth.
 	ErrCertRefused = fmt.Errorf("%w: it does not accept our certificate", ErrAuth)
@@ -35,7 +39,8 @@ var (
 	ErrWantsTLS = fmt.Errorf("%w as it is asked: it speaks TLS, and is asked without", ErrNotEtcd)
 	// ErrNoQuorum: a member answers, but the cluster has no majority.
 	ErrNoQuorum = errors.New("etcd has no quorum")
-	// ErrOtherCluster: another cluster answers than the one that was read; its revisions mean nothing here.
+	// ErrOtherCluster: another cluster answers than the one that was read; its revisions mean
+	// nothing here.
 	ErrOtherCluster = errors.New("another etcd cluster answers")
 
 	errClosed = errors.New("store is closed")

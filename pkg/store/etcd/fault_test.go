@@ -21,7 +21,8 @@ import (
 )
 
 // No goroutine of a store outlives it. The servers of the tests, in the same
-// process, may take a moment longer to serve their peers and to hang up on them (a store speaks no HTTP/1).
+// process, may take a moment longer to serve their peers and to hang up on them (a store speaks no
+// HTTP/1).
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
 		goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"),
@@ -62,7 +63,8 @@ func put(k, v string) store.Txn { return store.Txn{Then: []store.Write{store.Put
 func TestDeadEndpoint(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
-	for name, dead := range map[string]string{"refusing": refusing(t), "silent": silent(t), "no socket": "unix:///nobody.sock"} {
+	for name, dead := range map[string]string{"refusing": refusing(t), "silent": silent(t),
+		"no socket": "unix:///nobody.sock"} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, etcd.Config{Endpoints: []string{dead, server.Endpoint()}})
 			lease := store.Lease(0)
@@ -163,7 +165,8 @@ func TestPausedMember(t *testing.T) {
 
 	// A transaction that left has an unknown result: the store does not send it again.
 	s.Begin(0)
-	if _, err := s.Txn(ctx, put("/j/once", "1")); err == nil || store.Refused(err) || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Txn(ctx, put("/j/once", "1")); err == nil || store.Refused(err) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("transaction to a paused member: %v; the caller's context has not ended", err)
 	}
 	if r, err := other.Get(ctx, "/j/once", ""); err != nil || r.One() != nil {
@@ -349,8 +352,8 @@ func TestWipedServer(t *testing.T) {
 	}
 }
 
-// Many agents share one store: each sees the writes of all. On a busy machine an answer may come too late; the same
-// write again is harmless.
+// Many agents share one store: each sees the writes of all. On a busy machine an answer may come
+// too late; the same write again is harmless.
 func TestManyAgents(t *testing.T) {
 	server := etcdtest.Start(t)
 	s := open(t, etcd.Config{Endpoints: server.Endpoints()})

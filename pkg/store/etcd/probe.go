@@ -54,7 +54,8 @@ func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, e
 		return 2, ErrWantsTLS
 	case !sent && strings.Contains(text, "connection reset by peer"):
 		return 1, ErrUnreachable // it died: nobody said anything
-	case !sent && (strings.Contains(text, "error reading server preface") || strings.Contains(text, "handshake failed")):
+	case !sent && (strings.Contains(text, "error reading server preface") ||
+		strings.Contains(text, "handshake failed")):
 		return 2, ErrNotEtcd
 	case !sent:
 		return 1, ErrUnreachable
@@ -78,8 +79,8 @@ func (s *Store) plain(at int) (address string, plain bool) {
 	return strings.TrimSuffix(address, "/"), scheme == "http" || scheme == "unix" || s.tls == nil && scheme != "https"
 }
 
-// wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it. Nothing is sent, so nothing
-// need be trusted.
+// wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it.
+// Nothing is sent, so nothing need be trusted.
 func (s *Store) wantsTLS(ctx context.Context, at int) bool {
 	address, plain := s.plain(at)
 	if !plain || strings.HasPrefix(s.endpoints[at], "unix:") {
@@ -87,7 +88,8 @@ func (s *Store) wantsTLS(ctx context.Context, at int) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
-	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", address)
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).
+		DialContext(ctx, "tcp", address)
 	if err != nil {
 		return false
 	}
@@ -126,7 +128,8 @@ func (s *Store) handshake(ctx context.Context, at int) string {
 // majority still answers.
 func countRoot(serializable bool) request {
 	return func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
-		_, err := pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(schema.Root), CountOnly: true, Serializable: serializable}, o...)
+		_, err := pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(schema.Root), CountOnly: true,
+			Serializable: serializable}, o...)
 		return err
 	}
 }

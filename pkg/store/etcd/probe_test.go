@@ -108,7 +108,8 @@ type read struct {
 
 func (r read) Read(p []byte) (int, error) { return r.from.Read(p) }
 
-// dying is a server that is killed whenever it was reached: what it had not read yet resets the connection.
+// dying is a server that is killed whenever it was reached: what it had not read yet resets the
+// connection.
 func dying(t *testing.T) string {
 	l := listen(t)
 	go func() {
@@ -139,13 +140,15 @@ func TestProbeWithoutQuorum(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, bad := range [][]string{nil, {""}, {"host"}, {"host:"}, {"unix://relative"}, {"ftp://host:1"}, {"ok:1", "bad"}} {
+	for _, bad := range [][]string{nil, {""}, {"host"}, {"host:"}, {"unix://relative"}, {"ftp://host:1"},
+		{"ok:1", "bad"}} {
 		if s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: bad}); err == nil {
 			s.Close()
 			t.Errorf("endpoints %q were taken", bad)
 		}
 	}
-	if s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"[::1]:2379"}, CACert: "/no/such/file"}); err == nil {
+	if s, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"[::1]:2379"},
+		CACert: "/no/such/file"}); err == nil {
 		s.Close()
 		t.Error("a certificate that does not exist was taken")
 	}
@@ -185,7 +188,8 @@ func TestLimits(t *testing.T) {
 	if err := s.Renew(t.Context(), lease); err != nil {
 		t.Errorf("renewal: %v", err)
 	}
-	if _, err := s.Txn(t.Context(), store.Txn{Then: []store.Write{store.DeleteRange("/big/", store.End("/big/"))}}); err != nil {
+	if _, err := s.Txn(t.Context(), store.Txn{Then: []store.Write{store.DeleteRange("/big/",
+		store.End("/big/"))}}); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 }
@@ -204,7 +208,8 @@ func TestUsers(t *testing.T) {
 	must(admin.UserGrantRole(t.Context(), "root", "root"))
 	must(admin.UserAdd(t.Context(), "trainer", "pass:word"))
 	must(admin.RoleAdd(t.Context(), "elastic"))
-	must(admin.RoleGrantPermission(t.Context(), "elastic", schema.Root, store.End(schema.Root), clientv3.PermissionType(clientv3.PermReadWrite)))
+	must(admin.RoleGrantPermission(t.Context(), "elastic", schema.Root, store.End(schema.Root),
+		clientv3.PermissionType(clientv3.PermReadWrite)))
 	must(admin.UserGrantRole(t.Context(), "trainer", "elastic"))
 
 	given := etcd.Config{Endpoints: server.Endpoints(), User: "trainer", Password: "pass:word"}

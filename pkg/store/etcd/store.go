@@ -40,10 +40,11 @@ const (
 
 func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 	var res *pb.RangeResponse
-	err := s.call(ctx, requestLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
-		res, err = pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(key), RangeEnd: []byte(end)}, o...)
-		return err
-	})
+	err := s.call(ctx, requestLimit, anew,
+		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
+			res, err = pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(key), RangeEnd: []byte(end)}, o...)
+			return err
+		})
 	if err != nil {
 		return store.Read{}, fmt.Errorf("read %s: %w", key, err)
 	}
@@ -58,10 +59,11 @@ func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 func (s *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	req := txnRequest(t)
 	var res *pb.TxnResponse
-	err := s.call(ctx, requestLimit, unsent, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
-		res, err = pb.NewKVClient(c).Txn(ctx, req, o...)
-		return err
-	})
+	err := s.call(ctx, requestLimit, unsent,
+		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
+			res, err = pb.NewKVClient(c).Txn(ctx, req, o...)
+			return err
+		})
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		err = refusal{fmt.Errorf("%w: %w", store.ErrLeaseLost, err)} // ids of leases do not come back
 	}
@@ -83,10 +85,11 @@ func (s *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
 	seconds := int64((ttl + time.Second - 1) / time.Second)
 	var res *pb.LeaseGrantResponse
-	err := s.call(ctx, requestLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
-		res, err = pb.NewLeaseClient(c).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: max(seconds, 1)}, o...)
-		return err
-	})
+	err := s.call(ctx, requestLimit, anew,
+		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
+			res, err = pb.NewLeaseClient(c).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: max(seconds, 1)}, o...)
+			return err
+		})
 	if err != nil {
 		return 0, 0, fmt.Errorf("grant lease: %w", err)
 	}
@@ -221,5 +224,6 @@ func txnRequest(t store.Txn) *pb.TxnRequest {
 }
 
 func entry(kv *mvccpb.KeyValue) store.Entry {
-	return store.Entry{Key: string(kv.Key), Value: kv.Value, Rev: kv.ModRevision, Made: kv.CreateRevision, Lease: store.Lease(kv.Lease)}
+	return store.Entry{Key: string(kv.Key), Value: kv.Value, Rev: kv.ModRevision, Made: kv.CreateRevision,
+		Lease: store.Lease(kv.Lease)}
 }

@@ -24,7 +24,8 @@ import (
 )
 
 // issue writes NAME.pem and NAME-key.pem, signed by parent or by itself.
-func issue(t *testing.T, dir, name string, ca bool, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issue(t *testing.T, dir, name string, ca bool, parent *x509.Certificate,
+	parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -70,7 +71,8 @@ func TestTLS(t *testing.T) {
 
 	server := etcdtest.Start(t, etcdtest.TCP(), etcdtest.Config(func(c *embed.Config) {
 		c.ListenClientUrls[0].Scheme, c.AdvertiseClientUrls[0].Scheme = "https", "https"
-		c.ClientTLSInfo = transport.TLSInfo{CertFile: file("server"), KeyFile: file("server-key"), TrustedCAFile: file("ca"), ClientCertAuth: true}
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: file("server"), KeyFile: file("server-key"),
+			TrustedCAFile: file("ca"), ClientCertAuth: true}
 	}))
 	host := strings.TrimPrefix(server.Endpoint(), "http://")
 	for name, c := range map[string]struct {
@@ -79,8 +81,9 @@ func TestTLS(t *testing.T) {
 	}{
 		"all files":      {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key")}, nil},
 		"no certificate": {etcd.Config{CACert: file("ca")}, etcd.ErrCertRefused},
-		"a stranger's":   {etcd.Config{CACert: file("ca"), Cert: file("stranger"), Key: file("stranger-key")}, etcd.ErrCertRefused},
-		"no authority":   {etcd.Config{Cert: file("client"), Key: file("client-key")}, etcd.ErrCertTrust},
+		"a stranger's": {etcd.Config{CACert: file("ca"), Cert: file("stranger"), Key: file("stranger-key")},
+			etcd.ErrCertRefused},
+		"no authority": {etcd.Config{Cert: file("client"), Key: file("client-key")}, etcd.ErrCertTrust},
 		"another name": {etcd.Config{CACert: file("ca"), Cert: file("client"), Key: file("client-key"),
 			Endpoints: []string{"https://localhost:" + host[strings.LastIndex(host, ":")+1:]}}, etcd.ErrCertName},
 	} {
@@ -102,10 +105,12 @@ func TestTLS(t *testing.T) {
 		config etcd.Config
 		want   error
 	}{
-		"a password without TLS":    {etcd.Config{Endpoints: []string{host}, User: "me"}, etcd.ErrPlain},
-		"a password over http":      {etcd.Config{Endpoints: []string{"http://" + host}, User: "me"}, etcd.ErrPlain},
-		"one endpoint of two":       {etcd.Config{Endpoints: []string{"unix:///s", "http://" + host}, User: "me"}, etcd.ErrPlain},
-		"an authority and http":     {etcd.Config{Endpoints: []string{"http://" + host}, CACert: file("ca")}, etcd.ErrPlain},
+		"a password without TLS": {etcd.Config{Endpoints: []string{host}, User: "me"}, etcd.ErrPlain},
+		"a password over http":   {etcd.Config{Endpoints: []string{"http://" + host}, User: "me"}, etcd.ErrPlain},
+		"one endpoint of two": {etcd.Config{Endpoints: []string{"unix:///s", "http://" + host}, User: "me"},
+			etcd.ErrPlain},
+		"an authority and http": {etcd.Config{Endpoints: []string{"http://" + host}, CACert: file("ca")},
+			etcd.ErrPlain},
 		"an authority without file": {etcd.Config{Endpoints: []string{host}, CACert: file("none")}, etcd.ErrTLSFiles},
 		"a certificate without key": {etcd.Config{Endpoints: []string{host}, Cert: file("client")}, etcd.ErrTLSFiles},
 		"a password in TLS":         {etcd.Config{Endpoints: []string{"https://" + host}, User: "me"}, nil},
@@ -116,7 +121,8 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	plain := open(t, etcd.Config{Endpoints: []string{host}})
-	if err := plain.Probe(t.Context()); !errors.Is(err, etcd.ErrWantsTLS) || !strings.Contains(err.Error(), "it speaks TLS") {
+	if err := plain.Probe(t.Context()); !errors.Is(err, etcd.ErrWantsTLS) ||
+		!strings.Contains(err.Error(), "it speaks TLS") {
 		t.Errorf("asked without TLS: %v", err)
 	}
 }

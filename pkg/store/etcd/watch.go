@@ -49,7 +49,8 @@ type watch struct {
 // ErrOtherCluster. While etcd answers, a change or a sign of life comes at
 // least every three seconds.
 func (s *Store) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
-	w := &watch{s: s, key: key, end: end, out: make(chan store.Change), last: max(from, 1) - 1, cluster: s.cluster.Load()}
+	w := &watch{s: s, key: key, end: end, out: make(chan store.Change), last: max(from, 1) - 1,
+		cluster: s.cluster.Load()}
 	go w.run(ctx)
 	return w.out
 }
@@ -138,9 +139,10 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 	}
 }
 
-// open asks the member behind conn for every change after the last one that was told. cancel ends ctx, and with it
-// a member that does not answer.
-func (w *watch) open(ctx context.Context, cancel func(), conn *grpc.ClientConn, token string) (pb.Watch_WatchClient, error) {
+// open asks the member behind conn for every change after the last one that was told. cancel ends
+// ctx, and with it a member that does not answer.
+func (w *watch) open(ctx context.Context, cancel func(), conn *grpc.ClientConn, token string) (pb.Watch_WatchClient,
+	error) {
 	opening := time.AfterFunc(requestLimit, cancel)
 	stream, err := pb.NewWatchClient(conn).Watch(w.s.auth.attach(clientv3.WithRequireLeader(ctx), token))
 	if err != nil {

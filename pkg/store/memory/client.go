@@ -265,7 +265,8 @@ func (cl *Client) do(ctx context.Context, op Op, limit time.Duration, apply func
 	return cl.hear(ctx, err, fate.Delay)
 }
 
-// hear gives an answer to a process that runs; to one that stood still later, as if it had been on its way.
+// hear gives an answer to a process that runs; to one that stood still later, as if it had been on
+// its way.
 func (cl *Client) hear(ctx context.Context, err error, later time.Duration) error {
 	for {
 		cl.c.mu.Lock()

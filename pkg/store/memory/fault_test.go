@@ -411,7 +411,8 @@ func TestTally(t *testing.T) {
 		cancel()
 		for range w {
 		}
-		got := []int64{n.Requests(), n.Txns.Load(), n.Writes.Load(), n.Entries.Load(), n.Events.Load(), n.Sent.Load(), n.Received.Load()}
+		got := []int64{n.Requests(), n.Txns.Load(), n.Writes.Load(), n.Entries.Load(), n.Events.Load(), n.Sent.Load(),
+			n.Received.Load()}
 		if want := []int64{7, 2, 1, 1, 1, 14, 18}; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("counted %v, want %v", got, want)
 		}

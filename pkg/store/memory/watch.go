@@ -27,7 +27,8 @@ type watch struct {
 // Watch, see store.Store.
 func (cl *Client) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	c := cl.c
-	w := &watch{client: cl, key: key, until: end, from: max(from, 1), out: make(chan store.Change), wake: make(chan struct{}, 1)}
+	w := &watch{client: cl, key: key, until: end, from: max(from, 1), out: make(chan store.Change),
+		wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w.from < c.compacted {

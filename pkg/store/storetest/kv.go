@@ -97,10 +97,12 @@ func testGuards(h *harness) {
 		{"longer value", store.Guard{Key: h.key("v"), What: store.ValueIs, Value: "xx"}, false},
 		{"empty value", store.Guard{Key: h.key("e"), What: store.ValueIs, Value: ""}, true},
 		{"value of an absent key", store.Guard{Key: h.key("x"), What: store.ValueIs, Value: ""}, false},
-		{"value of an empty range", store.Guard{Key: none, End: store.End(none), What: store.ValueIs, Value: ""}, false},
+		{"value of an empty range", store.Guard{Key: none, End: store.End(none), What: store.ValueIs, Value: ""},
+			false},
 		{"value of every key", store.Guard{Key: n, End: store.End(n), What: store.ValueIs, Value: "1"}, false},
 	} {
-		got := h.txn(store.Txn{If: []store.Guard{c.guard}, Then: []store.Write{store.Put(h.key("done"), []byte(c.name))}})
+		got := h.txn(store.Txn{If: []store.Guard{c.guard},
+			Then: []store.Write{store.Put(h.key("done"), []byte(c.name))}})
 		if got.OK != c.want {
 			h.Errorf("%s: %v, want %v", c.name, got.OK, c.want)
 		}
@@ -119,7 +121,8 @@ func testElse(h *harness) {
 	no := []store.Guard{store.Absent(h.key("a"))}
 	w := []store.Write{store.Put(h.key("a"), []byte("2"))}
 	got := h.txn(store.Txn{If: no, Then: w, Else: h.key("a")})
-	h.equal("else", got, store.TxnResult{Rev: rev, Else: &store.Entry{Key: h.key("a"), Value: []byte("1"), Rev: rev, Made: rev}})
+	h.equal("else", got, store.TxnResult{Rev: rev, Else: &store.Entry{Key: h.key("a"), Value: []byte("1"), Rev: rev,
+		Made: rev}})
 	h.equal("else of an absent key", h.txn(store.Txn{If: no, Then: w, Else: h.key("b")}), store.TxnResult{Rev: rev})
 	h.equal("no else", h.txn(store.Txn{If: no, Then: w}), store.TxnResult{Rev: rev})
 	h.equal("else not needed", h.txn(store.Txn{Then: w, Else: h.key("a")}), store.TxnResult{OK: true, Rev: rev + 1})

@@ -46,9 +46,17 @@ func Same(t *testing.T, x, y Subject) {
 				r := drawRange(rt)
 				both(rt, a, b, func(p *player) any { return p.get(r[0], r[1]) })
 			},
-			"grant":  func(rt *rapid.T) { both(rt, a, b, (*player).grant) },
-			"renew":  func(rt *rapid.T) { i := drawLease(rt); both(rt, a, b, func(p *player) any { return p.renew(i) }) },
-			"revoke": func(rt *rapid.T) { i := drawLease(rt); both(rt, a, b, func(p *player) any { return p.revoke(i) }) },
+			"grant": func(rt *rapid.T) { both(rt, a, b, (*player).grant) },
+			"renew": func(rt *rapid.T) {
+				i := drawLease(rt)
+				both(rt, a, b,
+					func(p *player) any { return p.renew(i) })
+			},
+			"revoke": func(rt *rapid.T) {
+				i := drawLease(rt)
+				both(rt, a, b,
+					func(p *player) any { return p.revoke(i) })
+			},
 			"watch": func(rt *rapid.T) {
 				r := drawRange(rt)
 				both(rt, a, b, func(p *player) any { return p.watch(r[0], r[1], p.last-p.base+1) })

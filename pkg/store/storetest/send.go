@@ -140,13 +140,15 @@ func testCancelled(h *harness) {
 	if _, err := h.A.Get(ctx, h.key("a"), ""); !errors.Is(err, context.Canceled) {
 		h.Errorf("get: %v", err)
 	}
-	if _, err := h.A.Txn(ctx, store.Txn{Then: []store.Write{store.Put(h.key("a"), []byte("1"))}}); err == nil || store.Refused(err) {
+	if _, err := h.A.Txn(ctx, store.Txn{Then: []store.Write{store.Put(h.key("a"), []byte("1"))}}); err == nil ||
+		store.Refused(err) {
 		h.Errorf("transaction: %v", err)
 	}
 	if err := h.A.Renew(ctx, 1); err == nil || errors.Is(err, store.ErrLeaseLost) {
 		h.Errorf("renew: %v", err)
 	}
-	if _, err := store.Send(ctx, &rough{Store: h.A, fates: []fate{lost}}, h.request("1")); err == nil || errors.Is(err, store.ErrMoved) {
+	if _, err := store.Send(ctx, &rough{Store: h.A, fates: []fate{lost}}, h.request("1")); err == nil ||
+		errors.Is(err, store.ErrMoved) {
 		h.Errorf("send: %v", err)
 	}
 }

@@ -57,7 +57,8 @@ func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Subject))) {
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			in(t, func(t *testing.T, s Subject) {
-				job := schema.Job(strings.NewReplacer("/", ".", ",", "").Replace(t.Name()[strings.LastIndex(t.Name(), "/")+1:]))
+				job := schema.Job(strings.NewReplacer("/", ".", ",", "").
+					Replace(t.Name()[strings.LastIndex(t.Name(), "/")+1:]))
 				c.test(&harness{T: t, Subject: s, prefix: job.Prefix()})
 			})
 		})

@@ -12,10 +12,12 @@ func testWatch(h *harness) {
 	from := h.put("a=1")
 	h.put("a=2", "b=1")
 	w := h.watch(h.B, from)
-	h.equal("history", [][]string{h.told(w.next()), h.told(w.next()), h.told(w.next())}, [][]string{{"+a=1"}, {"+a=2"}, {"+b=1"}})
+	h.equal("history", [][]string{h.told(w.next()), h.told(w.next()), h.told(w.next())},
+		[][]string{{"+a=1"}, {"+a=2"}, {"+b=1"}})
 	rev := h.write(store.Delete(h.key("a")))
 	c := w.next()
-	h.equal("deletion", c, store.Change{Rev: rev, Events: []store.Event{{Entry: store.Entry{Key: h.key("a"), Rev: rev}, Deleted: true}}})
+	h.equal("deletion", c, store.Change{Rev: rev,
+		Events: []store.Event{{Entry: store.Entry{Key: h.key("a"), Rev: rev}, Deleted: true}}})
 
 	l, _ := h.grant(patience)
 	rev = h.write(store.PutLeased(h.key("b"), []byte("2"), l))

@@ -49,7 +49,10 @@ func (u Unit) Name() string { return cmp.Or(u.At, u.Path) }
 
 // Obsolete reports whether one of the units counts more than this one of the same kind.
 func (u Unit) Obsolete(wrote []Unit) bool {
-	return u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool { return w.Counted && w.Key == u.Key && w.Number > u.Number })
+	return u.Counted && slices.ContainsFunc(wrote, func(w Unit) bool {
+		return w.Counted && w.Key == u.Key &&
+			w.Number > u.Number
+	})
 }
 
 // Workers is what became of those that write.
@@ -82,7 +85,8 @@ type Decision struct {
 const FirstQuiet = time.Second
 
 const (
-	// apartAfter is how often the others are written before a unit is known to be written apart from them.
+	// apartAfter is how often the others are written before a unit is known to be written apart
+	// from them.
 	apartAfter = 3
 	// chatter is how often a unit is written between two saves before it is known to be a log.
 	chatter = 5
@@ -237,12 +241,14 @@ func (m *Memory) separate(units []Unit) {
 		}
 	}
 	for key := range m.passes {
-		if most >= apartAfter && steps[key] == 0 && !slices.ContainsFunc(units, func(u Unit) bool { return u.Key == key && u.Fresh }) {
+		if most >= apartAfter && steps[key] == 0 &&
+			!slices.ContainsFunc(units, func(u Unit) bool { return u.Key == key && u.Fresh }) {
 			m.setApart(key)
 		}
 	}
 	for _, u := range units {
-		if u.Fresh && !u.Counted && !m.apart[u.Key] && u.Passes/max(1, m.passes[u.Key]) >= chatter*max(1, least) && least > 0 {
+		if u.Fresh && !u.Counted && !m.apart[u.Key] && u.Passes/max(1, m.passes[u.Key]) >= chatter*max(1, least) &&
+			least > 0 {
 			m.setApart(u.Key)
 		}
 	}
@@ -311,7 +317,10 @@ func (m *Memory) shaped(u Unit) bool {
 
 // superseded reports whether the next directory of its kind was begun.
 func (m *Memory) superseded(units []Unit, u Unit) bool {
-	return slices.ContainsFunc(units, func(o Unit) bool { return o.Fresh && o.Counted && o.Key == u.Key && o.Number > u.Number })
+	return slices.ContainsFunc(units, func(o Unit) bool {
+		return o.Fresh && o.Counted && o.Key == u.Key &&
+			o.Number > u.Number
+	})
 }
 
 // lacksFirst is lacks while nobody knows what belongs together.
@@ -342,7 +351,8 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	return Decision{}
 }
 
-// again is how many saves must have been written before how often they write each unit is learned anew.
+// again is how many saves must have been written before how often they write each unit is learned
+// anew.
 const again = 3
 
 // lacksTogether compares with what the last save wrote.
