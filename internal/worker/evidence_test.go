@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -30,10 +31,14 @@ wait_for_ever()'`)
 	said(t, s.Logs, 1, "up")
 	signalPID(t, g.PIDs()[1], syscall.SIGSTOP)
 	eventually(t, "the second worker is stopped", func() bool { return stateOfPID(g.PIDs()[1]) == 'T' })
+	eventually(t, "the third worker sleeps", func() bool {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", g.PIDs()[2]))
+		return string(name) == "sleep\n" && stateOfPID(g.PIDs()[2]) == 'S'
+	})
 	all := g.Inspect(deadline(t))
-	if stateOfPID(g.PIDs()[0]) != 'T' {
-		t.Error("a worker of Python goes on before its stack is asked for")
-	}
+	eventually(t, "a worker of Python stands still until its stack is asked for", func() bool {
+		return stateOfPID(g.PIDs()[0]) == 'T'
+	})
 	for i, stack := range g.Stacks(deadline(t)) {
 		all[i].Stack += stack
 	}

@@ -279,7 +279,7 @@ const example = `{"schema":"elastic.status/1","job":"x","state":"waiting","since
  "world":[{"node_rank":0,"node":"lab1","ranks":[0]},{"node_rank":1,"node":"lab1-2","ranks":[1]}],
  "checkpoint":{"number":4,"step":120,"samples":30720,"generation":1,"time":"2026-11-21T12:03:11.042Z","bytes":1048576,"holders":["lab1-2"],"replicas":2},
  "plan":{"scaling":"linear","global_batch_size":256,"batch_sizes":[128,128],"grad_accum_steps":1,"lr":0.1,"lr_scale":1.0},
- "waterfall":null,"progress":{"step":131,"loss":0.41,"samples":33536,"samples_per_second":870.5,"time":"2026-11-21T12:03:11.042Z"},
+ "waterfall":null,"progress":{"step":131,"loss":0.41,"samples":33536,"samples_per_second":870.5,"done":null,"left_seconds":null,"time":"2026-11-21T12:03:11.042Z"},
  "restarts":{"used":0,"max":3},"failure":null,"exit":null,
  "server":{"kind":"local","endpoints":["unix:///run/user/1000/elastic/etcd.sock"],"reachable":true}}`
 

@@ -89,9 +89,7 @@ class Agent:
         except (OSError, ValueError) as error:
             self._drop(connection)
             raise self._failed(error) from None
-        with self._lock:
-            self._asking.discard(connection)
-            self._idle.append(connection)
+        self._give_back(connection)
         if reply.get("error"):
             raise self._failed(reply["error"])
         return reply
@@ -131,6 +129,15 @@ class Agent:
             connection = self._idle.pop() if self._idle else self._dial({"store": ""})
             self._asking.add(connection)
             return connection
+
+    def _give_back(self, connection: socket.socket) -> None:
+        """Keep a connection for the next request, unless _leave may be about to shut it."""
+        with self._lock:
+            self._asking.discard(connection)
+            if not self.leaving.is_set():
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def _drop(self, connection: socket.socket) -> None:
         with self._lock:
