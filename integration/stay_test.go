@@ -78,11 +78,15 @@ func (s *stayers) trains(g int, nodes ...string) int {
 // undisturbed run.
 func (s *stayers) finish() {
 	s.t.Helper()
-	progress, _ := s.object("status", "x")["progress"].(map[string]any)
-	step, ok := progress["step"].(float64)
-	if !ok {
-		s.t.Fatalf("no progress: %v", progress)
-	}
+	var step float64
+	until(s.t, "the newest world tells a step", func() error {
+		progress, _ := s.object("status", "x")["progress"].(map[string]any)
+		var ok bool
+		if step, ok = progress["step"].(float64); !ok {
+			return fmt.Errorf("progress is %v", progress)
+		}
+		return nil
+	})
 	if err := os.WriteFile(s.path("target"), []byte(strconv.Itoa(int(step)+500)), 0o600); err != nil {
 		s.t.Fatal(err)
 	}

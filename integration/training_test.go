@@ -2,9 +2,11 @@ package integration
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -50,20 +52,30 @@ func rates(x *proc) (all []float64) {
 
 // The rate follows the world from the base, never from the last rate, and climbs over the warm-up.
 func TestTheRateFollowsTheWorld(t *testing.T) {
-	t.Parallel()
+	for policy, two := range map[string]float64{"linear": .2, "sqrt": .1 * math.Sqrt2} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			followTheRate(t, policy, two)
+		})
+	}
+}
+
+// followTheRate scales a job between one worker, with a rate of 0.1, and two.
+func followTheRate(t *testing.T, policy string, two float64) {
 	p := newPlace(t)
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=1", "--job-id=x", "--batch-size=32", "--lr=0.1", "--base-np=1",
-			"--warmup-samples=4000", "--log-dir=log-"+name,
+			"--scaling="+policy, "--warmup-samples=4000", "--log-dir=log-"+name,
 			"train", "--epochs=1000", "--pace=600", "--save-every=200ms")
 	}
+	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-4 } // the log has four digits
 	a := node("a")
 	p.running("x", 1, 1)
 	p.committed("x", 1)
 	node("b")
 	p.must("scale", "x", "--np=2")
 	until(t, "the rate of two workers is reached", func() error {
-		if all := rates(a); all[len(all)-1] != .2 {
+		if all := rates(a); !same(all[len(all)-1], two) {
 			return fmt.Errorf("rates %v", all)
 		}
 		return nil
@@ -73,23 +85,24 @@ func TestTheRateFollowsTheWorld(t *testing.T) {
 	all := rates(a)
 	climbed := 0
 	for _, v := range all {
-		if v < .1 || v > .2 {
+		if v < .1-1e-4 || v > two+1e-4 {
 			t.Errorf("rates %v: beyond those of one and two workers", all)
 		}
-		if v > .1 && v < .2 {
+		if !same(v, .1) && !same(v, two) {
 			climbed++
 		}
 	}
 	if climbed == 0 {
 		t.Errorf("rates %v: no step between", all)
 	}
+	want := []float64{.1, two, .1, two}
 	var planned []float64
 	for _, e := range kinds(p.events("x"), "world_proposed") {
 		if e.Plan != nil {
 			planned = append(planned, e.Plan.LR)
 		}
 	}
-	if want := []float64{.1, .2, .1, .2}; fmt.Sprint(planned) != fmt.Sprint(want) {
+	if !slices.EqualFunc(planned, want, same) {
 		t.Errorf("the history has rates %v, want %v", planned, want)
 	}
 	p.must("stop", "x")
