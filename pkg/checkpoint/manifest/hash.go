@@ -17,10 +17,13 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // MarshalText writes a hash as hex.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads what MarshalText wrote. The length is compared first: hex.Decode writes beyond a hash.
 func (h *Hash) UnmarshalText(b []byte) error {
-	if n, err := hex.Decode(h[:], b); err != nil || n != len(h) {
-		return fmt.Errorf("hash %q is not %d hexadecimal bytes", b, len(h))
+	if len(b) != hex.EncodedLen(len(h)) {
+		return fmt.Errorf("a hash has %d hexadecimal digits, and not %d", hex.EncodedLen(len(h)), len(b))
+	}
+	if _, err := hex.Decode(h[:], b); err != nil {
+		return fmt.Errorf("hash %q is not hexadecimal", b)
 	}
 	return nil
 }
