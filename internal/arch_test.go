@@ -18,9 +18,8 @@ import (
 
 const module = "github.com/elasticd/elastic/"
 
-// may is which of our packages a package may import. It reads from the schema up to the commands,
-// and imports run one way: lease → view → world → checkpoint, joined by the agent, given flesh by
-// node, shown by cli. Whoever needs a new line here moves the architecture; docs/ARCHITECTURE.md
+// may is which of our packages a package may import. The list reads from the schema up to the
+// commands, and imports run one way. A new line here moves the architecture: docs/ARCHITECTURE.md
 // says where to.
 var may = map[string][]string{
 	"pkg/store":                    {},
@@ -34,12 +33,14 @@ var may = map[string][]string{
 	"pkg/checkpoint/capture/judge": {},
 	"pkg/checkpoint/capture": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs", "pkg/checkpoint/chunkstore",
 		"pkg/checkpoint/capture/judge"},
-	"pkg/checkpoint/transfer": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
+	"pkg/checkpoint/transfer": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest",
+		"pkg/checkpoint/dirfs",
 		"pkg/checkpoint/chunkstore"},
 	"pkg/checkpoint/parts": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest"},
 	"pkg/checkpoint": {"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint/manifest",
 		"pkg/checkpoint/dirfs",
-		"pkg/checkpoint/parts", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture", "pkg/checkpoint/transfer"},
+		"pkg/checkpoint/parts", "pkg/checkpoint/chunkstore", "pkg/checkpoint/capture",
+		"pkg/checkpoint/transfer"},
 	"internal/phrase":  {},
 	"internal/regular": {},
 	"internal/certs":   {},
@@ -47,9 +48,11 @@ var may = map[string][]string{
 
 	"pkg/membership/verdict": {"pkg/membership"},
 
-	"pkg/rendezvous": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint",
+	"pkg/rendezvous": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
+		"pkg/checkpoint",
 		"pkg/scaling"},
-	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
+	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership",
+		"pkg/membership/verdict",
 		"pkg/checkpoint",
 		"pkg/rendezvous", "pkg/scaling"},
 	"pkg/rendezvous/txn": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
@@ -59,41 +62,46 @@ var may = map[string][]string{
 		"pkg/membership/verdict", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/scaling"},
 
-	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
-		"pkg/checkpoint",
+	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership",
+		"pkg/membership/verdict",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status"},
-	"internal/recovery": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
+	"internal/recovery": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/txn"},
 	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase", "pkg/schema",
 		"pkg/store", "pkg/history", "pkg/membership",
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
-	"internal/peer":          {"pkg/schema", "pkg/store", "pkg/membership"},
+	"internal/peer":          {"pkg/schema", "pkg/membership"},
 	"internal/diagnosis":     {}, // decides about what workers left
 	"internal/logs":          {},
 	"internal/worker/output": {},
 	"internal/hang":          {"internal/diagnosis", "internal/phrase", "internal/regular", "pkg/membership"},
 	"internal/hook":          {},
-	"internal/check":         {"internal/launch", "internal/peer", "internal/phrase", "pkg/membership", "pkg/schema"},
-	"internal/worker":        {"internal/hang", "internal/regular", "internal/worker/output"},
-	"internal/launch":        {"pkg/scaling"},
-	"internal/handover":      {},
-	"internal/device":        {},
-	"pkg/store/etcd":         {"pkg/schema", "pkg/store"},
-	"internal/local":         {},
+	"internal/check": {"internal/launch", "internal/peer", "internal/phrase", "pkg/membership",
+		"pkg/schema"},
+	"internal/worker":   {"internal/hang", "internal/regular", "internal/worker/output"},
+	"internal/launch":   {"pkg/scaling"},
+	"internal/handover": {},
+	"internal/device":   {},
+	"pkg/store/etcd":    {"pkg/schema", "pkg/store"},
+	"internal/local":    {},
 
 	"internal/progress": {"internal/regular", "pkg/rendezvous"},
-	"internal/node/disk": {"internal/agent/runtime", "pkg/checkpoint", "pkg/checkpoint/chunkstore", "pkg/rendezvous",
+	"internal/node/disk": {"internal/agent/runtime", "pkg/checkpoint", "pkg/checkpoint/chunkstore",
+		"pkg/rendezvous",
 		"pkg/schema"},
 	"internal/node": {"internal/node/disk", "internal/progress", "internal/check", "internal/handover",
 		"internal/device", "internal/hang", "internal/hook", "python", "internal/diagnosis", "internal/logs",
-		"internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema", "pkg/store",
+		"internal/agent/machine", "internal/agent/runtime", "pkg/store/etcd", "pkg/history", "pkg/schema",
+		"pkg/store",
 		"internal/launch", "internal/local",
 		"internal/peer", "internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint",
 		"pkg/checkpoint/capture", "pkg/checkpoint/chunkstore",
-		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/txn"},
-	"internal/cli/problem": {"internal/agent/runtime", "internal/cli/screen", "internal/hook", "internal/launch",
+		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
+		"pkg/rendezvous/txn"},
+	"internal/cli/problem": {"internal/agent/runtime", "internal/cli/screen", "internal/hook",
+		"internal/launch",
 		"internal/local",
 		"internal/phrase", "pkg/scaling", "pkg/schema", "pkg/store", "pkg/store/etcd"},
 	"internal/cli/screen": {"internal/phrase"},
@@ -102,7 +110,8 @@ var may = map[string][]string{
 		"internal/configfile",
 		"internal/node", "internal/phrase", "pkg/rendezvous", "pkg/scaling", "pkg/schema"},
 	"internal/cli/target": {"internal/cli/command", "internal/cli/problem", "internal/local",
-		"internal/node", "internal/node/disk", "internal/phrase", "pkg/checkpoint", "pkg/history", "pkg/rendezvous",
+		"internal/node/disk", "internal/phrase", "pkg/checkpoint", "pkg/history",
+		"pkg/rendezvous",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/schema", "pkg/store", "pkg/store/etcd"},
 	"internal/cli/run": {"internal/agent/machine", "internal/cli/command", "internal/cli/problem",
 		"internal/cli/screen",
@@ -120,13 +129,14 @@ var may = map[string][]string{
 		"internal/cli/command", "internal/cli/problem", "internal/cli/run", "internal/cli/screen",
 		"internal/cli/target", "internal/goodput", "internal/kube", "internal/logs", "internal/node",
 		"internal/node/disk",
-		"internal/phrase", "internal/version", "pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
+		"internal/phrase", "internal/version", "pkg/history", "pkg/membership", "pkg/rendezvous",
+		"pkg/rendezvous/plan",
 		"pkg/rendezvous/status", "pkg/rendezvous/txn", "pkg/scaling", "pkg/schema", "pkg/store", "python"},
-	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node", "internal/worker"},
+	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node",
+		"internal/worker"},
 
-	"internal/coordinator": {"pkg/history", "pkg/schema", "pkg/store", "pkg/checkpoint", "pkg/membership",
-		"pkg/rendezvous"},
-	"cmd/elasticd": {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
+	"internal/coordinator": {"pkg/schema", "pkg/store"},
+	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
 
 	"internal/goodput": {"pkg/history"},
 
@@ -149,7 +159,8 @@ var may = map[string][]string{
 	"release": {},
 
 	"pkg/checkpoint/dirfs/memfs": {"pkg/checkpoint/manifest", "pkg/checkpoint/dirfs"},
-	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest", "pkg/checkpoint/dirfs",
+	"pkg/checkpoint/checkpointtest": {"pkg/schema", "pkg/membership", "pkg/checkpoint/manifest",
+		"pkg/checkpoint/dirfs",
 		"pkg/checkpoint/dirfs/memfs",
 		"pkg/checkpoint/chunkstore"},
 	"pkg/store/storetest": {"pkg/schema", "pkg/store"},
@@ -157,10 +168,11 @@ var may = map[string][]string{
 	"internal/etcdtest":   {"internal/coordinator"},
 }
 
-// only says who may import a foreign package, directly, and why nobody else.
+// only says which packages alone may import a foreign package directly, and why.
 var only = []struct{ pkg, why, who string }{
 	{"github.com/urfave/cli/v2", "one package hides its traps", "cmd/elasticd internal/cli/command"},
-	{"go.etcd.io/etcd/client/v3", "everybody else sees store.Store: what a simulation shows holds on the real one",
+	{"go.etcd.io/etcd/client/v3",
+		"everybody else sees store.Store: what a simulation shows holds on the real one",
 		"pkg/store/etcd internal/coordinator internal/etcdtest"},
 	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server",
 		"cmd/elasticd internal/coordinator internal/etcdtest"},
@@ -190,7 +202,8 @@ func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, modul
 
 func list(t *testing.T, args ...string) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list",
+		"-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
 	cmd.Dir = ".."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -225,7 +238,8 @@ func TestImports(t *testing.T) {
 		for _, i := range p.Imports {
 			if ours, ok := strings.CutPrefix(i, module); ok {
 				if known && !slices.Contains(allowed, ours) {
-					t.Errorf("%s imports %s: imports run one way, and it may import %q only", name, ours, allowed)
+					t.Errorf("%s imports %s: imports run one way, and it may import %q only",
+						name, ours, allowed)
 				}
 				if slices.Contains(forTests, ours) && !slices.Contains(forTests, name) {
 					t.Errorf("%s imports %s, which is for tests", name, ours)
@@ -309,7 +323,8 @@ func TestPurePackages(t *testing.T) {
 		found++
 		for _, i := range p.Imports {
 			if slices.Contains(noImport, i) {
-				t.Errorf("%s imports %s: it decides, and everything outside comes to it as an argument", p.name(), i)
+				t.Errorf("%s imports %s: it decides, and everything outside comes to it as an argument",
+					p.name(), i)
 			}
 		}
 	}
@@ -349,7 +364,8 @@ func TestBannedCalls(t *testing.T) {
 				switch n := n.(type) {
 				case *ast.FuncDecl:
 					if n.Name.Name == "init" && n.Recv == nil {
-						t.Errorf("%s: an init function: nothing happens before main says so", fset.Position(n.Pos()))
+						t.Errorf("%s: an init function: nothing happens before main says so",
+							fset.Position(n.Pos()))
 					}
 				case *ast.GoStmt:
 					if isPure {
