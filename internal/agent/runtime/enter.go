@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +20,7 @@ var (
 	ErrLocked = errors.New("held by another agent of this host")
 	// ErrNoStore: the store did not answer within the connect timeout.
 	ErrNoStore = errors.New("the server does not answer")
-	// ErrRemoved: somebody removed the job of this agent.
+	// ErrRemoved: the job of this agent was removed.
 	ErrRemoved = errors.New("the job was removed")
 )
 
@@ -41,7 +40,8 @@ type NotWithin struct {
 func (e *NotWithin) Error() string { return fmt.Sprintf("not in the job after %s: %v", e.Limit, e.Err) }
 func (e *NotWithin) Unwrap() error { return e.Err }
 
-// hindrance is what keeps a node out that the server has nothing to do with. It may pass, and is waited for.
+// hindrance is what keeps a node out that the server has nothing to do with. It may pass, and is
+// waited for.
 type hindrance struct{ error }
 
 func (e hindrance) Unwrap() error { return e.error }
@@ -53,16 +53,22 @@ type joinState struct {
 	logs   string
 	uid    schema.UID
 
-	waitingFor   string    // the last line about what is waited for, while the store has lost the job
-	storeMissed  bool      // the store did not answer at least once since this agent came
-	notBefore    time.Time // the job is not made from scratch before
-	settles      int64     // or, on a new server, before schema.Settled is there: from this revision on; 0: it is not waited for
-	claimed      bool      // this agent was in the job when the store lost it, and has not said yet that it is there again
-	endedWorld   int64     // revision of the ended world that was there when this agent came
-	hasRead      bool      // the first read of the job is done
+	waitingFor  string    // the last line about what is waited for, while the store has lost the job
+	storeMissed bool      // the store did not answer at least once since this agent came
+	notBefore   time.Time // the job is not made from scratch before
+	// settles: or, on a new server, before schema.Settled is there, from this revision on; 0: that is
+	// not waited for.
+	settles int64
+	// claimed: this agent was in the job when the store lost it, and has not said yet that the job is
+	// there again.
+	claimed      bool
+	endedWorld   int64 // revision of the ended world that was there when this agent came
+	hasRead      bool  // the first read of the job is done
 	peersKnowJob bool
 	warned       bool // it was said that no peer reaches this node
-	unanswered   int  // peers that were asked whether they reach this node and did not answer, since one did
+	// unanswered counts the peers that were asked whether they reach this node and did not answer,
+	// since one did.
+	unanswered int
 }
 
 func (j *joinState) close() {
@@ -71,8 +77,8 @@ func (j *joinState) close() {
 	}
 }
 
-// enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has no
-// worker and no registration.
+// enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has
+// no worker and no registration.
 func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 	contact := func() (context.Context, context.CancelFunc) {
 		if again || l.ConnectTimeout == 0 {
@@ -88,7 +94,7 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 		if behind := (storeBehind{}); errors.As(err, &behind) {
 			e, err = l.lost(ctx, &behind.seen)
 			cancel()
-			limit, cancel = contact() // the server answered: a job that it lost is waited for as long as it takes
+			limit, cancel = contact() // the server answered: the wait for a job that it lost has no limit
 		}
 		if e != nil {
 			return *e
@@ -96,7 +102,8 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 		switch {
 		case err == nil || store.Moved(err):
 			last = hindrance{errors.New("others changed the job again and again")}
-		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil: // else it is the end of the limit, which says nothing of what it was spent on
+		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil:
+			// Else err is the end of the limit, and last says what the limit was spent on.
 			last, l.joining.storeMissed = err, true
 		}
 		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) {
@@ -120,7 +127,8 @@ func over(status int, err error) machine.Entered {
 	return machine.Entered{Over: &machine.Result{Status: status, Err: err}}
 }
 
-// tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once more.
+// tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once
+// more.
 func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 	// Without its events: of a large job they are many, and nothing is decided by them.
 	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), store.End(l.Job.Name.Prefix()))
@@ -179,7 +187,8 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 	return l.join(ctx, &s, replaces)
 }
 
-// noteEnded keeps, at the first read, the world of an attempt that is over: what ends later ends this node, too.
+// noteEnded keeps, at the first read, the world of an attempt that is over. What ends later ends
+// this node, too.
 func (l *loop) noteEnded(s *rendezvous.Snapshot) {
 	if l.joining.hasRead {
 		return
@@ -190,8 +199,8 @@ func (l *loop) noteEnded(s *rendezvous.Snapshot) {
 	}
 }
 
-// enterEnded enters a job whose attempt is over. One that was over when this node came is made or begun anew;
-// one that ended since ends this node as well.
+// enterEnded enters a job whose attempt is over. One that was over when this node came is made or
+// begun anew; one that ended since ends this node as well.
 func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*machine.Entered, error) {
 	w := s.World
 	was := w.Rev == l.joining.endedWorld // when this node came
@@ -213,66 +222,11 @@ func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*machine
 	return &e, nil
 }
 
-// unreached is why others would find this node silent. It asks some to dial it: one that was refused or met a
-// stranger, or two that met silence, is enough, as for the verdict on a member, and one that could is enough
-// for nothing. Nor is it reached who gets no answer to that question from anybody.
-// Who comes back asks: it was dropped, and if that was because its address leads nowhere, or because it is cut
-// off, every world that it joins would find it silent and drop it again.
-func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
-	if l.joining.uid == "" {
-		return nil
-	}
-	here := l.Peers.Here()
-	var by, mute []string
-	need := 2
-	others := slices.DeleteFunc(slices.Clone(s.Nodes), func(n membership.Node) bool { return n.Node == l.joining.node })
-	all := len(others)
-	if all > machine.MaxWitnesses { // not the same ones each time: they may be dead, and registered for as long as their leases last
-		from := l.joining.unanswered % all
-		others = slices.Concat(others[from:], others[:from])[:machine.MaxWitnesses]
-	}
-	for _, n := range others {
-		kind, err := l.Peers.Reach(ctx, n.Ref, here)
-		switch {
-		case err != nil:
-			mute = append(mute, n.Node)
-			continue
-		case kind == membership.Same:
-			return nil
-		case kind == membership.Refused || kind == membership.Stranger:
-			need = 1
-		}
-		by = append(by, n.Node)
-	}
-	if len(mute) < len(others) {
-		l.joining.unanswered = 0
-	}
-	switch {
-	case len(by) >= need:
-		who := strings.Join(by, ", ")
-		l.warn(machine.OutOfReach(who, here) + "; not joining before they do")
-		return fmt.Errorf("%s cannot reach this node at %s", who, here)
-	case len(mute) > 0 && len(mute) == len(others):
-		who := strings.Join(mute, ", ")
-		if l.joining.unanswered += len(mute); l.joining.unanswered > all { // all of them, and again: one that has just joined answers as who it was
-			l.warn("this node is cut off: " + who + " did not answer it; not joining before one does")
-		}
-		return fmt.Errorf("no answer from %s", who)
-	}
-	return nil
-}
-
-// warn says once why this node stays out.
-func (l *loop) warn(text string) {
-	if !l.joining.warned {
-		l.joining.warned = true
-		l.Say(machine.Line{Text: text})
-	}
-}
-
 // join registers this node, as a new incarnation on a lease of its own.
-func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces membership.Incarnation) (*machine.Entered, error) {
-	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this one joins.
+func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
+	replaces membership.Incarnation) (*machine.Entered, error) {
+	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this
+	// one joins.
 	if err := l.Workers.Sweep(ctx); err != nil {
 		return nil, hindrance{fmt.Errorf("end what an earlier agent left: %w", err)}
 	}
@@ -286,10 +240,12 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		return &e, nil
 	}
 	n := membership.Node{
-		Ref:     membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(), Address: l.Peers.Here()},
-		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots, LastGeneration: seen, Since: time.Now(),
-		Program: l.Job.Origin.Digest(), Place: l.Place}
-	if zero := rankZero(s); zero.Node == n.Node { // it was this node: as soon as it is registered the next generation may begin
+		Ref: membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(),
+			Address: l.Peers.Here()},
+		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots,
+		LastGeneration: seen, Since: time.Now(), Program: l.Job.Origin.Digest(), Place: l.Place}
+	if zero := rankZero(s); zero.Node == n.Node {
+		// It was this node. As soon as it is registered the next generation may begin.
 		if err := l.Saves.CommitLeft(ctx, *s.World, n); err != nil {
 			return nil, err
 		}
@@ -299,8 +255,9 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot, replaces member
 		return nil, err
 	}
 	n.Lease = lease
-	if n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence, Replaces: replaces,
-		OtherProgram: s.OtherProgram(&n)}); err != nil {
+	n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence,
+		Replaces: replaces, OtherProgram: s.OtherProgram(&n)})
+	if err != nil {
 		l.revoke(ctx, lease)
 		return nil, err
 	}
@@ -321,20 +278,24 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
 	}
 	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
-		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.joining.node, strings.TrimSuffix(l.joining.logs, "/"))}
+		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.joining.node,
+		strings.TrimSuffix(l.joining.logs, "/"))}
 	if !j.Origin.SameCommand(l.Job.Origin) {
 		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`", j.Name,
 			strings.Join(l.Job.Origin.Command, " "), strings.Join(j.Origin.Command, " ")))
 	}
-	if l.Given["np"] && len(j.Hosts) == 0 && (l.Job.Limits.Exact && l.Job.Limits.Max != s.Wish.NP || l.Job.Limits.Exact != j.Limits.Exact) {
-		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, l.Job.Limits))
+	given := l.Job.Limits
+	if l.Given["np"] && len(j.Hosts) == 0 &&
+		(given.Exact && given.Max != s.Wish.NP || given.Exact != j.Limits.Exact) {
+		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, given))
 	}
 	return lines
 }
 
-// lockName gets the node's name: its lock on this host, and no living registration of another host. It
-// returns the incarnation that this one replaces.
-func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *machine.Entered, error) {
+// lockName gets the node's name: its lock on this host, and no living registration of another host.
+// It returns the incarnation that this one replaces.
+func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *machine.Entered,
+	error) {
 	if l.joining.unlock != nil { // this agent has it since its first entering
 		if n := s.Node(l.joining.node); n != nil && n.Host == l.Disk.HostID() {
 			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
@@ -374,7 +335,8 @@ func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership
 				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
-			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)} // until its lease ends
+			// Until its lease ends.
+			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)}
 		}
 		logs, err := l.Workers.Open(name, *s.Job)
 		if err != nil {

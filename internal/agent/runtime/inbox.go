@@ -55,7 +55,8 @@ func (i *inbox) take() []machine.Event {
 // mostAtOnce bounds a batch.
 const mostAtOnce = 64
 
-// poll adds an event that is ready, if there is one.
+// poll adds an event that is ready, if there is one. Its cases are those of wait: a select either
+// waits or has a default.
 func (i *inbox) poll() bool {
 	select {
 	case <-i.done:
@@ -121,7 +122,7 @@ func (i *inbox) signal(s os.Signal) {
 	i.heard[s] = true
 }
 
-// stacks are those of all goroutines, for whoever asked by SIGQUIT what this process does.
+// stacks are those of all goroutines: SIGQUIT asks what this process does.
 func stacks() string {
 	b := make([]byte, 1<<20)
 	return string(b[:runtime.Stack(b, true)])

@@ -34,6 +34,8 @@ func (l *loop) commitOrphan(ctx context.Context, a machine.Take, step plan.Propo
 		registered = registered && !m.Same(zero)
 	}
 	if !registered {
+		// An error does not keep the step back: the other nodes wait for it, and a disk that fails
+		// would hold the job for ever.
 		_ = l.Saves.CommitLeft(ctx, *a.Seen.World, *me)
 	}
 }

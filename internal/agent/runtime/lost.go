@@ -24,7 +24,7 @@ const young = 20
 const lookAgain = 20 * time.Second
 
 // asks is how long a request may be without an answer on the way to a job that the store has lost.
-// Who is in no job must hear that the store is away, and who claims one look again at what is so.
+// A node that is in no job must notice that the store is away, and a claimant reads the claims again.
 const asks = 10 * time.Second
 
 // storeBehind is the error of a store that is behind what this node, or another one, has seen of
@@ -118,8 +118,8 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Enter
 		}
 	}
 	if s.Job != nil {
-		text := fmt.Sprintf("the server is behind what nodes have seen of job %s: waiting until they make it again",
-			l.Job.Name)
+		text := fmt.Sprintf(
+			"the server is behind what nodes have seen of job %s: waiting until they make it again", l.Job.Name)
 		uid := s.Job.UID
 		return nil, l.await(ctx, text, func(s *rendezvous.Snapshot) bool {
 			return s.Job == nil || s.Job.UID != uid || !s.Claimed(s.Job)
@@ -154,8 +154,8 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 		return err
 	}
 	if l.joining.notBefore.IsZero() && l.Settle > 0 {
-		// A store that was just made, or was just away, may have lost the job: who was in it needs
-		// a moment to say so.
+		// A store that was just made, or was just away, may have lost the job: nodes that were in it
+		// need a moment to say so.
 		s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
 		if err != nil || s.Job != nil {
 			return err
@@ -219,8 +219,8 @@ func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 				}
 			}
 		})
-		text := fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. Start it again (--node=%s), or begin anew with: elastic rm %s",
-			l.Job.Name, c.Node, c.Node, l.Job.Name)
+		text := fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. "+
+			"Start it again (--node=%s), or begin anew with: elastic rm %s", l.Job.Name, c.Node, c.Node, l.Job.Name)
 		err = l.await(wait, text, isBack)
 		if ctx.Err() == nil && wait.Err() != nil {
 			err = nil
@@ -244,8 +244,8 @@ func (l *loop) create(ctx context.Context) error {
 		for _, c := range s.Claims {
 			names = append(names, c.Node)
 		}
-		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again", l.Job.Name,
-			strings.Join(names, ", "))
+		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again",
+			l.Job.Name, strings.Join(names, ", "))
 		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
 	if wait := time.Until(l.joining.notBefore); wait > 0 {
@@ -295,7 +295,8 @@ func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
 func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.ScopeClaims, &rendezvous.MemberCache{}) {
+	var roster rendezvous.MemberCache
+	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.ScopeClaims, &roster) {
 		switch {
 		case s.Err != nil:
 		case until(&s.Snapshot):
@@ -317,7 +318,7 @@ func (l *loop) succeed(s *rendezvous.Snapshot) error {
 	return nil
 }
 
-// remade says that the job was made again, to who was in it.
+// remade says that the job was made again, on a node that was in it.
 func (l *loop) remade(s *rendezvous.Snapshot) []string {
 	if !l.joining.claimed {
 		return nil
@@ -349,11 +350,13 @@ func (l *loop) forgetEnded(a machine.Leave) {
 	if c.Phase = a.Ended; a.Ended == rendezvous.Done {
 		c = nil
 	}
-	_ = l.Disk.Remember(a.Me.Node, c) // an older word makes somebody wait who need not, and no more
+	// After an error the disk has the claim as it was. If the store loses the job later, that claim
+	// makes nodes wait longer than they have to; it does no other harm.
+	_ = l.Disk.Remember(a.Me.Node, c)
 }
 
-// reclaimEffect goes on until the store holds this job, or one that succeeds it. Another one of its
-// name is trouble that somebody else must end.
+// reclaimEffect goes on until the store holds this job, or one that succeeds it. While it
+// holds another job of that name, this node waits until an operator removes that one.
 func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) machine.Event {
 	for {
 		job, err := l.recovery().Reclaim(ctx, c, l.claiming(ctx))

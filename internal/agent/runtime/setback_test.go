@@ -55,9 +55,7 @@ func TestSetBackStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newWiped(t, "2", 1)
-				s.start("a")
-				b := s.start("b")
-				s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+				b := s.trains("a", "b")[1]
 				s.commit()
 				old := s.etcd.Backup()
 				time.Sleep(30 * time.Second)
@@ -93,8 +91,8 @@ func (s *wiped) replace(a *simAgent) {
 func TestSetBackWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		a, b := s.start("a"), s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		nodes := s.trains("a", "b")
+		a, b := nodes[0], nodes[1]
 		s.commit()
 		old := s.etcd.Backup()
 		s.replace(b)
@@ -118,8 +116,8 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 func TestSetBackAndOneSawNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		a, b := s.start("a"), s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		nodes := s.trains("a", "b")
+		a, b := nodes[0], nodes[1]
 		s.commit()
 		time.Sleep(time.Second)
 		old := s.etcd.Backup()
@@ -144,9 +142,7 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 func TestWipedAndACopyIsOnASpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		s.start("b")
-		s.start("c")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.trains("b", "c")
 		s.start("a")
 		s.until("the spare is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 3 })
 		time.Sleep(5 * time.Second)

@@ -113,6 +113,16 @@ func newWiped(t *testing.T, np string, seed uint64) *wiped {
 	return s
 }
 
+// trains starts nodes, and returns when generation 1 runs with all of them.
+func (s *wiped) trains(names ...string) (nodes []*simAgent) {
+	s.t.Helper()
+	for _, name := range names {
+		nodes = append(nodes, s.start(name))
+	}
+	s.until("generation 1 runs", 30*time.Second, s.running(1, len(names)))
+	return nodes
+}
+
 // commit saves on the node of rank 0 and on one more, as far as nodes are there.
 func (s *wiped) commit() {
 	snap := s.snapshot()
@@ -219,9 +229,9 @@ func (s *wiped) observe(ctx context.Context) {
 	}
 }
 
-// made checks a job that was made: never from scratch while somebody who could claim had a
-// checkpoint, one line of succession, the fence not below, the head the newest that was
-// acknowledged.
+// made checks a job that was made. It is not from scratch while an agent that could claim the lost
+// job has a checkpoint. It succeeds the job before it, with a fence that is not below, and its head
+// is the newest checkpoint that was acknowledged.
 func (s *wiped) made() {
 	snap := s.snapshot()
 	s.mu.Lock()
@@ -249,7 +259,7 @@ func (s *wiped) made() {
 	}
 	if snap.Fence == 0 && !slices.ContainsFunc(s.agents,
 		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
-		return // who claimed had never heard of a World, and nobody else was there
+		return // the claimants had never heard of a World, and no other agent was there
 	}
 	if acked := s.acked[was]; acked.Number > 0 &&
 		(snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
@@ -279,9 +289,7 @@ func (s *wiped) end() {
 func TestWipedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		s.start("a")
-		s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		s.trains("a", "b")
 		s.commit()
 		s.commit()
 		s.wipe()
@@ -294,13 +302,13 @@ func TestWipedStore(t *testing.T) {
 	})
 }
 
-// Everybody died with the store. Who comes back claims what its disk remembers; somebody new, who
-// comes first, waits.
+// All agents died with the store. A node that comes back claims what its disk remembers. A new node
+// that comes before the second one waits.
 func TestWipedWhileAllWereDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		a, b := s.start("a"), s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		nodes := s.trains("a", "b")
+		a, b := nodes[0], nodes[1]
 		s.commit()
 		a.kill()
 		b.kill()
@@ -318,13 +326,13 @@ func TestWipedWhileAllWereDead(t *testing.T) {
 	})
 }
 
-// Who waits for a job that the store has lost was let in by a server that answers: the time for the
-// first contact is not that of the waiting, also when it is over.
+// A node waits for a job that the store has lost. The server answers it, so the connect timeout does
+// not limit that wait.
 func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		a, b := s.start("a"), s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		nodes := s.trains("a", "b")
+		a, b := nodes[0], nodes[1]
 		s.commit()
 		a.kill()
 		b.kill()
@@ -350,9 +358,7 @@ func TestWipedForLongerThanTheConnectTimeout(t *testing.T) {
 func TestWipedAndLostIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2", 1)
-		s.start("a")
-		b := s.start("b")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
+		b := s.trains("a", "b")[1]
 		for range 20 {
 			s.commit() // the store gets on in years
 		}
@@ -380,10 +386,7 @@ func TestWipedAndLostIsTold(t *testing.T) {
 func TestWipedAndOneIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "2:3", 1)
-		s.start("a")
-		s.start("b")
-		c := s.start("c")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 3))
+		c := s.trains("a", "b", "c")[2]
 		s.commit()
 		c.kill()
 		s.wipe()
@@ -400,17 +403,16 @@ func TestWipedAndOneIsMissing(t *testing.T) {
 func TestWipedAndTheHolderIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1", 1)
-		a := s.start("a")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		a := s.trains("a")[0]
 		s.commit()
-		s.start("b") // a spare, and nobody gives it a copy
+		s.start("b") // a spare, without a copy
 		s.until("b is here", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Nodes) == 2 })
 		time.Sleep(time.Second)
 		a.kill()
 		s.wipe()
 		time.Sleep(5 * time.Minute)
 		if snap := s.snapshot(); snap.Job != nil {
-			t.Errorf("made again without a, who has the only copy: %+v", snap.Job)
+			t.Errorf("made again without a, which has the only copy: %+v", snap.Job)
 		}
 		s.start("a")
 		s.until("it runs again", 90*time.Second, func(x rendezvous.Snapshot) bool {
@@ -493,176 +495,11 @@ func TestFullDiskKeepsAMemberFromBeingReady(t *testing.T) {
 	})
 }
 
-// A store that goes away between the answer that it has no such job and the request that makes it
-// is one that does not answer.
-func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, "1", 1)
-		a := s.makeAgent("a")
-		a.cfg.ConnectTimeout = 20 * time.Second
-		a.client.Fates(func(op memory.Op) memory.Fate {
-			if op.Kind == memory.Txn {
-				a.client.Cut(true)
-			}
-			return memory.Fate{}
-		})
-		s.run(a)
-		select {
-		case <-a.done:
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("it waits on\n%s", s.story())
-		}
-		if a.result.Status != 124 || !errors.Is(a.result.Err, ErrNoStore) {
-			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
-		}
-	})
-}
-
-// The first job on a young server is made a moment late, and says so; on one that is in its place
-// it begins at once.
-func TestAYoungServerIsTold(t *testing.T) {
-	const line = "says: new server, or it was away: waiting 2s in case nodes of an earlier job x report"
-	for name, c := range map[string]struct {
-		waits bool
-		make  func(cl store.Store, rev func() int64)
-	}{
-		"young": {true, func(store.Store, func() int64) {}},
-		"in its place": {false, func(cl store.Store, rev func() int64) {
-			for rev() < 100 {
-				cl.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put("/other", []byte("1"))}})
-			}
-		}},
-		"up for long enough": {false, func(cl store.Store, _ func() int64) {
-			cl.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(schema.Settled, []byte("v1"))}})
-		}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newWiped(t, "1", 1)
-			c.make(s.etcd.Client("others"), s.etcd.Rev)
-			s.start("a")
-			s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
-			if n := strings.Count(s.story(), line); n != map[bool]int{true: 1}[c.waits] {
-				t.Errorf("%s: it was said %d times\n%s", name, n, s.story())
-			}
-			s.end()
-		})
-	}
-}
-
-// The wait on a new server is over as soon as the server has been up for long enough, however late
-// the first agent came. Where the server notes that while nodes claim the job, they are still
-// waited for.
-func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
-	for name, claimed := range map[string]bool{"no node reports": false, "a node of an earlier job reports": true} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newWiped(t, "1", 1)
-			write := func(w ...store.Write) {
-				if _, err := s.etcd.Client("others").Txn(t.Context(), store.Txn{Then: w}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s.start("a")
-			time.Sleep(500 * time.Millisecond)
-			if claimed {
-				job := s.job
-				job.UID = "gone"
-				write(store.Put(s.job.Name.Claim("z"), schema.Encode(rendezvous.Claim{Node: "z", Job: job})))
-			}
-			write(store.Put(schema.Settled, []byte("v1")))
-			time.Sleep(500 * time.Millisecond)
-			if made := s.snapshot().Job != nil; made == claimed {
-				t.Errorf("%s: after half a second the job is made: %v\n%s", name, made, s.story())
-			}
-			write(store.Delete(s.job.Name.Claim("z")))
-			s.until("generation 1 runs", 2*time.Minute, s.running(1, 1))
-			s.end()
-		})
-	}
-}
-
-// A claim ends with its lease, also where it is the store that stalled: who was never in the job
-// does not begin it from scratch as soon as nobody claims it, but after the time in which claimants
-// come back.
-func TestClaimsThatEndAreNoLeaveToBegin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, "1", 1)
-		claim := s.job.Name.Claim("z")
-		write := func(w store.Write) {
-			if _, err := s.etcd.Client("z").Txn(t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		job := s.job
-		job.UID = "gone"
-		write(store.Put(claim, schema.Encode(rendezvous.Claim{Node: "z", Job: job})))
-		s.start("a")
-		time.Sleep(5 * time.Second)
-		write(store.Delete(claim))
-		time.Sleep(50 * time.Second)
-		if snap := s.snapshot(); snap.Job != nil {
-			t.Errorf("it was begun from scratch\n%s", s.story())
-		}
-		s.until("nobody came back: it runs", 30*time.Second, s.running(1, 1))
-		s.finish()
-	})
-}
-
-// A claim that cannot be read keeps the job from being made again, as long as it is there: nothing
-// ends and nothing is decided without knowing what it says.
-func TestUnreadableClaimIsWaitedFor(t *testing.T) {
-	for name, value := range map[string]string{"newer": `{"format":99,"record":{}}`, "garbage": "garbage"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newWiped(t, "2", 1)
-				a, b := s.start("a"), s.start("b")
-				s.until("generation 1 runs", 30*time.Second, s.running(1, 2))
-				b.kill()
-				s.wipe()
-				c := s.start("c")
-				s.until("a claims it", 30*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
-				s.stop() // who observes does not read that, either
-				synctest.Wait()
-				key, client := s.job.Name.Claim("z"), s.etcd.Client("other")
-				if _, err := client.Txn(t.Context(),
-					store.Txn{Then: []store.Write{store.Put(key, []byte(value))}}); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(3 * time.Minute) // far beyond every limit: the job would have been made again
-				for _, x := range []*simAgent{a, c} {
-					select {
-					case <-x.done:
-						t.Errorf("%s ended with %d, %v", x.name, x.result.Status, x.result.Err)
-					default:
-					}
-				}
-				if r, err := client.Get(t.Context(), s.job.Name.Job(), ""); err != nil || r.One() != nil {
-					t.Errorf("the job was made again: %v, %v", r, err)
-				}
-				if _, err := client.Txn(t.Context(), store.Txn{Then: []store.Write{store.Delete(key)}}); err != nil {
-					t.Fatal(err)
-				}
-				for began := time.Now(); ; time.Sleep(time.Second) {
-					if r, err := client.Get(t.Context(), s.job.Name.Job(), ""); err != nil || r.One() != nil {
-						break
-					}
-					if time.Since(began) > 5*time.Minute {
-						t.Errorf("it is not made again\n%s", s.story())
-						break
-					}
-				}
-				a.kill()
-				c.kill()
-			})
-		})
-	}
-}
-
 // A job that was removed is not made again by a node that was away.
 func TestRemovedIsNotClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1", 1)
-		a := s.start("a")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		a := s.trains("a")[0]
 		s.commit()
 		a.kill()
 		s.remove()
@@ -678,12 +515,11 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 	})
 }
 
-// Nor does an agent that was frozen meanwhile: it ends its workers, and itself.
+// An agent that was frozen while its job was removed ends its workers, and itself.
 func TestRemovedEndsWhoWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1", 1)
-		a := s.start("a")
-		s.until("generation 1 runs", 30*time.Second, s.running(1, 1))
+		a := s.trains("a")[0]
 		a.freeze()
 		s.remove()
 		a.thaw()
