@@ -35,7 +35,7 @@ var plants = []plant{
 	{"parts: a shard that .metadata names is not missed", checkpoint + "/parts/formats.go", `!there[want] {`, `!there[want] && false {`, checkpoint, "TestAShardIsMissing"},
 	{"parts: a part is salvaged as a checkpoint", checkpoint + "/salvage.go", ` && !m.Part {`, ` {`, checkpoint, "TestAPartIsNotSalvaged"},
 	{"parts: a captured part that was left is committed", checkpoint + "/left.go", `!named && !p.Part {`, `!named {`, checkpoint, "TestAPartIsNotSalvaged"},
-	{"parts: a part in the directory is committed", checkpoint + "/left.go", `if p != nil && !wholeHere(p) {`, `if false {`, checkpoint, "TestAPartIsNotSalvaged"},
+	{"parts: a part in the directory is committed", checkpoint + "/left.go", `if p != nil && parts.Format(pathsIn(p)) == "" {`, `if p != nil && parts.Format(pathsIn(p)) != "x" {`, checkpoint, "TestAPartIsNotSalvaged"},
 	{"parts: the newest part is removed before it is committed", chunkstore + "/retain.go", `!p.Part && p.Before(newest)`, `p.Before(newest)`, checkpoint, "TestAPartOutlivesNewerCommits"},
 	{"parts: old parts are kept for ever", chunkstore + "/parts.go", `if p.Part && p.Before(before) {`, `if false && p.Before(before) {`, checkpoint, "TestOldPartsAreRemoved"},
 	{"parts: a late report is believed", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `schema.FenceIs(r.Job, r.uid(), g)`, checkpoint, "TestALateReportChangesNothing"},

@@ -121,10 +121,7 @@ func (k *Keeper) putLeft(ctx context.Context, l Left, head manifest.Head) error 
 		return err
 	}
 	p, err := w.Left(time.Now())
-	if p != nil && !wholeHere(p) {
-		p = nil // the other nodes have the rest
-	}
-	if whole := p != nil && parts.Format(pathsIn(p)) == ""; whole && err == nil { // else other nodes have other parts of it
+	if p != nil && parts.Format(pathsIn(p)) == "" { // else the other nodes may have other parts of it
 		if _, _, err = k.Store.Put(ctx, p.Save); err == nil {
 			err = p.TakeInventory(k.Store)
 		}
