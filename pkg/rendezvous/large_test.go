@@ -317,7 +317,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// Nobody runs in a world some of whose members he cannot read.
+// A world some of whose members cannot be read is not read.
 func TestTornMembers(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(101).crowd(101)
 	s := w.see()
@@ -333,6 +333,7 @@ func TestTornMembers(t *testing.T) {
 		"the end of a line":     whole[:len(whole)-1],
 		"a member of one word":  strings.Join(lines[:100], "") + "n00100\n",
 		"a member of two words": strings.Join(lines[:100], "") + "n00100 n00100-1\n",
+		"no incarnation":        strings.Join(lines[:100], "") + "n00100  127.0.0.1:1\n",
 	} {
 		_, err := w.Store.Txn(t.Context(), store.Txn{Then: []store.Write{store.Put(part, []byte(torn))}})
 		w.must(err)

@@ -22,7 +22,8 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 		for i := range entries {
 			if entries[i].Key == key {
 				var err error
-				if w.Members, err = parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i]); err != nil {
+				w.Members, err = parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])
+				if err != nil {
 					return err
 				}
 				found = true
@@ -52,7 +53,7 @@ func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) 
 }
 
 // MemberCache remembers the members of one large world for an agent. They never change within a
-// proposal: each node reads them once, not with every phase. A nil Roster remembers nothing.
+// proposal: each node reads them once, not with every phase. A nil MemberCache remembers nothing.
 type MemberCache struct {
 	mu       sync.Mutex // the follower and reads share it
 	proposal string
@@ -87,7 +88,7 @@ func EncodeMembers(refs []membership.Ref) []byte {
 	return []byte(b.String())
 }
 
-// parseMembers reads what members wrote, behind those that came before.
+// parseMembers appends what EncodeMembers wrote to the members of the parts before.
 func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error) {
 	for line := range strings.Lines(string(e.Value)) {
 		node, rest, _ := strings.Cut(line, " ")
@@ -97,7 +98,7 @@ func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error)
 			return nil, fmt.Errorf("%s: %w: %.80q is no member", e.Key, schema.ErrBadRecord, line)
 		}
 		r := membership.Ref{Node: node, Incarnation: membership.Incarnation(incarnation), Address: address}
-		if err := r.Validate(); err != nil {
+		if err := r.ValidateMember(); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", e.Key, schema.ErrBadRecord, err)
 		}
 		to = append(to, r)

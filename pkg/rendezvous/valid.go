@@ -65,6 +65,7 @@ func (r *Rules) validate() error {
 func (w *Wish) Validate() error {
 	var p schema.Problems
 	p.Range("np", int64(w.NP), 0, scaling.MaxWorld)
+	p.Range("until", int64(w.Until), 0, scaling.MaxWorld)
 	p.Range("stop", int64(w.Stop), 0, maxCount)
 	for _, n := range w.Drain {
 		p.Name("drain", n)
@@ -85,7 +86,8 @@ func (w *World) Validate() error {
 	p.Check(slices.Contains(phases, w.Phase), "phase is %.80q", w.Phase)
 	p.Check(w.Phase != Waiting || w.Hold != nil, "it waits and does not say why")
 	p.Check(!w.Phase.Ended() || w.Outcome != nil, "it has ended and does not say how")
-	p.Check(schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == "", "proposal %.80q is not a name", w.Proposal)
+	p.Check(schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == "", "proposal %.80q is not a name",
+		w.Proposal)
 	p.Range("count", int64(w.Count), 0, scaling.MaxWorld)
 	p.Range("slots", int64(w.Slots), 0, membership.MaxSlots)
 	p.Range("chunks", int64(w.Chunks), 0, int64(w.Count))
@@ -96,6 +98,9 @@ func (w *World) Validate() error {
 	p.Note(validRefs("member", w.Members))
 	p.Note(validRefs("", w.Leavers))
 	p.Text("cause_text", w.CauseText)
+	for _, rank := range w.Newcomers {
+		p.Range("newcomer", int64(rank), 0, int64(w.Count)-1)
+	}
 	p.Check(w.LRScale >= 0 && w.LRScale < maxCount, "lr_scale is %v", w.LRScale)
 	for _, q := range w.Quarantine {
 		p.Name("quarantine", q.Node)
@@ -133,13 +138,24 @@ func (w *World) validParts() error {
 		p.Check(len(b.BatchSizes) == w.Size(), "%d batch sizes for %d workers", len(b.BatchSizes), w.Size())
 		p.Range("grad_accum_steps", int64(b.GradAccum), 1, scaling.MaxBatch)
 	}
-	l := &w.Ledger
+	p.Note(w.Ledger.validate())
+	return p.Err()
+}
+
+func (l *Ledger) validate() error {
+	var p schema.Problems
 	p.Range("used", int64(l.Used), 0, maxCount)
 	p.Range("idle", int64(l.NoProgress), 0, maxCount)
 	p.Range("lost", int64(l.Lost), 0, maxCount)
 	p.Range("ran", int64(l.Ran), 0, maxCount)
 	p.Generation("charged", l.Charged)
 	p.Generation("closed", l.Closed)
+	for _, r := range l.Nodes {
+		p.Name("ledger", r.Node)
+		p.Range("losses", int64(r.Losses), 0, maxCount)
+		p.Range("failures", int64(r.Failures), 0, maxCount)
+		checkSeconds(&p, "quarantine", r.Quarantine)
+	}
 	return p.Err()
 }
 
