@@ -33,13 +33,14 @@ class StoreError(RuntimeError):
 class Agent:
     """One for each process. The methods may be called by any thread."""
 
-    def __init__(self, path: str, generation: int, local_rank: int, on_leave: Callable[[], None]) -> None:
+    def __init__(self, path: str, generation: int, local_rank: int, on_leave: Callable[[int], None]) -> None:
         self._path = path
         self._on_leave = on_leave
         self._worlds: "queue.SimpleQueue[Dict[str, str]]" = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._asking: Set[socket.socket] = set()
+        self._lock = threading.Lock()  # guards what follows
+        self._asking: Set[socket.socket] = set()  # that a request of the generation at hand uses
         self._idle: List[socket.socket] = []
+        self._told = 0  # the newest generation that this worker was told to leave
         self.generation = generation
         self.leaving = threading.Event()
         self.gone = threading.Event()
@@ -49,11 +50,10 @@ class Agent:
     def close(self) -> None:
         """Hang up. If the world changes now this worker is ended and started again."""
         with self._lock:
-            connections = [self._socket, *self._idle, *self._asking]
-            self._idle = []
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            self._end_requests()
+            idle, self._idle = self._idle, []
+        for connection in [self._socket, *idle]:
+            _shut(connection)
             connection.close()
 
     # The word of the agent.
@@ -74,7 +74,8 @@ class Agent:
             return None
         with self._lock:
             self.generation = int(environ["ELASTIC_GENERATION"])
-            self.leaving.clear()
+            if self._told < self.generation:  # else it is over already
+                self.leaving.clear()
         return environ
 
     # The store of the generation.
@@ -131,10 +132,10 @@ class Agent:
             return connection
 
     def _give_back(self, connection: socket.socket) -> None:
-        """Keep a connection for the next request, unless _leave may be about to shut it."""
+        """Keep a connection for the next request, unless it was shut meanwhile."""
         with self._lock:
-            self._asking.discard(connection)
-            if not self.leaving.is_set():
+            if connection in self._asking:
+                self._asking.remove(connection)
                 self._idle.append(connection)
                 return
         connection.close()
@@ -143,6 +144,13 @@ class Agent:
         with self._lock:
             self._asking.discard(connection)
         connection.close()
+
+    def _end_requests(self) -> None:
+        """Wake the threads that wait for an answer; each closes its connection. _lock is held, so none of
+        them is closed before it is shut."""
+        for connection in self._asking:
+            _shut(connection)
+        self._asking.clear()
 
     def _say(self, line: Dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the agent is gone, and ends this process
@@ -157,19 +165,23 @@ class Agent:
                 )
                 break
             if "leave" in line:
-                self._leave()
+                self._leave(line["leave"])
             if "world" in line:
                 self._worlds.put(line["world"])
         self.gone.set()
 
-    def _leave(self) -> None:
+    def _leave(self, generation: int) -> None:
+        """Be told to leave a generation. It may be one whose world next_world has not returned yet."""
         with self._lock:
+            self._told = generation
             self.leaving.set()
-            asking = list(self._asking)
-        for connection in asking:  # whoever waits for a key is woken
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._on_leave()
+            self._end_requests()
+        self._on_leave(generation)
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended by itself
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _line(connection: socket.socket) -> bytes:
@@ -188,7 +200,7 @@ def _lines(connection: socket.socket) -> Iterator[Dict[str, Any]]:
             yield json.loads(line)
 
 
-def connect(generation: int, local_rank: int, on_leave: Callable[[], None]) -> Optional[Agent]:
+def connect(generation: int, local_rank: int, on_leave: Callable[[int], None]) -> Optional[Agent]:
     """The agent of this node; None where there is none."""
     path = os.environ.get("ELASTIC_AGENT_SOCKET")
     if not path:

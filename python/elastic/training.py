@@ -65,10 +65,9 @@ class Training:
         self._function = function
         self._lock = threading.Lock()
         self._left = 0  # the newest generation that this rank has left
-        self._tick = threading.Event()  # never set: to wait by
+        self._returned = threading.Event()  # run() is at its end: nothing is interrupted any more
         self._agent: Optional[Agent] = None
         self._group: Optional[Group] = None
-        self._round = 0
 
     def run(self) -> Any:
         import torch.distributed as dist
@@ -93,6 +92,7 @@ class Training:
         try:
             return self._worlds(w)
         finally:
+            self._returned.set()
             self._state.follow(None)
             self._agent.can_stay(False)
             self._agent.close()
@@ -166,10 +166,9 @@ class Training:
 
     def _all_through(self, w: World) -> None:
         """Wait until the function has returned on every rank: a rank whose last step was broken off
-        needs the others once more."""
+        needs the others once more. The keys are those of this world alone: the store of the next one is empty."""
         assert self._agent is not None
-        self._round += 1
-        keys = [f"elastic/through/{self._round}/{rank}" for rank in range(w.size)]
+        keys = [f"elastic/through/{rank}" for rank in range(w.size)]
         self._agent.set(keys[w.rank], b"")
         while self._agent.get(keys, WORD_LIMIT) is None:
             if stopper().asked():
@@ -198,22 +197,20 @@ class Training:
                 return False
         return True
 
-    def _interrupt(self) -> None:
-        """From the thread that hears the agent: have the function left."""
-        assert self._agent is not None
-        generation = self._agent.generation  # the next one is not read before this returns
+    def _interrupt(self, generation: int) -> None:
+        """Have the function left, in a thread of its own: the one that hears the agent goes on hearing."""
         threading.Thread(target=self._interrupting, args=(generation,), name="elastic-leave", daemon=True).start()
 
     def _interrupting(self, generation: int) -> None:
         """End what is under way, again and again: a connection may be made in this moment. Never a connection
         of the next generation: this rank may have left, by itself, before this thread runs."""
-        while True:
+        while not self._returned.is_set():
             with self._lock:
                 if self._left >= generation:
                     return
                 if self._group is not None:
                     self._group.interrupt()
-            self._tick.wait(AGAIN)
+            self._returned.wait(AGAIN)
 
     def _has_left(self) -> None:
         assert self._agent is not None
@@ -246,10 +243,10 @@ class Training:
 
     def _stop(self) -> None:
         """Save and end, as asked. No vote is needed: the state of rank 0 is that of its last commit."""
-        assert self._group is not None
+        assert self._agent is not None and self._group is not None
         if self._state.held_step() is not None:
             self._state.save_or_say()
-        self._interrupt()  # others may be in a collective still, and this process would wait for them
+        self._interrupt(self._agent.generation)  # others may be in a collective still, and this process would wait for them
         self._group.close()
         self._has_left()
         raise Stopped(STOPPED)

@@ -15,6 +15,7 @@ import unittest
 import unittest.mock
 
 from elastic import environment, stopping, training
+from elastic.agent import Left, connect
 from elastic.environment import World
 from elastic.errors import ElasticError
 from elastic.state import State
@@ -272,6 +273,37 @@ class TrainingTest(unittest.TestCase):
             outcome.get(timeout=60)
         self.assertEqual(calls, [1, 2])
 
+    def test_ranks_that_are_through_meet_those_that_come_new(self):
+        """A process that begins in the second world knows nothing of the first."""
+        environment._current.size = 2
+
+        def through(generation):
+            return {key for g, key in self.agent.values if g == generation and "through" in key}
+
+        with unittest.mock.patch.object(PlayedGroup, "open", lambda g, w, word: [word]):
+            outcome = self.start(lambda world: None)
+            self.agent.hears("can_stay")
+            until(lambda: through(1))
+            self.agent.tell(leave=1)
+            self.agent.hears("left")
+            self.hand(2, WORLD_SIZE="1")
+            outcome.get(timeout=60)
+        self.assertEqual(through(1), through(2))
+
+    def test_no_thread_outlives_the_training_function(self):
+        def function(world):
+            PlayedGroup.newest.broken.wait(60)
+            raise SystemExit(3)
+
+        outcome = self.start(function)
+        self.agent.hears("can_stay")
+        self.agent.tell(leave=1)
+        self.assertIsInstance(outcome.get(timeout=60), SystemExit)
+        for thread in threading.enumerate():
+            if thread.name == "elastic-leave":
+                thread.join(10)
+                self.assertFalse(thread.is_alive())
+
     def test_an_error_of_the_script_is_raised(self):
         def function(world):
             raise KeyError("mine")
@@ -359,19 +391,51 @@ class TrainingTest(unittest.TestCase):
         self.assertIsInstance(self.start(lambda world: None).get(timeout=60), ElasticError)
 
 
-class RefusedTest(unittest.TestCase):
-    def test_an_agent_of_another_version_says_so(self):
-        from elastic.agent import connect
+class AgentTest(unittest.TestCase):
+    def connect(self, on_leave=lambda *_: None, **how):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        agent = PlayedAgent(directory.name, **how)
+        self.addCleanup(agent.close)
+        with unittest.mock.patch.dict(os.environ, {"ELASTIC_AGENT_SOCKET": agent.path}):
+            client = connect(1, 0, on_leave)
+        self.addCleanup(client.close)
+        return agent, client
 
-        with tempfile.TemporaryDirectory() as directory:
-            agent = PlayedAgent(directory, refuse="the helper speaks version 1, this agent version 2")
-            self.addCleanup(agent.close)
-            with unittest.mock.patch.dict(os.environ, {"ELASTIC_AGENT_SOCKET": agent.path}):
-                with contextlib.redirect_stderr(io.StringIO()) as said:
-                    client = connect(1, 0, lambda: None)
-                    client.gone.wait(60)
-                    client.close()
-            self.assertIn("this agent version 2", said.getvalue())
+    def test_an_agent_of_another_version_says_so(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            _, client = self.connect(refuse="the helper speaks version 1, this agent version 2")
+            client.gone.wait(60)
+        self.assertIn("this agent version 2", said.getvalue())
+
+    def test_a_world_that_is_over_before_it_is_taken(self):
+        told = queue.Queue()
+        agent, client = self.connect(lambda *_: told.put(True))
+        client.can_stay(True)
+        agent.hears("can_stay")
+        agent.tell(leave=1)
+        told.get(timeout=60)
+        agent.tell(world={"ELASTIC_GENERATION": "2"})
+        agent.tell(leave=2)
+        told.get(timeout=60)
+        self.assertEqual(client.next_world(60), {"ELASTIC_GENERATION": "2"})
+        self.assertTrue(client.leaving.is_set())
+        with self.assertRaises(Left):
+            client.set("key", b"")
+
+    def test_a_connection_that_was_shut_is_not_used_in_the_next_world(self):
+        told = threading.Event()
+        agent, client = self.connect(lambda *_: told.set())
+        client.can_stay(True)
+        agent.hears("can_stay")
+        answered = client._take()  # by a thread that stands still until the next world is there
+        agent.tell(leave=1)
+        told.wait(60)
+        agent.tell(world={"ELASTIC_GENERATION": "2"})
+        client.next_world(60)
+        client._give_back(answered)
+        client.set("key", b"value")
+        self.assertEqual(client.get(["key"], 60), [b"value"])
 
 
 if __name__ == "__main__":
