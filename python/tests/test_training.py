@@ -291,12 +291,15 @@ class TrainingTest(unittest.TestCase):
         self.assertEqual(through(1), through(2))
 
     def test_no_thread_outlives_the_training_function(self):
+        runs = threading.Event()
+
         def function(world):
+            runs.set()
             PlayedGroup.newest.broken.wait(60)
             raise SystemExit(3)
 
         outcome = self.start(function)
-        self.agent.hears("can_stay")
+        runs.wait(60)
         self.agent.tell(leave=1)
         self.assertIsInstance(outcome.get(timeout=60), SystemExit)
         for thread in threading.enumerate():
