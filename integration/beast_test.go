@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -26,17 +27,17 @@ type beast struct {
 	kill func()
 
 	// guarded by herd.mu
-	hello   machine.Hello
+	hello   action.Hello
 	watched []membership.Ref
 	told    map[membership.Incarnation]bool
-	signals chan machine.Signal
+	signals chan event.Signal
 	starts  int
 	newest  schema.Generation // that it started workers of
 }
 
 func newBeast(h *herd, name string) *beast {
 	b := &beast{h: h, name: name, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
-		signals: make(chan machine.Signal, 256), told: map[membership.Incarnation]bool{}}
+		signals: make(chan event.Signal, 256), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -113,9 +114,9 @@ type network struct{ *beast }
 
 func (n network) Here() string                        { return n.name + ":1" }
 func (n network) Open([]byte, schema.Job, schema.UID) {}
-func (n network) Signals() <-chan machine.Signal      { return n.signals }
+func (n network) Signals() <-chan event.Signal        { return n.signals }
 
-func (n network) Tell(h machine.Hello) {
+func (n network) Tell(h action.Hello) {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	n.hello = h
@@ -133,7 +134,7 @@ func (n network) notice() {
 	for _, r := range n.watched {
 		if a := n.answer(r); a.Kind == membership.Refused && !n.told[r.Incarnation] {
 			n.told[r.Incarnation] = true
-			n.signals <- machine.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
+			n.signals <- event.Signal{About: r, Sign: membership.ConnectionClosed, Answer: a}
 		}
 	}
 }
@@ -188,12 +189,12 @@ func (s stable) Ports(n int, _ string) ([]int, error) {
 	return all, nil
 }
 
-func (s stable) Start(_ context.Context, st machine.Start) (runtime.Group, error) {
+func (s stable) Start(_ context.Context, st action.Start) (runtime.Group, error) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	s.starts++
 	s.newest = st.World.Generation
-	g := &idle{generation: s.newest, events: make(chan machine.Event), done: make(chan struct{})}
+	g := &idle{generation: s.newest, events: make(chan event.Event), done: make(chan struct{})}
 	g.end = sync.OnceFunc(func() { close(g.events); close(g.done) })
 	return g, nil
 }
@@ -201,7 +202,7 @@ func (s stable) Start(_ context.Context, st machine.Start) (runtime.Group, error
 // idle is workers that do nothing, and cannot stay.
 type idle struct {
 	generation schema.Generation
-	events     chan machine.Event
+	events     chan event.Event
 	done       chan struct{}
 	end        func()
 }
@@ -212,13 +213,13 @@ func (g *idle) Hangs() <-chan rendezvous.Failure {
 	return none
 }
 
-func (g *idle) Events() <-chan machine.Event                  { return g.events }
-func (g *idle) Generation() schema.Generation                 { return g.generation }
-func (g *idle) Pause(context.Context) (bool, error)           { return false, errors.ErrUnsupported }
-func (g *idle) Continue(context.Context, machine.Start) error { return errors.ErrUnsupported }
-func (g *idle) Done() <-chan struct{}                         { return g.done }
-func (g *idle) Ask(string, time.Duration) error               { g.end(); return nil }
-func (g *idle) Stop(context.Context, time.Duration) error     { g.end(); return nil }
+func (g *idle) Events() <-chan event.Event                   { return g.events }
+func (g *idle) Generation() schema.Generation                { return g.generation }
+func (g *idle) Pause(context.Context) (bool, error)          { return false, errors.ErrUnsupported }
+func (g *idle) Continue(context.Context, action.Start) error { return errors.ErrUnsupported }
+func (g *idle) Done() <-chan struct{}                        { return g.done }
+func (g *idle) Ask(string, time.Duration) error              { g.end(); return nil }
+func (g *idle) Stop(context.Context, time.Duration) error    { g.end(); return nil }
 
 // disk keeps nothing: no agent comes back to a machine.
 type disk struct{ *beast }
@@ -246,6 +247,6 @@ func (nothing) Stay(rendezvous.World) error                                     
 func (nothing) Close(context.Context, schema.Generation, bool) error                { return nil }
 func (nothing) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
 func (nothing) HandOver(context.Context)                                            {}
-func (nothing) Prepare(context.Context, rendezvous.World) (machine.Resume, error) {
-	return machine.Resume{}, nil
+func (nothing) Prepare(context.Context, rendezvous.World) (event.Resume, error) {
+	return event.Resume{}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/pkg/history"
@@ -167,7 +167,7 @@ func (h *herd) start(name string) {
 		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
 		Times: plan.DefaultTimeouts}
 	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{},
-		Say: func(machine.Line) {}}
+		Say: func(action.Line) {}}
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })
 }
 

@@ -90,7 +90,7 @@ func (p *place) committedStep(job string, step int) {
 }
 
 // cycles holds the generations that died between the first and the last to what is promised.
-func (p *place) cycles(all []event) {
+func (p *place) cycles(all []eventLine) {
 	p.t.Helper()
 	dead := len(kinds(all, "world_running")) - 2
 	p.t.Logf("%d generations died before one was healthy", dead)

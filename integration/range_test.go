@@ -128,7 +128,7 @@ func TestRange(t *testing.T) {
 	p.running("x", 6, 4)
 }
 
-func at(t *testing.T, e event) time.Time {
+func at(t *testing.T, e eventLine) time.Time {
 	t.Helper()
 	when, err := time.Parse("2006-01-02T15:04:05.000Z", e.Time)
 	if err != nil {

@@ -48,8 +48,8 @@ type exit struct {
 	Message   string
 }
 
-// event is one line of `elastic events -o json`.
-type event struct {
+// eventLine is one line of `elastic events -o json`.
+type eventLine struct {
 	Rev                 int64
 	Kind, Text, Time    string
 	Node                *string
@@ -143,11 +143,11 @@ func (s status) rank(node string) int {
 	return -1
 }
 
-func (p *place) events(job string) []event {
+func (p *place) events(job string) []eventLine {
 	p.t.Helper()
-	var all []event
+	var all []eventLine
 	for line := range strings.Lines(p.must("events", job, "-o", "json")) {
-		var e event
+		var e eventLine
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			p.t.Fatalf("%v: %s", err, line)
 		}
@@ -157,6 +157,6 @@ func (p *place) events(job string) []event {
 }
 
 // kinds are the events of one kind.
-func kinds(all []event, kind string) []event {
-	return slices.DeleteFunc(slices.Clone(all), func(e event) bool { return e.Kind != kind })
+func kinds(all []eventLine, kind string) []eventLine {
+	return slices.DeleteFunc(slices.Clone(all), func(e eventLine) bool { return e.Kind != kind })
 }

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/handover"
 	"github.com/elasticd/elastic/internal/launch"
@@ -22,7 +23,7 @@ type group struct {
 	began  schema.Generation // for which the processes were started
 	runDir string
 	stay   *handover.Group
-	events chan machine.Event
+	events chan event.Event
 	heard  sync.WaitGroup // watchStay
 
 	mu         sync.Mutex // guards what follows
@@ -34,7 +35,7 @@ type group struct {
 
 // begin begins what follows the workers in the generation of s. Each exit is of the generation
 // before, or of this one: where one was of the one before, this one does not begin.
-func (g *group) begin(s machine.Start) error {
+func (g *group) begin(s action.Start) error {
 	world := s.World
 	over := make(chan struct{})
 	g.mu.Lock()
@@ -79,7 +80,7 @@ func (g *group) translate() {
 		g.exited = true
 		generation := g.generation
 		g.mu.Unlock()
-		g.events <- machine.Exited{Generation: generation, WorkerExit: machine.WorkerExit{Step: step, NaN: nan,
+		g.events <- event.Exited{Generation: generation, WorkerExit: event.WorkerExit{Step: step, NaN: nan,
 			LocalRank: x.LocalRank,
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim,
 			Hang: x.Aborted}}
@@ -106,7 +107,7 @@ func (g *group) watchStay() {
 		now := g.stay.CanStay()
 		if now != can {
 			can = now
-			g.events <- machine.Staying{Generation: g.Generation(), Can: can}
+			g.events <- event.Staying{Generation: g.Generation(), Can: can}
 		}
 		select {
 		case <-moved:
@@ -128,8 +129,8 @@ func (g *group) Hangs() <-chan rendezvous.Failure {
 	return g.hangs
 }
 
-func (g *group) Events() <-chan machine.Event { return g.events }
-func (g *group) Done() <-chan struct{}        { return g.g.Done() }
+func (g *group) Events() <-chan event.Event { return g.events }
+func (g *group) Done() <-chan struct{}      { return g.g.Done() }
 
 func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -151,7 +152,7 @@ func (g *group) Pause(ctx context.Context) (inMemory bool, err error) {
 	return inMemory, nil
 }
 
-func (g *group) Continue(ctx context.Context, s machine.Start) error {
+func (g *group) Continue(ctx context.Context, s action.Start) error {
 	in, err := g.w.inputs(s)
 	if err != nil {
 		return err

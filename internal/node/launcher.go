@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
@@ -36,7 +36,7 @@ type Launcher struct {
 }
 
 // inputs is what the environments of one start are made of.
-func (w *workers) inputs(s machine.Start) (launch.Inputs, error) {
+func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	world, l := s.World, w.o.Launcher
 	in := launch.Inputs{
 		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,

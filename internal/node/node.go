@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
@@ -26,7 +26,7 @@ import (
 
 // Run takes part in the job until it ends or this node leaves it. The second result is the error of a
 // node that could not take part.
-func Run(ctx context.Context, o Options) machine.Result {
+func Run(ctx context.Context, o Options) event.Result {
 	// `elastic run … | head`: a reader that goes is no reason to end the job. A handler, unlike ignoring,
 	// is not inherited by workers.
 	pipe := make(chan os.Signal, 1)
@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 
 	server, err := peer.Listen(net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
 	if err != nil {
-		return machine.Result{Status: 125, Err: err}
+		return event.Result{Status: 125, Err: err}
 	}
 	defer func() {
 		end, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) machine.Result {
 	}()
 	disk, err := disk.Open(o.StateDir, o.Job.Name)
 	if err != nil {
-		return machine.Result{Status: 125, Err: err}
+		return event.Result{Status: 125, Err: err}
 	}
 	disk.Server = strings.Join(slices.Sorted(slices.Values(o.Endpoints)), ",")
 	defer disk.Close()

@@ -3,33 +3,33 @@ package node
 import (
 	"sync"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
 )
 
 // notices keeps what others notice back until the agent has said its first line: the arithmetic of
 // the job is what a run begins with.
 type notices struct {
-	say func(machine.Line)
+	say func(action.Line)
 
 	mu    sync.Mutex
 	begun bool
-	early []machine.Line
+	early []action.Line
 }
 
 // agent says a line of the agent's own.
-func (n *notices) agent(l machine.Line) {
+func (n *notices) agent(l action.Line) {
 	n.say(l)
 	if !l.Early {
 		n.flush()
 	}
 }
 
-func (n *notices) notice(text string) { n.tell(machine.Line{Text: text}) }
+func (n *notices) notice(text string) { n.tell(action.Line{Text: text}) }
 
 // raw says a text that has a form of its own.
-func (n *notices) raw(text string) { n.tell(machine.Line{Text: text, Raw: true}) }
+func (n *notices) raw(text string) { n.tell(action.Line{Text: text, Raw: true}) }
 
-func (n *notices) tell(l machine.Line) {
+func (n *notices) tell(l action.Line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.begun {

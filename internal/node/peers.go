@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -23,7 +25,7 @@ type peers struct {
 	ctx     context.Context
 	effects *sync.WaitGroup
 	server  *peer.Server
-	signals chan machine.Signal
+	signals chan event.Signal
 	news    chan struct{} // holds one value when larger is set
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
@@ -36,7 +38,7 @@ type peers struct {
 }
 
 func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
-	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan machine.Signal),
+	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan event.Signal),
 		news: make(chan struct{}, 1)}
 }
 
@@ -72,7 +74,7 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.effects.Go(p.passOn)
 	p.effects.Go(func() {
 		for s := range p.watcher.Signals() {
-			p.tell(machine.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never,
+			p.tell(event.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never,
 				Generation: s.Answer.Generation})
 		}
 	})
@@ -86,7 +88,7 @@ func (p *peers) rekey(secret []byte) {
 	}
 }
 
-func (p *peers) tell(s machine.Signal) {
+func (p *peers) tell(s event.Signal) {
 	select {
 	case p.signals <- s:
 	case <-p.ctx.Done():
@@ -117,7 +119,7 @@ func (p *peers) passOn() {
 		g := p.larger
 		p.larger = 0
 		p.mu.Unlock()
-		p.tell(machine.Signal{Generation: g})
+		p.tell(event.Signal{Generation: g})
 	}
 }
 
@@ -136,7 +138,7 @@ func (p *peers) holds(about membership.Ref) bool {
 	return w != nil && w.Holds(about)
 }
 
-func (p *peers) Tell(h machine.Hello) {
+func (p *peers) Tell(h action.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told = time.Now()
@@ -180,4 +182,4 @@ func (p *peers) Watch(refs []membership.Ref) {
 	}
 }
 
-func (p *peers) Signals() <-chan machine.Signal { return p.signals }
+func (p *peers) Signals() <-chan event.Signal { return p.signals }

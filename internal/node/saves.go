@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -304,9 +304,9 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 }
 
 // Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
-func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
+func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
 	if err := s.w.preHook(ctx, w.Generation, w.Size()); err != nil {
-		return machine.Resume{}, err
+		return event.Resume{}, err
 	}
 	dir := s.w.directory()
 	var manifest *checkpoint.Manifest
@@ -316,16 +316,16 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume
 		s.mu.Unlock()
 	}()
 	if err := s.chunks.Raise(w.Generation); err != nil {
-		return machine.Resume{}, err
+		return event.Resume{}, err
 	}
 	r, shared := w.Resume, s.shared(w)
 	if r == nil {
 		if shared {
-			return machine.Resume{}, nil
+			return event.Resume{}, nil
 		}
-		return machine.Resume{}, capture.Scratch(s.chunks, dir)
+		return event.Resume{}, capture.Scratch(s.chunks, dir)
 	}
-	resume := machine.Resume{Step: r.Step, Samples: r.Samples}
+	resume := event.Resume{Step: r.Step, Samples: r.Samples}
 	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
 		return resume, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
@@ -45,7 +45,7 @@ func newTeller(w io.Writer) *teller {
 	return t
 }
 
-func (t *teller) say(l machine.Line) {
+func (t *teller) say(l action.Line) {
 	text := phrase.Plain(l.Text) // names and last words of workers come from other machines
 	if !l.Raw {
 		text = "elastic: " + text

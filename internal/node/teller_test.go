@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
 )
 
 func TestTellingDoesNotWaitForAStoppedTerminal(t *testing.T) {
@@ -15,10 +15,10 @@ func TestTellingDoesNotWaitForAStoppedTerminal(t *testing.T) {
 		r, w := io.Pipe() // nobody reads
 		tell := newTeller(w)
 		for k := range 2 * queued {
-			tell.say(machine.Line{Text: fmt.Sprint(k)}) // a wait would end the bubble in a deadlock
+			tell.say(action.Line{Text: fmt.Sprint(k)}) // a wait would end the bubble in a deadlock
 		}
 		tell.close()
-		tell.say(machine.Line{Text: "late"})
+		tell.say(action.Line{Text: "late"})
 		r.Close()
 	})
 }
@@ -26,8 +26,8 @@ func TestTellingDoesNotWaitForAStoppedTerminal(t *testing.T) {
 func TestTheLastLinesAreWritten(t *testing.T) {
 	var b strings.Builder
 	tell := newTeller(&b)
-	tell.say(machine.Line{Text: "one"})
-	tell.say(machine.Line{Text: "ABORT!!!", Raw: true})
+	tell.say(action.Line{Text: "one"})
+	tell.say(action.Line{Text: "ABORT!!!", Raw: true})
 	tell.close()
 	if got, want := b.String(), "elastic: one\nABORT!!!\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/hang"
@@ -236,7 +237,7 @@ type refused struct {
 func (r refused) Unwrap() error { return r.error }
 func (r refused) ExitCode() int { return r.code }
 
-func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, error) {
+func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {
 	world := s.World
 	in, err := w.inputs(s)
 	if err != nil {
@@ -256,7 +257,7 @@ func (w *workers) Start(ctx context.Context, s machine.Start) (runtime.Group, er
 		return nil, refused{err, 125}
 	}
 	out := &group{w: w, g: g, began: world.Generation, runDir: in.RunDir, stay: stay,
-		events: make(chan machine.Event, world.Slots)}
+		events: make(chan event.Event, world.Slots)}
 	if err := out.begin(s); err != nil {
 		return nil, refused{err, 125}
 	}

@@ -49,7 +49,7 @@ var plants = []plant{
 	{"C9: a late event brings an old world back", machine + "/observe.go",
 		`if known != nil && (w.Generation < known.Generation || `, `if known != nil && (`, machine, "TestStories"},
 
-	{"G4: Ready before the workers that stay have left", machine + "/machine.go", `return m.idle() || g.paused && g.closed`, `return m.idle() || g.halt == HaltPaused`, runtime, "TestSchedulesOfWorkersThatStay"},
+	{"G4: Ready before the workers that stay have left", machine + "/machine.go", `return m.idle() || g.paused && g.closed`, `return m.idle() || g.halt == action.HaltPaused`, runtime, "TestSchedulesOfWorkersThatStay"},
 	{"G4: workers that do not leave are waited for without end", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || w.Rollback > g.world.Generation {`, machine, "TestStories"},
 	{"G2: a state of before a rollback stays", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || m.pauseIsOver(g) {`, machine, "TestStatesOfBeforeARollbackAreGivenUp"},
 	{"G2: a rollback is forgotten with its generation", plan + "/rollback.go", `return p.w.Rollback`, `return 0`, plan, "TestRollbackIsRemembered"},
@@ -245,7 +245,7 @@ var plants = []plant{
 	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.self.joined && m.self.node.Incarnation == inc`, `return m.self.joined`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
 	{"a machine that moved keeps its old address", machine + "/apply.go", `m.self.joined && e.Address != m.self.node.Address`, `false`, runtime, "TestANodeThatMovedJoinsAtItsNewAddress"},
 	{"a stale record of saving is waited for", machine + "/plan.go", `m.now.Sub(m.keeper.activity[d.Node].at) < still`, `true`, runtime, "TestAStaleRecordOfSavingHoldsNobodyUp"},
-	{"a planned stop does not let the workers save", machine + "/workers.go", `return order{HaltAsked, w.Hold.Reason`, `return order{HaltEnded, ""`, machine, "TestStories"},
+	{"a planned stop does not let the workers save", machine + "/workers.go", `return order{action.HaltAsked, w.Hold.Reason`, `return order{action.HaltEnded, ""`, machine, "TestStories"},
 
 	// The store, the disk, the processes.
 	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},

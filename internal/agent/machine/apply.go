@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -12,31 +14,30 @@ import (
 )
 
 // apply takes the facts out of an event. What follows from them is derived after it.
-func (m *Machine) apply(e Event) {
+func (m *Machine) apply(e event.Event) {
 	switch e := e.(type) {
-	case Saw:
+	case event.Saw:
 		m.applyRead(e)
-	case Stepped:
+	case event.Stepped:
 		m.applyStep(e)
-	case Entered, Renewed, Registered, Located, Left:
+	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left:
 		m.applyRegistration(e)
-	case Readied, Started, Hung, Exited, Staying, Paused, Halted, Closed, ExitReported, FailureReported:
+	case event.Readied, event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted,
+		event.Closed, event.ExitReported, event.FailureReported:
 		m.applyWorkers(e)
-	case Probed, Signaled, Suspected, Withdrawn:
+	case event.Probed, event.Signaled, event.Suspected, event.Withdrawn:
 		m.applyPeers(e)
-	case KeeperBehind, Remembered, Claiming, Reclaimed:
+	case event.KeeperBehind, event.Remembered, event.Claiming, event.Reclaimed:
 		m.applyMemory(e)
-	case Asked:
+	case event.Asked:
 		if m.leave == nil || e.Now {
-			l := e.Leaving
-			l.since = m.now
-			m.leave = &l
+			m.leave = &departure{e.Leaving, m.now}
 		}
-	case Ticked:
+	case event.Ticked:
 	}
 }
 
-func (m *Machine) applyStep(e Stepped) {
+func (m *Machine) applyStep(e event.Stepped) {
 	m.answered(slotStep, e.Err)
 	switch {
 	case e.Err != nil:
@@ -50,21 +51,21 @@ func (m *Machine) applyStep(e Stepped) {
 	}
 }
 
-func (m *Machine) applyRegistration(e Event) {
+func (m *Machine) applyRegistration(e event.Event) {
 	switch e := e.(type) {
-	case Entered:
+	case event.Entered:
 		m.applyEntered(e)
-	case Renewed:
+	case event.Renewed:
 		m.applyRenewal(e)
-	case Registered:
+	case event.Registered:
 		m.applyRegistered(e)
-	case Located:
+	case event.Located:
 		m.answered(slotLocate, nil)
 		m.seen.addressUnverified = false
 		if m.self.joined && e.Address != m.self.node.Address {
 			m.drop() // no peer reaches it where its registration says, which cannot change: it joins anew
 		}
-	case Left:
+	case event.Left:
 		if !m.is(e.As) {
 			return
 		}
@@ -80,7 +81,7 @@ func (m *Machine) is(inc membership.Incarnation) bool {
 	return m.self.joined && m.self.node.Incarnation == inc
 }
 
-func (m *Machine) applyEntered(e Entered) {
+func (m *Machine) applyEntered(e event.Entered) {
 	m.answered(slotEnter, nil)
 	m.told.entered = append(m.told.entered, e.Lines...)
 	if e.Over != nil {
@@ -91,7 +92,7 @@ func (m *Machine) applyEntered(e Entered) {
 		m.adoptJob(e.Job)
 	}
 	m.self = identity{joined: true, node: e.Node, job: &e.Job, logs: e.Logs}
-	m.do(Renew{e.Node.Lease, e.TTL})
+	m.do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.limits.TTL = e.TTL
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false
 	m.seen.peerGeneration, m.seen.readFailed = 0, false
@@ -102,17 +103,17 @@ func (m *Machine) applyEntered(e Entered) {
 	m.storeAnswered()
 }
 
-func (m *Machine) applyRegistered(e Registered) {
+func (m *Machine) applyRegistered(e event.Registered) {
 	if !m.is(e.As) {
 		if e.Err == nil {
-			m.do(Forget{e.Lease}) // the incarnation that asked for it is over
+			m.do(action.Forget{Lease: e.Lease}) // the incarnation that asked for it is over
 		}
 		return
 	}
 	m.answered(slotRegister, e.Err)
 	switch {
 	case e.Err == nil:
-		m.do(Renew{e.Lease, e.TTL})
+		m.do(action.Renew{Lease: e.Lease, TTL: e.TTL})
 		m.self.node.Rev, m.self.node.Lease, m.self.unkeyed = e.Rev, e.Lease, time.Time{}
 		m.peers.evidence.OnTime = m.now
 		clear(m.peers.written) // these records went with the old lease
@@ -122,7 +123,7 @@ func (m *Machine) applyRegistered(e Registered) {
 	}
 }
 
-func (m *Machine) applyRenewal(e Renewed) {
+func (m *Machine) applyRenewal(e event.Renewed) {
 	if !m.self.joined || e.Lease != m.self.node.Lease {
 		return
 	}
@@ -144,34 +145,34 @@ func (m *Machine) applyRenewal(e Renewed) {
 	}
 }
 
-func (m *Machine) applyWorkers(e Event) {
+func (m *Machine) applyWorkers(e event.Event) {
 	switch e := e.(type) {
-	case Readied:
+	case event.Readied:
 		m.applyReady(e)
-	case Started:
+	case event.Started:
 		m.answeredFor(slotStart, e.Generation, nil)
 		m.applyStarted(e)
-	case Hung:
+	case event.Hung:
 		m.applyHang(e)
-	case Exited:
+	case event.Exited:
 		m.applyExit(e)
-	case Staying:
+	case event.Staying:
 		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
 			g.canStay = e.Can
 		}
-	case Paused:
+	case event.Paused:
 		m.applyPaused(e)
-	case Halted:
+	case event.Halted:
 		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
 			g.dead, g.canStay = true, false
 			m.noteIdle(g)
 		}
-	case Closed:
+	case event.Closed:
 		m.answeredFor(slotClose, e.Generation, e.Err)
 		if g := m.local.group; g != nil && g.world.Generation <= e.Generation && e.Err == nil {
 			g.closed = true
 		}
-	case ExitReported:
+	case event.ExitReported:
 		m.answeredFor(slotExit, e.Generation, e.Err)
 		if e.Err == nil || store.Moved(e.Err) {
 			m.local.exit.generation, m.local.exit.rev = e.Generation, e.Rev
@@ -179,12 +180,12 @@ func (m *Machine) applyWorkers(e Event) {
 				m.local.exit.record = &e.Exit
 			}
 		}
-	case FailureReported:
+	case event.FailureReported:
 		m.answeredFor(slotFailure, e.Generation, e.Err)
 	}
 }
 
-func (m *Machine) applyReady(e Readied) {
+func (m *Machine) applyReady(e event.Readied) {
 	m.answeredFor(slotReady, e.Generation, e.Err)
 	m.noteHindrance(e)
 	if e.Err == nil {
@@ -200,7 +201,7 @@ func (m *Machine) applyReady(e Readied) {
 	m.local.floor = max(m.local.floor, e.Generation-1) // never one again that it reported beyond
 }
 
-func (m *Machine) applyStarted(e Started) {
+func (m *Machine) applyStarted(e event.Started) {
 	g := m.local.group
 	if g == nil || g.world.Generation != e.Generation {
 		return
@@ -214,17 +215,17 @@ func (m *Machine) applyStarted(e Started) {
 		code := e.Code
 		g.codes[i] = &code
 	}
-	g.failures = append(g.failures, m.failure(&g.world, WorkerExit{Code: e.Code, Message: e.Err.Error()}))
+	g.failures = append(g.failures, m.failure(&g.world, event.WorkerExit{Code: e.Code, Message: e.Err.Error()}))
 }
 
-func (m *Machine) applyHang(e Hung) {
-	if g := m.local.group; g != nil && g.world.Generation == e.Generation && g.halt == NoHalt {
+func (m *Machine) applyHang(e event.Hung) {
+	if g := m.local.group; g != nil && g.world.Generation == e.Generation && g.halt == action.NoHalt {
 		e.Failure.Time = m.now
 		g.failures = append(g.failures, e.Failure)
 	}
 }
 
-func (m *Machine) applyExit(e Exited) {
+func (m *Machine) applyExit(e event.Exited) {
 	g := m.local.group
 	if g == nil || g.world.Generation != e.Generation || e.LocalRank >= len(g.codes) {
 		return
@@ -235,7 +236,7 @@ func (m *Machine) applyExit(e Exited) {
 	}
 	code := e.Code
 	g.codes[e.LocalRank] = &code
-	if code != 0 && g.halt == NoHalt {
+	if code != 0 && g.halt == action.NoHalt {
 		g.failures = append(g.failures, m.failure(&g.world, e.WorkerExit))
 	}
 	if !slices.ContainsFunc(g.codes, func(code *int) bool { return code == nil || *code != 0 }) {
@@ -243,10 +244,10 @@ func (m *Machine) applyExit(e Exited) {
 	}
 }
 
-func (m *Machine) applyPeers(e Event) {
+func (m *Machine) applyPeers(e event.Event) {
 	p := &m.peers
 	switch e := e.(type) {
-	case Probed:
+	case event.Probed:
 		m.answeredAbout(slotProbe, e.About.Incarnation, nil)
 		p.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: m.now}
 		holds := map[string]time.Time{}
@@ -254,22 +255,22 @@ func (m *Machine) applyPeers(e Event) {
 			holds[by] = m.now
 		}
 		p.evidence.Holds[e.About.Node] = holds
-	case Signaled:
+	case event.Signaled:
 		m.applySignal(e.Signal)
-	case Suspected:
+	case event.Suspected:
 		m.answeredAbout(slotSuspect, e.About, e.Err)
 		if e.Err != nil {
 			delete(p.written, e.About)
 		}
 		p.newestRecord = max(p.newestRecord, e.Rev)
 		m.rest(slot{slotSuspect, e.About}, Rest) // the snapshot shows it in a moment
-	case Withdrawn:
+	case event.Withdrawn:
 		m.answeredAbout(slotWithdraw, e.About, e.Err)
 		m.rest(slot{slotWithdraw, e.About}, Rest) // likewise
 	}
 }
 
-func (m *Machine) applySignal(s Signal) {
+func (m *Machine) applySignal(s event.Signal) {
 	if s.Generation > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
 		m.seen.peerGeneration, m.seen.peerGenerationAt = s.Generation, m.now
 	}

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"slices"
 	"testing"
 )
@@ -10,14 +12,14 @@ import (
 // that.
 func TestStoreBehindTheDisk(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
-	done := w.m.Decide(KeeperBehind{}, w.now)
-	claims := func(done []Action) bool {
-		return slices.ContainsFunc(done, func(a Action) bool { r, ok := a.(Reclaim); return ok && r.Claim.Behind })
+	done := w.m.Decide(event.KeeperBehind{}, w.now)
+	claims := func(done []action.Action) bool {
+		return slices.ContainsFunc(done, func(a action.Action) bool { r, ok := a.(action.Reclaim); return ok && r.Claim.Behind })
 	}
 	if w.m.State() != StateCut || !claims(done) {
 		t.Errorf("it is %v, and does %v", w.m.State(), done)
 	}
-	if slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(HaltWorkers); return ok }) {
+	if slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.HaltWorkers); return ok }) {
 		t.Error("its workers are ended")
 	}
 	w.rev++

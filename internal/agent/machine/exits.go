@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -16,9 +18,9 @@ func (m *Machine) reportEnd() {
 	}
 	w, g := m.seen.world, m.local.group
 	if x := m.exitRecord(); x != nil && !(x.Planned && m.leave != nil) && !reflect.DeepEqual(x, m.lastExit()) {
-		m.requestFor(slotExit, w.Generation, ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
+		m.requestFor(slotExit, w.Generation, action.ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
 	}
-	if g == nil || g.halt != NoHalt || g.world.Generation != w.Generation ||
+	if g == nil || g.halt != action.NoHalt || g.world.Generation != w.Generation ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
 		return
 	}
@@ -26,7 +28,7 @@ func (m *Machine) reportEnd() {
 	if len(failures) == 0 || g.failRev == w.Rev && g.reported == len(failures) {
 		return
 	}
-	if m.requestFor(slotFailure, w.Generation, ReportFailures{World: *w, Failures: slices.Clone(failures)}) {
+	if m.requestFor(slotFailure, w.Generation, action.ReportFailures{World: *w, Failures: slices.Clone(failures)}) {
 		g.failRev, g.reported = w.Rev, len(failures)
 	}
 }
@@ -58,7 +60,7 @@ func (m *Machine) failuresToReport(g *workerGroup) []rendezvous.Failure {
 func asked(code int) bool { return code == 143 || code == 101 || code == 102 }
 
 // failure is the end of a worker here as the others are told it.
-func (m *Machine) failure(w *rendezvous.World, x WorkerExit) rendezvous.Failure {
+func (m *Machine) failure(w *rendezvous.World, x event.WorkerExit) rendezvous.Failure {
 	return rendezvous.Failure{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, LocalRank: x.LocalRank,
 		Rank: w.Rank(m.self.node.Ref)*w.Slots + x.LocalRank, Code: x.Code, Signal: x.Signal,
 		Message: x.Message, Detail: x.Detail, Victim: x.Victim, Hang: x.Hang, Step: x.Step, NaN: x.NaN, Time: m.now}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -28,7 +29,7 @@ func (m *Machine) follow() {
 		if scope == rendezvous.ScopeOwn {
 			m.seen.snap.Whole = false
 		}
-		m.do(Follow{scope})
+		m.do(action.Follow{Scope: scope})
 	}
 }
 

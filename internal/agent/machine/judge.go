@@ -3,6 +3,8 @@ package machine
 import (
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 )
@@ -14,12 +16,12 @@ type detection struct {
 	crowded  bool                   // many were in doubt when they were last judged
 	doubts   map[verdict.Doubt]bool // at that time
 
-	suspected    map[membership.Incarnation]Signal // by this agent, now
-	written      map[membership.Incarnation]bool   // its records in the store
-	newestRecord int64                             // revision of the newest that may still be there; 0: none
+	suspected    map[membership.Incarnation]event.Signal // by this agent, now
+	written      map[membership.Incarnation]bool         // its records in the store
+	newestRecord int64                                   // revision of the newest that may still be there; 0: none
 	probed       map[membership.Incarnation]time.Time
 	watched      []membership.Ref
-	hello        Hello
+	hello        action.Hello
 }
 
 // forgetEvidence drops what was seen of other nodes. The watch over them tells again what holds.
@@ -27,7 +29,7 @@ func (m *Machine) forgetEvidence() {
 	p := &m.peers
 	p.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: p.evidence.Void}
-	p.suspected, p.written = map[membership.Incarnation]Signal{}, map[membership.Incarnation]bool{}
+	p.suspected, p.written = map[membership.Incarnation]event.Signal{}, map[membership.Incarnation]bool{}
 	p.probed = map[membership.Incarnation]time.Time{}
 	p.watched = nil
 }
@@ -116,6 +118,9 @@ func (m *Machine) isolated() bool {
 	return silent >= 2 && !answered
 }
 
+// MaxWitnesses is how many nodes are asked at most whether they reach another one.
+const MaxWitnesses = 3
+
 // witnesses are some of the nodes that are not in doubt, dialled while others are silent. Without
 // them all nodes that are left would take themselves for isolated when two are lost at once.
 func (m *Machine) witnesses() (refs []membership.Ref) {
@@ -149,7 +154,7 @@ func (m *Machine) probe(turn int) {
 			m.wake(at.Add(probeEvery))
 			continue
 		}
-		if m.requestAbout(slotProbe, r.Incarnation, Probe{About: r, Watchers: m.watchersOf(r)}) {
+		if m.requestAbout(slotProbe, r.Incarnation, action.Probe{About: r, Watchers: m.watchersOf(r)}) {
 			m.peers.probed[r.Incarnation] = m.now
 		}
 	}

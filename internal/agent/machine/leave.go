@@ -3,6 +3,8 @@ package machine
 import (
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -23,7 +25,7 @@ func (m *Machine) leaveOutside() {
 		m.wake(m.leave.since.Add(patience))
 		return
 	}
-	m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
+	m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 }
 
 // leaving takes a registered node out of the job. A collective that one member leaves breaks the
@@ -31,7 +33,7 @@ func (m *Machine) leaveOutside() {
 // own workers are through.
 func (m *Machine) leaving() {
 	if m.holdsFirst() {
-		m.request(slotStep, Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
+		m.request(slotStep, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
 		if !m.awayFor(patience) {
 			return
 		}
@@ -43,10 +45,10 @@ func (m *Machine) leaving() {
 	if away && (m.leave.Now || m.awayFor(patience)) {
 		m.drop() // the store cannot be told: its lease tells it
 		m.local.group = nil
-		m.over = &Result{Status: m.leave.Status, Err: m.leave.Err}
+		m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 		return
 	}
-	l := Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason, Stop: m.stopsJob(), Quick: m.leave.Now}
+	l := action.Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason, Stop: m.stopsJob(), Quick: m.leave.Now}
 	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
 		l.Ended = w.Phase
 	}
@@ -125,6 +127,6 @@ func (m *Machine) giveUp() {
 		return
 	}
 	if m.now.Sub(m.local.idleSince) >= m.cfg.WaitTimeout {
-		m.leave = &Leaving{Reason: membership.Terminated, Status: statusTimeout, since: m.now}
+		m.leave = &departure{event.Leaving{Reason: membership.Terminated, Status: statusTimeout}, m.now}
 	}
 }

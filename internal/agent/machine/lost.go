@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -26,23 +28,23 @@ const (
 	mostBackoff  = 30 * time.Second
 )
 
-func (m *Machine) applyMemory(e Event) {
+func (m *Machine) applyMemory(e event.Event) {
 	switch e := e.(type) {
-	case KeeperBehind:
+	case event.KeeperBehind:
 		if o := &m.seen; m.self.joined {
 			o.behind, o.setBack, o.wrongJob = true, true, true
 			m.storeSilent() // it answers, and what it says is not believed
 		}
-	case Remembered:
+	case event.Remembered:
 		m.answered(slotRemember, e.Err)
 		m.noteWritten(e.Err)
 		if e.Err == nil {
 			m.noteMemory(e.World, m.memory.asked)
 		}
-	case Claiming:
+	case event.Claiming:
 		m.seen.awaitsJob = !m.self.joined
-		m.do(Say{Line{Text: e.Text, Early: m.seen.awaitsJob}})
-	case Reclaimed:
+		m.do(action.Say{Line: action.Line{Text: e.Text, Early: m.seen.awaitsJob}})
+	case event.Reclaimed:
 		m.applyReclaimed(e)
 	}
 }
@@ -64,7 +66,7 @@ func (m *Machine) rememberWorld() {
 	if !newer && slices.Equal(c.Spares, m.memory.spares) {
 		return
 	}
-	if m.request(slotRemember, Remember{c}) {
+	if m.request(slotRemember, action.Remember{Claim: c}) {
 		m.memory.asked = c.Spares
 	}
 }
@@ -134,12 +136,12 @@ func (m *Machine) claim() rendezvous.Claim {
 // reclaimJob claims the job for which the store is behind, while the workers go on.
 func (m *Machine) reclaimJob() {
 	if m.seen.wrongJob && m.leave == nil {
-		m.request(slotReclaim, Reclaim{m.claim()})
+		m.request(slotReclaim, action.Reclaim{Claim: m.claim()})
 	}
 }
 
 // applyReclaimed: the store holds a job of this name again.
-func (m *Machine) applyReclaimed(e Reclaimed) {
+func (m *Machine) applyReclaimed(e event.Reclaimed) {
 	m.answered(slotReclaim, e.Err)
 	m.rest(slot{kind: slotReclaim}, time.Second)
 	if m.self.joined && errors.Is(e.Err, store.ErrMoved) {

@@ -12,11 +12,23 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
+
+// Config is what a Machine must know of its node's settings.
+type Config struct {
+	LeaseTTL      time.Duration
+	StoreCutLimit time.Duration
+	WaitTimeout   time.Duration // 0: none
+	Hint          string        // how to bring more nodes, shown once while some are missing
+	Times         plan.Timeouts
+}
 
 // Machine is the state of one agent. One goroutine owns it.
 //
@@ -38,9 +50,15 @@ type Machine struct {
 	requests requests
 	told     told
 
-	leave *Leaving // this node goes
-	over  *Result  // it has left, or cannot take part
-	quit  bool     // Quit was given
+	leave *departure    // this node goes
+	over  *event.Result // it has left, or cannot take part
+	quit  bool          // Quit was given
+}
+
+// departure is why this node goes, and since when.
+type departure struct {
+	event.Leaving
+	since time.Time // when it was asked to; zero: it was registered then
 }
 
 // identity is who this node is.
@@ -88,7 +106,7 @@ type local struct {
 	floor     schema.Generation // no generation up to this one is started any more
 	ready     schema.Generation // the newest that it reported Ready for
 	ports     []int
-	resume    Resume
+	resume    event.Resume
 	inMemory  bool // no checkpoint was brought here for the generation that is ready
 	exit      reportedExit
 	stopMS    int64             // how long the newest stop of workers took
@@ -113,7 +131,7 @@ type workerGroup struct {
 	failures     []rendezvous.Failure // in the order in which they were seen
 	failRev      int64                // revision of the world under which they were reported
 	reported     int                  // how many of them were
-	halt         Halt
+	halt         action.Halt
 	haltedAt     time.Time
 	through      time.Time // when the last of them had ended with 0
 	canStay      bool      // each of them said that it can take part in another generation
@@ -144,7 +162,7 @@ const (
 )
 
 // Decide applies e and returns what is to be done now.
-func (m *Machine) Decide(e Event, now time.Time) []Action {
+func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.now, m.out = now, actions{}
 	if m.ticked.Add(stall).Before(now) {
 		// What was seen before the gap is not believed any more.
@@ -161,7 +179,7 @@ func (m *Machine) Decide(e Event, now time.Time) []Action {
 	m.tell()
 	if m.over != nil && m.idle() && !m.quit {
 		m.quit = true
-		m.do(Quit{*m.over})
+		m.do(action.Quit{Result: *m.over})
 	}
 	return m.out.list
 }
@@ -175,7 +193,7 @@ func (m *Machine) settle() {
 	m.judge()
 	m.checkPeerGeneration()
 	if m.seen.stale && m.self.joined {
-		m.request(slotRead, Read{})
+		m.request(slotRead, action.Read{})
 		return
 	}
 	m.verifyAddress()

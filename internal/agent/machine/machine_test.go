@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -34,19 +36,19 @@ func TestAnswersOfAnEarlierLifeAreNotHeard(t *testing.T) {
 	if !w.m.is("a2") {
 		t.Fatalf("it is %v, not in its second life", w.m.self.node)
 	}
-	w.m.Decide(Left{As: "a1"}, w.now)
+	w.m.Decide(event.Left{As: "a1"}, w.now)
 	if !w.m.is("a2") {
 		t.Error("that the first life left ends the second")
 	}
 	lease, rev := w.m.self.node.Lease, w.m.self.node.Rev
-	done := w.m.Decide(Registered{As: "a1", Lease: 99, Rev: 98, TTL: time.Second}, w.now)
+	done := w.m.Decide(event.Registered{As: "a1", Lease: 99, Rev: 98, TTL: time.Second}, w.now)
 	if w.m.self.node.Lease != lease || w.m.self.node.Rev != rev {
 		t.Error("the registration of the first life is taken for that of the second")
 	}
-	if !slices.Contains(done, Action(Forget{store.Lease(99)})) {
+	if !slices.Contains(done, action.Action(action.Forget{Lease: store.Lease(99)})) {
 		t.Errorf("nobody gives the lease of the first life back: %v", done)
 	}
-	if slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(Renew); return ok }) {
+	if slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.Renew); return ok }) {
 		t.Error("the lease of the first life is renewed")
 	}
 }
@@ -59,7 +61,7 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 	job.UID, job.Succeeds = "another", w.job.UID
 	w.m.drop()
 	w.m.adoptJob(job)
-	w.m.Decide(Readied{Generation: 1, Begun: w.now}, w.now)
+	w.m.Decide(event.Readied{Generation: 1, Begun: w.now}, w.now)
 	if w.m.seen.world != nil {
 		t.Errorf("it knows world %+v", w.m.seen.world)
 	}
@@ -158,8 +160,8 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
 		w := replayed(t, "job 1", "enters", "a joins")
-		w.m.Decide(Saw{Update: rendezvous.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
-		w.m.Decide(Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
+		w.m.Decide(event.Saw{Update: rendezvous.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
+		w.m.Decide(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
 		if w.m.over != nil || w.m.seen.awaySince.IsZero() || w.m.seen.unreadable == nil {
 			t.Errorf("%v: over %+v, away since %v", kind, w.m.over, w.m.seen.awaySince)
 		}
@@ -177,8 +179,8 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 			"ok read", "ok start",
 			"workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
-		done := w.m.Decide(Saw{Update: rendezvous.Update{Snapshot: w.copy()}}, w.now)
-		stays := slices.ContainsFunc(done, func(a Action) bool { _, ok := a.(PauseWorkers); return ok })
+		done := w.m.Decide(event.Saw{Update: rendezvous.Update{Snapshot: w.copy()}}, w.now)
+		stays := slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.PauseWorkers); return ok })
 		if stays != x.stays {
 			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback,
 				stays, x.stays)

@@ -3,6 +3,8 @@ package machine
 import (
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -10,7 +12,7 @@ import (
 )
 
 // applyRead takes in what a read or the follower found.
-func (m *Machine) applyRead(e Saw) {
+func (m *Machine) applyRead(e event.Saw) {
 	o := &m.seen
 	if e.Asked {
 		m.answered(slotRead, e.Err)
@@ -60,7 +62,7 @@ func (m *Machine) believe(cluster uint64, rev int64) {
 
 // isBehind reports whether a read that began after everything that this node has seen shows less
 // than that. What comes by a watch, or began before, may just be late.
-func (m *Machine) isBehind(e *Saw) bool {
+func (m *Machine) isBehind(e *event.Saw) bool {
 	o, s := &m.seen, &e.Snapshot
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
 		return false
@@ -196,5 +198,5 @@ func (m *Machine) checkPeerGeneration() {
 		o.peerGeneration, o.readFailed = 0, false
 		return
 	}
-	m.request(slotRead, Read{})
+	m.request(slotRead, action.Read{})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -104,7 +105,7 @@ func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 
 func (m *Machine) take(next plan.Step) {
 	k := &m.keeper
-	take := Take{Seen: m.seen.snap, Me: m.self.node, Step: next, Fall: k.timing.Timing(m.self.node.Node)}
+	take := action.Take{Seen: m.seen.snap, Me: m.self.node, Step: next, Fall: k.timing.Timing(m.self.node.Node)}
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = k.timing.Idle(m.now)
 	}

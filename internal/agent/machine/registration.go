@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -12,7 +13,7 @@ import (
 // verifyAddress finds out whether this node is still where others dial it, after it was cut off.
 func (m *Machine) verifyAddress() {
 	if m.self.joined && m.seen.addressUnverified && m.seen.awaySince.IsZero() {
-		m.request(slotLocate, Locate{})
+		m.request(slotLocate, action.Locate{})
 	}
 }
 
@@ -24,7 +25,7 @@ func (m *Machine) keepRegistration() {
 		return
 	}
 	if m.seen.asOf.Before(m.self.unkeyed) {
-		m.request(slotRead, Read{})
+		m.request(slotRead, action.Read{})
 		return
 	}
 	w := m.seen.world
@@ -41,7 +42,7 @@ func (m *Machine) keepRegistration() {
 		was.Lease != m.self.node.Lease {
 		n.Rev = was.Rev // it lies there on a lease that is not ours
 	}
-	m.request(slotRegister, Register{Node: n, WorldRev: w.Rev})
+	m.request(slotRegister, action.Register{Node: n, WorldRev: w.Rev})
 }
 
 // drop ends this incarnation. Its workers are ended next, and then this node joins as a new one.
@@ -49,7 +50,7 @@ func (m *Machine) drop() {
 	if !m.self.joined {
 		return
 	}
-	m.do(Forget{m.self.node.Lease})
+	m.do(action.Forget{Lease: m.self.node.Lease})
 	m.requests.forget(slotRegister, slotLeave)
 	m.self.joined, m.self.unkeyed, m.self.listed = false, time.Time{}, false
 }
@@ -74,7 +75,7 @@ func (m *Machine) departFromWorld() {
 		if plan.QuarantineOf(w, m.self.node) != nil {
 			why = membership.Quarantined
 		}
-		m.request(slotLeave, Leave{Me: m.self.node, Generation: w.Generation, Why: why})
+		m.request(slotLeave, action.Leave{Me: m.self.node, Generation: w.Generation, Why: why})
 	}
 }
 
@@ -82,6 +83,6 @@ func (m *Machine) departFromWorld() {
 // the store, now that it answers, has none. The others go on with a new incarnation of this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.local.group, m.seen.world
-	return g != nil && g.halt == HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
+	return g != nil && g.halt == action.HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
 		w.Generation == g.world.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
 }

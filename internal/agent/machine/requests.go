@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -66,11 +67,11 @@ const Rest = 200 * time.Millisecond
 
 // actions collects what Decide returns.
 type actions struct {
-	list []Action
+	list []action.Action
 	wake time.Time
 }
 
-func (m *Machine) do(a Action) { m.out.list = append(m.out.list, a) }
+func (m *Machine) do(a action.Action) { m.out.list = append(m.out.list, a) }
 
 // wake asks for an event at that time.
 func (m *Machine) wake(at time.Time) {
@@ -78,23 +79,23 @@ func (m *Machine) wake(at time.Time) {
 		return
 	}
 	m.out.wake = at
-	m.do(Wake{at})
+	m.do(action.Wake{At: at})
 }
 
 // request gives an action that comes back as an event, unless one of its slot is under way.
-func (m *Machine) request(k slotKind, a Action) bool { return m.send(slot{kind: k}, 1, a) }
+func (m *Machine) request(k slotKind, a action.Action) bool { return m.send(slot{kind: k}, 1, a) }
 
 // requestAbout is request for one node.
-func (m *Machine) requestAbout(k slotKind, inc membership.Incarnation, a Action) bool {
+func (m *Machine) requestAbout(k slotKind, inc membership.Incarnation, a action.Action) bool {
 	return m.send(slot{kind: k, about: inc}, 1, a)
 }
 
 // requestFor is request for a generation: a newer one replaces an older one that is under way.
-func (m *Machine) requestFor(k slotKind, g schema.Generation, a Action) bool {
+func (m *Machine) requestFor(k slotKind, g schema.Generation, a action.Action) bool {
 	return m.send(slot{kind: k}, g, a)
 }
 
-func (m *Machine) send(s slot, g schema.Generation, a Action) bool {
+func (m *Machine) send(s slot, g schema.Generation, a action.Action) bool {
 	if m.requests.busy[s] >= g {
 		return false
 	}

@@ -3,6 +3,8 @@ package machine
 import (
 	"fmt"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -138,7 +140,7 @@ func (m *Machine) outside() {
 		m.leaveOutside()
 		return
 	}
-	m.request(slotEnter, Enter{Again: m.self.job != nil})
+	m.request(slotEnter, action.Enter{Again: m.self.job != nil})
 }
 
 // cut lets the workers go on. While the registration is gone nothing of this node counts. While
@@ -168,7 +170,7 @@ func (m *Machine) end() {
 	m.reclaimJob()
 	m.stay()
 	if m.leave == nil && m.idle() {
-		m.leave = &Leaving{Reason: membership.Finished, Status: m.seen.world.Outcome.Code}
+		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished, Status: m.seen.world.Outcome.Code}}
 	}
 	if m.leave != nil {
 		m.leaving()

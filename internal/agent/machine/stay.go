@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -14,7 +16,7 @@ import (
 // older checkpoint, and where they take longer than PauseLimit.
 func (m *Machine) stays(g *workerGroup) bool {
 	w := m.seen.world
-	if _, member := m.member(); !member || !g.canStay || m.leave != nil || g.halt > HaltPaused ||
+	if _, member := m.member(); !member || !g.canStay || m.leave != nil || g.halt > action.HaltPaused ||
 		w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {
 		return false
 	}
@@ -31,10 +33,10 @@ func keepsState(h *rendezvous.Hold) bool { return h.Reason == "scale" || h.Reaso
 // pauseIsOver reports whether the workers of g had as long as they may take to leave their
 // generation.
 func (m *Machine) pauseIsOver(g *workerGroup) bool {
-	if g.halt != HaltPaused || g.paused {
+	if g.halt != action.HaltPaused || g.paused {
 		return false
 	}
-	at := g.haltedAt.Add(PauseLimit)
+	at := g.haltedAt.Add(action.PauseLimit)
 	if m.now.Before(at) {
 		m.wake(at)
 		return false
@@ -48,9 +50,9 @@ func (m *Machine) waiting() bool {
 	return g != nil && g.paused && g.closed && g.canStay && g.world.Generation < m.generation()
 }
 
-func (m *Machine) applyPaused(e Paused) {
+func (m *Machine) applyPaused(e event.Paused) {
 	g := m.local.group
-	if g == nil || g.world.Generation != e.Generation || g.halt != HaltPaused {
+	if g == nil || g.world.Generation != e.Generation || g.halt != action.HaltPaused {
 		return
 	}
 	if e.Err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -31,7 +32,7 @@ type told struct {
 }
 
 func (m *Machine) say(format string, args ...any) {
-	m.do(Say{Line{Text: fmt.Sprintf(format, args...)}})
+	m.do(action.Say{Line: action.Line{Text: fmt.Sprintf(format, args...)}})
 }
 
 // tell says what changed, in the forms of docs/REFERENCE.md.
@@ -232,6 +233,11 @@ func (m *Machine) tellReach() {
 	}
 }
 
+// OutOfReach says that node by cannot reach this node at its address, and what to do.
+func OutOfReach(by, address string) string {
+	return fmt.Sprintf("this node cannot be reached at %s by %s: --host=ADDRESS of this machine that other nodes reach, or open the port (--port=P fixes it)", address, by)
+}
+
 func (m *Machine) tellEnd() {
 	w := m.seen.world
 	switch w.Phase {
@@ -247,7 +253,9 @@ func (m *Machine) tellEnd() {
 	case rendezvous.Failed:
 		o := w.Outcome
 		if o.Source == "worker" && o.Rank != nil {
-			m.do(Say{Line{Raw: true, Text: fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. Please check its log.", w.Size(), *o.Rank)}})
+			text := fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. "+
+				"Please check its log.", w.Size(), *o.Rank)
+			m.do(action.Say{Line: action.Line{Raw: true, Text: text}})
 			log := m.self.logs + "/"
 			if *o.Node != m.self.node.Node {
 				log = "on node " + *o.Node + ": " // where it has its logs only that node knows

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -53,13 +55,13 @@ type teller struct {
 	moved bool // a has not been told of the store yet
 	quick bool // the request that ends was answered in no time
 	kept  map[string]rendezvous.Snapshot
-	wait  map[string]Action // by slot
-	read  time.Time         // when Read was asked
+	wait  map[string]action.Action // by slot
+	read  time.Time                // when Read was asked
 	said  strings.Builder
 }
 
 func newTeller() *teller {
-	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]Action{},
+	w := &teller{now: begin, lives: map[string]int{}, kept: map[string]rendezvous.Snapshot{}, wait: map[string]action.Action{},
 		rev: 1}
 	w.s = rendezvous.Snapshot{Whole: true, Cluster: 1, Ready: map[string]rendezvous.Ready{},
 		Exits: map[string]rendezvous.Exit{}, Held: map[string]rendezvous.Held{},
@@ -124,32 +126,32 @@ func (w *teller) line(text string) error {
 		w.see(s, false)
 	case "worker":
 		code, err := strconv.Atoi(arg(1))
-		x := WorkerExit{Code: code}
+		x := event.WorkerExit{Code: code}
 		if code > 128 {
 			x.Signal = "SIGKILL"
 		}
-		w.tell(Exited{Generation: w.m.local.group.world.Generation, WorkerExit: x})
+		w.tell(event.Exited{Generation: w.m.local.group.world.Generation, WorkerExit: x})
 		return err
 	case "workers":
 		g := w.m.local.group.world.Generation
 		switch arg(1) {
 		case "can":
-			w.tell(Staying{Generation: g, Can: true})
+			w.tell(event.Staying{Generation: g, Can: true})
 		case "left":
-			w.tell(Paused{Generation: g, InMemory: arg(2) != "without"})
+			w.tell(event.Paused{Generation: g, InMemory: arg(2) != "without"})
 		case "hang":
-			w.tell(Paused{Generation: g, Err: errors.New("no answer")})
+			w.tell(event.Paused{Generation: g, Err: errors.New("no answer")})
 		default:
-			w.tell(Halted{Generation: g})
+			w.tell(event.Halted{Generation: g})
 		}
 	case "told":
 		g, err := strconv.Atoi(arg(1))
-		w.tell(Signaled{Signal{Generation: schema.Generation(g)}})
+		w.tell(event.Signaled{Signal: event.Signal{Generation: schema.Generation(g)}})
 		return err
 	case "heard":
 		sign := map[string]membership.Sign{"silent": membership.Silent, "closed": membership.ConnectionClosed}[arg(2)]
 		kind := map[string]membership.AnswerKind{"closed": membership.Refused, "again": membership.Same}[arg(2)]
-		w.tell(Signaled{Signal{About: w.ref(arg(1)), Sign: sign, Answer: membership.Answer{Kind: kind}}})
+		w.tell(event.Signaled{Signal: event.Signal{About: w.ref(arg(1)), Sign: sign, Answer: membership.Answer{Kind: kind}}})
 	case "dialled":
 		kinds := map[string]membership.AnswerKind{"no-answer": membership.NoAnswer, "refused": membership.Refused,
 			"same": membership.Same, "other": membership.Other}
@@ -157,22 +159,22 @@ func (w *teller) line(text string) error {
 		if !ok {
 			return fmt.Errorf("no answer is called %q", arg(2))
 		}
-		e := Probed{About: w.ref(arg(1)), Answer: membership.Answer{Kind: kind}}
+		e := event.Probed{About: w.ref(arg(1)), Answer: membership.Answer{Kind: kind}}
 		if arg(3) == "holds" {
 			e.Holds = f[4:]
 		}
 		w.tell(e)
 	case "renewed":
-		w.tell(Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
+		w.tell(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now})
 	case "renewal":
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
-		w.tell(Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
+		w.tell(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
-		w.tell(Saw{Update: rendezvous.Update{Err: errors.New("no answer")}})
+		w.tell(event.Saw{Update: rendezvous.Update{Err: errors.New("no answer")}})
 	case "SIGTERM":
-		w.tell(Asked{Leaving{Reason: membership.Terminated, Status: 75}})
+		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
-		w.tell(Asked{Leaving{Reason: membership.Interrupted, Status: 130, Now: arg(1) == "again"}})
+		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Interrupted, Status: 130, Now: arg(1) == "again"}})
 	case "after", "stands":
 		d, err := time.ParseDuration(f[len(f)-1])
 		if err != nil {
@@ -213,12 +215,12 @@ func (w *teller) begins(f []string) error {
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
 	w.m = New(Config{LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
 		Times: plan.DefaultTimeouts}, w.now)
-	w.tell(Ticked{})
+	w.tell(event.Ticked{})
 	return nil
 }
 
 // tell gives the machine an event, and writes down what it does.
-func (w *teller) tell(e Event) {
+func (w *teller) tell(e event.Event) {
 	if w.gone {
 		return
 	}
@@ -242,7 +244,7 @@ func (w *teller) pass(d time.Duration, still bool) {
 func (w *teller) during(from time.Time) {
 	old := w.said.String()
 	w.said.Reset()
-	w.tell(Ticked{})
+	w.tell(event.Ticked{})
 	done := w.said.String()
 	w.said.Reset()
 	w.said.WriteString(old)
@@ -263,7 +265,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 			s.Nodes = []membership.Node{*n}
 		}
 	}
-	w.tell(Saw{Update: rendezvous.Update{Snapshot: s, Begun: begun}, Asked: asked})
+	w.tell(event.Saw{Update: rendezvous.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
 // copy is the snapshot as it is now, and stays so.
@@ -454,46 +456,46 @@ func (w *teller) ends(slot string, err error) error {
 		w.rev++
 	}
 	switch a := a.(type) {
-	case Enter:
+	case action.Enter:
 		w.lives["a"]++
 		w.s = w.copy()
 		n := w.register("a")
-		w.tell(Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a"})
+		w.tell(event.Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a"})
 		w.moved = true
-	case Read:
+	case action.Read:
 		if err != nil {
-			w.tell(Saw{Update: rendezvous.Update{Err: err}, Asked: true})
+			w.tell(event.Saw{Update: rendezvous.Update{Err: err}, Asked: true})
 			return nil
 		}
 		w.see(w.copy(), true)
-	case Locate:
-		w.tell(Located{w.m.self.node.Address})
-	case Register:
+	case action.Locate:
+		w.tell(event.Located{Address: w.m.self.node.Address})
+	case action.Register:
 		if err != nil {
-			w.tell(Registered{As: a.Node.Incarnation, Err: err})
+			w.tell(event.Registered{As: a.Node.Incarnation, Err: err})
 			return nil
 		}
 		w.s = w.copy()
 		n := w.register("a")
-		w.tell(Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
+		w.tell(event.Registered{As: a.Node.Incarnation, Lease: n.Lease, Rev: n.Rev, TTL: 3 * time.Second})
 		w.moved = true
-	case Take:
+	case action.Take:
 		if err != nil {
-			w.tell(Stepped{Err: err})
+			w.tell(event.Stepped{Err: err})
 			return nil
 		}
 		w.s = w.copy()
 		w.apply(a.Step, a.Idle)
-		done := Stepped{World: *w.s.World}
+		done := event.Stepped{World: *w.s.World}
 		if _, told := a.Step.(plan.ReportLost); told {
-			done = Stepped{}
+			done = event.Stepped{}
 		}
 		w.tell(done)
 		w.moved = true
-	case GetReady:
+	case action.GetReady:
 		g := a.World.Generation
 		if err != nil {
-			w.tell(Readied{Generation: g, Err: err})
+			w.tell(event.Readied{Generation: g, Err: err})
 			return nil
 		}
 		w.s = w.copy()
@@ -502,19 +504,19 @@ func (w *teller) ends(slot string, err error) error {
 			r.AfterMS = new(w.now.Sub(a.Idle).Milliseconds())
 		}
 		w.s.Ready["a"] = r
-		e := Readied{Generation: g, Ports: []int{1, 2, 3}, InMemory: a.InMemory}
+		e := event.Readied{Generation: g, Ports: []int{1, 2, 3}, InMemory: a.InMemory}
 		if w.quick {
 			e.Begun = w.now
 		}
 		w.tell(e)
 		w.moved = true
-	case StartWorkers:
-		w.tell(Started{Generation: a.World.Generation})
-	case ContinueWorkers:
-		w.tell(Started{Generation: a.World.Generation})
-	case CloseSaves:
-		w.tell(Closed{Generation: a.Generation, Err: err})
-	case ReportExit:
+	case action.StartWorkers:
+		w.tell(event.Started{Generation: a.World.Generation})
+	case action.ContinueWorkers:
+		w.tell(event.Started{Generation: a.World.Generation})
+	case action.CloseSaves:
+		w.tell(event.Closed{Generation: a.Generation, Err: err})
+	case action.ReportExit:
 		if err == nil {
 			w.s = w.copy()
 			x := a.Exit
@@ -522,8 +524,8 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Exits["a"] = x
 			w.moved = true
 		}
-		w.tell(ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
-	case ReportFailures:
+		w.tell(event.ExitReported{Generation: a.World.Generation, Rev: w.rev, Exit: a.Exit, Err: err})
+	case action.ReportFailures:
 		if err == nil {
 			w.s = w.copy()
 			f := a.Failures[0]
@@ -531,8 +533,8 @@ func (w *teller) ends(slot string, err error) error {
 			w.s.Failure = &f
 			w.moved = true
 		}
-		w.tell(FailureReported{Generation: a.World.Generation, Err: err})
-	case Suspect:
+		w.tell(event.FailureReported{Generation: a.World.Generation, Err: err})
+	case action.Suspect:
 		if err == nil {
 			w.s = w.copy()
 			x := a.Suspicion
@@ -544,8 +546,8 @@ func (w *teller) ends(slot string, err error) error {
 		if err != nil {
 			rev = 0
 		}
-		w.tell(Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err})
-	case Withdraw:
+		w.tell(event.Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err})
+	case action.Withdraw:
 		if err == nil {
 			w.s = w.copy()
 			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
@@ -554,15 +556,15 @@ func (w *teller) ends(slot string, err error) error {
 			})
 			w.moved = true
 		}
-		w.tell(Withdrawn{About: a.About, Err: err})
-	case Leave:
+		w.tell(event.Withdrawn{About: a.About, Err: err})
+	case action.Leave:
 		if err == nil {
 			w.s = w.copy()
 			w.remove("a")
 			w.s.Left = append(w.s.Left, membership.Left{Node: "a", Incarnation: a.Me.Incarnation, Reason: a.Why})
 			w.moved = true
 		}
-		w.tell(Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
+		w.tell(event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: err})
 	}
 	if w.moved {
 		w.see(w.copy(), false)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -19,7 +20,7 @@ func (w *teller) state() string {
 		more = fmt.Sprintf(", workers of generation %d run", m.local.group.world.Generation)
 		if m.local.group.paused {
 			more = fmt.Sprintf(", workers of generation %d wait", m.local.group.world.Generation)
-		} else if m.local.group.halt != NoHalt {
+		} else if m.local.group.halt != action.NoHalt {
 			more = fmt.Sprintf(", workers of generation %d are ending", m.local.group.world.Generation)
 		}
 	}
@@ -34,7 +35,7 @@ func (w *teller) state() string {
 }
 
 // does writes down an action, and keeps those that come back as an event.
-func (w *teller) does(a Action) {
+func (w *teller) does(a action.Action) {
 	do := func(slot, format string, args ...any) {
 		if slot != "" {
 			w.wait[slot] = a
@@ -42,32 +43,32 @@ func (w *teller) does(a Action) {
 		fmt.Fprintf(&w.said, "do   "+format+"\n", args...)
 	}
 	switch a := a.(type) {
-	case Enter:
+	case action.Enter:
 		do("enter", "enter")
-	case Forget:
+	case action.Forget:
 		for slot, x := range w.wait { // what is under way for the old life has no end any more
-			if _, ok := x.(StartWorkers); !ok {
+			if _, ok := x.(action.StartWorkers); !ok {
 				delete(w.wait, slot)
 			}
 		}
 		do("", "forget the registration")
-	case Follow:
+	case action.Follow:
 		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.ScopeAll: "everything",
 			rendezvous.ScopeOwn: "the world and its own key"}[a.Scope])
-	case Read:
+	case action.Read:
 		w.read = w.now
 		do("read", "read the world")
-	case Locate:
+	case action.Locate:
 		do("locate", "find out where it is")
-	case Remember:
+	case action.Remember:
 		do("remember", "remember generation %d", a.Claim.World)
-	case Reclaim:
+	case action.Reclaim:
 		do("claim", "claim the job, of generation %d", a.Claim.World)
-	case Register:
+	case action.Register:
 		do("register", "register again, as %s", a.Node.Incarnation)
-	case Take:
+	case action.Take:
 		do("step", "step: %s", step(a.Step))
-	case GetReady:
+	case action.GetReady:
 		text := ""
 		if !a.Member {
 			text = ", as a leaver"
@@ -78,55 +79,55 @@ func (w *teller) does(a Action) {
 			text += fmt.Sprintf(", its workers gone for %s", gone)
 		}
 		do("ready", "get ready for generation %d%s", a.World.Generation, text)
-	case StartWorkers:
+	case action.StartWorkers:
 		late := ""
 		if a.Unprepared {
 			late = ", the checkpoint is brought first"
 		}
 		do("start", "start the workers of generation %d, rank %d of %d%s", a.World.Generation, a.Rank, a.World.Count,
 			late)
-	case ContinueWorkers:
+	case action.ContinueWorkers:
 		do("start", "hand generation %d to the workers, rank %d of %d", a.World.Generation, a.Rank, a.World.Count)
-	case PauseWorkers:
+	case action.PauseWorkers:
 		do("", "have the workers leave generation %d", a.Generation)
-	case HaltWorkers:
+	case action.HaltWorkers:
 		switch a.How {
-		case HaltAsked:
+		case action.HaltAsked:
 			do("", "ask the workers of generation %d to save (%s), %s", a.Generation, a.Reason, a.Grace)
-		case HaltEnded:
+		case action.HaltEnded:
 			do("", "end the workers of generation %d", a.Generation)
 		default:
 			do("", "kill the workers of generation %d", a.Generation)
 		}
-	case CloseSaves:
+	case action.CloseSaves:
 		if a.Last {
 			do("close", "close the captures of generation %d, with what is complete", a.Generation)
 		} else {
 			do("close", "close the captures of generation %d", a.Generation)
 		}
-	case ReportExit:
+	case action.ReportExit:
 		do("exit", "report the exit of generation %d: %s", a.World.Generation, codes(a.Exit))
-	case ReportFailures:
+	case action.ReportFailures:
 		do("failure", "report the failure of generation %d: exit code %d", a.World.Generation, a.Failures[0].Code)
-	case PublishTiming:
+	case action.PublishTiming:
 		do("", "tell where the time of generation %d went: %s", a.World.Generation, a.Timing)
-	case Probe:
+	case action.Probe:
 		by := ""
 		for _, r := range a.Watchers {
 			by += ", ask " + r.Node
 		}
 		do("", "dial %s%s", life(a.About), by)
-	case WatchNodes:
+	case action.WatchNodes:
 		var names []string
 		for _, r := range a.Refs {
 			names = append(names, life(r))
 		}
 		do("", "watch %s", orNobody(names))
-	case Suspect:
+	case action.Suspect:
 		do("suspect", "suspect %s (%s)", a.Suspicion.Node, a.Suspicion.Sign)
-	case Withdraw:
+	case action.Withdraw:
 		do("clear", "clear %s", a.Node)
-	case SayHello:
+	case action.SayHello:
 		text := fmt.Sprintf("answer as %s, generation %d", a.Incarnation, a.Generation)
 		if a.Failed {
 			text += ", its worker failed"
@@ -138,20 +139,20 @@ func (w *teller) does(a Action) {
 			text += ", suspects " + life(s)
 		}
 		do("", "%s", text)
-	case Leave:
+	case action.Leave:
 		at := ""
 		if a.Quick {
 			at = ", at once"
 		}
 		do("leave", "leave (%s)%s", a.Why, at)
-	case Say:
+	case action.Say:
 		fmt.Fprintf(&w.said, "say  %s\n", a.Text)
-	case Renew: // it does, for as long as it is registered
-	case Wake: // the ticks of a story come soon enough
+	case action.Renew: // it does, for as long as it is registered
+	case action.Wake: // the ticks of a story come soon enough
 		if !a.At.After(w.now) {
 			do("", "spin: a tick now, and again")
 		}
-	case Quit:
+	case action.Quit:
 		w.gone = true
 		do("", "quit with %d", a.Status)
 	default:

@@ -3,6 +3,7 @@ package machine
 import (
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -17,7 +18,7 @@ type startTiming struct {
 
 // sign is what this agent saw itself of a change that the store may not show yet.
 func (m *Machine) sign() string {
-	if g := m.local.group; g != nil && len(g.failures) > 0 && g.halt == NoHalt {
+	if g := m.local.group; g != nil && len(g.failures) > 0 && g.halt == action.NoHalt {
 		return rendezvous.SignFailure
 	}
 	var sign membership.Sign
@@ -41,5 +42,5 @@ func (m *Machine) publishTiming() {
 		return
 	}
 	t.timing.Started = new(g.startedAt.Sub(t.sign).Milliseconds())
-	m.do(PublishTiming{World: g.world, Timing: t.timing})
+	m.do(action.PublishTiming{World: g.world, Timing: t.timing})
 }

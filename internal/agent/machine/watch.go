@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
@@ -18,7 +20,7 @@ func (m *Machine) watchPeers() {
 	p := &m.peers
 	if refs := m.predecessors(); !sameRefs(refs, p.watched) {
 		p.watched = refs
-		m.do(WatchNodes{refs})
+		m.do(action.WatchNodes{Refs: refs})
 	}
 	for _, inc := range slices.Sorted(maps.Keys(p.suspected)) {
 		s := p.suspected[inc]
@@ -31,12 +33,12 @@ func (m *Machine) watchPeers() {
 	m.withdrawSuspicions()
 	if hello := m.hello(); !reflect.DeepEqual(hello, p.hello) {
 		p.hello = hello
-		m.do(SayHello{hello})
+		m.do(action.SayHello{Hello: hello})
 	}
 }
 
-func (m *Machine) hello() Hello {
-	h := Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
+func (m *Machine) hello() action.Hello {
+	h := action.Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
 		Generation: m.generation()}
 	if g := m.local.group; g != nil {
 		h.Failed = len(g.failures) > 0
@@ -51,7 +53,7 @@ func (m *Machine) hello() Hello {
 
 // writeSuspicion puts a suspicion into the store, once. That the connection to a node closed which
 // left or was replaced is no news.
-func (m *Machine) writeSuspicion(s Signal) {
+func (m *Machine) writeSuspicion(s event.Signal) {
 	inc := s.About.Incarnation
 	judged := m.peers.view.Find(s.About)
 	removed := judged != nil && judged.Removed
@@ -61,7 +63,7 @@ func (m *Machine) writeSuspicion(s Signal) {
 	x := membership.Suspicion{Node: s.About.Node, By: m.self.node.Node, Incarnation: inc,
 		Watcher: m.self.node.Incarnation,
 		Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never}
-	if m.requestAbout(slotSuspect, inc, Suspect{Suspicion: x, Me: m.self.node, Generation: m.generation()}) {
+	if m.requestAbout(slotSuspect, inc, action.Suspect{Suspicion: x, Me: m.self.node, Generation: m.generation()}) {
 		m.peers.written[inc] = true
 	}
 }
@@ -86,7 +88,7 @@ func (m *Machine) withdrawSuspicions() {
 		}
 		answers := p.evidence.Answers[inc].Kind == membership.Same
 		m.requestAbout(slotWithdraw, inc,
-			Withdraw{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: w.Generation, Answers: answers})
+			action.Withdraw{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: w.Generation, Answers: answers})
 	}
 }
 

@@ -4,25 +4,27 @@ import (
 	"errors"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // order is what the workers here must do, by what is known, and how long they may take.
 type order struct {
-	halt   Halt
+	halt   action.Halt
 	reason string
 	grace  time.Duration
 }
 
 // endNow is the order to workers of which nothing is saved any more.
-func endNow() order { return order{halt: HaltEnded, grace: ShortGrace} }
+func endNow() order { return order{halt: action.HaltEnded, grace: action.ShortGrace} }
 
 func (m *Machine) order() order {
 	g, w := m.local.group, m.seen.world
 	switch {
 	case m.over != nil || m.leave != nil && m.leave.Now:
-		return order{halt: HaltKilled}
+		return order{halt: action.HaltKilled}
 	case !m.self.joined:
 		return endNow() // another incarnation runs, or none: nothing of these counts
 	case m.seen.peerGeneration > g.world.Generation && m.seen.readFailed:
@@ -30,18 +32,18 @@ func (m *Machine) order() order {
 	case w == nil || w.Generation < g.world.Generation:
 		return order{}
 	case m.stays(g):
-		return order{halt: HaltPaused}
+		return order{halt: action.HaltPaused}
 	case w.Generation > g.world.Generation:
 		return endNow()
 	}
 	switch w.Phase {
 	case rendezvous.Waiting:
 		if w.Hold.Planned {
-			return order{HaltAsked, w.Hold.Reason, w.Hold.Limit(m.self.job)}
+			return order{action.HaltAsked, w.Hold.Reason, w.Hold.Limit(m.self.job)}
 		}
 	case rendezvous.Running, rendezvous.Finishing:
 		if m.leave != nil && !m.seen.awaySince.IsZero() { // the Hold cannot be written: save all the same
-			return order{HaltAsked, "leave", time.Duration(m.self.job.Rules.Grace)}
+			return order{action.HaltAsked, "leave", time.Duration(m.self.job.Rules.Grace)}
 		}
 		return order{}
 	}
@@ -60,10 +62,10 @@ func (m *Machine) drive() {
 		if g.haltedAt.IsZero() {
 			g.haltedAt = m.now
 		}
-		if o.halt == HaltPaused {
-			m.do(PauseWorkers{Generation: g.world.Generation})
+		if o.halt == action.HaltPaused {
+			m.do(action.PauseWorkers{Generation: g.world.Generation})
 		} else {
-			m.do(HaltWorkers{Generation: g.world.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
+			m.do(action.HaltWorkers{Generation: g.world.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
 		}
 	}
 	if !g.closed && (g.dead || g.paused || m.lingers()) {
@@ -82,9 +84,9 @@ func (m *Machine) drive() {
 // nothing is left of them.
 func (m *Machine) closeCaptures(g *workerGroup) {
 	done := m.generation() == g.world.Generation && m.seen.world.Phase == rendezvous.Done
-	complete := g.halt <= HaltAsked || done
+	complete := g.halt <= action.HaltAsked || done
 	hurried := m.leave != nil && m.leave.Now
-	saves := CloseSaves{Generation: g.world.Generation, Last: complete && !hurried && !m.futile(g)}
+	saves := action.CloseSaves{Generation: g.world.Generation, Last: complete && !hurried && !m.futile(g)}
 	if m.requestFor(slotClose, g.world.Generation, saves) {
 		g.closingSince, g.lastSave = m.now, saves.Last
 	} else if g.lastSave && (m.futile(g) || m.pressed(g.closingSince)) {
@@ -127,7 +129,7 @@ func (m *Machine) getReady() {
 	}
 	_, member := m.member()
 	c := m.claim()
-	ready := GetReady{World: *w, Memory: c, Me: m.self.node, Member: member,
+	ready := action.GetReady{World: *w, Memory: c, Me: m.self.node, Member: member,
 		InMemory: m.waiting() && m.local.group.inMemory}
 	if m.local.stopped >= m.seen.ran { // other workers have trained since an older stop
 		ready.StopMS, ready.Idle = m.local.stopMS, m.local.idleAt
@@ -139,11 +141,11 @@ func (m *Machine) getReady() {
 
 // noteHindrance says once why this node is not ready, because the others wait for it, or makes it leave
 // if it never can be.
-func (m *Machine) noteHindrance(e Readied) {
+func (m *Machine) noteHindrance(e event.Readied) {
 	var unable interface{ ExitCode() int }
 	if errors.As(e.Err, &unable) {
 		if m.leave == nil {
-			m.leave = &Leaving{Reason: membership.Unfit, Status: unable.ExitCode(), Err: e.Err}
+			m.leave = &departure{Leaving: event.Leaving{Reason: membership.Unfit, Status: unable.ExitCode(), Err: e.Err}}
 		}
 		return
 	}
@@ -164,7 +166,7 @@ func (m *Machine) startWorkers() {
 		return
 	}
 	if m.now.Sub(m.seen.asOf) > fresh {
-		m.request(slotRead, Read{})
+		m.request(slotRead, action.Read{})
 		return
 	}
 	m.local.group = &workerGroup{world: *w, codes: make([]*int, w.Slots), canStay: waiting,
@@ -172,11 +174,11 @@ func (m *Machine) startWorkers() {
 	m.local.floor = max(m.local.floor, w.Generation)
 	m.local.exit.record = nil
 	m.local.stopMS, m.local.idleAt = 0, time.Time{}
-	start := Start{World: *w, Rank: rank, Node: m.self.node.Node, Ports: m.local.ports, Resume: m.local.resume,
+	start := action.Start{World: *w, Rank: rank, Node: m.self.node.Node, Ports: m.local.ports, Resume: m.local.resume,
 		Unprepared: m.local.inMemory}
 	if waiting {
-		m.requestFor(slotStart, w.Generation, ContinueWorkers{start})
+		m.requestFor(slotStart, w.Generation, action.ContinueWorkers{Start: start})
 	} else {
-		m.requestFor(slotStart, w.Generation, StartWorkers{start})
+		m.requestFor(slotStart, w.Generation, action.StartWorkers{Start: start})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -50,7 +52,7 @@ type Deps struct {
 	Peers   Peers
 	Disk    Disk
 	Saves   Saves
-	Say     func(machine.Line) // what the user is told, in order
+	Say     func(action.Line) // what the user is told, in order
 }
 
 // Workers starts and stops the process groups of this node.
@@ -64,7 +66,7 @@ type Workers interface {
 	Sweep(ctx context.Context) error
 	// Start starts one worker for each slot. Events come as they happen, until done is closed
 	// because nothing of the group is left.
-	Start(ctx context.Context, s machine.Start) (Group, error)
+	Start(ctx context.Context, s action.Start) (Group, error)
 	// Ports finds free ports on host, which is this one's, for the workers of one generation: two
 	// for the master and one for each slot, outside the range that the kernel hands out.
 	Ports(n int, host string) ([]int, error)
@@ -76,7 +78,7 @@ type Group interface {
 	// Events carries one Exited for each worker, and a Staying whenever what they can do changes.
 	// It is closed after the last Exited. Each event names the generation that they had when it
 	// happened.
-	Events() <-chan machine.Event
+	Events() <-chan event.Event
 	// Generation is the one that they were started for, or were handed last.
 	Generation() schema.Generation
 	// Pause has them leave their generation, and returns when none takes part in a collective of it
@@ -85,7 +87,7 @@ type Group interface {
 	Pause(ctx context.Context) (inMemory bool, err error)
 	// Continue hands them the World of s. After an error they are good for nothing but Stop: one
 	// has ended, or cannot stay any more.
-	Continue(ctx context.Context, s machine.Start) error
+	Continue(ctx context.Context, s action.Start) error
 	// Hangs carries the failure that a hang of all workers of the world is taken for, if this node
 	// is the one that looks for it, and is then closed.
 	Hangs() <-chan rendezvous.Failure
@@ -114,10 +116,10 @@ type Peers interface {
 	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
 	// Watch sets the nodes whose heartbeats are watched; what is seen comes out of Signals.
 	Watch(refs []membership.Ref)
-	Signals() <-chan machine.Signal
+	Signals() <-chan event.Signal
 	// Tell says who this agent is, to those who dial it. Its heartbeats say that the owner of the
 	// state is alive: they stop when Tell is not called for a while.
-	Tell(h machine.Hello)
+	Tell(h action.Hello)
 }
 
 // Disk is what this node keeps.
@@ -151,7 +153,7 @@ type Saves interface {
 	// and commits what the workers left complete. It returns when nothing is under way.
 	Close(ctx context.Context, g schema.Generation, last bool) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
-	Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error)
+	Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error)
 	// Stay readies the checkpoint directory for workers that hold the state, in place of Prepare.
 	Stay(w rendezvous.World) error
 	// Behind says that the store shows an older commit than this node knows.

@@ -7,7 +7,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -15,27 +16,27 @@ import (
 )
 
 // do carries out one action. Everything that waits runs beside the loop.
-func (l *loop) do(ctx context.Context, a machine.Action) {
+func (l *loop) do(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
-	case machine.Enter:
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.enter(ctx, a.Again) })
-	case machine.Renew:
+	case action.Enter:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.enter(ctx, a.Again) })
+	case action.Renew:
 		l.keepLease(ctx, a.Lease, a.TTL)
-	case machine.Forget:
+	case action.Forget:
 		l.forget(ctx, a.Lease)
-	case machine.Follow:
+	case action.Follow:
 		l.followScope(ctx, l.joining.node, a.Scope)
-	case machine.Read:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Saw{Update: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster),
+	case action.Read:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.Saw{Update: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster),
 				Asked: true}
 		})
-	case machine.Locate:
-		l.effect(ctx, func(context.Context) machine.Event { return machine.Located{Address: l.Peers.Here()} })
-	case machine.Register:
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.register(ctx, a) })
-	case machine.Take:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
+	case action.Locate:
+		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })
+	case action.Register:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.register(ctx, a) })
+	case action.Take:
+		l.effect(ctx, func(ctx context.Context) event.Event {
 			w, err := l.take(ctx, a)
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
 				l.effects.Go(func() { // no step waits for it; what is left over goes after the next Run
@@ -43,83 +44,83 @@ func (l *loop) do(ctx context.Context, a machine.Action) {
 					l.clean(ctx, &a.Seen)
 				})
 			}
-			return machine.Stepped{World: w, Err: err}
+			return event.Stepped{World: w, Err: err}
 		})
-	case machine.Reclaim:
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reclaimEffect(ctx, a.Claim) })
-	case machine.GetReady, machine.StartWorkers, machine.ContinueWorkers, machine.PauseWorkers, machine.HaltWorkers,
-		machine.CloseSaves, machine.Remember, machine.ReportExit, machine.ReportFailures:
+	case action.Reclaim:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.reclaimEffect(ctx, a.Claim) })
+	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers, action.HaltWorkers,
+		action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)
-	case machine.Probe, machine.WatchNodes, machine.Suspect, machine.Withdraw:
+	case action.Probe, action.WatchNodes, action.Suspect, action.Withdraw:
 		l.doPeers(ctx, a)
-	case machine.SayHello:
+	case action.SayHello:
 		l.hello = a.Hello
-	case machine.Leave:
-		l.sole(ctx, "leave", func(ctx context.Context) machine.Event {
-			return machine.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
+	case action.Leave:
+		l.sole(ctx, "leave", func(ctx context.Context) event.Event {
+			return event.Left{As: a.Me.Incarnation, Quick: a.Quick, Err: l.sayGoodbye(ctx, a)}
 		})
-	case machine.PublishTiming:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
+	case action.PublishTiming:
+		l.effect(ctx, func(ctx context.Context) event.Event {
 			_ = l.requests.PublishTiming(ctx, &a.World, a.Timing) // refused: a newer generation has its own
 			return nil
 		})
-	case machine.Say:
+	case action.Say:
 		l.Say(a.Line)
-	case machine.Wake:
+	case action.Wake:
 		l.wake.Reset(max(0, time.Until(a.At)))
 	}
 }
 
 // doWorkers carries out what concerns the workers of this node, their saves and their ends.
-func (l *loop) doWorkers(ctx context.Context, a machine.Action) {
+func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
-	case machine.GetReady:
-		l.sole(ctx, "ready", func(ctx context.Context) machine.Event { return l.getReady(ctx, a) })
-	case machine.StartWorkers:
+	case action.GetReady:
+		l.sole(ctx, "ready", func(ctx context.Context) event.Event { return l.getReady(ctx, a) })
+	case action.StartWorkers:
 		l.group = &startedGroup{ready: make(chan struct{})}
 		group := l.group
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.startWorkers(ctx, a.Start, group) })
-	case machine.ContinueWorkers:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.startWorkers(ctx, a.Start, group) })
+	case action.ContinueWorkers:
 		from, to := l.group, &startedGroup{ready: make(chan struct{})}
 		l.group = to
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.continueWorkers(ctx, a.Start, from, to) })
-	case machine.PauseWorkers:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.continueWorkers(ctx, a.Start, from, to) })
+	case action.PauseWorkers:
 		l.pauseWorkers(ctx, a.Generation)
-	case machine.HaltWorkers:
+	case action.HaltWorkers:
 		l.haltWorkers(ctx, a)
-	case machine.CloseSaves:
-		l.sole(ctx, "close", func(ctx context.Context) machine.Event {
-			return machine.Closed{Generation: a.Generation, Err: l.Saves.Close(ctx, a.Generation, a.Last)}
+	case action.CloseSaves:
+		l.sole(ctx, "close", func(ctx context.Context) event.Event {
+			return event.Closed{Generation: a.Generation, Err: l.Saves.Close(ctx, a.Generation, a.Last)}
 		})
-	case machine.Remember:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Remembered{World: a.Claim.World, Err: l.memory.Keep(a.Claim, l.Disk.Remember)}
+	case action.Remember:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.Remembered{World: a.Claim.World, Err: l.memory.Keep(a.Claim, l.Disk.Remember)}
 		})
-	case machine.ReportExit:
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.reportExit(ctx, a) })
-	case machine.ReportFailures:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.FailureReported{Generation: a.World.Generation,
+	case action.ReportExit:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.reportExit(ctx, a) })
+	case action.ReportFailures:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.FailureReported{Generation: a.World.Generation,
 				Err: l.requests.Fail(ctx, &a.World, a.Failures...)}
 		})
 	}
 }
 
 // doPeers carries out what concerns the other nodes of the job.
-func (l *loop) doPeers(ctx context.Context, a machine.Action) {
+func (l *loop) doPeers(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
-	case machine.Probe:
-		l.effect(ctx, func(ctx context.Context) machine.Event { return l.probe(ctx, a) })
-	case machine.WatchNodes:
+	case action.Probe:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.probe(ctx, a) })
+	case action.WatchNodes:
 		l.Peers.Watch(a.Refs)
-	case machine.Suspect:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
+	case action.Suspect:
+		l.effect(ctx, func(ctx context.Context) event.Event {
 			rev, err := l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)
-			return machine.Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err}
+			return event.Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err}
 		})
-	case machine.Withdraw:
-		l.effect(ctx, func(ctx context.Context) machine.Event {
-			return machine.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation,
+	case action.Withdraw:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation,
 				a.Answers)}
 		})
 	}
@@ -143,23 +144,23 @@ func (l *loop) forget(ctx context.Context, lease store.Lease) {
 // revoke gives a lease back. An error is no loss: the lease then ends by itself.
 func (l *loop) revoke(ctx context.Context, lease store.Lease) { _ = l.Store.Revoke(ctx, lease) }
 
-func (l *loop) register(ctx context.Context, a machine.Register) machine.Event {
+func (l *loop) register(ctx context.Context, a action.Register) event.Event {
 	as := a.Node.Incarnation
 	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
 	if err != nil {
-		return machine.Registered{As: as, Err: err}
+		return event.Registered{As: as, Err: err}
 	}
 	a.Node.Lease = lease
 	rev, err := l.registry.Reregister(ctx, a.Node, a.WorldRev)
 	if err != nil {
 		l.revoke(ctx, lease)
-		return machine.Registered{As: as, Err: err}
+		return event.Registered{As: as, Err: err}
 	}
-	return machine.Registered{As: as, Lease: lease, Rev: rev, TTL: ttl}
+	return event.Registered{As: as, Lease: lease, Rev: rev, TTL: ttl}
 }
 
 // take makes a step true.
-func (l *loop) take(ctx context.Context, a machine.Take) (rendezvous.World, error) {
+func (l *loop) take(ctx context.Context, a action.Take) (rendezvous.World, error) {
 	switch step := a.Step.(type) {
 	case plan.Propose:
 		// The number is on this disk before the store has it: if both are lost at once, it is not
@@ -200,10 +201,10 @@ func (e unfit) Unwrap() error { return e.error }
 
 // getReady has what the generation needs on this node, and only then says so. The generation is
 // on disk before: an older one is refused by this node from here on.
-func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
-	fail := func(err error) machine.Event {
+func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
+	fail := func(err error) event.Event {
 		local := errors.As(err, new(unfit)) && !errors.Is(err, context.Canceled)
-		return machine.Readied{Generation: a.World.Generation, Err: err, Local: local}
+		return event.Readied{Generation: a.World.Generation, Err: err, Local: local}
 	}
 	if err := l.Disk.SetSeen(a.Me.Node, a.World.Generation); err != nil {
 		return fail(unfit{err})
@@ -211,7 +212,7 @@ func (l *loop) getReady(ctx context.Context, a machine.GetReady) machine.Event {
 	if err := l.memory.Keep(a.Memory, l.Disk.Remember); err != nil {
 		return fail(unfit{err})
 	}
-	r := machine.Readied{Generation: a.World.Generation}
+	r := event.Readied{Generation: a.World.Generation}
 	host, _, err := net.SplitHostPort(a.Me.Address)
 	if err != nil {
 		return fail(fmt.Errorf("own address: %w", err))
@@ -248,8 +249,8 @@ func since(t time.Time) *int64 {
 	return new(time.Since(t).Milliseconds())
 }
 
-func (l *loop) reportExit(ctx context.Context, a machine.ReportExit) machine.Event {
-	r := machine.ExitReported{Generation: a.World.Generation, Exit: a.Exit}
+func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event {
+	r := event.ExitReported{Generation: a.World.Generation, Exit: a.Exit}
 	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, a.Seen, a.Exit)
 	if !store.Moved(r.Err) {
 		return r
@@ -261,8 +262,8 @@ func (l *loop) reportExit(ctx context.Context, a machine.ReportExit) machine.Eve
 	return r
 }
 
-func (l *loop) probe(ctx context.Context, a machine.Probe) machine.Event {
-	p := machine.Probed{About: a.About}
+func (l *loop) probe(ctx context.Context, a action.Probe) event.Event {
+	p := event.Probed{About: a.About}
 	holds := make([]bool, len(a.Watchers))
 	var all = make(chan struct{}, len(a.Watchers))
 	for i, w := range a.Watchers {
@@ -283,7 +284,7 @@ func (l *loop) probe(ctx context.Context, a machine.Probe) machine.Event {
 // handOver is how long a node that goes may take to leave its checkpoint with another one.
 const handOver = 30 * time.Second
 
-func (l *loop) sayGoodbye(ctx context.Context, a machine.Leave) error {
+func (l *loop) sayGoodbye(ctx context.Context, a action.Leave) error {
 	if a.Quick {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Second)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -79,7 +79,7 @@ func (j *joinState) close() {
 
 // enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has
 // no worker and no registration.
-func (l *loop) enter(ctx context.Context, again bool) machine.Event {
+func (l *loop) enter(ctx context.Context, again bool) event.Event {
 	contact := func() (context.Context, context.CancelFunc) {
 		if again || l.ConnectTimeout == 0 {
 			return context.WithCancel(ctx)
@@ -123,13 +123,13 @@ func (l *loop) enter(ctx context.Context, again bool) machine.Event {
 	}
 }
 
-func over(status int, err error) machine.Entered {
-	return machine.Entered{Over: &machine.Result{Status: status, Err: err}}
+func over(status int, err error) event.Entered {
+	return event.Entered{Over: &event.Result{Status: status, Err: err}}
 }
 
 // tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once
 // more.
-func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
+func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 	// Without its events: of a large job they are many, and nothing is decided by them.
 	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), store.End(l.Job.Name.Prefix()))
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *loop) tryEnter(ctx context.Context) (*machine.Entered, error) {
 	if err != nil {
 		return nil, hindrance{err} // the record may be cured; the job is left as it is until then
 	}
-	done := func(e machine.Entered) (*machine.Entered, error) { return &e, nil }
+	done := func(e event.Entered) (*event.Entered, error) { return &e, nil }
 	l.noteEnded(&s)
 	if err := l.checkStore(ctx, &s); err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (l *loop) noteEnded(s *rendezvous.Snapshot) {
 
 // enterEnded enters a job whose attempt is over. One that was over when this node came is made or
 // begun anew; one that ended since ends this node as well.
-func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*machine.Entered, error) {
+func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	w := s.World
 	was := w.Rev == l.joining.endedWorld // when this node came
 	switch {
@@ -224,7 +224,7 @@ func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*machine
 
 // join registers this node, as a new incarnation on a lease of its own.
 func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
-	replaces membership.Incarnation) (*machine.Entered, error) {
+	replaces membership.Incarnation) (*event.Entered, error) {
 	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this
 	// one joins.
 	if err := l.Workers.Sweep(ctx); err != nil {
@@ -261,7 +261,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 		l.revoke(ctx, lease)
 		return nil, err
 	}
-	e := &machine.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.joining.logs, "/")}
+	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.joining.logs, "/")}
 	if l.joining.uid == "" {
 		e.Lines = l.greeting(s)
 	}
@@ -294,7 +294,7 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 
 // lockName gets the node's name: its lock on this host, and no living registration of another host.
 // It returns the incarnation that this one replaces.
-func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *machine.Entered,
+func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *event.Entered,
 	error) {
 	if l.joining.unlock != nil { // this agent has it since its first entering
 		if n := s.Node(l.joining.node); n != nil && n.Host == l.Disk.HostID() {

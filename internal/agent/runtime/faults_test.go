@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -118,7 +118,7 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 			if g.Start.Rank == 0 {
 				s.save(g, dir, step+1)
 			}
-			g.later(time.Millisecond, &machine.WorkerExit{Ours: true})
+			g.later(time.Millisecond, &event.WorkerExit{Ours: true})
 			return
 		case <-time.After(time.Duration(500+s.rng.of(g.a.name, "work").IntN(2500)) * time.Millisecond):
 			step += 1 + int64(s.rng.of(g.a.name, "step").IntN(5))
@@ -400,7 +400,7 @@ func (s *faulty) fault(name string) {
 		s.note("the workers of %s end", name)
 		s.mu.Lock()
 		for _, g := range a.groups {
-			g.end(&machine.WorkerExit{Code: 137, Signal: "SIGKILL"})
+			g.end(&event.WorkerExit{Code: 137, Signal: "SIGKILL"})
 		}
 		s.mu.Unlock()
 	}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/membership"
 )
@@ -18,7 +20,7 @@ type inbox struct {
 	signals <-chan os.Signal
 	done    <-chan struct{}
 	heard   map[os.Signal]bool
-	batch   []machine.Event
+	batch   []event.Event
 }
 
 // wait returns when the batch has an event.
@@ -30,25 +32,25 @@ func (i *inbox) wait() {
 	case s := <-i.signals:
 		i.signal(s)
 	case <-i.l.Saves.Behind():
-		i.add(machine.KeeperBehind{})
+		i.add(event.KeeperBehind{})
 	case s := <-i.l.Peers.Signals():
-		i.add(machine.Signaled{Signal: s})
+		i.add(event.Signaled{Signal: s})
 	case s := <-i.l.saw:
-		i.add(machine.Saw{Update: s})
+		i.add(event.Saw{Update: s})
 	case e := <-i.l.events:
 		i.add(e)
 	case <-i.l.tick.C:
 		i.ticked()
 	case <-i.l.wake.C:
-		i.add(machine.Ticked{})
+		i.add(event.Ticked{})
 	}
 }
 
 // take returns the batch, with what became ready beside its first event.
-func (i *inbox) take() []machine.Event {
+func (i *inbox) take() []event.Event {
 	for len(i.batch) < mostAtOnce && i.poll() {
 	}
-	slices.SortStableFunc(i.batch, func(a, b machine.Event) int { return order(a) - order(b) })
+	slices.SortStableFunc(i.batch, func(a, b event.Event) int { return order(a) - order(b) })
 	return i.batch
 }
 
@@ -64,17 +66,17 @@ func (i *inbox) poll() bool {
 	case s := <-i.signals:
 		i.signal(s)
 	case <-i.l.Saves.Behind():
-		i.add(machine.KeeperBehind{})
+		i.add(event.KeeperBehind{})
 	case s := <-i.l.Peers.Signals():
-		i.add(machine.Signaled{Signal: s})
+		i.add(event.Signaled{Signal: s})
 	case s := <-i.l.saw:
-		i.add(machine.Saw{Update: s})
+		i.add(event.Saw{Update: s})
 	case e := <-i.l.events:
 		i.add(e)
 	case <-i.l.tick.C:
 		i.ticked()
 	case <-i.l.wake.C:
-		i.add(machine.Ticked{})
+		i.add(event.Ticked{})
 	default:
 		return false
 	}
@@ -83,42 +85,42 @@ func (i *inbox) poll() bool {
 
 // order is the place of an event in its batch. Events of one place come by one channel and keep
 // their order.
-func order(e machine.Event) int {
+func order(e event.Event) int {
 	switch e := e.(type) {
-	case machine.Asked:
+	case event.Asked:
 		return 0
-	case machine.KeeperBehind:
+	case event.KeeperBehind:
 		return 1
-	case machine.Signaled:
+	case event.Signaled:
 		return 2
-	case machine.Saw:
+	case event.Saw:
 		if !e.Asked {
 			return 3
 		}
-	case machine.Ticked:
+	case event.Ticked:
 		return 5
 	}
 	return 4
 }
 
-func (i *inbox) add(e machine.Event) { i.batch = append(i.batch, e) }
+func (i *inbox) add(e event.Event) { i.batch = append(i.batch, e) }
 
 func (i *inbox) ticked() {
 	i.l.tick.Reset(membership.UntilTick(time.Now().Add(-i.l.phase), machine.Tick))
-	i.add(machine.Ticked{})
+	i.add(event.Ticked{})
 }
 
 // ended: the context of this agent ended.
 func (i *inbox) ended() {
 	i.done = nil
-	i.add(machine.Asked{Leaving: machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}})
+	i.add(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 143, Now: true}})
 }
 
 func (i *inbox) signal(s os.Signal) {
 	if s == syscall.SIGQUIT {
-		i.l.Say(machine.Line{Text: stacks(), Raw: true})
+		i.l.Say(action.Line{Text: stacks(), Raw: true})
 	}
-	i.add(machine.Asked{Leaving: leaving(s, i.heard[s])})
+	i.add(event.Asked{Leaving: leaving(s, i.heard[s])})
 	i.heard[s] = true
 }
 
@@ -129,15 +131,15 @@ func stacks() string {
 }
 
 // leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
-func leaving(s os.Signal, again bool) machine.Leaving {
+func leaving(s os.Signal, again bool) event.Leaving {
 	switch s {
 	case syscall.SIGINT:
-		return machine.Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
+		return event.Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
 	case syscall.SIGQUIT:
-		return machine.Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
+		return event.Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
 	}
 	if again {
-		return machine.Leaving{Reason: membership.Terminated, Status: 143, Now: true}
+		return event.Leaving{Reason: membership.Terminated, Status: 143, Now: true}
 	}
-	return machine.Leaving{Reason: membership.Terminated, Status: 75}
+	return event.Leaving{Reason: membership.Terminated, Status: 75}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -23,7 +23,7 @@ func rankZero(s *rendezvous.Snapshot) membership.Ref {
 // commitOrphan commits what rank 0 of the world that step replaces left with this node: it had made
 // the copy and could not commit it any more. Propose then finds another head, and is planned anew.
 // What cannot be committed is lost with its generation.
-func (l *loop) commitOrphan(ctx context.Context, a machine.Take, step plan.Propose) {
+func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propose) {
 	zero := rankZero(&a.Seen)
 	me := a.Seen.Node(a.Me.Node)
 	if zero.Node == "" || me == nil || zero.Node == me.Node {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -40,11 +40,11 @@ func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(Config{}, Deps{})
 		ctx, cancel := context.WithCancel(t.Context())
-		l.sole(ctx, "ready", func(ctx context.Context) machine.Event {
+		l.sole(ctx, "ready", func(ctx context.Context) event.Event {
 			<-ctx.Done()
-			return machine.Readied{Generation: 1, Err: ctx.Err()}
+			return event.Readied{Generation: 1, Err: ctx.Err()}
 		})
-		l.sole(ctx, "ready", func(context.Context) machine.Event { return machine.Readied{Generation: 2} })
+		l.sole(ctx, "ready", func(context.Context) event.Event { return event.Readied{Generation: 2} })
 		synctest.Wait()
 		for range 2 {
 			select {

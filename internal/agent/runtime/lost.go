@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -93,7 +95,7 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 // lost is joining a job for which the store is behind. A node that was in it claims it. A node that
 // was not makes it, where the store holds none; but never over the claims of others, nor over what
 // another node of this host has of it.
-func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*machine.Entered, error) {
+func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	name, unlock, err := l.name()
 	if errors.Is(err, ErrLocked) {
 		e := over(1, &NameTaken{l.Node, "another agent on this host"})
@@ -145,7 +147,7 @@ func (l *loop) recovery() *recovery.Recovery {
 
 // claiming tells what is waited for.
 func (l *loop) claiming(ctx context.Context) func(string) {
-	return func(text string) { l.send(ctx, machine.Claiming{Text: text}) }
+	return func(text string) { l.send(ctx, event.Claiming{Text: text}) }
 }
 
 // makeJob makes the job, unless it may have been there before.
@@ -303,7 +305,7 @@ func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Sn
 			return nil
 		case text != "" && text != l.joining.waitingFor: // two that begin a job at once need no word of it
 			l.joining.waitingFor = text
-			l.send(ctx, machine.Claiming{Text: text})
+			l.send(ctx, event.Claiming{Text: text})
 		}
 	}
 	return ctx.Err()
@@ -342,7 +344,7 @@ func (l *loop) remember(s *rendezvous.Snapshot) error {
 }
 
 // forgetEnded: a job that is done is not claimed, and one that failed or was stopped as such.
-func (l *loop) forgetEnded(a machine.Leave) {
+func (l *loop) forgetEnded(a action.Leave) {
 	c, err := l.Disk.Recall(a.Me.Node)
 	if err != nil || c == nil || !a.Ended.Ended() {
 		return
@@ -357,17 +359,17 @@ func (l *loop) forgetEnded(a machine.Leave) {
 
 // reclaimEffect goes on until the store holds this job, or one that succeeds it. While it
 // holds another job of that name, this node waits until an operator removes that one.
-func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) machine.Event {
+func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) event.Event {
 	for {
 		job, err := l.recovery().Reclaim(ctx, c, l.claiming(ctx))
 		if err != nil || job.UID == c.Job.UID || job.Follows(c.Job.UID) {
-			return machine.Reclaimed{Job: job, Err: err}
+			return event.Reclaimed{Job: job, Err: err}
 		}
 		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved",
 			l.Job.Name)
 		err = l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
 		if err != nil {
-			return machine.Reclaimed{Job: job, Err: err}
+			return event.Reclaimed{Job: job, Err: err}
 		}
 	}
 }

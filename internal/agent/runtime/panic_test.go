@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 )
 
 const panicking = "ELASTIC_TEST_PANIC"
 
 type mutePeers struct{ Peers }
 
-func (mutePeers) Signals() <-chan machine.Signal { return nil }
+func (mutePeers) Signals() <-chan event.Signal { return nil }
 
 // A panic of the loop ends the process at once, with its stack, although effects are under way that
 // only the loop would end. The guardian of the workers ends them when the process is gone.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -70,6 +71,6 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 func (l *loop) warn(text string) {
 	if !l.joining.warned {
 		l.joining.warned = true
-		l.Say(machine.Line{Text: text})
+		l.Say(action.Line{Text: text})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -17,7 +19,7 @@ import (
 
 // Run takes part in the job until it ends, this node leaves, or ctx ends. Signals are the user's:
 // the first asks the node to leave, a second one of its kind not to wait for anything.
-func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) machine.Result {
+func Run(ctx context.Context, c Config, d Deps, signals <-chan os.Signal) event.Result {
 	return newLoop(c, d).run(ctx, signals)
 }
 
@@ -27,11 +29,11 @@ type loop struct {
 	Deps
 	requests txn.Requests
 	registry membership.Registry
-	events   chan machine.Event
+	events   chan event.Event
 	saw      chan rendezvous.Update // apart from events: what is seen waits in no queue, a newer one takes its place
 	tick     *time.Timer
 	wake     *time.Timer
-	hello    machine.Hello
+	hello    action.Hello
 	met      bool // Peers knows the job
 
 	effects sync.WaitGroup
@@ -53,7 +55,7 @@ func newLoop(c Config, d Deps) *loop {
 	return &loop{Config: c, Deps: d,
 		requests: txn.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
-		events:   make(chan machine.Event, 64),
+		events:   make(chan event.Event, 64),
 		saw:      make(chan rendezvous.Update),
 		under:    map[string]context.CancelFunc{}}
 }
@@ -61,14 +63,14 @@ func newLoop(c Config, d Deps) *loop {
 // run has the loop turn on a goroutine of its own. A panic there ends the process at once, with its
 // stack: on this one, what is deferred would wait for effects that only the loop ends, and the
 // workers would go on without an agent that answers signals.
-func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result {
+func (l *loop) run(ctx context.Context, signals <-chan os.Signal) event.Result {
 	done := ctx.Done()
 	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.joining.close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
-	turned := make(chan machine.Result, 1)
+	turned := make(chan event.Result, 1)
 	go func() {
 		defer close(turned)
 		turned <- l.turn(ctx, signals, done)
@@ -81,7 +83,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) machine.Result
 }
 
 // turn is the loop: one event after the other, until the machine quits.
-func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) machine.Result {
+func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) event.Result {
 	l.tick = time.NewTimer(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
 	defer l.tick.Stop()
 	l.wake = time.NewTimer(0)
@@ -103,17 +105,17 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 
 // decide has the machine decide about e, and carries out what it says; the result is that of a
 // machine that quits.
-func (l *loop) decide(ctx context.Context, m *machine.Machine, e machine.Event) *machine.Result {
+func (l *loop) decide(ctx context.Context, m *machine.Machine, e event.Event) *event.Result {
 	switch e := e.(type) {
-	case machine.Entered:
+	case event.Entered:
 		l.met = true
-	case machine.Saw:
+	case event.Saw:
 		if e.Err == nil && l.met {
 			l.Saves.Nodes(e.Nodes, e.Head)
 		}
 	}
 	for _, a := range m.Decide(e, time.Now()) {
-		if q, ok := a.(machine.Quit); ok {
+		if q, ok := a.(action.Quit); ok {
 			return &q.Result
 		}
 		l.do(ctx, a)
@@ -125,7 +127,7 @@ func (l *loop) decide(ctx context.Context, m *machine.Machine, e machine.Event) 
 }
 
 // send hands an event to the owner of the state, unless the agent ends.
-func (l *loop) send(ctx context.Context, e machine.Event) {
+func (l *loop) send(ctx context.Context, e event.Event) {
 	select {
 	case l.events <- e:
 	case <-ctx.Done():
@@ -133,7 +135,7 @@ func (l *loop) send(ctx context.Context, e machine.Event) {
 }
 
 // effect runs f beside the loop; what it returns comes back as an event.
-func (l *loop) effect(ctx context.Context, f func(ctx context.Context) machine.Event) {
+func (l *loop) effect(ctx context.Context, f func(ctx context.Context) event.Event) {
 	l.effects.Go(func() {
 		if e := f(ctx); e != nil {
 			l.send(ctx, e)
@@ -142,13 +144,13 @@ func (l *loop) effect(ctx context.Context, f func(ctx context.Context) machine.E
 }
 
 // sole is effect for what a newer one of its kind overtakes: the older is cut short.
-func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context) machine.Event) {
+func (l *loop) sole(ctx context.Context, kind string, f func(ctx context.Context) event.Event) {
 	if cancel := l.under[kind]; cancel != nil {
 		cancel()
 	}
 	own, cancel := context.WithCancel(ctx)
 	l.under[kind] = cancel
-	l.effect(ctx, func(context.Context) machine.Event {
+	l.effect(ctx, func(context.Context) event.Event {
 		defer cancel()
 		return f(own)
 	})
@@ -166,7 +168,7 @@ func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Durati
 	l.lease, l.renew = lease, cancel
 	l.effects.Go(func() {
 		membership.Keep(ctx, l.Store, lease, ttl, func(sent time.Time, err error) {
-			l.send(ctx, machine.Renewed{Lease: lease, Sent: sent, Err: err})
+			l.send(ctx, event.Renewed{Lease: lease, Sent: sent, Err: err})
 		})
 	})
 }

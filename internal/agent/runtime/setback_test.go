@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -177,7 +177,7 @@ func TestANumberIsNotGivenTwice(t *testing.T) {
 		s := newWiped(t, "1", 1)
 		s.program = func(g *simGroup) {
 			if g.Start.World.Generation == 1 {
-				g.later(3*time.Second, &machine.WorkerExit{Code: 1})
+				g.later(3*time.Second, &event.WorkerExit{Code: 1})
 			}
 		}
 		a := s.start("a")

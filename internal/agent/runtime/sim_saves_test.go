@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -266,22 +266,22 @@ func (x *keptSaves) Close(ctx context.Context, g schema.Generation, last bool) e
 	return nil
 }
 
-func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
+func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
 	dir := capture.Dir{FS: x.disk.dir}
 	if err := x.chunks.Raise(w.Generation); err != nil {
-		return machine.Resume{}, err
+		return event.Resume{}, err
 	}
 	if w.Resume == nil {
 		x.mu.Lock()
 		x.resume = nil
 		x.mu.Unlock()
-		return machine.Resume{}, capture.Scratch(x.chunks, dir)
+		return event.Resume{}, capture.Scratch(x.chunks, dir)
 	}
 	from, m, err := x.keeper.Prepare(ctx, w.Generation, w.Resume.Number, w.Resume.Manifest, dir)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resume = m
-	return machine.Resume{From: from, Step: w.Resume.Step, Samples: w.Resume.Samples}, err
+	return event.Resume{From: from, Step: w.Resume.Step, Samples: w.Resume.Samples}, err
 }
 
 func (x *keptSaves) Stay(rendezvous.World) error { return nil } // workers of these simulations begin anew

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -19,7 +20,7 @@ func (g *simGroup) begin() {
 		defer g.a.s.mu.Unlock()
 		if !g.ended && g.a.node != "" {
 			g.can, g.step = true, 0
-			g.events <- machine.Staying{Generation: g.Start.World.Generation, Can: true}
+			g.events <- event.Staying{Generation: g.Start.World.Generation, Can: true}
 		}
 	})
 }
@@ -55,14 +56,14 @@ func (g *simGroup) Pause(ctx context.Context) (bool, error) {
 		time.AfterFunc(time.Duration(s.rng.IntN(300))*time.Millisecond, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			g.end(&machine.WorkerExit{Code: 1})
+			g.end(&event.WorkerExit{Code: 1})
 		})
 	}
 	return g.step >= 0 || g.stay == stayLiar, nil
 }
 
 // Continue plays how the worker takes the World.
-func (g *simGroup) Continue(_ context.Context, st machine.Start) error {
+func (g *simGroup) Continue(_ context.Context, st action.Start) error {
 	s := g.a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -79,16 +80,16 @@ type simAgent struct {
 	signals chan os.Signal
 	done    chan struct{}
 	stop    context.CancelFunc // ends the context that it runs in
-	result  machine.Result
+	result  event.Result
 	kept    *keptSaves // nil: played
 
 	// guarded by sim.mu
 	node    string
-	hello   machine.Hello
+	hello   action.Hello
 	watch   []membership.Ref
 	crowd   map[membership.Incarnation]membership.Sign
 	again   bool // what is held is told again
-	noted   chan machine.Signal
+	noted   chan event.Signal
 	frozen  chan struct{} // closed when it goes on; nil while it runs
 	dead    chan struct{}
 	cut     bool // from its peers
@@ -148,7 +149,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
-		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan machine.Signal, 256),
+		done: make(chan struct{}), dead: make(chan struct{}), noted: make(chan event.Signal, 256),
 		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
@@ -167,7 +168,7 @@ func (s *sim) run(a *simAgent) {
 		saves = a.kept
 	}
 	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a),
-		Disk: (*simDisk)(a), Saves: saves, Say: func(l machine.Line) {
+		Disk: (*simDisk)(a), Saves: saves, Say: func(l action.Line) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.tracef("%s says: %s", a.label(), l.Text)
@@ -314,8 +315,8 @@ func (a *simAgent) Ports(n int, _ string) ([]int, error) { return make([]int, n)
 // told to, if at all.
 type simGroup struct {
 	a      *simAgent
-	Start  machine.Start // of the generation that they are in
-	events chan machine.Event
+	Start  action.Start // of the generation that they are in
+	events chan event.Event
 	gone   chan struct{}
 	ended  bool
 	asked  chan struct{} // closed when they are to save and end; nil: they end without
@@ -337,12 +338,12 @@ const (
 	stayBroken                 // it leaves, and ends before the next World comes
 )
 
-func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
+func (a *simAgent) Start(_ context.Context, st action.Start) (Group, error) {
 	s := a.s
 	time.Sleep(s.rng.latency(a.name, "start", st.World.Generation))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := &simGroup{a: a, Start: st, events: make(chan machine.Event, 64), gone: make(chan struct{}), step: -1}
+	g := &simGroup{a: a, Start: st, events: make(chan event.Event, 64), gone: make(chan struct{}), step: -1}
 	if a.isDead() {
 		return nil, fmt.Errorf("the agent is dead")
 	}
@@ -360,7 +361,7 @@ func (a *simAgent) Start(_ context.Context, st machine.Start) (Group, error) {
 
 // checkStart: G4. No worker of another generation lives on this node, and workers of older
 // generations live on nodes only whose incarnation is not registered. mu is held.
-func (s *sim) checkStart(a *simAgent, st machine.Start) {
+func (s *sim) checkStart(a *simAgent, st action.Start) {
 	registered := map[membership.Incarnation]bool{}
 	for _, n := range s.entries(s.job.Name.Nodes()) {
 		if n, err := schema.Decode[membership.Node](&n); err == nil {
@@ -394,24 +395,24 @@ func (g *simGroup) Hangs() <-chan rendezvous.Failure {
 	return none
 }
 
-func (g *simGroup) Events() <-chan machine.Event { return g.events }
-func (g *simGroup) Done() <-chan struct{}        { return g.gone }
+func (g *simGroup) Events() <-chan event.Event { return g.events }
+func (g *simGroup) Done() <-chan struct{}      { return g.gone }
 
 // end ends the worker. mu is held.
-func (g *simGroup) end(x *machine.WorkerExit) {
+func (g *simGroup) end(x *event.WorkerExit) {
 	if g.ended {
 		return
 	}
 	g.ended = true
 	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
 	if x != nil {
-		g.events <- machine.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}
+		g.events <- event.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}
 	}
 	close(g.events)
 	close(g.gone)
 }
 
-func (g *simGroup) later(d time.Duration, x *machine.WorkerExit) {
+func (g *simGroup) later(d time.Duration, x *event.WorkerExit) {
 	time.AfterFunc(d, func() {
 		g.a.s.mu.Lock()
 		defer g.a.s.mu.Unlock()
@@ -424,16 +425,16 @@ func (g *simGroup) Ask(string, time.Duration) error {
 		close(g.asked)
 		return nil
 	}
-	g.later(g.a.s.between(10, 800), &machine.WorkerExit{Ours: true})
+	g.later(g.a.s.between(10, 800), &event.WorkerExit{Ours: true})
 	return nil
 }
 
 func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
 	after := g.a.s.between(1, 200)
-	if grace > machine.ShortGrace {
+	if grace > action.ShortGrace {
 		after = time.Second // they were asked, and save first
 	}
-	g.later(after, &machine.WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
+	g.later(after, &event.WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
 	select {
 	case <-g.gone:
 		return nil
@@ -459,9 +460,9 @@ func (p *simPeers) Here() string {
 	defer p.s.mu.Unlock()
 	return p.address
 }
-func (p *simPeers) Signals() <-chan machine.Signal { return p.noted }
+func (p *simPeers) Signals() <-chan event.Signal { return p.noted }
 
-func (p *simPeers) Tell(h machine.Hello) {
+func (p *simPeers) Tell(h action.Hello) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.hello = h
@@ -565,7 +566,7 @@ func (a *simAgent) detect(later time.Duration) {
 			a.s.mu.Unlock()
 			continue
 		}
-		var out []machine.Signal
+		var out []event.Signal
 		for _, r := range a.watch {
 			ans := (*simPeers)(a).answer(r)
 			sign := membership.Sign("")
@@ -581,12 +582,12 @@ func (a *simAgent) detect(later time.Duration) {
 			}
 			if sign != a.crowd[r.Incarnation] || a.again && sign != "" {
 				a.crowd[r.Incarnation] = sign
-				out = append(out, machine.Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
+				out = append(out, event.Signal{About: r, Sign: sign, Answer: ans, Generation: ans.Generation})
 			}
 		}
 		a.again = false
 		if g := a.told(); g > a.hello.Generation {
-			out = append(out, machine.Signal{Generation: g})
+			out = append(out, event.Signal{Generation: g})
 		}
 		a.s.mu.Unlock()
 		for _, x := range out {
@@ -655,7 +656,7 @@ func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) e
 func (simSaves) Stay(rendezvous.World) error { return nil }
 
 // Prepare has the checkpoint on this disk, from whoever has it and is here.
-func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (machine.Resume, error) {
+func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (event.Resume, error) {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))
 	x.a.s.mu.Lock()
 	defer x.a.s.mu.Unlock()
@@ -667,12 +668,12 @@ func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (machine.Resume
 					mine := x.a.host.saved[x.a.node]
 					mine = slices.DeleteFunc(mine, func(o checkpoint.Head) bool { return o.Manifest == h.Manifest })
 					x.a.host.saved[x.a.node] = append(mine, h)
-					return machine.Resume{}, nil
+					return event.Resume{}, nil
 				}
 			}
 		}
 	}
-	return machine.Resume{}, nil
+	return event.Resume{}, nil
 }
 
 func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }

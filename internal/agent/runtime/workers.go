@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -17,15 +18,15 @@ type startedGroup struct {
 }
 
 // startWorkers starts new processes for a generation.
-func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *startedGroup) machine.Event {
+func (l *loop) startWorkers(ctx context.Context, s action.Start, started *startedGroup) event.Event {
 	g := s.World.Generation
-	failed := func(err error) machine.Event {
+	failed := func(err error) event.Event {
 		code := 125
 		var coded interface{ ExitCode() int }
 		if errors.As(err, &coded) {
 			code = coded.ExitCode()
 		}
-		return machine.Started{Generation: g, Err: err, Code: code}
+		return event.Started{Generation: g, Err: err, Code: code}
 	}
 	if s.Unprepared {
 		var err error
@@ -47,9 +48,9 @@ func (l *loop) startWorkers(ctx context.Context, s machine.Start, started *start
 			l.send(ctx, e)
 		}
 		<-group.Done()
-		l.send(ctx, machine.Halted{Generation: group.Generation()})
+		l.send(ctx, event.Halted{Generation: group.Generation()})
 	})
-	return machine.Started{Generation: g}
+	return event.Started{Generation: g}
 }
 
 // endpoints are those of the workers of w; nil where they cannot be had. Most programs need none,
@@ -68,7 +69,7 @@ func (l *loop) forwardHangs(ctx context.Context, group Group, g schema.Generatio
 	hangs := group.Hangs()
 	l.effects.Go(func() {
 		for f := range hangs {
-			l.send(ctx, machine.Hung{Generation: g, Failure: f})
+			l.send(ctx, event.Hung{Generation: g, Failure: f})
 		}
 	})
 }
@@ -78,7 +79,7 @@ const prepareLimit = 30 * time.Second
 
 // prepareLate brings the checkpoint for new processes in place of some that held the state, and
 // have ended since Ready was reported.
-func (l *loop) prepareLate(ctx context.Context, w rendezvous.World) (machine.Resume, error) {
+func (l *loop) prepareLate(ctx context.Context, w rendezvous.World) (event.Resume, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
 	return l.Saves.Prepare(ctx, w)
@@ -86,45 +87,45 @@ func (l *loop) prepareLate(ctx context.Context, w rendezvous.World) (machine.Res
 
 // continueWorkers hands the World to workers that wait for it. Where one of them has ended all are
 // ended, and new ones are started: nothing of the old group is left then.
-func (l *loop) continueWorkers(ctx context.Context, s machine.Start, from, to *startedGroup) machine.Event {
+func (l *loop) continueWorkers(ctx context.Context, s action.Start, from, to *startedGroup) event.Event {
 	g := s.World.Generation
 	<-from.ready // it is: only workers that were started are paused
 	s.Endpoints = l.endpoints(ctx, &s.World)
 	l.Saves.Open(s.World, s.Rank == 0)
 	if err := from.group.Continue(ctx, s); err != nil {
-		err := from.group.Stop(ctx, machine.ShortGrace)
+		err := from.group.Stop(ctx, action.ShortGrace)
 		if err == nil {
 			err = l.Saves.Close(ctx, g, false) // what Prepare puts back now is no save of g
 		}
 		if err != nil {
-			return machine.Started{Generation: g, Err: err, Code: 125} // the agent ends
+			return event.Started{Generation: g, Err: err, Code: 125} // the agent ends
 		}
 		return l.startWorkers(ctx, s, to)
 	}
 	to.group = from.group
 	close(to.ready)
 	l.forwardHangs(ctx, to.group, g)
-	return machine.Started{Generation: g}
+	return event.Started{Generation: g}
 }
 
 // pauseWorkers has a group leave its generation. To end the group overtakes it.
 func (l *loop) pauseWorkers(ctx context.Context, g schema.Generation) {
 	started := l.group
-	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
+	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
 		<-started.ready // it is: the machine pauses workers only after Started
 		inMemory, err := started.group.Pause(ctx)
-		return machine.Paused{Generation: g, InMemory: inMemory, Err: err}
+		return event.Paused{Generation: g, InMemory: inMemory, Err: err}
 	})
 }
 
 // haltWorkers ends a group; a harder way overtakes a softer one that is under way. That nothing is
 // left is told by the group itself.
-func (l *loop) haltWorkers(ctx context.Context, a machine.HaltWorkers) {
+func (l *loop) haltWorkers(ctx context.Context, a action.HaltWorkers) {
 	started := l.group
 	// Not bound to the agent's end: nothing of the job outlives it.
-	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) machine.Event {
+	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
 		<-started.ready // it is: the machine ends workers only after Started
-		if a.How == machine.HaltAsked {
+		if a.How == action.HaltAsked {
 			// Stop gives all of them the same time and does not ask again.
 			_ = started.group.Ask(a.Reason, a.Grace) // Stop ends those that could not be asked
 		}

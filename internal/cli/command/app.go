@@ -14,7 +14,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/internal/node"
@@ -25,7 +25,7 @@ type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Run            func(context.Context, node.Options) machine.Result // the node of `elastic run`
+	Run            func(context.Context, node.Options) event.Result // the node of `elastic run`
 }
 
 // Main reads one command line, without the program's name, runs its command, and returns the exit

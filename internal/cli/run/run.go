@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
@@ -144,7 +144,7 @@ func runAction(ctx context.Context, c *command.Call) error {
 }
 
 // outcome is the end of a node as the error of its command.
-func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Options, r machine.Result) error {
+func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Options, r event.Result) error {
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil

@@ -1,8 +1,11 @@
-package machine
+// Package action has the types of what the machine of an agent asks for. Package runtime carries
+// them out; where the outcome matters, it comes back as an event.
+package action
 
 import (
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -133,7 +136,7 @@ type (
 	// Wake asks for a tick at that time.
 	Wake struct{ At time.Time }
 	// Quit ends the agent.
-	Quit struct{ Result }
+	Quit struct{ event.Result }
 )
 
 func (Enter) action()           {}

@@ -1,4 +1,6 @@
-package machine
+// Package event has the types of what an agent learns: from the store, its workers, its peers, and
+// the user. The machine takes them in, one at a time.
+package event
 
 import (
 	"time"

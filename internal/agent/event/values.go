@@ -1,0 +1,53 @@
+package event
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Resume is the checkpoint as it lies on this node's disk.
+type Resume struct {
+	From    string // "" : none
+	Step    *int64
+	Samples *int64
+}
+
+// WorkerExit is the end of one worker.
+type WorkerExit struct {
+	LocalRank int
+	Code      int    // 128+N for a signal
+	Signal    string // "SIGKILL", or ""
+	Ours      bool   // it was asked or signalled by us: never a failure
+	Message   string // why, in one line
+	Detail    string // the traceback, or the end of its output
+	Step      *int64 // the last that it told; nil: none
+	NaN       bool   // the last loss that it told is not a number, and the job does not ignore that
+	Victim    bool   // its connection to another worker broke: another failure is the cause
+	Hang      bool   // it made no progress, and was ended for that
+}
+
+// Signal is what the watch over other nodes saw.
+type Signal struct {
+	About      membership.Ref
+	Sign       membership.Sign // "" : it answers again
+	Answer     membership.Answer
+	Silent     time.Duration
+	Never      bool              // it never answered
+	Generation schema.Generation // the largest that any peer told of
+}
+
+// Leaving is why this node goes.
+type Leaving struct {
+	Reason membership.Reason
+	Status int
+	Now    bool  // a second signal: nothing is waited for
+	Err    error // what this node cannot do
+}
+
+// Result is how the agent ended.
+type Result struct {
+	Status int
+	Err    error
+}
