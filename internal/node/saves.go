@@ -15,6 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -27,7 +29,7 @@ import (
 // the next generation waits for it.
 const hurry = 500 * time.Millisecond
 
-// saves captures, commits and fetches the checkpoints of this node: a checkpoint.Keeper, in the
+// saves captures, commits and fetches the checkpoints of this node: a checkpoint.Replicator, in the
 // agent's words.
 type saves struct {
 	w      *workers
@@ -35,22 +37,22 @@ type saves struct {
 	behind chan struct{}    // the store shows an older head than the disk knows
 	told   *history.Trimmer // keeps the events of saves bounded
 
-	mu      sync.Mutex // guards what follows; never held while waiting
-	keeper  *checkpoint.Keeper
-	chunks  *chunkstore.Store
-	nodes   []membership.Node
-	head    checkpoint.Head
-	lines   map[schema.Generation]*capturing
-	resume  *checkpoint.Manifest // what the newest Prepare put back
-	spread  context.CancelFunc
-	leads   bool // the captures of this node are those that commit
-	alone   bool // the newest commit has no second copy, and the user was told so
-	sharing bool // the user was told that nodes share the checkpoint directory
+	mu         sync.Mutex // guards what follows; never held while waiting
+	replicator *replicator.Replicator
+	chunks     *chunkstore.Store
+	nodes      []membership.Node
+	head       checkpoint.Head
+	lines      map[schema.Generation]*capturing
+	resume     *checkpoint.Manifest // what the newest Prepare put back
+	spread     context.CancelFunc
+	leads      bool // the captures of this node are those that commit
+	alone      bool // the newest commit has no second copy, and the user was told so
+	sharing    bool // the user was told that nodes share the checkpoint directory
 }
 
 // capturing is the captures of one generation.
 type capturing struct {
-	*checkpoint.Pipeline
+	*pipeline.Pipeline
 	cancel context.CancelFunc
 	asked  bool // to close
 }
@@ -62,19 +64,13 @@ func (s *saves) open(node string, job rendezvous.Job) error {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}
 	name := s.w.o.Job.Name
-	tell := func(e history.Event) store.Write { return history.Tell(name, e) }
-	k := &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
-		Peers: &transfer.HTTP{To: s.to},
-		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID,
-			Event: func(h checkpoint.Head) store.Write { return tell(checkpoint.CommittedEvent(h)) },
-			Gone:  func(hs []checkpoint.Head) store.Write { return history.Tell(name, checkpoint.DeletedEvents(hs)...) },
-			Offered: func(h checkpoint.Head, was checkpoint.Number) store.Write {
-				return tell(checkpoint.OfferedEvent(node, h, was))
-			}},
+	k := &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
+		Peers:  &transfer.HTTP{To: s.to},
+		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID},
 		Report: s.report}
 	s.told = &history.Trimmer{Store: s.w.store, Job: name}
 	s.mu.Lock()
-	s.keeper, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
+	s.replicator, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
 	s.peers.server.Handle(transfer.Prefix, transfer.Handler(chunks))
 	s.w.effects.Go(func() {
@@ -96,38 +92,38 @@ func (s *saves) to(r membership.Ref) http.RoundTripper {
 func (s *saves) succeed(job rendezvous.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeper.Succeed(job.UID)
+	s.replicator.AdoptJob(job.UID)
 	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
 }
 
-// report is told by the keeper what happens.
-func (s *saves) report(e checkpoint.Event) {
+// report is told by the replicator what happens.
+func (s *saves) report(e replicator.Event) {
 	switch e := e.(type) {
-	case checkpoint.Committed:
+	case replicator.Committed:
 		s.w.doing.nothing()
 		s.wrote(2) // the commit, and the removal of the oldest
 		s.mu.Lock()
 		s.head = e.Head
-		alone := e.Head.Copies < 2 && s.keeper.Replicas > 1
+		alone := e.Head.Copies < 2 && s.replicator.Replicas > 1
 		first := alone && !s.alone
 		s.alone = alone
 		s.mu.Unlock()
 		if first {
 			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
 		}
-	case checkpoint.Closed:
+	case replicator.Closed:
 		if m := e.Left; m != nil {
 			s.w.notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
 				checkpoint.AtStep(m.Step), e.Generation))
 		}
-	case checkpoint.Behind:
+	case replicator.Behind:
 		select {
 		case s.behind <- struct{}{}:
 		default: // it is on its way
 		}
-	case checkpoint.Sharded:
+	case replicator.Sharded:
 		s.w.notice(e.String())
-	case checkpoint.Refused:
+	case replicator.Refused:
 		s.w.doing.nothing()
 		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
 		if errors.Is(e.Err, capture.ErrUnsettled) {
@@ -139,11 +135,11 @@ func (s *saves) report(e checkpoint.Event) {
 			defer cancel()
 			// The refusal was said; that its event is lost with the store is no harm.
 			_, _ = s.w.store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.w.o.Job.Name, history.Event{Kind: history.Refused,
-				Generation: e.Generation, Node: s.keeper.Self, Text: text,
+				Generation: e.Generation, Node: s.replicator.Self, Text: text,
 				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
 		})
 		s.wrote(1)
-	case checkpoint.Moving:
+	case replicator.Moving:
 		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
 		if e.Done == e.Total {
 			s.w.doing.nothing()
@@ -172,14 +168,14 @@ const trimLimit = 30 * time.Second
 func (s *saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keeper == nil || sameNodes(s.nodes, nodes) && s.head.Number >= head.Number {
+	if s.replicator == nil || sameNodes(s.nodes, nodes) && s.head.Number >= head.Number {
 		return
 	}
 	s.nodes = nodes
 	if head.Number > s.head.Number {
 		s.head = head
 	}
-	s.keeper.Nodes(nodes)
+	s.replicator.Nodes(nodes)
 	s.protect()
 }
 
@@ -193,7 +189,7 @@ func (s *saves) protect() {
 			}
 		}
 	}
-	want := min(s.keeper.Replicas, len(s.nodes))
+	want := min(s.replicator.Replicas, len(s.nodes))
 	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads || !s.chunks.Has(head.Manifest) {
 		return
 	}
@@ -202,7 +198,7 @@ func (s *saves) protect() {
 	}
 	var ctx context.Context
 	ctx, s.spread = context.WithCancel(s.w.ctx)
-	k := s.keeper
+	k := s.replicator
 	// An error leaves as many copies as there were; the next change of nodes tries again.
 	s.w.effects.Go(func() { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
 }
@@ -234,8 +230,8 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.mu.Lock()
 	resume := s.resume
 	s.mu.Unlock()
-	writers := checkpoint.Writers{Workers: s.w.writing.of(w.Generation), With: with}
-	l, err := s.keeper.Start(ctx, dir, s.stamp(w), writers, resume)
+	l, err := pipeline.Start(ctx, s.replicator, pipeline.Source{Dir: dir, Stamp: s.stamp(w), Resume: resume,
+		Writers: pipeline.Writers{Workers: s.w.writing.of(w.Generation), With: with}})
 	if err != nil {
 		cancel()
 		s.w.notice("checkpoints are not captured: " + err.Error())
@@ -326,14 +322,14 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		return event.Resume{}, capture.Scratch(s.chunks, dir)
 	}
 	resume := event.Resume{Step: r.Step, Samples: r.Samples}
-	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.keeper.Self {
+	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.replicator.Self {
 		return resume, nil
 	}
 	var err error
 	if shared {
-		resume.From, err = s.keeper.Entry(ctx, r.Number, r.Manifest, dir.Path)
+		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
-		resume.From, manifest, err = s.keeper.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
+		resume.From, manifest, err = s.replicator.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
 	}
 	switch {
 	case err == nil:
@@ -350,7 +346,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 // CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a checkpoint directory
 // counts on the node whose workers wrote it.
 func (s *saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
-	left := checkpoint.Left{Stamp: s.stamp(w), Self: self}
+	left := pipeline.Left{Stamp: s.stamp(w), Self: self}
 	if w.Resume != nil {
 		left.Resume = w.Resume.Number
 	}
@@ -358,9 +354,9 @@ func (s *saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 		dir := s.w.directory()
 		left.Dir = &dir
 	}
-	h, err := s.keeper.CommitLeft(ctx, left)
+	h, err := pipeline.CommitLeft(ctx, s.replicator, left)
 	switch {
-	case errors.Is(err, checkpoint.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob):
+	case errors.Is(err, replicator.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob):
 		return nil // joining finds that out by itself
 	case err != nil:
 		return err
@@ -377,7 +373,7 @@ func (s *saves) stamp(w rendezvous.World) checkpoint.Stamp {
 // HandOver makes sure that another node has the head before this one leaves.
 func (s *saves) HandOver(ctx context.Context) {
 	s.mu.Lock()
-	k, chunks := s.keeper, s.chunks
+	k, chunks := s.replicator, s.chunks
 	s.mu.Unlock()
 	if k == nil {
 		return

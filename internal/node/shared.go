@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/node/disk"
-	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -62,7 +62,7 @@ func (s *saves) shared(w rendezvous.World) bool {
 		return false
 	}
 	zero := w.Members[0]
-	if zero.Node != s.keeper.Self {
+	if zero.Node != s.replicator.Self {
 		if !s.w.has(zero) {
 			return false
 		}
@@ -80,9 +80,9 @@ func (s *saves) shared(w rendezvous.World) bool {
 
 // with are the nodes that each save a part; nil where rank 0's node has all of each save. A node
 // that has rank 0's directory has no part of its own.
-func (s *saves) with(w rendezvous.World) *checkpoint.Sharing {
+func (s *saves) with(w rendezvous.World) *pipeline.Sharing {
 	apart := func(r membership.Ref) bool { return s.w.o.CheckpointDir == "" || !s.w.has(r) }
-	return checkpoint.NewSharing(w.Members, s.keeper.Self, s.w.job.Load().Rules.SaveFrom, apart)
+	return pipeline.NewSharing(w.Members, s.replicator.Self, s.w.job.Load().Rules.SaveFrom, apart)
 }
 
 func (s *saves) tellShared() {

@@ -7,6 +7,8 @@ const (
 	checkpoint = "pkg/checkpoint"
 	chunkstore = checkpoint + "/chunkstore"
 	capture    = checkpoint + "/capture"
+	pipeline   = checkpoint + "/pipeline"
+	replicator = checkpoint + "/replicator"
 	etcd       = "pkg/store/etcd"
 	storePkg   = "pkg/store"
 	membership = "pkg/membership"
@@ -32,16 +34,16 @@ var plants = []plant{
 		if at`, checkpoint + "/parts", "TestChoose"},
 	{"parts: a step that was saved twice counts", checkpoint + "/parts/parts.go", `if p == nil || p.Again {`, `if p == nil {`, checkpoint + "/parts", "TestChoose"},
 	{"parts: two nodes with different bytes", checkpoint + "/parts/parts.go", `(was.Size != f.Size || !slices.Equal(was.Chunks, f.Chunks))`, `was.Size != f.Size && !slices.Equal(was.Chunks, f.Chunks)`, checkpoint + "/parts", "TestPartsThatDoNotFit"},
-	{"parts: a shard that .metadata names is not missed", checkpoint + "/parts/formats.go", `!there[want] {`, `!there[want] && false {`, checkpoint, "TestAShardIsMissing"},
-	{"parts: a part is salvaged as a checkpoint", checkpoint + "/salvage.go", ` && !m.Part {`, ` {`, checkpoint, "TestAPartIsNotSalvaged"},
-	{"parts: a captured part that was left is committed", checkpoint + "/left.go", `!named && !p.Part {`, `!named {`, checkpoint, "TestAPartIsNotSalvaged"},
-	{"parts: a part in the directory is committed", checkpoint + "/left.go", `if p != nil && parts.Format(pathsIn(p)) == "" {`, `if p != nil && parts.Format(pathsIn(p)) != "x" {`, checkpoint, "TestAPartIsNotSalvaged"},
-	{"parts: the newest part is removed before it is committed", chunkstore + "/retain.go", `!p.Part && p.Before(newest)`, `p.Before(newest)`, checkpoint, "TestAPartOutlivesNewerCommits"},
-	{"parts: old parts are kept for ever", chunkstore + "/parts.go", `if p.Part && p.Before(before) {`, `if false && p.Before(before) {`, checkpoint, "TestOldPartsAreRemoved"},
-	{"parts: a late report is believed", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `schema.FenceIs(r.Job, r.uid(), g)`, checkpoint, "TestALateReportChangesNothing"},
-	{"parts: a report behind the fence", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `store.Unchanged(key, seen)`, checkpoint, "TestALateReportChangesNothing"},
-	{"parts: a node ends before its last part is committed", checkpoint + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, checkpoint, "TestTheLastSaveOfAllNodes"},
-	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, checkpoint, "TestTheNextGenerationSavesItsOwnParts"},
+	{"parts: a shard that .metadata names is not missed", checkpoint + "/parts/formats.go", `!there[want] {`, `!there[want] && false {`, pipeline, "TestAShardIsMissing"},
+	{"parts: a part is salvaged as a checkpoint", checkpoint + "/salvage.go", ` && !m.Part {`, ` {`, pipeline, "TestAPartIsNotSalvaged"},
+	{"parts: a captured part that was left is committed", pipeline + "/left.go", `!named && !p.Part {`, `!named {`, pipeline, "TestAPartIsNotSalvaged"},
+	{"parts: a part in the directory is committed", pipeline + "/left.go", `if p != nil && parts.Format(pathsIn(p)) == "" {`, `if p != nil && parts.Format(pathsIn(p)) != "x" {`, pipeline, "TestAPartIsNotSalvaged"},
+	{"parts: the newest part is removed before it is committed", chunkstore + "/retain.go", `!p.Part && p.Before(newest)`, `p.Before(newest)`, pipeline, "TestAPartOutlivesNewerCommits"},
+	{"parts: old parts are kept for ever", chunkstore + "/parts.go", `if p.Part && p.Before(before) {`, `if false && p.Before(before) {`, pipeline, "TestOldPartsAreRemoved"},
+	{"parts: a late report is believed", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `schema.FenceIs(r.Job, r.uid(), g)`, pipeline, "TestALateReportChangesNothing"},
+	{"parts: a report behind the fence", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `store.Unchanged(key, seen)`, pipeline, "TestALateReportChangesNothing"},
+	{"parts: a node ends before its last part is committed", pipeline + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, pipeline, "TestTheLastSaveOfAllNodes"},
+	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, pipeline, "TestTheNextGenerationSavesItsOwnParts"},
 	{"C1: a commit between plan and propose is lost", txn + "/propose.go",
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", verdict + "/verdict.go",
@@ -64,10 +66,10 @@ var plants = []plant{
 	{"section 10: a job from scratch, over claims", runtime + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, runtime, "TestClaimsThatEndAreNoLeaveToBegin"},
 	{"section 10: the job is made again twice", txn + "/remake.go", `[]store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
-	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, checkpoint, "TestEventsStayBoundedWithinOneGeneration"},
-	{"section 10: a commit is noted a moment after it was acknowledged", chunkstore + "/retain.go", `all := append(slices.Clone(s.heads), h)`, `all := slices.Clone(s.heads)`, checkpoint, "TestCommitsAreNotedAtOnce"},
+	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, pipeline, "TestEventsStayBoundedWithinOneGeneration"},
+	{"section 10: a commit is noted a moment after it was acknowledged", chunkstore + "/retain.go", `all := append(slices.Clone(s.heads), h)`, `all := slices.Clone(s.heads)`, pipeline, "TestCommitsAreNotedAtOnce"},
 	{"section 10: the number of a generation is noted after it was asked for", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestANumberIsNotGivenTwice"},
-	{"what was left is committed though somebody went back", checkpoint + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, checkpoint, "TestCommitLeft"},
+	{"what was left is committed though somebody went back", pipeline + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
@@ -75,7 +77,7 @@ var plants = []plant{
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},
 	{"section 10: a node that saw nothing does not join the claimants", machine + "/observe.go", ` || s.Claimed(m.self.job)`, ``, runtime, "TestSetBackAndOneSawNothing"},
-	{"section 10: an older store has checkpoints removed", checkpoint + "/behind.go", `if head.Number < known {`, `if false {`, checkpoint, "TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind"},
+	{"section 10: an older store has checkpoints removed", replicator + "/behind.go", `if head.Number < known {`, `if false {`, pipeline, "TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind"},
 	{"section 10: the job is made again over what moved meanwhile", txn + "/remake.go", `if x.Seen.Job != nil {`, `if false {`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: a generation is proposed in a store that is behind", txn + "/propose.go", `store.NoneBelow(r.Job.AllClaims()), // a`, `// a`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
@@ -84,8 +86,8 @@ var plants = []plant{
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
 	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
-			return nil`, checkpoint, "TestWhatCameTooLateIsOffered"},
-	{"section 10: what came too late is removed", checkpoint + "/keeper.go", `err != nil || !offered {`, `err != nil || !offered && false {`, checkpoint, "TestWhatCameTooLateIsOffered"},
+			return nil`, pipeline, "TestWhatCameTooLateIsOffered"},
+	{"section 10: what came too late is removed", replicator + "/replicator.go", `err != nil || !offered {`, `err != nil || !offered && false {`, pipeline, "TestWhatCameTooLateIsOffered"},
 	{"reopen of another end", txn + "/job.go", `			store.Unchanged(r.Job.World(), seen.World.Rev),
 		},
 		Then: []store.Write{
@@ -274,12 +276,12 @@ var plants = []plant{
 		`if prints[name] != e.print() && false {`, capture, "TestSetAside"},
 	{"the last checkpoint with two copies is dropped", checkpoint + "/retention.go", `i >= r.Keep && i != safe && `, `i >= r.Keep && i != safe+1000 && `,
 		checkpoint, "TestSurplusSparesTheLastCopies"},
-	{"a node that is not registered gets no copy", checkpoint + "/pipeline.go", `if head.Copies < l.k.Replicas {`, `if head.Copies < l.k.Replicas && false {`,
-		checkpoint, "TestCopyForANodeThatIsNotRegistered"},
+	{"a node that is not registered gets no copy", pipeline + "/pipeline.go", `if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,
+		pipeline, "TestCopyForANodeThatIsNotRegistered"},
 	{"the directory is not synced", checkpoint + "/dirfs/disk.go", `return d.SyncDir(dir)
 }`, `return nil
-}`, checkpoint, "TestEveryFault"},
-	{"chunks are not synced", chunkstore + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, checkpoint, "TestEveryFault"},
+}`, pipeline, "TestEveryFault"},
+	{"chunks are not synced", chunkstore + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, pipeline, "TestEveryFault"},
 	{"what a peer sends is believed", chunkstore + "/receive.go", `if manifest.Hash(sum.Sum(nil)) != h {`, `if false {`, chunkstore, "TestReceive"},
 	{"a failed sync is tried again", checkpoint + "/dirfs/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, chunkstore, "TestSyncFailureIsFinal"},
 	{"a generation that was fenced meanwhile may still store", chunkstore + "/store.go", `	if g < s.generation {

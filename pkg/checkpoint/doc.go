@@ -1,14 +1,12 @@
-// Package checkpoint turns what workers save into checkpoints that survive the loss
-// of a machine, and brings them back. It knows the generation of the workers that
-// wrote the bytes, never a World.
+// Package checkpoint is what etcd knows of the checkpoints of a job: Record reads and writes
+// ckpt/ and held/, and Record.Commit alone makes a save a checkpoint. Retention says which records
+// go, Salvage what one disk gives to a job whose store was lost.
 //
-//	Pipeline  carries the saves of one generation: found, stored, replicated, committed
-//	Record    is ckpt/ and held/ in etcd; Record.Commit alone makes a save a checkpoint
-//	Keeper    starts a Pipeline for a generation, prepares the next one, retains
-//
-// Below it are manifest (what a checkpoint consists of), dirfs (files that are there
-// whole or not at all), chunkstore (a node's disk of checkpoints), capture (finds
-// complete saves) and transfer (moves checkpoints between nodes).
+// Below it are manifest (what a checkpoint consists of), dirfs (files that are written whole or not
+// at all), chunkstore (the checkpoints on the disk of a node), capture (finds complete saves), parts
+// (which parts of several nodes make one checkpoint), transfer (moves chunks between nodes),
+// replicator (keeps the disk of a node in step with the record) and pipeline (carries the saves of
+// one generation from capture to commit).
 //
 // # Guarantees
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// CommittedEvent goes with a commit.
-func CommittedEvent(h manifest.Head) history.Event {
+// committedEvent goes with a commit.
+func committedEvent(h manifest.Head) history.Event {
 	var holders []string
 	copies := "copies"
 	if h.Copies == 1 {
@@ -24,21 +24,25 @@ func CommittedEvent(h manifest.Head) history.Event {
 			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
 }
 
-// OfferedEvent goes with the record of a checkpoint of before the store was lost, where it had the
+// offeredEvent goes with the record of a checkpoint of before the store was lost, where it had the
 // number was.
-func OfferedEvent(node string, h manifest.Head, was manifest.Number) history.Event {
+func offeredEvent(node string, h manifest.Head, was manifest.Number) history.Event {
 	return history.Event{Kind: history.Offered, Generation: h.Generation, Node: node,
 		Text: fmt.Sprintf("%s came with checkpoint %d%s of before the store was lost, newer than what the job was made again from: it is checkpoint %d now; elastic ckpt restore %d goes on from it",
 			node, was, AtStep(h.Step), h.Number, h.Number),
 		Fields: history.Fields{"number": h.Number, "was": was, "step": h.Step, "bytes": h.Bytes}}
 }
 
-// DeletedEvents go with the removal of records.
-func DeletedEvents(hs []manifest.Head) []history.Event {
+// deletedEvents go with the removal of records by an operator, or by the agents ("").
+func deletedEvents(hs []manifest.Head, by string) []history.Event {
 	var events []history.Event
 	for _, h := range hs {
+		text := fmt.Sprintf("checkpoint %d deleted", h.Number)
+		if by != "" {
+			text += " by " + by
+		}
 		events = append(events, history.Event{Kind: history.Deleted, Generation: h.Generation,
-			Text: fmt.Sprintf("checkpoint %d deleted", h.Number), Fields: history.Fields{"number": h.Number}})
+			Text: text, Fields: history.Fields{"number": h.Number}})
 	}
 	return events
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -24,11 +25,7 @@ type Record struct {
 	Store store.Store
 	Job   schema.Job
 	UID   schema.UID
-	Event func(manifest.Head) store.Write   // the event that goes with a commit
-	Gone  func([]manifest.Head) store.Write // likewise, with the removal of records; its value is like no other
-	// Offered likewise, with a checkpoint of before the store was lost, where it had the number
-	// was.
-	Offered func(h manifest.Head, was manifest.Number) store.Write
+	By    string // named in the events of removed records; "": the agents remove them
 
 	mu sync.Mutex // guards UID once the record is in use
 }
@@ -111,7 +108,7 @@ func (r *Record) Commit(ctx context.Context, h, seen manifest.Head, self string,
 			guards = append(guards, store.Unchanged(r.Job.Node(n.Node), n.Rev))
 		}
 	}
-	rev, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: append(r.writes(h), r.Event(h))})
+	rev, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: append(r.writes(h), history.Tell(r.Job, committedEvent(h)))})
 	if errors.Is(err, store.ErrMoved) {
 		var again []membership.Node
 		if h, again, err = r.why(ctx, h, seen, self, holders); again != nil {
@@ -202,7 +199,7 @@ func (r *Record) Drop(ctx context.Context, g schema.Generation, seen manifest.He
 	for len(drop) > 0 {
 		some := drop[:min(most, len(drop))]
 		drop = drop[len(some):]
-		then := []store.Write{r.Gone(some)}
+		then := []store.Write{history.Tell(r.Job, deletedEvents(some, r.By)...)}
 		for _, h := range some {
 			then = append(then, store.Delete(r.Job.Checkpoint(uint64(h.Number))))
 		}

@@ -18,6 +18,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
+const (
+	recordJob schema.Job = "x"
+	recordUID schema.UID = "u1"
+)
+
+func newRecord(s store.Store) *Record { return &Record{Store: s, Job: recordJob, UID: recordUID} }
+
 // onEtcds runs f on a real etcd and on the one in memory.
 func onEtcds(t *testing.T, f func(t *testing.T, s store.Store)) {
 	t.Run("etcd", func(t *testing.T) { f(t, realStore(t)) })
@@ -33,24 +40,24 @@ func mustTxn(t testing.TB, s store.Store, w ...store.Write) int64 {
 
 func fence(t testing.TB, s store.Store, u schema.UID, g schema.Generation) {
 	t.Helper()
-	mustTxn(t, s, store.Put(testJob.Fence(), []byte(schema.FenceValue(u, g))))
+	mustTxn(t, s, store.Put(recordJob.Fence(), []byte(schema.FenceValue(u, g))))
 }
 
 func register(t testing.TB, s store.Store, node string, life membership.Incarnation) membership.Node {
 	t.Helper()
 	n := membership.Node{Ref: membership.Ref{Node: node, Incarnation: life}, Machine: node}
-	n.Rev = mustTxn(t, s, store.Put(testJob.Node(node), schema.Encode(n)))
+	n.Rev = mustTxn(t, s, store.Put(recordJob.Node(node), schema.Encode(n)))
 	return n
 }
 
 func TestCommit(t *testing.T) {
 	onEtcds(t, func(t *testing.T, s store.Store) {
 		ctx := t.Context()
-		r := recordOn(s)
+		r := newRecord(s)
 		if _, _, err := r.Read(ctx); !errors.Is(err, ErrOtherJob) {
 			t.Fatalf("a store without the job: %v", err)
 		}
-		fence(t, s, testUID, 1)
+		fence(t, s, recordUID, 1)
 		a, b := register(t, s, "a", "1"), register(t, s, "b", "1")
 		both := []membership.Node{a, b}
 
@@ -78,18 +85,18 @@ func TestCommit(t *testing.T) {
 			both); !errors.As(err, &gone) || gone.Node != "b" {
 			t.Errorf("a holder of another life: %v", err)
 		}
-		mustTxn(t, s, store.Delete(testJob.Node("b")))
+		mustTxn(t, s, store.Delete(recordJob.Node("b")))
 		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a",
 			both); !errors.As(err, &gone) {
 			t.Errorf("a holder that is gone: %v", err)
 		}
 		// Our own registration needs no guard: a lost lease loses no save.
-		mustTxn(t, s, store.Delete(testJob.Node("a")))
+		mustTxn(t, s, store.Delete(recordJob.Node("a")))
 		three, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{3}}, two, "a", both[:1])
 		must(t, err)
 
 		// C2, C6: a newer proposal, and the generation of the bytes is the old one.
-		fence(t, s, testUID, 2)
+		fence(t, s, recordUID, 2)
 		if _, err := r.Commit(ctx, manifest.Head{Generation: 1, Manifest: manifest.Hash{4}}, three, "a",
 			both[:1]); !errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("older than the fence: %v", err)
@@ -100,7 +107,7 @@ func TestCommit(t *testing.T) {
 			both[:1]); !errors.Is(err, ErrOtherJob) || errors.Is(err, chunkstore.ErrFenced) {
 			t.Errorf("another job: %v", err)
 		}
-		fence(t, s, testUID, 2)
+		fence(t, s, recordUID, 2)
 		head, all, err = r.Read(ctx)
 		must(t, err)
 		if head.Number != 3 || len(all) != 3 || all[0].Number != 1 || all[2].Rev != head.Rev {
@@ -112,8 +119,8 @@ func TestCommit(t *testing.T) {
 func TestRollbackAndDrop(t *testing.T) {
 	onEtcds(t, func(t *testing.T, s store.Store) {
 		ctx := t.Context()
-		r := recordOn(s)
-		fence(t, s, testUID, 1)
+		r := newRecord(s)
+		fence(t, s, recordUID, 1)
 		var head manifest.Head
 		for i := range 4 {
 			var err error
@@ -127,7 +134,7 @@ func TestRollbackAndDrop(t *testing.T) {
 		if back.Number != 5 || back.Manifest != (manifest.Hash{2}) || back.Generation != 1 {
 			t.Errorf("rolled back to %+v", back)
 		}
-		guards = append(guards, store.Unchanged(testJob.Head(), head.Rev))
+		guards = append(guards, store.Unchanged(recordJob.Head(), head.Rev))
 
 		// Removed meanwhile: its bytes may be gone.
 		must(t, r.Drop(ctx, 1, head, all[:1]))
@@ -147,7 +154,7 @@ func TestRollbackAndDrop(t *testing.T) {
 		if res, err := s.Txn(ctx, store.Txn{If: guards, Then: writes}); err != nil || res.OK {
 			t.Errorf("rollback to the removed %+v: %+v, %v", gone, res, err)
 		}
-		fence(t, s, testUID, 2)
+		fence(t, s, recordUID, 2)
 		if err := r.Drop(ctx, 1, now, left[:1]); !errors.Is(err, store.ErrMoved) {
 			t.Errorf("drop by an older generation: %v", err)
 		}
@@ -157,8 +164,8 @@ func TestRollbackAndDrop(t *testing.T) {
 func TestDropOfMany(t *testing.T) {
 	ctx := t.Context()
 	s := memory.New().Client("test")
-	r := recordOn(s)
-	fence(t, s, testUID, 1)
+	r := newRecord(s)
+	fence(t, s, recordUID, 1)
 	var head manifest.Head
 	for range 200 {
 		var err error
@@ -178,7 +185,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := memory.New()
 				s := c.Client("a")
-				fence(t, s, testUID, 1)
+				fence(t, s, recordUID, 1)
 				left := 3
 				s.Fates(func(op memory.Op) memory.Fate {
 					if op.Kind == memory.Txn && left > 0 {
@@ -187,7 +194,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 					}
 					return memory.Fate{}
 				})
-				r := recordOn(s)
+				r := newRecord(s)
 				h, err := r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}},
 					manifest.Head{}, "a", nil)
 				must(t, err)

@@ -14,7 +14,7 @@ import (
 // report that arrives late applies to nothing: the fence, or the revision, has moved on. It returns
 // the revision of what is there then. ErrFenced; store.ErrMoved: another request of this node was
 // applied.
-func (r *Record) reportParts(ctx context.Context, report parts.Report, seen int64) (int64, error) {
+func (r *Record) ReportParts(ctx context.Context, report parts.Report, seen int64) (int64, error) {
 	g := report.Generation
 	key := r.Job.PartsOf(g, report.Node.Node)
 	rev, err := store.Send(ctx, r.Store, store.Request{
@@ -43,7 +43,7 @@ func (r *Record) reportParts(ctx context.Context, report parts.Report, seen int6
 
 // readParts reads the reports of a generation; one that cannot be read counts as none. ErrFenced if
 // there is a newer generation.
-func (r *Record) readParts(ctx context.Context, g schema.Generation) ([]parts.Report, error) {
+func (r *Record) ReadParts(ctx context.Context, g schema.Generation) ([]parts.Report, error) {
 	newest, err := r.fence(ctx)
 	if err != nil {
 		return nil, err
@@ -64,28 +64,4 @@ func (r *Record) readParts(ctx context.Context, g schema.Generation) ([]parts.Re
 		}
 	}
 	return all, nil
-}
-
-// watchParts tells of changes of the reports of a generation, until ctx ends.
-func (r *Record) watchParts(ctx context.Context, g schema.Generation, news chan<- struct{}) {
-	prefix := r.Job.Parts(g)
-	tell := func() {
-		select {
-		case news <- struct{}{}:
-		default:
-		}
-	}
-	for ctx.Err() == nil {
-		if read, err := r.Store.Get(ctx, prefix, store.End(prefix)); err == nil {
-			tell()
-			watching, stop := context.WithCancel(ctx)
-			for c := range r.Store.Watch(watching, prefix, store.End(prefix), read.Rev+1) {
-				if len(c.Events) > 0 {
-					tell()
-				}
-			}
-			stop()
-		}
-		_ = pause(ctx, nil) // ctx is looked at next
-	}
 }

@@ -25,3 +25,11 @@ var (
 
 // MaxNumber is the largest number of a checkpoint.
 const MaxNumber = manifest.MaxNumber
+
+// SaveFrom says whose workers write a save; "": all, where a shard format is seen.
+type SaveFrom string
+
+const (
+	SaveFromRank0 SaveFrom = "rank0"
+	SaveFromAll   SaveFrom = "all"
+)

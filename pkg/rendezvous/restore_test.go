@@ -32,9 +32,7 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 	p := &past{t: t, st: memory.New().Client("test"),
 		node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}}
 	p.req = txn.Requests{Store: p.st, Job: job}
-	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Event: func(checkpoint.Head) store.Write {
-		return history.Tell(job, history.Event{Kind: history.Committed})
-	}}
+	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u"}
 	if err := p.req.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1,
 		Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: 1, Slots: 1}}); err != nil {

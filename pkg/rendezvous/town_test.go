@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -179,9 +178,7 @@ func (w *storedJob) exitWith(node string, code int) {
 func (w *storedJob) commit() {
 	w.t.Helper()
 	s := w.see()
-	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID, Event: func(h checkpoint.Head) store.Write {
-		return history.Tell(w.Job, history.Event{Kind: history.Committed, Generation: h.Generation})
-	}}
+	r := checkpoint.Record{Store: w.Store, Job: w.Job, UID: s.Job.UID}
 	_, err := r.Commit(w.t.Context(), checkpoint.Head{Generation: s.World.Generation, Manifest: checkpoint.Hash{1}},
 		s.Head, "a", []membership.Node{w.me()})
 	w.must(err)

@@ -101,8 +101,8 @@ type (
 		Generation schema.Generation
 		Err        error
 	}
-	// KeeperBehind: the store shows an older commit than the disk of this node knows.
-	KeeperBehind struct{}
+	// StoreBehind: the store shows an older commit than the disk of this node knows.
+	StoreBehind struct{}
 	// Remembered answers Remember.
 	Remembered struct {
 		World schema.Generation
@@ -172,7 +172,7 @@ func (Staying) event()         {}
 func (Paused) event()          {}
 func (Halted) event()          {}
 func (Closed) event()          {}
-func (KeeperBehind) event()    {}
+func (StoreBehind) event()     {}
 func (Remembered) event()      {}
 func (Claiming) event()        {}
 func (Reclaimed) event()       {}

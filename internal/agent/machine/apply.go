@@ -27,7 +27,7 @@ func (m *Machine) apply(e event.Event) {
 		m.applyWorkers(e)
 	case event.Probed, event.Signaled, event.Suspected, event.Withdrawn:
 		m.applyPeers(e)
-	case event.KeeperBehind, event.Remembered, event.Claiming, event.Reclaimed:
+	case event.StoreBehind, event.Remembered, event.Claiming, event.Reclaimed:
 		m.applyMemory(e)
 	case event.Asked:
 		if m.leave == nil || e.Now {

@@ -12,7 +12,7 @@ import (
 // that.
 func TestStoreBehindTheDisk(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
-	done := w.m.Decide(event.KeeperBehind{}, w.now)
+	done := w.m.Decide(event.StoreBehind{}, w.now)
 	claims := func(done []action.Action) bool {
 		return slices.ContainsFunc(done, func(a action.Action) bool { r, ok := a.(action.Reclaim); return ok && r.Claim.Behind })
 	}

@@ -30,7 +30,7 @@ const (
 
 func (m *Machine) applyMemory(e event.Event) {
 	switch e := e.(type) {
-	case event.KeeperBehind:
+	case event.StoreBehind:
 		if o := &m.seen; m.self.joined {
 			o.behind, o.setBack, o.wrongJob = true, true, true
 			m.storeSilent() // it answers, and what it says is not believed

@@ -26,7 +26,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// TestSavesOutliveFaults runs random stories with the real keeper, pipeline, retention and removal
+// TestSavesOutliveFaults runs random stories with the real replicator, pipeline, retention and removal
 // over disks in memory. Workers save all the time. The store is wiped, set back, full, compacted
 // and stands still; agents are killed, frozen and cut off, some with the store and for longer than
 // every limit; disks are lost, full or fail; watches go deaf; workers fail or lose their guardian.
@@ -59,7 +59,7 @@ func TestSavesOutliveFaults(t *testing.T) {
 	}
 }
 
-// faulty is a simulation with the real keeper and what goes wrong around it.
+// faulty is a simulation with the real replicator and what goes wrong around it.
 type faulty struct {
 	*sim
 	r     *rand.Rand

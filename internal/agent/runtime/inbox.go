@@ -32,7 +32,7 @@ func (i *inbox) wait() {
 	case s := <-i.signals:
 		i.signal(s)
 	case <-i.l.Saves.Behind():
-		i.add(event.KeeperBehind{})
+		i.add(event.StoreBehind{})
 	case s := <-i.l.Peers.Signals():
 		i.add(event.Signaled{Signal: s})
 	case s := <-i.l.saw:
@@ -66,7 +66,7 @@ func (i *inbox) poll() bool {
 	case s := <-i.signals:
 		i.signal(s)
 	case <-i.l.Saves.Behind():
-		i.add(event.KeeperBehind{})
+		i.add(event.StoreBehind{})
 	case s := <-i.l.Peers.Signals():
 		i.add(event.Signaled{Signal: s})
 	case s := <-i.l.saw:
@@ -89,7 +89,7 @@ func order(e event.Event) int {
 	switch e := e.(type) {
 	case event.Asked:
 		return 0
-	case event.KeeperBehind:
+	case event.StoreBehind:
 		return 1
 	case event.Signaled:
 		return 2

@@ -5,12 +5,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slices"
+
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
-	"slices"
 )
 
 // setBack replaces the store by an older copy of itself.

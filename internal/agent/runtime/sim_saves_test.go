@@ -15,11 +15,11 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
-	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store"
 )
 
 // keptDisk is what a node has on its disk of one job. It outlives agents, and is lost with its
@@ -47,7 +47,7 @@ func (d *keptDisk) adopt(job rendezvous.Job) error {
 	return nil
 }
 
-// keptSaves is the Saves of an agent with the real keeper, pipeline, retention and removal, over a
+// keptSaves is the Saves of an agent with the real replicator, pipeline, retention and removal, over a
 // disk in memory.
 type keptSaves struct {
 	a    *simAgent
@@ -55,20 +55,20 @@ type keptSaves struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
-	behind chan struct{}
-	mu     sync.Mutex
-	keeper *checkpoint.Keeper
-	chunks *chunkstore.Store
-	disk   *keptDisk
-	lines  map[schema.Generation]*keptLine
-	resume *manifest.Manifest
-	head   checkpoint.Head
-	nodes  []membership.Node
-	spread context.CancelFunc
+	behind     chan struct{}
+	mu         sync.Mutex
+	replicator *replicator.Replicator
+	chunks     *chunkstore.Store
+	disk       *keptDisk
+	lines      map[schema.Generation]*keptLine
+	resume     *manifest.Manifest
+	head       checkpoint.Head
+	nodes      []membership.Node
+	spread     context.CancelFunc
 }
 
 type keptLine struct {
-	*checkpoint.Pipeline
+	*pipeline.Pipeline
 	asked  bool
 	cancel context.CancelFunc
 }
@@ -97,21 +97,11 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.disk, x.chunks = disk, chunks
-	x.keeper = &checkpoint.Keeper{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
+	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers:  keptPeers{x.a},
-		Record: keptRecord(x.a.s.job.Name, job.UID, x.a.client, node), Report: x.report}
-	x.wg.Go(func() { _ = x.keeper.Run(x.ctx) })
+		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID}, Report: x.report}
+	x.wg.Go(func() { _ = x.replicator.Run(x.ctx) })
 	return nil
-}
-
-func keptRecord(job schema.Job, uid schema.UID, st store.Store, node string) *checkpoint.Record {
-	tell := checkpoint.Record{Store: st, Job: job, UID: uid}
-	tell.Event = func(h checkpoint.Head) store.Write { return history.Tell(job, checkpoint.CommittedEvent(h)) }
-	tell.Gone = func(hs []checkpoint.Head) store.Write { return history.Tell(job, checkpoint.DeletedEvents(hs)...) }
-	tell.Offered = func(h checkpoint.Head, was checkpoint.Number) store.Write {
-		return history.Tell(job, checkpoint.OfferedEvent(node, h, was))
-	}
-	return &tell
 }
 
 func (x *keptSaves) succeed(job rendezvous.Job) error {
@@ -120,14 +110,14 @@ func (x *keptSaves) succeed(job rendezvous.Job) error {
 	if err := x.disk.adopt(job); err != nil {
 		return err
 	}
-	x.keeper.Succeed(job.UID)
+	x.replicator.AdoptJob(job.UID)
 	x.head, x.nodes, x.resume = checkpoint.Head{}, nil, nil
 	return nil
 }
 
-func (x *keptSaves) report(e checkpoint.Event) {
+func (x *keptSaves) report(e replicator.Event) {
 	switch e := e.(type) {
-	case checkpoint.Committed:
+	case replicator.Committed:
 		x.mu.Lock()
 		x.head = e.Head
 		x.mu.Unlock()
@@ -135,11 +125,11 @@ func (x *keptSaves) report(e checkpoint.Event) {
 		x.a.s.tracef("%s: checkpoint %d of step %d is committed, %d copies", x.a.label(), e.Head.Number, *e.Head.Step,
 			e.Head.Copies)
 		x.a.s.mu.Unlock()
-	case checkpoint.Refused:
+	case replicator.Refused:
 		x.a.s.mu.Lock()
 		x.a.s.tracef("%s: a save is refused: %s %v", x.a.label(), e.Reason, e.Err)
 		x.a.s.mu.Unlock()
-	case checkpoint.Behind:
+	case replicator.Behind:
 		select {
 		case x.behind <- struct{}{}:
 		default:
@@ -152,7 +142,7 @@ func (x *keptSaves) Behind() <-chan struct{} { return x.behind }
 func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.keeper == nil {
+	if x.replicator == nil {
 		return
 	}
 	same := slices.EqualFunc(x.nodes, nodes, func(a, b membership.Node) bool { return a.Same(b.Ref) && a.Rev == b.Rev })
@@ -163,7 +153,7 @@ func (x *keptSaves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	if head.Number > x.head.Number {
 		x.head = head
 	}
-	x.keeper.Nodes(nodes)
+	x.replicator.Nodes(nodes)
 	x.protect()
 }
 
@@ -175,7 +165,7 @@ func (x *keptSaves) protect() {
 			copies++
 		}
 	}
-	want := min(x.keeper.Replicas, len(x.nodes))
+	want := min(x.replicator.Replicas, len(x.nodes))
 	if x.ctx.Err() != nil || x.head.Number == 0 || copies >= want || len(x.lines) == 0 ||
 		!x.chunks.Has(x.head.Manifest) {
 		return
@@ -186,7 +176,7 @@ func (x *keptSaves) protect() {
 	var ctx context.Context
 	ctx, x.spread = context.WithCancel(x.ctx)
 	head := x.head
-	x.wg.Go(func() { _ = x.keeper.Spread(ctx, head.Generation, head.Manifest, want-1) })
+	x.wg.Go(func() { _ = x.replicator.Spread(ctx, head.Generation, head.Manifest, want-1) })
 }
 
 func (x *keptSaves) Open(w rendezvous.World, rank0 bool) {
@@ -202,8 +192,9 @@ func (x *keptSaves) Open(w rendezvous.World, rank0 bool) {
 	x.mu.Lock()
 	resume := x.resume
 	x.mu.Unlock()
-	p, err := x.keeper.Start(ctx, dir, x.stamp(w),
-		checkpoint.Writers{Workers: capture.Workers{State: func() capture.WorkerState { return x.state(w.Generation) }}}, resume)
+	p, err := pipeline.Start(ctx, x.replicator, pipeline.Source{Dir: dir, Stamp: x.stamp(w), Resume: resume,
+		Writers: pipeline.Writers{Workers: capture.Workers{
+			State: func() capture.WorkerState { return x.state(w.Generation) }}}})
 	if err != nil {
 		cancel()
 		x.a.s.mu.Lock()
@@ -277,7 +268,7 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 		x.mu.Unlock()
 		return event.Resume{}, capture.Scratch(x.chunks, dir)
 	}
-	from, m, err := x.keeper.Prepare(ctx, w.Generation, w.Resume.Number, w.Resume.Manifest, dir)
+	from, m, err := x.replicator.Prepare(ctx, w.Generation, w.Resume.Number, w.Resume.Manifest, dir)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resume = m
@@ -287,15 +278,15 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 func (x *keptSaves) Stay(rendezvous.World) error { return nil } // workers of these simulations begin anew
 
 func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
-	left := checkpoint.Left{Stamp: x.stamp(w), Self: self}
+	left := pipeline.Left{Stamp: x.stamp(w), Self: self}
 	if w.Resume != nil {
 		left.Resume = w.Resume.Number
 	}
 	if w.Members[0].Node == self.Node {
 		left.Dir = &capture.Dir{FS: x.disk.dir}
 	}
-	h, err := x.keeper.CommitLeft(ctx, left)
-	if errors.Is(err, checkpoint.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob) {
+	h, err := pipeline.CommitLeft(ctx, x.replicator, left)
+	if errors.Is(err, replicator.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob) {
 		return nil
 	}
 	if h.Number > 0 {
@@ -308,15 +299,15 @@ func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self mem
 }
 
 func (x *keptSaves) HandOver(ctx context.Context) {
-	head, _, err := x.keeper.Record.Read(ctx)
+	head, _, err := x.replicator.Record.Read(ctx)
 	if err != nil || head.Number == 0 || !x.chunks.Has(head.Manifest) {
 		return
 	}
-	elsewhere, err := x.keeper.Record.Holders(ctx, head.Number, true)
-	if err == nil && slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.keeper.Self }) {
+	elsewhere, err := x.replicator.Record.Holders(ctx, head.Number, true)
+	if err == nil && slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.replicator.Self }) {
 		return
 	}
-	_ = x.keeper.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
+	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
 }
 
 // keptPeers is the way from an agent to the disks of the others.

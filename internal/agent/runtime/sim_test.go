@@ -32,7 +32,7 @@ type sim struct {
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 	settle  time.Duration
-	real    bool            // checkpoints are kept by the real keeper
+	real    bool            // checkpoints are kept by the real replicator
 	gaps    bool            // the history of the store has some
 	begins  func(*simGroup) // workers are started; mu is held
 
@@ -64,7 +64,7 @@ type simHost struct {
 	memory   map[string]rendezvous.Claim
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
-	kept     *keptDisk             // in a simulation with the real keeper
+	kept     *keptDisk             // in a simulation with the real replicator
 	full     bool                  // nothing more is remembered
 	refused  int                   // how often that was tried
 }

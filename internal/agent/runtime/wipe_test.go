@@ -16,12 +16,10 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -140,7 +138,7 @@ func (s *wiped) commit() {
 	behind := len(saved) > 0 && saved[len(saved)-1].Number > snap.Head.Number
 	s.mu.Unlock()
 	if behind {
-		return // as checkpoint.Keeper does: the store shows less than this disk knows
+		return // as checkpoint.Replicator does: the store shows less than this disk knows
 	}
 	holders, at := []membership.Node{*me}, []*simAgent{zero}
 	for _, n := range snap.Nodes {
@@ -152,10 +150,7 @@ func (s *wiped) commit() {
 	s.mu.Lock()
 	s.rng.bytes(h.Manifest[:])
 	s.mu.Unlock()
-	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID,
-		Event: func(h checkpoint.Head) store.Write {
-			return history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: h.Generation})
-		}}
+	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()
 	head, err := r.Commit(ctx, h, snap.Head, zero.node, holders)

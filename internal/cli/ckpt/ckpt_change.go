@@ -8,7 +8,6 @@ import (
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -24,12 +23,7 @@ func (k *saves) remove(ctx context.Context) error {
 			return err
 		}
 		job := k.snap.Job
-		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID,
-			Gone: func(hs []checkpoint.Head) store.Write {
-				return history.Tell(job.Name, history.Event{Kind: history.Deleted, Generation: hs[0].Generation,
-					Text:   fmt.Sprintf("checkpoint %d deleted by the operator", hs[0].Number),
-					Fields: history.Fields{"number": hs[0].Number}})
-			}}
+		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID, By: "the operator"}
 		err = record.Drop(ctx, k.snap.Fence, k.snap.Head, []checkpoint.Head{h})
 		if err == nil {
 			return k.told(map[string]any{"job": job.Name, "number": h.Number, "removed": true},

@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
 // BenchmarkParts measures from the last rename to the commit with two copies: a save of one node,
@@ -37,14 +38,14 @@ func BenchmarkParts(b *testing.B) {
 				c.peers.Stores[n], dirs[n] = s, b.TempDir()
 			}
 			for _, n := range names[:nodes] {
-				k := c.keeper(n, c.etcd.Client(n), func(e Event) {
-					if e, ok := e.(Committed); ok {
+				k := c.replicator(n, c.etcd.Client(n), func(e replicator.Event) {
+					if e, ok := e.(replicator.Committed); ok {
 						done <- e.Head
 					}
 				})
 				k.Keep = 1
-				l, err := k.Start(long(b), capture.Dir{Path: dirs[n]}, stampOf(1), Writers{Workers: alive, With: with},
-					nil)
+				l, err := Start(long(b), k, Source{Dir: capture.Dir{Path: dirs[n]}, Stamp: stampOf(1),
+					Writers: Writers{Workers: alive, With: with}})
 				must(b, err)
 				defer func() { l.Close(false); <-l.Done() }()
 			}

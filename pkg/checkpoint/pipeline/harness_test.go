@@ -1,16 +1,17 @@
-package checkpoint
+package pipeline
 
 import (
 	"context"
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
-	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -85,22 +86,13 @@ func (c *cluster) write(t testing.TB, w ...store.Write) int64 {
 	return r.Rev
 }
 
-func recordOn(s store.Store) *Record {
-	return &Record{
-		Store: s, Job: testJob, UID: testUID,
-		Event: func(h manifest.Head) store.Write {
-			return history.Tell(testJob, history.Event{Kind: history.Committed, Generation: h.Generation,
-				Fields: history.Fields{"number": h.Number}})
-		},
-		Gone: func(h []manifest.Head) store.Write {
-			return history.Tell(testJob, history.Event{Kind: history.Deleted})
-		},
-	}
+func recordOn(s store.Store) *checkpoint.Record {
+	return &checkpoint.Record{Store: s, Job: testJob, UID: testUID}
 }
 
-// keeper is that of one node; what it reports goes to events.
-func (c *cluster) keeper(node string, client store.Store, report func(Event)) *Keeper {
-	k := &Keeper{
+// replicator is that of one node; what it reports goes to events.
+func (c *cluster) replicator(node string, client store.Store, report func(replicator.Event)) *replicator.Replicator {
+	k := &replicator.Replicator{
 		Store: c.peers.Stores[node], Peers: c.peers, Record: recordOn(client),
 		Self: node, Replicas: 2, Keep: 3, Report: report,
 	}

@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
 // A store that is set back names fewer commits than the disks know. Nothing is removed on its word,
@@ -17,19 +18,19 @@ func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		a := c.keeper("a", c.etcd.Client("a"), r.add)
-		b := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+		a := c.replicator("a", c.etcd.Client("a"), r.add)
+		b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
 		go a.Run(long(t))
 		go b.Run(long(t))
 		l := c.line(t, a, stampOf(1), alive, nil)
 		save := func(i int) { renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(i), 1000)) }
 		save(1)
-		next[Committed](t, r)
+		next[replicator.Committed](t, r)
 		time.Sleep(time.Minute)
 		old := c.etcd.Backup()
 		for i := range 2 {
 			save(2 + i)
-			next[Committed](t, r)
+			next[replicator.Committed](t, r)
 		}
 		time.Sleep(time.Minute)
 		c.etcd.Restore(old)
@@ -40,7 +41,7 @@ func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 		if head.Number != 1 {
 			t.Errorf("the head of a store that is behind is %d now", head.Number)
 		}
-		next := c.keeper("b", c.etcd.Client("b"), func(Event) {}) // another process on the same disk
+		next := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {}) // another process on the same disk
 		go next.Run(long(t))
 		time.Sleep(5 * time.Minute)
 		for node, s := range c.peers.Stores {

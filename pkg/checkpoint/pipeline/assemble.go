@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 )
@@ -23,7 +24,7 @@ type mixedPartsError struct{ error }
 // assemble brings the parts of a save onto this disk as one whole, each chunk from the nodes that
 // captured it.
 func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.Manifest, manifest.Hash, error) {
-	c := transfer.Copier{Store: l.k.Store, Peers: l.k.Peers}
+	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers}
 	var all []*manifest.Manifest
 	var nodes []string
 	owners := map[manifest.Hash][]membership.Ref{}
@@ -55,7 +56,9 @@ func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.M
 	raw, h := m.Encode()
 	from := func(chunk manifest.Hash) []membership.Ref { return owners[chunk] }
 	err = c.Assemble(ctx, l.stamp.Generation, raw, from,
-		func(done, total int64) { l.k.Report(Moving{"replicate", done, total}) })
+		func(done, total int64) {
+			l.replicator.Report(replicator.Moving{What: "replicate", Done: done, Total: total})
+		})
 	if err != nil {
 		return nil, manifest.Hash{}, fmt.Errorf("bring the parts together: %w", err)
 	}
@@ -82,7 +85,7 @@ func (l *Pipeline) named(ctx context.Context, m *manifest.Manifest,
 
 // chunk reads a chunk here, or from the nodes that have it.
 func (l *Pipeline) chunk(ctx context.Context, h manifest.Hash, dst []byte, owners []membership.Ref) error {
-	f, err := l.k.Store.OpenChunk(h)
+	f, err := l.replicator.Store.OpenChunk(h)
 	if err == nil {
 		_, err = io.ReadFull(f, dst)
 		_ = f.Close() // it was only read
@@ -91,7 +94,7 @@ func (l *Pipeline) chunk(ctx context.Context, h manifest.Hash, dst []byte, owner
 		if err == nil && manifest.Sum(dst) == h {
 			return nil
 		}
-		err = l.k.Peers.Chunk(ctx, n, h, dst)
+		err = l.replicator.Peers.Chunk(ctx, n, h, dst)
 	}
 	if err == nil && manifest.Sum(dst) != h {
 		err = fmt.Errorf("chunk %v: %w", h, chunkstore.ErrDamaged)
@@ -124,18 +127,4 @@ func (s *shardScan) names() []string {
 func copyAll(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)
 	return err
-}
-
-// keepPartsFrom says which parts of saves on this disk may still be committed.
-func (k *Keeper) keepPartsFrom(p manifest.Position) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.partsFrom = p
-}
-
-func (k *Keeper) dropParts() error {
-	k.mu.Lock()
-	from := k.partsFrom
-	k.mu.Unlock()
-	return k.Store.DropParts(from)
 }

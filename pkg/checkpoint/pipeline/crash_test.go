@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"context"
@@ -18,13 +18,14 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // story is what every fault is tried in: two saves of a, each copied to b and
 // committed, old ones retained away, and what was committed fetched by c.
 // What is promised is checked after a loss of power of any one machine, or of all.
-func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster) {
+func story(t *testing.T, f *checkpointtest.Fault) (acked []replicator.Committed, c *cluster) {
 	c = newCluster(t, "a", "b", "c")
 	client := c.etcd.Client("a")
 	for node, d := range c.disks {
@@ -50,7 +51,7 @@ func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster
 		return memory.Fate{Lost: n.Add(1)%2 == 0, Mute: true} // applied without an answer, or not at all
 	})
 	r := newReports()
-	k := c.keeper("a", client, r.add)
+	k := c.replicator("a", client, r.add)
 	k.Keep = 1
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -61,14 +62,14 @@ func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster
 	if err != nil {
 		return nil, c
 	}
-	l := k.start(ctx, watcher, nil)
+	l := start(ctx, k, watcher, nil)
 	collect := func(wait time.Duration) {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		for {
 			select {
 			case e := <-r.c:
-				if e, ok := e.(Committed); ok {
+				if e, ok := e.(replicator.Committed); ok {
 					acked = append(acked, e)
 					return
 				}
@@ -90,7 +91,7 @@ func story(t *testing.T, f *checkpointtest.Fault) (acked []Committed, c *cluster
 	}
 	tidying, done := context.WithTimeout(ctx, time.Minute)
 	defer done()
-	_ = k.tidy(tidying) // cut short or not
+	_ = k.Tidy(tidying) // cut short or not
 	cancel()
 	<-l.Done()
 	return acked, c
@@ -125,7 +126,7 @@ func TestEveryFault(t *testing.T) {
 }
 
 // survive checks the promises after every loss of power.
-func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
+func survive(t *testing.T, c *cluster, acked []replicator.Committed, seed int64) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 7))
 	for _, d := range c.disks {
 		d.Machine.Hook = nil
@@ -164,10 +165,10 @@ func survive(t *testing.T, c *cluster, acked []Committed, seed int64) {
 				}
 			}
 			// A newcomer fetches what is left.
-			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
-				Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
+				Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(replicator.Event) {}}
 			to := memfs.New()
-			entry, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to, capture.Dir{})
+			entry, _, err := k.Prepare(t.Context(), 2, head.Number, head.Manifest, capture.Dir{FS: to})
 			if err != nil {
 				t.Errorf("without %s: %v", lost.Node, err)
 				continue
@@ -203,7 +204,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, "a", "b")
 			_, h := checkpointtest.Put(t, c.peers.Stores["a"], from, 1, 1)
-			k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
+			k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
 			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a",
 				c.nodes[:1])
 			must(t, err)
@@ -219,10 +220,10 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			c.disks["b"].Machine.Hook, to.Machine.Hook, c.peers.Hook = hook, hook, hook
 			client := c.etcd.Client("b")
 			client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Lost: f.Step("a") != nil} })
-			kb := c.keeper("b", client, func(Event) {})
+			kb := c.replicator("b", client, func(replicator.Event) {})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, _, err = kb.prepareTree(ctx, 2, head.Number, h, to, capture.Dir{})
+			_, _, err = kb.Prepare(ctx, 2, head.Number, h, capture.Dir{FS: to})
 			c.peers.Hook = nil
 			if met = f.Hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
 				t.Errorf("operation %d, met %v: %v", at, met, err)
@@ -249,9 +250,9 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 						t.Errorf("operation %d: torn file %s: %q", at, name, got)
 					}
 				}
-				k := c.keeper("b", c.etcd.Client("b again"), func(Event) {})
+				k := c.replicator("b", c.etcd.Client("b again"), func(replicator.Event) {})
 				k.Store = reopen(t, c.disks["b"], names(kept))
-				if _, _, err := k.prepareTree(t.Context(), 2, head.Number, h, after, capture.Dir{}); err != nil {
+				if _, _, err := k.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: after}); err != nil {
 					t.Errorf("operation %d: then: %v", at, err)
 				}
 				if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, after)); d != "" {

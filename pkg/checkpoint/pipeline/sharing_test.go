@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"errors"
@@ -10,12 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -24,15 +26,15 @@ import (
 // team is the pipelines of all nodes of a generation that save together.
 type team struct {
 	*cluster
-	t       *testing.T
-	with    Sharing
-	keepers map[string]*Keeper
-	lines   map[string]*Pipeline
-	reports map[string]reports
+	t           *testing.T
+	with        Sharing
+	replicators map[string]*replicator.Replicator
+	lines       map[string]*Pipeline
+	reports     map[string]reports
 }
 
 func newTeam(t *testing.T, all bool, names ...string) *team {
-	x := &team{cluster: newCluster(t, names...), t: t, keepers: map[string]*Keeper{}, lines: map[string]*Pipeline{},
+	x := &team{cluster: newCluster(t, names...), t: t, replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{},
 		reports: map[string]reports{}}
 	x.with.All = all
 	for _, n := range x.nodes {
@@ -48,13 +50,13 @@ func newTeam(t *testing.T, all bool, names ...string) *team {
 func (x *team) open(node string, stamp manifest.Stamp, resume *manifest.Manifest) {
 	x.t.Helper()
 	r := newReports()
-	k := x.keeper(node, x.etcd.Client(node), r.add)
+	k := x.replicator(node, x.etcd.Client(node), r.add)
 	w := Writers{Workers: alive, With: &x.with}
 	w.Share = w.share(node, resume)
 	watcher, err := capture.Watch(capture.Dir{FS: x.dirs[node]}, stamp, w.Workers, resume)
 	must(x.t, err)
-	x.keepers[node], x.reports[node] = k, r
-	x.lines[node] = k.start(long(x.t), watcher, w.With)
+	x.replicators[node], x.reports[node] = k, r
+	x.lines[node] = start(long(x.t), k, watcher, w.With)
 }
 
 // save writes the directory of a step on one node, under its name by a rename.
@@ -98,10 +100,10 @@ func (x *team) whole(h manifest.Head, without string) map[string]string {
 			peers.Stores[n] = s
 		}
 	}
-	k := &Keeper{Store: checkpointtest.OpenStore(x.t, memfs.New()), Peers: peers,
-		Record: recordOn(x.etcd.Client("new")), Self: "new", Report: func(Event) {}}
+	k := &replicator.Replicator{Store: checkpointtest.OpenStore(x.t, memfs.New()), Peers: peers,
+		Record: recordOn(x.etcd.Client("new")), Self: "new", Report: func(replicator.Event) {}}
 	to := memfs.New()
-	_, _, err := k.prepareTree(x.t.Context(), 2, h.Number, h.Manifest, to, capture.Dir{})
+	_, _, err := k.Prepare(x.t.Context(), 2, h.Number, h.Manifest, capture.Dir{FS: to})
 	must(x.t, err)
 	return memfs.Contents(x.t, to)
 }
@@ -116,7 +118,7 @@ func TestPartsAreCommittedAsOneCheckpoint(t *testing.T) {
 		x.save("b", 10, map[string]string{"shard_1": "one", "config": "same"})
 		x.quiet("a") // a part alone is no checkpoint
 		x.save("c", 10, map[string]string{"shard_2": "two"})
-		done := next[Committed](t, x.reports["a"])
+		done := next[replicator.Committed](t, x.reports["a"])
 		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 10 || h.Bytes != 14 {
 			t.Errorf("head: %+v", h)
 		}
@@ -146,13 +148,13 @@ func TestPartsOfDifferentStepsAreNoCheckpoint(t *testing.T) {
 		x.quiet("a")
 		x.save("a", 30, map[string]string{"s0": "30"})
 		time.Sleep(20 * time.Second)
-		e := next[Refused](t, x.reports["a"])
+		e := next[replicator.Refused](t, x.reports["a"])
 		if e.Reason != capture.MissingPart ||
 			!strings.Contains(e.Err.Error(), "step 30: node b has no part of it, its newest is of step 20") {
 			t.Errorf("%+v", e)
 		}
 		x.save("b", 30, map[string]string{"s1": "30"})
-		if h := next[Committed](t, x.reports["a"]).Head; *h.Step != 30 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 30 {
 			t.Errorf("head: %+v", h)
 		}
 	})
@@ -170,7 +172,7 @@ func TestAStepThatIsSavedTwice(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		x.save("a", 10, map[string]string{"s0": "once"})
 		time.Sleep(20 * time.Second)
-		e := next[Refused](t, x.reports["a"])
+		e := next[replicator.Refused](t, x.reports["a"])
 		if !strings.Contains(e.Err.Error(), "node b saved step 10 twice with different bytes") {
 			t.Errorf("%+v", e)
 		}
@@ -183,7 +185,7 @@ func TestDifferentBytesUnderOneName(t *testing.T) {
 		defer x.close()
 		x.save("a", 10, map[string]string{"model": "of a"})
 		x.save("b", 10, map[string]string{"model": "of b"})
-		e := next[Refused](t, x.reports["a"])
+		e := next[replicator.Refused](t, x.reports["a"])
 		if e.Reason != capture.MixedParts ||
 			!strings.HasSuffix(e.Err.Error(),
 				"step 10: nodes a and b saved different bytes under the name step-10/model") {
@@ -191,7 +193,7 @@ func TestDifferentBytesUnderOneName(t *testing.T) {
 		}
 		x.save("a", 20, map[string]string{"model-a": "of a"})
 		x.save("b", 20, map[string]string{"model-b": "of b"})
-		if h := next[Committed](t, x.reports["a"]).Head; *h.Step != 20 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 20 {
 			t.Errorf("head: %+v", h)
 		}
 	})
@@ -212,13 +214,13 @@ func TestANodeDiesBetweenItsReportAndTheCommit(t *testing.T) {
 			return nil
 		}
 		x.gone(t, "c")
-		x.keepers["a"].Nodes(x.nodes)
+		x.replicators["a"].Nodes(x.nodes)
 		x.save("a", 10, map[string]string{"s0": "0"})
-		e := next[Refused](t, x.reports["a"])
+		e := next[replicator.Refused](t, x.reports["a"])
 		if !strings.Contains(e.Err.Error(), "step 10: the part of node c cannot be read") {
 			t.Errorf("%+v", e)
 		}
-		if head, _, err := x.keepers["a"].Record.Read(t.Context()); err != nil || head.Number != 0 {
+		if head, _, err := x.replicators["a"].Record.Read(t.Context()); err != nil || head.Number != 0 {
 			t.Errorf("head: %+v, %v", head, err)
 		}
 	})
@@ -233,14 +235,14 @@ func TestPartsBehindTheFence(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		x.propose(t, 2)
 		x.save("b", 10, map[string]string{"s1": "1"})
-		if e := next[Closed](t, x.reports["b"]); !errors.Is(e.Err, chunkstore.ErrFenced) {
+		if e := next[replicator.Closed](t, x.reports["b"]); !errors.Is(e.Err, chunkstore.ErrFenced) {
 			t.Errorf("closed: %v", e.Err)
 		}
 		x.save("a", 20, map[string]string{"s0": "0"})
-		if e := next[Closed](t, x.reports["a"]); !errors.Is(e.Err, chunkstore.ErrFenced) {
+		if e := next[replicator.Closed](t, x.reports["a"]); !errors.Is(e.Err, chunkstore.ErrFenced) {
 			t.Errorf("closed: %v", e.Err)
 		}
-		if head, _, err := x.keepers["a"].Record.Read(t.Context()); err != nil || head.Number != 0 {
+		if head, _, err := x.replicators["a"].Record.Read(t.Context()); err != nil || head.Number != 0 {
 			t.Errorf("head: %+v, %v", head, err)
 		}
 	})
@@ -274,14 +276,14 @@ func TestOldPartsAreRemoved(t *testing.T) {
 		for step := 10; step <= 50; step += 10 {
 			x.save("a", step, map[string]string{"s0": fmt.Sprint("a", step)})
 			x.save("b", step, map[string]string{"s1": fmt.Sprint("b", step)})
-			if h := next[Committed](t, x.reports["a"]).Head; *h.Step != int64(step) {
+			if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != int64(step) {
 				t.Fatalf("head: %+v", h)
 			}
 		}
 		x.save("b", 60, map[string]string{"s1": "b60"})
 		time.Sleep(10 * time.Second)
 		for _, n := range []string{"a", "b"} {
-			must(t, x.keepers[n].tidy(t.Context()))
+			must(t, x.replicators[n].Tidy(t.Context()))
 		}
 		if n := len(x.peers.Stores["a"].Held()); n != 3 {
 			t.Errorf("a holds %d manifests, not the 3 checkpoints", n)
@@ -290,7 +292,7 @@ func TestOldPartsAreRemoved(t *testing.T) {
 			t.Errorf("b holds %d manifests, not the 3 checkpoints and its newest part", n)
 		}
 		x.save("a", 60, map[string]string{"s0": "a60"})
-		if h := next[Committed](t, x.reports["a"]).Head; *h.Step != 60 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 60 {
 			t.Errorf("head: %+v", h)
 		}
 	})
@@ -310,11 +312,11 @@ func TestTheLastSaveOfAllNodes(t *testing.T) {
 		}
 		x.save("a", 10, map[string]string{"s0": "0"})
 		x.lines["a"].Close(true)
-		next[Committed](t, x.reports["a"])
-		if e := next[Closed](t, x.reports["a"]); e.Err != nil {
+		next[replicator.Committed](t, x.reports["a"])
+		if e := next[replicator.Closed](t, x.reports["a"]); e.Err != nil {
 			t.Error(e.Err)
 		}
-		if e := next[Closed](t, x.reports["b"]); e.Err != nil {
+		if e := next[replicator.Closed](t, x.reports["b"]); e.Err != nil {
 			t.Error(e.Err)
 		}
 	})
@@ -328,12 +330,12 @@ func TestTheLastSaveLacksAPart(t *testing.T) {
 		began := time.Now()
 		x.lines["a"].Close(true)
 		x.lines["b"].Close(true)
-		e := next[Refused](t, x.reports["a"])
+		e := next[replicator.Refused](t, x.reports["a"])
 		if e.Reason != capture.MissingPart || !strings.HasSuffix(e.Err.Error(), "step 10: node b has no part of it") {
 			t.Errorf("%+v", e)
 		}
-		next[Closed](t, x.reports["a"])
-		next[Closed](t, x.reports["b"])
+		next[replicator.Closed](t, x.reports["a"])
+		next[replicator.Closed](t, x.reports["b"])
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -355,14 +357,14 @@ func TestShardsAreFound(t *testing.T) {
 		must(t, x.dirs["b"].Mkdir("private", 0o755))
 		memfs.WriteFile(t, x.dirs["b"], "private/notes.bin", []byte("b's own"), 0o600)
 		x.save("a", 10, map[string]string{"__0_0.distcp": "zero", ".metadata": metadata})
-		if e := next[Sharded](t, x.reports["a"]); e.Format != "torch.distributed.checkpoint" {
+		if e := next[replicator.Sharded](t, x.reports["a"]); e.Format != "torch.distributed.checkpoint" {
 			t.Errorf("%+v", e)
 		}
-		if h := next[Committed](t, x.reports["a"]).Head; *h.Step != 10 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 10 {
 			t.Errorf("head: %+v", h)
 		}
 		x.save("a", 20, map[string]string{"__0_0.distcp": "only", ".metadata": metadataOf("__0_0.distcp")})
-		if h := next[Committed](t, x.reports["a"]).Head; *h.Step != 20 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 20 {
 			t.Errorf("all shards on one node: %+v", h)
 		}
 	})
@@ -378,13 +380,13 @@ func TestAShardIsMissing(t *testing.T) {
 		metadata := metadataOf("__0_0.distcp __1_0.distcp __1_1.distcp")
 		x.save("a", 10, map[string]string{"__0_0.distcp": "zero", ".metadata": metadata})
 		time.Sleep(20 * time.Second)
-		e := next[Refused](t, x.reports["a"])
+		e := next[replicator.Refused](t, x.reports["a"])
 		if !strings.Contains(e.Err.Error(),
 			"the shard step-10/__1_1.distcp is missing, which step-10/.metadata names") {
 			t.Errorf("%+v", e)
 		}
 		memfs.WriteFile(t, x.dirs["b"], "step-10/__1_1.distcp", []byte("more"), 0o600)
-		if h := next[Committed](t, x.reports["a"]).Head; h.Bytes != int64(len("zeroonemore")+len(metadata)) {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; h.Bytes != int64(len("zeroonemore")+len(metadata)) {
 			t.Errorf("head: %+v", h)
 		}
 	})
@@ -399,12 +401,12 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 			memfs.WriteFile(t, x.dirs[n], "latest-"+n, []byte("10"), 0o600)
 			x.save(n, 10, map[string]string{n: n})
 		}
-		head := next[Committed](t, x.reports["a"]).Head
+		head := next[replicator.Committed](t, x.reports["a"]).Head
 		x.close()
 		x.propose(t, 2)
 		stamp := stampOf(2)
 		for _, n := range []string{"a", "b"} {
-			_, m, err := x.keepers[n].prepareTree(t.Context(), 2, head.Number, head.Manifest, x.dirs[n], capture.Dir{})
+			_, m, err := x.replicators[n].Prepare(t.Context(), 2, head.Number, head.Manifest, capture.Dir{FS: x.dirs[n]})
 			must(t, err)
 			x.open(n, stamp, m)
 		}
@@ -416,7 +418,7 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 			renamed(t, x.dirs[n], "latest-"+n, []byte("20"))
 			x.save(n, 20, map[string]string{n: n})
 		}
-		head = next[Committed](t, x.reports["a"]).Head
+		head = next[replicator.Committed](t, x.reports["a"]).Head
 		got := x.whole(head, "")
 		if len(got) != 4 || !strings.HasSuffix(got["latest-b"], "20") || !strings.HasSuffix(got["latest-a"], "20") {
 			t.Errorf("%q", got)
@@ -435,11 +437,11 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 		dir := capture.Dir{FS: x.dirs["b"]}
 		must(t, capture.TakeInventory(x.peers.Stores["b"], dir))
 		x.save("b", 20, map[string]string{"__0_0.distcp": "0", ".metadata": metadataOf("__0_0.distcp __1_0.distcp")})
-		if h, err := x.keepers["b"].CommitLeft(t.Context(),
+		if h, err := CommitLeft(t.Context(), x.replicators["b"],
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
-		committed, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["b"]), 1)
+		committed, newest, err := checkpoint.Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["b"]), 1)
 		if err != nil || newest != nil || committed != nil {
 			t.Errorf("%+v %+v %v", committed, newest, err)
 		}
@@ -458,12 +460,12 @@ func TestAPartOutlivesNewerCommits(t *testing.T) {
 		}
 		x.save("a", 50, map[string]string{"s0": "a50"})
 		x.save("b", 50, map[string]string{"s1": "b50"})
-		next[Committed](t, x.reports["a"])
+		next[replicator.Committed](t, x.reports["a"])
 		x.save("b", 60, map[string]string{"s1": "b60"})
 		time.Sleep(5 * time.Second)
-		must(t, x.keepers["b"].tidy(t.Context()))
+		must(t, x.replicators["b"].Tidy(t.Context()))
 		x.save("a", 60, map[string]string{"s0": "a60"})
-		if h := next[Committed](t, x.reports["a"]).Head; *h.Step != 60 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 60 {
 			t.Errorf("head: %+v", h)
 		}
 	})
@@ -478,23 +480,23 @@ func TestALateReportChangesNothing(t *testing.T) {
 		return parts.Report{Generation: 1, Node: c.nodes[1].Ref,
 			Parts: []parts.Part{{Step: step, Sequence: uint64(step)}}}
 	}
-	first, err := r.reportParts(ctx, of(10), 0)
+	first, err := r.ReportParts(ctx, of(10), 0)
 	must(t, err)
-	_, err = r.reportParts(ctx, of(20), first)
+	_, err = r.ReportParts(ctx, of(20), first)
 	must(t, err)
-	if _, err := r.reportParts(ctx, of(15), first); !errors.Is(err, store.ErrMoved) {
+	if _, err := r.ReportParts(ctx, of(15), first); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("over a newer one: %v", err)
 	}
-	got, err := r.readParts(ctx, 1)
+	got, err := r.ReadParts(ctx, 1)
 	if err != nil || len(got) != 1 || got[0].Parts[0].Step != 20 {
 		t.Errorf("%+v %v", got, err)
 	}
 	c.propose(t, 2)
 	c.write(t, store.Delete(testJob.PartsOf(1, "b")))
-	if _, err := r.reportParts(ctx, of(30), 0); !errors.Is(err, chunkstore.ErrFenced) {
+	if _, err := r.ReportParts(ctx, of(30), 0); !errors.Is(err, chunkstore.ErrFenced) {
 		t.Errorf("behind the fence: %v", err)
 	}
-	if _, err := r.readParts(ctx, 1); !errors.Is(err, chunkstore.ErrFenced) {
+	if _, err := r.ReadParts(ctx, 1); !errors.Is(err, chunkstore.ErrFenced) {
 		t.Errorf("read behind the fence: %v", err)
 	}
 }

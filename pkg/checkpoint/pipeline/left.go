@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -31,24 +32,24 @@ type Left struct {
 // what comes after a newer generation.
 //
 // Where somebody chose an older checkpoint since, nothing is committed.
-func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) {
-	head, committed, err := k.read(ctx)
+func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest.Head, error) {
+	head, committed, err := r.Read(ctx)
 	if err != nil {
 		return manifest.Head{}, fmt.Errorf("commit what was left: %w", err)
 	}
-	after, chosen := k.after(l, head, committed)
+	since, chosen := after(r, l, head, committed)
 	if chosen {
 		return manifest.Head{}, nil
 	}
 	if l.Dir != nil {
 		// A directory that cannot be read, or a save that cannot be copied, is no reason not to
 		// commit an older one.
-		_ = k.putLeft(ctx, l, head)
+		_ = putLeft(ctx, r, l, head)
 	}
-	for _, h := range k.uncommitted(after, committed) {
-		m, err := k.Store.Manifest(h)
+	for _, h := range uncommitted(r, since, committed) {
+		m, err := r.Store.Manifest(h)
 		if err == nil {
-			err = k.Store.Verify(ctx, h)
+			err = r.Store.Verify(ctx, h)
 		}
 		if ctx.Err() != nil {
 			return manifest.Head{}, ctx.Err()
@@ -56,7 +57,7 @@ func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) 
 		if err != nil {
 			continue // damaged: the one before may be whole
 		}
-		made, err := k.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
+		made, err := r.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
 			Samples: m.Samples,
 			Bytes:   m.Bytes(), Time: time.Now().UTC()}, head, l.Self.Node, []membership.Node{l.Self})
 		if store.Moved(err) || errors.Is(err, chunkstore.ErrFenced) {
@@ -73,15 +74,15 @@ func (k *Keeper) CommitLeft(ctx context.Context, l Left) (manifest.Head, error) 
 // after is the position of the generation's last commit: what it captured later may be committed.
 // chosen reports that the head is not what the generation began with or made last: somebody went
 // back to it.
-func (k *Keeper) after(l Left, head manifest.Head, committed []manifest.Head) (after manifest.Position, chosen bool) {
-	held := k.Store.Positions()
-	after.Generation = l.Stamp.Generation
+func after(r *replicator.Replicator, l Left, head manifest.Head, committed []manifest.Head) (since manifest.Position, chosen bool) {
+	held := r.Store.Positions()
+	since.Generation = l.Stamp.Generation
 	if head.Generation != l.Stamp.Generation {
-		return after, head.Number != l.Resume
+		return since, head.Number != l.Resume
 	}
 	at, ok := held[head.Manifest]
 	if !ok {
-		return after, true // its place among the captures is not known here
+		return since, true // its place among the captures is not known here
 	}
 	for _, c := range committed {
 		if p, ok := held[c.Manifest]; ok && at.Before(p) {
@@ -93,8 +94,8 @@ func (k *Keeper) after(l Left, head manifest.Head, committed []manifest.Head) (a
 
 // uncommitted are the manifests of the generation that no record names and that were captured
 // later, newest first.
-func (k *Keeper) uncommitted(after manifest.Position, committed []manifest.Head) (all []manifest.Hash) {
-	held := k.Store.Positions()
+func uncommitted(r *replicator.Replicator, after manifest.Position, committed []manifest.Head) (all []manifest.Hash) {
+	held := r.Store.Positions()
 	for h, p := range held {
 		named := slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Manifest == h })
 		if p.Generation == after.Generation && after.Before(p) && !named && !p.Part {
@@ -108,22 +109,22 @@ func (k *Keeper) uncommitted(after manifest.Position, committed []manifest.Head)
 }
 
 // putLeft copies a whole save that lies in the checkpoint directory and was not captured.
-func (k *Keeper) putLeft(ctx context.Context, l Left, head manifest.Head) error {
+func putLeft(ctx context.Context, r *replicator.Replicator, l Left, head manifest.Head) error {
 	var last *manifest.Manifest
 	if head.Number > 0 {
 		var err error
-		if last, err = k.Store.Manifest(head.Manifest); err != nil {
+		if last, err = r.Store.Manifest(head.Manifest); err != nil {
 			return err // what belongs to a save is not known
 		}
 	}
-	w, err := capture.WatchLeft(*l.Dir, l.Stamp, k.Store, last)
+	w, err := capture.WatchLeft(*l.Dir, l.Stamp, r.Store, last)
 	if w == nil || err != nil {
 		return err
 	}
 	p, err := w.Left(time.Now())
 	if p != nil && parts.Format(pathsIn(p)) == "" { // else the other nodes may have other parts of it
-		if _, _, err = k.Store.Put(ctx, p.Save); err == nil {
-			err = p.TakeInventory(k.Store)
+		if _, _, err = r.Store.Put(ctx, p.Save); err == nil {
+			err = p.TakeInventory(r.Store)
 		}
 	}
 	return errors.Join(err, w.Close())

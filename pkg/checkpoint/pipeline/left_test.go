@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
 // What generation 1 left on the disk of its rank 0 is committed, as long as nobody went on without
@@ -19,23 +20,23 @@ func TestCommitLeft(t *testing.T) {
 		name     string
 		captured []uint64 // captures of generation 1 on the disk, by their sequence
 		head     int      // which of them was committed; 0: none
-		since    func(t *testing.T, c *cluster, k *Keeper)
+		since    func(t *testing.T, c *cluster, k *replicator.Replicator)
 		want     uint64 // the capture that is the head then; 0: nothing is committed
 	}{
 		{"nothing was committed", []uint64{1, 2}, 0, nil, 2},
 		{"one was committed", []uint64{1, 2, 3}, 2, nil, 3},
 		{"all were committed", []uint64{1, 2}, 2, nil, 0},
 		{"a newer generation was proposed", []uint64{1}, 0,
-			func(t *testing.T, c *cluster, _ *Keeper) { c.propose(t, 2) }, 0},
-		{"the newest is damaged", []uint64{1, 2}, 0, func(t *testing.T, c *cluster, k *Keeper) {
-			newest := k.uncommitted(manifest.Position{Generation: 1}, nil)[0]
+			func(t *testing.T, c *cluster, _ *replicator.Replicator) { c.propose(t, 2) }, 0},
+		{"the newest is damaged", []uint64{1, 2}, 0, func(t *testing.T, c *cluster, k *replicator.Replicator) {
+			newest := uncommitted(k, manifest.Position{Generation: 1}, nil)[0]
 			m, err := k.Store.Manifest(newest)
 			must(t, err)
 			for h := range m.DistinctChunks() {
 				checkpointtest.Flip(t, c.disks["a"], h)
 			}
 		}, 1},
-		{"somebody went back", []uint64{1, 2, 3}, 2, func(t *testing.T, c *cluster, k *Keeper) {
+		{"somebody went back", []uint64{1, 2, 3}, 2, func(t *testing.T, c *cluster, k *replicator.Replicator) {
 			head, all, err := k.Record.Read(t.Context())
 			must(t, err)
 			_, _, writes := k.Record.Rollback(head, all[0])
@@ -45,7 +46,7 @@ func TestCommitLeft(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newCluster(t, "a", "b")
-				k := l.keeper("a", l.etcd.Client("a"), func(Event) {})
+				k := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {})
 				of := map[manifest.Hash]uint64{}
 				for i, n := range c.captured {
 					dir := memfs.New()
@@ -63,7 +64,7 @@ func TestCommitLeft(t *testing.T) {
 				if c.since != nil {
 					c.since(t, l, k)
 				}
-				h, err := k.CommitLeft(t.Context(), Left{Stamp: stampOf(1), Self: l.nodes[0]})
+				h, err := CommitLeft(t.Context(), k, Left{Stamp: stampOf(1), Self: l.nodes[0]})
 				if err != nil || of[h.Manifest] != c.want {
 					t.Errorf("committed %d (%v), want %d", of[h.Manifest], err, c.want)
 				}
@@ -72,7 +73,7 @@ func TestCommitLeft(t *testing.T) {
 					head.Generation != 1) {
 					t.Errorf("the head is %+v, %v", head, err)
 				}
-				if again, err := k.CommitLeft(t.Context(),
+				if again, err := CommitLeft(t.Context(), k,
 					Left{Stamp: stampOf(1), Self: l.nodes[0]}); again.Number != 0 || err != nil {
 					t.Errorf("committed again: %+v, %v", again, err)
 				}
@@ -95,7 +96,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newCluster(t, "a", "b")
-				k := l.keeper("a", l.etcd.Client("a"), func(Event) {})
+				k := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {})
 				dir := capture.Dir{FS: l.dirs["a"]}
 				memfs.WriteFile(t, l.dirs["a"], "step-1/model.raw", []byte("1"), 0o600)
 				memfs.WriteFile(t, l.dirs["a"], "step-1/.elastic-commit", []byte(`{"step":1}`), 0o600)
@@ -103,7 +104,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 				for name, data := range c.left {
 					memfs.WriteFile(t, l.dirs["a"], name, []byte(data), 0o600)
 				}
-				h, err := k.CommitLeft(t.Context(), Left{Stamp: stampOf(1), Dir: &dir, Self: l.nodes[0]})
+				h, err := CommitLeft(t.Context(), k, Left{Stamp: stampOf(1), Dir: &dir, Self: l.nodes[0]})
 				if err != nil || (h.Number > 0) != c.taken {
 					t.Fatalf("%+v, %v", h, err)
 				}
@@ -125,7 +126,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 func TestCommitsAreNotedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t, "a", "b")
-		a, b := l.keeper("a", l.etcd.Client("a"), func(Event) {}), l.keeper("b", l.etcd.Client("b"), func(Event) {})
+		a, b := l.replicator("a", l.etcd.Client("a"), func(replicator.Event) {}), l.replicator("b", l.etcd.Client("b"), func(replicator.Event) {})
 		dir := memfs.New()
 		memfs.WriteFile(t, dir, "model.raw", []byte("weights"), 0o600)
 		m, h := checkpointtest.Put(t, a.Store, dir, 1, 1)

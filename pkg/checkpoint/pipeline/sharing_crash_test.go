@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"fmt"
@@ -14,12 +14,13 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // together is what every fault is tried in: three nodes save their parts of two steps. The fault
 // may be of any disk, of the network, or of the store of the job, of any node.
-func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team) {
+func together(t *testing.T, f *checkpointtest.Fault) (acked []replicator.Committed, x *team) {
 	x = newTeam(t, true, "a", "b", "c")
 	var n atomic.Int64
 	for node, d := range x.disks {
@@ -35,7 +36,7 @@ func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team
 			}
 			return nil
 		}
-		x.keepers[node].Record.Store.(*memory.Client).Fates(func(memory.Op) memory.Fate {
+		x.replicators[node].Record.Store.(*memory.Client).Fates(func(memory.Op) memory.Fate {
 			if f.Step(node) == nil {
 				return memory.Fate{}
 			}
@@ -54,7 +55,7 @@ func together(t *testing.T, f *checkpointtest.Fault) (acked []Committed, x *team
 		for waits := true; waits; {
 			select {
 			case e := <-x.reports["a"].c:
-				if e, ok := e.(Committed); ok {
+				if e, ok := e.(replicator.Committed); ok {
 					acked, waits = append(acked, e), false
 				}
 			case <-timer.C:
@@ -99,7 +100,7 @@ func TestEveryFaultOfParts(t *testing.T) {
 	}
 }
 
-func wholeAfterAnyLoss(t *testing.T, x *team, acked []Committed, seed int64) {
+func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed int64) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 7))
 	for node := range x.disks {
 		x.disks[node].Machine.Hook, x.dirs[node].Machine.Hook = nil, nil
@@ -130,10 +131,10 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []Committed, seed int64) {
 					peers.Stores[node] = s
 				}
 			}
-			k := &Keeper{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
-				Record: recordOn(x.etcd.Client("d")), Self: "d", Report: func(Event) {}}
+			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
+				Record: recordOn(x.etcd.Client("d")), Self: "d", Report: func(replicator.Event) {}}
 			to := memfs.New()
-			if _, _, err := k.prepareTree(t.Context(), 2, head.Number, head.Manifest, to, capture.Dir{}); err != nil {
+			if _, _, err := k.Prepare(t.Context(), 2, head.Number, head.Manifest, capture.Dir{FS: to}); err != nil {
 				t.Errorf("without %s: %v", lost, err)
 				continue
 			}

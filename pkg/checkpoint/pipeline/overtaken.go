@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (l *Pipeline) copyAway(ctx context.Context, h manifest.Hash) {
 	if l.copying.CompareAndSwap(false, true) {
 		l.away.Go(func() {
 			defer l.copying.Store(false)
-			_ = l.k.CopyAway(ctx, l.stamp.Generation, h) // it is one copy more than was promised
+			_ = l.replicator.CopyAway(ctx, l.stamp.Generation, h) // it is one copy more than was promised
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package checkpoint
+package replicator
 
 import (
 	"context"
@@ -14,28 +14,28 @@ var ErrStoreBehind = errors.New("the store is behind the commits that this node 
 
 // read is Record.Read, held to the commits that this node knew before it asked: reads are
 // linearizable.
-func (k *Keeper) read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
-	known := k.known()
-	head, committed, err = k.Record.Read(ctx)
+func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
+	known := r.known()
+	head, committed, err = r.Record.Read(ctx)
 	if err != nil {
 		return head, committed, err
 	}
 	if head.Number < known {
 		return manifest.Head{}, nil, fmt.Errorf("it shows %d, known is %d: %w", head.Number, known, ErrStoreBehind)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.newest = max(k.newest, head.Number)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest = max(r.newest, head.Number)
 	return head, committed, nil
 }
 
 // known is the newest commit of this job that this node knows. What came too late has a number of
 // before the job was made again.
-func (k *Keeper) known() manifest.Number {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if h, ok := k.Store.Newest(); ok && k.looked && k.late == nil {
-		return max(k.newest, h.Number)
+func (r *Replicator) known() manifest.Number {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h, ok := r.Store.Newest(); ok && r.looked && r.late == nil {
+		return max(r.newest, h.Number)
 	}
-	return k.newest
+	return r.newest
 }

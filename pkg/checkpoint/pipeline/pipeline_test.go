@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"errors"
@@ -14,22 +14,23 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// reports collects what a keeper says.
-type reports struct{ c chan Event }
+// reports collects what a replicator and its pipelines report.
+type reports struct{ c chan replicator.Event }
 
-func newReports() reports { return reports{make(chan Event, 10_000)} }
+func newReports() reports { return reports{make(chan replicator.Event, 10_000)} }
 
-func (r reports) add(e Event) {
-	if _, ok := e.(Moving); !ok {
+func (r reports) add(e replicator.Event) {
+	if _, ok := e.(replicator.Moving); !ok {
 		r.c <- e
 	}
 }
 
 // next waits for the next report, which must be an E.
-func next[E Event](t *testing.T, r reports) E {
+func next[E replicator.Event](t *testing.T, r reports) E {
 	t.Helper()
 	got := <-r.c
 	e, ok := got.(E)
@@ -40,12 +41,12 @@ func next[E Event](t *testing.T, r reports) E {
 }
 
 // line starts a line on the node's directory.
-func (c *cluster) line(t *testing.T, k *Keeper, stamp manifest.Stamp, w capture.Workers,
+func (c *cluster) line(t *testing.T, k *replicator.Replicator, stamp manifest.Stamp, w capture.Workers,
 	resume *manifest.Manifest) *Pipeline {
 	t.Helper()
 	watcher, err := capture.Watch(capture.Dir{FS: c.dirs[k.Self]}, stamp, w, resume)
 	must(t, err)
-	return k.start(long(t), watcher, nil)
+	return start(long(t), k, watcher, nil)
 }
 
 // renamed saves a file the way that careful programs do.
@@ -60,14 +61,14 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b", "c")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		must(t, c.dirs["a"].Mkdir("step-120.tmp", 0o755))
 		memfs.WriteFile(t, c.dirs["a"], "step-120.tmp/model.pt",
 			checkpointtest.Zip(t, map[string]string{"w": "weights"}), 0o644)
 		time.Sleep(time.Second)
 		must(t, c.dirs["a"].Rename("step-120.tmp", "step-120"))
-		done := next[Committed](t, r)
+		done := next[replicator.Committed](t, r)
 		if h := done.Head; h.Number != 1 || h.Copies != 2 || *h.Step != 120 || h.Generation != 1 || !h.HeldBy("a") ||
 			!h.HeldBy("b") {
 			t.Errorf("head: %+v", h)
@@ -76,7 +77,7 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 			t.Errorf("took %v", done.Took)
 		}
 		l.Close(true)
-		if e := next[Closed](t, r); e.Err != nil {
+		if e := next[replicator.Closed](t, r); e.Err != nil {
 			t.Error(e.Err)
 		}
 
@@ -84,8 +85,8 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		c.propose(t, 2)
 		c.gone(t, "a")
 		delete(c.peers.Stores, "a")
-		kc := c.keeper("c", c.etcd.Client("c"), r.add)
-		path, m, err := kc.prepareTree(long(t), 2, done.Head.Number, done.Head.Manifest, c.dirs["c"], capture.Dir{})
+		kc := c.replicator("c", c.etcd.Client("c"), r.add)
+		path, m, err := kc.Prepare(long(t), 2, done.Head.Number, done.Head.Manifest, capture.Dir{FS: c.dirs["c"]})
 		must(t, err)
 		if path != "step-120" || m.WorldSize != 2 {
 			t.Errorf("path %q, manifest %+v", path, m)
@@ -101,14 +102,14 @@ func TestFencedLineEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		c.line(t, k, stampOf(1), alive, nil)
 		c.propose(t, 2)
 		renamed(t, c.dirs["a"], "step-5.pt", []byte("late"))
-		if e := next[Refused](t, r); e.Reason != "fenced" || e.Generation != 1 || *e.Step != 5 {
+		if e := next[replicator.Refused](t, r); e.Reason != "fenced" || e.Generation != 1 || *e.Step != 5 {
 			t.Errorf("refused: %+v", e)
 		}
-		if e := next[Closed](t, r); !errors.Is(e.Err, chunkstore.ErrFenced) {
+		if e := next[replicator.Closed](t, r); !errors.Is(e.Err, chunkstore.ErrFenced) {
 			t.Errorf("closed: %v", e.Err)
 		}
 		head, _, err := k.Record.Read(t.Context())
@@ -122,10 +123,10 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
-		h := next[Committed](t, r).Head
+		h := next[replicator.Committed](t, r).Head
 		if h.Copies != 1 {
 			t.Errorf("copies: %d", h.Copies)
 		}
@@ -139,7 +140,7 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 		must(t, k.Spread(t.Context(), h.Generation, h.Manifest, 1))
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -149,10 +150,10 @@ func TestOtherTargets(t *testing.T) {
 		c := newCluster(t, "a", "b", "c")
 		delete(c.peers.Stores, "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
-		if h := next[Committed](t, r).Head; !h.HeldBy("c") || h.HeldBy("b") {
+		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("c") || h.HeldBy("b") {
 			t.Errorf("holders: %v", h.Holders)
 		}
 		delete(c.peers.Stores, "c")
@@ -164,11 +165,11 @@ func TestOtherTargets(t *testing.T) {
 		c.gone(t, "b")
 		c.gone(t, "c")
 		k.Nodes(c.nodes)
-		if h := next[Committed](t, r).Head; h.Number != 2 || h.Copies != 1 {
+		if h := next[replicator.Committed](t, r).Head; h.Number != 2 || h.Copies != 1 {
 			t.Errorf("head: %+v", h)
 		}
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -178,19 +179,19 @@ func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		c.gone(t, "b")
 		k.Nodes(c.nodes)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
-		h := next[Committed](t, r).Head
+		h := next[replicator.Committed](t, r).Head
 		if h.Copies != 1 || h.HeldBy("b") {
 			t.Errorf("head: %+v", h)
 		}
 		time.Sleep(time.Second)
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -200,7 +201,7 @@ func TestFrozenTarget(t *testing.T) {
 		c := newCluster(t, "a", "b", "c")
 		c.peers.Frozen = "b"
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
 		time.Sleep(20 * time.Second)
@@ -210,11 +211,11 @@ func TestFrozenTarget(t *testing.T) {
 		c.gone(t, "b")
 		evicted := time.Now()
 		k.Nodes(c.nodes)
-		if h := next[Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
+		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
 			t.Errorf("holders %v after %v", h.Holders, time.Since(evicted))
 		}
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -223,7 +224,7 @@ func TestHolderGoneBeforeCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b", "c")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		acked := 0
 		c.peers.Hook = func(op, node string) error {
 			if op == "offer" && node == "b" {
@@ -236,11 +237,11 @@ func TestHolderGoneBeforeCommit(t *testing.T) {
 		}
 		l := c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
-		if h := next[Committed](t, r).Head; h.HeldBy("b") || !h.HeldBy("c") {
+		if h := next[replicator.Committed](t, r).Head; h.HeldBy("b") || !h.HeldBy("c") {
 			t.Errorf("holders: %v", h.Holders)
 		}
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -249,15 +250,15 @@ func TestHolderRegisteredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		c.join(t, "b", "1")
 		l := c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
-		if h := next[Committed](t, r).Head; !h.HeldBy("b") || h.Copies != 2 {
+		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("b") || h.Copies != 2 {
 			t.Errorf("head: %+v", h)
 		}
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -267,7 +268,7 @@ func TestStoreAway(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
 		client := c.etcd.Client("a")
-		k := c.keeper("a", client, r.add)
+		k := c.replicator("a", client, r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		client.Cut(true)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
@@ -276,11 +277,11 @@ func TestStoreAway(t *testing.T) {
 			t.Fatalf("reported %#v", <-r.c)
 		}
 		client.Cut(false)
-		if h := next[Committed](t, r).Head; h.Number != 1 {
+		if h := next[replicator.Committed](t, r).Head; h.Number != 1 {
 			t.Errorf("head: %+v", h)
 		}
 		l.Close(true)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 		if _, all, _ := k.Record.Read(t.Context()); len(all) != 1 {
 			t.Errorf("commits: %v", all)
 		}
@@ -292,16 +293,16 @@ func TestNobodyElseCommitsAsThisGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		_, err := recordOn(c.etcd.Client("x")).
 			Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "x", nil)
 		must(t, err)
 		c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
-		if e := next[Refused](t, r); e.Reason != "fenced" {
+		if e := next[replicator.Refused](t, r); e.Reason != "fenced" {
 			t.Errorf("refused: %+v", e)
 		}
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -309,14 +310,14 @@ func TestKeepsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
-		kb := c.keeper("b", c.etcd.Client("b"), func(Event) {})
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
+		kb := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
 		go k.Run(long(t))
 		go kb.Run(long(t))
 		l := c.line(t, k, stampOf(1), alive, nil)
 		for i := range 6 {
 			renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(i), 1000))
-			next[Committed](t, r)
+			next[replicator.Committed](t, r)
 		}
 		time.Sleep(time.Minute)
 		for node, s := range c.peers.Stores {
@@ -332,7 +333,7 @@ func TestKeepsTheNewest(t *testing.T) {
 			t.Errorf("held/: %v, %v", from, err)
 		}
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -347,7 +348,7 @@ func TestLastSave(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cl := newCluster(t, "a", "b")
 				r := newReports()
-				k := cl.keeper("a", cl.etcd.Client("a"), r.add)
+				k := cl.replicator("a", cl.etcd.Client("a"), r.add)
 				state := capture.Running
 				l := cl.line(t, k, stampOf(1), capture.Workers{State: func() capture.WorkerState { return state }}, nil)
 				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}),
@@ -355,11 +356,11 @@ func TestLastSave(t *testing.T) {
 				state = c.end
 				l.Close(true)
 				if c.want {
-					next[Committed](t, r)
-				} else if e := next[Refused](t, r); e.Reason != "torn" {
+					next[replicator.Committed](t, r)
+				} else if e := next[replicator.Refused](t, r); e.Reason != "torn" {
 					t.Errorf("refused: %+v", e)
 				}
-				if e := next[Closed](t, r); e.Err != nil {
+				if e := next[replicator.Closed](t, r); e.Err != nil {
 					t.Error(e.Err)
 				}
 			})
@@ -371,19 +372,19 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		c.disks["a"].Set(nil, 10)
 		renamed(t, c.dirs["a"], "model.pt", []byte("too large"))
-		if e := next[Refused](t, r); e.Reason != "no-space" {
+		if e := next[replicator.Refused](t, r); e.Reason != "no-space" {
 			t.Errorf("refused: %+v", e)
 		}
 		time.Sleep(time.Minute)
 		c.disks["a"].Set(nil, 1<<40)
 		renamed(t, c.dirs["a"], "model.pt", []byte("the next one"))
-		next[Committed](t, r)
+		next[replicator.Committed](t, r)
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -393,7 +394,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a")
 		r := newReports()
-		k := c.keeper("a", c.etcd.Client("a"), r.add)
+		k := c.replicator("a", c.etcd.Client("a"), r.add)
 		l := c.line(t, k, stampOf(1), alive, nil)
 		dir, n := c.dirs["a"], 0
 		dir.Machine.Hook = func(op, name string) error {
@@ -405,7 +406,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		}
 		renamed(t, dir, "model.raw", []byte("never the same"))
 		began := time.Now()
-		e := next[Refused](t, r)
+		e := next[replicator.Refused](t, r)
 		if e.Reason != capture.Unsettled || e.Path != "model.raw" || time.Since(began) > 15*time.Second {
 			t.Errorf("after %v: %+v", time.Since(began), e)
 		}
@@ -414,9 +415,9 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 			t.Errorf("told again: %+v", <-r.c)
 		}
 		dir.Set(nil, 1<<40)
-		next[Committed](t, r)
+		next[replicator.Committed](t, r)
 		l.Close(false)
-		next[Closed](t, r)
+		next[replicator.Closed](t, r)
 	})
 }
 
@@ -427,13 +428,13 @@ func TestPrepareMends(t *testing.T) {
 		memfs.Model(t, c.dirs["a"])
 		s := c.peers.Stores["a"]
 		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
-		k := c.keeper("a", c.etcd.Client("a"), func(Event) {})
+		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
 		must(t, k.Spread(t.Context(), 1, h, 1))
 		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a",
 			c.nodes)
 		must(t, err)
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
-		_, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{})
+		_, _, err = k.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: memfs.New()})
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 
@@ -447,14 +448,14 @@ func TestPrepareMends(t *testing.T) {
 		c.gone(t, "a")
 		c.gone(t, "b")
 		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
-		kd := c.keeper("d", c.etcd.Client("d"), func(Event) {})
-		_, _, err = kd.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{})
+		kd := c.replicator("d", c.etcd.Client("d"), func(replicator.Event) {})
+		_, _, err = kd.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: memfs.New()})
 		must(t, err)
 
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		delete(c.peers.Stores, "b")
 		delete(c.peers.Stores, "c")
-		if _, _, err = k.prepareTree(t.Context(), 2, head.Number, h, memfs.New(), capture.Dir{}); !errors.Is(err,
+		if _, _, err = k.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: memfs.New()}); !errors.Is(err,
 			chunkstore.ErrNotHeld) {
 			t.Errorf("nobody has it: %v", err)
 		}
@@ -467,13 +468,13 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, "a", "b")
 			r := newReports()
-			k := c.keeper("a", c.etcd.Client("a"), r.add)
+			k := c.replicator("a", c.etcd.Client("a"), r.add)
 			watcher, err := capture.Watch(capture.Dir{FS: c.dirs["a"]}, stampOf(1), alive, nil)
 			must(t, err)
 			n := resting{watcher, make(chan struct{}, 1)}
-			l := k.start(long(t), n, nil)
+			l := start(long(t), k, n, nil)
 			renamed(t, c.dirs["a"], "step-4.pt", []byte("the first save"))
-			next[Committed](t, r)
+			next[replicator.Committed](t, r)
 			time.Sleep(22 * time.Second) // it rests
 			synctest.Wait()
 			began := time.Now()
@@ -481,12 +482,12 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			if told {
 				n.told <- struct{}{}
 			}
-			next[Committed](t, r)
+			next[replicator.Committed](t, r)
 			if took := time.Since(began); (took < time.Second) != told || took > 5*time.Second {
 				t.Errorf("told %v: committed after %v", told, took)
 			}
 			l.Close(false)
-			next[Closed](t, r)
+			next[replicator.Closed](t, r)
 		})
 	}
 }

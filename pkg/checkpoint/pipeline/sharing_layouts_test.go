@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
 // put makes a file of a save in its place, as frameworks do.
@@ -59,12 +60,12 @@ func TestLayoutsOfFrameworks(t *testing.T) {
 				save(10)
 				time.Sleep(3 * time.Second)
 				save(20)
-				if e := next[Sharded](t, x.reports["a"]); e.Format != c.format {
+				if e := next[replicator.Sharded](t, x.reports["a"]); e.Format != c.format {
 					t.Errorf("%+v", e)
 				}
-				var h Committed
+				var h replicator.Committed
 				for h.Head.Step == nil || *h.Head.Step != 20 {
-					h = next[Committed](t, x.reports["a"])
+					h = next[replicator.Committed](t, x.reports["a"])
 				}
 				got := x.whole(h.Head, "a")
 				for _, node := range []string{"a", "b"} {

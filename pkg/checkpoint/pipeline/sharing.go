@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"context"
@@ -9,20 +9,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/store"
-)
-
-// SaveFrom says whose workers write a save; "": all, where a shard format is seen.
-type SaveFrom string
-
-const (
-	SaveFromRank0 SaveFrom = "rank0"
-	SaveFromAll   SaveFrom = "all"
 )
 
 // Writers are the workers of one node in one generation.
@@ -40,13 +34,13 @@ type Sharing struct {
 // NewSharing is that of a world of these members, by rank, as the node self sees it: apart says
 // whether a node has another checkpoint directory than self. nil: rank 0's node has all of each
 // save.
-func NewSharing(members []membership.Ref, self string, from SaveFrom, apart func(membership.Ref) bool) *Sharing {
+func NewSharing(members []membership.Ref, self string, from checkpoint.SaveFrom, apart func(membership.Ref) bool) *Sharing {
 	zero := members[0]
 	lead := zero.Node == self
-	if from == SaveFromRank0 || !lead && !apart(zero) {
+	if from == checkpoint.SaveFromRank0 || !lead && !apart(zero) {
 		return nil
 	}
-	s := &Sharing{All: from == SaveFromAll, Members: []membership.Ref{zero}}
+	s := &Sharing{All: from == checkpoint.SaveFromAll, Members: []membership.Ref{zero}}
 	for _, m := range members[1:] {
 		if !lead || apart(m) {
 			s.Members = append(s.Members, m)
@@ -122,7 +116,7 @@ func (l *Pipeline) share(ctx context.Context, with *Sharing) {
 	if with == nil {
 		return
 	}
-	at := slices.IndexFunc(with.Members, func(r membership.Ref) bool { return r.Node == l.k.Self })
+	at := slices.IndexFunc(with.Members, func(r membership.Ref) bool { return r.Node == l.replicator.Self })
 	if at < 0 {
 		return
 	}
@@ -130,7 +124,7 @@ func (l *Pipeline) share(ctx context.Context, with *Sharing) {
 	if at == 0 {
 		news := make(chan struct{}, 1)
 		l.sharing.news = news
-		l.away.Go(func() { l.k.Record.watchParts(ctx, l.stamp.Generation, news) })
+		l.away.Go(func() { watchParts(ctx, l.replicator.Record, l.stamp.Generation, news) })
 	}
 }
 
@@ -158,7 +152,7 @@ func (l *Pipeline) classify(p *capture.Picture) bool {
 		return true // one node wrote all shards
 	case !s.found:
 		s.found = true
-		l.k.Report(Sharded{l.stamp.Generation, format})
+		l.replicator.Report(replicator.Sharded{Generation: l.stamp.Generation, Format: format})
 	}
 	p.Save.Part = true
 	return true
@@ -283,7 +277,7 @@ func (l *Pipeline) settled(head manifest.Head) {
 // disk.
 func (l *Pipeline) report(ctx context.Context) error {
 	s := l.sharing
-	if head, _, err := l.k.read(ctx); err == nil && !s.lead {
+	if head, _, err := l.replicator.Read(ctx); err == nil && !s.lead {
 		l.settled(head)
 	}
 	r := parts.Report{Generation: l.stamp.Generation, Node: s.self, Closed: s.closed, Parts: []parts.Part{}}
@@ -292,9 +286,9 @@ func (l *Pipeline) report(ctx context.Context) error {
 		r.Parts = append(r.Parts, x.Part)
 		from.Sequence = min(from.Sequence, x.Sequence)
 	}
-	l.k.keepPartsFrom(from)
+	l.replicator.KeepPartsFrom(from)
 	for try := 1; ; try++ {
-		rev, err := l.k.Record.reportParts(ctx, r, s.rev)
+		rev, err := l.replicator.Record.ReportParts(ctx, r, s.rev)
 		s.rev = rev
 		switch {
 		case err == nil:

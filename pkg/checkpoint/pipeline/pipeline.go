@@ -1,4 +1,7 @@
-package checkpoint
+// Package pipeline carries the saves of one generation from capture to commit. Where each node
+// writes a part of a save, the pipelines of all nodes report their parts, and that of rank 0 commits
+// them as one checkpoint.
+package pipeline
 
 import (
 	"cmp"
@@ -10,27 +13,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Line carries the saves of one generation, one after the other: captured,
-// put, replicated, committed. That one goroutine does it is what keeps the
-// commits of a generation in the order of its captures.
+// Pipeline captures, puts, replicates and commits the saves of one generation, one after the other,
+// in one goroutine: so the commits of a generation have the order of its captures.
 type Pipeline struct {
-	k       *Keeper
-	capture watcher
-	stamp   manifest.Stamp
-	closing chan bool          // last, once
-	observe chan chan struct{} // closed after a look
-	done    chan struct{}
+	replicator *replicator.Replicator
+	capture    watcher
+	stamp      manifest.Stamp
+	closing    chan bool          // last, once
+	observe    chan chan struct{} // closed after a look
+	done       chan struct{}
 
-	// manifests that this line made; another node may commit them, when it finds this one gone
+	// manifests that this pipeline made; another node may commit them when this node is gone
 	made  map[manifest.Hash]bool
 	left  *manifest.Manifest // the newest that it made, until that is committed or refused
 	blind bool               // the directory could not be read
@@ -188,12 +192,12 @@ func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifes
 // put copies the save. What a disk refused once it may take the next time, or when there is room.
 func (l *Pipeline) put(ctx context.Context, save chunkstore.Save) (m *manifest.Manifest, h manifest.Hash, err error) {
 	for range putAttempts {
-		m, h, err = l.k.Store.Put(ctx, save)
+		m, h, err = l.replicator.Store.Put(ctx, save)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return m, h, err
 		case errors.Is(err, dirfs.ErrNoSpace):
-			if l.k.drop(ctx, save.Generation) != nil || l.k.tidy(ctx) != nil {
+			if l.replicator.DropSurplus(ctx, save.Generation) != nil || l.replicator.Tidy(ctx) != nil {
 				return m, h, err
 			}
 		case reason(err) != "":
@@ -223,7 +227,9 @@ func reason(err error) capture.Reason {
 	return ""
 }
 
-func (l *Pipeline) refuse(r capture.Refusal) { l.k.Report(Refused{l.stamp.Generation, r}) }
+func (l *Pipeline) refuse(r capture.Refusal) {
+	l.replicator.Report(replicator.Refused{Generation: l.stamp.Generation, Refusal: r})
+}
 
 const (
 	carryPatience = 30 * time.Second // for a save to find its copies, while newer ones are made
@@ -235,12 +241,12 @@ const (
 func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
-		_ = l.k.Store.AddCommitted(head) // if not, the next look at the record does
-		_ = p.TakeInventory(l.k.Store)   // if not, more is set aside than need be, of what is useless
-		l.k.Report(Committed{head, time.Since(p.Save.Time), m.Entry})
+		_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
+		_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
+		l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
 		// What cannot be removed now is removed after the next commit.
-		_ = l.k.drop(ctx, l.stamp.Generation)
-		if head.Copies < l.k.Replicas {
+		_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)
+		if head.Copies < l.replicator.Replicas {
 			l.copyAway(ctx, h)
 		}
 		return nil
@@ -265,7 +271,7 @@ func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest, h manifest
 			return manifest.Head{}, err
 		}
 		head, err := l.commit(ctx, m, h, holders)
-		var gone *HolderGoneError
+		var gone *checkpoint.HolderGoneError
 		if !errors.As(err, &gone) {
 			return head, err
 		}
@@ -295,20 +301,20 @@ func pause(ctx context.Context, moved <-chan struct{}) error {
 func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []membership.Node) ([]membership.Node, error) {
 	began := time.Now()
 	for {
-		nodes, moved := l.k.view()
-		holders = registered(nodes, holders, l.k.Self)
+		nodes, moved := l.replicator.View()
+		holders = registered(nodes, holders, l.replicator.Self)
 		var err error
 		if len(holders) > 0 {
 			if holders, err = l.more(ctx, h, nodes, holders); err != nil &&
 				(ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
 				return nil, err
 			}
-			if enough(nodes, holders, l.k.Replicas) {
+			if enough(nodes, holders, l.replicator.Replicas) {
 				return holders, nil
 			}
 		}
 		if time.Since(began) > carryPatience {
-			return nil, errors.Join(fmt.Errorf("%d of %d copies", len(holders), l.k.Replicas), err)
+			return nil, errors.Join(fmt.Errorf("%d of %d copies", len(holders), l.replicator.Replicas), err)
 		}
 		if err := pause(ctx, moved); err != nil {
 			return nil, err
@@ -321,16 +327,16 @@ func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []member
 func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []membership.Node) ([]membership.Node,
 	error) {
 	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool {
-		return n.Node != l.k.Self &&
+		return n.Node != l.replicator.Self &&
 			has(holders, n)
 	})
 	var errs []error
-	for len(holders) < l.k.Replicas {
-		to := transfer.Targets(rest, l.k.Self, l.k.Replicas-len(holders))
+	for len(holders) < l.replicator.Replicas {
+		to := transfer.Targets(rest, l.replicator.Self, l.replicator.Replicas-len(holders))
 		if len(to) == 0 {
 			break
 		}
-		got, err := l.k.replicate(ctx, l.stamp.Generation, h, to)
+		got, err := l.replicator.Replicate(ctx, l.stamp.Generation, h, to)
 		holders = append(holders, got...)
 		if errs = append(errs, err); ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
 			break
@@ -347,7 +353,7 @@ func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.
 	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(),
 		Time: time.Now().UTC()}
 	for {
-		seen, _, err := l.k.read(ctx)
+		seen, _, err := l.replicator.Read(ctx)
 		switch {
 		case err == nil && seen.Generation == m.Generation && seen.Manifest == h:
 			return seen, nil
@@ -357,11 +363,11 @@ func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.
 				chunkstore.ErrFenced)
 		case err == nil:
 			var made manifest.Head
-			if made, err = l.k.Record.Commit(ctx, head, seen, l.k.Self, holders); err == nil {
+			if made, err = l.replicator.Record.Commit(ctx, head, seen, l.replicator.Self, holders); err == nil {
 				return made, nil
 			}
 		}
-		var gone *HolderGoneError
+		var gone *checkpoint.HolderGoneError
 		if errors.Is(err, chunkstore.ErrFenced) || errors.As(err, &gone) || store.Refused(err) {
 			return manifest.Head{}, err
 		}

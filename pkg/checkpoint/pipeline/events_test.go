@@ -1,11 +1,13 @@
-package checkpoint
+package pipeline
 
 import (
 	"os"
 	"strconv"
 	"testing"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/history"
 )
 
@@ -20,7 +22,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	c := newCluster(t, "a")
 	client := c.etcd.Client("a")
 	trim := &history.Trimmer{Store: client, Job: testJob}
-	r := c.keeper("a", client, func(Event) {}).Record
+	r := c.replicator("a", client, func(replicator.Event) {}).Record
 	most, bytes := 0, 0
 	var seen manifest.Head
 	for i := range commits {
@@ -29,7 +31,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, "a",
 			c.nodes)
 		must(t, err)
-		must(t, r.Drop(t.Context(), 1, seen, Retention{Keep: 3}.Surplus(committed(t, r), seen)))
+		must(t, r.Drop(t.Context(), 1, seen, checkpoint.Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))
 		if i%33 == 0 {
 			all := c.etcd.Entries(testJob.Prefix())
@@ -51,7 +53,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	}
 }
 
-func committed(t *testing.T, r *Record) []manifest.Head {
+func committed(t *testing.T, r *checkpoint.Record) []manifest.Head {
 	t.Helper()
 	_, all, err := r.Read(t.Context())
 	must(t, err)

@@ -1,4 +1,4 @@
-package checkpoint
+package pipeline
 
 import (
 	"cmp"
@@ -8,11 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 func (l *Pipeline) gatherIfDue(ctx context.Context) error {
@@ -30,7 +33,7 @@ func (l *Pipeline) gather(ctx context.Context) error {
 		return nil
 	}
 	s.gathered = time.Now()
-	reports, err := l.k.Record.readParts(ctx, l.stamp.Generation)
+	reports, err := l.replicator.Record.ReadParts(ctx, l.stamp.Generation)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -119,7 +122,7 @@ func (l *Pipeline) mayRead(c parts.Choice) bool {
 	if s.unread.IsZero() {
 		s.unread = time.Now()
 	}
-	nodes, _ := l.k.view()
+	nodes, _ := l.replicator.View()
 	for _, x := range c.Parts {
 		if !slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Same(x.Node) }) {
 			s.unread = time.Time{}
@@ -143,7 +146,7 @@ func (l *Pipeline) settle(ctx context.Context) error {
 		return l.settleFollowing(ctx)
 	}
 	if !s.All && !s.found {
-		others, err := l.k.Record.readParts(ctx, l.stamp.Generation)
+		others, err := l.replicator.Record.ReadParts(ctx, l.stamp.Generation)
 		if err != nil || len(others) == 0 {
 			return nil // no node waits for this one
 		}
@@ -182,7 +185,7 @@ func (l *Pipeline) settleFollowing(ctx context.Context) error {
 		return err
 	}
 	for began := time.Now(); len(s.pending) > 0 && time.Since(began) < partPatience; {
-		reports, err := l.k.Record.readParts(ctx, l.stamp.Generation)
+		reports, err := l.replicator.Record.ReadParts(ctx, l.stamp.Generation)
 		if errors.Is(err, chunkstore.ErrFenced) {
 			return err
 		}
@@ -190,7 +193,7 @@ func (l *Pipeline) settleFollowing(ctx context.Context) error {
 			func(r parts.Report) bool { return r.Closed && r.Node.Same(s.Members[0]) }) {
 			return nil
 		}
-		if head, _, err := l.k.read(ctx); err == nil {
+		if head, _, err := l.replicator.Read(ctx); err == nil {
 			l.settled(head)
 		}
 		if len(s.pending) == 0 {
@@ -201,4 +204,28 @@ func (l *Pipeline) settleFollowing(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// watchParts tells of changes of the reports of a generation, until ctx ends.
+func watchParts(ctx context.Context, r *checkpoint.Record, g schema.Generation, news chan<- struct{}) {
+	prefix := r.Job.Parts(g)
+	tell := func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	for ctx.Err() == nil {
+		if read, err := r.Store.Get(ctx, prefix, store.End(prefix)); err == nil {
+			tell()
+			watching, stop := context.WithCancel(ctx)
+			for c := range r.Store.Watch(watching, prefix, store.End(prefix), read.Rev+1) {
+				if len(c.Events) > 0 {
+					tell()
+				}
+			}
+			stop()
+		}
+		_ = pause(ctx, nil) // ctx is looked at next
+	}
 }

@@ -1,0 +1,57 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// uid is the job's.
+func (r *Record) uid() schema.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.UID
+}
+
+// AdoptJob goes on with the job that was made again under the uid u.
+func (r *Record) AdoptJob(u schema.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.UID = u
+}
+
+// ErrNoNumber says that a checkpoint cannot be offered.
+var ErrNoNumber = errors.New("no number below the head is free")
+
+// Offer records a checkpoint of before the store was lost, under a free number below the head's:
+// the numbers above are those of commits to come.
+func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head, self string) error {
+	was := h.Number
+	taken := func(n manifest.Number) bool {
+		return n == 0 || n >= head.Number ||
+			slices.ContainsFunc(committed, func(c manifest.Head) bool { return c.Number == n })
+	}
+	for n := head.Number; n > 0 && taken(h.Number); n-- {
+		h.Number = n - 1
+	}
+	if taken(h.Number) {
+		return ErrNoNumber
+	}
+	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: self}}, 1, true
+	key := r.Job.Checkpoint(uint64(h.Number))
+	_, err := store.Send(ctx, r.Store, store.Request{
+		If:   []store.Guard{store.Unchanged(r.Job.Head(), head.Rev), store.Absent(key)},
+		Then: []store.Write{store.Put(key, schema.Encode(h)), history.Tell(r.Job, offeredEvent(self, h, was))},
+	})
+	if err != nil {
+		return fmt.Errorf("offer checkpoint: %w", err)
+	}
+	return nil
+}

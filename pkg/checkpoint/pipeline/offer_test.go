@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// The job was made again without a node that had something newer. It comes back: what it has stays
+// on its disk, is offered once there is a head, survives retention, and nothing of it is the head.
+func TestWhatCameTooLateIsOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a", "b")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
+		from := memfs.New()
+		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 100), 0o600)
+		_, late := checkpointtest.Put(t, b.Store, from, 1, 7)
+		must(t, b.Store.NoteCommitted([]manifest.Head{{Number: 7, Generation: 1, Manifest: late}}))
+
+		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
+		must(t, b.Store.Raise(3))
+		must(t, chunkstore.KeepLateIn(c.disks["b"], 4))
+		b.AdoptJob("again")
+		done := make(chan error, 1)
+		run, crash := context.WithCancel(ctx)
+		go func() { done <- b.Run(run) }()
+		time.Sleep(time.Minute)
+		crash()
+		must(t, <-done)
+		// The process dies before there is a head below which it can be offered. The next one knows
+		// of it all the same.
+		c.peers.Stores["b"] = reopen(t, c.disks["b"], func() bool { return false })
+		b = c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
+		b.Record.UID = "again"
+		go func() { done <- b.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if !b.Store.Has(late) {
+			t.Fatal("what came too late was removed before anybody heard of it")
+		}
+		head := manifest.Head{Number: 8, Generation: 1, Manifest: manifest.Hash{1}}
+		c.write(t, store.Put(testJob.Checkpoint(8), schema.Encode(head)),
+			store.Put(testJob.Head(), schema.Encode(head)))
+		time.Sleep(time.Minute)
+		now, committed, err := b.Record.Read(ctx)
+		must(t, err)
+		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == late })
+		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 || !committed[i].HeldBy("b") {
+			t.Errorf("head %+v, records %+v", now, committed)
+		}
+		if drop := (checkpoint.Retention{Keep: 1}).Surplus(committed, now); len(drop) > 0 {
+			t.Errorf("surplus: %+v", drop)
+		}
+		time.Sleep(time.Hour)
+		if !b.Store.Has(late) {
+			t.Error("it was removed although it is offered")
+		}
+		if h, err := b.Store.Late(); h != nil || err != nil {
+			t.Errorf("it is still to be offered: %+v, %v", h, err)
+		}
+		cancel()
+		must(t, <-done)
+	})
+}
+
+// A number below the head that nobody has is taken; those above are of commits to come.
+func TestOffer(t *testing.T) {
+	for _, c := range []struct {
+		taken []manifest.Number
+		was   manifest.Number
+		want  manifest.Number
+	}{{[]manifest.Number{4}, 5, 5}, {[]manifest.Number{4, 5}, 5, 7}, {nil, 12, 7},
+		{[]manifest.Number{1, 2, 3, 4, 5, 6, 7}, 9, 0}} {
+		e := newCluster(t, "a")
+		r := e.replicator("a", e.etcd.Client("a"), func(replicator.Event) {}).Record
+		head := manifest.Head{Number: 8, Manifest: manifest.Hash{8}}
+		head.Rev = e.write(t, store.Put(testJob.Head(), schema.Encode(head)))
+		var committed []manifest.Head
+		for _, n := range c.taken {
+			committed = append(committed, manifest.Head{Number: n})
+			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(manifest.Head{Number: n})))
+		}
+		err := r.Offer(t.Context(), manifest.Head{Number: c.was, Manifest: manifest.Hash{9}}, head, committed, "a")
+		if c.want == 0 {
+			if !errors.Is(err, checkpoint.ErrNoNumber) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		must(t, err)
+		read, err := r.Store.Get(t.Context(), testJob.Checkpoint(uint64(c.want)), "")
+		must(t, err)
+		if h, err := checkpoint.DecodeHead(read.One()); err != nil || h.Manifest != (manifest.Hash{9}) || !h.Offered {
+			t.Errorf("%+v: %+v %v", c, h, err)
+		}
+	}
+}

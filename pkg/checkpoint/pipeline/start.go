@@ -1,0 +1,58 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+)
+
+// Source is where the saves of one generation come from.
+type Source struct {
+	Dir     capture.Dir
+	Stamp   manifest.Stamp // of the generation
+	Writers Writers
+	Resume  *manifest.Manifest // what Prepare put back; nil: nothing
+}
+
+// Start begins to watch for the saves of a generation; call it before its workers start. The
+// pipeline ends after Close, with ctx, or when a newer generation fences it; then it reports Closed.
+func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipeline, error) {
+	writers := from.Writers
+	writers.Share = writers.share(r.Self, from.Resume)
+	c, err := capture.Watch(from.Dir, from.Stamp, writers.Workers, from.Resume)
+	if err != nil {
+		return nil, err
+	}
+	l := newPipeline(r, c)
+	if c.TakeInventory(r.Store) != nil {
+		l.inventory = func() error { return c.TakeInventory(r.Store) } // a disk that failed once may take it later
+	}
+	l.begin(ctx, writers.With)
+	return l, nil
+}
+
+func start(ctx context.Context, r *replicator.Replicator, c watcher, with *Sharing) *Pipeline {
+	l := newPipeline(r, c)
+	l.begin(ctx, with)
+	return l
+}
+
+func newPipeline(r *replicator.Replicator, c watcher) *Pipeline {
+	return &Pipeline{replicator: r, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}),
+		done: make(chan struct{}), made: map[manifest.Hash]bool{}}
+}
+
+func (l *Pipeline) begin(ctx context.Context, with *Sharing) {
+	go func() {
+		defer close(l.done)
+		ctx, cancel := context.WithCancel(ctx)
+		l.share(ctx, with)
+		err := errors.Join(l.run(ctx), l.capture.Close())
+		cancel()
+		l.away.Wait()
+		l.replicator.Report(replicator.Closed{Generation: l.stamp.Generation, Err: err, Left: l.left})
+	}()
+}

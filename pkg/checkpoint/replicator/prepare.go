@@ -1,0 +1,110 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Prepare brings the checkpoint that a generation g resumes from onto this
+// disk, verified, and its files into dir. It returns the path that workers
+// resume from, and what was put back. What is damaged here is fetched again.
+// ErrNotHeld: nobody who is registered has all of it.
+func (r *Replicator) Prepare(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, dir capture.Dir) (string, *manifest.Manifest, error) {
+	t, err := dir.Open()
+	if err != nil {
+		return "", nil, fmt.Errorf("prepare: %w", err)
+	}
+	defer t.Close()
+	entry, m, err := r.prepareTree(ctx, g, n, h, t, dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("prepare: %w", err)
+	}
+	return filepath.Join(dir.Path, filepath.FromSlash(entry)), m, nil
+}
+
+func (r *Replicator) prepareTree(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, t dirfs.FS, dir capture.Dir) (string, *manifest.Manifest, error) {
+	if err := r.Store.Raise(g); err != nil {
+		return "", nil, err
+	}
+	r.mu.Lock()
+	r.resume = []manifest.Hash{h}
+	r.mu.Unlock()
+	for again := false; ; again = true {
+		if !r.Store.Has(h) || again {
+			if err := r.fetch(ctx, g, n, h); err != nil {
+				return "", nil, err
+			}
+		}
+		m, err := r.Store.RestoreTo(ctx, h, t)
+		if errors.Is(err, chunkstore.ErrDamaged) && !again {
+			continue // what is bad was noted: a fetch brings just that
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		if err := r.noteResume(n, h, m); err != nil {
+			return "", nil, err
+		}
+		return m.Entry, m, capture.SetAside(r.Store, t, dir, m)
+	}
+}
+
+// noteResume notes that the checkpoint was committed: a claim of this node names it.
+func (r *Replicator) noteResume(n manifest.Number, h manifest.Hash, m *manifest.Manifest) error {
+	return r.Store.AddCommitted(manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
+		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}})
+}
+
+// Entry is where another node's Prepare puts what workers resume from, when dir
+// is that one's directory too: nothing is fetched, nothing is written.
+func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Hash, dir string) (string, error) {
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	for _, all := range []bool{false, true} {
+		from, err := r.Record.Holders(ctx, n, all)
+		if err != nil {
+			return "", fmt.Errorf("find what to resume from: %w", err)
+		}
+		raw, err := c.Manifest(ctx, h, slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self }))
+		if err == nil {
+			m, err := manifest.Decode(raw)
+			if err != nil {
+				return "", fmt.Errorf("find what to resume from: %w", err)
+			}
+			return filepath.Join(dir, filepath.FromSlash(m.Entry)), nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, chunkstore.ErrNotHeld)
+}
+
+// fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
+func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash) error {
+	var errs []error
+	for _, all := range []bool{false, true} {
+		from, err := r.Record.Holders(ctx, n, all)
+		if err != nil {
+			return err
+		}
+		from = slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self })
+		c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+		err = c.Fetch(ctx, g, h, from, func(done, total int64) { r.Report(Moving{"fetch", done, total}) })
+		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

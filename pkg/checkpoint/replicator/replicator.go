@@ -1,0 +1,192 @@
+// Package replicator keeps the checkpoints of one node: it brings the checkpoint that a generation
+// resumes from, gives copies to other nodes, and removes what the record no longer names.
+package replicator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Replicator joins the disk of a node, its peers and the record of the job.
+type Replicator struct {
+	Store    *chunkstore.Store
+	Peers    transfer.Peers
+	Record   *checkpoint.Record
+	Self     string      // this node
+	Replicas int         // copies wanted, with ours
+	Keep     int         // checkpoints kept
+	Report   func(Event) // must not block; called by several goroutines
+
+	mu     sync.Mutex
+	nodes  []membership.Node
+	away   []membership.Node // that were registered, newest last; they may still answer
+	moved  chan struct{}     // closed when nodes change
+	resume []manifest.Hash   // what the newest world resumes from
+	late   *manifest.Head    // on this disk, and newer than what the job was made again from
+	looked bool              // whether there is one
+	told   []manifest.Number // what held/ says, as of the registration toldAs
+	toldAs int64
+	newest manifest.Number // of the commits that were read of this job
+	// partsFrom is the oldest part of a save on this disk that may still be committed.
+	partsFrom manifest.Position
+}
+
+// Nodes sets the nodes that are registered now, this node among them.
+func (r *Replicator) Nodes(nodes []membership.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.nodes {
+		if !slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Same(n.Ref) }) {
+			r.away = append(slices.DeleteFunc(r.away, func(o membership.Node) bool { return o.Node == n.Node }), n)
+		}
+	}
+	r.away = slices.DeleteFunc(r.away, func(n membership.Node) bool {
+		return slices.ContainsFunc(nodes, func(o membership.Node) bool { return o.Node == n.Node })
+	})
+	r.away = r.away[max(0, len(r.away)-maxAway):]
+	r.nodes = slices.Clone(nodes)
+	if r.moved != nil {
+		close(r.moved)
+		r.moved = nil
+	}
+}
+
+// maxAway is how many nodes are remembered that are not registered any more.
+const maxAway = 8
+
+// view returns the nodes, and a channel that is closed when they change.
+func (r *Replicator) View() ([]membership.Node, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.moved == nil {
+		r.moved = make(chan struct{})
+	}
+	return r.nodes, r.moved
+}
+
+func (r *Replicator) me() (membership.Node, bool) {
+	nodes, _ := r.View()
+	for _, n := range nodes {
+		if n.Node == r.Self {
+			return n, true
+		}
+	}
+	return membership.Node{}, false
+}
+
+const (
+	tidyPause  = 300 * time.Millisecond // after a change on this disk: its commit follows
+	tidyLater  = 5 * time.Second        // while something here waits for its commit
+	tidyFailed = 2 * time.Second
+	tidyEvery  = 30 * time.Second // others commit, and drop, what we only hold
+)
+
+// Run keeps this disk and held/ in step with the record, until ctx ends: what
+// was committed is noted and told, what nobody needs any more is removed.
+func (r *Replicator) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		_, moved := r.View()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.Store.Changed():
+			timer.Reset(tidyPause)
+		case <-moved:
+			timer.Reset(tidyPause)
+		case <-timer.C:
+			switch err := r.Tidy(ctx); {
+			case errors.Is(err, ErrStoreBehind):
+				r.Report(Behind{})
+				timer.Reset(tidyFailed)
+			case err != nil:
+				timer.Reset(tidyFailed)
+			case r.Store.HasUncommitted():
+				timer.Reset(tidyLater)
+			default:
+				timer.Reset(tidyEvery)
+			}
+		}
+	}
+}
+
+// tidy reads the record once, and acts on it.
+func (r *Replicator) Tidy(ctx context.Context) error {
+	seen := r.Store.Generation() // before the record is read: see garbage
+	if err := r.findLate(); err != nil {
+		return err
+	}
+	head, committed, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if offered, err := r.offer(ctx, head, committed); err != nil || !offered {
+		return errors.Join(err, r.tell(ctx))
+	}
+	if err := r.dropParts(); err != nil {
+		return err
+	}
+	if err := r.Store.Retain(seen, committed, r.pinned(head), time.Now()); err != nil {
+		return err
+	}
+	return r.tell(ctx)
+}
+
+// tell writes held/, if it says something else or belongs to an earlier registration.
+func (r *Replicator) tell(ctx context.Context) error {
+	me, ok := r.me()
+	have := r.Store.Numbers()
+	r.mu.Lock()
+	same := r.toldAs == me.Rev && slices.Equal(r.told, have)
+	r.mu.Unlock()
+	if !ok || same {
+		return nil
+	}
+	if err := r.Record.Hold(ctx, r.Self, have); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told, r.toldAs = have, me.Rev
+	return nil
+}
+
+// drop removes surplus records, as rank 0's agent does after a commit. The disks follow.
+func (r *Replicator) DropSurplus(ctx context.Context, g schema.Generation) error {
+	head, committed, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return r.Record.Drop(ctx, g, head, checkpoint.Retention{Keep: r.Keep, Replicas: r.Replicas, Pinned: r.pinned(head)}.Surplus(committed, head))
+}
+
+func (r *Replicator) pinned(head manifest.Head) []manifest.Hash {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(slices.Clone(r.resume), head.Manifest)
+}
+
+// keepPartsFrom says which parts of saves on this disk may still be committed.
+func (r *Replicator) KeepPartsFrom(p manifest.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.partsFrom = p
+}
+
+func (r *Replicator) dropParts() error {
+	r.mu.Lock()
+	from := r.partsFrom
+	r.mu.Unlock()
+	return r.Store.DropParts(from)
+}

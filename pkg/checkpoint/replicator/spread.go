@@ -1,0 +1,90 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Spread makes sure that n nodes besides this one hold the checkpoint, or as
+// many as there are: after a commit with a single copy, and before this node
+// leaves. It acts in g, or in the newest generation that this node has seen:
+// the checkpoint may be older.
+func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest.Hash, n int) error {
+	g = max(g, r.Store.Generation())
+	var failed []string
+	held := 0
+	for {
+		nodes, _ := r.View()
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(x membership.Node) bool { return slices.Contains(failed, x.Node) })
+		to := transfer.Targets(nodes, r.Self, n)
+		if held >= len(to) {
+			if len(to) < n && len(failed) > 0 {
+				return fmt.Errorf("checkpoint %v: %d copies elsewhere, %d wanted; no answer from %v", h, held, n, failed)
+			}
+			return nil
+		}
+		got, err := r.Replicate(ctx, g, h, to)
+		if ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
+			return err
+		}
+		held = len(got)
+		for _, x := range to {
+			if !slices.ContainsFunc(got, func(y membership.Node) bool { return y.Node == x.Node }) {
+				failed = append(failed, x.Node)
+			}
+		}
+	}
+}
+
+// replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
+func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node) ([]membership.Node, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		for {
+			nodes, moved := r.View()
+			for _, x := range to {
+				if !slices.ContainsFunc(nodes, func(n membership.Node) bool { return n.Same(x.Ref) }) {
+					cancel()
+				}
+			}
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	return c.Replicate(ctx, g, h, to, func(done, total int64) { r.Report(Moving{"replicate", done, total}) })
+}
+
+// CopyAway puts copies of a checkpoint onto nodes that lost their registration and still answer: cut
+// from the store of the job, they are no holders of a commit, and their disks are as good as others.
+func (r *Replicator) CopyAway(ctx context.Context, g schema.Generation, h manifest.Hash) error {
+	r.mu.Lock()
+	to := slices.Clone(r.away)
+	r.mu.Unlock()
+	if len(to) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, awayLimit)
+	defer cancel()
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	_, err := c.Replicate(ctx, max(g, r.Store.Generation()), h, to, nil)
+	return err
+}
+
+const awayLimit = 30 * time.Second
