@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/scaling"
@@ -89,7 +90,7 @@ func (c *cast) play(ctx context.Context) {
 	var s rendezvous.Snapshot
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
-	seen := rendezvous.Follow(ctx, c.st, c.req.Job, "", rendezvous.ScopeAll, nil)
+	seen := follow.Reader{Store: c.st, Job: c.req.Job}.Follow(ctx, follow.ScopeAll)
 	for {
 		select {
 		case next, ok := <-seen:

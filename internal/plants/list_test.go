@@ -15,6 +15,7 @@ const (
 	verdict    = "pkg/membership/verdict"
 	rendezvous = "pkg/rendezvous"
 	plan       = "pkg/rendezvous/plan"
+	follow     = "pkg/rendezvous/follow"
 	txn        = "pkg/rendezvous/txn"
 	scaling    = "pkg/scaling"
 	workerPkg  = "internal/worker"
@@ -207,7 +208,7 @@ var plants = []plant{
 	return broke`, rendezvous, "TestLedger"},
 	{"a Hold frees who is in quarantine", plan + "/waiting.go", `, Quarantine: p.w.Quarantine}`, `}`, rendezvous, "TestPlan"},
 	{"who left is missed", plan + "/observed.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
-	{"what was told is not seen", rendezvous + "/follow.go", ` && !strings.HasPrefix(key, f.job.Event(MissedEvent))`, ``, rendezvous, "TestWhoWasToldIsSeen"},
+	{"what was told is not seen", follow + "/entries.go", `!strings.HasPrefix(key, f.Job.Event(rendezvous.MissedEvent))`, `rendezvous.MissedEvent != ""`, rendezvous, "TestWhoWasToldIsSeen"},
 	{"a spare is told lost by each keeper", txn + "/lost.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
 	{"a loss is told and not counted", plan + "/propose.go", `	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", plan + "/assign.go", `if !old.Has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
@@ -250,8 +251,8 @@ var plants = []plant{
 	{"a planned stop does not let the workers save", machine + "/workers.go", `return order{action.HaltAsked, w.Hold.Reason`, `return order{action.HaltEnded, ""`, machine, "TestStories"},
 
 	// The store, the disk, the processes.
-	{"what came since the list is missed", rendezvous + "/follow.go", `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.st.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
-	{"a deaf watch is believed for ever", rendezvous + "/follow.go", `context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
+	{"what came since the list is missed", follow + "/watch.go", `f.Store.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.Store.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
+	{"a deaf watch is believed for ever", follow + "/watch.go", `context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},

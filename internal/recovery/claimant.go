@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -92,15 +93,17 @@ func (r *Recovery) Reclaim(ctx context.Context, c rendezvous.Claim, tell func(st
 
 // scope is what the claimant follows. Of a large World its first ranks decide, and for the others
 // the job record is enough: it changes when the job is made again.
-func (k *claimant) scope() rendezvous.Scope {
+func (k *claimant) scope() follow.Scope {
 	if k.claim.Decides() {
-		return rendezvous.ScopeAll
+		return follow.ScopeAll
 	}
-	return rendezvous.ScopeJob
+	return follow.ScopeJob
 }
 
 func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
-	seen := rendezvous.Follow(ctx, k.r.Store, k.r.Job.Name, k.claim.Node, k.scope(), &rendezvous.MemberCache{})
+	reader := follow.Reader{Store: k.r.Store, Job: k.r.Job.Name, Node: k.claim.Node,
+		Members: new(follow.MemberCache)}
+	seen := reader.Follow(ctx, k.scope())
 	refresh := time.NewTicker(refreshEvery)
 	defer refresh.Stop()
 	limit := time.NewTimer(k.r.Limit)
@@ -108,7 +111,7 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	var s *rendezvous.Snapshot
-	see := func(x rendezvous.Update) {
+	see := func(x follow.Update) {
 		switch {
 		case schema.Unreadable(x.Err):
 			s = nil // what was read before is not all that is claimed: nothing is decided by it

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -23,8 +24,8 @@ type reader struct {
 	w    *storedJob // writes, past every fault
 	c    *memory.Cluster
 	cl   *memory.Client // through which it is followed
-	seen <-chan rendezvous.Update
-	last rendezvous.Update
+	seen <-chan follow.Update
+	last follow.Update
 	end  context.CancelFunc
 }
 
@@ -39,7 +40,7 @@ func (b between) Watch(ctx context.Context, key, end string, from int64) <-chan 
 	return b.Store.Watch(ctx, key, end, from)
 }
 
-func follow(t *testing.T, scope rendezvous.Scope, listed func(w *storedJob)) *reader {
+func followed(t *testing.T, scope follow.Scope, listed func(w *storedJob)) *reader {
 	c := memory.New()
 	r := &reader{t: t, c: c, cl: c.Client("reader"), w: newStoredJob(t, c.Client("writer"), "x").create(2).join("a",
 		"b").run("a", "b")}
@@ -49,12 +50,12 @@ func follow(t *testing.T, scope rendezvous.Scope, listed func(w *storedJob)) *re
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.end = cancel
-	r.seen = rendezvous.Follow(ctx, s, "x", "b", scope, nil)
+	r.seen = follow.Reader{Store: s, Job: "x", Node: "b"}.Follow(ctx, scope)
 	return r
 }
 
 // until reads what is told until it is what the store shows, and says how long that took.
-func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Update) bool) time.Duration {
+func (r *reader) until(what string, limit time.Duration, ok func(follow.Update) bool) time.Duration {
 	r.t.Helper()
 	begun := time.Now()
 	late := time.After(limit)
@@ -80,8 +81,8 @@ func (r *reader) until(what string, limit time.Duration, ok func(rendezvous.Upda
 	}
 }
 
-func nodesAre(names ...string) func(rendezvous.Update) bool {
-	return func(s rendezvous.Update) bool {
+func nodesAre(names ...string) func(follow.Update) bool {
+	return func(s follow.Update) bool {
 		var have []string
 		for _, n := range s.Nodes {
 			have = append(have, n.Node)
@@ -99,7 +100,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 	}
 	in("a-change-is-told-at-once", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		if r.last.Begun.IsZero() || !r.last.Whole {
@@ -116,7 +117,7 @@ func TestFollowMissesNothing(t *testing.T) {
 	})
 	in("between-list-and-watch", func(t *testing.T) {
 		first := true
-		r := follow(t, rendezvous.ScopeAll, func(w *storedJob) {
+		r := followed(t, follow.ScopeAll, func(w *storedJob) {
 			if first {
 				first = false
 				w.join("c")
@@ -126,7 +127,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("c", time.Minute, nodesAre("a", "b", "c")), 0)
 	})
 	in("compacted", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		synctest.Wait()
@@ -138,7 +139,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("b is gone, c is there", time.Minute, nodesAre("a", "c")), time.Second)
 	})
 	in("deaf", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.cl.Deaf(true)
@@ -146,25 +147,25 @@ func TestFollowMissesNothing(t *testing.T) {
 		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
 	})
 	in("away", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.c.Down()
-		r.until("an error", time.Minute, func(s rendezvous.Update) bool { return s.Err != nil })
+		r.until("an error", time.Minute, func(s follow.Update) bool { return s.Err != nil })
 		r.c.Up()
 		r.w.join("c")
 		at(t, r.until("c", time.Hour, nodesAre("a", "b", "c")), 31*time.Second)
 	})
 	in("another-cluster", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		r.c.Wipe()
-		at(t, r.until("no job", time.Hour, func(s rendezvous.Update) bool { return s.Err == nil && s.Job == nil }),
+		at(t, r.until("no job", time.Hour, func(s follow.Update) bool { return s.Err == nil && s.Job == nil }),
 			31*time.Second)
 	})
 	in("another-cluster-at-the-same-revisions", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("a", "b"))
 		other := memory.New()
@@ -175,12 +176,12 @@ func TestFollowMissesNothing(t *testing.T) {
 			t.Fatalf("%s at revision %d, %s at %d", was.Incarnation, was.Rev, is.Incarnation, is.Rev)
 		}
 		r.c.Restore(other.Backup())
-		r.until("its nodes", time.Hour, func(s rendezvous.Update) bool {
+		r.until("its nodes", time.Hour, func(s follow.Update) bool {
 			return s.Err == nil && s.Nodes[0].Incarnation == w.nodes["a"].Incarnation
 		})
 	})
 	in("slow-reader", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		defer r.end()
 		time.Sleep(time.Second)
 		for i := range 100 {
@@ -189,7 +190,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 		told := 0
 		r.until("the last of a hundred", time.Minute,
-			func(s rendezvous.Update) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
+			func(s follow.Update) bool { told++; return s.Progress != nil && *s.Progress.Step == 99 })
 		if told > 2 {
 			t.Errorf("it was told %d times: the latest wins", told)
 		}
@@ -198,7 +199,7 @@ func TestFollowMissesNothing(t *testing.T) {
 		}
 	})
 	in("own", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeOwn, nil)
+		r := followed(t, follow.ScopeOwn, nil)
 		defer r.end()
 		r.until("the list", time.Second, nodesAre("b"))
 		if r.last.Whole || r.last.World == nil || r.last.World.Generation != 1 {
@@ -207,12 +208,12 @@ func TestFollowMissesNothing(t *testing.T) {
 		r.w.join("c")
 		r.w.hold()
 		at(t, r.until("the world waits", time.Minute,
-			func(s rendezvous.Update) bool { return s.World.Phase == rendezvous.Waiting }), 0)
+			func(s follow.Update) bool { return s.World.Phase == rendezvous.Waiting }), 0)
 		r.w.expire("b")
 		at(t, r.until("it lost its registration", time.Minute, nodesAre()), 0)
 	})
 	in("ends", func(t *testing.T) {
-		r := follow(t, rendezvous.ScopeAll, nil)
+		r := followed(t, follow.ScopeAll, nil)
 		r.end()
 		for range r.seen {
 		}
@@ -226,7 +227,7 @@ func TestFollowOverFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))
-				r := follow(t, rendezvous.Scope(rng.IntN(2)), nil)
+				r := followed(t, follow.Scope(rng.IntN(2)), nil)
 				defer r.end()
 				for range 40 {
 					switch rng.IntN(9) {
@@ -260,7 +261,7 @@ func TestFollowOverFaults(t *testing.T) {
 				r.cl.Cut(false)
 				r.cl.Fates(nil)
 				want := r.w.see()
-				r.until("all that there is", 40*time.Second, func(s rendezvous.Update) bool {
+				r.until("all that there is", 40*time.Second, func(s follow.Update) bool {
 					if s.Err != nil {
 						return false
 					}
@@ -302,8 +303,8 @@ func TestFollowReadsMembersAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		hid := false
-		seen := rendezvous.Follow(ctx, hiding{w.Store, w.Job.AllPlans(), &hid}, "x", "n00007", rendezvous.ScopeOwn,
-			new(rendezvous.MemberCache))
+		seen := follow.Reader{Store: hiding{w.Store, w.Job.AllPlans(), &hid}, Job: "x", Node: "n00007",
+			Members: new(follow.MemberCache)}.Follow(ctx, follow.ScopeOwn)
 		<-seen // the list
 		time.Sleep(time.Second)
 		var marks plan.Observed

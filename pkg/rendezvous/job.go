@@ -1,10 +1,10 @@
-// Package rendezvous says what the job is, what is wished of it, and which
-// World holds.
+// Package rendezvous has the records of a job: what it is, what the operator asked for, its newest
+// World, and what its nodes report. A Snapshot is one read of all of them.
 //
-// Snapshot is one read of the whole job. Plan is a pure function from a
-// Snapshot, judged, to the next step. Requests are the transactions that make
-// a step true, each with the guards that keep it true when it arrives late.
-// Nobody is in charge: any agent may take any step, and the store picks one.
+// Package follow tells of every change as a new Snapshot. Package plan is a pure function from a
+// Snapshot to the next step of the job. Package txn has the transactions that carry a step out, each
+// with guards that refuse it when it arrives late. No agent is in charge: any may take any step, and
+// the store accepts one of them.
 package rendezvous
 
 import (

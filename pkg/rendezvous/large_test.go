@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -89,11 +90,11 @@ func TestWorldsOfManyNodes(t *testing.T) {
 				}
 			}
 			whole("who reads it", s.World)
-			whole("an ordinary member", rendezvous.ReadOwn(t.Context(), w.Store, w.Job, "n00007", nil).World)
+			whole("an ordinary member", follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007"}.ReadOwn(t.Context()).World)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			follow := rendezvous.Follow(ctx, w.Store, w.Job, "n00007", rendezvous.ScopeOwn, new(rendezvous.MemberCache))
-			whole("who follows", (<-follow).World)
+			found := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007", Members: new(follow.MemberCache)}.Follow(ctx, follow.ScopeOwn)
+			whole("who follows", (<-found).World)
 			before := w.entries()
 			for k, e := range before {
 				if len(e.Value) > 1_000_000 {
@@ -119,7 +120,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			if sent = tally.Sent.Load() - sent; n > 100 && sent > 3000 {
 				t.Errorf("to turn the world to running %d bytes were sent", sent)
 			}
-			for seen := range follow {
+			for seen := range found {
 				if w := seen.World; w.Phase == rendezvous.Running {
 					whole("who follows it to running", w)
 					break

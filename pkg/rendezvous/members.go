@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -50,31 +49,6 @@ func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) 
 		return fmt.Errorf("read members of generation %d: %w", w.Generation, err)
 	}
 	return w.fill(job, r.Entries)
-}
-
-// MemberCache remembers the members of one large world for an agent. They never change within a
-// proposal: each node reads them once, not with every phase. A nil MemberCache remembers nothing.
-type MemberCache struct {
-	mu       sync.Mutex // the follower and reads share it
-	proposal string
-	members  []membership.Ref
-}
-
-// fill puts the members into w, whose record leaves them out.
-func (r *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, w *World) error {
-	if r == nil || w.Chunks == 0 {
-		return ReadMembers(ctx, st, job, w)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.proposal != w.Proposal {
-		if err := ReadMembers(ctx, st, job, w); err != nil {
-			return err
-		}
-		r.proposal, r.members = w.Proposal, w.Members
-	}
-	w.Members = r.members
-	return nil
 }
 
 // EncodeMembers writes refs as a part of plan/: a line for each. It is read by every node, as often

@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -95,12 +96,12 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 		stageMissing(w)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		follow := rendezvous.Follow(ctx, w.Store, w.Job, "b", rendezvous.ScopeAll, nil)
-		if s := <-follow; len(s.Missed) > 0 || len(s.Events) > 0 {
+		found := follow.Reader{Store: w.Store, Job: w.Job, Node: "b"}.Follow(ctx, follow.ScopeAll)
+		if s := <-found; len(s.Missed) > 0 || len(s.Events) > 0 {
 			t.Fatalf("before: told %v, %d events", s.Missed, len(s.Events))
 		}
 		w.must(tells(w)())
-		if s, ok := <-follow; !ok || !s.Missed[w.nodes["c"].Incarnation] {
+		if s, ok := <-found; !ok || !s.Missed[w.nodes["c"].Incarnation] {
 			t.Fatal("who follows is not told")
 		}
 		s := w.see()

@@ -8,6 +8,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -27,7 +28,7 @@ type (
 	// Forget ends the registration from here: no more renewals, the lease is given back.
 	Forget struct{ Lease store.Lease }
 	// Follow sets what is followed.
-	Follow struct{ Scope rendezvous.Scope }
+	Follow struct{ Scope follow.Scope }
 	// Read reads the world and the own registration, linearizably.
 	Read struct{}
 	// Register puts the registration back under the same incarnation.

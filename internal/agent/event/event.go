@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -18,7 +19,7 @@ type Event interface{ event() }
 type (
 	// Saw is what the follower or a read found.
 	Saw struct {
-		rendezvous.Update
+		follow.Update
 		Asked bool // it answers Read
 	}
 	// Entered answers Enter.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
 
 const (
@@ -20,13 +20,13 @@ const (
 // follow everything. The others follow the world and their own registration, with a look at
 // everything now and then.
 func (m *Machine) follow() {
-	scope := rendezvous.ScopeAll
+	scope := follow.ScopeAll
 	if n := m.size(); n > few && !m.suspects() && !m.among(deputies) {
 		scope = m.ownScope(n)
 	}
 	if m.keeper.scope == nil || *m.keeper.scope != scope {
 		m.keeper.scope = &scope
-		if scope == rendezvous.ScopeOwn {
+		if scope == follow.ScopeOwn {
 			m.seen.snap.Whole = false
 		}
 		m.do(action.Follow{Scope: scope})
@@ -43,16 +43,16 @@ func (m *Machine) size() int {
 }
 
 // ownScope is Own, and All for a moment every n seconds of a job of n nodes.
-func (m *Machine) ownScope(n int) rendezvous.Scope {
+func (m *Machine) ownScope(n int) follow.Scope {
 	if !m.now.After(m.keeper.lookAgain) {
-		return rendezvous.ScopeOwn
+		return follow.ScopeOwn
 	}
 	if !m.now.After(m.keeper.lookAgain.Add(lookFor)) {
-		return rendezvous.ScopeAll
+		return follow.ScopeAll
 	}
 	every := time.Duration(max(n, 30)) * time.Second
 	m.keeper.lookAgain = m.now.Add(every + m.jitter(every))
-	return rendezvous.ScopeOwn
+	return follow.ScopeOwn
 }
 
 // suspects reports whether this agent suspects a node, or a suspicion that it wrote may still be in
@@ -76,7 +76,7 @@ func (m *Machine) among(k int) bool {
 		return r >= 0 && r < k
 	}
 	if !m.seen.snap.Whole {
-		return m.keeper.scope == nil || *m.keeper.scope == rendezvous.ScopeAll
+		return m.keeper.scope == nil || *m.keeper.scope == follow.ScopeAll
 	}
 	for i, n := range m.seen.snap.Nodes {
 		if n.Incarnation == m.self.node.Incarnation {

@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -70,7 +70,7 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 // Who follows its own keys only has no whole picture, also when the last one comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
-	own := rendezvous.ScopeOwn
+	own := follow.ScopeOwn
 	w.m.keeper.scope, w.m.seen.snap.Whole = &own, false
 	w.m.keeper.nodes, w.m.seen.world.Count, w.m.keeper.lookAgain = 100, 100, w.now.Add(time.Hour)
 	w.m.seen.world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, w.m.seen.world.Members...)
@@ -136,21 +136,21 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 	m := w.m
 	m.keeper.nodes, m.seen.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")},
 		m.seen.world.Members...)
-	scope := func() rendezvous.Scope {
+	scope := func() follow.Scope {
 		m.follow()
 		return *m.keeper.scope
 	}
 	m.keeper.lookAgain = w.now.Add(time.Hour)
 	if len(m.peers.suspected) > 0 || len(m.peers.written) > 0 || len(m.seen.snap.Suspects) != 1 ||
-		scope() != rendezvous.ScopeAll {
+		scope() != follow.ScopeAll {
 		t.Errorf("its record is in the store, %v, and it does not look there", m.seen.snap.Suspects)
 	}
 	m.seen.snap.Suspects, m.seen.snap.Rev = nil, m.peers.newestRecord-1
-	if scope() != rendezvous.ScopeAll {
+	if scope() != follow.ScopeAll {
 		t.Error("an older picture, without the record, is taken for the end of it")
 	}
 	m.seen.snap.Rev = m.peers.newestRecord
-	if scope() != rendezvous.ScopeOwn {
+	if scope() != follow.ScopeOwn {
 		t.Error("its record is gone, and it goes on following everything")
 	}
 }
@@ -160,7 +160,7 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
 		w := replayed(t, "job 1", "enters", "a joins")
-		w.m.Decide(event.Saw{Update: rendezvous.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
+		w.m.Decide(event.Saw{Update: follow.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
 		w.m.Decide(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
 		if w.m.over != nil || w.m.seen.awaySince.IsZero() || w.m.seen.unreadable == nil {
 			t.Errorf("%v: over %+v, away since %v", kind, w.m.over, w.m.seen.awaySince)
@@ -179,7 +179,7 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 			"ok read", "ok start",
 			"workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
-		done := w.m.Decide(event.Saw{Update: rendezvous.Update{Snapshot: w.copy()}}, w.now)
+		done := w.m.Decide(event.Saw{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 		stays := slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.PauseWorkers); return ok })
 		if stays != x.stays {
 			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback,

@@ -8,6 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -99,7 +100,7 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 		m.keeper.nodes = len(s.Nodes)
 		m.noteActivity(s.Doing)
 	}
-	if m.keeper.scope != nil && *m.keeper.scope == rendezvous.ScopeOwn {
+	if m.keeper.scope != nil && *m.keeper.scope == follow.ScopeOwn {
 		s.Whole = false // it was on its way when the scope changed: nothing that follows keeps it current
 	}
 	if s.Whole || !o.snap.Whole {

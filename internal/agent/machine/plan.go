@@ -7,6 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
@@ -21,9 +22,9 @@ type planning struct {
 	step     string              // the step that would be taken now, and since when
 	stepAt   time.Time
 
-	scope     *rendezvous.Scope // what is followed
-	nodes     int               // registered, when everything was last read
-	lookAgain time.Time         // when a node that follows only its own keys next reads everything
+	scope     *follow.Scope // what is followed
+	nodes     int           // registered, when everything was last read
+	lookAgain time.Time     // when a node that follows only its own keys next reads everything
 }
 
 // sighting is a record of the store, and when it was seen to change.

@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -170,7 +171,7 @@ func (w *teller) line(text string) error {
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
 		w.tell(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
-		w.tell(event.Saw{Update: rendezvous.Update{Err: errors.New("no answer")}})
+		w.tell(event.Saw{Update: follow.Update{Err: errors.New("no answer")}})
 	case "SIGTERM":
 		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
@@ -265,7 +266,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 			s.Nodes = []membership.Node{*n}
 		}
 	}
-	w.tell(event.Saw{Update: rendezvous.Update{Snapshot: s, Begun: begun}, Asked: asked})
+	w.tell(event.Saw{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
 // copy is the snapshot as it is now, and stays so.
@@ -464,7 +465,7 @@ func (w *teller) ends(slot string, err error) error {
 		w.moved = true
 	case action.Read:
 		if err != nil {
-			w.tell(event.Saw{Update: rendezvous.Update{Err: err}, Asked: true})
+			w.tell(event.Saw{Update: follow.Update{Err: err}, Asked: true})
 			return nil
 		}
 		w.see(w.copy(), true)

@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
@@ -53,8 +54,8 @@ func (w *teller) does(a action.Action) {
 		}
 		do("", "forget the registration")
 	case action.Follow:
-		do("", "follow %s", map[rendezvous.Scope]string{rendezvous.ScopeAll: "everything",
-			rendezvous.ScopeOwn: "the world and its own key"}[a.Scope])
+		do("", "follow %s", map[follow.Scope]string{follow.ScopeAll: "everything",
+			follow.ScopeOwn: "the world and its own key"}[a.Scope])
 	case action.Read:
 		w.read = w.now
 		do("read", "read the world")

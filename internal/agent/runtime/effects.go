@@ -28,8 +28,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		l.followScope(ctx, l.joining.node, a.Scope)
 	case action.Read:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.Saw{Update: rendezvous.ReadOwn(ctx, l.Store, l.Job.Name, l.joining.node, &l.roster),
-				Asked: true}
+			return event.Saw{Update: l.reader(l.joining.node).ReadOwn(ctx), Asked: true}
 		})
 	case action.Locate:
 		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -297,8 +298,8 @@ func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
 func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var roster rendezvous.MemberCache
-	for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, "", rendezvous.ScopeClaims, &roster) {
+	r := follow.Reader{Store: l.Store, Job: l.Job.Name, Members: new(follow.MemberCache)}
+	for s := range r.Follow(ctx, follow.ScopeClaims) {
 		switch {
 		case s.Err != nil:
 		case until(&s.Snapshot):

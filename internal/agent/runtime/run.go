@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -30,7 +30,7 @@ type loop struct {
 	requests txn.Requests
 	registry membership.Registry
 	events   chan event.Event
-	saw      chan rendezvous.Update // apart from events: what is seen waits in no queue, a newer one takes its place
+	saw      chan follow.Update // apart from events: what is seen waits in no queue, a newer one takes its place
 	tick     *time.Timer
 	wake     *time.Timer
 	hello    action.Hello
@@ -39,7 +39,7 @@ type loop struct {
 	effects sync.WaitGroup
 	follow  context.CancelFunc
 	group   *startedGroup
-	roster  rendezvous.MemberCache
+	members follow.MemberCache
 	lease   store.Lease                   // that is renewed
 	renew   context.CancelFunc            // ends that
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
@@ -56,7 +56,7 @@ func newLoop(c Config, d Deps) *loop {
 		requests: txn.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan event.Event, 64),
-		saw:      make(chan rendezvous.Update),
+		saw:      make(chan follow.Update),
 		under:    map[string]context.CancelFunc{}}
 }
 
@@ -173,14 +173,19 @@ func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Durati
 	})
 }
 
+// reader reads the job as node.
+func (l *loop) reader(node string) follow.Reader {
+	return follow.Reader{Store: l.Store, Job: l.Job.Name, Node: node, Members: &l.members}
+}
+
 // followScope replaces what is followed.
-func (l *loop) followScope(ctx context.Context, node string, scope rendezvous.Scope) {
+func (l *loop) followScope(ctx context.Context, node string, scope follow.Scope) {
 	if l.follow != nil {
 		l.follow()
 	}
 	ctx, l.follow = context.WithCancel(ctx)
 	l.effects.Go(func() {
-		for s := range rendezvous.Follow(ctx, l.Store, l.Job.Name, node, scope, &l.roster) {
+		for s := range l.reader(node).Follow(ctx, scope) {
 			select {
 			case l.saw <- s:
 			case <-ctx.Done():

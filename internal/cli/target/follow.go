@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -24,7 +25,7 @@ func Follow(ctx context.Context, c *command.Call, s *Server, seen *rendezvous.Sn
 	each func(*rendezvous.Snapshot) (enough bool, err error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	updates := rendezvous.Follow(ctx, s, seen.Job.Name, "", rendezvous.ScopeEvents, nil)
+	updates := follow.Reader{Store: s, Job: seen.Job.Name}.Follow(ctx, follow.ScopeEvents)
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
 	away := false

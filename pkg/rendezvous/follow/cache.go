@@ -1,0 +1,36 @@
+package follow
+
+import (
+	"context"
+	"sync"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// MemberCache remembers the members of one large world for an agent. They never change within a
+// proposal: each node reads them once, not with every phase. A nil MemberCache remembers nothing.
+type MemberCache struct {
+	mu       sync.Mutex // the follower and reads share it
+	proposal string
+	members  []membership.Ref
+}
+
+// fill puts the members into w, whose record leaves them out.
+func (m *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, w *rendezvous.World) error {
+	if m == nil || w.Chunks == 0 {
+		return rendezvous.ReadMembers(ctx, st, job, w)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proposal != w.Proposal {
+		if err := rendezvous.ReadMembers(ctx, st, job, w); err != nil {
+			return err
+		}
+		m.proposal, m.members = w.Proposal, w.Members
+	}
+	w.Members = m.members
+	return nil
+}

@@ -1,0 +1,91 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// list reads every range anew. With several ranges the revision is the oldest of the reads.
+func (f *follower) list(ctx context.Context) error {
+	before := f.entries
+	f.entries, f.rev = nil, 0
+	for _, r := range f.ranges {
+		res, err := f.Store.Get(ctx, r.from, r.end)
+		if err != nil {
+			return err
+		}
+		for _, e := range res.Entries {
+			if f.skip(e.Key) {
+				continue
+			}
+			e.Memo = f.memo(e.Key)
+			// The values are compared as well: revisions of another cluster mean nothing here.
+			at, known := find(before, e.Key)
+			if known && before[at].Rev == e.Rev && bytes.Equal(before[at].Value, e.Value) {
+				e.Memo = before[at].Memo
+			}
+			f.entries = append(f.entries, e)
+		}
+		if f.rev == 0 || res.Rev < f.rev {
+			f.rev = res.Rev
+		}
+		f.cluster = res.Cluster
+	}
+	slices.SortFunc(f.entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return nil
+}
+
+// find is where an entry is, or belongs.
+func find(sorted []store.Entry, key string) (int, bool) {
+	return slices.BinarySearchFunc(sorted, key,
+		func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
+}
+
+// skip reports whether the record of key is not needed. Events are many, and decisions rest on none
+// of them, except on those that report a lost node: a loss is not reported twice.
+func (f *follower) skip(key string) bool {
+	return f.scope != ScopeEvents && strings.HasPrefix(key, f.Job.Events()) &&
+		!strings.HasPrefix(key, f.Job.Event(rendezvous.MissedEvent))
+}
+
+// memo keeps the decoded form of a record that exists once for each node: when one of them changes,
+// the next snapshot has all of them again. The owner of a snapshot changes nothing of these.
+func (f *follower) memo(key string) *store.Memo {
+	for _, prefix := range []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),
+		f.Job.AllSuspects()} {
+		if strings.HasPrefix(key, prefix) {
+			return new(store.Memo)
+		}
+	}
+	return nil
+}
+
+func (f *follower) apply(c store.Change) bool {
+	moved := false
+	for _, e := range c.Events {
+		if f.skip(e.Key) {
+			continue
+		}
+		moved = true
+		at, there := find(f.entries, e.Key)
+		if there && f.entries[at].Rev > e.Rev {
+			continue
+		}
+		e.Memo = f.memo(e.Key)
+		switch {
+		case there && e.Deleted:
+			f.entries = slices.Delete(f.entries, at, at+1)
+		case there:
+			f.entries[at] = e.Entry
+		case !e.Deleted:
+			f.entries = slices.Insert(f.entries, at, e.Entry)
+		}
+	}
+	f.rev = max(f.rev, c.Rev)
+	return moved
+}

@@ -1,0 +1,174 @@
+// Package follow tells of every change of a job, as snapshots.
+package follow
+
+import (
+	"context"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Scope is what an agent follows of its job. ScopeAll is for the few agents that plan. The others
+// use ScopeOwn, the world and their own registration, which says all that a member must ever do.
+type Scope int
+
+const (
+	ScopeOwn Scope = iota
+	ScopeAll
+	ScopeClaims // while the store does not hold the job: whether it does again, and the claims to it
+	ScopeJob    // likewise, for nodes that leave the claims to others
+	ScopeEvents // all, with the events: for people
+)
+
+// Update is what a Reader found: a Snapshot, or why there is none at the moment.
+type Update struct {
+	rendezvous.Snapshot
+	Begun time.Time // when a read of the store began that this is the result of; zero: it came by a watch
+	Err   error
+}
+
+// Reader reads and follows one job.
+type Reader struct {
+	Store   store.Store
+	Job     schema.Job
+	Node    string       // the node whose registration ScopeOwn follows
+	Members *MemberCache // nil: the members of a large world are read with each of its phases
+}
+
+// Follow tells of every change in scope until ctx ends. The latest snapshot wins: a slow reader
+// misses states in between, never the last one. Follow lists, watches from there, and lists again
+// on any error and every 10 to 30 seconds, because a watch may go deaf without an error.
+func (r Reader) Follow(ctx context.Context, scope Scope) <-chan Update {
+	f := follower{Reader: r, scope: scope, out: make(chan Update, 1), ranges: r.ranges(scope)}
+	go f.run(ctx)
+	return f.out
+}
+
+// ReadOwn reads what ScopeOwn follows.
+func (r Reader) ReadOwn(ctx context.Context) Update {
+	f := follower{Reader: r, scope: ScopeOwn, ranges: r.ranges(ScopeOwn)}
+	begun := time.Now()
+	if err := f.list(ctx); err != nil {
+		return Update{Err: err}
+	}
+	return f.update(ctx, begun)
+}
+
+// keyRange is from one key up to, and without, end; "" is from alone.
+type keyRange struct{ from, end string }
+
+// ranges are the keys that scope needs.
+func (r Reader) ranges(scope Scope) []keyRange {
+	switch scope {
+	case ScopeClaims:
+		return []keyRange{{r.Job.Job(), ""}, {r.Job.AllClaims(), store.End(r.Job.AllClaims())}}
+	case ScopeJob:
+		return []keyRange{{r.Job.Job(), ""}}
+	case ScopeOwn:
+		return []keyRange{{r.Job.World(), ""}, {r.Job.Node(r.Node), ""}}
+	}
+	return []keyRange{{r.Job.Prefix(), store.End(r.Job.Prefix())}}
+}
+
+// follower is one Follow under way.
+type follower struct {
+	Reader
+	scope  Scope
+	ranges []keyRange
+	out    chan Update
+
+	entries []store.Entry // in the order of their keys
+	rev     int64
+	cluster uint64
+	due     time.Time // the next snapshot, not before
+}
+
+func (f *follower) run(ctx context.Context) {
+	defer close(f.out)
+	for wait := 100 * time.Millisecond; ctx.Err() == nil; {
+		begun := time.Now()
+		if err := f.list(ctx); err != nil {
+			f.publish(Update{Err: err})
+			pause(ctx, wait/2+store.Jitter(wait))
+			wait = min(2*wait, 2*time.Second)
+			continue
+		}
+		s := f.update(ctx, begun)
+		f.publish(s)
+		if s.Err != nil {
+			pause(ctx, wait/2+store.Jitter(wait))
+			wait = min(2*wait, 2*time.Second)
+			continue
+		}
+		wait = 100 * time.Millisecond
+		f.watch(ctx)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// update is what the entries show now. begun is when the read began that brought them; zero: a watch
+// did.
+func (f *follower) update(ctx context.Context, begun time.Time) Update {
+	r := store.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
+	if f.scope == ScopeOwn {
+		s, err := f.decodeOwn(ctx, r)
+		return Update{Snapshot: s, Begun: begun, Err: err}
+	}
+	began := time.Now()
+	s, err := rendezvous.Decode(f.Job, r)
+	s.Whole = f.scope == ScopeAll || f.scope == ScopeEvents
+	if f.scope == ScopeEvents {
+		s.Events = history.Of(f.Job, f.entries)
+	}
+	now := time.Now()
+	f.due = now.Add(min(restFactor*now.Sub(began), maxRest))
+	return Update{Snapshot: s, Begun: begun, Err: err}
+}
+
+// decodeOwn makes a partial snapshot. The members of a large world are read from plan/.
+func (f *follower) decodeOwn(ctx context.Context, r store.Read) (rendezvous.Snapshot, error) {
+	partial := rendezvous.Snapshot{Rev: r.Rev, Cluster: r.Cluster}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if e.Key != f.Job.World() {
+			continue
+		}
+		w, err := rendezvous.DecodeWorld(e)
+		if err != nil {
+			return partial, err
+		}
+		if err := f.Members.fill(ctx, f.Store, f.Job, w); err != nil {
+			return partial, err
+		}
+		partial.World = w
+	}
+	var err error
+	partial.Nodes, _, _, err = membership.Decode(f.Job, r.Entries)
+	return partial, err
+}
+
+// publish replaces what the reader has not taken yet. The follower is the only sender. An error never
+// replaces a snapshot.
+func (f *follower) publish(s Update) {
+	select {
+	case old := <-f.out:
+		if s.Err != nil && old.Err == nil {
+			s = old
+		}
+		if s.Begun.IsZero() {
+			s.Begun = old.Begun
+		}
+	default:
+	}
+	f.out <- s
+}
