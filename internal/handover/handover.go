@@ -34,6 +34,10 @@ const SocketName = "agent.sock"
 // longestLine is the largest line that is read: a value of the store and what is around it.
 const longestLine = 2 << 20
 
+// mostConns is how many connections a server keeps: a worker that forgets to close its own takes no
+// descriptor that the agent needs.
+const mostConns = 4096
+
 // sayLimit is how long a worker may take to take a line. It reads in a thread of its own.
 const sayLimit = time.Second
 
@@ -156,13 +160,15 @@ func (s *Server) accept() {
 			continue
 		}
 		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			c.Close()
-			return
+		taken := !s.closed && len(s.open) < mostConns
+		if taken {
+			s.open[c] = true
 		}
-		s.open[c] = true
 		s.mu.Unlock()
+		if !taken {
+			c.Close()
+			continue
+		}
 		s.conns.Go(func() {
 			s.serve(c)
 			c.Close()

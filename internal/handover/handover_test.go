@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,8 +35,16 @@ type worker struct {
 	in *bufio.Scanner
 }
 
-// dial connects as a worker does: by way of the directory.
+// dial connects, and says a first line.
 func dial(t *testing.T, s *Server, first string) *worker {
+	t.Helper()
+	w := connect(t, s)
+	w.say(first)
+	return w
+}
+
+// connect connects as a worker does: by way of the directory.
+func connect(t *testing.T, s *Server) *worker {
 	t.Helper()
 	dir, err := os.Open(filepath.Dir(s.Path()))
 	if err != nil {
@@ -47,9 +56,7 @@ func dial(t *testing.T, s *Server, first string) *worker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	w := &worker{t, c, bufio.NewScanner(c)}
-	w.say(first)
-	return w
+	return &worker{t, c, bufio.NewScanner(c)}
 }
 
 func (w *worker) say(line string) {
@@ -317,4 +324,76 @@ func TestSocketIsPrivate(t *testing.T) {
 		}
 		s.listener.Close()
 	}
+}
+
+// What one generation keeps and what one request gets are bounded, whatever the length of the keys.
+func TestStoreIsBounded(t *testing.T) {
+	var s Store
+	do := func(r Request) Reply {
+		t.Helper()
+		r.Generation, r.WaitMS = 1, time.Hour.Milliseconds()
+		reply, err := s.Do(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	value := make([]byte, 1<<20)
+	do(Request{Op: "set", Keys: []string{"v"}, Values: [][]byte{value}})
+	if r := do(Request{Op: "get", Keys: []string{"v", "v"}}); r.Error != "" || len(r.Values) != 2 {
+		t.Errorf("two values of 1 MiB: %q", r.Error)
+	}
+	if r := do(Request{Op: "get", Keys: slices.Repeat([]string{"v"}, 1000)}); !strings.Contains(r.Error, "more than") {
+		t.Errorf("one value, a thousand times: %q, %d values", r.Error, len(r.Values))
+	}
+	key := strings.Repeat("k", 1<<20)
+	for i := range 2 * mostBytes >> 20 {
+		do(Request{Op: "add", Keys: []string{fmt.Sprint(key, i)}})
+	}
+	if s.bytes > mostBytes || len(s.values) > mostBytes>>20 {
+		t.Errorf("%d keys of 1 MiB are kept", len(s.values))
+	}
+	for _, r := range []Request{{Op: "add", Keys: []string{key}}, {Op: "set", Keys: []string{key}, Values: [][]byte{nil}},
+		{Op: "compare", Keys: []string{key}, Values: [][]byte{nil, nil}}} {
+		if got := do(r); !strings.Contains(got.Error, "full") {
+			t.Errorf("%s in a store that is full: %+v", r.Op, got)
+		}
+	}
+	for k := range s.values {
+		do(Request{Op: "delete", Keys: []string{k}})
+	}
+	if s.bytes != 0 {
+		t.Errorf("the store is empty and counts %d bytes", s.bytes)
+	}
+}
+
+// A worker that opens connections and closes none takes a bounded number of descriptors of its
+// agent, and gives them back with its end.
+func TestConnectionsAreBounded(t *testing.T) {
+	s := server(t)
+	s.Expect(1, 1)
+	var all []*worker
+	for range mostConns {
+		w := connect(t, s)
+		if !served(w) {
+			t.Fatalf("connection %d is not served", len(all))
+		}
+		all = append(all, w)
+	}
+	if served(connect(t, s)) {
+		t.Error("one more is served")
+	}
+	all[0].Close()
+	for limit := time.Now().Add(time.Minute); !served(connect(t, s)); { // its end is noticed a moment later
+		if time.Now().After(limit) {
+			t.Fatal("one has hung up, and no other is served")
+		}
+	}
+}
+
+// served reports whether a connection gets an answer of the store.
+func served(w *worker) bool {
+	fmt.Fprintln(w, `{"version":1,"store":""}`) // it may be closed by now
+	fmt.Fprintln(w, `{"generation":1,"op":"check","keys":["a"]}`)
+	return w.in.Scan()
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -39,7 +40,14 @@ type Storage interface {
 // What one generation may keep.
 const (
 	mostKeys  = 1 << 20
-	mostBytes = 256 << 20
+	mostBytes = 256 << 20 // of keys and values
+	mostReply = 2 << 20   // of the values of one reply: a request may name a key many times
+)
+
+// The answers to a request that asks for too much.
+var (
+	full     = Reply{Error: "the store of this generation is full"}
+	tooLarge = Reply{Error: fmt.Sprintf("the values that are asked for have more than %d bytes", mostReply)}
 )
 
 // ErrOldGeneration: a newer generation is at hand.
@@ -63,7 +71,7 @@ func (s *Store) Do(ctx context.Context, r Request) (Reply, error) {
 	defer limit.Stop()
 	for {
 		reply, changed, err := s.once(r)
-		if err != nil || reply.Found || r.Op != "get" {
+		if err != nil || reply.Found || reply.Error != "" || r.Op != "get" {
 			return reply, err
 		}
 		select {
@@ -110,7 +118,7 @@ func (s *Store) apply(r Request) Reply {
 	case r.Op == "set" && len(r.Values) == len(r.Keys):
 		for i, k := range r.Keys {
 			if !s.put(k, r.Values[i]) {
-				return Reply{Error: "the store of this generation is full"}
+				return full
 			}
 		}
 		return Reply{Found: true}
@@ -122,14 +130,18 @@ func (s *Store) apply(r Request) Reply {
 			return Reply{Error: "add to " + key + ": its value is no number"}
 		}
 		sum := []byte(strconv.FormatInt(n+r.Delta, 10))
-		s.put(key, sum)
+		if !s.put(key, sum) {
+			return full
+		}
 		return Reply{Found: true, Values: [][]byte{sum}}
 	case r.Op == "compare" && len(r.Values) == 2:
 		return s.compare(key, r.Values[0], r.Values[1])
 	case r.Op == "delete":
-		_, found := s.values[key]
-		s.bytes -= len(s.values[key])
-		delete(s.values, key)
+		value, found := s.values[key]
+		if found {
+			s.bytes -= len(key) + len(value)
+			delete(s.values, key)
+		}
 		return Reply{Found: found}
 	}
 	return Reply{Error: "no such request: " + r.Op}
@@ -137,6 +149,7 @@ func (s *Store) apply(r Request) Reply {
 
 func (s *Store) find(r Request) Reply {
 	reply := Reply{Found: true}
+	size := 0
 	for _, k := range r.Keys {
 		v, ok := s.values[k]
 		if !ok {
@@ -144,6 +157,10 @@ func (s *Store) find(r Request) Reply {
 		}
 		if r.Op == "get" {
 			reply.Values = append(reply.Values, v)
+			size += len(v)
+		}
+		if size > mostReply {
+			return tooLarge
 		}
 	}
 	return reply
@@ -156,7 +173,9 @@ func (s *Store) compare(key string, expected, desired []byte) Reply {
 		return Reply{Values: [][]byte{expected}}
 	}
 	if !ok || bytes.Equal(now, expected) {
-		s.put(key, desired)
+		if !s.put(key, desired) {
+			return full
+		}
 		return Reply{Found: true, Values: [][]byte{desired}}
 	}
 	return Reply{Values: [][]byte{now}}
@@ -165,10 +184,14 @@ func (s *Store) compare(key string, expected, desired []byte) Reply {
 // put sets a value, unless there is no room. mu is held.
 func (s *Store) put(key string, value []byte) bool {
 	old, ok := s.values[key]
-	if !ok && len(s.values) >= mostKeys || s.bytes+len(value)-len(old) > mostBytes {
+	more := len(value) - len(old)
+	if !ok {
+		more += len(key)
+	}
+	if !ok && len(s.values) >= mostKeys || s.bytes+more > mostBytes {
 		return false
 	}
-	s.bytes += len(value) - len(old)
+	s.bytes += more
 	s.values[key] = bytes.Clone(value)
 	s.wake()
 	return true
