@@ -44,7 +44,10 @@ unit: ## every package, with the race detector
 FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain
 FUZZ = $(FUZZ_SHORT) pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive \
 	internal/diagnosis:FuzzFlight internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
-	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment
+	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment \
+	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \
+	internal/check:FuzzRequest internal/check:FuzzTransfer pkg/checkpoint/chunkstore:FuzzDisk internal/node/disk:FuzzClaim \
+	pkg/checkpoint/capture:FuzzTold internal/kube:FuzzStatefulSets
 # Inputs, not seconds: at the end of its time `go test -fuzz` sometimes fails with "context deadline exceeded".
 FUZZTIME ?= 10000x
 

@@ -49,6 +49,9 @@ func (n *Nodes) others() (refs []membership.Ref) {
 	return refs
 }
 
+// mostErr is how much is shown of what another node says.
+const mostErr = 300
+
 // near are the places in the ring around this node, all of them in a small job.
 func (n *Nodes) near() (places []int) {
 	at := 0
@@ -108,7 +111,7 @@ func (n *Nodes) Transfer(ctx context.Context, limit time.Duration) []Edge {
 			if err != nil {
 				p.Err = err.Error()
 			}
-			edges[k].Rate, edges[k].Err = p.Rate, p.Err
+			edges[k].Rate, edges[k].Err = p.Rate, p.Err[:min(len(p.Err), mostErr)]
 		})
 	}
 	all.Wait()

@@ -23,8 +23,8 @@ type Standstill struct {
 // Behind is the rank that the others wait for.
 type Behind struct {
 	Rank   int
-	Reason string // one sentence
-	Stack  string // of its main thread, innermost call first
+	Reason string // one sentence, at most maxMessage bytes
+	Stack  string // of its main thread, innermost call first, at most maxDetail bytes
 }
 
 // FindBehind says which rank of a job that hangs the others wait for. The clearest sign decides: a
@@ -37,7 +37,7 @@ func FindBehind(ranks []Standstill) Behind {
 	for _, find := range []func([]Standstill) (int, string){stopped, inKernel, lowestStep, lowestCollective,
 		outsideCollective, elsewhere, otherSleep} {
 		if i, reason := find(ranks); i >= 0 {
-			return Behind{ranks[i].Rank, reason, strings.Join(mainThread(ranks[i].Stack), "\n")}
+			return behind(ranks[i], reason)
 		}
 	}
 	reason := "no rank stands out"
@@ -47,7 +47,14 @@ func FindBehind(ranks []Standstill) Behind {
 			reason = "it stands in " + at
 		}
 	}
-	return Behind{ranks[0].Rank, reason, strings.Join(mainThread(ranks[0].Stack), "\n")}
+	return behind(ranks[0], reason)
+}
+
+// behind is what is told of a rank. Names of calls and collectives come from workers, on other
+// machines too: they are cut to what a record holds.
+func behind(r Standstill, reason string) Behind {
+	return Behind{r.Rank, cut(strings.Join(strings.Fields(reason), " "), maxMessage),
+		cut(strings.Join(mainThread(r.Stack), "\n"), maxDetail)}
 }
 
 func stopped(ranks []Standstill) (int, string) {

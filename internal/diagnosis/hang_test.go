@@ -92,3 +92,21 @@ func TestFindBehindOfOne(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What workers call their functions and collectives may be of any length and have any characters;
+// what is told of the rank that is behind fits into a record.
+func TestBehindIsBounded(t *testing.T) {
+	long := strings.Repeat("long\nname ", 100_000)
+	stack := "  File \"t.py\", line 8 in " + strings.Repeat("n", 1_000_000) + "\n"
+	for name, ranks := range map[string][]Standstill{
+		"kernel":     {{Rank: 0, State: "D", WChan: long}, {Rank: 1}},
+		"collective": {{Rank: 0, Collective: &Collective{1, "a"}}, {Rank: 1, Collective: &Collective{2, long}}},
+		"stack":      {{Rank: 0, Stack: stack}},
+	} {
+		b := FindBehind(ranks)
+		if b.Rank != 0 || b.Reason == "" || len(b.Reason) > maxMessage || strings.Contains(b.Reason, "\n") ||
+			len(b.Stack) > maxDetail {
+			t.Errorf("%s: rank %d, a reason of %d bytes, a stack of %d", name, b.Rank, len(b.Reason), len(b.Stack))
+		}
+	}
+}

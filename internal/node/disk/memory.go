@@ -69,7 +69,7 @@ func (d *Disk) recall(node string) (*remembered, error) {
 		return nil, fmt.Errorf("read what node %s remembers of the job: %w", node, err)
 	}
 	var m remembered
-	if json.Unmarshal(b, &m) != nil || m.Claim.Job.UID == "" {
+	if json.Unmarshal(b, &m) != nil || m.Claim.Validate() != nil {
 		return nil, nil
 	}
 	m.Claim.Node, m.Claim.Job.Name = node, d.job

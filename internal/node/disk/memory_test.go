@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 	if c, err := d.Recall("a"); c != nil || err != nil {
 		t.Fatalf("before it was in a job: %v %v", c, err)
 	}
-	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, World: 3, Members: []string{"a", "b"}}
+	c := rendezvous.Claim{Job: rendezvous.Job{UID: "u"}, World: 3, Count: 2, Members: []string{"a", "b"}}
 	if err := d.Remember("a", &c); err != nil {
 		t.Fatal(err)
 	}

@@ -54,18 +54,18 @@ func KeepLateIn(t dirfs.FS, adopted manifest.Number) error {
 	return nil
 }
 
-// late reads lateFile; nil if there is none.
+// Late reads lateFile; nil if there is none. One that is damaged is removed.
 func (s *Store) Late() (*manifest.Head, error) {
 	b, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var h manifest.Head
-	if err == nil {
-		err = json.Unmarshal(b, &h)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read what came too late: %w", err)
+	}
+	var h manifest.Head
+	if json.Unmarshal(b, &h) != nil || h.Validate() != nil {
+		return nil, s.DropLate()
 	}
 	return &h, nil
 }

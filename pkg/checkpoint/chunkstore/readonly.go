@@ -3,7 +3,6 @@ package chunkstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -165,9 +164,7 @@ func (s *ReadOnlyStore) Heads() (heads []manifest.Head, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if json.Unmarshal(b, &heads) != nil {
-		heads = nil // as its owner takes it
-	}
+	heads = decodeHeads(b)
 	slices.SortFunc(heads, func(a, b manifest.Head) int { return cmp.Compare(a.Number, b.Number) })
 	return heads, nil
 }

@@ -192,10 +192,21 @@ func (s *Store) loadHeads() error {
 	if err != nil {
 		return err
 	}
-	if json.Unmarshal(b, &s.heads) != nil {
-		s.heads = nil // noted anew from the record
-	}
+	s.heads = decodeHeads(b)
 	return nil
+}
+
+// decodeHeads reads headsFile; nothing where it is damaged: it is noted anew from the record.
+func decodeHeads(b []byte) (heads []manifest.Head) {
+	if json.Unmarshal(b, &heads) != nil {
+		return nil
+	}
+	for i := range heads {
+		if heads[i].Validate() != nil {
+			return nil
+		}
+	}
+	return heads
 }
 
 // uncommitted reports whether a manifest is held that no record is known of.
