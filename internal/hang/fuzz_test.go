@@ -93,9 +93,11 @@ func FuzzKernel(f *testing.F) {
 	f.Add(append([]byte{92, 0, 0, 0, 20, 0}, make([]byte, 86)...))
 	f.Add([]byte("12 34 56"))
 	f.Add([]byte("7 (a) b) S 1"))
-	f.Fuzz(func(t *testing.T, bytes []byte) {
-		readDiag(bytes, map[uint32]int64{})
-		parseSchedstat(string(bytes))
-		stateOf(string(bytes))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		readDiag(raw, map[uint32]int64{})
+		parseSchedstat(string(raw))
+		if s := stateOf(string(raw)); s != 0 && !bytes.Contains(raw, []byte{')'}) {
+			t.Errorf("state %q of %q", s, raw)
+		}
 	})
 }
