@@ -98,11 +98,12 @@ type Remake struct {
 // Reclaim decides, for one who claims the job uid, what is to be done about it. limit: enough time
 // has passed for those who are only slow. Pure: the same claims, the same verdict, whoever asks.
 //
-// The job may be made again when every member of the newest World that is known has claimed, and
-// looked at its disk since: then nobody can have a newer commit, because none passes while there is
-// a claim. Or, after the limit, when fewer of its members and spares are missing than every commit
-// has copies. A commit that is known of, and that only a missing node has, is waited for without a
-// limit.
+// The job may be made again when every member and spare of the newest World that is known, and every
+// holder of the newest commit that is known, has claimed and looked at its disk since: a newer commit
+// is then on none of them, because none passes while there is a claim. A spare may have gone on where
+// all members died. After the limit, every member is enough, or so many of them that fewer members
+// and spares are missing than every commit has copies. A commit that is known of, and that only a
+// missing node has, is waited for without a limit.
 func Reclaim(claims []Claim, uid schema.UID, limit bool) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {
@@ -115,30 +116,21 @@ func Reclaim(claims []Claim, uid schema.UID, limit bool) Verdict {
 	last := mine[len(mine)-1]
 	missing := absent(mine, last)
 	best := newestOf(mine)
-	if known := newestKnown(mine); known.Number > 0 && (best == nil || best.Number < known.Number) {
-		var away []string
-		for _, h := range known.Holders {
-			if !claimedBy(mine, h.Node) {
-				away = append(away, h.Node)
-			}
-		}
-		if len(away) > 0 {
-			away = append(away, missing...)
-			slices.Sort(away)
-			return Verdict{Missing: slices.Compact(away), Holds: &known}
-		}
+	known := newestKnown(mine)
+	away := absentHolders(mine, known)
+	if len(away) > 0 && (best == nil || best.Number < known.Number) {
+		return Verdict{Missing: sorted(away, missing), Holds: &known}
 	}
 	if last.World == 0 && !limit {
 		return Verdict{} // they joined before the first World, or never heard of it: others may know more
 	}
 	copies := min(certain, last.Job.Rules.Replicas, last.Count)
 	spares := last.absentSpares(mine)
-	switch {
-	case len(missing) == 0:
-	case !limit:
-		return Verdict{Missing: missing}
-	case len(missing)+len(spares) >= copies:
-		return Verdict{Missing: slices.Concat(missing, spares)}
+	switch all := sorted(missing, spares, away); {
+	case !limit && len(all) > 0:
+		return Verdict{Missing: all}
+	case len(missing) > 0 && len(missing)+len(spares) >= copies:
+		return Verdict{Missing: sorted(missing, spares)}
 	}
 	return Verdict{Remake: remake(claims, mine, missing, best)}
 }
@@ -287,6 +279,23 @@ func (c *Claim) absentSpares(mine []Claim) (missing []string) {
 		}
 	}
 	return missing
+}
+
+// absentHolders are the nodes with a copy of head that have not claimed.
+func absentHolders(mine []Claim, head checkpoint.Head) (missing []string) {
+	for _, h := range head.Holders {
+		if !claimedBy(mine, h.Node) {
+			missing = append(missing, h.Node)
+		}
+	}
+	return missing
+}
+
+// sorted are the names, each once.
+func sorted(names ...[]string) []string {
+	all := slices.Concat(names...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func claimedBy(claims []Claim, node string) bool {
