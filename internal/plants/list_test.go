@@ -72,6 +72,7 @@ var plants = []plant{
 	{"section 10: the number of a generation is noted after it was asked for", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestANumberIsNotGivenTwice"},
 	{"what was left is committed though somebody went back", pipeline + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
+	{"section 10: a spare that may have gone on is not waited for", rendezvous + "/claim.go", `case !limit && len(all) > 0:`, `case !limit && len(missing) > 0:`, rendezvous, "TestReclaim"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
 	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},
@@ -84,7 +85,7 @@ var plants = []plant{
 	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
-	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 {`, `if false {`, rendezvous, "TestReclaim"},
+	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, rendezvous, "TestReclaim"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
 	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
 			return nil`, pipeline, "TestWhatCameTooLateIsOffered"},
@@ -273,8 +274,9 @@ var plants = []plant{
 	{"the agent's own state is a save", capture + "/look.go", `		case l.exclude[name]:
 `, `		case false:
 `, capture, "TestExcludedDirectories"},
-	{"what a dead generation left stays", capture + "/aside.go", `if prints[name] != e.print() && (m == nil || !m.Contains(name)) {`,
-		`if prints[name] != e.print() && false {`, capture, "TestSetAside"},
+	{"what a dead generation left stays", capture + "/aside.go", `(was.Prints[name] != e.print() || later(e))`, `later(e)`, capture, "TestSetAside"},
+	{"what was saved later stays when the job goes back", capture + "/aside.go", `(was.Prints[name] != e.print() || later(e))`, `(was.Prints[name] != e.print() || later(e) && false)`, capture, "TestSetAside"},
+	{"what was saved later stays when retention dropped its checkpoint", capture + "/aside.go", `counts && same && n > last ||`, `counts && same && n > last && false ||`, capture, "TestSetAside"},
 	{"the last checkpoint with two copies is dropped", checkpoint + "/retention.go", `i >= r.Keep && i != safe && `, `i >= r.Keep && i != safe+1000 && `,
 		checkpoint, "TestSurplusSparesTheLastCopies"},
 	{"a node that is not registered gets no copy", pipeline + "/pipeline.go", `if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,

@@ -2,7 +2,9 @@ package capture
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -24,11 +26,23 @@ func (e *entry) print() string {
 
 // takeInventory remembers what is in the directory when the workers of a generation start.
 func takeInventory(s *chunkstore.Store, found map[string]*entry) error {
-	prints := map[string]string{}
-	for name, e := range found {
-		prints[name] = e.print()
+	i, err := s.Inventory()
+	if err != nil {
+		return err
 	}
-	return s.SaveInventory(prints)
+	if i == nil {
+		i = &chunkstore.Inventory{}
+	}
+	i.Prints = prints(found)
+	return s.SaveInventory(i)
+}
+
+func prints(found map[string]*entry) map[string]string {
+	all := map[string]string{}
+	for name, e := range found {
+		all[name] = e.print()
+	}
+	return all
 }
 
 // TakeInventory remembers what is in dir before the workers of a generation start,
@@ -52,22 +66,32 @@ func (c *Watcher) TakeInventory(s *chunkstore.Store) error { return takeInventor
 // TakeInventory remembers what was in the directory when the save was found.
 func (p *Picture) TakeInventory(s *chunkstore.Store) error { return takeInventory(s, p.seen) }
 
-// SetAside moves what a dead generation left uncommitted in the directory out of the way of one
-// that starts from m, or from scratch if m is nil. What is not as it was at the last commit, or
-// before the first worker started, and is not in m, may be of any step: a script that looks for
-// its files by itself would begin there, on this node only.
+// SetAside moves what a dead generation left in the directory out of the way of one that starts from
+// m, or from scratch if m is nil. What is not as it was at the last commit, and is not in m, may be
+// of any step. What was committed after m is of a later step. A script that looks for its files by
+// itself would begin there, on this node only. What was there before the first worker stays.
 func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) error {
-	prints, err := s.Inventory()
-	if err != nil || prints == nil {
-		return err // no worker of this job ever ran here, or nothing is known any more
+	was, err := s.Inventory()
+	if err != nil {
+		return err
 	}
 	found, err := look(t, dir.within())
 	if err != nil {
 		return err
 	}
+	if m != nil {
+		maps.DeleteFunc(found.entries, func(name string, _ *entry) bool { return m.Contains(name) })
+	}
+	if was == nil { // no worker of this job ever ran here
+		return s.SaveInventory(&chunkstore.Inventory{Before: prints(found.entries)})
+	}
+	later, err := laterThan(s, m)
+	if err != nil {
+		return err
+	}
 	var left []string
 	for name, e := range found.entries {
-		if prints[name] != e.print() && (m == nil || !m.Contains(name)) {
+		if was.Before[name] != e.print() && (was.Prints[name] != e.print() || later(e)) {
 			left = append(left, name)
 		}
 	}
@@ -88,6 +112,42 @@ func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) er
 		}
 	}
 	return nil
+}
+
+// laterThan returns what decides whether an entry is of a later step than m: it has a larger number
+// than the entry of m that is named alike, or is in a checkpoint on this disk that comes after m. A
+// step tells that order where both have one: a store that was set back gives numbers of generations
+// again. From scratch, every entry is later.
+func laterThan(s *chunkstore.Store, m *manifest.Manifest) (func(*entry) bool, error) {
+	if m == nil {
+		return func(*entry) bool { return true }, nil
+	}
+	var after []*manifest.Manifest
+	for h, at := range s.Positions() {
+		n, err := s.Manifest(h)
+		switch {
+		case errors.Is(err, chunkstore.ErrNotHeld), errors.Is(err, chunkstore.ErrDamaged):
+			continue // its files are unknown
+		case err != nil:
+			return nil, err
+		case m.Step != nil && n.Step != nil && *m.Step < *n.Step,
+			(m.Step == nil || n.Step == nil) && m.Position().Before(at):
+			after = append(after, n)
+		}
+	}
+	numbers := map[string]int64{} // by the name without its number
+	for _, f := range m.Files {
+		e := &entry{name: m.Unit(f)}
+		if n, ok := e.order(); ok {
+			numbers[e.family()] = n
+		}
+	}
+	return func(e *entry) bool {
+		n, counts := e.order()
+		last, same := numbers[e.family()]
+		return counts && same && n > last ||
+			slices.ContainsFunc(after, func(n *manifest.Manifest) bool { return n.Contains(e.name) })
+	}, nil
 }
 
 // Scratch readies dir for a generation that starts without a checkpoint.

@@ -17,6 +17,7 @@ func TestSetAside(t *testing.T) {
 	s := checkpointtest.OpenStore(t, memfs.New())
 	b.write("step-9000/model.raw", "of another job")
 	b.write("torn-before.pt", z[:30])
+	must(t, Scratch(s, Dir{Path: b.dir}))
 	must(t, TakeInventory(s, Dir{Path: b.dir}))
 
 	b.watch(nil)
@@ -51,8 +52,25 @@ func TestSetAside(t *testing.T) {
 		t.Errorf("after restore: %v, want %v", got, want)
 	}
 
+	b.rename(".elastic-uncommitted/step-30", "step-30")
+	later := b.look(0)
+	_, _, err = s.Put(t.Context(), later.Save)
+	must(t, err)
+	must(t, later.TakeInventory(s))
+	must(t, SetAside(s, b.tree(), Dir{Path: b.dir}, m))
+	if got := top(); !slices.Equal(got, want) {
+		t.Errorf("back to an older checkpoint: %v, want %v", got, want)
+	}
+	b.rename(".elastic-uncommitted/step-30", "step-25")
+	must(t, TakeInventory(s, Dir{Path: b.dir})) // of a checkpoint that retention dropped
+	must(t, SetAside(s, b.tree(), Dir{Path: b.dir}, m))
+	if got := top(); !slices.Equal(got, want) {
+		t.Errorf("back to an older checkpoint, and the later one is gone: %v, want %v", got, want)
+	}
+
 	b.write("again.pt", z[:30])
 	must(t, Scratch(s, Dir{Path: b.dir}))
+	want = []string{asideDir, "step-9000", "torn-before.pt"}
 	if got := top(); !slices.Equal(got, want) {
 		t.Errorf("from scratch: %v, want %v", got, want)
 	}

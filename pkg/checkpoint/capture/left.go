@@ -14,8 +14,8 @@ import (
 // what changed since the inventory is theirs. last is the newest checkpoint of the job, nil if
 // there is none. The result is nil where nothing is known of the directory.
 func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifest.Manifest) (*Watcher, error) {
-	prints, err := s.Inventory()
-	if err != nil || prints == nil {
+	was, err := s.Inventory()
+	if err != nil || was == nil || was.Prints == nil {
 		return nil, err
 	}
 	t, err := dir.Open()
@@ -28,7 +28,7 @@ func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifes
 		return nil, errors.Join(err, t.Close())
 	}
 	for name, e := range c.base {
-		if prints[name] != e.print() && (last == nil || !last.Contains(name)) {
+		if was.Prints[name] != e.print() && (last == nil || !last.Contains(name)) {
 			delete(c.base, name)
 		}
 	}

@@ -10,9 +10,15 @@ import (
 
 const inventoryFile = "inventory"
 
-// SaveInventory keeps a print of each entry of the checkpoint directory.
-func (s *Store) SaveInventory(prints map[string]string) error {
-	b, err := json.Marshal(prints)
+// Inventory has a print of each entry of the checkpoint directory.
+type Inventory struct {
+	Before map[string]string `json:"before"` // what was there before the first worker of the job
+	Prints map[string]string `json:"prints"` // all of it, at the last commit or when workers started
+}
+
+// SaveInventory keeps an inventory.
+func (s *Store) SaveInventory(i *Inventory) error {
+	b, err := json.Marshal(i)
 	if err != nil {
 		return err
 	}
@@ -20,7 +26,7 @@ func (s *Store) SaveInventory(prints map[string]string) error {
 }
 
 // Inventory is what SaveInventory kept last; nil if there is none that can be read.
-func (s *Store) Inventory() (prints map[string]string, err error) {
+func (s *Store) Inventory() (*Inventory, error) {
 	b, err := s.disk.ReadFile(inventoryFile, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -28,8 +34,9 @@ func (s *Store) Inventory() (prints map[string]string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if json.Unmarshal(b, &prints) != nil {
+	var i Inventory
+	if json.Unmarshal(b, &i) != nil {
 		return nil, nil
 	}
-	return prints, nil
+	return &i, nil
 }

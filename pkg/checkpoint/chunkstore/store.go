@@ -304,7 +304,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, m *manifest.Ma
 
 // add counts the chunks of a manifest that is on disk. mu is held, or nobody else is there yet.
 func (s *Store) add(h manifest.Hash, m *manifest.Manifest) {
-	s.held[h] = manifest.Position{Generation: m.Generation, Sequence: m.Sequence, Part: m.Part}
+	s.held[h] = m.Position()
 	for c := range m.DistinctChunks() {
 		s.chunk(c).refs++
 	}

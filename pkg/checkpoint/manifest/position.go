@@ -4,11 +4,16 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// place orders the captures of a job.
+// Position orders the captures of a job.
 type Position struct {
 	Generation schema.Generation
 	Sequence   uint64
 	Part       bool // of a save: not ordered with whole ones
+}
+
+// Position is where the checkpoint stands among the captures of its job.
+func (m *Manifest) Position() Position {
+	return Position{Generation: m.Generation, Sequence: m.Sequence, Part: m.Part}
 }
 
 func (a Position) Before(b Position) bool {

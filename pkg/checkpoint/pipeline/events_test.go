@@ -34,7 +34,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 		must(t, r.Drop(t.Context(), 1, seen, checkpoint.Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))
 		if i%33 == 0 {
-			all := c.etcd.Entries(testJob.Prefix())
+			all := c.etcd.Read(testJob.Prefix()).Entries
 			most, bytes = max(most, len(all)), 0
 			for _, e := range all {
 				bytes += len(e.Key) + len(e.Value)

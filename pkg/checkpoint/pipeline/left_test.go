@@ -100,6 +100,7 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 				dir := capture.Dir{FS: l.dirs["a"]}
 				memfs.WriteFile(t, l.dirs["a"], "step-1/model.raw", []byte("1"), 0o600)
 				memfs.WriteFile(t, l.dirs["a"], "step-1/.elastic-commit", []byte(`{"step":1}`), 0o600)
+				must(t, capture.Scratch(k.Store, dir))
 				must(t, capture.TakeInventory(k.Store, dir)) // step 1 is of before
 				for name, data := range c.left {
 					memfs.WriteFile(t, l.dirs["a"], name, []byte(data), 0o600)
@@ -111,7 +112,12 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 				if c.taken && (h.Step == nil || *h.Step != 2) {
 					t.Errorf("its step is %v", h.Step)
 				}
-				must(t, capture.Scratch(k.Store, dir))
+				var m *manifest.Manifest
+				if c.taken {
+					m, err = k.Store.Manifest(h.Manifest)
+					must(t, err)
+				}
+				must(t, capture.SetAside(k.Store, l.dirs["a"], dir, m))
 				_, err = l.dirs["a"].Lstat("step-2")
 				if gone := err != nil; gone == c.taken {
 					t.Errorf("what was left is there: %v", !gone)
