@@ -21,7 +21,7 @@ func TestReplay(t *testing.T) {
 		for _, procs := range []int{1, 4} {
 			was := runtime.GOMAXPROCS(procs)
 			cryptotest.SetGlobalRandom(t, seed)
-			synctest.Test(t, func(t *testing.T) { stories = append(stories, nameless(wipes(t, seed))) })
+			synctest.Test(t, func(t *testing.T) { stories = append(stories, nameless(wipes(t, seed).story())) })
 			runtime.GOMAXPROCS(was)
 		}
 		if stories[0] != stories[1] {

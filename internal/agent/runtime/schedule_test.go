@@ -1,14 +1,10 @@
 package runtime
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"syscall"
 	"testing"
-	"testing/cryptotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
@@ -42,27 +38,12 @@ func TestSchedulesOfWorkersThatStay(t *testing.T) {
 // schedules runs count stories, or those that the environment asks for, with workers as they are
 // made by worker. It returns how often workers went on in another generation.
 func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept int) {
-	from, count := uint64(1), seeds(most)
-	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
-		count = n
-	}
-	one := os.Getenv("SEED")
-	if n, err := strconv.ParseUint(one, 10, 64); err == nil {
-		from, count = n, 1
-	}
-	for seed := from; seed < from+count; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			cryptotest.SetGlobalRandom(t, seed)
-			synctest.Test(t, func(t *testing.T) {
-				s := schedule(t, seed, worker)
-				kept += s.kept
-				if one != "" {
-					t.Log("\n" + s.story())
-				}
-			})
-		})
-	}
-	return max(kept, len(one)) // of one story nothing is expected
+	eachSeed(t, most, func(t *testing.T, seed uint64) *sim {
+		s := schedule(t, seed, worker)
+		kept += s.kept
+		return s
+	})
+	return max(kept, len(os.Getenv("SEED"))) // of one story nothing is expected
 }
 
 func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {

@@ -1,11 +1,10 @@
 package runtime
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"slices"
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -23,8 +22,14 @@ func (s *wiped) setBack(b memory.Backup) {
 	s.tracef("the store is set back")
 	s.mu.Unlock()
 	s.etcd.Restore(b)
-	if w := s.snapshot().World; w != nil {
-		s.base = *w
+	snap := s.snapshot()
+	if snap.World != nil {
+		s.base = *snap.World
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.older = nil; snap.Job != nil {
+		s.older = &snap.Fence
 	}
 }
 

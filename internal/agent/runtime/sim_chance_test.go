@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -18,7 +18,14 @@ type chance struct{ seed uint64 }
 
 func (c chance) of(words ...any) *rand.Rand {
 	h := fnv.New64a()
-	fmt.Fprintln(h, words...)
+	for _, w := range words {
+		if text, ok := w.(string); ok {
+			h.Write([]byte(text))
+		} else {
+			fmt.Fprint(h, w)
+		}
+		h.Write([]byte{0})
+	}
 	return rand.New(rand.NewPCG(c.seed, h.Sum64()^uint64(time.Now().UnixNano())))
 }
 
@@ -39,10 +46,31 @@ func (c chance) latency(words ...any) time.Duration {
 	return 100*time.Microsecond + time.Duration(c.of(words...).Int64N(int64(400*time.Microsecond)))
 }
 
-// random is a name that agents draw; two that draw in one moment may get each other's.
-var random = regexp.MustCompile(`[A-Z2-7]{26,}`)
+// drawn is the least length of a name that agents draw: two that draw in one moment may get each
+// other's.
+const drawn = 26
 
-func nameless(text string) string { return random.ReplaceAllString(text, "*") }
+// nameless is text with a star in place of each name that agents drew.
+func nameless(text string) string {
+	var out strings.Builder
+	from, done := 0, 0 // of a run of such characters; what is in out
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && (text[i] >= 'A' && text[i] <= 'Z' || text[i] >= '2' && text[i] <= '7') {
+			continue
+		}
+		if i-from >= drawn {
+			out.WriteString(text[done:from])
+			out.WriteByte('*')
+			done = i
+		}
+		from = i + 1
+	}
+	if done == 0 {
+		return text
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
 
 // fate is what becomes of a request of a.
 func (a *simAgent) fate(op memory.Op) memory.Fate {

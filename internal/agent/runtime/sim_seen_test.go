@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/history"
@@ -14,14 +15,26 @@ import (
 )
 
 // entries is what lies below prefix now, past every fault.
-func (s *sim) entries(prefix string) []store.Entry { return s.etcd.Entries(prefix) }
+func (s *sim) entries(prefix string) []store.Entry { return s.etcd.Read(prefix).Entries }
+
+// lastRead is the snapshot that was read last. Until the store changes, it is the next one, too.
+type lastRead struct {
+	mu   sync.Mutex
+	snap *rendezvous.Snapshot
+}
 
 // snapshot reads the job past every fault.
 func (s *sim) snapshot() rendezvous.Snapshot {
-	snap, err := rendezvous.Decode(s.job.Name, store.Read{Entries: s.entries(s.job.Name.Prefix()), Rev: s.etcd.Rev()})
+	s.read.mu.Lock()
+	defer s.read.mu.Unlock()
+	if x := s.read.snap; x != nil && s.etcd.Is(x.Cluster, x.Rev) {
+		return *x
+	}
+	snap, err := rendezvous.Decode(s.job.Name, s.etcd.Read(s.job.Name.Prefix()))
 	if err != nil {
 		s.t.Fatalf("read: %v\n%s", err, s.story())
 	}
+	s.read.snap = &snap
 	return snap
 }
 

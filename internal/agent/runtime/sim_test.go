@@ -36,6 +36,8 @@ type sim struct {
 	gaps    bool            // the history of the store has some
 	begins  func(*simGroup) // workers are started; mu is held
 
+	read lastRead
+
 	mu     sync.Mutex
 	rng    chance
 	hosts  map[string]*simHost

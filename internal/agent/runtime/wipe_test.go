@@ -3,14 +3,10 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -20,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -99,6 +96,8 @@ type wiped struct {
 	stop  context.CancelFunc
 	fence map[schema.UID]schema.Generation // as it was when the store was wiped or set back
 	known map[schema.UID]bool              // jobs that were made
+	older *schema.Generation               // the fence of a store that was set back; nil: the job was made again
+	two   bool                             // the job has two histories: numbers of checkpoints were given twice
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
@@ -213,7 +212,7 @@ func (s *wiped) observe(ctx context.Context) {
 		r, err := cl.Get(ctx, s.job.Name.Job(), "")
 		if err == nil {
 			s.made()
-			for range cl.Watch(ctx, s.job.Name.Job(), "", r.Rev+1) {
+			for range cl.Watch(ctx, s.job.Name.Prefix(), store.End(s.job.Name.Prefix()), r.Rev+1) {
 				s.made()
 			}
 		}
@@ -231,10 +230,14 @@ func (s *wiped) made() {
 	snap := s.snapshot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if snap.Job == nil || s.known[snap.Job.UID] { // a store that is set back shows what was made before
+	if snap.Job == nil {
 		return
 	}
-	s.known[snap.Job.UID] = true
+	if s.known[snap.Job.UID] { // a store that is set back shows what was made before
+		s.goesOnOlder(&snap)
+		return
+	}
+	s.known[snap.Job.UID], s.older = true, nil
 	j, was := snap.Job, s.last
 	s.last = j.UID
 	if s.acked[j.UID].Number < snap.Head.Number {
@@ -256,7 +259,7 @@ func (s *wiped) made() {
 		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
 		return // the claimants had never heard of a World, and no other agent was there
 	}
-	if acked := s.acked[was]; acked.Number > 0 &&
+	if acked := s.acked[was]; acked.Number > 0 && !s.two &&
 		(snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
 		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)",
 			acked.Number, j.Adopted, snap.Head.Number)
@@ -264,6 +267,26 @@ func (s *wiped) made() {
 	if snap.Fence < s.fence[was] {
 		s.wrongf("the fence was %d, and is %d now", s.fence[was], snap.Fence)
 	}
+}
+
+// goesOnOlder takes in that a store that was set back is believed: nodes that know of nothing newer
+// came before all others. The others come late. mu is held.
+func (s *wiped) goesOnOlder(snap *rendezvous.Snapshot) {
+	uid := snap.Job.UID
+	if s.older == nil || uid != s.last || snap.Fence <= *s.older {
+		return
+	}
+	if acked := s.acked[uid]; acked.Number > snap.Head.Number {
+		for _, a := range s.agents {
+			if a.host.salvaged[a.node] == uid && a.reachable() && slices.ContainsFunc(a.host.saved[a.node],
+				func(h checkpoint.Head) bool { return h.Manifest == acked.Manifest }) {
+				s.wrongf("the job goes on from an older state while %s was here, which knows more", a.label())
+			}
+		}
+		s.acked[uid] = snap.Head
+	}
+	s.tracef("the job goes on from an older state, fence %d, head %d", snap.Fence, snap.Head.Number)
+	s.fence[uid], s.older, s.two = snap.Fence, nil, true
 }
 
 // reachable reports whether the agent, and all that it asks of the store, went undisturbed for some
@@ -533,27 +556,10 @@ func TestRemovedEndsWhoWasAway(t *testing.T) {
 // The checks are those of made, and of finish; and a world runs when the faults are over. COUNT and
 // SEED as in TestSchedules.
 func TestWipes(t *testing.T) {
-	from, count := uint64(1), seeds(60)
-	if n, err := strconv.ParseUint(os.Getenv("COUNT"), 10, 64); err == nil {
-		count = n
-	}
-	one := os.Getenv("SEED")
-	if n, err := strconv.ParseUint(one, 10, 64); err == nil {
-		from, count = n, 1
-	}
-	for seed := from; seed < from+count; seed++ {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			cryptotest.SetGlobalRandom(t, seed)
-			synctest.Test(t, func(t *testing.T) {
-				if story := wipes(t, seed); one != "" {
-					t.Log("\n" + story)
-				}
-			})
-		})
-	}
+	eachSeed(t, 60, wipes)
 }
 
-func wipes(t *testing.T, seed uint64) string {
+func wipes(t *testing.T, seed uint64) *sim {
 	r := rand.New(rand.NewPCG(seed, 11))
 	s := newWiped(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed)
 	names := []string{"a", "b", "c", "d"}
@@ -633,5 +639,5 @@ func wipes(t *testing.T, seed uint64) string {
 		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
 	})
 	s.end()
-	return s.story()
+	return s.sim
 }

@@ -53,11 +53,15 @@ func (f *follower) skip(key string) bool {
 		!strings.HasPrefix(key, f.Job.Event(rendezvous.MissedEvent))
 }
 
-// memo keeps the decoded form of a record that exists once for each node: when one of them changes,
-// the next snapshot has all of them again. The owner of a snapshot changes nothing of these.
+// memo keeps the decoded form of a record that exists once for each node or checkpoint: when one of
+// them changes, the next snapshot has all of them again. The owner of a snapshot changes nothing of
+// these.
 func (f *follower) memo(key string) *store.Memo {
-	for _, prefix := range []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),
-		f.Job.AllSuspects()} {
+	if f.many == nil {
+		f.many = []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),
+			f.Job.AllSuspects(), f.Job.Checkpoints(), f.Job.AllClaims()}
+	}
+	for _, prefix := range f.many {
 		if strings.HasPrefix(key, prefix) {
 			return new(store.Memo)
 		}

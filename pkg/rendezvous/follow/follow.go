@@ -79,6 +79,7 @@ type follower struct {
 	Reader
 	scope  Scope
 	ranges []keyRange
+	many   []string // prefixes of the records that exist once for each node or checkpoint
 	out    chan Update
 
 	entries []store.Entry // in the order of their keys

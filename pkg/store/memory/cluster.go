@@ -82,12 +82,19 @@ func (c *Cluster) History(from int64) []store.Change {
 	return slices.Clone(c.since(from))
 }
 
-// Entries returns what lies below prefix now, past every fault.
-func (c *Cluster) Entries(prefix string) []store.Entry {
+// Read returns what lies below prefix now, past every fault.
+func (c *Cluster) Read(prefix string) store.Read {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lo, hi := c.span(prefix, store.End(prefix))
-	return slices.Clone(c.entries[lo:hi])
+	return store.Read{Entries: slices.Clone(c.entries[lo:hi]), Rev: c.rev, Cluster: c.id}
+}
+
+// Is reports whether the cluster is that of id, and its newest change that of rev.
+func (c *Cluster) Is(id uint64, rev int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id == id && c.rev == rev
 }
 
 func (c *Cluster) since(from int64) []store.Change {
