@@ -197,7 +197,7 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
 			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
-	if _, err := scaling.For(j.Base, np*j.Slots); err != nil {
+	if _, err := scaling.For(j.Base, j.Workers(np)); err != nil {
 		return 0, problem.New(problem.NoPlan, "%s: %v", shown, err).Of(err).Cure("a size that the batch fits")
 	}
 	return np, nil

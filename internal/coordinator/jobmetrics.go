@@ -141,6 +141,14 @@ func (s *jobState) collect(e emitter) {
 	s.collectCheckpoint(e)
 }
 
+// size is the number of workers of w.
+func (w *world) size() int {
+	if w.Ranks == nil {
+		return w.Count * w.Slots
+	}
+	return len(slices.Concat(w.Ranks...))
+}
+
 func (s *jobState) collectWorld(e emitter) {
 	w := s.world
 	if w == nil {
@@ -149,7 +157,7 @@ func (s *jobState) collectWorld(e emitter) {
 	e.out <- prometheus.MustNewConstMetric(desc("job_phase", "1 for the phase that the World is in.", "job", "phase"),
 		prometheus.GaugeValue, 1, e.job, w.Phase)
 	e.gauge("job_world_nodes", "Nodes of the newest World.", float64(w.Count))
-	e.gauge("job_world_size", "Workers of the newest World.", float64(w.Count*w.Slots))
+	e.gauge("job_world_size", "Workers of the newest World.", float64(w.size()))
 	e.gauge("job_restarts_used", "Restarts spent since the budget was full.", float64(w.Ledger.Used))
 	e.gauge("job_quarantined_nodes", "Nodes that are kept out of the next World.", float64(w.quarantined(s.now)))
 	for cause, c := range w.Causes {

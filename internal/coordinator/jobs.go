@@ -46,6 +46,7 @@ type world struct {
 	Time   time.Time `json:"time"`  // of the phase
 	Count  int       `json:"count"` // of the members
 	Slots  int       `json:"slots"` // workers a node
+	Ranks  [][]int   `json:"ranks"` // of each node's workers, where they are not slots in a row
 	Ledger struct {
 		Used  int `json:"used"`
 		Nodes []struct {

@@ -63,16 +63,26 @@ func Announce(in Inputs, logs string, now time.Time) string {
 			device = strings.ToUpper(kind)
 		}
 	}
-	stamp := now.Format("2006-01-02 15:04:05,000")
+	stamp := stamped(now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "launch train in %s mode\n", device)
 	fmt.Fprintf(&b, "INFO %s launch_utils.py:472] Local start %d processes. First process distributed environment info (Only For Debug):\n", stamp, in.Workers)
+	table(&b, shown, told)
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be found in %s, and detail running logs maybe found in %s",
+		stamp, filepath.Join(logs, "endpoints.log"), filepath.Join(logs, "workerlog.0"))
+	return b.String()
+}
+
+func stamped(now time.Time) string { return now.Format("2006-01-02 15:04:05,000") }
+
+// table shows the named variables that are told, in the order of the names.
+func table(b *strings.Builder, names []string, told map[string]string) {
 	const left, right = 40, 45
 	border := strings.Repeat("=", left+2+right)
-	fmt.Fprintf(&b, "+%s+\n", border)
-	fmt.Fprintf(&b, "|%*s  %s|\n", left, "Distributed Envs", centre("Value", right))
-	fmt.Fprintf(&b, "+%s+\n", strings.Repeat("-", left+2+right))
-	for _, name := range shown {
+	fmt.Fprintf(b, "+%s+\n", border)
+	fmt.Fprintf(b, "|%*s  %s|\n", left, "Distributed Envs", centre("Value", right))
+	fmt.Fprintf(b, "+%s+\n", strings.Repeat("-", left+2+right))
+	for _, name := range names {
 		value, ok := told[name]
 		if !ok {
 			continue
@@ -80,12 +90,9 @@ func Announce(in Inputs, logs string, now time.Time) string {
 		if len(value) >= right {
 			value = "... " + value[len(value)-right+4:]
 		}
-		fmt.Fprintf(&b, "|%*s  %s|\n", left, name, centre(value, right))
+		fmt.Fprintf(b, "|%*s  %s|\n", left, name, centre(value, right))
 	}
-	fmt.Fprintf(&b, "+%s+\n", border)
-	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be found in %s, and detail running logs maybe found in %s",
-		stamp, filepath.Join(logs, "endpoints.log"), filepath.Join(logs, "workerlog.0"))
-	return b.String()
+	fmt.Fprintf(b, "+%s+\n", border)
 }
 
 func centre(s string, width int) string {

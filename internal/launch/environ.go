@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -55,9 +56,12 @@ type Inputs struct {
 	Hosts []string
 
 	Role             Role
-	Devices          [][]string // NAME=VALUE of each worker's devices, by local rank; nil: none has one
-	VirtualLocalRank bool       // LOCAL_RANK is 0 for all, who see one device each
-	LogDir           string     // absolute; "": not told
+	Team             *roles.Team  // the processes of all nodes and their endpoints; nil: all are trainers
+	Tasks            []roles.Task // of this node, by local rank, with Team
+	DeviceIDs        []string     // that the trainers of Team take in turn
+	Devices          [][]string   // NAME=VALUE of each worker's devices, by local rank; nil: none has one
+	VirtualLocalRank bool         // LOCAL_RANK is 0 for all, who see one device each
+	LogDir           string       // absolute; "": not told
 
 	Inherited []string // what the workers' environment is built upon
 	// Mark is put into the environment of every worker, so that leftovers of a
@@ -111,7 +115,9 @@ func Given(in Inputs) [][]string {
 	for local := range envs {
 		e := env{inherited: set}
 		in.elastic(&e, local)
-		in.batch(&e, in.FirstRank+local)
+		if in.trains(local) {
+			in.batch(&e, in.rank(local))
+		}
 		in.Role.environ(&in, &e, local)
 		if in.Workers > 1 {
 			e.unlessSet("OMP_NUM_THREADS", "1")
@@ -136,6 +142,19 @@ func Overlay(base, given []string) []string {
 	}
 	kept := slices.DeleteFunc(slices.Clone(base), func(kv string) bool { return names[nameOf(kv)] })
 	return append(kept, given...)
+}
+
+// rank is that of a worker, or the index of a process of another role among its like.
+func (in *Inputs) rank(local int) int {
+	if in.Team != nil {
+		return in.Tasks[local].Index
+	}
+	return in.FirstRank + local
+}
+
+// trains reports whether the process is a trainer.
+func (in *Inputs) trains(local int) bool {
+	return in.Team == nil || in.Tasks[local].Role == roles.Trainer
 }
 
 // began is the generation whose run directory the processes use.
@@ -184,7 +203,7 @@ var told = []string{
 	"ELASTIC_GRAD_ACCUM_STEPS", "ELASTIC_JOB_ID", "ELASTIC_LOCAL_RANK", "ELASTIC_LOSS_WEIGHT", "ELASTIC_LR",
 	"ELASTIC_LR_SCALE",
 	"ELASTIC_NODE", "ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
-	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE",
+	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_ROLE", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE",
 	"ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
 	"DISTRIBUTED_TRAINER_ENDPOINTS", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES",
 	"NODE_RANK",
@@ -200,7 +219,7 @@ func (in *Inputs) elastic(e *env, local int) {
 	e.set("ELASTIC_JOB_ID", in.Job)
 	e.set("ELASTIC_GENERATION", strconv.FormatUint(in.Generation, 10))
 	e.set("ELASTIC_NODE", in.Node)
-	e.int("ELASTIC_RANK", in.FirstRank+local)
+	e.int("ELASTIC_RANK", in.rank(local))
 	e.int("ELASTIC_LOCAL_RANK", local)
 	e.int("ELASTIC_WORLD_SIZE", in.WorldSize)
 	e.int("ELASTIC_PREVIOUS_WORLD_SIZE", in.PreviousWorldSize)

@@ -21,6 +21,9 @@ func backupFile(rank int) string { return fmt.Sprintf("backup_env.%d.json", rank
 // are too long for an environment; Paddle reads them there.
 func Records(in Inputs) ([]Record, error) {
 	var all []Record
+	if in.Team != nil {
+		return taskRecords(in), nil
+	}
 	if len(in.Endpoints) > 0 {
 		all = append(all, Record{Name: "endpoints.log", Content: []byte("PADDLE_TRAINER_ENDPOINTS: \n" +
 			strings.Join(in.Endpoints, "\n") + "\n")})
@@ -46,4 +49,16 @@ func Records(in Inputs) ([]Record, error) {
 		all = append(all, Record{Name: backupFile(in.FirstRank + local), Content: append(text, '\n')})
 	}
 	return all, nil
+}
+
+// taskRecords are the files of a start with parameter servers: envlog.N has the environment of each
+// process of this node.
+func taskRecords(in Inputs) []Record {
+	all := []Record{{Name: "endpoints.log", Content: []byte(endpointsFile(in.Team))}}
+	for local, given := range Given(in) {
+		sorted := slices.Sorted(slices.Values(given))
+		all = append(all, Record{Name: fmt.Sprintf("envlog.%d", local),
+			Content: []byte("# " + in.Tasks[local].String() + "\n" + strings.Join(sorted, "\n") + "\n"), Append: true})
+	}
+	return all
 }

@@ -169,7 +169,7 @@ var plants = []plant{
 		r, ok`, rendezvous, "TestPlan"},
 	{"C11: leavers of leavers are forgotten", plan + "/propose.go", `slices.Concat(old, leavers)`, `slices.Concat(old, leavers[:0])`, rendezvous, "TestPlan"},
 	{"the barrier takes the word of another life", plan + "/barrier.go", `if r, ok := s.Ready[m.Node]; !ok || r.Incarnation != m.Incarnation {`, `if _, ok := s.Ready[m.Node]; !ok {`, rendezvous, "TestPlan"},
-	{"C14: done by the word of another life", plan + "/ends.go", `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != p.w.Slots || !x.Zero() {`, rendezvous, "TestPlan"},
+	{"C14: done by the word of another life", plan + "/ends.go", `if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers || !x.Zero() {`, `if x, ok := p.s.Exits[m.Node]; !ok || len(x.Codes) != workers || !x.Zero() {`, rendezvous, "TestPlan"},
 	{"who was stopped with 0 is through", rendezvous + "/reports.go", `return !e.Planned && len(e.Codes) > 0`, `return len(e.Codes) > 0`, rendezvous, "TestPlan"},
 	{"C18: who saved and left ends the save", plan + "/waiting.go", `seen.State != verdict.Gone || seen.Reason == "left" {`, `seen.State != verdict.Gone {`, rendezvous, "TestPlan"},
 	{"C7: a wish is a cause for ever", plan + "/running.go", `return s.Least() > s.World.Count ||`, `return s.Wish.NP != s.World.Count ||`, rendezvous, "TestPlan"},

@@ -16,6 +16,7 @@ type Failure struct {
 	Incarnation membership.Incarnation `json:"incarnation"`
 	Rank        int                    `json:"rank"`
 	LocalRank   int                    `json:"local_rank"`
+	Process     Process                `json:"process,omitzero"` // that failed, where it is no trainer
 	Code        int                    `json:"code"`
 	Signal      string                 `json:"signal,omitempty"`
 	Step        *int64                 `json:"step,omitempty"`    // the last that it told
@@ -31,9 +32,25 @@ type Failure struct {
 	Rev    int64           `json:"-"`
 }
 
+// Process is one that is no trainer: a parameter server, a heter worker or a coordinator. It has no
+// rank.
+type Process struct {
+	Name string `json:"name,omitempty"` // server 0
+	Log  string `json:"log,omitempty"`  // serverlog.0
+}
+
+// name is the process that failed.
+func (f Failure) name() string {
+	if f.Process.Name != "" {
+		return f.Process.Name
+	}
+	return fmt.Sprintf("rank %d", f.Rank)
+}
+
 // CollateralEnd is a worker that failed in the same generation, and is not the cause.
 type CollateralEnd struct {
 	Rank   int    `json:"rank"`
+	Name   string `json:"name,omitempty"` // of a process that is no trainer
 	Node   string `json:"node"`
 	Code   int    `json:"code"`
 	Signal string `json:"signal,omitempty"`
@@ -52,17 +69,17 @@ func (f Failure) With(next Failure) (merged Failure, changed bool) {
 	}
 	cause.Others = nil
 	for _, c := range append(f.Others[:len(f.Others):len(f.Others)], other.collateral()) {
-		known := slices.ContainsFunc(cause.Others, func(k CollateralEnd) bool { return k.Rank == c.Rank })
-		if c.Rank != cause.Rank && !known && len(cause.Others) < maxCollateral {
+		known := slices.ContainsFunc(cause.Others, func(k CollateralEnd) bool { return k.Rank == c.Rank && k.Name == c.Name })
+		if (c.Rank != cause.Rank || c.Name != cause.Process.Name) && !known && len(cause.Others) < maxCollateral {
 			cause.Others = append(cause.Others, c)
 		}
 	}
 	cause.Rev = f.Rev
-	return cause, cause.Rank != f.Rank || cause.Victim != f.Victim || len(cause.Others) != len(f.Others)
+	return cause, cause.Rank != f.Rank || cause.Process != f.Process || cause.Victim != f.Victim || len(cause.Others) != len(f.Others)
 }
 
 func (f Failure) collateral() CollateralEnd {
-	return CollateralEnd{Rank: f.Rank, Node: f.Node, Code: f.Code, Signal: f.Signal, Victim: f.Victim}
+	return CollateralEnd{Rank: f.Rank, Name: f.Process.Name, Node: f.Node, Code: f.Code, Signal: f.Signal, Victim: f.Victim}
 }
 
 // AsksForRestart reports whether the worker asked for a new generation (Paddle's 101 and 102).
@@ -75,7 +92,7 @@ func (f Failure) Status() int { return f.Code }
 
 // String is the failure as one sentence.
 func (f Failure) String() string {
-	text := fmt.Sprintf("rank %d on %s ended with exit code %d", f.Rank, f.Node, f.Code)
+	text := fmt.Sprintf("%s on %s ended with exit code %d", f.name(), f.Node, f.Code)
 	switch {
 	case f.NaN && f.Step != nil:
 		return fmt.Sprintf("the loss of rank %d on %s is not a number at step %d", f.Rank, f.Node, *f.Step)
@@ -84,7 +101,7 @@ func (f Failure) String() string {
 	case f.Hang:
 		text = fmt.Sprintf("rank %d on %s hangs", f.Rank, f.Node)
 	case f.Signal != "":
-		text = fmt.Sprintf("rank %d on %s was ended by %s", f.Rank, f.Node, f.Signal)
+		text = fmt.Sprintf("%s on %s was ended by %s", f.name(), f.Node, f.Signal)
 	}
 	if f.Message != "" {
 		text += ": " + f.Message
@@ -127,7 +144,7 @@ func (f Failure) Lines() []string {
 		if o.Victim {
 			how += ", connection lost"
 		}
-		others = append(others, fmt.Sprintf("rank %d (%s)", o.Rank, how))
+		others = append(others, fmt.Sprintf("%s (%s)", Failure{Rank: o.Rank, Process: Process{Name: o.Name}}.name(), how))
 	}
 	return append(lines, "because of it: "+phrase.List(others)+"; other ranks were ended by elastic")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -94,9 +95,28 @@ type Job struct {
 	Origin  Origin            `json:"origin,omitzero"`
 	// Hosts are the addresses of its nodes in the order of their ranks, where all of them were
 	// given.
-	Hosts []string  `json:"hosts,omitempty"`
-	Time  time.Time `json:"time"`
-	Rev   int64     `json:"-"`
+	Hosts []string    `json:"hosts,omitempty"`
+	Roles *roles.Spec `json:"roles,omitempty"` // nil: every process is a trainer
+	Time  time.Time   `json:"time"`
+	Rev   int64       `json:"-"`
+}
+
+// Place is how large a world of so many nodes is, as its processes are placed.
+func (j *Job) Place(nodes int) roles.Size {
+	return roles.Size{Nodes: nodes, Slots: j.Slots, Hosts: j.Hosts}
+}
+
+// Workers is the number of trainers in a world of so many nodes.
+func (j *Job) Workers(nodes int) int {
+	if j.Roles != nil && j.Roles.Trainers != nil {
+		return len(j.Roles.Trainers)
+	}
+	return nodes * j.Slots
+}
+
+// Ports is how many ports the processes of the node of that rank need, in a job with roles.
+func (j *Job) Ports(nodes, rank int) int {
+	return j.Roles.Ports(j.Place(nodes), rank)
 }
 
 // Predecessors are the uids that the job had in stores that were lost, the newest last: enough of

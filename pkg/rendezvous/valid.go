@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -43,6 +44,9 @@ func (j *Job) Validate() error {
 	p.Note(j.Rules.validate())
 	if b := j.Base; b.Nodes != 0 || b.Slots != 0 || b.Batch != 0 || b.LR != 0 {
 		p.Note(b.Validate())
+	}
+	if j.Roles != nil {
+		p.Note(j.Roles.Validate())
 	}
 	return p.Err()
 }
@@ -106,6 +110,13 @@ func (w *World) Validate() error {
 		p.Name("quarantine", q.Node)
 		p.Generation("until", q.Until)
 		p.Range("times", int64(q.Times), 0, maxCount)
+	}
+	p.Check(w.Ranks == nil || len(w.Ranks) == w.Count, "ranks of %d nodes, and count is %d", len(w.Ranks), w.Count)
+	for _, ranks := range w.Ranks {
+		p.Range("workers", int64(len(ranks)), 0, int64(w.Slots))
+		for _, r := range ranks {
+			p.Range("rank", int64(r), 0, scaling.MaxWorld-1)
+		}
 	}
 	p.Note(w.validParts())
 	return p.Err()
@@ -202,6 +213,8 @@ func (f *Failure) Validate() error {
 	p.Range("code", int64(f.Code), 0, 255)
 	p.Text("signal", f.Signal)
 	p.Text("message", f.Message)
+	p.Text("process", f.Process.Name)
+	p.Check(!strings.ContainsRune(f.Process.Log, '/'), "log %.80q is not a file name", f.Process.Log)
 	return p.Err()
 }
 

@@ -156,7 +156,8 @@ type World struct {
 	Leavers    []membership.Ref `json:"leavers,omitempty"`
 	Newcomers  []int            `json:"newcomers,omitempty"` // node ranks of members in their first generation
 	Slots      int              `json:"slots"`
-	Previous   int              `json:"previous"` // world size of the newest World that ran before
+	Ranks      [][]int          `json:"ranks,omitempty"` // of each node's workers; nil: Slots in a row
+	Previous   int              `json:"previous"`        // world size of the newest World that ran before
 	Resume     *Resume          `json:"resume"`
 	Plan       *scaling.Plan    `json:"plan"`
 	LRScale    float64          `json:"lr_scale"`
@@ -206,7 +207,36 @@ func (w *World) CountStart(idle time.Duration) {
 const MaxInline = 100
 
 // Size is the number of workers.
-func (w *World) Size() int { return w.Count * w.Slots }
+func (w *World) Size() int {
+	if w.Ranks == nil {
+		return w.Count * w.Slots
+	}
+	n := 0
+	for _, ranks := range w.Ranks {
+		n += len(ranks)
+	}
+	return n
+}
+
+// Workers is the number of workers of the node of that rank.
+func (w *World) Workers(node int) int {
+	if node < len(w.Ranks) {
+		return len(w.Ranks[node])
+	}
+	return w.Slots
+}
+
+// WorkerRank is the rank of a worker of the node of that rank. A process that is no worker, as a
+// server, has none: -1.
+func (w *World) WorkerRank(node, local int) int {
+	switch {
+	case local < 0 || local >= w.Workers(node):
+		return -1
+	case node < len(w.Ranks):
+		return w.Ranks[node][local]
+	}
+	return node*w.Slots + local
+}
 
 // Rank is the place of r among the members, or -1.
 func (w *World) Rank(r membership.Ref) int { return index(w.Members, r) }
@@ -235,8 +265,8 @@ func (w *World) Layout() []Seat {
 	seats := []Seat{}
 	for i, m := range w.Members {
 		s := Seat{NodeRank: i, Node: m.Node}
-		for k := range w.Slots {
-			s.Ranks = append(s.Ranks, i*w.Slots+k)
+		for k := range w.Workers(i) {
+			s.Ranks = append(s.Ranks, w.WorkerRank(i, k))
 		}
 		seats = append(seats, s)
 	}

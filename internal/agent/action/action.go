@@ -56,6 +56,7 @@ type (
 		// InMemory: the workers of this node wait for this World and hold the state. They need no
 		// checkpoint.
 		InMemory bool
+		Ports    int // that its workers need
 		StopMS   int64
 		Idle     time.Time // when nothing of its workers was left; zero: it had none
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -17,15 +18,16 @@ type Resume struct {
 // WorkerExit is the end of one worker.
 type WorkerExit struct {
 	LocalRank int
-	Code      int    // 128+N for a signal
-	Signal    string // "SIGKILL", or ""
-	Ours      bool   // it was asked or signalled by us: never a failure
-	Message   string // why, in one line
-	Detail    string // the traceback, or the end of its output
-	Step      *int64 // the last that it told; nil: none
-	NaN       bool   // the last loss that it told is not a number, and the job does not ignore that
-	Victim    bool   // its connection to another worker broke: another failure is the cause
-	Hang      bool   // it made no progress, and was ended for that
+	Process   rendezvous.Process // of a role that is no trainer; zero: a trainer, with that local rank
+	Code      int                // 128+N for a signal
+	Signal    string             // "SIGKILL", or ""
+	Ours      bool               // it was asked or signalled by us: never a failure
+	Message   string             // why, in one line
+	Detail    string             // the traceback, or the end of its output
+	Step      *int64             // the last that it told; nil: none
+	NaN       bool               // the last loss that it told is not a number, and the job does not ignore that
+	Victim    bool               // its connection to another worker broke: another failure is the cause
+	Hang      bool               // it made no progress, and was ended for that
 }
 
 // Signal is what the watch over other nodes saw.

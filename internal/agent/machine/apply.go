@@ -227,12 +227,18 @@ func (m *Machine) applyHang(e event.Hung) {
 
 func (m *Machine) applyExit(e event.Exited) {
 	g := m.local.group
-	if g == nil || g.world.Generation != e.Generation || e.LocalRank >= len(g.codes) {
+	if g == nil || g.world.Generation != e.Generation || e.Process.Name == "" && e.LocalRank >= len(g.codes) {
 		return
 	}
 	g.canStay = false
 	if e.Ours {
 		return // it was asked or signalled: no code of its own, and never a failure
+	}
+	if e.Process.Name != "" { // the trainers alone say when the job is through
+		if e.Code != 0 && g.halt == action.NoHalt {
+			g.failures = append(g.failures, m.failure(&g.world, e.WorkerExit))
+		}
+		return
 	}
 	code := e.Code
 	g.codes[e.LocalRank] = &code

@@ -61,8 +61,13 @@ func asked(code int) bool { return code == 143 || code == 101 || code == 102 }
 
 // failure is the end of a worker here as the others are told it.
 func (m *Machine) failure(w *rendezvous.World, x event.WorkerExit) rendezvous.Failure {
+	rank := 0
+	if x.Process.Name == "" {
+		rank = max(0, w.WorkerRank(w.Rank(m.self.node.Ref), x.LocalRank))
+	}
 	return rendezvous.Failure{Node: m.self.node.Node, Incarnation: m.self.node.Incarnation, LocalRank: x.LocalRank,
-		Rank: w.Rank(m.self.node.Ref)*w.Slots + x.LocalRank, Code: x.Code, Signal: x.Signal,
+		Process: x.Process,
+		Rank:    rank, Code: x.Code, Signal: x.Signal,
 		Message: x.Message, Detail: x.Detail, Victim: x.Victim, Hang: x.Hang, Step: x.Step, NaN: x.NaN, Time: m.now}
 }
 
@@ -70,7 +75,7 @@ func (m *Machine) failure(w *rendezvous.World, x event.WorkerExit) rendezvous.Fa
 func (m *Machine) exitRecord() *rendezvous.Exit {
 	w, g := m.seen.world, m.local.group
 	saved := w.Phase == rendezvous.Waiting && w.Hold.Planned
-	x := &rendezvous.Exit{Incarnation: m.self.node.Incarnation, Codes: make([]*int, w.Slots)}
+	x := &rendezvous.Exit{Incarnation: m.self.node.Incarnation, Codes: make([]*int, w.Workers(w.Rank(m.self.node.Ref)))}
 	switch {
 	case (g == nil || m.waiting()) && saved && !m.requests.underWay(slotStart): // it never started: nothing to save
 		x.Planned = true
@@ -83,7 +88,7 @@ func (m *Machine) exitRecord() *rendezvous.Exit {
 		x.Codes[i] = code
 		all, some = all && code != nil, some || code != nil
 	}
-	if saved && m.quiet() && !all {
+	if saved && m.quiet() && (!all || len(x.Codes) == 0) {
 		x.Planned = true
 	}
 	if !some && !x.Planned {

@@ -68,7 +68,7 @@ func (m *Machine) tellWorld() {
 	case rendezvous.Running, rendezvous.Finishing:
 		if member && g != nil && g.started && g.world.Generation == w.Generation && t.running < w.Generation {
 			t.running, t.spare = w.Generation, false
-			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), rank*w.Slots,
+			m.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), w.WorkerRank(rank, 0),
 				g.from(), idleText(w))
 		}
 	case rendezvous.Waiting:
@@ -252,20 +252,31 @@ func (m *Machine) tellEnd() {
 		m.say("job %s stopped: %s", m.self.job.Name, w.Outcome.Message)
 	case rendezvous.Failed:
 		o := w.Outcome
-		if o.Source == "worker" && o.Rank != nil {
+		switch {
+		case o.Source != "worker":
+		case o.Failure != nil && o.Failure.Process.Name != "":
+			f := o.Failure
+			m.say("  %s, node %s, generation %d: %s; log %s", f.Process.Name, f.Node, w.Generation, f.Ended(),
+				m.logOf(f.Node)+f.Process.Log)
+			m.sayFailure(f)
+		case o.Rank != nil:
 			text := fmt.Sprintf("ABORT!!! Out of all %d trainers, the trainer process with rank=[%d] was aborted. "+
 				"Please check its log.", w.Size(), *o.Rank)
 			m.do(action.Say{Line: action.Line{Raw: true, Text: text}})
-			log := m.self.logs + "/"
-			if *o.Node != m.self.node.Node {
-				log = "on node " + *o.Node + ": " // where it has its logs only that node knows
-			}
 			m.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node,
-				*o.LocalRank, w.Generation, howEnded(o), log, *o.LocalRank)
+				*o.LocalRank, w.Generation, howEnded(o), m.logOf(*o.Node), *o.LocalRank)
 			m.sayFailure(o.Failure)
 		}
 		m.say("job %s failed: %s; exit code %d", m.self.job.Name, o.Message, o.Code)
 	}
+}
+
+// logOf is what stands before the name of a log of a node.
+func (m *Machine) logOf(node string) string {
+	if node == m.self.node.Node {
+		return m.self.logs + "/"
+	}
+	return "on node " + node + ": " // where it has its logs only that node knows
 }
 
 func howEnded(o *rendezvous.Outcome) string {

@@ -127,9 +127,9 @@ func (m *Machine) getReady() {
 	if m.local.ready >= w.Generation || !m.quiet() || m.leave != nil {
 		return
 	}
-	_, member := m.member()
+	rank, member := m.member()
 	c := m.claim()
-	ready := action.GetReady{World: *w, Memory: c, Me: m.self.node, Member: member,
+	ready := action.GetReady{World: *w, Memory: c, Me: m.self.node, Member: member, Ports: m.ports(w, rank),
 		InMemory: m.waiting() && m.local.group.inMemory}
 	if m.local.stopped >= m.seen.ran { // other workers have trained since an older stop
 		ready.StopMS, ready.Idle = m.local.stopMS, m.local.idleAt
@@ -137,6 +137,14 @@ func (m *Machine) getReady() {
 	if m.requestFor(slotReady, w.Generation, ready) {
 		m.memory.ready = c.Spares
 	}
+}
+
+// ports is how many the workers of a member need.
+func (m *Machine) ports(w *rendezvous.World, rank int) int {
+	if rank < 0 || m.self.job.Roles == nil {
+		return w.Slots
+	}
+	return m.self.job.Ports(w.Count, rank)
 }
 
 // noteHindrance says once why this node is not ready, because the others wait for it, or makes it leave
@@ -169,7 +177,7 @@ func (m *Machine) startWorkers() {
 		m.request(slotRead, action.Read{})
 		return
 	}
-	m.local.group = &workerGroup{world: *w, codes: make([]*int, w.Slots), canStay: waiting,
+	m.local.group = &workerGroup{world: *w, codes: make([]*int, w.Workers(rank)), canStay: waiting,
 		handed: waiting && m.local.inMemory}
 	m.local.floor = max(m.local.floor, w.Generation)
 	m.local.exit.record = nil

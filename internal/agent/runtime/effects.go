@@ -227,7 +227,7 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 				return fail(unfit{err})
 			}
 		}
-		if r.Ports, err = l.Workers.Ports(2+a.World.Slots, host); err != nil {
+		if r.Ports, err = l.Workers.Ports(2+a.Ports, host); err != nil {
 			return fail(unfit{err})
 		}
 	}

@@ -278,7 +278,7 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
 	}
 	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
-		j.Name, np, phrase.Count(j.Slots, "worker"), s.Wish.NP*j.Slots, l.joining.node,
+		j.Name, np, phrase.Count(j.Slots, "worker"), j.Workers(s.Wish.NP), l.joining.node,
 		strings.TrimSuffix(l.joining.logs, "/"))}
 	if !j.Origin.SameCommand(l.Job.Origin) {
 		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`", j.Name,

@@ -140,5 +140,5 @@ func Present(s *rendezvous.Snapshot, v verdict.View) int { return len(candidates
 
 // Batch is the batch and rate plan for n nodes.
 func Batch(s *rendezvous.Snapshot, n int) (*scaling.Plan, error) {
-	return scaling.For(s.Job.Base, n*s.Job.Slots)
+	return scaling.For(s.Job.Base, s.Job.Workers(n))
 }

@@ -35,8 +35,12 @@ func (p *planner) stop() Step {
 
 // allZero reports whether every worker of every member ended of itself with 0.
 func (p *planner) allZero() bool {
-	for _, m := range p.w.Members {
-		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != p.w.Slots || !x.Zero() {
+	for rank, m := range p.w.Members {
+		workers := p.w.Workers(rank)
+		if workers == 0 {
+			continue // servers alone run there
+		}
+		if x, ok := p.s.Exits[m.Node]; !ok || x.Incarnation != m.Incarnation || len(x.Codes) != workers || !x.Zero() {
 			return false
 		}
 	}

@@ -127,8 +127,11 @@ func backoff(n int) time.Duration {
 
 func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	rank, local, code := f.Rank, f.LocalRank, f.Code
-	o := &rendezvous.Outcome{Code: f.Status(), Source: "worker", Node: &f.Node, Rank: &rank, LocalRank: &local,
-		Why: rendezvous.RestartsUsed, Message: message, Failure: f}
+	o := &rendezvous.Outcome{Code: f.Status(), Source: "worker", Node: &f.Node, Why: rendezvous.RestartsUsed,
+		Message: message, Failure: f}
+	if f.Process.Name == "" {
+		o.Rank, o.LocalRank = &rank, &local
+	}
 	if f.Signal == "" {
 		o.ExitCode = &code
 	} else {

@@ -52,7 +52,8 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 func (p *planner) successor(n int, batch *scaling.Plan) rendezvous.World {
 	w := rendezvous.World{UID: p.s.Job.UID, Attempt: p.s.Job.Attempt, Phase: rendezvous.Forming,
 		Count: n, Slots: p.s.Job.Slots, Request: p.s.Wish.Request, WishRev: p.s.Wish.Rev,
-		NP: p.s.Target(Present(p.s, p.v)), Plan: batch, LRScale: p.s.Job.Base.LRScale(n * p.s.Job.Slots)}
+		NP: p.s.Target(Present(p.s, p.v)), Plan: batch, LRScale: p.s.Job.Base.LRScale(p.s.Job.Workers(n)),
+		Ranks: p.s.Job.Roles.Ranks(p.s.Job.Place(n))}
 	w.Generation = p.s.Fence
 	for _, x := range p.s.Nodes {
 		w.Generation = max(w.Generation, x.LastGeneration)

@@ -88,10 +88,11 @@ func (p *planner) finishing() Step {
 		return p.done()
 	}
 	through := true
-	for _, m := range p.w.Members {
+	for rank, m := range p.w.Members {
 		x, ok := p.s.Exits[m.Node]
 		seen := p.v.Find(m)
 		switch {
+		case p.w.Workers(rank) == 0:
 		case ok && x.Incarnation == m.Incarnation && x.Ended():
 			// Its failure is a record of its own, and may come after this one: without it nothing
 			// would be spent.

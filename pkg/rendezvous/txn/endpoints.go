@@ -13,15 +13,15 @@ import (
 // bounded.
 const longestList = 48_000
 
-// putEndpoints writes host:port of each worker, in rank order, with the phase: one way to the
-// store, not two. It goes with that proposal, so that nobody reads it who sees another. A line for
+// putEndpoints writes host:port of each port that the nodes found for their workers, in the order
+// of the nodes, with the phase: one way to the store, not two. It goes with that proposal, so that nobody reads it who sees another. A line for
 // each: see members.
 func (r Requests) putEndpoints(s *rendezvous.Snapshot) []store.Write {
 	var list []string
 	size := 0
-	for _, m := range s.World.Members {
+	for rank, m := range s.World.Members {
 		rd := s.Ready[m.Node]
-		for k := range s.World.Slots {
+		for k := range portsOf(s, rank) {
 			if 2+k >= len(rd.Ports) {
 				return nil
 			}
@@ -34,6 +34,14 @@ func (r Requests) putEndpoints(s *rendezvous.Snapshot) []store.Write {
 		return nil
 	}
 	return []store.Write{store.Put(r.Job.Endpoints(s.World.Proposal), []byte(strings.Join(list, "\n")))}
+}
+
+// portsOf is how many ports the workers of a member need.
+func portsOf(s *rendezvous.Snapshot, rank int) int {
+	if s.Job.Roles == nil {
+		return s.World.Slots
+	}
+	return s.Job.Ports(s.World.Count, rank)
 }
 
 // Endpoints reads what putEndpoints wrote; none if the list was too long.

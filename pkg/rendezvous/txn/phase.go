@@ -91,10 +91,10 @@ func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot, step pl
 	rank, left := 0, 0
 	for i, m := range w.Members {
 		x := seen.Exits[m.Node]
-		for k := range w.Slots {
+		for k := range w.Workers(i) {
 			if x.Incarnation == m.Incarnation && k < len(x.Codes) && x.Codes[k] != nil {
 				if m.Node == step.Node {
-					rank = i*w.Slots + k
+					rank = w.WorkerRank(i, k)
 				}
 				continue
 			}

@@ -1,0 +1,72 @@
+package launch
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/roles"
+)
+
+// shownOfTask are the variables of Paddle's tables of a start with parameter servers.
+var shownOfTask = []string{"PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_PORT",
+	"TRAINING_ROLE", "PADDLE_TRAINERS_NUM", "POD_IP", "PADDLE_WITH_GLOO", "PADDLE_GLOO_RENDEZVOUS",
+	"PADDLE_GLOO_FS_PATH", "PADDLE_GLOO_HTTP_ENDPOINT", "PADDLE_HETER_TRAINER_IP_PORT_LIST",
+	"PADDLE_COORDINATOR_ENDPOINTS", "PADDLE_TRAINER_ID", "STAGE_ID", "STAGE_NUM", "HETER_DEVICE_TYPE",
+	"FLAGS_selected_gpus", "FLAGS_selected_xpus", "CUDA_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES"}
+
+// AnnounceTasks is what Paddle's launcher says of a start with parameter servers: the environment
+// of the first process of each role on this node, and where the logs are.
+func AnnounceTasks(in Inputs, logs string, now time.Time) string {
+	var b strings.Builder
+	given := Given(in)
+	for _, kind := range []struct {
+		role roles.Role
+		word string
+		line int
+	}{{roles.Server, "server", 973}, {roles.Coordinator, "coordinator", 1110}, {roles.Trainer, "worker", 1041},
+		{roles.Heter, "heter_worker", 1110}} {
+		first, count := -1, 0
+		for local, t := range in.Tasks {
+			if t.Role != kind.role {
+				continue
+			}
+			if count++; first < 0 {
+				first = local
+			}
+		}
+		if count == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "INFO %s launch_utils.py:%d] Local %s start %d processes. First process distributed environment info (Only For Debug):\n",
+			stamped(now), kind.line, kind.word, count)
+		told := map[string]string{}
+		for _, kv := range given[first] {
+			name, value, _ := strings.Cut(kv, "=")
+			told[name] = value
+		}
+		table(&b, shownOfTask, told)
+	}
+	at := func(stem string) string { return filepath.Join(logs, stem+".*") }
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:903] Please check servers, workers and heter_worker logs in %s, %s and %s",
+		stamped(now), at("workerlog"), at("serverlog"), at("heterlog"))
+	return b.String()
+}
+
+// AnnounceEnd is what Paddle's launcher says when the trainers are through.
+func AnnounceEnd(now time.Time) string {
+	return fmt.Sprintf("INFO %s launch_utils.py:914] all workers exit, going to finish parameter server and heter_worker.",
+		stamped(now))
+}
+
+// AnnounceKilled is what it says when nothing of the servers is left.
+func AnnounceKilled(now time.Time) string {
+	return fmt.Sprintf("INFO %s launch_utils.py:926] all parameter server are killed", stamped(now))
+}
+
+// AnnounceMode is what it says first: the flags by which the mode was found.
+func AnnounceMode(flags []string, devices int, now time.Time) string {
+	return fmt.Sprintf("INFO %s launch.py:298] Run parameter-sever mode. pserver arguments:['%s'], cuda count:%d",
+		stamped(now), strings.Join(flags, "', '"), devices)
+}

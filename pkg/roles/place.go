@@ -1,0 +1,182 @@
+package roles
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+)
+
+// Size is a world: its nodes, and what a node has where no list says more.
+type Size struct {
+	Nodes int
+	Slots int      // trainers of a node, where the Spec does not list them
+	Hosts []string // addresses of the nodes by rank, where the lists name them
+}
+
+// Place is the processes of each node, by node rank: trainers first, then heter workers, servers
+// and coordinators. An entry with a host is on the node of that address. The others are spread
+// evenly in their order, so that the trainers of a node have ranks in a row, and so that a node
+// that is added moves no server.
+func (s *Spec) Place(z Size) [][]Task {
+	nodes := make([][]Task, z.Nodes)
+	trainers := s.Trainers
+	if trainers == nil {
+		trainers = make([]string, z.Nodes*z.Slots)
+	}
+	z.put(nodes, Task{Role: Trainer, Stage: 1}, trainers)
+	index := 0
+	for i, stage := range s.Heter {
+		z.put(nodes, Task{Role: Heter, Stage: 2 + i, Index: index}, stage)
+		index += len(stage)
+	}
+	z.put(nodes, Task{Role: Server}, s.Servers)
+	z.put(nodes, Task{Role: Coordinator}, s.Coordinators)
+	for _, tasks := range nodes {
+		count := map[Role]int{}
+		for i := range tasks {
+			tasks[i].Local = count[tasks[i].Role]
+			count[tasks[i].Role]++
+		}
+	}
+	return nodes
+}
+
+// put adds a task like first for each entry; the index goes on from that of first.
+func (z Size) put(nodes [][]Task, first Task, list []string) {
+	for i, at := range list {
+		t, node := first, even(i, len(list), z.Nodes)
+		t.Index, t.At = first.Index+i, at
+		if host, _ := split(at); host != "" {
+			node = max(0, slices.Index(z.Hosts, host)) // a list of this machine alone names no nodes
+		}
+		nodes[node] = append(nodes[node], t)
+	}
+}
+
+// even is the node of entry i of n: each node has as many as the others, the first ones one more.
+func even(i, n, nodes int) int {
+	each, more := n/nodes, n%nodes
+	if i < more*(each+1) {
+		return i / (each + 1)
+	}
+	return more + (i-more*(each+1))/each
+}
+
+// Ranks are the trainers of each node, by node rank; nil where each has as many as the job has
+// slots, in a row.
+func (s *Spec) Ranks(z Size) [][]int {
+	if s == nil || s.Trainers == nil {
+		return nil
+	}
+	ranks := make([][]int, z.Nodes)
+	for i, tasks := range s.Place(z) {
+		ranks[i] = []int{}
+		for _, t := range tasks {
+			if t.Role == Trainer {
+				ranks[i] = append(ranks[i], t.Index)
+			}
+		}
+	}
+	return ranks
+}
+
+// Most is the largest number of trainers that one node of z has, at least 1.
+func (s *Spec) Most(z Size) int {
+	if s.Trainers == nil {
+		return max(1, z.Slots)
+	}
+	most := 1
+	for _, ranks := range s.Ranks(z) {
+		most = max(most, len(ranks))
+	}
+	return most
+}
+
+// Ports is how many ports the node of that rank needs: one for each of its processes, and one for
+// gloo's rendezvous.
+func (s *Spec) Ports(z Size, rank int) int { return len(s.Place(z)[rank]) + 1 }
+
+// Team is the processes of all nodes, and where each listens.
+type Team struct {
+	Spec  *Spec
+	Nodes [][]Task
+	HTTP  string // gloo's rendezvous
+
+	at map[Role][]string // by index
+}
+
+// NewTeam places the processes. ports are, node after node, HOST:PORT of each port that the node
+// was asked for by Ports.
+func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
+	t := &Team{Spec: s, Nodes: s.Place(z), at: map[Role][]string{}}
+	need := 0
+	for _, tasks := range t.Nodes {
+		need += len(tasks) + 1
+	}
+	if len(ports) != need {
+		return nil, fmt.Errorf("%d ports are known of %d that the processes of the job need", len(ports), need)
+	}
+	for _, tasks := range t.Nodes {
+		for i, task := range tasks {
+			t.put(task, ports[i])
+		}
+		own := ports[len(tasks)]
+		ports = ports[len(tasks)+1:]
+		if t.HTTP == "" || slices.ContainsFunc(tasks, func(k Task) bool { return k.Role == Server && k.Index == 0 }) {
+			t.HTTP = own
+		}
+	}
+	if servers := t.at[Server]; len(servers) > 0 {
+		host, _ := split(servers[0])
+		_, port := split(t.HTTP)
+		if s.HTTPPort > 0 {
+			port = s.HTTPPort
+		}
+		t.HTTP = net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	return t, nil
+}
+
+// put notes where a task listens: where its entry says, else at the port that its node found.
+func (t *Team) put(task Task, found string) {
+	host, port := split(task.At)
+	foundHost, foundPort := split(found)
+	if host == "" {
+		host = foundHost
+	}
+	if port == 0 {
+		port = foundPort
+	}
+	all := t.at[task.Role]
+	for len(all) <= task.Index {
+		all = append(all, "")
+	}
+	all[task.Index] = net.JoinHostPort(host, strconv.Itoa(port))
+	t.at[task.Role] = all
+}
+
+// Endpoint is where a process listens, HOST:PORT.
+func (t *Team) Endpoint(task Task) string { return t.at[task.Role][task.Index] }
+
+// All are the endpoints of a role, by index.
+func (t *Team) All(r Role) []string { return t.at[r] }
+
+// Stage are the endpoints of one stage: of the trainers for 1, of heter workers from 2 on; none for
+// others.
+func (t *Team) Stage(n int) []string {
+	if n == 1 {
+		return t.at[Trainer]
+	}
+	first := 0
+	for i, stage := range t.Spec.Heter {
+		if 2+i == n {
+			return t.at[Heter][first : first+len(stage)]
+		}
+		first += len(stage)
+	}
+	return nil
+}
+
+// Stages is how many stages there are, that of the trainers included.
+func (t *Team) Stages() int { return 1 + len(t.Spec.Heter) }
