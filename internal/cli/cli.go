@@ -1,7 +1,6 @@
-// Package cli is the commands of elastic: what is typed, what is printed, and
-// what the process ends with. The table of commands is here; each package below
-// has a part: command (the line and its settings), target (the server and the
-// job that are meant), screen (output), problem (errors), run and ckpt.
+// Package cli is the table of the commands of elastic. show, change and setup have the commands; run
+// and ckpt are commands with packages of their own. Below them are command (the line and its
+// settings), target (the server and the job that are meant), screen (output) and problem (errors).
 package cli
 
 import "github.com/elasticd/elastic/internal/cli/command"

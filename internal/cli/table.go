@@ -1,18 +1,21 @@
 package cli
 
 import (
+	"github.com/elasticd/elastic/internal/cli/change"
 	"github.com/elasticd/elastic/internal/cli/ckpt"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/run"
+	"github.com/elasticd/elastic/internal/cli/setup"
+	"github.com/elasticd/elastic/internal/cli/show"
 )
 
 // commands is the whole table.
 func commands() []command.Command {
 	all := []command.Command{
-		run.Command(), scaleCommand(), statusCommand(), eventsCommand(), logsCommand(), explainCommand(),
-		checkCommand(),
-		jobsCommand(), nodesCommand(), stopCommand(), admitCommand(), rmCommand(), ckpt.Command(), run.PlanCommand(),
-		goodputCommand(), installCommand(), wheelCommand(), kubeCommand(), readyCommand(), certsCommand(),
+		run.Command(), change.Scale(), show.Status(), show.Events(), show.Logs(), show.Explain(),
+		setup.Check(),
+		show.Jobs(), show.Nodes(), change.Stop(), change.Admit(), change.Rm(), ckpt.Command(), run.PlanCommand(),
+		show.Goodput(), setup.Install(), setup.Wheel(), change.Kube(), show.Ready(), setup.Certs(),
 		completionCommand(), manCommand(),
 		versionCommand(),
 	}

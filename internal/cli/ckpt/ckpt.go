@@ -64,7 +64,11 @@ func ckptAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	k.s = s
-	k.snap, err = target.Job(ctx, c, s, name, !v.number)
+	read := target.JobOrNewest
+	if v.number {
+		read = target.LivingJob
+	}
+	k.snap, err = read(ctx, c, s, name)
 	if v.name == "restore" && len(k.snap.Claims) > 0 {
 		return k.insist(ctx)
 	}

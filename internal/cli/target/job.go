@@ -28,47 +28,105 @@ func JobServer(ctx context.Context, c *command.Call) (*Server, schema.Job, error
 	return s, name, err
 }
 
-// Job reads the job that is meant: the one that is named, else the only one that lives. An
-// abandoned job is never meant without its name. With orNewest the newest, if none lives.
-func Job(ctx context.Context, c *command.Call, s *Server, name schema.Job, orNewest bool) (rendezvous.Snapshot, error) {
+// OpenJob finds the server of a command about one job and reads the job, as JobOrNewest does.
+func OpenJob(ctx context.Context, c *command.Call) (*Server, rendezvous.Snapshot, error) {
+	return openJob(ctx, c, JobOrNewest)
+}
+
+// OpenLivingJob finds the server of a command about one job and reads the job, as LivingJob does.
+func OpenLivingJob(ctx context.Context, c *command.Call) (*Server, rendezvous.Snapshot, error) {
+	return openJob(ctx, c, LivingJob)
+}
+
+// reader reads the job that is meant.
+type reader func(context.Context, *command.Call, *Server, schema.Job) (rendezvous.Snapshot, error)
+
+func openJob(ctx context.Context, c *command.Call, read reader) (*Server, rendezvous.Snapshot, error) {
+	s, name, err := JobServer(ctx, c)
+	if err != nil {
+		return nil, rendezvous.Snapshot{}, err
+	}
+	snap, err := read(ctx, c, s, name)
+	if err != nil {
+		s.Close()
+		return nil, rendezvous.Snapshot{}, err
+	}
+	return s, snap, nil
+}
+
+// LivingJob reads the job that is meant: the one that is named, else the only one that lives. An
+// abandoned job is never meant without its name.
+func LivingJob(ctx context.Context, c *command.Call, s *Server, name schema.Job) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return ReadJob(ctx, s, name)
 	}
-	all, broken, err := ReadJobs(ctx, s)
-	if err != nil {
+	m, err := meantJobs(ctx, c, s)
+	switch {
+	case err != nil:
 		return rendezvous.Snapshot{}, err
-	}
-	Skipped(c, broken)
-	if len(all) == 0 {
-		if e, err := lostJob(ctx, s); err != nil {
-			return rendezvous.Snapshot{}, err
-		} else if e != nil {
-			return rendezvous.Snapshot{}, e
-		}
-		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job on this server")
-	}
-	live, abandoned := living(c, all)
-	switch {
-	case len(live) == 1:
-		return live[0], nil
-	case len(live) > 1:
-		names := namesOf(live)
-		return rendezvous.Snapshot{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live),
-			phrase.List(names)).
-			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
-	}
-	newest := slices.MaxFunc(all, func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })
-	switch {
-	case orNewest:
-		return newest, nil
-	case len(abandoned) > 0:
-		names := namesOf(abandoned)
+	case m.living != nil:
+		return *m.living, nil
+	case len(m.abandoned) > 0:
+		names := namesOf(m.abandoned)
 		return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
 			Because("no node is left of %s", phrase.List(names)).Cure("name the job: elastic %s %s", c.Command.Name,
 			names[0])
 	}
 	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
-		Because("the newest, %s, is %s", newest.Job.Name, newest.World.Phase).Cure("name the job")
+		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).Cure("name the job")
+}
+
+// JobOrNewest reads the job that is meant: the one that is named, else the only one that lives, else
+// the newest.
+func JobOrNewest(ctx context.Context, c *command.Call, s *Server, name schema.Job) (rendezvous.Snapshot, error) {
+	if name != "" {
+		return ReadJob(ctx, s, name)
+	}
+	m, err := meantJobs(ctx, c, s)
+	switch {
+	case err != nil:
+		return rendezvous.Snapshot{}, err
+	case m.living != nil:
+		return *m.living, nil
+	}
+	return m.newest, nil
+}
+
+// meant is which jobs of a server a command without a name may mean.
+type meant struct {
+	living    *rendezvous.Snapshot // the only one that lives; nil: none does
+	abandoned []rendezvous.Snapshot
+	newest    rendezvous.Snapshot
+}
+
+// meantJobs reads the jobs of the server. An error says that there is none, or that several live.
+func meantJobs(ctx context.Context, c *command.Call, s *Server) (meant, error) {
+	all, broken, err := ReadJobs(ctx, s)
+	if err != nil {
+		return meant{}, err
+	}
+	Skipped(c, broken)
+	if len(all) == 0 {
+		if e, err := lostJob(ctx, s); err != nil {
+			return meant{}, err
+		} else if e != nil {
+			return meant{}, e
+		}
+		return meant{}, problem.New(problem.JobNone, "no job on this server")
+	}
+	live, abandoned := living(c, all)
+	if len(live) > 1 {
+		names := namesOf(live)
+		return meant{}, problem.New(problem.JobAmbiguous, "%d jobs live on this server: %s", len(live),
+			phrase.List(names)).
+			Cure("elastic %s %s", c.Command.Name, names[0]).Detail("jobs", names)
+	}
+	m := meant{abandoned: abandoned,
+		newest: slices.MaxFunc(all, func(a, b rendezvous.Snapshot) int { return a.Job.Time.Compare(b.Job.Time) })}
+	if len(live) == 1 {
+		m.living = &live[0]
+	}
+	return m, nil
 }
 
 // living are the jobs that have not ended: those with a sign of a node, and those without.

@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store/etcd"
@@ -24,6 +25,13 @@ type Server struct {
 
 	Started local.Started  // the server, if it had to be started
 	Shared  *local.Runtime // of a server for all nodes that runs on this machine; nil: it does not
+}
+
+// Explain is where a job of this server is, and why.
+func (s *Server) Explain(snap *rendezvous.Snapshot, now time.Time) status.Status {
+	st := status.Explain(snap, now)
+	st.Server = &s.At
+	return st
 }
 
 // purpose is what a command wants of the server.

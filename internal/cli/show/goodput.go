@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -11,22 +11,19 @@ import (
 	"github.com/elasticd/elastic/internal/goodput"
 )
 
-func goodputCommand() command.Command {
+// Goodput is the command that shows where the time of a job went.
+func Goodput() command.Command {
 	return command.Command{Name: "goodput", Args: "[JOB]", Most: 1, Usage: "where the time of a job went",
 		Action: goodputAction,
 		Flags:  []command.Flag{command.JobFlag()}}
 }
 
 func goodputAction(ctx context.Context, c *command.Call) error {
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, true)
-	if err != nil {
-		return err
-	}
 	now := goodput.Now{Time: c.Out.Now()}
 	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
 		now.Step, now.Told = p.Step, &goodput.Told{At: p.Time}

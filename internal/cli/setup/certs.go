@@ -1,4 +1,4 @@
-package cli
+package setup
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-func certsCommand() command.Command {
+// Certs is the command that makes certificates.
+func Certs() command.Command {
 	return command.Command{Name: "certs", Usage: "certificates for a lab: an authority, server, members and clients",
 		Action: certsAction, Flags: []command.Flag{
 			{Name: "dir", Arg: "DIR", Usage: "where they lie (certs)"},

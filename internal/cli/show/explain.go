@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -9,23 +9,20 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func explainCommand() command.Command {
+// Explain is the command that says at length why a job is where it is.
+func Explain() command.Command {
 	return command.Command{Name: "explain", Args: "[JOB]", Most: 1, Usage: "why a job is where it is, at length",
 		Action: explainAction,
 		Flags:  []command.Flag{command.JobFlag()}}
 }
 
 func explainAction(ctx context.Context, c *command.Call) error {
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, true)
-	if err != nil {
-		return err
-	}
-	lines := status.Account(&snap, explain(s, &snap, c.Out.Now()))
+	lines := status.Account(&snap, s.Explain(&snap, c.Out.Now()))
 	if c.Out.Json {
 		return c.Out.Object(map[string]any{"job": snap.Job.Name, "lines": lines})
 	}

@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func stopCommand() command.Command {
+// Stop is the command that stops a job.
+func Stop() command.Command {
 	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end", Action: stopAction,
 		Flags: []command.Flag{
 			command.JobFlag(),
@@ -33,16 +34,12 @@ func stopAction(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenLivingJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, false)
-	if err != nil {
-		return err
-	}
-	name = snap.Job.Name
+	name := snap.Job.Name
 	requests := txn.Requests{Store: s, Job: name}
 	for asked := false; !asked; {
 		if target.Ended(&snap) {

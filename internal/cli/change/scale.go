@@ -1,4 +1,5 @@
-package cli
+// Package change has the commands that change a job: scale, stop, admit, rm and kube sync.
+package change
 
 import (
 	"context"
@@ -17,7 +18,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func scaleCommand() command.Command {
+// Scale is the command that changes the number of nodes of a job.
+func Scale() command.Command {
 	return command.Command{Name: "scale", Args: "[JOB] --np=N | N | +1 | -1", Most: 2,
 		Usage: "set how many nodes a job has", Action: scaleAction, Flags: []command.Flag{
 			command.JobFlag(),
@@ -43,16 +45,12 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenLivingJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, false)
-	if err != nil {
-		return err
-	}
-	name = snap.Job.Name
+	name := snap.Job.Name
 	for {
 		if err := scalable(c, &snap, only); err != nil {
 			return err

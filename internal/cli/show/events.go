@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-func eventsCommand() command.Command {
+// Events is the command that lists what happened.
+func Events() command.Command {
 	return command.Command{Name: "events", Args: "[JOB]", Most: 1, Usage: "what happened, oldest first",
 		Action: eventsAction, Flags: []command.Flag{
 			command.JobFlag(),
@@ -28,15 +29,11 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 			return r.Refuse("not the rev of an event")
 		}
 	}
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, true)
-	if err != nil {
-		return err
-	}
 	show := func(snap *rendezvous.Snapshot) (bool, error) {
 		for _, e := range snap.Events {
 			if e.Rev <= since {

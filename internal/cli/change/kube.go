@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"context"
@@ -21,7 +21,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-func kubeCommand() command.Command {
+// Kube is the command that keeps a StatefulSet and its job equal.
+func Kube() command.Command {
 	return command.Command{Name: "kube", Args: "sync", Most: 1,
 		Usage:  "keep a StatefulSet and its job equal (in a pod)",
 		Action: kubeAction, Flags: []command.Flag{
@@ -74,7 +75,7 @@ func (k kubeJobs) Read(ctx context.Context, name string, since int64) (kube.Job,
 	if snap.Job == nil {
 		return kube.Job{}, kube.ErrNoJob
 	}
-	st := explain(k.s, &snap, k.now())
+	st := k.s.Explain(&snap, k.now())
 	text, err := json.Marshal(steady(st))
 	if err != nil {
 		return kube.Job{}, fmt.Errorf("write the status of %s: %w", name, err)

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -9,22 +9,19 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func nodesCommand() command.Command {
+// Nodes is the command that lists the nodes of a job.
+func Nodes() command.Command {
 	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job", Action: nodesAction,
 		Flags: []command.Flag{command.JobFlag()}}
 }
 
 func nodesAction(ctx context.Context, c *command.Call) error {
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, true)
-	if err != nil {
-		return err
-	}
-	st := explain(s, &snap, c.Out.Now())
+	st := s.Explain(&snap, c.Out.Now())
 	if c.Out.Json {
 		return c.Out.Object(st.Nodes)
 	}

@@ -1,4 +1,6 @@
-package cli
+// Package show has the commands that show a job: status, explain, nodes, jobs, events, logs, goodput
+// and ready.
+package show
 
 import (
 	"context"
@@ -16,7 +18,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func statusCommand() command.Command {
+// Status is the command that shows one job.
+func Status() command.Command {
 	return command.Command{Name: "status", Args: "[JOB]", Most: 1, Usage: "what is happening, and why",
 		Action: statusAction,
 		Flags: []command.Flag{command.JobFlag(),
@@ -32,20 +35,14 @@ func statusAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	s.TellKind(ctx)
-	snap, err := target.Job(ctx, c, s, name, true)
+	snap, err := target.JobOrNewest(ctx, c, s, name)
 	if err != nil {
 		return err
 	}
 	if !c.Context.Bool("watch") {
-		return showStatus(c, explain(s, &snap, c.Out.Now()))
+		return showStatus(c, s.Explain(&snap, c.Out.Now()))
 	}
 	return watchStatus(ctx, c, s, snap)
-}
-
-func explain(s *target.Server, snap *rendezvous.Snapshot, now time.Time) status.Status {
-	st := status.Explain(snap, now)
-	st.Server = &s.At
-	return st
 }
 
 // watchStatus shows the job after every change; on a terminal in place, and every second, because
@@ -85,7 +82,7 @@ func watchStatus(ctx context.Context, c *command.Call, s *target.Server, first r
 		show := *c
 		var b strings.Builder
 		show.Out.Out = &b
-		if err := showStatus(&show, explain(s, snap, c.Out.Now())); err != nil {
+		if err := showStatus(&show, s.Explain(snap, c.Out.Now())); err != nil {
 			return err
 		}
 		if b.String() == last {

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func readyCommand() command.Command {
+// Ready is the command that says whether a node of a job is ready.
+func Ready() command.Command {
 	return command.Command{Name: "ready", Args: "[JOB]", Most: 1,
 		Usage:  "end with 0 if a node takes part (a readiness probe)",
 		Action: readyAction, Flags: []command.Flag{command.JobFlag(),
@@ -24,17 +25,13 @@ func readyAction(ctx context.Context, c *command.Call) error {
 		return problem.New(problem.Usage, "which node?").
 			Cure("elastic ready --node=NAME, or POD_NAME in the environment")
 	}
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, true)
-	if err != nil {
-		return err
-	}
 	taking := []status.NodeState{status.NodeRunning, status.NodeReady, status.NodeSpare}
-	for _, n := range explain(s, &snap, c.Out.Now()).Nodes {
+	for _, n := range s.Explain(&snap, c.Out.Now()).Nodes {
 		if n.Node != node.Text {
 			continue
 		}

@@ -1,4 +1,5 @@
-package cli
+// Package setup has the commands that prepare machines: check, certs, install and wheel.
+package setup
 
 import (
 	"context"
@@ -17,7 +18,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-func checkCommand() command.Command {
+// Check is the command that says whether this machine can train.
+func Check() command.Command {
 	return command.Command{Name: "check", Args: "[JOB]", Most: 1,
 		Usage: "whether this node, or the nodes of a job, can train", Action: checkAction, Flags: []command.Flag{
 			command.JobFlag(),
@@ -94,7 +96,7 @@ func checkNetwork(ctx context.Context, c *command.Call, n *check.Network) ([]che
 		return nil, err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, false)
+	snap, err := target.LivingJob(ctx, c, s, name)
 	if err != nil {
 		return nil, err
 	}

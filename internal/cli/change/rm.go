@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"context"
@@ -21,7 +21,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func rmCommand() command.Command {
+// Rm is the command that removes a job.
+func Rm() command.Command {
 	return command.Command{Name: "rm", Args: "JOB", Most: 1,
 		Usage: "forget a job without nodes, and delete what it left here", Action: rmAction, Flags: []command.Flag{
 			// never taken from the environment

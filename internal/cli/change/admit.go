@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-func admitCommand() command.Command {
+// Admit is the command that takes a node out of quarantine.
+func Admit() command.Command {
 	return command.Command{Name: "admit", Args: "NODE", Most: 1, Usage: "lift the quarantine of a node",
 		Action: admitAction, Flags: []command.Flag{command.JobFlag()}}
 }
@@ -24,15 +25,11 @@ func admitAction(ctx context.Context, c *command.Call) error {
 	}
 	node := c.Args[0]
 	c.Args = nil
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenLivingJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, false)
-	if err != nil {
-		return err
-	}
 	for {
 		if target.Ended(&snap) {
 			return endedError(&snap)

@@ -1,4 +1,4 @@
-package cli
+package setup
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 )
 
-func installCommand() command.Command {
+// Install is the command that copies the program to where the shell finds it.
+func Install() command.Command {
 	return command.Command{Name: "install", Args: "DIR", Most: 1,
 		Usage:  "copy elastic into DIR, for an image without it",
 		Action: installAction}

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func jobsCommand() command.Command {
+// Jobs is the command that lists the jobs of a server.
+func Jobs() command.Command {
 	return command.Command{Name: "jobs", Usage: "the jobs of a server, and whose they are", Action: jobsAction,
 		Flags: []command.Flag{{Name: "mine", Kind: command.Boolean, Usage: "only those that you began"}}}
 }
@@ -34,7 +35,7 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 		if c.Context.Bool("mine") && snaps[i].Job.Origin.Owner != c.UserName() {
 			continue
 		}
-		st := explain(s, &snaps[i], c.Out.Now())
+		st := s.Explain(&snaps[i], c.Out.Now())
 		all = append(all, st)
 		rows = append(rows, jobRow(c, st))
 	}

@@ -1,4 +1,4 @@
-package cli
+package setup
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/elasticd/elastic/python"
 )
 
-func wheelCommand() command.Command {
+// Wheel is the command that writes the Python helper.
+func Wheel() command.Command {
 	return command.Command{Name: "wheel", Args: "[DIR]", Most: 1,
 		Usage: "write the Python helper as a wheel for pip into DIR (.)", Action: wheelAction}
 }

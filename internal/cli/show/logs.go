@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"context"
@@ -20,7 +20,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
-func logsCommand() command.Command {
+// Logs is the command that prints the output of workers.
+func Logs() command.Command {
 	return command.Command{Name: "logs", Args: "[JOB]", Most: 1, Usage: "what the workers of all nodes wrote",
 		Action: logsAction, Flags: []command.Flag{
 			command.JobFlag(),
@@ -49,15 +50,11 @@ func logsAction(ctx context.Context, c *command.Call) error {
 	if err := r.wanted(); err != nil {
 		return err
 	}
-	s, name, err := target.JobServer(ctx, c)
+	s, snap, err := target.OpenJob(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	snap, err := target.Job(ctx, c, s, name, true)
-	if err != nil {
-		return err
-	}
 	r.snap = &snap
 	if err := r.settle(); err != nil {
 		return err
