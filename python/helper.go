@@ -40,6 +40,9 @@ func Write(dir string) error {
 			err = os.Remove(path)
 		}
 	}
+	if err == nil {
+		err = writeWarm(dir)
+	}
 	return err
 }
 

@@ -174,5 +174,9 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (*worker.Group,
 		return nil, refused{err, 125}
 	}
 	w.record(in)
-	return w.begin(ctx, spec)
+	g, err := w.begin(ctx, spec)
+	if err == nil {
+		w.warmLater(g, spec)
+	}
+	return g, err
 }

@@ -54,6 +54,7 @@ type Options struct {
 	CheckpointDir string // --checkpoint-dir, absolute; "": the default below StateDir
 
 	Launcher Launcher // how the workers are started
+	Warm     bool     // processes of those to come may wait, with their imports made
 	PreHook  PreHook
 
 	Console   output.Choice // --console

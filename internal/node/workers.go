@@ -57,6 +57,7 @@ type workers struct {
 
 	mu       sync.Mutex       // guards what follows
 	prepared *worker.Prepared // for the next generation
+	toldWarm bool             // it was said that processes wait
 	closed   bool
 }
 

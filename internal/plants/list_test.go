@@ -56,6 +56,10 @@ var plants = []plant{
 	{"G4: workers that do not leave are waited for without end", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || w.Rollback > g.world.Generation {`, machine, "TestStories"},
 	{"G2: a state of before a rollback stays", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || m.pauseIsOver(g) {`, machine, "TestStatesOfBeforeARollbackAreGivenUp"},
 	{"G2: a rollback is forgotten with its generation", plan + "/rollback.go", `return p.w.Rollback`, `return 0`, plan, "TestRollbackIsRemembered"},
+	{"a warm worker that does not fit becomes a worker", workerPkg + "/warm.go", `g.fits(c.order, w) && c.take(w.Env)`, `c.take(w.Env)`, workerPkg, "TestWarmProcessesThatDoNotFit"},
+	{"processes outlive a guardian that was not needed", workerPkg + "/group.go", `	if g.warm {
+		g.takeOver()`, `	if false {
+		g.takeOver()`, workerPkg, "TestWarmProcessesEnd"},
 	{"a worker that ended is handed a World", machine + "/apply.go", `	g.canStay = false
 	if e.Ours {`, `	if e.Ours {`, machine, "TestStories"},
 	{"G3: new workers in place of some that stayed begin without the checkpoint", machine + "/workers.go", `		Unprepared: m.local.inMemory}`, `	}`, machine, "TestStories"},

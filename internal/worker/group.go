@@ -74,6 +74,7 @@ type Group struct {
 	pumps    [][]*output.Pump
 	ends     []workerOrder // by local rank, for the order
 	terminal int           // of the worker, among the guardian's descriptors; 0: none
+	warm     bool          // processes were started that wait
 	streams  []streamOrder
 	began    time.Time
 	oomKills int                   // seen so far; -1 where nobody counts
@@ -149,7 +150,11 @@ func Prepare(s Spec, workers int) (*Prepared, error) {
 func (p *Prepared) Close() {
 	g := p.g
 	g.finish()
-	g.guardian.Kill() // it waits for its order; nobody descends from it
+	if g.warm {
+		g.takeOver()
+	} else {
+		g.guardian.Kill() // it waits for its order; nobody descends from it
+	}
 	g.guardian.Wait()
 	g.cgroup.remove()
 }
@@ -163,7 +168,7 @@ func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
 		return nil, err
 	}
 	stopWaiting := context.AfterFunc(ctx, func() { g.guardian.Kill() })
-	g.send(order{Start: g.order()}) // a failure is seen by follow
+	g.send(order{Start: g.order(g.spec)}) // a failure is seen by follow
 	go g.follow()
 	err = <-g.up
 	if !stopWaiting() { // ctx has ended, and the guardian with it
@@ -201,7 +206,7 @@ func (g *Group) begin(s Spec) error {
 		return fmt.Errorf("remove old drain file: %w", err)
 	}
 	g.spec, g.began = s, time.Now()
-	if !s.NoCgroup {
+	if !s.NoCgroup && g.cgroup == "" {
 		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
 	g.oomKills = g.killedForMemory()

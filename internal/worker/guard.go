@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,16 +42,24 @@ func Guard() int {
 	if conn == nil {
 		return 1
 	}
-	in := gob.NewDecoder(conn)
-	var first order
-	if err := in.Decode(&first); err != nil || first.Start == nil {
+	g := &guardian{out: gob.NewEncoder(conn)}
+	orders := receive(gob.NewDecoder(conn))
+	first, ok := <-orders
+	if ok && first.Warm != nil {
+		g.standBy(first.Warm)
+		first, ok = <-orders
+	}
+	switch {
+	case ok && first.Start != nil:
+		g.spec = first.Start
+		keepOnly(g.spec)
+		g.start()
+	case g.spec != nil: // the agent is gone, and processes wait
+		g.orphaned, g.killing, orders = time.Now(), true, nil
+	default:
 		return 1
 	}
-	keepOnly(first.Start)
-
-	g := &guardian{out: gob.NewEncoder(conn), spec: first.Start}
-	g.start()
-	g.run(child, receive(in))
+	g.run(child, orders)
 	g.drain()
 	cgroup(g.spec.Cgroup).remove()
 	return 0

@@ -17,6 +17,10 @@ type guardian struct {
 	spec    *startOrder
 	workers []child
 
+	warm    []warmChild // by local rank: processes that wait for Start
+	warmDir string      // in which they were started
+	late    []string    // variables that they may get other values of
+
 	asked    bool      // workers were asked to save
 	stopping bool      // SIGTERM was sent, or they were asked; deadline holds
 	deadline time.Time // of the grace
@@ -34,13 +38,9 @@ type child struct {
 // start starts the workers, and says so. If one cannot be started the others
 // are killed.
 func (g *guardian) start() {
-	cg := -1
-	if g.spec.Cgroup != "" {
-		if fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC,
-			0); err == nil {
-			cg = fd
-			defer syscall.Close(cg)
-		}
+	cg := g.openCgroup()
+	if cg >= 0 {
+		defer syscall.Close(cg)
 	}
 	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +59,10 @@ func (g *guardian) start() {
 			led = true
 			<-time.After(g.spec.Lead)
 		}
-		pid, err := g.spawn(w, null, cg)
+		pid, ok := g.hand(i, w, g.spec.Dir)
+		if !ok {
+			pid, err = g.spawn(w, []int{null, w.Out, w.Err}, cg)
+		}
 		if err != nil {
 			g.fail(i, err)
 			break
@@ -88,18 +91,34 @@ func (g *guardian) fail(worker int, err error) {
 	g.killing = true
 }
 
-// spawn starts one worker, inside the cgroup if that can be done: whether a
+// openCgroup opens the group's cgroup, to start processes in it; -1: there is none.
+func (g *guardian) openCgroup() int {
+	if g.spec.Cgroup == "" {
+		return -1
+	}
+	fd, err := syscall.Open(g.spec.Cgroup, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+// spawn starts one process with files, inside the cgroup if that can be done: whether a
 // kernel or a container forbids it is known only by trying.
-func (g *guardian) spawn(w workerOrder, in, cg int) (int, error) {
+func (g *guardian) spawn(w workerOrder, files []int, cg int) (int, error) {
 	restore, err := bind(w.CPUs)
 	if err != nil {
 		return 0, err
 	}
 	defer restore()
+	open := make([]uintptr, len(files))
+	for i, fd := range files {
+		open[i] = uintptr(fd)
+	}
 	attr := &syscall.ProcAttr{
 		Dir:   g.spec.Dir,
 		Env:   w.Env,
-		Files: []uintptr{uintptr(in), uintptr(w.Out), uintptr(w.Err)},
+		Files: open,
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: cg >= 0, CgroupFD: cg},
 	}
 	pid, err := syscall.ForkExec(w.Argv[0], w.Argv, attr)

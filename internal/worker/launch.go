@@ -132,17 +132,17 @@ func (g *Group) shareConsole() {
 }
 
 // order is what the guardian is told to start.
-func (g *Group) order() *startOrder {
-	start := &startOrder{Dir: g.spec.Dir, Drain: g.spec.DrainFile(), Mark: g.mark, Lead: g.spec.Lead, TTY: g.terminal,
+func (g *Group) order(s Spec) *startOrder {
+	start := &startOrder{Dir: s.Dir, Drain: s.DrainFile(), Mark: g.mark, Lead: s.Lead, TTY: g.terminal,
 		Cgroup: string(g.cgroup), Streams: g.streams}
-	for i, env := range g.spec.Env {
+	for i, env := range s.Env {
 		w := g.ends[i]
-		w.Argv, w.Env, w.Rank = g.spec.Argv, withMark(env, g.mark), g.spec.Ranks[i]
-		if g.spec.Args != nil {
-			w.Argv = append([]string{g.spec.Argv[0]}, g.spec.Args[i]...)
+		w.Argv, w.Env, w.Rank = s.Argv, withMark(env, g.mark), s.Ranks[i]
+		if s.Args != nil {
+			w.Argv = append([]string{s.Argv[0]}, s.Args[i]...)
 		}
-		if g.spec.CPUs != nil {
-			w.CPUs = g.spec.CPUs[i]
+		if s.CPUs != nil {
+			w.CPUs = s.CPUs[i]
 		}
 		start.Workers = append(start.Workers, w)
 	}

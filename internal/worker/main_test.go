@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 			os.Exit(Guard())
 		case "__agent":
 			os.Exit(agentMain(os.Args[2:]))
+		case "__warmed":
+			os.Exit(warmedMain())
 		}
 	}
 	goleak.VerifyTestMain(m)

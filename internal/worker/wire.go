@@ -9,7 +9,8 @@ const wireFD = 3
 
 // order is what the agent wants. Exactly one field is set.
 type order struct {
-	Start *startOrder // the first, once
+	Warm  *warmOrder  // the first, if it is given
+	Start *startOrder // the first but for Warm, once
 	Ask   *Drain
 	Stop  *stopOrder
 }

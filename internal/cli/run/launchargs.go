@@ -127,6 +127,10 @@ func launcher(c *command.Call, o *node.Options) error {
 	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")),
 		commaList(c.Setting("duplicate-stderr-filters"))
 	l.Announce = paddle(c) || c.Truth("verbose")
+	w := c.Setting("warm")
+	if o.Warm = w.Text != "off"; w.Given && w.Text != "auto" && o.Warm {
+		return w.Refuse("auto or off")
+	}
 	return terminal(c, o)
 }
 

@@ -32,6 +32,8 @@ func launchFlags() []command.Flag {
 		{Name: "no-python", Kind: command.Boolean, Usage: "run a .py file itself, not python3 -u",
 			Env: []string{"PET_NO_PYTHON"}},
 		{Name: "run-path", Kind: command.Boolean, Usage: "run PROGRAM by runpy", Env: []string{"PET_RUN_PATH"}},
+		{Name: "warm", Arg: "auto|off", Usage: "start the next workers' Python and imports ahead, while these train (auto)",
+			Values: []string{"auto", "off"}},
 		{Name: "role", Arg: "NAME", Usage: "ROLE_NAME of the workers (default)", Env: []string{"PET_ROLE"}},
 		{Name: "tty", Kind: command.Boolean, Usage: "the only worker has the terminal: for a debugger", Once: true},
 		{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "say what Paddle's launcher says of a start"},

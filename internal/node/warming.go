@@ -1,0 +1,112 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/python"
+)
+
+// warmAfter is how long workers train before processes of those that come after them are started:
+// the recovery of a job has the processors for itself.
+const warmAfter = 10 * time.Second
+
+// warmSettle is how long the memory of processes that wait may grow before it is told.
+const warmSettle = 20 * time.Second
+
+// warmLater has processes started, while the workers of g train, that import what those import, and
+// wait for the next World.
+func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
+	script, ok := launch.PythonScript(spec.Argv[0], spec.Argv[1:])
+	if !w.o.Warm || !ok || spec.TTY != nil {
+		return
+	}
+	w.effects.Go(func() {
+		if !w.during(g, warmAfter) || !roomToWarm(worker.Memory()) {
+			return
+		}
+		p := w.warm(spec, w.warming(spec, script))
+		if p != nil && w.during(g, warmSettle) {
+			w.tellWarm(p)
+		}
+	})
+}
+
+// during waits; false: the group or the agent ended meanwhile.
+func (w *workers) during(g *worker.Group, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return !isClosed(g.Done())
+	case <-g.Done():
+	case <-w.ctx.Done():
+	}
+	return false
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// warming is how processes that run a script wait.
+func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming {
+	var hooks [][]string
+	for _, env := range spec.Env {
+		path := filepath.Join(w.helper(), python.WarmDir)
+		for _, kv := range env {
+			if given, ok := strings.CutPrefix(kv, "PYTHONPATH="); ok && given != "" {
+				path += string(filepath.ListSeparator) + given
+			}
+		}
+		hooks = append(hooks, []string{"PYTHONPATH=" + path,
+			"ELASTIC_WARM=" + strconv.Itoa(worker.WarmFD) + ":" + script.Kind + ":" + script.Name})
+	}
+	ofGeneration := map[string]bool{} // variables that name files of the generation
+	for _, env := range spec.Env {
+		for _, kv := range env {
+			if name, value, _ := strings.Cut(kv, "="); strings.Contains(value, spec.RunDir) {
+				ofGeneration[name] = true
+			}
+		}
+	}
+	return worker.Warming{Hook: hooks,
+		Late: func(name string) bool { return launch.Told(name) || ofGeneration[name] }}
+}
+
+// warm has the guardian that stands by start processes that wait; nil: there is none.
+func (w *workers) warm(spec worker.Spec, how worker.Warming) *worker.Prepared {
+	w.preparing.Lock()
+	defer w.preparing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.prepared == nil || w.prepared.Warm(spec, how) != nil { // the next workers start as they would without
+		return nil
+	}
+	return w.prepared
+}
+
+// tellWarm says once how much memory processes that wait take.
+func (w *workers) tellWarm(p *worker.Prepared) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.prepared != p || w.toldWarm {
+		return
+	}
+	if n, bytes := p.Waiting(); n > 0 {
+		w.toldWarm = true
+		w.notice(fmt.Sprintf("warm workers: %d waiting for the next start, %d MiB of memory; --warm=off does without",
+			n, bytes>>20))
+	}
+}
+
+// roomToWarm reports whether so much memory is free that processes may wait in it: a quarter.
+func roomToWarm(total, available int64) bool { return total > 0 && available >= total/4 }
