@@ -31,8 +31,8 @@ func newDoing(ctx context.Context, effects *sync.WaitGroup, store store.Store, k
 	return d
 }
 
-// moving is told how far bytes are; it never waits.
-func (d *doing) moving(what string, done, total int64) {
+// Moving is told how far bytes are; it never waits.
+func (d *doing) Moving(what string, done, total int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -46,9 +46,9 @@ func (d *doing) moving(what string, done, total int64) {
 	}
 }
 
-// unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was
+// Unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was
 // told already.
-func (d *doing) unreadable(number int64) bool {
+func (d *doing) Unreadable(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	again := d.now.Kind == "unreadable" && d.now.Done == number
@@ -62,8 +62,8 @@ func (d *doing) unreadable(number int64) bool {
 	return !again
 }
 
-// nothing moves any more.
-func (d *doing) nothing() {
+// Nothing moves any more.
+func (d *doing) Nothing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.since, d.now = time.Time{}, rendezvous.Activity{}

@@ -38,15 +38,15 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 		if got := said(); got != "" {
 			t.Errorf("of its last life it says %q", got)
 		}
-		d.moving("saving", 1, 10)
+		d.Moving("saving", 1, 10)
 		time.Sleep(2 * time.Second)
-		d.moving("saving", 2, 10)
+		d.Moving("saving", 2, 10)
 		time.Sleep(time.Second)
 		if got := said(); got == "" {
 			t.Error("bytes move, and it says nothing")
 		}
 		own.Cut(true)
-		d.nothing()
+		d.Nothing()
 		time.Sleep(5 * time.Second)
 		own.Cut(false)
 		time.Sleep(5 * time.Second)

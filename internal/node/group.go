@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/handover"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -67,9 +68,11 @@ func either(a, b <-chan struct{}) <-chan struct{} {
 
 // translate passes the exits on, and ends the events.
 func (g *group) translate() {
-	killed := false
+	how := capture.Exited
 	for x := range g.g.Exits() {
-		killed = killed || x.Signal != ""
+		if x.Signal != "" {
+			how = capture.Killed
+		}
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile,
 			Output: x.Tail})
 		if x.Aborted {
@@ -85,7 +88,7 @@ func (g *group) translate() {
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim,
 			Hang: x.Aborted}}
 	}
-	g.w.writing.end(g.Generation(), killed)
+	g.w.saves.WorkersEnded(g.Generation(), how)
 	g.stay.Close()
 	g.heard.Wait()
 	close(g.events)
@@ -135,7 +138,7 @@ func (g *group) Done() <-chan struct{}      { return g.g.Done() }
 func (g *group) Ask(reason string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	g.w.saves.observe(g.Generation())
+	g.w.saves.Observe(g.Generation())
 	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
 }
 
@@ -167,7 +170,7 @@ func (g *group) Continue(ctx context.Context, s action.Start) error {
 		ranks = append(ranks, in.FirstRank+k)
 	}
 	g.g.Continue(in.Generation, ranks, in.WorldSize)
-	g.w.writing.started(s.World.Generation, g.g.PIDs)
+	g.w.saves.WorkersStarted(s.World.Generation, g.g.PIDs)
 	return g.stay.Hand(in.Generation, environs(in))
 }
 

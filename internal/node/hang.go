@@ -15,7 +15,7 @@ func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, over <-cha
 		close(found)
 		return found
 	}
-	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: g, To: w.saves.to,
+	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: g, To: w.peers.To,
 		Over: over,
 		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation), Members: world.Members,
 			Slots: world.Slots}}
@@ -38,6 +38,6 @@ func (w *workers) watchHangs(world rendezvous.World, g *worker.Group, over <-cha
 // answerHangs lets the node of rank 0 ask about the workers here.
 func (w *workers) answerHangs() {
 	for pattern, h := range hang.Handlers(w.hangs.Load) {
-		w.saves.peers.server.Handle(pattern, h)
+		w.peers.Server.Handle(pattern, h)
 	}
 }

@@ -22,7 +22,7 @@ const logsFile = "logs"
 
 // showLogs lets other nodes, and commands on this machine, read what the workers here write.
 func (w *workers) showLogs() error {
-	w.saves.peers.server.Handle("GET "+logs.Path, logs.Handler(w.logs.Dir()))
+	w.peers.Server.Handle("GET "+logs.Path, logs.Handler(w.logs.Dir()))
 	path := filepath.Join(w.dir, logsFile)
 	return disk.Publish(path+".tmp", path, []byte(w.logs.Dir()+"\n"))
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/node/peers"
+	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -67,14 +69,17 @@ func Run(ctx context.Context, o Options) event.Result {
 	if o.Shared != nil {
 		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Shared)
 	}
-	at := &place{server: server, host: o.Host, port: o.Port, now: o.Reaches}
-	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw, address: at.Here}
+	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
+	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw}
 	defer workers.close()
 	if workers.kubeflow = progress.NewKubeflow(lookUp(o.Environ), told.notice); workers.kubeflow != nil {
 		effects.Go(func() { workers.kubeflow.Run(ctx) })
 	}
-	peers := newPeers(ctx, &effects, at)
-	workers.saves = &saves{w: workers, peers: peers, behind: make(chan struct{}, 1)}
+	peers := peers.New(ctx, &effects, at)
+	workers.peers = peers
+	workers.mark = &saves.Mark{Dir: o.CheckpointDir, Address: at.Here, Notice: told.notice}
+	workers.saves = saves.New(ctx, saves.Config{Job: o.Job.Name, Store: store, Effects: &effects, Peers: peers,
+		Mark: workers.mark, Notice: told.notice, PreHook: workers.preHook})
 	c := runtime.Config{
 		Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
 		Machine:  bootID(),

@@ -102,10 +102,10 @@ func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 		for {
 			select {
 			case <-ended:
-				w.doing.nothing()
+				w.doing.Nothing()
 				return
 			case <-tick.C:
-				w.doing.moving("checking", int64(time.Since(began).Seconds()), int64(w.o.PreHook.Limit.Seconds()))
+				w.doing.Moving("checking", int64(time.Since(began).Seconds()), int64(w.o.PreHook.Limit.Seconds()))
 			}
 		}
 	})

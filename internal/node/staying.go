@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/handover"
-	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -43,7 +42,7 @@ func (w *workers) openSocket() {
 		return
 	}
 	w.stay.server = server
-	w.saves.peers.server.Handle("POST "+storePath, http.HandlerFunc(w.answerStore))
+	w.peers.Server.Handle("POST "+storePath, http.HandlerFunc(w.answerStore))
 }
 
 func (w *workers) socketPath() string {
@@ -96,7 +95,7 @@ func (w *workers) askStore(ctx context.Context, to membership.Ref, r handover.Re
 	if err != nil {
 		return reply, err
 	}
-	res, err := w.saves.to(to).RoundTrip(req)
+	res, err := w.peers.To(to).RoundTrip(req)
 	if err != nil {
 		return reply, fmt.Errorf("ask %s for the store of generation %d: %w", to.Node, r.Generation, err)
 	}
@@ -122,7 +121,7 @@ func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
 		http.Error(out, "no request to the store", http.StatusBadRequest)
 		return
 	}
-	if newest := w.saves.peers.self().Generation; schema.Generation(r.Generation) > newest { // it has reported Ready for each that runs
+	if newest := w.peers.Self().Generation; schema.Generation(r.Generation) > newest { // it has reported Ready for each that runs
 		http.Error(out, "that generation is not known here", http.StatusConflict)
 		return
 	}
@@ -136,20 +135,4 @@ func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
 		return // it hung up
 	}
 	_ = json.NewEncoder(out).Encode(reply) // a peer that went away asks again
-}
-
-// Stay readies the checkpoint directory for workers that hold the state, and begin from no
-// checkpoint. What they saved in older generations and was not committed is set aside: it is of no
-// generation any more.
-func (s *saves) Stay(w rendezvous.World) error {
-	s.mu.Lock()
-	s.resume = nil
-	s.mu.Unlock()
-	if err := s.chunks.Raise(w.Generation); err != nil {
-		return err
-	}
-	if s.shared(w) {
-		return nil
-	}
-	return capture.Scratch(s.chunks, s.w.directory())
 }

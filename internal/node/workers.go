@@ -17,9 +17,12 @@ import (
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/node/peers"
+	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/python"
@@ -35,12 +38,10 @@ type workers struct {
 	notice  func(string)
 	raw     func(string) // says it without "elastic: " in front
 
-	saves    *saves
+	peers    *peers.Peers
+	saves    *saves.Saves
+	mark     *saves.Mark
 	kubeflow *progress.Kubeflow // nil: none asks for the progress
-	writing  writing
-
-	address func() string // of the agent's listener, now
-	marked  string        // the one that the mark in the checkpoint directory has
 
 	node    string
 	job     atomic.Pointer[rendezvous.Job]
@@ -76,7 +77,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err := os.MkdirAll(w.checkpoints(), 0o700); err != nil {
 		return "", err
 	}
-	if err := w.mark(); err != nil {
+	w.mark.Node = node
+	if err := w.mark.Write(); err != nil {
 		return "", err
 	}
 	w.logs, err = output.Open(w.logOptions(node, job))
@@ -91,11 +93,11 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	}
 	w.answerHangs()
 	w.openSocket()
-	for pattern, h := range check.NewServer(w.saves.to).Handlers() {
-		w.saves.peers.server.Handle(pattern, h)
+	for pattern, h := range check.NewServer(w.peers.To).Handlers() {
+		w.peers.Server.Handle(pattern, h)
 	}
 	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
-	if err := w.saves.open(node, job); err != nil {
+	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}, job); err != nil {
 		return "", err
 	}
 	if err := w.preHook(w.ctx, 0, 0); err != nil {
@@ -120,12 +122,12 @@ func (w *workers) Succeed(job rendezvous.Job) error {
 	if err := w.logs.Adopt(run(job)); err != nil {
 		w.notice(err.Error())
 	}
-	w.saves.succeed(job)
+	w.saves.AdoptJob(job)
 	return nil
 }
 
 func (w *workers) close() {
-	w.unmark()
+	w.mark.Remove()
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
@@ -163,7 +165,7 @@ func (w *workers) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.mark(); err != nil { // it may be somewhere else than in its last life
+	if err := w.mark.Write(); err != nil { // it may be somewhere else than in its last life
 		w.notice(err.Error())
 	}
 	w.prepare(w.job.Load().Slots)
@@ -262,8 +264,19 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	if err := out.begin(s); err != nil {
 		return nil, refused{err, 125}
 	}
-	w.writing.started(world.Generation, g.PIDs)
+	w.saves.WorkersStarted(world.Generation, g.PIDs)
 	out.heard.Go(out.watchStay)
 	w.effects.Go(out.translate)
 	return out, nil
+}
+
+// directory is where the workers save, without what the agent itself keeps there.
+func (w *workers) directory() capture.Dir {
+	d := capture.Dir{Path: w.checkpoints()}
+	for _, x := range []string{w.disk.Dir, filepath.Dir(w.disk.Dir), w.logs.Dir(), w.o.LogDir} {
+		if full, err := filepath.Abs(x); err == nil && x != "" {
+			d.Exclude = append(d.Exclude, full)
+		}
+	}
+	return d
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -28,10 +29,10 @@ func TestTheMarkMovesWithTheNode(t *testing.T) {
 	address := "10.0.0.1:7"
 	var effects sync.WaitGroup
 	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) }, closed: true,
-		address: func() string { return address }}
-	w.o.CheckpointDir = t.TempDir()
+		mark: &saves.Mark{Dir: t.TempDir(), Node: "a", Address: func() string { return address },
+			Notice: func(s string) { t.Error(s) }}}
 	w.job.Store(&rendezvous.Job{})
-	if err := w.mark(); err != nil {
+	if err := w.mark.Write(); err != nil {
 		t.Fatal(err)
 	}
 	address = "10.0.0.2:7"
@@ -39,11 +40,11 @@ func TestTheMarkMovesWithTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	effects.Wait()
-	if !w.has(membership.Ref{Node: "a", Address: address}) {
+	if !w.mark.Of(membership.Ref{Node: "a", Address: address}) {
 		t.Error("it is not found where it is")
 	}
-	w.unmark()
-	if left, err := os.ReadDir(w.o.CheckpointDir); err != nil || len(left) > 0 {
+	w.mark.Remove()
+	if left, err := os.ReadDir(w.mark.Dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 }
@@ -57,7 +58,7 @@ func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
 		t.Fatal(err)
 	}
 	var effects sync.WaitGroup
-	w := &workers{dir: dir, logs: logs, effects: &effects, notice: func(s string) { t.Log(s) }}
+	w := &workers{dir: dir, logs: logs, mark: &saves.Mark{}, effects: &effects, notice: func(s string) { t.Log(s) }}
 	w.job.Store(&rendezvous.Job{Slots: 1})
 	spec := w.spec()
 	spec.Node, spec.Generation, spec.Ranks, spec.WorldSize = "a", 2, []int{0}, 1

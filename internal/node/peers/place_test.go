@@ -1,4 +1,4 @@
-package node
+package peers
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func TestWhereANodeIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer server.Close(context.Background())
-			p := &place{server: server, host: "127.0.0.1", now: c.now}
+			p := &Place{Server: server, Host: "127.0.0.1", Now: c.now}
 			for range 2 {
 				if got := hostOf(t, p.Here()); got != c.want {
 					t.Errorf("it is at %s, want %s", got, c.want)

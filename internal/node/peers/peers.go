@@ -1,9 +1,11 @@
-package node
+// Package peers is the other agents of the job, and where this one is reached.
+package peers
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -19,12 +21,12 @@ import (
 // which ticks four times a second, hangs, and who hangs is silent.
 const stalled = 1500 * time.Millisecond
 
-// peers are the other agents of the job.
-type peers struct {
-	place   *place
+// Peers are the other agents of the job.
+type Peers struct {
+	place   *Place
 	ctx     context.Context
 	effects *sync.WaitGroup
-	server  *peer.Server
+	Server  *peer.Server
 	signals chan event.Signal
 	news    chan struct{} // holds one value when larger is set
 
@@ -37,14 +39,15 @@ type peers struct {
 	larger  schema.Generation // than the agent's own: it has not been told yet
 }
 
-func newPeers(ctx context.Context, effects *sync.WaitGroup, at *place) *peers {
-	return &peers{place: at, ctx: ctx, effects: effects, server: at.server, signals: make(chan event.Signal),
+// New has the peers of a node whose effects end with ctx.
+func New(ctx context.Context, effects *sync.WaitGroup, at *Place) *Peers {
+	return &Peers{place: at, ctx: ctx, effects: effects, Server: at.Server, signals: make(chan event.Signal),
 		news: make(chan struct{}, 1)}
 }
 
-func (p *peers) Here() string { return p.place.Here() }
+func (p *Peers) Here() string { return p.place.Here() }
 
-func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
+func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hello.Job, p.hello.UID = job, uid
@@ -55,13 +58,13 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 		return
 	}
 	p.secret = secret
-	self := peer.Self{Hello: p.self, Holds: p.holds, Heard: p.heard}
+	self := peer.Self{Hello: p.Self, Holds: p.holds, Heard: p.heard}
 	client, err := peer.Dial(secret, self)
 	if err != nil {
 		return // the secret is no secret: nobody will be reached, and the leases decide
 	}
 	p.client, p.watcher = client, membership.NewWatcher(client, membership.DefaultBeats())
-	if err := p.server.Serve(secret, self); err != nil {
+	if err := p.Server.Serve(secret, self); err != nil {
 		return
 	}
 	p.effects.Go(func() {
@@ -81,14 +84,14 @@ func (p *peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 }
 
 // rekey speaks with those who know another secret. mu is held.
-func (p *peers) rekey(secret []byte) {
+func (p *Peers) rekey(secret []byte) {
 	// A secret that is none reaches nobody, and the leases decide.
-	if p.client.Rekey(secret) == nil && p.server.Rekey(secret) == nil {
+	if p.client.Rekey(secret) == nil && p.Server.Rekey(secret) == nil {
 		p.secret = secret
 	}
 }
 
-func (p *peers) tell(s event.Signal) {
+func (p *Peers) tell(s event.Signal) {
 	select {
 	case p.signals <- s:
 	case <-p.ctx.Done():
@@ -97,7 +100,7 @@ func (p *peers) tell(s event.Signal) {
 
 // heard comes from connections, which must not wait, and say it once: the agent is told when it
 // listens, of the largest.
-func (p *peers) heard(g schema.Generation) {
+func (p *Peers) heard(g schema.Generation) {
 	p.mu.Lock()
 	p.larger = max(p.larger, g)
 	p.mu.Unlock()
@@ -108,7 +111,7 @@ func (p *peers) heard(g schema.Generation) {
 }
 
 // passOn tells the agent what was heard.
-func (p *peers) passOn() {
+func (p *Peers) passOn() {
 	for {
 		select {
 		case <-p.news:
@@ -123,7 +126,7 @@ func (p *peers) passOn() {
 	}
 }
 
-func (p *peers) self() peer.Hello {
+func (p *Peers) Self() peer.Hello {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hello
@@ -131,14 +134,14 @@ func (p *peers) self() peer.Hello {
 	return h
 }
 
-func (p *peers) holds(about membership.Ref) bool {
+func (p *Peers) holds(about membership.Ref) bool {
 	p.mu.Lock()
 	w := p.watcher
 	p.mu.Unlock()
 	return w != nil && w.Holds(about)
 }
 
-func (p *peers) Tell(h action.Hello) {
+func (p *Peers) Tell(h action.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told = time.Now()
@@ -146,20 +149,20 @@ func (p *peers) Tell(h action.Hello) {
 	p.hello.Failed, p.hello.Ended = h.Failed, h.Ended
 }
 
-func (p *peers) opened() (*peer.Client, *membership.Watcher) {
+func (p *Peers) opened() (*peer.Client, *membership.Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.client, p.watcher
 }
 
-func (p *peers) Probe(ctx context.Context, to membership.Ref) membership.Answer {
+func (p *Peers) Probe(ctx context.Context, to membership.Ref) membership.Answer {
 	if c, _ := p.opened(); c != nil {
 		return c.Probe(ctx, to)
 	}
 	return membership.Answer{}
 }
 
-func (p *peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
+func (p *Peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
 	c, _ := p.opened()
 	if c == nil {
 		return false
@@ -168,7 +171,7 @@ func (p *peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
 	return err == nil && holds
 }
 
-func (p *peers) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+func (p *Peers) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
 	c, _ := p.opened()
 	if c == nil {
 		return 0, errors.New("the job's secret is not known")
@@ -176,10 +179,18 @@ func (p *peers) Reach(ctx context.Context, by membership.Ref, address string) (m
 	return c.Reach(ctx, by, address)
 }
 
-func (p *peers) Watch(refs []membership.Ref) {
+func (p *Peers) Watch(refs []membership.Ref) {
 	if _, w := p.opened(); w != nil {
 		w.Set(refs)
 	}
 }
 
-func (p *peers) Signals() <-chan event.Signal { return p.signals }
+func (p *Peers) Signals() <-chan event.Signal { return p.signals }
+
+// To is the way to one life of one node.
+func (p *Peers) To(r membership.Ref) http.RoundTripper {
+	if c, _ := p.opened(); c != nil {
+		return c.To(r)
+	}
+	return http.NewFileTransport(http.Dir("/nonexistent")) // nobody is reached before the secret is known
+}

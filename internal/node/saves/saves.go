@@ -1,17 +1,19 @@
-package node
+// Package saves captures, commits and fetches the checkpoints of one node: a replicator and its
+// pipelines, as the agent wants them.
+package saves
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -29,17 +31,46 @@ import (
 // the next generation waits for it.
 const hurry = 500 * time.Millisecond
 
-// saves captures, commits and fetches the checkpoints of this node: a checkpoint.Replicator, in the
-// agent's words.
-type saves struct {
-	w      *workers
-	peers  *peers
-	behind chan struct{}    // the store shows an older head than the disk knows
-	told   *history.Trimmer // keeps the events of saves bounded
+// Config is what the saves of a node need of the rest of it.
+type Config struct {
+	Job     schema.Job
+	Store   store.Store
+	Effects *sync.WaitGroup
+	Peers   *peers.Peers
+	Mark    *Mark
+	Notice  func(string)
+	// PreHook decides whether this node can run workers of a generation in a world of that size.
+	PreHook func(ctx context.Context, g schema.Generation, size int) error
+}
+
+// Activity tells the other nodes which bytes move.
+type Activity interface {
+	Nothing()
+	Moving(what string, done, total int64)
+	Unreadable(number int64) (first bool) // checkpoint number cannot be had here
+}
+
+// Node is this node, once it has its name.
+type Node struct {
+	Name      string
+	Dir       string      // of the node and job
+	Directory capture.Dir // where the workers save
+	Activity  Activity
+}
+
+// Saves are the checkpoints of this node.
+type Saves struct {
+	c       Config
+	ctx     context.Context
+	node    Node
+	writing writing
+	behind  chan struct{}    // the store shows an older head than the disk knows
+	told    *history.Trimmer // keeps the events of saves bounded
 
 	mu         sync.Mutex // guards what follows; never held while waiting
 	replicator *replicator.Replicator
 	chunks     *chunkstore.Store
+	job        rendezvous.Job
 	nodes      []membership.Node
 	head       checkpoint.Head
 	lines      map[schema.Generation]*capturing
@@ -57,50 +88,56 @@ type capturing struct {
 	asked  bool // to close
 }
 
-// open opens the store, once the node has its name and the job its id.
-func (s *saves) open(node string, job rendezvous.Job) error {
-	chunks, err := chunkstore.Open(filepath.Join(s.w.dir, disk.StoreDir))
+// New has the saves of a node whose effects end with ctx.
+func New(ctx context.Context, c Config) *Saves {
+	return &Saves{c: c, ctx: ctx, behind: make(chan struct{}, 1)}
+}
+
+// Join opens the store of checkpoints, once the node has its name and the job its id.
+func (s *Saves) Join(node Node, job rendezvous.Job) error {
+	s.node = node
+	chunks, err := chunkstore.Open(filepath.Join(s.node.Dir, disk.StoreDir))
 	if err != nil {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}
-	name := s.w.o.Job.Name
-	k := &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
-		Peers:  &transfer.HTTP{To: s.to},
-		Record: &checkpoint.Record{Store: s.w.store, Job: name, UID: job.UID},
+	name := s.c.Job
+	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
+		Peers:  &transfer.HTTP{To: s.c.Peers.To},
+		Record: &checkpoint.Record{Store: s.c.Store, Job: name, UID: job.UID},
 		Report: s.report}
-	s.told = &history.Trimmer{Store: s.w.store, Job: name}
+	s.told = &history.Trimmer{Store: s.c.Store, Job: name}
 	s.mu.Lock()
+	s.job = job
 	s.replicator, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
-	s.peers.server.Handle(transfer.Prefix, transfer.Handler(chunks))
-	s.w.effects.Go(func() {
-		_ = k.Run(s.w.ctx) // ends with ctx, and in no other way
+	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks))
+	s.c.Effects.Go(func() {
+		_ = k.Run(s.ctx)   // ends with ctx, and in no other way
 		_ = chunks.Close() // what it could not write is written again by the next agent
 	})
 	return nil
 }
 
-// to is the way to one life of one node.
-func (s *saves) to(r membership.Ref) http.RoundTripper {
-	if c, _ := s.peers.opened(); c != nil {
-		return c.To(r)
-	}
-	return http.NewFileTransport(http.Dir("/nonexistent")) // nobody is reached before the secret is known
-}
-
-// succeed is open for a job that was made again while this node was in it.
-func (s *saves) succeed(job rendezvous.Job) {
+// AdoptJob is Join for a job that was made again while this node was in it.
+func (s *Saves) AdoptJob(job rendezvous.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replicator.AdoptJob(job.UID)
+	s.job = job
 	s.head, s.nodes, s.resume = checkpoint.Head{}, nil, nil
 }
 
+func (s *Saves) rules() rendezvous.Rules {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.job.Rules
+}
+
 // report is told by the replicator what happens.
-func (s *saves) report(e replicator.Event) {
+func (s *Saves) report(e replicator.Event) {
 	switch e := e.(type) {
 	case replicator.Committed:
-		s.w.doing.nothing()
+		s.node.Activity.Nothing()
 		s.wrote(2) // the commit, and the removal of the oldest
 		s.mu.Lock()
 		s.head = e.Head
@@ -109,11 +146,11 @@ func (s *saves) report(e replicator.Event) {
 		s.alone = alone
 		s.mu.Unlock()
 		if first {
-			s.w.notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
+			s.c.Notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
 		}
 	case replicator.Closed:
 		if m := e.Left; m != nil {
-			s.w.notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
+			s.c.Notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
 				checkpoint.AtStep(m.Step), e.Generation))
 		}
 	case replicator.Behind:
@@ -122,19 +159,19 @@ func (s *saves) report(e replicator.Event) {
 		default: // it is on its way
 		}
 	case replicator.Sharded:
-		s.w.notice(e.String())
+		s.c.Notice(e.String())
 	case replicator.Refused:
-		s.w.doing.nothing()
+		s.node.Activity.Nothing()
 		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
 		if errors.Is(e.Err, capture.ErrUnsettled) {
 			text = e.Err.Error()
 		}
-		s.w.notice(text)
-		s.w.effects.Go(func() {
-			ctx, cancel := context.WithTimeout(s.w.ctx, 5*time.Second)
+		s.c.Notice(text)
+		s.c.Effects.Go(func() {
+			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 			defer cancel()
 			// The refusal was said; that its event is lost with the store is no harm.
-			_, _ = s.w.store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.w.o.Job.Name, history.Event{Kind: history.Refused,
+			_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
 				Generation: e.Generation, Node: s.replicator.Self, Text: text,
 				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
 		})
@@ -142,20 +179,20 @@ func (s *saves) report(e replicator.Event) {
 	case replicator.Moving:
 		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
 		if e.Done == e.Total {
-			s.w.doing.nothing()
+			s.node.Activity.Nothing()
 			return
 		}
-		s.w.doing.moving(what, e.Done, e.Total)
+		s.node.Activity.Moving(what, e.Done, e.Total)
 	}
 }
 
 // Behind says that the store shows less than the commits on this disk.
-func (s *saves) Behind() <-chan struct{} { return s.behind }
+func (s *Saves) Behind() <-chan struct{} { return s.behind }
 
 // wrote counts n transactions with events, and has old events removed when it is time.
-func (s *saves) wrote(n int) {
-	s.w.effects.Go(func() {
-		ctx, cancel := context.WithTimeout(s.w.ctx, trimLimit)
+func (s *Saves) wrote(n int) {
+	s.c.Effects.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, trimLimit)
 		defer cancel()
 		_ = s.told.Wrote(ctx, n) // what is left over goes the next time
 	})
@@ -165,7 +202,7 @@ func (s *saves) wrote(n int) {
 const trimLimit = 30 * time.Second
 
 // Nodes are those that are registered, as far as this one follows them.
-func (s *saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
+func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.replicator == nil || sameNodes(s.nodes, nodes) && s.head.Number >= head.Number {
@@ -180,7 +217,7 @@ func (s *saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 }
 
 // protect gives the head the copies that it lacks, when this node captures and another node is here. mu is held.
-func (s *saves) protect() {
+func (s *Saves) protect() {
 	head, copies := s.head, 0
 	for _, h := range head.Holders {
 		for _, n := range s.nodes {
@@ -197,10 +234,10 @@ func (s *saves) protect() {
 		s.spread()
 	}
 	var ctx context.Context
-	ctx, s.spread = context.WithCancel(s.w.ctx)
+	ctx, s.spread = context.WithCancel(s.ctx)
 	k := s.replicator
 	// An error leaves as many copies as there were; the next change of nodes tries again.
-	s.w.effects.Go(func() { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
+	s.c.Effects.Go(func() { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
 }
 
 func sameNodes(a, b []membership.Node) bool {
@@ -217,24 +254,24 @@ func sameNodes(a, b []membership.Node) bool {
 
 // Open begins to capture before the workers start: on the node of rank 0, and on the others where each may have
 // its part of a save.
-func (s *saves) Open(w rendezvous.World, rank0 bool) {
-	s.w.writing.begin(w.Generation)
-	dir, with := s.w.directory(), s.with(w)
+func (s *Saves) Open(w rendezvous.World, rank0 bool) {
+	s.writing.begin(w.Generation)
+	dir, with := s.node.Directory, s.with(w)
 	if !rank0 && with == nil {
 		if err := capture.TakeInventory(s.chunks, dir); err != nil {
-			s.w.notice("the checkpoint directory cannot be read: " + err.Error())
+			s.c.Notice("the checkpoint directory cannot be read: " + err.Error())
 		}
 		return
 	}
-	ctx, cancel := context.WithCancel(s.w.ctx)
+	ctx, cancel := context.WithCancel(s.ctx)
 	s.mu.Lock()
 	resume := s.resume
 	s.mu.Unlock()
 	l, err := pipeline.Start(ctx, s.replicator, pipeline.Source{Dir: dir, Stamp: s.stamp(w), Resume: resume,
-		Writers: pipeline.Writers{Workers: s.w.writing.of(w.Generation), With: with}})
+		Writers: pipeline.Writers{Workers: s.writing.of(w.Generation), With: with}})
 	if err != nil {
 		cancel()
-		s.w.notice("checkpoints are not captured: " + err.Error())
+		s.c.Notice("checkpoints are not captured: " + err.Error())
 		return
 	}
 	s.mu.Lock()
@@ -244,15 +281,15 @@ func (s *saves) Open(w rendezvous.World, rank0 bool) {
 	s.protect()
 }
 
-// observe looks at the files of the workers of g once more, before they are asked to end.
-func (s *saves) observe(g schema.Generation) {
+// Observe looks at the files of the workers of g once more, before they are asked to end.
+func (s *Saves) Observe(g schema.Generation) {
 	s.mu.Lock()
 	l := s.lines[g]
 	s.mu.Unlock()
 	if l == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.w.ctx, observeLimit)
+	ctx, cancel := context.WithTimeout(s.ctx, observeLimit)
 	defer cancel()
 	l.Observe(ctx)
 }
@@ -262,7 +299,7 @@ const observeLimit = 300 * time.Millisecond
 
 // Close ends the captures up to g. With last it takes first what the workers left complete, and
 // waits until that is committed or refused for good, or until it is called without.
-func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error {
+func (s *Saves) Close(ctx context.Context, g schema.Generation, last bool) error {
 	s.mu.Lock()
 	var closing []*capturing
 	for of, l := range s.lines {
@@ -276,7 +313,7 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 		closing = append(closing, l)
 	}
 	s.mu.Unlock()
-	defer s.w.doing.nothing()
+	defer s.node.Activity.Nothing()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -300,11 +337,11 @@ func (s *saves) Close(ctx context.Context, g schema.Generation, last bool) error
 }
 
 // Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
-func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
-	if err := s.w.preHook(ctx, w.Generation, w.Size()); err != nil {
+func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
+	if err := s.c.PreHook(ctx, w.Generation, w.Size()); err != nil {
 		return event.Resume{}, err
 	}
-	dir := s.w.directory()
+	dir := s.node.Directory
 	var manifest *checkpoint.Manifest
 	defer func() {
 		s.mu.Lock()
@@ -322,7 +359,7 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		return event.Resume{}, capture.Scratch(s.chunks, dir)
 	}
 	resume := event.Resume{Step: r.Step, Samples: r.Samples}
-	if s.w.job.Load().Rules.Load == "rank0" && w.Members[0].Node != s.replicator.Self {
+	if s.rules().Load == "rank0" && w.Members[0].Node != s.replicator.Self {
 		return resume, nil
 	}
 	var err error
@@ -333,11 +370,11 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	}
 	switch {
 	case err == nil:
-		s.w.doing.nothing()
+		s.node.Activity.Nothing()
 	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
 		// Whoever plans must know: if nobody can bring it any more, an older one takes its place.
-		if s.w.doing.unreadable(int64(r.Number)) {
-			s.w.notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
+		if s.node.Activity.Unreadable(int64(r.Number)) {
+			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
 		}
 	}
 	return resume, err
@@ -345,13 +382,13 @@ func (s *saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 
 // CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a checkpoint directory
 // counts on the node whose workers wrote it.
-func (s *saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
+func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
 	left := pipeline.Left{Stamp: s.stamp(w), Self: self}
 	if w.Resume != nil {
 		left.Resume = w.Resume.Number
 	}
 	if with := s.with(w); w.Members[0].Node == self.Node && (with == nil || !with.All) {
-		dir := s.w.directory()
+		dir := s.node.Directory
 		left.Dir = &dir
 	}
 	h, err := pipeline.CommitLeft(ctx, s.replicator, left)
@@ -361,17 +398,17 @@ func (s *saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 	case err != nil:
 		return err
 	case h.Number > 0:
-		s.w.notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint %d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
+		s.c.Notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint %d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
 	}
 	return nil
 }
 
-func (s *saves) stamp(w rendezvous.World) checkpoint.Stamp {
-	return checkpoint.Stamp{Job: s.w.o.Job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
+func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
+	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
 }
 
 // HandOver makes sure that another node has the head before this one leaves.
-func (s *saves) HandOver(ctx context.Context) {
+func (s *Saves) HandOver(ctx context.Context) {
 	s.mu.Lock()
 	k, chunks := s.replicator, s.chunks
 	s.mu.Unlock()

@@ -1,4 +1,4 @@
-package node
+package peers
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var effects sync.WaitGroup
-		p := newPeers(ctx, &effects, &place{})
+		p := New(ctx, &effects, &Place{})
 		effects.Go(p.passOn)
 		for _, g := range []schema.Generation{2, 4, 3} {
 			p.heard(g)

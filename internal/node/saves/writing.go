@@ -1,7 +1,6 @@
-package node
+package saves
 
 import (
-	"path/filepath"
 	"sync"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
@@ -32,17 +31,14 @@ func (w *writing) started(g schema.Generation, pids func() []int) {
 	}
 }
 
-// end notes that every worker of g ended; killed: one of them by a signal.
-func (w *writing) end(g schema.Generation, killed bool) {
+// end notes that every worker of g ended, and how.
+func (w *writing) end(g schema.Generation, how capture.WorkerState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.generation != g {
 		return
 	}
-	w.state = capture.Exited
-	if killed {
-		w.state = capture.Killed
-	}
+	w.state = how
 }
 
 // of is what a capture of generation g is told.
@@ -68,13 +64,8 @@ func (w *writing) of(g schema.Generation) capture.Workers {
 	}
 }
 
-// directory is where the workers save, without what the agent itself keeps there.
-func (w *workers) directory() capture.Dir {
-	d := capture.Dir{Path: w.checkpoints()}
-	for _, x := range []string{w.disk.Dir, filepath.Dir(w.disk.Dir), w.logs.Dir(), w.o.LogDir} {
-		if full, err := filepath.Abs(x); err == nil && x != "" {
-			d.Exclude = append(d.Exclude, full)
-		}
-	}
-	return d
-}
+// WorkersStarted notes the processes of the workers of g.
+func (s *Saves) WorkersStarted(g schema.Generation, pids func() []int) { s.writing.started(g, pids) }
+
+// WorkersEnded notes that every worker of g ended, and whether one was killed.
+func (s *Saves) WorkersEnded(g schema.Generation, how capture.WorkerState) { s.writing.end(g, how) }

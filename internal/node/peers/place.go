@@ -1,4 +1,4 @@
-package node
+package peers
 
 import (
 	"net"
@@ -8,32 +8,32 @@ import (
 	"github.com/elasticd/elastic/internal/peer"
 )
 
-// place is where this node listens, and is dialled by others.
-type place struct {
-	server *peer.Server
-	port   int
-	now    func() string // the address to be at, "" if that cannot be said; nil: host was given
+// Place is where this node listens, and is dialled by others.
+type Place struct {
+	Server *peer.Server
+	Port   int
+	Now    func() string // the address to be at, "" if that cannot be said; nil: host was given
 
 	mu   sync.Mutex // guards host: who asks may come from anywhere
-	host string
+	Host string
 }
 
 // Here is the listener's address. A machine that got another one (a network that was left and
 // joined again, a new DHCP lease) has its listener there from now on.
-func (p *place) Here() string {
+func (p *Place) Here() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.now == nil || isOurs(p.host) {
-		return p.server.Addr()
+	if p.Now == nil || isOurs(p.Host) {
+		return p.Server.Addr()
 	}
-	if host := p.now(); host != "" && host != p.host {
+	if host := p.Now(); host != "" && host != p.Host {
 		// Where it cannot listen others cannot dial it: they find it silent, and it asks again when
 		// it joins again.
-		if err := p.server.Move(net.JoinHostPort(host, strconv.Itoa(p.port))); err == nil {
-			p.host = host
+		if err := p.Server.Move(net.JoinHostPort(host, strconv.Itoa(p.Port))); err == nil {
+			p.Host = host
 		}
 	}
-	return p.server.Addr()
+	return p.Server.Addr()
 }
 
 // isOurs reports whether host is an address of this machine that others may dial.
