@@ -42,7 +42,7 @@ unit: ## every package, with the race detector
 
 # Every decoder of bytes from elsewhere: package and target.
 FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain
-FUZZ = $(FUZZ_SHORT) pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture:FuzzCheck internal/peer:FuzzReceive \
+FUZZ = $(FUZZ_SHORT) pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture/format:FuzzCheck internal/peer:FuzzReceive \
 	internal/diagnosis:FuzzFlight internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
 	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment \
 	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \

@@ -261,9 +261,9 @@ var plants = []plant{
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, etcd, "TestStore"},
-	{"a file that is open for writing is complete", capture + "/openfiles.go", `if want[id] && writable(pid, d.Name()) {`, `if want[id] && false {`,
+	{"a file that is open for writing is complete", capture + "/openfiles/openfiles.go", `if want[id] && writable(pid, d.Name()) {`, `if want[id] && false {`,
 		capture, "TestOpaqueFileIsCompleteWhenClosed"},
-	{"a file that is mapped for writing is complete", capture + "/openfiles.go", `		if id, ok := inodes[ino]; ok {`, `		if id, ok := inodes[ino]; ok && false {`,
+	{"a file that is mapped for writing is complete", capture + "/openfiles/openfiles.go", `		if id, ok := inodes[ino]; ok {`, `		if id, ok := inodes[ino]; ok && false {`,
 		capture, "TestMappedFileIsUnderWay"},
 	{"files of two saves are taken together", capture + "/judge/judge.go", `if u.Passes != rounds*m.passes[u.Key] || rounds == 0 {`, `if u.Passes != rounds*m.passes[u.Key] && false {`,
 		capture, "TestSavesBetweenTwoLooks"},

@@ -7,6 +7,8 @@ import (
 	"path"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/format"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/openfiles"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -23,13 +25,13 @@ type evidence struct {
 	mapped   map[string]bool            // files that were mapped for writing when they were last looked at
 	unmapped map[string]bool            // entries with a file that was mapped since the last save, and is not any more
 	blind    string                     // why nobody's open files can be seen
-	sound    map[dirfs.Found]wholeness
+	sound    map[dirfs.Found]format.Completeness
 }
 
 func newEvidence(t dirfs.Reader) *evidence {
 	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{},
 		passes: map[string]int{}, void: map[string]int{},
-		mapped: map[string]bool{}, unmapped: map[string]bool{}, sound: map[dirfs.Found]wholeness{}}
+		mapped: map[string]bool{}, unmapped: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
 
 // taken forgets what belongs to a save that was taken.
@@ -59,7 +61,7 @@ func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
 				want[f.State.ID()] = true
 			}
 		}
-		v.writers, v.blind = openForWriting(w.PIDs(), want)
+		v.writers, v.blind = openfiles.ForWriting(w.PIDs(), want)
 	}
 	for _, e := range fresh {
 		for _, f := range e.files {
@@ -77,7 +79,7 @@ func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	if v.blind != "" {
 		return
 	}
-	is := v.writers[f.State.ID()] == byMap
+	is := v.writers[f.State.ID()] == openfiles.ByMap
 	if v.mapped[f.Path] && !is {
 		v.unmapped[e.name] = true
 		delete(v.mapped, f.Path)
@@ -121,16 +123,16 @@ func (e *entry) young(now, since time.Time) bool {
 
 // wholeness is the worst of the entry's files. What was found is remembered while a file stays as
 // it is.
-func (v *evidence) wholeness(e *entry) (wholeness, error) {
-	result := whole
+func (v *evidence) wholeness(e *entry) (format.Completeness, error) {
+	result := format.Whole
 	for _, f := range e.files {
 		w, ok := v.sound[f]
 		if !ok {
 			var err error
-			if w, err = check(v.tree, f); errors.Is(err, fs.ErrNotExist) {
-				return torn, nil
+			if w, err = format.Check(v.tree, f); errors.Is(err, fs.ErrNotExist) {
+				return format.Torn, nil
 			} else if err != nil {
-				return torn, err
+				return format.Torn, err
 			}
 			if len(v.sound) > manifest.MaxFiles {
 				clear(v.sound)
@@ -138,13 +140,13 @@ func (v *evidence) wholeness(e *entry) (wholeness, error) {
 			v.sound[f] = w
 		}
 		if f.State.Size == 0 && !e.dir {
-			w = torn // truncated, to be written
+			w = format.Torn // truncated, to be written
 		}
-		if w == torn {
-			return torn, nil
+		if w == format.Torn {
+			return format.Torn, nil
 		}
-		if w == opaque {
-			result = opaque
+		if w == format.Opaque {
+			result = format.Opaque
 		}
 	}
 	return result, nil
@@ -172,7 +174,7 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 		return e.name, "it was written this moment", nil
 	}
 	w, err := v.wholeness(e)
-	if err == nil && w == torn {
+	if err == nil && w == format.Torn {
 		v.void[e.name] = v.passes[e.name]
 		return e.name, fmt.Sprintf("it is not whole: %s", tornHint(e)), nil
 	}

@@ -269,7 +269,7 @@ func TestFrameworks(t *testing.T) {
 	t.Run("hugging face", func(t *testing.T) {
 		b := newBench(t)
 		b.write("checkpoint-500/checkpoint-is-incomplete.txt", "")
-		b.write("checkpoint-500/model.safetensors", string(safetensorsOf()))
+		b.write("checkpoint-500/model.safetensors", string(checkpointtest.Safetensors()))
 		b.write("checkpoint-500/trainer_state.json", `{"global_step": 499}`)
 		b.want(b.look(30*time.Second), "", "", 0)
 		must(t, os.Remove(filepath.Join(b.dir, "checkpoint-500/checkpoint-is-incomplete.txt")))
@@ -309,7 +309,7 @@ func TestFrameworks(t *testing.T) {
 	})
 	t.Run("paddle", func(t *testing.T) {
 		b := newBench(t)
-		b.write("resnet.chkpt", string(pickleOf()))
+		b.write("resnet.chkpt", string(checkpointtest.Pickle()))
 		b.want(b.look(time.Second), "resnet.chkpt", "resnet.chkpt", unknown)
 	})
 }

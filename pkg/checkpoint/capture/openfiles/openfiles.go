@@ -1,4 +1,5 @@
-package capture
+// Package openfiles finds the files that processes have open for writing.
+package openfiles
 
 import (
 	"errors"
@@ -13,13 +14,13 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// byMap is how a process writes that has a file mapped and shared.
-const byMap = "a worker has it mapped for writing"
+// ByMap is how a process writes that has a file mapped and shared.
+const ByMap = "a worker has it mapped for writing"
 
-// openForWriting finds those of the wanted files that a process of the workers has open for
-// writing, or mapped and shared, and says how. blind is why that cannot be told: a file that is
-// found in nobody's hands is closed only if all who could have it are there and can be looked at.
-func openForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string) {
+// ForWriting finds those of the wanted files that a process of the workers has open for
+// writing, or mapped and shared, and says how. blind is why that cannot be told: a file
+// counts as closed only if every process that could have it open is there and can be looked at.
+func ForWriting(roots []int, want map[dirfs.FileID]bool) (open map[dirfs.FileID]string, blind string) {
 	group, blind := workerProcesses(roots)
 	if blind != "" {
 		return nil, blind
@@ -94,7 +95,7 @@ func mappedFiles(pid int, want map[dirfs.FileID]bool, open map[dirfs.FileID]stri
 			continue
 		}
 		if id, ok := inodes[ino]; ok {
-			open[id] = byMap
+			open[id] = ByMap
 		}
 	}
 	return nil

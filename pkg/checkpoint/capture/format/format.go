@@ -1,4 +1,5 @@
-package capture
+// Package format reads files of known formats, and says whether they are complete.
+package format
 
 import (
 	"archive/zip"
@@ -15,48 +16,48 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// wholeness is what a file says about itself, by its own format.
-type wholeness int
+// Completeness is what a file says about itself, by its own format.
+type Completeness int
 
 const (
-	opaque wholeness = iota // no format that we know
-	whole
-	torn
+	Opaque Completeness = iota // no known format
+	Whole
+	Torn
 )
 
-// check reads a file as its own format would: a zip (torch.save, numpy) every
+// Check reads a file as its own format would: a zip (torch.save, numpy) every
 // record of which has its checksum and which ends in its directory, a pickle
 // (paddle.save) up to its STOP, a safetensors file of the length that it announces.
-func check(t dirfs.Reader, f dirfs.Found) (wholeness, error) {
+func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 	in, err := t.Open(f.Path)
 	if err != nil {
-		return torn, err
+		return Torn, err
 	}
 	defer in.Close()
 	var head [8]byte
 	n, err := io.ReadFull(in, head[:])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return torn, err
+		return Torn, err
 	}
 	switch {
 	case path.Ext(f.Path) == ".distcp":
 		// one archive behind another, each with its own offsets; .metadata comes when all are
 		// written
-		return opaque, nil
+		return Opaque, nil
 	case path.Ext(f.Path) == ".safetensors":
 		return checkSafetensors(in, head[:n], f.State.Size)
 	case n >= 4 && string(head[:4]) == "PK\x03\x04":
 		return checkZip(in, f.State.Size)
 	case n >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
 		if _, err := in.Seek(0, io.SeekStart); err != nil {
-			return torn, err
+			return Torn, err
 		}
 		return checkPickle(in, slices.Contains(pickles, path.Ext(f.Path)))
 	}
-	return opaque, nil
+	return Opaque, nil
 }
 
-func checkZip(in io.ReaderAt, size int64) (wholeness, error) {
+func checkZip(in io.ReaderAt, size int64) (Completeness, error) {
 	in = io.NewSectionReader(in, 0, size) // an offset outside of it is damage, not an error of the disk
 	z, err := zip.NewReader(in, size)
 	if err != nil {
@@ -75,26 +76,26 @@ func checkZip(in io.ReaderAt, size int64) (wholeness, error) {
 			return verdict(err)
 		}
 	}
-	return whole, nil
+	return Whole, nil
 }
 
 // verdict tells damage from a disk that cannot be read.
-func verdict(err error) (wholeness, error) {
+func verdict(err error) (Completeness, error) {
 	var damage interface{ Timeout() bool } // *os.PathError, syscall.Errno
 	if errors.As(err, &damage) {
-		return torn, err
+		return Torn, err
 	}
-	return torn, nil
+	return Torn, nil
 }
 
-func checkSafetensors(in io.ReaderAt, head []byte, size int64) (wholeness, error) {
+func checkSafetensors(in io.ReaderAt, head []byte, size int64) (Completeness, error) {
 	const most = 100 << 20 // the format's own limit of its header
 	if len(head) < 8 {
-		return torn, nil
+		return Torn, nil
 	}
 	n := binary.LittleEndian.Uint64(head)
 	if n > most || int64(n) > size-8 {
-		return torn, nil
+		return Torn, nil
 	}
 	raw := make([]byte, n)
 	if _, err := in.ReadAt(raw, 8); err != nil {
@@ -102,7 +103,7 @@ func checkSafetensors(in io.ReaderAt, head []byte, size int64) (wholeness, error
 	}
 	var tensors map[string]json.RawMessage
 	if json.Unmarshal(raw, &tensors) != nil {
-		return torn, nil
+		return Torn, nil
 	}
 	var end int64
 	for name, raw := range tensors {
@@ -113,14 +114,14 @@ func checkSafetensors(in io.ReaderAt, head []byte, size int64) (wholeness, error
 			continue
 		}
 		if json.Unmarshal(raw, &t) != nil {
-			return torn, nil
+			return Torn, nil
 		}
 		end = max(end, t.Offsets[1])
 	}
 	if size != 8+int64(n)+end {
-		return torn, nil
+		return Torn, nil
 	}
-	return whole, nil
+	return Whole, nil
 }
 
 // pickles end the names of files that are pickles when they begin like one.
@@ -132,26 +133,26 @@ var errOpcode = errors.New("no opcode of a pickle")
 // checkPickle walks over the opcodes, without obeying any, up to STOP. Several
 // pickles may follow each other (Paddle); what follows otherwise (the raw
 // storages of old torch files) says nothing about its own end.
-func checkPickle(in io.Reader, pickled bool) (wholeness, error) {
+func checkPickle(in io.Reader, pickled bool) (Completeness, error) {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for {
 		switch err := skipPickle(r); {
 		case errors.Is(err, errOpcode) && !pickled:
-			return opaque, nil // of another format, by its name and its bytes
+			return Opaque, nil // of another format, by its name and its bytes
 		case errors.Is(err, errOpcode):
-			return torn, nil
+			return Torn, nil
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return torn, nil
+			return Torn, nil
 		case err != nil:
-			return torn, err
+			return Torn, err
 		}
 		next, err := r.Peek(2)
 		switch {
 		case len(next) == 0 && errors.Is(err, io.EOF):
-			return whole, nil
+			return Whole, nil
 		case len(next) == 2 && next[0] == 0x80 && next[1] >= 2 && next[1] <= 5:
 		default:
-			return opaque, nil
+			return Opaque, nil
 		}
 	}
 }
