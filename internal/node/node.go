@@ -75,11 +75,7 @@ func Run(ctx context.Context, o Options) event.Result {
 	if workers.kubeflow = progress.NewKubeflow(lookUp(o.Environ), told.notice); workers.kubeflow != nil {
 		effects.Go(func() { workers.kubeflow.Run(ctx) })
 	}
-	peers := peers.New(ctx, &effects, at)
-	workers.peers = peers
-	workers.mark = &saves.Mark{Dir: o.CheckpointDir, Address: at.Here, Notice: told.notice}
-	workers.saves = saves.New(ctx, saves.Config{Job: o.Job.Name, Store: store, Effects: &effects, Peers: peers,
-		Mark: workers.mark, Notice: told.notice, PreHook: workers.preHook})
+	workers.connect(at)
 	c := runtime.Config{
 		Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
 		Machine:  bootID(),
@@ -87,8 +83,16 @@ func Run(ctx context.Context, o Options) event.Result {
 		Settle: settle,
 		Times:  plan.DefaultTimeouts, Hint: hint(o),
 	}
-	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: peers, Disk: disk,
+	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)
+}
+
+// connect gives the workers the other agents, and the checkpoints of this node.
+func (w *workers) connect(at *peers.Place) {
+	w.peers = peers.New(w.ctx, w.effects, at)
+	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
+	w.saves = saves.New(w.ctx, saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
+		Mark: w.mark, Notice: w.notice, PreHook: w.preHook})
 }
 
 // hint says how more nodes come.

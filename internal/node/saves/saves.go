@@ -4,14 +4,12 @@ package saves
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -133,73 +131,8 @@ func (s *Saves) rules() rendezvous.Rules {
 	return s.job.Rules
 }
 
-// report is told by the replicator what happens.
-func (s *Saves) report(e replicator.Event) {
-	switch e := e.(type) {
-	case replicator.Committed:
-		s.node.Activity.Nothing()
-		s.wrote(2) // the commit, and the removal of the oldest
-		s.mu.Lock()
-		s.head = e.Head
-		alone := e.Head.Copies < 2 && s.replicator.Replicas > 1
-		first := alone && !s.alone
-		s.alone = alone
-		s.mu.Unlock()
-		if first {
-			s.c.Notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
-		}
-	case replicator.Closed:
-		if m := e.Left; m != nil {
-			s.c.Notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
-				checkpoint.AtStep(m.Step), e.Generation))
-		}
-	case replicator.Behind:
-		select {
-		case s.behind <- struct{}{}:
-		default: // it is on its way
-		}
-	case replicator.Sharded:
-		s.c.Notice(e.String())
-	case replicator.Refused:
-		s.node.Activity.Nothing()
-		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
-		if errors.Is(e.Err, capture.ErrUnsettled) {
-			text = e.Err.Error()
-		}
-		s.c.Notice(text)
-		s.c.Effects.Go(func() {
-			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
-			defer cancel()
-			// The refusal was said; that its event is lost with the store is no harm.
-			_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
-				Generation: e.Generation, Node: s.replicator.Self, Text: text,
-				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
-		})
-		s.wrote(1)
-	case replicator.Moving:
-		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
-		if e.Done == e.Total {
-			s.node.Activity.Nothing()
-			return
-		}
-		s.node.Activity.Moving(what, e.Done, e.Total)
-	}
-}
-
 // Behind says that the store shows less than the commits on this disk.
 func (s *Saves) Behind() <-chan struct{} { return s.behind }
-
-// wrote counts n transactions with events, and has old events removed when it is time.
-func (s *Saves) wrote(n int) {
-	s.c.Effects.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, trimLimit)
-		defer cancel()
-		_ = s.told.Wrote(ctx, n) // what is left over goes the next time
-	})
-}
-
-// trimLimit is how long the removal of old events may take.
-const trimLimit = 30 * time.Second
 
 // Nodes are those that are registered, as far as this one follows them.
 func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
@@ -334,96 +267,4 @@ func (s *Saves) Close(ctx context.Context, g schema.Generation, last bool) error
 		<-l.Done()
 	}
 	return nil
-}
-
-// Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
-func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
-	if err := s.c.PreHook(ctx, w.Generation, w.Size()); err != nil {
-		return event.Resume{}, err
-	}
-	dir := s.node.Directory
-	var manifest *checkpoint.Manifest
-	defer func() {
-		s.mu.Lock()
-		s.resume = manifest
-		s.mu.Unlock()
-	}()
-	if err := s.chunks.Raise(w.Generation); err != nil {
-		return event.Resume{}, err
-	}
-	r, shared := w.Resume, s.shared(w)
-	if r == nil {
-		if shared {
-			return event.Resume{}, nil
-		}
-		return event.Resume{}, capture.Scratch(s.chunks, dir)
-	}
-	resume := event.Resume{Step: r.Step, Samples: r.Samples}
-	if s.rules().Load == "rank0" && w.Members[0].Node != s.replicator.Self {
-		return resume, nil
-	}
-	var err error
-	if shared {
-		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
-	} else {
-		resume.From, manifest, err = s.replicator.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
-	}
-	switch {
-	case err == nil:
-		s.node.Activity.Nothing()
-	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
-		// Whoever plans must know: if nobody can bring it any more, an older one takes its place.
-		if s.node.Activity.Unreadable(int64(r.Number)) {
-			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
-		}
-	}
-	return resume, err
-}
-
-// CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a checkpoint directory
-// counts on the node whose workers wrote it.
-func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
-	left := pipeline.Left{Stamp: s.stamp(w), Self: self}
-	if w.Resume != nil {
-		left.Resume = w.Resume.Number
-	}
-	if with := s.with(w); w.Members[0].Node == self.Node && (with == nil || !with.All) {
-		dir := s.node.Directory
-		left.Dir = &dir
-	}
-	h, err := pipeline.CommitLeft(ctx, s.replicator, left)
-	switch {
-	case errors.Is(err, replicator.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob):
-		return nil // joining finds that out by itself
-	case err != nil:
-		return err
-	case h.Number > 0:
-		s.c.Notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint %d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
-	}
-	return nil
-}
-
-func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
-	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
-}
-
-// HandOver makes sure that another node has the head before this one leaves.
-func (s *Saves) HandOver(ctx context.Context) {
-	s.mu.Lock()
-	k, chunks := s.replicator, s.chunks
-	s.mu.Unlock()
-	if k == nil {
-		return
-	}
-	head, _, err := k.Record.Read(ctx)
-	if err != nil || head.Number == 0 || !chunks.Has(head.Manifest) {
-		return
-	}
-	elsewhere, err := k.Record.Holders(ctx, head.Number, true)
-	for _, h := range elsewhere {
-		if err == nil && h.Node != k.Self {
-			return
-		}
-	}
-	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
 }

@@ -1,0 +1,107 @@
+package saves
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
+func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
+	if err := s.c.PreHook(ctx, w.Generation, w.Size()); err != nil {
+		return event.Resume{}, err
+	}
+	dir := s.node.Directory
+	var manifest *checkpoint.Manifest
+	defer func() {
+		s.mu.Lock()
+		s.resume = manifest
+		s.mu.Unlock()
+	}()
+	if err := s.chunks.Raise(w.Generation); err != nil {
+		return event.Resume{}, err
+	}
+	r, shared := w.Resume, s.shared(w)
+	if r == nil {
+		if shared {
+			return event.Resume{}, nil
+		}
+		return event.Resume{}, capture.Scratch(s.chunks, dir)
+	}
+	resume := event.Resume{Step: r.Step, Samples: r.Samples}
+	if s.rules().Load == "rank0" && w.Members[0].Node != s.replicator.Self {
+		return resume, nil
+	}
+	var err error
+	if shared {
+		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
+	} else {
+		resume.From, manifest, err = s.replicator.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
+	}
+	switch {
+	case err == nil:
+		s.node.Activity.Nothing()
+	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
+		// Whoever plans must know: if nobody can bring it any more, an older one takes its place.
+		if s.node.Activity.Unreadable(int64(r.Number)) {
+			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had: %v", r.Number, err))
+		}
+	}
+	return resume, err
+}
+
+// CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a checkpoint directory
+// counts on the node whose workers wrote it.
+func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
+	left := pipeline.Left{Stamp: s.stamp(w), Self: self}
+	if w.Resume != nil {
+		left.Resume = w.Resume.Number
+	}
+	if with := s.with(w); w.Members[0].Node == self.Node && (with == nil || !with.All) {
+		dir := s.node.Directory
+		left.Dir = &dir
+	}
+	h, err := pipeline.CommitLeft(ctx, s.replicator, left)
+	switch {
+	case errors.Is(err, replicator.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob):
+		return nil // joining finds that out by itself
+	case err != nil:
+		return err
+	case h.Number > 0:
+		s.c.Notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint %d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
+	}
+	return nil
+}
+
+func (s *Saves) stamp(w rendezvous.World) checkpoint.Stamp {
+	return checkpoint.Stamp{Job: s.c.Job, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
+}
+
+// HandOver makes sure that another node has the head before this one leaves.
+func (s *Saves) HandOver(ctx context.Context) {
+	s.mu.Lock()
+	k, chunks := s.replicator, s.chunks
+	s.mu.Unlock()
+	if k == nil {
+		return
+	}
+	head, _, err := k.Record.Read(ctx)
+	if err != nil || head.Number == 0 || !chunks.Has(head.Manifest) {
+		return
+	}
+	elsewhere, err := k.Record.Holders(ctx, head.Number, true)
+	for _, h := range elsewhere {
+		if err == nil && h.Node != k.Self {
+			return
+		}
+	}
+	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
+}

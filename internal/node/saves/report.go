@@ -1,0 +1,79 @@
+package saves
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// report is told by the replicator what happens.
+func (s *Saves) report(e replicator.Event) {
+	switch e := e.(type) {
+	case replicator.Committed:
+		s.node.Activity.Nothing()
+		s.wrote(2) // the commit, and the removal of the oldest
+		s.mu.Lock()
+		s.head = e.Head
+		alone := e.Head.Copies < 2 && s.replicator.Replicas > 1
+		first := alone && !s.alone
+		s.alone = alone
+		s.mu.Unlock()
+		if first {
+			s.c.Notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
+		}
+	case replicator.Closed:
+		if m := e.Left; m != nil {
+			s.c.Notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
+				checkpoint.AtStep(m.Step), e.Generation))
+		}
+	case replicator.Behind:
+		select {
+		case s.behind <- struct{}{}:
+		default: // it is on its way
+		}
+	case replicator.Sharded:
+		s.c.Notice(e.String())
+	case replicator.Refused:
+		s.node.Activity.Nothing()
+		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
+		if errors.Is(e.Err, capture.ErrUnsettled) {
+			text = e.Err.Error()
+		}
+		s.c.Notice(text)
+		s.c.Effects.Go(func() {
+			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+			defer cancel()
+			// The refusal was said; that its event is lost with the store is no harm.
+			_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
+				Generation: e.Generation, Node: s.replicator.Self, Text: text,
+				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
+		})
+		s.wrote(1)
+	case replicator.Moving:
+		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
+		if e.Done == e.Total {
+			s.node.Activity.Nothing()
+			return
+		}
+		s.node.Activity.Moving(what, e.Done, e.Total)
+	}
+}
+
+// wrote counts n transactions with events, and has old events removed when it is time.
+func (s *Saves) wrote(n int) {
+	s.c.Effects.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, trimLimit)
+		defer cancel()
+		_ = s.told.Wrote(ctx, n) // what is left over goes the next time
+	})
+}
+
+// trimLimit is how long the removal of old events may take.
+const trimLimit = 30 * time.Second
