@@ -77,6 +77,7 @@ var plants = []plant{
 	{"what was left is committed though somebody went back", pipeline + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
 	{"section 10: a spare that may have gone on is not waited for", rendezvous + "/claim.go", `case !limit && len(all) > 0:`, `case !limit && len(missing) > 0:`, rendezvous, "TestReclaim"},
+	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `k.old.without(s.Claims)`, `s.Claims`, runtime, "TestSetBackToClaims"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
 	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},
@@ -297,6 +298,7 @@ var plants = []plant{
 	if !s.whole(m) {`, `	if !s.whole(m) {`, chunkstore, "TestFencedWhilePutting"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
 	{"a checkpoint that generations die of is trusted", rendezvous + "/plan/trust.go", `case e.again():`, `case false:`, rendezvous + "/plan", "TestSuspicion"},
+	{"a generation that committed died where it began", rendezvous + "/plan/trust.go", `e.resume != nil && e.head.Number > e.resume.Number`, `false`, rendezvous + "/plan", "TestSuspicion"},
 	{"what was saved after the loss was lost is used", rendezvous + "/plan/trust.go", `return h.Step == nil || *h.Step < wrong`, `return true`, rendezvous + "/plan", "TestPoisonThatWasSavedIsSkipped"},
 	{"a bug goes back for ever", rendezvous + "/plan/trust.go", ` || !f.NaN && rolled >= mostRollbacks`, ``, rendezvous + "/plan", "TestABugIsNotTakenForPoisonForEver"},
 	{"the order of Go is not that of Python", "cmd/train/order.go", `mix(right^o.keys[i])`, `mix(right+o.keys[i])`, "cmd/train", "TestOrderIsTheHelpers"},

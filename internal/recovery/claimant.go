@@ -59,6 +59,7 @@ type claimant struct {
 
 	began  time.Time
 	limit  bool // Limit has passed
+	old    oldClaims
 	lease  store.Lease
 	keep   context.CancelFunc
 	lapsed chan store.Lease
@@ -110,6 +111,8 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	defer limit.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
+	aged := time.NewTimer(k.r.LeaseTTL)
+	defer aged.Stop()
 	var s *rendezvous.Snapshot
 	see := func(x follow.Update) {
 		switch {
@@ -133,6 +136,7 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		case <-refresh.C:
 			look = true
 		case <-again.C:
+		case <-aged.C:
 		}
 		select { // what is decided rests on the newest
 		case x := <-seen:
@@ -148,6 +152,9 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		}
 		if k.over(s) {
 			return *s.Job, nil
+		}
+		if k.old.read(s, k.r.LeaseTTL) {
+			aged.Reset(time.Until(k.old.until))
 		}
 		if k.step(ctx, s) != nil {
 			again.Reset(retryAfter) // what did not succeed is tried again, if no news comes before
@@ -220,7 +227,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	if mine < 0 || s.Claims[mine].Rev != c.Rev {
 		return nil // the news of it is on its way
 	}
-	v := rendezvous.Reclaim(s.Claims, c.Job.UID, k.limit)
+	v := rendezvous.Reclaim(k.old.without(s.Claims), c.Job.UID, k.limit)
 	if v.Remake == nil {
 		k.wait(v)
 		return nil

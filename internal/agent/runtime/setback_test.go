@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -138,6 +139,43 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 		s.setBack(old)
 		other.client.Cut(false)
 		s.goesOn(1, 2, 30*time.Second)
+		s.end()
+	})
+}
+
+// All nodes are ended, and the store is set back to a moment in which two of them claimed the job.
+// The third one comes first: those claims are no word of nodes that are here.
+func TestSetBackToClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "3", 1)
+		nodes := s.trains("a", "b", "c")
+		s.commit()
+		last := nodes[2]
+		last.kill()
+		s.wipe()
+		time.Sleep(10 * time.Second)
+		if n := len(s.snapshot().Claims); n != 2 {
+			t.Fatalf("%d claims", n)
+		}
+		old := s.etcd.Backup()
+		s.start(last.name)
+		s.until("it runs again", 90*time.Second, s.running(0, 3))
+		s.commit()
+		s.commit()
+		g := s.snapshot().World.Generation
+		if has := last.host.saved[last.node]; slices.ContainsFunc(has,
+			func(h checkpoint.Head) bool { return h.Number == s.acked[s.last].Number }) {
+			t.Fatalf("%s has the newest checkpoint", last.name)
+		}
+		for _, x := range s.agents {
+			x.kill()
+		}
+		s.setBack(old)
+		s.start(last.name)
+		time.Sleep(20 * time.Second)
+		s.start("a")
+		s.start("b")
+		s.goesOn(g, 3, 2*time.Minute)
 		s.end()
 	})
 }

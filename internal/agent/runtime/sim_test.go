@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ type told struct {
 // and checkpoints.
 type simHost struct {
 	id       string
+	node     string // that an agent of it had last: it is started again as that
 	locked   map[string]*simAgent
 	seen     map[string]schema.Generation
 	memory   map[string]rendezvous.Claim
@@ -155,7 +157,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
-	a.cfg = Config{Job: s.job, Node: name, Machine: name, LeaseTTL: 3 * time.Second,
+	a.cfg = Config{Job: s.job, Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, LeaseTTL: 3 * time.Second,
 		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: plan.DefaultTimeouts, Given: map[string]bool{}}
 	return a
 }
@@ -303,7 +305,7 @@ func (a *simAgent) thaw() {
 func (a *simAgent) Open(node string, job rendezvous.Job) (string, error) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
-	a.node = node
+	a.node, a.host.node = node, node
 	a.adopt(job)
 	if a.kept != nil {
 		return "log", a.kept.open(node, job)

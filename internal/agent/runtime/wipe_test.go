@@ -41,6 +41,9 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 	defer d.s.mu.Unlock()
 	if c, ok := d.host.memory[node]; ok {
 		h, err := chunkstore.NewReadOnly(d.host.kept.chunks).Newest()
+		if saved := d.host.saved[node]; len(saved) > 0 && d.kept == nil { // noted when it was committed, as by the real one
+			h = saved[len(saved)-1]
+		}
 		if h.Number > c.Known.Number {
 			c.Known = h
 		}
