@@ -25,6 +25,7 @@ type ending struct {
 	resume   *rendezvous.Resume // what it began from; nil: from scratch
 	previous *rendezvous.Death  // of the last generation that died so
 	history  []checkpoint.Head
+	head     checkpoint.Head // the newest commit
 }
 
 // step is the last step that the generation made; nil: it is not known.
@@ -32,6 +33,8 @@ func (e ending) step() *int64 {
 	switch {
 	case e.failure.Step != nil:
 		return e.failure.Step
+	case e.resume != nil && e.head.Number > e.resume.Number:
+		return e.head.Step // it was committed since
 	case e.resume != nil:
 		return e.resume.Step // nothing was told since: none was made
 	}
@@ -114,7 +117,7 @@ func (e ending) before() (older *checkpoint.Head) {
 // the next generation begins from, or that the job has failed.
 func (p *planner) trust(b *Settled, f *rendezvous.Failure) {
 	l := &b.Ledger
-	e := ending{failure: f, resume: p.w.Resume, previous: l.Death, history: p.s.History}
+	e := ending{failure: f, resume: p.w.Resume, previous: l.Death, history: p.s.History, head: p.s.Head}
 	at := e.step()
 	if at == nil {
 		return

@@ -107,6 +107,8 @@ func TestSuspicion(t *testing.T) {
 			false},
 		"a crash at load again": {ending{failure: &rendezvous.Failure{}, resume: resume(30),
 			previous: died(30, false)}, true},
+		"a crash at load, and now one after a commit": {ending{failure: &rendezvous.Failure{}, resume: resume(30),
+			previous: died(30, false), head: checkpoint.Head{Number: 4, Step: at(35)}}, false},
 		"a crash at the same step": {ending{failure: &rendezvous.Failure{Step: at(40)},
 			resume: resume(30), previous: died(40, false)}, true},
 		"a crash at another step": {ending{failure: &rendezvous.Failure{Step: at(41)},
