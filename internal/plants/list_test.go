@@ -296,6 +296,8 @@ var plants = []plant{
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
 	}
 	if !s.whole(m) {`, `	if !s.whole(m) {`, chunkstore, "TestFencedWhilePutting"},
+	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go", `		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
+`, ``, workerPkg, "TestTheEndIsAnnounced"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
 	{"a checkpoint that generations die of is trusted", rendezvous + "/plan/trust.go", `case e.again():`, `case false:`, rendezvous + "/plan", "TestSuspicion"},
 	{"a generation that committed died where it began", rendezvous + "/plan/trust.go", `e.resume != nil && e.head.Number > e.resume.Number`, `false`, rendezvous + "/plan", "TestSuspicion"},

@@ -168,15 +168,32 @@ func TestAskSaysWhenTheFileCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A worker may train on after a SIGTERM that is not the agent's, so the agent's own is announced.
+func TestTheEndIsAnnounced(t *testing.T) {
+	t.Parallel()
+	s := shell(t, 1, `trap 'test -e $drain.over && echo over; test -e $drain && echo asked; exit 0' TERM
+sleep 1000 & echo up; wait`)
+	g := begin(t, s)
+	said(t, s.Logs, 0, "up")
+	if err := g.Stop(deadline(t), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := body(read(t, s.Logs.Path(0))); got != "up\nover\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestOldDrainFileIsRemoved(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `test -e $drain && echo old`)
+	s := shell(t, 1, `test -e $drain && echo old; test -e $drain.over && echo over`)
 	if err := os.MkdirAll(s.RunDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	data, _ := json.Marshal(Drain{})
-	if err := os.WriteFile(s.DrainFile(), data, 0o600); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{s.DrainFile(), s.DrainFile() + overSuffix} {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	g := begin(t, s)
 	<-g.Done()

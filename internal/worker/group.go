@@ -202,8 +202,10 @@ func (g *Group) begin(s Spec) error {
 			return fmt.Errorf("make run directory: %w", err)
 		}
 	}
-	if err := os.Remove(s.DrainFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove old drain file: %w", err)
+	for _, file := range []string{s.DrainFile(), s.DrainFile() + overSuffix} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove old drain file: %w", err)
+		}
 	}
 	g.spec, g.began = s, time.Now()
 	if !s.NoCgroup && g.cgroup == "" {

@@ -235,6 +235,9 @@ func (g *guardian) stop(grace time.Duration) {
 		g.deadline = deadline
 	}
 	if !g.stopping && !g.asked && grace > 0 {
+		// Without it a worker that knows the file waits for the agent's word. It cannot always be
+		// written, as on a full disk, and then the grace ends the wait.
+		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
 		g.terminate()
 	}
 	g.stopping = true

@@ -1,8 +1,10 @@
 """Ending a process between two steps, when the launcher wants the machine or another world.
 
-`elastic run` asks by a file ($ELASTIC_DRAIN_FILE) and a SIGTERM. A SIGTERM without the file
-means that the world is gone already: nothing can be saved, and the process ends at once,
-even from within a collective that is blocked.
+`elastic run` asks by a file ($ELASTIC_DRAIN_FILE) and a SIGTERM. Where the world is gone
+already, nothing can be saved: another file ($ELASTIC_DRAIN_FILE.over) appears before the
+SIGTERM, and the process ends at once, even from within a collective that is blocked. A
+SIGTERM without either is that of a scheduler, which sends it to the agent as well: training
+goes on until the agent has said what it wants.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ LOOK = 0.05
 """Seconds between two looks for the file: a look costs as much as the rest of a step's bookkeeping."""
 OWN_WISH_LIMIT = 30.0
 """Seconds to wait to be asked as well, after another rank was."""
+WORD_LIMIT = 10.0
+"""Seconds to train on after a SIGTERM that is not the agent's, for the agent's word."""
 
 
 class Stopped(SystemExit):
@@ -92,11 +96,17 @@ class Stopper:
 
     def _hear(self, read: int) -> None:
         while True:
-            if signal.SIGTERM not in os.read(read, 64):
-                continue
-            if not os.path.exists(self._drain_file or ""):
+            if signal.SIGTERM in os.read(read, 64):
+                self._obey(self._drain_file or "")
+
+    def _obey(self, drain_file: str) -> None:
+        """Do what the launcher wants, as soon as it says so."""
+        limit = time.monotonic() + WORD_LIMIT
+        while not os.path.exists(drain_file):
+            if os.path.exists(drain_file + ".over") or time.monotonic() > limit:
                 os._exit(STOPPED)
-            self._asked = True
+            time.sleep(0.01)
+        self._asked = True
 
     def _at_exit(self) -> None:
         """A script that left its loop because of should_stop() ends with status 0 by itself."""

@@ -80,8 +80,35 @@ class StoppingTest(unittest.TestCase):
                 except BaseException: pass
             """
         )
+        pathlib.Path(self.drain + ".over").touch()
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(120), 143)
+
+    SIGNALLED = """
+        import signal
+        from elastic import stopping
+        state = elastic.State(save_every=None, sampler=elastic.Sampler(1000))
+        stopping.WORD_LIMIT = float(os.environ["LIMIT"])
+        os.kill(os.getpid(), signal.SIGTERM)
+        for epoch in state.sampler.epochs(10**9):
+            for indices in state.sampler:
+                time.sleep(0.01)
+                state.commit(loss=0.5)
+                if state.step == 50:
+                    print("ready", flush=True)
+    """
+
+    def test_training_goes_on_after_the_schedulers_signal_until_the_agent_asks(self):
+        process = self.start(self.SIGNALLED, LIMIT="120")
+        self.ask(process)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 143, err)
+        self.assertTrue(list(pathlib.Path(self.dir).glob("step-*/.elastic-commit")))
+
+    def test_a_signal_that_the_agent_never_explains_ends_the_process(self):
+        process = self.start(self.SIGNALLED, LIMIT="1.5")
+        self.assertEqual(process.wait(120), 143)
+        self.assertEqual(list(pathlib.Path(self.dir).glob("step-*")), [])
 
     def test_should_stop_alone(self):
         process = self.start(
