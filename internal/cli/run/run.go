@@ -5,27 +5,19 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
-	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
-	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/status"
 )
 
 func Command() command.Command {
@@ -93,6 +85,15 @@ func runFlags() []command.Flag {
 }
 
 func runAction(ctx context.Context, c *command.Call) error {
+	var last strings.Builder
+	err := takePart(ctx, c, &last)
+	problem.Report(&last, err, false)
+	leaveMessage(terminationLog, last.String())
+	return err
+}
+
+// takePart is this node's part in a job. If the job failed or was stopped, it writes why to last.
+func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error {
 	if len(c.Unused) > 0 {
 		c.Out.Say("elastic: not needed, and not used: %s", phrase.List(c.Unused))
 	}
@@ -140,29 +141,10 @@ func runAction(ctx context.Context, c *command.Call) error {
 	defer held.Close()
 	r := c.Run(ctx, o)
 	stderr.close()
+	if r.Err == nil && r.Status != 0 {
+		last.WriteString(farewell(ctx, s, o.Job.Name))
+	}
 	return outcome(ctx, c, s, &o, r)
-}
-
-// outcome is the end of a node as the error of its command.
-func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Options, r event.Result) error {
-	switch {
-	case r.Err == nil && r.Status == 0:
-		return nil
-	case r.Err == nil && r.Status == problem.Timeout.Status() && o.WaitTimeout > 0:
-		return waited(ctx, c, s, o)
-	case r.Err == nil && r.Status == problem.CkptLost.Status():
-		return never(ctx, c, s, o)
-	case r.Err == nil:
-		return problem.Exit{Status: r.Status}
-	}
-	e := *problem.Known(r.Err)
-	if e.Code == problem.JobDiffers && e.Details["flag"] == "nproc-per-node" && c.Setting("gpus").Given {
-		e.Because("%s is one worker for each device, and all nodes of a job have as many", c.Setting("gpus"))
-	}
-	if e.Code == problem.Failed && r.Status != 0 {
-		e.Code, e.Status = place(r.Err, o), r.Status
-	}
-	return &e
 }
 
 // leads is what an elastic command in the pre-hook needs to find the server and what this machine
@@ -221,55 +203,6 @@ func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 		close(others)
 		<-done
 	}
-}
-
-// waited tells a node that would not wait any longer from a job that failed with the same status.
-func waited(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
-	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).Because("the server did not answer")
-	ctx, cancel := context.WithTimeout(ctx, target.Patience)
-	defer cancel()
-	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
-	if err != nil || snap.Job == nil {
-		return e
-	}
-	if target.Ended(&snap) {
-		return problem.Exit{Status: e.Status}
-	}
-	// this one: the rest was missing beside it
-	snap.Nodes = append(snap.Nodes, membership.Node{Attempt: snap.Job.Attempt})
-	return e.Because("%s", status.Explain(&snap, c.Out.Now()).Why)
-}
-
-// never tells a job that has lost its checkpoints from others that are not to be started again.
-func never(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
-	ctx, cancel := context.WithTimeout(ctx, target.Patience)
-	defer cancel()
-	snap, err := rendezvous.Read(ctx, s, o.Job.Name)
-	if err != nil || snap.Job == nil || !target.Ended(&snap) || snap.World.Outcome == nil ||
-		snap.World.Outcome.Why != rendezvous.CheckpointLost {
-		return problem.Exit{Status: problem.CkptLost.Status()}
-	}
-	return problem.New(problem.CkptLost, "job %s has no checkpoint that can be read", o.Job.Name).
-		Because("%s", snap.World.Outcome.Message).
-		Cure("bring back a node that has one, and run again; or from scratch: elastic rm %s", o.Job.Name)
-}
-
-// place tells a directory that cannot be used by the path in the error.
-func place(err error, o *node.Options) problem.Code {
-	bad, ok := errors.AsType[*fs.PathError](err)
-	if !ok {
-		return problem.Failed
-	}
-	logs, _ := filepath.Abs(o.LogDir)
-	switch {
-	case o.CheckpointDir != "" && strings.HasPrefix(bad.Path, o.CheckpointDir):
-		return problem.CkptDir
-	case strings.HasPrefix(bad.Path, o.StateDir):
-		return problem.StateDir
-	case strings.HasPrefix(bad.Path, logs):
-		return problem.LogDir
-	}
-	return problem.Failed
 }
 
 // connect is server, but a signal ends it: nothing was begun yet.

@@ -1,0 +1,47 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Kubernetes shows 4096 bytes: the sentence, and the end of the traceback.
+func TestLastWord(t *testing.T) {
+	failure := &rendezvous.Failure{Message: "ValueError: no", Detail: "Traceback (most recent call last):\n" +
+		strings.Repeat("  File \"train.py\", line 7, in step\n", 400) + "ValueError: no"}
+	outcome := rendezvous.Outcome{Code: 1, Source: "worker", Message: "rank 0 on a: ValueError: no", Failure: failure}
+	world := &rendezvous.World{Phase: rendezvous.Failed, Outcome: &outcome}
+	got := lastWord(world, "x")
+	const first, last = "job x failed: rank 0 on a: ValueError: no; exit code 1\n", "in step\nValueError: no\n"
+	if !strings.HasPrefix(got, first) || !strings.HasSuffix(got, last) {
+		t.Errorf("%q … %q", got[:80], got[len(got)-80:])
+	}
+	if len(got) > longestMessage || len(got) < longestMessage-100 {
+		t.Errorf("%d bytes", len(got))
+	}
+	outcome.Failure, world.Phase, outcome.Message = nil, rendezvous.Stopped, "ada asked for it"
+	if got := lastWord(world, "x"); got != "job x stopped: ada asked for it\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What an earlier container said goes; a file that is not there is not made.
+func TestLeaveMessage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "termination-log")
+	leaveMessage(path, "text")
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("it was made")
+	}
+	if err := os.WriteFile(path, []byte("an earlier, longer one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	leaveMessage(path, "")
+	leaveMessage(path, "text")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "text" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
