@@ -45,7 +45,7 @@ SelectTypeParameters=CR_CPU
 ReturnToService=2
 SlurmdTimeout=10
 KillWait=10
-SchedulerParameters=batch_sched_delay=1,sched_interval=2
+SchedulerParameters=batch_sched_delay=1,sched_interval=2,permit_job_expansion
 NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=16821 CPUs=1 State=UNKNOWN
 NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=16822 CPUs=1 State=UNKNOWN
 NodeName=n3 NodeHostname=$host NodeAddr=127.0.0.1 Port=16823 CPUs=1 State=UNKNOWN

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,10 +69,14 @@ func (l *lab) command(name string, args ...string) *exec.Cmd {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	if name == "train" { // PATH of the child is not that of the test
+		name = filepath.Join(bin, name)
+	}
 	cmd := exec.Command(name, args...)
 	cmd.Dir = l.dir
 	cmd.Env = append(os.Environ(), "SLURM_CONF="+l.conf, "PATH="+bin+":"+os.Getenv("PATH"),
-		"ELASTIC_STATE_DIR="+filepath.Join(l.dir, "state"), "ELASTIC_RUN_ARGS=--last-call=1s")
+		"ELASTIC_STATE_DIR="+filepath.Join(l.dir, "state"), "ELASTIC_MAX=3",
+		"ELASTIC_RUN_ARGS=--last-call=1s --batch-size=96 --lr=0.1 --scaling=fixed-batch")
 	return cmd
 }
 
@@ -98,15 +103,41 @@ func (l *lab) until(limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// submit queues a job of the bundled trainer and returns its number.
-func (l *lab) submit(nodes string, program ...string) string {
+// submit queues a job of the bundled trainer, 20 ms a step, and returns its number. It is Slurm's
+// options and how many steps to make.
+func (l *lab) submit(steps int, options ...string) string {
 	l.t.Helper()
 	script, err := filepath.Abs("../../deploy/slurm/elastic.sbatch")
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	out := l.must("sbatch", append([]string{"--nodes=" + nodes, script, "train"}, program...)...)
-	return out[strings.LastIndex(out, " ")+1:]
+	return l.must("sbatch", slices.Concat([]string{"--parsable"}, options,
+		[]string{script, "train", "--steps=" + strconv.Itoa(steps), "--step-sleep=20ms"})...)
+}
+
+// undisturbed is how training ends on one machine without Elastic: its loss and accuracy.
+func (l *lab) undisturbed(steps int) string {
+	l.t.Helper()
+	out := l.must("train", "--batch-size=96", "--lr=0.1", "--pace=0", "--steps="+strconv.Itoa(steps))
+	return "; " + out[strings.LastIndex(out, "loss"):]
+}
+
+// done waits for the end of a job, whose result must be that of the undisturbed run.
+func (l *lab) done(job string, steps int) {
+	l.t.Helper()
+	l.until(4*time.Minute, "it is done", func() bool {
+		l.start(job)
+		return l.state(job) == "COMPLETED"
+	})
+	out := l.output()
+	if !strings.Contains(out, "every sample once an epoch") || !strings.Contains(out, l.undisturbed(steps)) {
+		l.t.Errorf("the undisturbed run ends with %q:\n%s", l.undisturbed(steps), out)
+	}
+}
+
+// start begins a job that was queued again. Slurm would wait two minutes.
+func (l *lab) start(job string) {
+	_ = l.command("scontrol", "update", "JobId="+job, "StartTime=now").Run() // it is refused when the job runs
 }
 
 // output is what all jobs printed.
@@ -154,10 +185,11 @@ func (l *lab) agent(node string) int {
 }
 
 // TestSbatch: a node is lost and training goes on; the job is ended before it is done, is queued
-// again and goes on from its checkpoint; it ends with every sample taken once.
+// again and goes on from its checkpoint; it ends with the result of the undisturbed run.
 func TestSbatch(t *testing.T) {
 	l := open(t)
-	job := l.submit("3", "--steps=900", "--step-sleep=20ms")
+	const steps = 900
+	job := l.submit(steps, "--nodes=3")
 	l.until(time.Minute, "three nodes train", l.says("generation 1 running: world size 3"))
 	l.until(time.Minute, "steps are made", l.says("step 9"))
 	if err := syscall.Kill(l.agent("n2"), syscall.SIGKILL); err != nil {
@@ -170,21 +202,126 @@ func TestSbatch(t *testing.T) {
 	if out := l.output(); strings.Contains(out, "done:") {
 		t.Fatalf("it was done before:\n%s", out)
 	}
-	l.until(time.Minute, "nothing of its first run is left", func() bool {
-		return l.must("sinfo", "-h", "-t", "idle", "-o", "%D") == "3"
-	})
-	l.until(3*time.Minute, "it starts again", func() bool {
-		_ = l.command("scontrol", "update", "JobId="+job, "StartTime=now").Run() // else Slurm waits two minutes
-		return l.state(job) == "RUNNING"
-	})
+	l.idle()
+	l.start(job)
 	l.until(2*time.Minute, "it goes on from a checkpoint", func() bool {
 		return regexp.MustCompile(`generation [3-9] running: world size \d, rank \d here, from checkpoint`).
 			MatchString(l.output())
 	})
-	l.until(3*time.Minute, "it is done", func() bool { return l.state(job) == "COMPLETED" })
-	if out := l.output(); !strings.Contains(out, "every sample once an epoch") {
-		t.Errorf("samples were lost or taken twice:\n%s", out)
+	l.done(job, steps)
+}
+
+// idle waits until nothing of the jobs of before is left.
+func (l *lab) idle() {
+	l.t.Helper()
+	l.until(time.Minute, "all nodes are idle", func() bool { return l.must("sinfo", "-h", "-t", "idle", "-o", "%D") == "3" })
+}
+
+// TestNodeDown: a machine is gone with Slurm's daemon and everything of the job on it.
+func TestNodeDown(t *testing.T) {
+	l := open(t)
+	const steps = 1200
+	job := l.submit(steps, "--nodes=3")
+	l.until(time.Minute, "three nodes train", l.says("generation 1 running: world size 3"))
+	l.until(time.Minute, "steps are made", l.says("step 9"))
+	agent := l.agent("n3")
+	for _, pid := range []int{l.daemon("n3"), parent(t, agent), agent} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
 	}
+	l.until(time.Minute, "two nodes go on", l.says("samples/s  world 2"))
+	l.until(time.Minute, "Slurm knows that the node is down", func() bool {
+		return strings.Contains(l.must("sinfo", "-h", "-n", "n3", "-o", "%T"), "down")
+	})
+	l.done(job, steps)
+	if n := l.restarts(job); n != 0 {
+		t.Errorf("it was queued again %d times", n)
+	}
+}
+
+// TestTimeLimit: before its time is up the job saves, is queued again and goes on, until it is done.
+func TestTimeLimit(t *testing.T) {
+	l := open(t)
+	const steps = 2200
+	// Slurm looks at limits twice a minute, so the signal comes in the first 30 seconds.
+	job := l.submit(steps, "--nodes=2", "--time=1", "--signal=B:TERM@45")
+	l.until(2*time.Minute, "it is queued again", func() bool { return l.restarts(job) > 0 })
+	l.idle()
+	if out := l.output(); !strings.Contains(out, "stopped, as asked after step") {
+		t.Errorf("it was not asked to save:\n%s", out)
+	}
+	l.done(job, steps)
+	stopped := regexp.MustCompile(`stopped, as asked after step (\d+)`).FindStringSubmatch(l.output())
+	if !l.says("(step " + stopped[1] + ")")() {
+		t.Errorf("the save of step %s was not used:\n%s", stopped[1], l.output())
+	}
+}
+
+// TestNumNodes: scontrol gives the job another node, on which a step of its own starts an agent, and
+// takes one of another job away.
+func TestNumNodes(t *testing.T) {
+	l := open(t)
+	const steps = 900
+	job := l.submit(steps, "--nodes=2")
+	l.until(time.Minute, "steps are made", l.says("samples/s  world 2"))
+	out := l.must("salloc", "--no-shell", "--nodes=1", "--dependency=expand:"+job)
+	more := regexp.MustCompile(`job allocation (\d+)`).FindStringSubmatch(out)[1]
+	node := l.must("squeue", "-h", "-j", more, "-o", "%N")
+	l.must("scontrol", "update", "JobId="+more, "NumNodes=0") // its node goes to the job that it expands
+	step := l.command("srun", "--jobid="+job, "--nodes=1", "--ntasks=1", "--nodelist="+node, ".elastic/slurm-"+job+"/agent")
+	if err := step.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.until(time.Minute, "three nodes train", l.says("samples/s  world 3"))
+	l.done(job, steps)
+	if err := step.Wait(); err != nil {
+		t.Errorf("the agent of the other step: %v", err)
+	}
+
+	l.idle()
+	job = l.submit(steps, "--nodes=3")
+	l.until(time.Minute, "three nodes train", func() bool { return strings.Count(l.output(), "samples/s  world 3") > 0 })
+	l.must("scontrol", "update", "JobId="+job, "NumNodes=2")
+	l.done(job, steps)
+}
+
+// restarts is how often Slurm queued a job again.
+func (l *lab) restarts(job string) int {
+	n, err := strconv.Atoi(regexp.MustCompile(`Restarts=(\d+)`).FindStringSubmatch(l.must("scontrol", "show", "job", job))[1])
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return n
+}
+
+// daemon is the process of slurmd of a node.
+func (l *lab) daemon(node string) int {
+	l.t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(l.conf), "state", node+".pid"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return pid
+}
+
+// parent is the process that started another.
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	ppid, err := strconv.Atoi(strings.Fields(rest)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ppid
 }
 
 // TestSbatchWithoutProgram: the mistake is named at once, and nothing is queued again.
@@ -194,8 +331,7 @@ func TestSbatchWithoutProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := l.must("sbatch", "--nodes=1", script)
-	job := out[strings.LastIndex(out, " ")+1:]
+	job := l.must("sbatch", "--parsable", "--nodes=1", script)
 	l.until(time.Minute, "it failed", func() bool { return l.state(job) == "FAILED" })
 	if !l.says("no program. Use: sbatch")() {
 		t.Errorf("%s", fmt.Sprint(l.output()))
