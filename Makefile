@@ -73,7 +73,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)
 
-slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): half a minute
+slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): four minutes
 	$(GO) test -tags slurm -count=1 -timeout 20m -v ./integration/slurm
 
 FRAMEWORKS ?= $(HOME)/.cache/elastic-frameworks

@@ -1,14 +1,11 @@
 //go:build kube
 
-// Package kube_test runs the manifests of deploy/kubernetes on a real Kubernetes of one node.
+// Package kube_test runs the manifests of deploy/kubernetes on a real Kubernetes of three nodes.
 package kube_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,203 +13,230 @@ import (
 	"time"
 )
 
-// lab is a running cluster with elasticd, a job of range 1:8, and elastic kube sync.
-type lab struct {
-	t   *testing.T
-	bin string // programs of Kubernetes
-	dir string
-}
-
-// open starts the cluster and applies the manifests.
-func open(t *testing.T) *lab {
-	t.Helper()
-	bin := os.Getenv("KUBE_BIN")
-	if bin == "" {
-		t.Fatal("KUBE_BIN is not set: use make kube")
-	}
-	l := &lab{t: t, bin: bin, dir: t.TempDir()}
-	if err := os.CopyFS(filepath.Join(l.dir, "images"), os.DirFS(os.Getenv("KUBE_IMAGES"))); err != nil {
-		t.Fatal(err)
-	}
-	cluster := exec.Command("./cluster.sh", bin, l.dir)
-	cluster.Stdout, cluster.Stderr = os.Stderr, os.Stderr
-	cluster.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cluster.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cluster.Wait() // the test ends it by a signal
-	}()
-	t.Cleanup(func() {
-		_ = l.kubectl("delete", "statefulset,deployment,job", "--all", "--wait", "--timeout=60s")
-		_ = l.kubectl("delete", "pods", "--all", "--wait", "--timeout=60s")
-		_ = cluster.Process.Signal(syscall.SIGTERM)
-		<-ended
-	})
-	l.until(2*time.Minute, "the cluster is up", func() bool {
-		_, err := os.Stat(filepath.Join(l.dir, "ready"))
-		return err == nil
-	})
-	l.certificates()
-	l.must("apply", "-k", "lab")
-	return l
-}
-
-// certificates makes the Secret of the servers and clients.
-func (l *lab) certificates() {
-	l.t.Helper()
-	make := exec.Command(filepath.Join(os.Getenv("ELASTIC_BIN"), "elastic"), "certs", "--kubernetes=elasticd",
-		"--host=elasticd,*.elasticd", "--dir="+filepath.Join(l.dir, "elastic-certs"))
-	make.Stderr = os.Stderr
-	secret, err := make.Output()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	apply := l.command("apply", "-f", "-")
-	apply.Stdin = strings.NewReader(string(secret))
-	if out, err := apply.CombinedOutput(); err != nil {
-		l.t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-func (l *lab) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(l.bin, "kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(l.dir, "kubeconfig"))
-	return cmd
-}
-
-func (l *lab) kubectl(args ...string) error {
-	out, err := l.command(args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-func (l *lab) must(args ...string) string {
-	l.t.Helper()
-	out, err := l.command(args...).CombinedOutput()
-	if err != nil {
-		l.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// until waits for a thing to happen.
-func (l *lab) until(limit time.Duration, what string, ok func() bool) {
-	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), limit)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			out, _ := l.command("get", "pods,events", "--sort-by=.metadata.creationTimestamp").CombinedOutput()
-			l.t.Fatalf("after %v not so: %s\n%s", limit, what, out)
-		case <-time.After(200 * time.Millisecond):
+// TestKubernetes goes through the life of jobs in one cluster, in this order.
+func TestKubernetes(t *testing.T) {
+	l := open(t)
+	for _, part := range []struct {
+		name string
+		test func(*lab)
+	}{
+		{"SecretComesLate", (*lab).secretComesLate},
+		{"PlannedChangesLoseNoStep", (*lab).plannedChanges},
+		{"PodAndDiskLost", (*lab).podAndDiskLost},
+		{"LeaderDeleted", (*lab).leaderDeleted},
+		{"ReplicasOutsideOfTheRange", (*lab).outsideOfTheRange},
+		{"NoRights", (*lab).noRights},
+		{"ExactBothWays", (*lab).exactBothWays},
+		{"OneLabelTwice", (*lab).oneLabelTwice},
+		{"NewerWishWins", (*lab).newerWishWins},
+		{"ImageWithoutShell", (*lab).imageWithoutShell},
+		{"DoneJobCompletes", (*lab).doneJob},
+		{"FailedJobSaysWhy", (*lab).failedJob},
+	} {
+		ok := t.Run(part.name, func(t *testing.T) {
+			l.t = t
+			begin := time.Now()
+			part.test(l)
+			t.Logf("%.0f s", time.Since(begin).Seconds())
+		})
+		if l.t = t; !ok {
+			return // what comes next begins with what this one leaves
 		}
 	}
 }
 
-// status is what the ConfigMap of the job says.
-type status struct {
-	State      string `json:"state"`
-	Generation int    `json:"generation"`
-	WorldSize  int    `json:"world_size"`
-	Wish       struct {
-		NP int `json:"np"`
-	} `json:"wish"`
-	Checkpoint struct {
-		Step int `json:"step"`
-	} `json:"checkpoint"`
-}
-
-func (l *lab) status(job string) status {
-	var s status
-	out, err := l.command("get", "configmap", "elastic-"+job, "-o", `jsonpath={.data.status\.json}`).Output()
-	if err == nil {
-		_ = json.Unmarshal(out, &s) // not there yet is no status
-	}
-	return s
-}
-
-// runs waits for a world of n nodes.
-func (l *lab) runs(job string, n int) status {
-	l.t.Helper()
-	return l.runsAfter(job, n, 0)
-}
-
-// runsAfter waits for a world of n nodes that is newer than generation.
-func (l *lab) runsAfter(job string, n, generation int) status {
-	l.t.Helper()
-	var s status
-	l.until(2*time.Minute, fmt.Sprintf("job %s runs with %d nodes", job, n), func() bool {
-		s = l.status(job)
-		return s.State == "running" && s.WorldSize == n && s.Generation > generation
+// secretComesLate: pods wait for the Secret, and say so; they start when it is there.
+func (l *lab) secretComesLate() {
+	l.must("apply", "-k", "lab")
+	l.until(2*time.Minute, "Kubernetes says which Secret is missing", func() bool {
+		return strings.Contains(l.must("get", "events", "-o", "jsonpath={.items[*].message}"), `secret "elasticd-client" not found`)
 	})
-	return s
+	l.certificates()
+	l.runs("trainer", 2)
 }
 
-// TestRangeFollowsReplicas: replicas is the size, a deleted pod comes back, the leader of the
-// servers may go, and an evicted pod saves and leaves.
-func TestRangeFollowsReplicas(t *testing.T) {
-	l := open(t)
-	first := l.runs("trainer", 2)
-	l.until(time.Minute, "a checkpoint is committed", func() bool { return l.status("trainer").Checkpoint.Step > 0 })
+// plannedChanges: replicas is the size, and a node is drained; no step is made twice.
+func (l *lab) plannedChanges() {
+	now := l.runs("trainer", 2)
 	l.must("scale", "statefulset/trainer", "--replicas=4")
-	four := l.runsAfter("trainer", 4, first.Generation)
-	l.must("delete", "pod", "trainer-2", "--force", "--grace-period=0")
-	generation := l.runsAfter("trainer", 4, four.Generation).Generation
-	l.must("delete", "pod", "elasticd-0", "--force", "--grace-period=0")
-	l.until(2*time.Minute, "three servers are ready again", func() bool {
-		return l.must("get", "statefulset/elasticd", "-o", "jsonpath={.status.readyReplicas}") == "3"
+	now = l.runsAfter("trainer", 4, now.Generation)
+	l.until(time.Minute, "a readiness probe of each pod succeeds", func() bool {
+		return l.must("get", "statefulset/trainer", "-o", "jsonpath={.status.readyReplicas}") == "4"
 	})
-	if now := l.runs("trainer", 4).Generation; now != generation {
-		t.Errorf("the loss of a server made generation %d of %d", now, generation)
+	node := l.must("get", "pod", "trainer-3", "-o", "jsonpath={.spec.nodeName}")
+	l.must("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=180s")
+	l.runsAfter("trainer", 4, now.Generation)
+	if on := l.must("get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"); strings.Contains(on, node) {
+		l.t.Errorf("pods on %s, which was drained: %s", node, on)
 	}
-
+	l.must("uncordon", node)
 	l.must("scale", "statefulset/trainer", "--replicas=1")
 	l.runs("trainer", 1)
-	log := l.must("logs", "trainer-0")
-	if strings.Contains(log, "twice") || strings.Contains(log, "missing") {
-		t.Errorf("samples were lost or taken twice:\n%s", log)
+	for step, losses := range l.losses("losses") {
+		if len(losses) != 1 {
+			l.t.Errorf("step %d was made %d times", step, len(losses))
+		}
 	}
-
-	l.exact()
-	l.ends()
+	l.asUndisturbed("losses")
 }
 
-// exact goes on with a job of exactly as many nodes as replicas, scaled from both sides.
-func (l *lab) exact() {
-	l.t.Helper()
+// podAndDiskLost: the agent of rank 0 is killed with all that it had, and its pod is made again with
+// an empty disk.
+func (l *lab) podAndDiskLost() {
+	l.must("scale", "statefulset/trainer", "--replicas=3")
+	three := l.runs("trainer", 3)
+	l.until(time.Minute, "a checkpoint of three nodes is committed", func() bool {
+		return l.status("trainer").Checkpoint.Step > three.Checkpoint.Step
+	})
+	disk := filepath.Join(volumes, "trainer-0")
+	if err := os.Rename(disk, disk+".lost"); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Mkdir(disk, 0o777); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Chmod(disk, 0o777); err != nil { // whatever the mask is
+		l.t.Fatal(err)
+	}
+	if err := syscall.Kill(l.agent("trainer-0"), syscall.SIGKILL); err != nil {
+		l.t.Fatal(err)
+	}
+	l.must("delete", "pod", "trainer-0", "--force", "--grace-period=0")
+	l.runsAfter("trainer", 3, three.Generation)
+	l.asUndisturbed("losses")
+}
+
+// leaderDeleted: training goes on in its generation while the leader of the servers is replaced.
+func (l *lab) leaderDeleted() {
+	before := l.runs("trainer", 3)
+	leader := l.leader()
+	uid := l.must("get", "pod", leader, "-o", "jsonpath={.metadata.uid}")
+	l.must("delete", "pod", leader, "--force", "--grace-period=0")
+	l.until(2*time.Minute, "another pod takes its place", func() bool {
+		now, err := l.command("get", "pod", leader, "-o", "jsonpath={.metadata.uid}").Output()
+		return err == nil && string(now) != uid
+	})
+	l.until(3*time.Minute, "three servers are ready again", func() bool {
+		return l.must("get", "statefulset/elasticd", "-o", "jsonpath={.status.readyReplicas}") == "3"
+	})
+	l.until(time.Minute, "a checkpoint is committed after that", func() bool {
+		return l.status("trainer").Checkpoint.Step > before.Checkpoint.Step
+	})
+	if now := l.runs("trainer", 3).Generation; now != before.Generation {
+		l.t.Errorf("the loss of a server made generation %d of %d", now, before.Generation)
+	}
+}
+
+// outsideOfTheRange: pods beyond MAX stand by, below MIN training waits, and an event says so.
+func (l *lab) outsideOfTheRange() {
+	l.must("scale", "statefulset/trainer", "--replicas=5")
+	l.saidOf("trainer", "replicas is 5 and the job takes at most 4: the other pods stand by as spares")
+	l.runs("trainer", 4)
+	l.must("scale", "statefulset/trainer", "--replicas=0")
+	l.saidOf("trainer", "replicas is 0 and the job needs at least 1: training waits")
+}
+
+// noRights: elastic kube sync says what it may not do, and goes on when it may.
+func (l *lab) noRights() {
+	l.must("delete", "rolebinding", "elastic-sync")
+	l.until(time.Minute, "the missing right is named", func() bool {
+		log := l.must("logs", "deployment/elastic-sync")
+		return strings.Contains(log, "the service account lacks a right") && strings.Contains(log, "cannot list resource")
+	})
+	l.must("apply", "-k", "lab")
+	l.runs("trainer", 2)
 	l.must("delete", "statefulset", "trainer", "--wait", "--timeout=90s")
+}
+
+// exactBothWays: np follows replicas, and replicas follows np.
+func (l *lab) exactBothWays() {
 	l.must("apply", "-k", "lab/exact")
 	l.runs("exact", 2)
 	l.must("scale", "statefulset/trainer", "--replicas=3")
 	l.runs("exact", 3)
-	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", "exact", "--np=2", "--detach")
+	l.scale("exact", 2)
+	l.replicas(2)
 	l.runs("exact", 2)
-	l.until(time.Minute, "replicas follow np", func() bool {
-		return l.must("get", "statefulset/trainer", "-o", "jsonpath={.spec.replicas}") == "2"
-	})
+	l.asUndisturbed("exact")
 }
 
-// ends runs a job whose pods complete, and one that fails for good and is not tried again.
-func (l *lab) ends() {
-	l.t.Helper()
+// oneLabelTwice: the first StatefulSet is kept equal with the job, and the other is told.
+func (l *lab) oneLabelTwice() {
+	l.must("create", "-f", "lab/same-label.yaml")
+	l.saidOf("trainer-too", "elastic.dev/job=exact is on StatefulSet trainer too: only that one is kept equal with the job")
+	l.must("delete", "-f", "lab/same-label.yaml")
+}
+
+// newerWishWins: both sides were changed while elastic kube sync was away.
+func (l *lab) newerWishWins() {
+	l.must("scale", "deployment/elastic-sync", "--replicas=0")
+	l.until(time.Minute, "elastic kube sync is away", func() bool {
+		return l.must("get", "pods", "-l", "app.kubernetes.io/name=elastic-sync", "-o", "name") == ""
+	})
+	l.must("scale", "statefulset/trainer", "--replicas=3")
+	l.scale("exact", 1)
+	l.must("scale", "deployment/elastic-sync", "--replicas=1")
+	l.replicas(1)
+	l.saidOf("trainer", "replicas was set to 3 and np to 1; the newer wish wins: 1")
+	l.runs("exact", 1)
+	l.must("delete", "statefulset", "trainer", "--wait", "--timeout=90s")
+}
+
+// imageWithoutShell: elastic is copied into an image that holds one program and no shell.
+func (l *lab) imageWithoutShell() {
+	l.must("apply", "-k", "lab/own-image")
+	l.runs("own", 1)
+	l.must("delete", "statefulset", "trainer", "--wait", "--timeout=90s")
+}
+
+// doneJob: all pods of a job that is done complete, with the result of the undisturbed run.
+func (l *lab) doneJob() {
+	const steps = 100
 	l.must("apply", "-k", "lab/indexed")
-	l.until(3*time.Minute, "all pods of a job that is done complete", func() bool {
+	l.until(3*time.Minute, "all pods complete", func() bool {
 		return l.must("get", "job", "trainer", "-o", "jsonpath={.status.succeeded}") == "2"
 	})
+	want := undisturbed(l.t, steps, filepath.Join(l.t.TempDir(), "losses"))
+	if log := l.must("logs", "-l", "job-name=trainer", "--tail=-1"); !strings.Contains(log, want) {
+		l.t.Errorf("the undisturbed run ends with %q:\n%s", want, log)
+	}
 	l.must("delete", "job", "trainer", "--wait", "--timeout=60s")
+}
+
+// failedJob: a job that failed is not tried again, and its pods say why.
+func (l *lab) failedJob() {
 	l.must("apply", "-k", "lab/failing")
 	l.until(3*time.Minute, "a job that failed is not tried again", func() bool {
 		return strings.Contains(l.must("get", "job", "trainer", "-o", "jsonpath={.status.conditions}"), `"Failed"`)
 	})
 	message := l.must("get", "pods", "-l", "job-name=trainer",
 		"-o", "jsonpath={.items[*].status.containerStatuses[*].state.terminated.message}")
-	if !strings.Contains(message, "job failing failed") {
-		l.t.Errorf("the pods say %q", message)
+	for _, want := range []string{"job failing failed: ", "; exit code 2\n", "no-such-flag"} {
+		if !strings.HasPrefix(message, "job failing failed: ") || !strings.Contains(message, want) {
+			l.t.Errorf("no %q in what the pods say: %q", want, message)
+		}
 	}
+}
+
+// scale asks for np nodes from within a pod.
+func (l *lab) scale(job string, np int) {
+	l.t.Helper()
+	l.must("exec", "trainer-0", "--", "/usr/local/bin/elastic", "scale", job, fmt.Sprintf("--np=%d", np), "--detach")
+}
+
+// replicas waits until the StatefulSet has n.
+func (l *lab) replicas(n int) {
+	l.t.Helper()
+	l.until(time.Minute, fmt.Sprintf("replicas is %d", n), func() bool {
+		return l.must("get", "statefulset/trainer", "-o", "jsonpath={.spec.replicas}") == fmt.Sprint(n)
+	})
+}
+
+// saidOf waits for an event of a StatefulSet.
+func (l *lab) saidOf(set, text string) {
+	l.t.Helper()
+	l.until(time.Minute, "an event says: "+text, func() bool {
+		return strings.Contains(l.must("get", "events", "--field-selector", "involvedObject.name="+set,
+			"-o", "jsonpath={.items[*].message}"), text)
+	})
 }

@@ -259,10 +259,10 @@ func TestTimeLimit(t *testing.T) {
 }
 
 // TestNumNodes: scontrol gives the job another node, on which a step of its own starts an agent, and
-// takes one of another job away.
+// takes one of another job away. The node that comes costs no step of training.
 func TestNumNodes(t *testing.T) {
 	l := open(t)
-	const steps = 900
+	const steps = 1800
 	job := l.submit(steps, "--nodes=2")
 	l.until(time.Minute, "steps are made", l.says("samples/s  world 2"))
 	out := l.must("salloc", "--no-shell", "--nodes=1", "--dependency=expand:"+job)
@@ -277,6 +277,11 @@ func TestNumNodes(t *testing.T) {
 	l.done(job, steps)
 	if err := step.Wait(); err != nil {
 		t.Errorf("the agent of the other step: %v", err)
+	}
+	for _, stopped := range regexp.MustCompile(`stopped, as asked after step (\d+)`).FindAllStringSubmatch(l.output(), -1) {
+		if !l.says("(step " + stopped[1] + ")")() {
+			t.Errorf("steps before %s were lost:\n%s", stopped[1], l.output())
+		}
 	}
 
 	l.idle()
