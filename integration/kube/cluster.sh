@@ -15,6 +15,8 @@ for path in /var/lib/kubelet /var/lib/cni /var/log/containers; do [ -e "$path" ]
 spaces() { echo "$space"; for n in $(seq "$NODES"); do echo "$space-n$n"; done; }
 stop() {
   trap - TERM INT EXIT
+  exec >>"$dir/log/stop.log" 2>&1 # the reader of the output may be gone already
+  set +e
   for pid in "${nodes[@]}"; do kill "$pid" 2>/dev/null || true; done
   for pid in "${nodes[@]}"; do wait "$pid" 2>/dev/null || true; done
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do

@@ -10,6 +10,8 @@ here() { nsenter --net="/run/netns/$space" "$@"; }
 containers() { ctr --address "$dir/containerd.sock" -n k8s.io "$@"; }
 stop() {
   trap - TERM INT EXIT
+  exec >>"$lab/log/stop-$node.log" 2>&1 # the reader of the output may be gone already
+  set +e
   if [ -n "${kubelet:-}" ]; then
     kill "$kubelet" 2>/dev/null || true
     wait "$kubelet" 2>/dev/null || true

@@ -46,6 +46,22 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// The clock of the API server may be far from that of the machine where somebody scaled the job: a
+// side that was not changed since both agreed never wins by it.
+func TestDecideWithClocksThatDiffer(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
+		s := kube.Sizes{Replicas: 4, NP: 2, Synced: 2, Min: 2, Max: 2, ReplicasAt: now.Add(skew), NPAt: now}
+		if got := kube.Decide(s); got.Action != kube.SetNP || got.N != 4 || got.Note != "" {
+			t.Errorf("replicas was edited, its clock is %v ahead: %+v", skew, got)
+		}
+		s.Synced = 4
+		if got := kube.Decide(s); got.Action != kube.SetReplicas || got.N != 2 || got.Note != "" {
+			t.Errorf("np was wished, the other clock is %v ahead: %+v", skew, got)
+		}
+	}
+}
+
 // However often either side is edited, at most two steps after the last edit both sides agree.
 func TestDecideConverges(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -207,6 +207,27 @@ func TestSyncBothWays(t *testing.T) {
 	}
 }
 
+// A range follows its pods by itself, so neither side is changed; what is outside of it is told once.
+func TestSyncWarnsOutsideOfTheRange(t *testing.T) {
+	s, api := serve(t)
+	s.put("a", "x", 6)
+	j := &jobs{job: kube.Job{NP: 4, Min: 2, Max: 4, Status: map[string]string{"status.json": "{}"}}}
+	looks, _ := run(t, s, api, j)
+	looks(3)
+	s.put("a", "x", 1)
+	looks(3)
+	if n := s.replicas("a"); n != 1 || j.job.NP != 4 {
+		t.Errorf("replicas is %d, np is %d", n, j.job.NP)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := []string{"ElasticSize: replicas is 6 and the job takes at most 4: the other pods stand by as spares",
+		"ElasticSize: replicas is 1 and the job needs at least 2: training waits"}
+	if !slices.Equal(s.events, want) {
+		t.Errorf("events %q, want %q", s.events, want)
+	}
+}
+
 func TestSyncSaysWhatAPersonHasToMend(t *testing.T) {
 	s, api := serve(t)
 	s.put("a", "x", 2)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/phrase"
@@ -145,7 +146,29 @@ func (x *explainer) starting() explanation {
 			v.text += fmt.Sprintf("; %s runs its pre-hook (%d of at most %d seconds)", d.Node, d.Done, d.Total)
 		}
 	}
+	if away := x.holdersAway(late); len(away) > 0 {
+		v.text += fmt.Sprintf("; checkpoint %d is only on %s: bring back one that has it", x.s.Head.Number,
+			phrase.List(away))
+	}
 	return v
+}
+
+// holdersAway are the nodes with the checkpoint that late nodes cannot have, if none of them is here.
+func (x *explainer) holdersAway(late map[string]bool) []string {
+	unreadable := func(d rendezvous.Activity) bool {
+		return d.Kind == "unreadable" && late[d.Node] && d.Done == int64(x.s.Head.Number)
+	}
+	if !slices.ContainsFunc(x.s.Doing, unreadable) {
+		return nil
+	}
+	var away []string
+	for _, h := range x.s.Head.Holders {
+		if x.s.Node(h.Node) != nil {
+			return nil
+		}
+		away = append(away, h.Node)
+	}
+	return away
 }
 
 func areReady(names []string) string {
