@@ -203,16 +203,21 @@ func (m *Machine) tellMissing() {
 		}
 	}
 	present, wished, missing := plan.Shortage(&m.seen.snap, m.peers.view)
-	if missing == 0 {
-		t.missing = ""
-		return
+	lastCall := time.Duration(m.self.job.Rules.LastCall)
+	s := ""
+	switch {
+	case missing > 0:
+		s = fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
+	case lastCall > 0 && present < m.seen.snap.Target(present):
+		s = fmt.Sprintf("%d of %d nodes are here: waiting for others, at most %s", present, wished, lastCall)
 	}
-	s := fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
 	if s == t.missing {
 		return
 	}
-	t.missing = s
-	if !t.hinted && m.cfg.Hint != "" {
+	if t.missing = s; s == "" {
+		return
+	}
+	if missing > 0 && !t.hinted && m.cfg.Hint != "" {
 		t.hinted = true
 		s += ". " + m.cfg.Hint
 	}

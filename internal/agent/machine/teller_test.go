@@ -24,7 +24,7 @@ import (
 // teller plays the world around one Machine, that of node a: the store as one snapshot, its own
 // requests that wait for their end, and the clock. A line of a story is one of
 //
-//	job NP [restarts N] [grace D]    the job that a comes to
+//	job NP [min N] [restarts N] [grace D] [last-call D]    the job that a comes to
 //	enters                           the end of Enter: a is registered, as a1, then a2, …
 //	NODE joins|rejoins|expires|leaves|ready [stopped D ago]|saved|exits CODE|fails CODE     the store shows that of another node
 //	WATCHER suspects|clears NODE     likewise
@@ -203,10 +203,13 @@ func (w *teller) begins(f []string) error {
 		switch f[i] {
 		case "restarts":
 			w.job.Rules.MaxRestarts, err = strconv.Atoi(f[i+1])
+		case "min": // and not exactly np
+			w.job.Limits.Min, err = strconv.Atoi(f[i+1])
+			w.job.Limits.Exact = false
 		case "grace":
-			var d time.Duration
-			d, err = time.ParseDuration(f[i+1])
-			w.job.Rules.Grace = rendezvous.Seconds(d)
+			err = setSeconds(&w.job.Rules.Grace, f[i+1])
+		case "last-call":
+			err = setSeconds(&w.job.Rules.LastCall, f[i+1])
 		}
 		if err != nil {
 			return err
@@ -218,6 +221,12 @@ func (w *teller) begins(f []string) error {
 		Times: plan.DefaultTimeouts}, w.now)
 	w.tell(event.Ticked{})
 	return nil
+}
+
+func setSeconds(to *rendezvous.Seconds, text string) error {
+	d, err := time.ParseDuration(text)
+	*to = rendezvous.Seconds(d)
+	return err
 }
 
 // tell gives the machine an event, and writes down what it does.
