@@ -48,6 +48,15 @@ func (a *auth) attach(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
 }
 
+// begin takes a token before the first request. A server that knows its clients by their certificates
+// does not ask for one, and would take this client for the user that its certificate names.
+func (a *auth) begin(ctx context.Context, conn *grpc.ClientConn) error {
+	if a == nil || a.token.Load() != nil {
+		return nil
+	}
+	return a.renew(ctx, conn, "")
+}
+
 // renew takes a new token in place of old, unless somebody did meanwhile.
 func (a *auth) renew(ctx context.Context, conn *grpc.ClientConn, old string) error {
 	ctx, cancel := context.WithTimeout(ctx, authLimit)

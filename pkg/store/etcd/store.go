@@ -168,6 +168,9 @@ func (s *Store) try(ctx context.Context, i int, limit time.Duration, f request) 
 	if err != nil {
 		return false, err
 	}
+	if err := s.auth.begin(ctx, conn); err != nil {
+		return false, err
+	}
 	token := s.auth.current()
 	sent, err = exchange(s.auth.attach(ctx, token), conn, limit, f)
 	if s.auth == nil || !staleToken(err) {

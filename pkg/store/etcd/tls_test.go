@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/elasticd/elastic/internal/etcdtest"
@@ -124,5 +126,64 @@ func TestTLS(t *testing.T) {
 	if err := plain.Probe(t.Context()); !errors.Is(err, etcd.ErrWantsTLS) ||
 		!strings.Contains(err.Error(), "it speaks TLS") {
 		t.Errorf("asked without TLS: %v", err)
+	}
+}
+
+// Where a user is given, it is that user who asks, and not the one that the certificate names, in
+// the first request as in later ones.
+func TestUserBesideACertificate(t *testing.T) {
+	dir := t.TempDir()
+	ca, key := issue(t, dir, "ca", true, nil, nil)
+	issue(t, dir, "server", false, ca, key)
+	issue(t, dir, "root", false, ca, key)
+	file := func(name string) string { return filepath.Join(dir, name+".pem") }
+	server := etcdtest.Start(t, etcdtest.TCP(), etcdtest.Config(func(c *embed.Config) {
+		c.ListenClientUrls[0].Scheme, c.AdvertiseClientUrls[0].Scheme = "https", "https"
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: file("server"), KeyFile: file("server-key"),
+			TrustedCAFile: file("ca"), ClientCertAuth: true}
+	}))
+	at := "https://" + strings.TrimPrefix(server.Endpoint(), "http://")
+	files := transport.TLSInfo{TrustedCAFile: file("ca"), CertFile: file("root"), KeyFile: file("root-key")}
+	conf, err := files.ClientConfig()
+	must(t, err)
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{at}, TLS: conf})
+	must(t, err)
+	defer root.Close()
+	for _, name := range []string{"root", "reader"} {
+		_, err := root.UserAdd(t.Context(), name, "secret")
+		must(t, err)
+	}
+	_, err = root.UserGrantRole(t.Context(), "root", "root")
+	must(t, err)
+	_, err = root.AuthEnable(t.Context())
+	must(t, err)
+	certified := etcd.Config{Endpoints: []string{at}, CACert: file("ca"), Cert: file("root"), Key: file("root-key")}
+	as := func(user string) etcd.Config {
+		c := certified
+		c.User, c.Password = user, "secret"
+		return c
+	}
+	for name, c := range map[string]struct {
+		config etcd.Config
+		want   error
+	}{
+		"the user of the certificate":           {certified, nil},
+		"the same with its password":            {as("root"), nil},
+		"another user, whom nothing is allowed": {as("reader"), rpctypes.ErrPermissionDenied},
+		"a user that there is not":              {as("nobody"), rpctypes.ErrAuthFailed},
+	} {
+		s := open(t, c.config)
+		for range 2 {
+			if _, err := s.Get(t.Context(), "/k", ""); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

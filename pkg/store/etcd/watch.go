@@ -93,6 +93,9 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
+	if err := w.s.auth.begin(ctx, conn); err != nil {
+		return false, err
+	}
 	token := w.s.auth.current()
 	stream, err := w.open(ctx, cancel, conn, token)
 	if err != nil {
