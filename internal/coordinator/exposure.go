@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 )
@@ -44,8 +45,14 @@ func (t TLS) check(flag string) error {
 	case t.Cert == "":
 		return nil
 	}
-	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil {
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
 		return usage(fmt.Sprintf("--%scert-file=%s: %v", flag, t.Cert, err), "a PEM certificate and its key")
+	}
+	if now := time.Now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		return usage(fmt.Sprintf("--%scert-file=%s is valid from %s to %s, and it is %s", flag, t.Cert,
+			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339)),
+			"renew it (elastic certs), or set the clock of this machine")
 	}
 	if t.CA == "" {
 		return nil

@@ -173,6 +173,10 @@ func serverErrors(err error) []row {
 			return New(ServerAuth, "the server's certificate is not valid now").Because("%v", err).
 				Cure("renew it (elastic certs), or set the clock of this machine")
 		}},
+		{etcd.ErrCertExpired, func() *Error {
+			return New(ServerAuth, "our certificate is not valid now").Because("%v", err).
+				Cure("renew it (elastic certs), or set the clock of this machine")
+		}},
 		{etcd.ErrCertRefused, func() *Error {
 			return New(ServerAuth, "the server does not accept our certificate").Because("%v", err).
 				Cure("--cert and --key of a certificate that an authority of the server signed")

@@ -57,6 +57,7 @@ type Store struct {
 	endpoints []string
 	tls       *tls.Config
 	auth      *auth
+	cert, key string // files of our certificate; "": none
 
 	at      atomic.Int64  // index of the endpoint that answered last
 	cluster atomic.Uint64 // as the last read saw it; 0: none yet
@@ -80,6 +81,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
 		endpoints: append([]string(nil), c.Endpoints...),
 		auth:      newAuth(c.User, c.Password),
+		cert:      c.Cert,
+		key:       c.Key,
 		clients:   make([]*clientv3.Client, len(c.Endpoints)),
 	}
 	if c.CACert != "" || c.Cert != "" || c.Key != "" {

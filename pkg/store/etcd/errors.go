@@ -29,6 +29,9 @@ var (
 	ErrCertTime = fmt.Errorf("%w: the server's certificate is not valid now", ErrAuth)
 	// ErrCertRefused: the server wants a certificate, or another one than ours. It is an ErrAuth.
 	ErrCertRefused = fmt.Errorf("%w: it does not accept our certificate", ErrAuth)
+	// ErrCertExpired: it does not, because ours has expired, or a clock is wrong. It is an
+	// ErrCertRefused.
+	ErrCertExpired = fmt.Errorf("%w: it is not valid now", ErrCertRefused)
 	// ErrTLSFiles: the files for TLS cannot be used.
 	ErrTLSFiles = errors.New("read the files for TLS")
 	// ErrPlain: a password or a certificate was given for an endpoint without TLS.

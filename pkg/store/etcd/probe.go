@@ -38,6 +38,13 @@ func (s *Store) Probe(ctx context.Context) error {
 	return worst
 }
 
+// ownExpired reports whether our certificate is not valid now, by the clock of this machine.
+func (s *Store) ownExpired() bool {
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	now := time.Now()
+	return err == nil && (now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore))
+}
+
 // judge ranks what an endpoint said: the greater, the more it tells.
 func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, error) {
 	var word rpctypes.EtcdError
@@ -45,7 +52,11 @@ func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, e
 	case authFailed(err):
 		return 4, ErrAuth
 	case strings.Contains(text, "certificate"): // theirs or ours
-		return 4, certificate(text)
+		verdict := certificate(text)
+		if errors.Is(verdict, ErrCertRefused) && s.ownExpired() {
+			verdict = ErrCertExpired
+		}
+		return 4, verdict
 	case !sent && (strings.Contains(text, "deadline exceeded") || strings.Contains(text, "i/o timeout")):
 		return 1, ErrUnreachable
 	case !sent && strings.Contains(text, "use of closed network connection"):

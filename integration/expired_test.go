@@ -1,0 +1,78 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/certs"
+)
+
+// expired makes two directories of certificates of the same authorities: one of an hour, and one
+// that ended yesterday.
+func (p *place) expired() (valid, old string) {
+	p.t.Helper()
+	request := certs.Request{Dir: p.path("valid"), Hosts: []string{"127.0.0.1"}, Clients: []string{"client"},
+		Life: time.Hour, Now: time.Now()}
+	_, err := certs.Make(request)
+	if err == nil {
+		err = os.CopyFS(p.path("old"), os.DirFS(request.Dir))
+	}
+	if err == nil {
+		request.Dir, request.Now = p.path("old"), request.Now.Add(-24*time.Hour)
+		_, err = certs.Make(request)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.path("valid"), p.path("old")
+}
+
+// A certificate that has expired is named by each side that meets it, with what to do: by a server
+// and by a member that have one, and by a client, whether it is its own or the server's.
+func TestExpiredCertificates(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	valid, old := p.expired()
+	at := "https://" + address(t)
+	server := func(of string, more ...string) *proc {
+		return p.start(filepath.Join(bin, "elasticd"), append([]string{"--data-dir=" + p.path("data"), "--http=", "--listen-client-urls=" + at,
+			"--cert-file=" + of + "/server.crt", "--key-file=" + of + "/server.key",
+			"--trusted-ca-file=" + valid + "/ca.crt"}, more...)...)
+	}
+	member := []string{"--peer-cert-file=" + old + "/peer.crt", "--peer-key-file=" + old + "/peer.key",
+		"--peer-trusted-ca-file=" + valid + "/peer-ca.crt", "--listen-peer-urls=https://" + address(t)}
+	for flag, x := range map[string]*proc{"--cert-file=": server(old), "--peer-cert-file=": server(valid, member...)} {
+		p.ends(x, 2)
+		p.says(x, flag+old)
+		p.says(x, "fix: renew it (elastic certs), or set the clock of this machine")
+	}
+
+	p.says(server(valid), "ready: clients")
+	p.at = at
+	ask := func(of string) result {
+		return p.command("jobs", "--cacert="+valid+"/ca.crt", "--cert="+of+"/client.crt", "--key="+of+"/client.key")
+	}
+	if r := ask(valid); r.status != 0 {
+		t.Errorf("with a certificate that is valid: %d %s", r.status, r.stderr)
+	}
+	if r := ask(old); r.status != 4 || !strings.Contains(r.stderr, "error: our certificate is not valid now") ||
+		!strings.Contains(r.stderr, "fix: renew it (elastic certs)") {
+		t.Errorf("with a certificate that has expired: %d %s", r.status, r.stderr)
+	}
+	for _, file := range []string{"server.crt", "server.key"} { // what a server has is read anew for each connection
+		b, err := os.ReadFile(old + "/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(valid+"/"+file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := ask(valid); r.status != 4 || !strings.Contains(r.stderr, "error: the server's certificate is not valid now") ||
+		!strings.Contains(r.stderr, "fix: renew it (elastic certs)") {
+		t.Errorf("a server whose certificate has expired: %d %s", r.status, r.stderr)
+	}
+}
