@@ -4,6 +4,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/change"
 	"github.com/elasticd/elastic/internal/cli/ckpt"
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/plan"
 	"github.com/elasticd/elastic/internal/cli/run"
 	"github.com/elasticd/elastic/internal/cli/setup"
 	"github.com/elasticd/elastic/internal/cli/show"
@@ -14,7 +15,7 @@ func commands() []command.Command {
 	all := []command.Command{
 		run.Command(), change.Scale(), show.Status(), show.Events(), show.Logs(), show.Explain(),
 		setup.Check(),
-		show.Jobs(), show.Nodes(), change.Stop(), change.Admit(), change.Rm(), ckpt.Command(), run.PlanCommand(),
+		show.Jobs(), show.Nodes(), change.Stop(), change.Admit(), change.Rm(), ckpt.Command(), plan.Command(),
 		show.Goodput(), setup.Install(), setup.Wheel(), change.Kube(), show.Ready(), setup.Certs(),
 		completionCommand(), manCommand(),
 		versionCommand(),

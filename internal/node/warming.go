@@ -9,6 +9,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"github.com/elasticd/elastic/python"
 )
 
@@ -27,7 +28,7 @@ func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 		return
 	}
 	w.effects.Go(func() {
-		if !w.during(g, warmAfter) || !roomToWarm(worker.Memory()) {
+		if !w.during(g, warmAfter) || !roomToWarm(proc.Memory()) {
 			return
 		}
 		p := w.warm(spec, w.warming(spec, script))

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // saver catches SIGTERM, needs its helper to save, and then ends.
@@ -125,10 +127,10 @@ func TestExitBeforeAskIsItsOwn(t *testing.T) {
 		s := shell(t, 2, `test $i = 0 && { read x < fifo; exit 9; }; exec sleep 1000`)
 		open := gate(t, s, "fifo")
 		g := begin(t, s)
-		worker, _ := lookup(g.PIDs()[0])
+		worker, _ := proc.Find(g.PIDs()[0])
 		signalPID(t, g.guardian.Pid, syscall.SIGSTOP)
 		open()
-		disappear(t, []process{worker}) // unreaped
+		disappear(t, []proc.Process{worker}) // unreaped
 		if err := g.Stop(deadline(t), time.Hour); err != nil {
 			t.Fatal(err)
 		}

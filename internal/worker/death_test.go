@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 func TestKilledAgentTakesEverythingAlong(t *testing.T) {
@@ -21,7 +23,7 @@ func TestKilledAgentTakesEverythingAlong(t *testing.T) {
 		all := members(t, a.guardian, 1+2*familySize)
 		a.cmd.Process.Kill()
 		disappear(t, all)
-		for _, c := range leftCgroups(cgroupPrefix(s.Mark)) {
+		for _, c := range proc.LeftCgroups(cgroupPrefix(s.Mark)) {
 			eventually(t, "cgroup is removed", func() bool {
 				_, err := os.Stat(string(c))
 				return errors.Is(err, os.ErrNotExist)
@@ -39,7 +41,7 @@ func TestKilledAgentTakesMarkedStrangersAlong(t *testing.T) {
 	worker := members(t, a.guardian, 2)[1]
 	var mark string
 	eventually(t, "the mark is there", func() bool {
-		mark, _ = worker.environ(markName)
+		mark, _ = worker.Environ(markName)
 		return mark != ""
 	})
 	stranger := exec.Command("/bin/sh", "-c", "sleep 1000 & wait")
@@ -81,7 +83,7 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if _, ok := lookup(p.pid); !ok {
+		if _, ok := proc.Find(p.PID); !ok {
 			t.Fatal("a sweep for another mark took it")
 		}
 	}
@@ -89,8 +91,8 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if now, ok := lookup(p.pid); ok && now.start == p.start && !now.gone() {
-			t.Errorf("process %d outlived Sweep", p.pid)
+		if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
+			t.Errorf("process %d outlived Sweep", p.PID)
 		}
 	}
 }
@@ -112,11 +114,11 @@ func TestSweepAfterBothWereKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range all {
-			if now, ok := lookup(p.pid); ok && now.start == p.start && !now.gone() {
-				t.Errorf("process %d outlived Sweep", p.pid)
+			if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
+				t.Errorf("process %d outlived Sweep", p.PID)
 			}
 		}
-		if left := leftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
+		if left := proc.LeftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
 			t.Errorf("cgroups are left: %v", left)
 		}
 	})
@@ -153,14 +155,14 @@ wait`)
 		}
 		<-g.Done()
 		for _, p := range all {
-			if now, ok := lookup(p.pid); ok && now.start == p.start && !now.gone() {
-				t.Errorf("process %d outlived the group", p.pid)
+			if now, ok := proc.Find(p.PID); ok && now.Start == p.Start && !now.Gone() {
+				t.Errorf("process %d outlived the group", p.PID)
 			}
 		}
 		if err := g.Stop(deadline(t), time.Hour); err != nil {
 			t.Error(err)
 		}
-		if left := leftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
+		if left := proc.LeftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
 			t.Errorf("cgroups are left: %v", left)
 		}
 	})
@@ -170,12 +172,12 @@ func TestGuardianIgnoresTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `exec sleep 1000`)
 	g := begin(t, s)
-	p, _ := lookup(g.guardian.Pid)
-	if p.session != p.pid {
+	p, _ := proc.Find(g.guardian.Pid)
+	if p.Session != p.PID {
 		t.Error("the guardian is in our session")
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		signalPID(t, p.pid, sig)
+		signalPID(t, p.PID, sig)
 	}
 	if err := g.Ask(deadline(t), Drain{Reason: "scale"}); err != nil { // still answers
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/hang"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // dyingLimit is how long a worker may take to write its stack and end.
@@ -33,7 +34,7 @@ func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	}
 	each.Wait()
 	for i, e := range all {
-		if e.Stack == "" && e.State != "T" && e.State != "t" && handles(e.PID, syscall.SIGABRT) == caught {
+		if e.Stack == "" && e.State != "T" && e.State != "t" && proc.Handles(e.PID, syscall.SIGABRT) == proc.Caught {
 			g.held[i].Store(g.signal(i, syscall.SIGSTOP))
 		}
 	}
@@ -58,8 +59,8 @@ func (g *Group) Stacks(ctx context.Context) []string {
 // signal sends a signal to one worker, and reports whether it lives.
 func (g *Group) signal(i int, sig syscall.Signal) bool {
 	w := g.workers[i]
-	p, ok := lookup(w.PID)
-	return ok && p.start == w.Start && p.signal(sig) == nil
+	p, ok := proc.Find(w.PID)
+	return ok && p.Start == w.Start && p.Signal(sig) == nil
 }
 
 // abort has a worker that is held write its stacks and end, and returns what it wrote. It leaves no
@@ -80,7 +81,7 @@ func (g *Group) abort(ctx context.Context, i int) string {
 	ctx, cancel := context.WithTimeout(ctx, dyingLimit)
 	defer cancel()
 	_ = until(ctx, func() error {
-		if now, ok := lookup(w.PID); ok && now.start == w.Start && !now.gone() {
+		if now, ok := proc.Find(w.PID); ok && now.Start == w.Start && !now.Gone() {
 			return fmt.Errorf("process %d lives", w.PID)
 		}
 		return nil

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // A worker of Python that stands still writes the stacks of its threads and ends; one that is
@@ -59,7 +61,7 @@ wait_for_ever()'`)
 	case <-deadline(t).Done():
 		t.Fatal("the worker that was examined goes on")
 	}
-	if p, ok := lookup(g.PIDs()[2]); !ok || p.gone() {
+	if p, ok := proc.Find(g.PIDs()[2]); !ok || p.Gone() {
 		t.Error("a worker that catches no SIGABRT was ended")
 	}
 }
@@ -136,6 +138,6 @@ func TestPulsesCountConnections(t *testing.T) {
 }
 
 func stateOfPID(pid int) byte {
-	p, _ := lookup(pid)
-	return p.state
+	p, _ := proc.Find(pid)
+	return p.State
 }

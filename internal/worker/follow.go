@@ -17,6 +17,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // Exit is the end of one worker.
@@ -80,7 +81,7 @@ func (g *Group) follow() {
 	g.tells.Wait()
 	g.finish()
 	g.guardian.Wait() // not before: its pid is the number of the session that takeOver searches
-	g.cgroup.remove()
+	g.cgroup.Remove()
 	close(g.exits)
 	close(g.done)
 }
@@ -97,20 +98,20 @@ func (g *Group) takeOver() {
 	known := make(map[int]uint64) // processes that were ours once, by start time
 	began := time.Now()
 	until(context.Background(), func() error {
-		g.cgroup.kill()
-		c, err := look(func(p process, mark string) bool {
-			is := func(of map[int]uint64) bool { start, ok := of[p.pid]; return ok && start == p.start }
-			return p.pid != g.guardian.Pid && (is(workers) || is(known) || p.session == g.guardian.Pid ||
+		g.cgroup.Kill()
+		c, err := look(func(p proc.Process, mark string) bool {
+			is := func(of map[int]uint64) bool { start, ok := of[p.PID]; return ok && start == p.Start }
+			return p.PID != g.guardian.Pid && (is(workers) || is(known) || p.Session == g.guardian.Pid ||
 				mark == g.mark)
 		})
 		if err != nil {
 			return err
 		}
 		for _, p := range c.ours {
-			known[p.pid] = p.start
-			p.signal(syscall.SIGKILL)
+			known[p.PID] = p.Start
+			p.Signal(syscall.SIGKILL)
 		}
-		if err := c.left(time.Since(began) > hangLimit); err != nil || !g.cgroup.populated() {
+		if err := c.left(time.Since(began) > hangLimit); err != nil || !g.cgroup.Populated() {
 			return err
 		}
 		return errors.New("the cgroup is not empty")
@@ -197,12 +198,12 @@ func (g *Group) answer(text string) {
 func (g *Group) killedForMemory() int {
 	dir := string(g.cgroup)
 	if dir == "" {
-		dir = ownCgroup()
+		dir = proc.OwnCgroup()
 	}
-	if n := oomKills(dir); n >= 0 {
+	if n := proc.OOMKills(dir); n >= 0 {
 		return n
 	}
-	return memoryKills()
+	return proc.MemoryKills()
 }
 
 func signalName(s syscall.Signal) string {

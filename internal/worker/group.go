@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // Why a worker could not be started.
@@ -67,7 +68,7 @@ type Drain struct {
 type Group struct {
 	spec     Spec
 	id, mark string // of this group
-	cgroup   cgroup
+	cgroup   proc.Cgroup
 	guardian *os.Process
 	conn     *os.File // to the guardian
 	orders   *gob.Encoder
@@ -156,7 +157,7 @@ func (p *Prepared) Close() {
 		g.guardian.Kill() // it waits for its order; nobody descends from it
 	}
 	g.guardian.Wait()
-	g.cgroup.remove()
+	g.cgroup.Remove()
 }
 
 // Start is Start, but for what is done already. s is for as many workers as it was prepared for.
@@ -209,7 +210,7 @@ func (g *Group) begin(s Spec) error {
 	}
 	g.spec, g.began = s, time.Now()
 	if !s.NoCgroup && g.cgroup == "" {
-		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
+		g.cgroup = proc.NewCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
 	g.oomKills = g.killedForMemory()
 	g.aborted, g.held = make([]atomic.Bool, len(s.Env)), make([]atomic.Bool, len(s.Env))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 func TestExitsAreDecoded(t *testing.T) {
@@ -99,7 +100,7 @@ func TestOOMIsNamed(t *testing.T) {
 	g := &Group{
 		spec: Spec{Ranks: []int{0, 1, 2}}, pumps: make([][]*output.Pump, 3), exits: make(chan Exit, 1),
 		pending: make(map[int]bool),
-		cgroup:  cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
+		cgroup:  proc.Cgroup(dir), oomKills: 2, aborted: make([]atomic.Bool, 3),
 	}
 	end := func(e Exit) string {
 		g.tell(e)
@@ -215,8 +216,8 @@ func TestStopTakesEverything(t *testing.T) {
 					t.Error(err)
 				}
 				for _, p := range all { // nil means empty, at once
-					if now, ok := lookup(p.pid); ok && now.start == p.start {
-						t.Errorf("process %d outlived Stop", p.pid)
+					if now, ok := proc.Find(p.PID); ok && now.Start == p.Start {
+						t.Errorf("process %d outlived Stop", p.PID)
 					}
 				}
 			})

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // Guard is the guardian of one group: the body of the hidden command that
@@ -61,7 +62,7 @@ func Guard() int {
 	}
 	g.run(child, orders)
 	g.drain()
-	cgroup(g.spec.Cgroup).remove()
+	proc.Cgroup(g.spec.Cgroup).Remove()
 	return 0
 }
 

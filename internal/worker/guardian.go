@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,8 +69,8 @@ func (g *guardian) start() {
 			break
 		}
 		g.workers = append(g.workers, child{pid: pid})
-		p, _ := lookup(pid)
-		up = append(up, started{PID: pid, Start: p.start})
+		p, _ := proc.Find(pid)
+		up = append(up, started{PID: pid, Start: p.Start})
 	}
 	for _, w := range g.spec.Workers { // the workers have their own now: their end is to be seen
 		syscall.Close(w.Out)
@@ -213,13 +214,13 @@ func (g *guardian) ask(d Drain) {
 		if w.ended {
 			continue
 		}
-		switch handles(w.pid, syscall.SIGTERM) {
-		case caught:
+		switch proc.Handles(w.pid, syscall.SIGTERM) {
+		case proc.Caught:
 			w.alone = true
 			syscall.Kill(w.pid, syscall.SIGTERM)
-		case ignored:
+		case proc.Ignored:
 			w.alone = true
-		case byDefault:
+		case proc.ByDefault:
 			w.alone = false
 			syscall.Kill(-w.pid, syscall.SIGTERM)
 		}
@@ -254,8 +255,8 @@ func (g *guardian) terminate() {
 		}
 	}
 	for _, p := range g.descendants() {
-		if !groups[p.pgrp] {
-			p.signal(syscall.SIGTERM)
+		if !groups[p.Group] {
+			p.Signal(syscall.SIGTERM)
 		}
 	}
 }
@@ -270,12 +271,12 @@ func (g *guardian) through() bool {
 		}
 		groups[w.pid] = !w.alone
 	}
-	return !slices.ContainsFunc(g.descendants(), func(p process) bool { return groups[p.pgrp] && !p.gone() })
+	return !slices.ContainsFunc(g.descendants(), func(p proc.Process) bool { return groups[p.Group] && !p.Gone() })
 }
 
 // kill is one round: what forks meanwhile is met in the next.
 func (g *guardian) kill() {
-	cgroup(g.spec.Cgroup).kill()
+	proc.Cgroup(g.spec.Cgroup).Kill()
 	for _, w := range g.workers {
 		if !w.ended { // not reaped, so pid and group are still its own
 			syscall.Kill(-w.pid, syscall.SIGKILL)
@@ -283,30 +284,30 @@ func (g *guardian) kill() {
 		}
 	}
 	for _, p := range g.descendants() {
-		p.signal(syscall.SIGKILL)
+		p.Signal(syscall.SIGKILL)
 	}
 }
 
 // strangers kills what was started with our mark by somebody else, as at(1)
 // does, and reports whether there was anything.
 func (g *guardian) strangers() bool {
-	c, err := look(func(_ process, mark string) bool { return mark == g.spec.Mark })
+	c, err := look(func(_ proc.Process, mark string) bool { return mark == g.spec.Mark })
 	if err != nil {
 		return false
 	}
 	for _, p := range c.ours {
-		p.signal(syscall.SIGKILL)
+		p.Signal(syscall.SIGKILL)
 	}
 	return c.left(time.Since(g.orphaned) > hangLimit) != nil
 }
 
-func (g *guardian) descendants() []process {
-	all, err := processes()
+func (g *guardian) descendants() []proc.Process {
+	all, err := proc.All()
 	if err != nil {
 		return nil // no /proc: SIGKILL to the process groups must do, and orphans come to us
 	}
 	self := os.Getpid()
-	return below(all, func(p process) bool { return p.ppid == self })
+	return proc.Below(all, func(p proc.Process) bool { return p.Parent == self })
 }
 
 // reap collects the dead and reports the workers among them. No child at all

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/elasticd/elastic/internal/worker/output"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // The test binary is also the guardian, and the agent that tests kill.
@@ -148,20 +149,20 @@ func exitsOf(t *testing.T, g *Group) map[int]Exit {
 }
 
 // allBelow lists what descends from pid, itself included.
-func allBelow(t *testing.T, pid int) []process {
+func allBelow(t *testing.T, pid int) []proc.Process {
 	t.Helper()
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return below(all, func(p process) bool { return p.pid == pid })
+	return proc.Below(all, func(p proc.Process) bool { return p.PID == pid })
 }
 
 // members waits until there are n processes below pid, itself included, and
 // returns them.
-func members(t *testing.T, pid, n int) []process {
+func members(t *testing.T, pid, n int) []proc.Process {
 	t.Helper()
-	var all []process
+	var all []proc.Process
 	eventually(t, fmt.Sprintf("%d processes run", n), func() bool {
 		all = allBelow(t, pid)
 		return len(all) == n
@@ -171,7 +172,7 @@ func members(t *testing.T, pid, n int) []process {
 
 func nothingLeft(t *testing.T, m Mark) {
 	t.Helper()
-	c, err := look(func(_ process, mark string) bool { return strings.HasPrefix(mark, string(m)) })
+	c, err := look(func(_ proc.Process, mark string) bool { return strings.HasPrefix(mark, string(m)) })
 	if err == nil {
 		err = c.left(true)
 	}
@@ -180,12 +181,12 @@ func nothingLeft(t *testing.T, m Mark) {
 	}
 }
 
-func disappear(t *testing.T, all []process) {
+func disappear(t *testing.T, all []proc.Process) {
 	t.Helper()
 	for _, p := range all {
-		eventually(t, fmt.Sprintf("process %d is gone", p.pid), func() bool {
-			now, ok := lookup(p.pid)
-			return !ok || now.start != p.start || now.gone()
+		eventually(t, fmt.Sprintf("process %d is gone", p.PID), func() bool {
+			now, ok := proc.Find(p.PID)
+			return !ok || now.Start != p.Start || now.Gone()
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 func prepare(t *testing.T, s Spec, workers int) *Prepared {
@@ -50,7 +52,7 @@ func TestPreparedThatIsGone(t *testing.T) {
 	if err := p.g.guardian.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the guardian is gone", func() bool { x, ok := lookup(p.g.guardian.Pid); return !ok || x.gone() })
+	eventually(t, "the guardian is gone", func() bool { x, ok := proc.Find(p.g.guardian.Pid); return !ok || x.Gone() })
 	if _, err := p.Start(t.Context(), s); !errors.Is(err, ErrNoGuardian) {
 		t.Errorf("it started, or: %v", err)
 	}

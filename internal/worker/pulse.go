@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/hang"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // Pulses are those of all workers, by local rank.
 func (g *Group) Pulses() []hang.Pulse {
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return nil
 	}
@@ -20,9 +21,9 @@ func (g *Group) Pulses() []hang.Pulse {
 	for i, w := range g.workers {
 		var pids []int
 		var cpu time.Duration
-		for _, x := range below(all, func(x process) bool { return x.pid == w.PID && x.start == w.Start }) {
-			pids = append(pids, x.pid)
-			cpu += x.cpu
+		for _, x := range proc.Below(all, func(x proc.Process) bool { return x.PID == w.PID && x.Start == w.Start }) {
+			pids = append(pids, x.PID)
+			cpu += x.CPU
 		}
 		p := hang.Processes(pids, connections)
 		p.CPU = cpu

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // markName is the variable in the environment that tells whose a process is: a
@@ -48,23 +50,23 @@ func Sweep(ctx context.Context, m Mark) error {
 	hung := time.Now().Add(hangLimit)
 	return until(ctx, func() error {
 		populated := ""
-		for _, c := range leftCgroups(cgroupPrefix(m)) {
-			c.kill()
-			if !c.remove() {
+		for _, c := range proc.LeftCgroups(cgroupPrefix(m)) {
+			c.Kill()
+			if !c.Remove() {
 				populated = string(c)
 			}
 		}
 		late := time.Now().After(hung)
-		c, err := look(func(_ process, mark string) bool { return strings.HasPrefix(mark, string(m)+"/") })
+		c, err := look(func(_ proc.Process, mark string) bool { return strings.HasPrefix(mark, string(m)+"/") })
 		if err != nil {
 			return err
 		}
 		for _, p := range c.ours {
 			sig := syscall.SIGKILL
-			if strings.HasSuffix(c.marks[p.pid], guardianWord) && !late {
+			if strings.HasSuffix(c.marks[p.PID], guardianWord) && !late {
 				sig = syscall.SIGCONT // it does this work itself, unless it was stopped
 			}
-			p.signal(sig)
+			p.Signal(sig)
 		}
 		if err := c.left(late); err != nil || populated == "" {
 			return err
@@ -92,37 +94,37 @@ func until(ctx context.Context, round func() error) error {
 
 // census is one look at all living processes but this one.
 type census struct {
-	ours   []process      // roots and their descendants
-	unsure []process      // of which the mark cannot be told yet
+	ours   []proc.Process // roots and their descendants
+	unsure []proc.Process // of which the mark cannot be told yet
 	marks  map[int]string // by pid
 }
 
 // look finds the processes that root accepts, and what descends from them.
-func look(root func(p process, mark string) bool) (census, error) {
-	all, err := processes()
+func look(root func(p proc.Process, mark string) bool) (census, error) {
+	all, err := proc.All()
 	if err != nil {
 		return census{}, err
 	}
 	c := census{marks: make(map[int]string)}
 	maybe := make(map[int]bool)
 	for _, p := range all {
-		if p.gone() {
+		if p.Gone() {
 			continue
 		}
-		mark, sure := p.environ(markName)
+		mark, sure := p.Environ(markName)
 		if mark != "" {
-			c.marks[p.pid] = mark
+			c.marks[p.PID] = mark
 		}
-		maybe[p.pid] = !sure
+		maybe[p.PID] = !sure
 	}
-	for _, p := range below(all, func(p process) bool { return root(p, c.marks[p.pid]) }) {
-		delete(maybe, p.pid)
-		if !p.gone() && p.pid != os.Getpid() {
+	for _, p := range proc.Below(all, func(p proc.Process) bool { return root(p, c.marks[p.PID]) }) {
+		delete(maybe, p.PID)
+		if !p.Gone() && p.PID != os.Getpid() {
 			c.ours = append(c.ours, p)
 		}
 	}
 	for _, p := range all {
-		if maybe[p.pid] && p.pid != os.Getpid() {
+		if maybe[p.PID] && p.PID != os.Getpid() {
 			c.unsure = append(c.unsure, p)
 		}
 	}
@@ -142,7 +144,7 @@ func (c census) left(late bool) error {
 	return fmt.Errorf("processes %s are left", pids(left))
 }
 
-func pids(all []process) string {
+func pids(all []proc.Process) string {
 	var b strings.Builder
 	for i, p := range all {
 		if i == 10 {
@@ -152,7 +154,7 @@ func pids(all []process) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprint(&b, p.pid)
+		fmt.Fprint(&b, p.PID)
 	}
 	return b.String()
 }

@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/worker/proc"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,7 +55,7 @@ func (p *Prepared) Warm(s Spec, w Warming) error {
 		return fmt.Errorf("find directory: %w", err)
 	}
 	if !s.NoCgroup {
-		g.cgroup = newCgroup(cgroupPrefix(s.Mark) + g.id)
+		g.cgroup = proc.NewCgroup(cgroupPrefix(s.Mark) + g.id)
 	}
 	late := map[string]bool{}
 	for _, env := range s.Env {
@@ -79,26 +79,17 @@ func sortedNames(set map[string]bool) (names []string) {
 
 // Waiting counts the processes that wait, and all that they started, and sums up their memory.
 func (p *Prepared) Waiting() (n int, bytes int64) {
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return 0, 0
 	}
-	for _, x := range below(all, func(x process) bool { return x.ppid == p.g.guardian.Pid }) {
-		if !x.gone() {
+	for _, x := range proc.Below(all, func(x proc.Process) bool { return x.Parent == p.g.guardian.Pid }) {
+		if !x.Gone() {
 			n++
-			bytes += resident(x.pid)
+			bytes += proc.Resident(x.PID)
 		}
 	}
 	return n, bytes
-}
-
-// resident is the memory that a process holds; of what several share, its part.
-func resident(pid int) int64 {
-	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
-	if err != nil {
-		return 0
-	}
-	return kilobytes(string(rollup), "Pss:") << 10
 }
 
 // warmChild is a process that waits.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // warmedMain is a worker that says whether it waited for its World, and what it was given.
@@ -170,9 +172,9 @@ func TestWarmProcessThatIsGone(t *testing.T) {
 	warmUp(t, p, s, "wait")
 	all := allBelow(t, p.g.guardian.Pid)
 	for _, x := range all[1:] {
-		if x.ppid == p.g.guardian.Pid {
-			signalPID(t, x.pid, syscall.SIGKILL)
-			eventually(t, "it is gone", func() bool { now, ok := lookup(x.pid); return !ok || now.gone() })
+		if x.Parent == p.g.guardian.Pid {
+			signalPID(t, x.PID, syscall.SIGKILL)
+			eventually(t, "it is gone", func() bool { now, ok := proc.Find(x.PID); return !ok || now.Gone() })
 			break
 		}
 	}

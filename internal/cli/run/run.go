@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/plan"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
@@ -27,7 +28,7 @@ func Command() command.Command {
 }
 
 func runFlags() []command.Flag {
-	return slices.Concat(batchFlags(), launchFlags(), []command.Flag{
+	return slices.Concat(plan.Flags(), launchFlags(), []command.Flag{
 		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)",
 			Same: []string{"nnodes", "num-nodes", "num-machines"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP",
 				"PET_NNODES"}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/plan"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/launch"
@@ -34,7 +35,7 @@ func options(c *command.Call) (node.Options, error) {
 		o.Given[name] = c.Setting(name).Given
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
-		workDir, modes, sizes, batch, rules, names, times, streams, launcher, program, address, dirs,
+		workDir, modes, sizes, plan.Batch, rules, names, times, streams, launcher, program, address, dirs,
 	} {
 		if err := step(c, &o); err != nil {
 			return o, err

@@ -1,4 +1,4 @@
-package worker
+package proc
 
 import (
 	"errors"
@@ -23,24 +23,24 @@ func TestSignalSparesTheNextOwnerOfAPID(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, ok := lookup(cmd.Process.Pid)
+	p, ok := Find(cmd.Process.Pid)
 	if !ok {
 		t.Fatal("not found")
 	}
 	earlier := p
-	earlier.start--
-	if err := earlier.signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+	earlier.Start--
+	if err := earlier.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("%v", err)
 	}
 	stdin.Close()
 	if err := cmd.Wait(); err != nil { // it ended by itself
 		t.Fatal(err)
 	}
-	if err := p.signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("%v", err)
 	}
 	for _, pid := range []int{-1, 0, 1, os.Getpid()} {
-		if err := (process{pid: pid}).signal(syscall.SIGKILL); !errors.Is(err, os.ErrPermission) {
+		if err := (Process{PID: pid}).Signal(syscall.SIGKILL); !errors.Is(err, os.ErrPermission) {
 			t.Errorf("pid %d: %v", pid, err)
 		}
 	}
@@ -50,11 +50,11 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	const rest = " S 7 8 9 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 5 0 123456 1000 10 18446744073709551615" +
 		" 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 5000 5100 52\n"
-	want := process{pid: 42, ppid: 7, pgrp: 8, session: 9, state: 'S', threads: 5, start: 123456,
-		cpu: 30 * time.Millisecond, envStart: 5000, envEnd: 5100}
+	want := Process{PID: 42, Parent: 7, Group: 8, Session: 9, State: 'S', threads: 5, Start: 123456,
+		CPU: 30 * time.Millisecond, envStart: 5000, envEnd: 5100}
 	for _, name := range []string{"(sh)", "(a b)", "() S 1 1 1 (x)", "()"} {
 		got, ok := parseStat(42, "42 "+name+rest)
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(process{})); !ok || diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Process{})); !ok || diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -84,19 +84,23 @@ func TestEnviron(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		p, ok := lookup(cmd.Process.Pid)
-		eventually(t, "it can be told", func() bool { // exec is under way
-			got, sure := p.environ("B")
-			if sure && got != c.want {
-				t.Errorf("%q: %q", c.env, got)
+		p, ok := Find(cmd.Process.Pid)
+		got, sure := p.Environ("B")
+		for ; !sure; got, sure = p.Environ("B") { // exec is under way
+			select {
+			case <-t.Context().Done():
+				t.Fatal("it is never told")
+			case <-time.After(5 * time.Millisecond):
 			}
-			return sure
-		})
+		}
+		if got != c.want {
+			t.Errorf("%q: %q", c.env, got)
+		}
 		stdin.Close()
 		if err := cmd.Wait(); err != nil || !ok {
 			t.Fatal(err)
 		}
-		if got, sure := p.environ("B"); got != "" || !sure {
+		if got, sure := p.Environ("B"); got != "" || !sure {
 			t.Errorf("after its end: %q %v", got, sure)
 		}
 	}
@@ -104,26 +108,26 @@ func TestEnviron(t *testing.T) {
 
 func TestGone(t *testing.T) {
 	t.Parallel()
-	for p, want := range map[process]bool{
-		{state: 'Z', threads: 1}: true,
-		{state: 'X'}:             true,
-		{state: 'Z', threads: 4}: false, // its first thread has ended, others run
-		{state: 'D', threads: 1}: false,
-		{state: 'T', threads: 1}: false,
+	for p, want := range map[Process]bool{
+		{State: 'Z', threads: 1}: true,
+		{State: 'X'}:             true,
+		{State: 'Z', threads: 4}: false, // its first thread has ended, others run
+		{State: 'D', threads: 1}: false,
+		{State: 'T', threads: 1}: false,
 	} {
-		if p.gone() != want {
-			t.Errorf("%c with %d threads: gone=%v", p.state, p.threads, !want)
+		if p.Gone() != want {
+			t.Errorf("%c with %d threads: gone=%v", p.State, p.threads, !want)
 		}
 	}
 }
 
 func TestBelow(t *testing.T) {
 	t.Parallel()
-	all := []process{{pid: 2, ppid: 1}, {pid: 5, ppid: 4}, {pid: 3, ppid: 2}, {pid: 4, ppid: 3}, {pid: 6, ppid: 1},
-		{pid: 9, ppid: 9}}
+	all := []Process{{PID: 2, Parent: 1}, {PID: 5, Parent: 4}, {PID: 3, Parent: 2}, {PID: 4, Parent: 3}, {PID: 6, Parent: 1},
+		{PID: 9, Parent: 9}}
 	var got []int
-	for _, p := range below(all, func(p process) bool { return p.pid == 3 || p.pid == 4 || p.pid == 9 }) {
-		got = append(got, p.pid)
+	for _, p := range Below(all, func(p Process) bool { return p.PID == 3 || p.PID == 4 || p.PID == 9 }) {
+		got = append(got, p.PID)
 	}
 	if diff := cmp.Diff([]int{3, 4, 9, 5}, got); diff != "" {
 		t.Error(diff)
@@ -133,11 +137,11 @@ func TestBelow(t *testing.T) {
 func TestParseHandling(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]handling{
-		"SigBlk:\t0000000000004000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n": byDefault,
-		"SigIgn:\t0000000000000000\nSigCgt:\t0000000000004000\n":                            caught,
-		"SigIgn:\t0000000000004000\nSigCgt:\t0000000000000002\n":                            ignored,
-		"SigIgn:\t0000000000002000\nSigCgt:\t0000000000008000\n":                            byDefault, // 14 and 16
-		"": byDefault,
+		"SigBlk:\t0000000000004000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n": ByDefault,
+		"SigIgn:\t0000000000000000\nSigCgt:\t0000000000004000\n":                            Caught,
+		"SigIgn:\t0000000000004000\nSigCgt:\t0000000000000002\n":                            Ignored,
+		"SigIgn:\t0000000000002000\nSigCgt:\t0000000000008000\n":                            ByDefault, // 14 and 16
+		"": ByDefault,
 	} {
 		if got := parseHandling(status, syscall.SIGTERM); got != want {
 			t.Errorf("%q: %v, want %v", status, got, want)
@@ -173,14 +177,14 @@ func TestOOMKills(t *testing.T) {
 	if err := os.MkdirAll(below, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if n := oomKills(below); n != -1 {
+	if n := OOMKills(below); n != -1 {
 		t.Errorf("%d where nobody counts", n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 5\noom_kill 3\noom_group_kill 1\n"),
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := oomKills(below); n != 3 {
+	if n := OOMKills(below); n != 3 {
 		t.Errorf("%d, want 3", n)
 	}
 }

@@ -1,4 +1,4 @@
-package worker
+package proc
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// cgroup is a cgroup v2 directory of one group; "" is none, and every method
+// Cgroup is a cgroup v2 directory of one group; "" is none, and every method
 // then does nothing.
-type cgroup string
+type Cgroup string
 
-// newCgroup makes a cgroup below our own. None is no error: in most containers
+// NewCgroup makes a cgroup below our own. None is no error: in most containers
 // it cannot be had, and the guardian does without.
-func newCgroup(name string) cgroup {
-	own := ownCgroup()
+func NewCgroup(name string) Cgroup {
+	own := OwnCgroup()
 	if own == "" {
 		return ""
 	}
@@ -29,12 +29,12 @@ func newCgroup(name string) cgroup {
 		os.Remove(dir)
 		return ""
 	}
-	return cgroup(dir)
+	return Cgroup(dir)
 }
 
-// leftCgroups finds those of an earlier agent.
-func leftCgroups(prefix string) []cgroup {
-	own := ownCgroup()
+// LeftCgroups finds those of an earlier agent.
+func LeftCgroups(prefix string) []Cgroup {
+	own := OwnCgroup()
 	if own == "" {
 		return nil
 	}
@@ -42,24 +42,24 @@ func leftCgroups(prefix string) []cgroup {
 	if err != nil {
 		return nil
 	}
-	var left []cgroup
+	var left []Cgroup
 	for _, e := range entries {
 		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
-			left = append(left, cgroup(filepath.Join(own, e.Name())))
+			left = append(left, Cgroup(filepath.Join(own, e.Name())))
 		}
 	}
 	return left
 }
 
-// kill ends every process in it, whatever session or parent it has.
-func (c cgroup) kill() {
+// Kill ends every process in it, whatever session or parent it has.
+func (c Cgroup) Kill() {
 	if c != "" {
 		os.WriteFile(filepath.Join(string(c), "cgroup.kill"), []byte("1"), 0)
 	}
 }
 
-// populated reports whether a process lives in it or below it.
-func (c cgroup) populated() bool {
+// Populated reports whether a process lives in it or below it.
+func (c Cgroup) Populated() bool {
 	if c == "" {
 		return false
 	}
@@ -67,8 +67,8 @@ func (c cgroup) populated() bool {
 	return err == nil && field(string(events), "populated") == 1
 }
 
-// remove reports whether it is away now.
-func (c cgroup) remove() bool {
+// Remove reports whether it is away now.
+func (c Cgroup) Remove() bool {
 	if c == "" {
 		return true
 	}
@@ -76,9 +76,9 @@ func (c cgroup) remove() bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// ownCgroup is the directory of the cgroup v2 that this process is in, under a
+// OwnCgroup is the directory of the cgroup v2 that this process is in, under a
 // hybrid mount too; "" if there is none.
-func ownCgroup() string { return ownDir(cgroupDir) }
+func OwnCgroup() string { return ownDir(cgroupDir) }
 
 // ownDir finds a directory of this process.
 func ownDir(find func(self, mounts string) string) string {
@@ -134,9 +134,9 @@ func hierarchy(self, mounts string, controls func(controllers string) bool,
 	return ""
 }
 
-// memoryKills counts the processes that the kernel killed for memory in the cgroup of this process,
+// MemoryKills counts the processes that the kernel killed for memory in the cgroup of this process,
 // by v1, in which workers are, too; -1 if it does not count.
-func memoryKills() int {
+func MemoryKills() int {
 	control, err := os.ReadFile(filepath.Join(ownDir(memoryDir), "memory.oom_control"))
 	if err != nil {
 		return -1
@@ -144,9 +144,9 @@ func memoryKills() int {
 	return field(string(control), "oom_kill")
 }
 
-// oomKills counts the processes that the kernel killed for memory in dir or
+// OOMKills counts the processes that the kernel killed for memory in dir or
 // the nearest cgroup above it that counts them; -1 if none does.
-func oomKills(dir string) int {
+func OOMKills(dir string) int {
 	for ; dir != "" && dir != "/" && dir != "."; dir = filepath.Dir(dir) {
 		events, err := os.ReadFile(filepath.Join(dir, "memory.events"))
 		if err == nil {

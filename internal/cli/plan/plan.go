@@ -1,4 +1,6 @@
-package run
+// Package plan is the command that shows batch and rate for each size, and the flags that it shares
+// with run.
+package plan
 
 import (
 	"context"
@@ -12,14 +14,15 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-func PlanCommand() command.Command {
+// Command is elastic plan.
+func Command() command.Command {
 	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job", Action: planAction,
 		File: command.FileAll,
 		Flags: append([]command.Flag{
 			{Name: "np", Arg: "N", Usage: "nodes, or MIN:MAX for each size of a range (1)",
 				Same: []string{"nnodes", "num-nodes", "num-machines"}},
 			{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node (1)", Same: []string{"num-gpus"}},
-		}, batchFlags()...)}
+		}, Flags()...)}
 }
 
 // plannedSize is one row of `elastic plan -o json`.

@@ -1,4 +1,4 @@
-package worker
+package proc
 
 import (
 	"os"
@@ -15,7 +15,7 @@ func Memory() (total, free int64) {
 		return 0, 0
 	}
 	total, free = kilobytes(string(info), "MemTotal:")<<10, kilobytes(string(info), "MemAvailable:")<<10
-	for dir := ownCgroup(); dir != "" && dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+	for dir := OwnCgroup(); dir != "" && dir != "/" && dir != "."; dir = filepath.Dir(dir) {
 		if limit, left, ok := limited(dir, "memory.max", "memory.current"); ok && left < free {
 			total, free = limit, left
 		}
@@ -64,4 +64,13 @@ func kilobytes(info, name string) int64 {
 		}
 	}
 	return 0
+}
+
+// Resident is the memory that a process holds; of what several share, its part.
+func Resident(pid int) int64 {
+	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0
+	}
+	return kilobytes(string(rollup), "Pss:") << 10
 }

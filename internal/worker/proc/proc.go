@@ -1,4 +1,5 @@
-package worker
+// Package proc reads and signals processes, and makes cgroups, on Linux.
+package proc
 
 import (
 	"bytes"
@@ -12,30 +13,30 @@ import (
 	"time"
 )
 
-// process is one line of /proc: a pid together with what tells it from a later
+// Process is one line of /proc: a pid together with what tells it from a later
 // process of the same pid.
-type process struct {
-	pid, ppid, pgrp, session int
-	state                    byte
-	kernel                   bool // a thread of the kernel
-	threads                  int
-	start                    uint64 // clock ticks since boot
-	cpu                      time.Duration
-	envStart, envEnd         uint64 // addresses; 0 while it has no environment yet, or no more
+type Process struct {
+	PID, Parent, Group, Session int
+	State                       byte
+	kernel                      bool // a thread of the kernel
+	threads                     int
+	Start                       uint64 // clock ticks since boot
+	CPU                         time.Duration
+	envStart, envEnd            uint64 // addresses; 0 while it has no environment yet, or no more
 }
 
 // tick is the clock tick in which /proc counts CPU time, on every architecture of Linux that Go
 // knows.
 const tick = 10 * time.Millisecond
 
-// gone reports whether p only waits to be reaped. A process whose first thread
+// Gone reports whether p only waits to be reaped. A process whose first thread
 // has ended looks like a zombie while its other threads run.
-func (p process) gone() bool {
-	return (p.state == 'Z' || p.state == 'X') && p.threads <= 1
+func (p Process) Gone() bool {
+	return (p.State == 'Z' || p.State == 'X') && p.threads <= 1
 }
 
-// processes lists /proc. Those that end meanwhile are left out.
-func processes() ([]process, error) {
+// All lists /proc. Those that end meanwhile are left out.
+func All() ([]Process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -45,81 +46,81 @@ func processes() ([]process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var all []process
+	var all []Process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if p, ok := lookup(pid); ok {
+		if p, ok := Find(pid); ok {
 			all = append(all, p)
 		}
 	}
 	return all, nil
 }
 
-// lookup reads one process; false if there is none.
-func lookup(pid int) (process, bool) {
+// Find reads one process; false if there is none.
+func Find(pid int) (Process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return process{}, false
+		return Process{}, false
 	}
 	return parseStat(pid, string(stat))
 }
 
 // parseStat reads proc_pid_stat(5). The name, in parentheses, may contain
 // spaces and parentheses itself.
-func parseStat(pid int, stat string) (process, bool) {
+func parseStat(pid int, stat string) (Process, bool) {
 	end := strings.LastIndexByte(stat, ')')
 	if end < 0 {
-		return process{}, false
+		return Process{}, false
 	}
 	f := strings.Fields(stat[end+1:]) // f[0] is field 3, the state
 	if len(f) < 49 {
-		return process{}, false
+		return Process{}, false
 	}
-	p := process{pid: pid, state: f[0][0]}
-	p.ppid, _ = strconv.Atoi(f[1])
-	p.pgrp, _ = strconv.Atoi(f[2])
-	p.session, _ = strconv.Atoi(f[3])
+	p := Process{PID: pid, State: f[0][0]}
+	p.Parent, _ = strconv.Atoi(f[1])
+	p.Group, _ = strconv.Atoi(f[2])
+	p.Session, _ = strconv.Atoi(f[3])
 	const ofKernel = 0x00200000 // PF_KTHREAD
 	flags, _ := strconv.ParseUint(f[6], 10, 64)
 	p.kernel = flags&ofKernel != 0
 	p.threads, _ = strconv.Atoi(f[17])
 	user, _ := strconv.ParseUint(f[11], 10, 64)
 	system, _ := strconv.ParseUint(f[12], 10, 64)
-	p.cpu = time.Duration(user+system) * tick
-	p.start, _ = strconv.ParseUint(f[19], 10, 64)
+	p.CPU = time.Duration(user+system) * tick
+	p.Start, _ = strconv.ParseUint(f[19], 10, 64)
 	p.envStart, _ = strconv.ParseUint(f[47], 10, 64)
 	p.envEnd, _ = strconv.ParseUint(f[48], 10, 64)
 	return p, true
 }
 
-// signal sends sig to p and to no other process that got its pid: the handle
+// Signal sends sig to p and to no other process that got its pid: the handle
 // is opened first (a pidfd), the start time compared behind it.
-func (p process) signal(sig syscall.Signal) error {
-	if p.pid <= 1 || p.pid == os.Getpid() {
-		return fmt.Errorf("signal process %d: %w", p.pid, os.ErrPermission)
+func (p Process) Signal(sig syscall.Signal) error {
+	if p.PID <= 1 || p.PID == os.Getpid() {
+		return fmt.Errorf("signal process %d: %w", p.PID, os.ErrPermission)
 	}
-	handle, err := os.FindProcess(p.pid)
+	handle, err := os.FindProcess(p.PID)
 	if err != nil {
 		return err
 	}
 	defer handle.Release()
-	now, ok := lookup(p.pid)
-	if !ok || now.start != p.start {
+	now, ok := Find(p.PID)
+	if !ok || now.Start != p.Start {
 		return os.ErrProcessDone
 	}
 	return handle.Signal(sig)
 }
 
-// below returns what descends from a process that root accepts, and these
+// Below returns what descends from a process that root accepts, and these
 // processes themselves.
-func below(all []process, root func(process) bool) []process {
-	children := make(map[int][]process, len(all))
-	var found, next []process
+func Below(all []Process, root func(Process) bool) []Process {
+	children := make(map[int][]Process, len(all))
+	var found, next []Process
 	for _, p := range all {
-		children[p.ppid] = append(children[p.ppid], p)
+		children[p.Parent] = append(children[p.Parent], p)
 		if root(p) {
 			next = append(next, p)
 		}
@@ -128,22 +129,22 @@ func below(all []process, root func(process) bool) []process {
 	for len(next) > 0 {
 		p := next[0]
 		next = next[1:]
-		if !seen[p.pid] {
-			seen[p.pid] = true
+		if !seen[p.PID] {
+			seen[p.PID] = true
 			found = append(found, p)
-			next = append(next, children[p.pid]...)
+			next = append(next, children[p.PID]...)
 		}
 	}
 	return found
 }
 
-// environ returns what name is in the environment that p was started with; ""
+// Environ returns what name is in the environment that p was started with; ""
 // if it is not there or not for us to read. It cannot be told (sure is false)
 // in the middle of exec, where the kernel shows an empty one, and in the middle
 // of exit, where it shows none while files and ports are still held.
-func (p process) environ(name string) (value string, sure bool) {
+func (p Process) Environ(name string) (value string, sure bool) {
 	for {
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
 		if err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
 			return "", true
 		}
@@ -155,9 +156,9 @@ func (p process) environ(name string) (value string, sure bool) {
 		if len(env) > 0 || p.kernel {
 			return "", true
 		}
-		now, ok := lookup(p.pid)
+		now, ok := Find(p.PID)
 		switch {
-		case !ok || now.start != p.start || now.gone():
+		case !ok || now.Start != p.Start || now.Gone():
 			return "", true
 		case now.envEnd == 0:
 			return "", false
@@ -168,20 +169,20 @@ func (p process) environ(name string) (value string, sure bool) {
 	}
 }
 
-// handling is what a process does with a signal.
+// Handling is what a process does with a signal.
 type handling int
 
 const (
-	byDefault handling = iota
-	caught
-	ignored
+	ByDefault handling = iota
+	Caught
+	Ignored
 )
 
-// handles reads how pid treats sig out of /proc/<pid>/status.
-func handles(pid int, sig syscall.Signal) handling {
+// Handles reads how pid treats sig out of /proc/<pid>/status.
+func Handles(pid int, sig syscall.Signal) handling {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
-		return byDefault
+		return ByDefault
 	}
 	return parseHandling(string(status), sig)
 }
@@ -197,9 +198,9 @@ func parseHandling(status string, sig syscall.Signal) handling {
 			continue
 		}
 		if name == "SigCgt" {
-			return caught
+			return Caught
 		}
-		return ignored
+		return Ignored
 	}
-	return byDefault
+	return ByDefault
 }
