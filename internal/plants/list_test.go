@@ -135,7 +135,7 @@ var plants = []plant{
 	{"C19: a commit over a newer one", checkpoint + "/record.go", `schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
 		store`, `schema.FenceIs(r.Job, r.uid(), h.Generation),
 		store`, checkpoint, "TestCommit"},
-	{"a holder that is gone counts", checkpoint + "/record.go", `if n.Node != self {
+	{"a holder that is gone counts", checkpoint + "/record.go", `if n.Node != r.Self {
 			guards`, `if false {
 			guards`, checkpoint, "TestCommit"},
 	{"C13: a rollback under its old number", checkpoint + "/record.go", `	to.Number = seen.Number + 1

@@ -32,7 +32,7 @@ var ErrNoNumber = errors.New("no number below the head is free")
 
 // Offer records a checkpoint of before the store was lost, under a free number below the head's:
 // the numbers above are those of commits to come.
-func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head, self string) error {
+func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []manifest.Head) error {
 	was := h.Number
 	taken := func(n manifest.Number) bool {
 		return n == 0 || n >= head.Number ||
@@ -44,11 +44,11 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 	if taken(h.Number) {
 		return ErrNoNumber
 	}
-	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: self}}, 1, true
+	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: r.Self}}, 1, true
 	key := r.Job.Checkpoint(uint64(h.Number))
 	_, err := store.Send(ctx, r.Store, store.Request{
 		If:   []store.Guard{store.Unchanged(r.Job.Head(), head.Rev), store.Absent(key)},
-		Then: []store.Write{store.Put(key, schema.Encode(h)), history.Tell(r.Job, offeredEvent(self, h, was))},
+		Then: []store.Write{store.Put(key, schema.Encode(h)), history.Tell(r.Job, offeredEvent(r.Self, h, was))},
 	})
 	if err != nil {
 		return fmt.Errorf("offer checkpoint: %w", err)

@@ -25,6 +25,7 @@ type Record struct {
 	Store store.Store
 	Job   schema.Job
 	UID   schema.UID
+	Self  string // this node; "": an operator's
 	By    string // named in the events of removed records; "": the agents remove them
 
 	mu sync.Mutex // guards UID once the record is in use
@@ -91,28 +92,29 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 
 // Commit makes a checkpoint the head, under the number after that of seen, and
 // returns once that was read back. h.Generation is that of the workers that
-// wrote the bytes, and holders have them, verified and durable; self is the one
-// among them that needs no guard.
+// wrote the bytes, and holders have them, verified and durable; this node, which is one of
+// them, needs no guard.
 //
 // ErrFenced: a newer generation was proposed, it can never be committed.
 // store.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
 // again without that holder. Any other error leaves the result unknown.
-func (r *Record) Commit(ctx context.Context, h, seen manifest.Head, self string,
-	holders []membership.Node) (manifest.Head, error) {
+func (r *Record) Commit(
+	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
+) (manifest.Head, error) {
 	h.Number, h.Copies, h.Holders = seen.Number+1, len(holders), nil
 	guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
 		store.NoneBelow(r.Job.AllClaims())} // a claimant has told, or tells now, what its disk has: nothing newer may follow
 	for _, n := range holders {
 		h.Holders = append(h.Holders, n.Ref)
-		if n.Node != self {
+		if n.Node != r.Self {
 			guards = append(guards, store.Unchanged(r.Job.Node(n.Node), n.Rev))
 		}
 	}
 	rev, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: append(r.writes(h), history.Tell(r.Job, committedEvent(h)))})
 	if errors.Is(err, store.ErrMoved) {
 		var again []membership.Node
-		if h, again, err = r.why(ctx, h, seen, self, holders); again != nil {
-			return r.Commit(ctx, h, seen, self, again)
+		if h, again, err = r.why(ctx, h, seen, holders); again != nil {
+			return r.Commit(ctx, h, seen, again)
 		}
 		rev = h.Rev
 	}
@@ -133,8 +135,9 @@ func (r *Record) writes(h manifest.Head) []store.Write {
 // what never comes back, so that later reads tell. A holder that only
 // registered again, as the same incarnation, still holds: again has it as it
 // is registered now.
-func (r *Record) why(ctx context.Context, h, seen manifest.Head, self string,
-	holders []membership.Node) (_ manifest.Head, again []membership.Node, err error) {
+func (r *Record) why(
+	ctx context.Context, h, seen manifest.Head, holders []membership.Node,
+) (_ manifest.Head, again []membership.Node, err error) {
 	now, _, err := r.Read(ctx)
 	if err != nil {
 		return h, nil, err
@@ -152,7 +155,7 @@ func (r *Record) why(ctx context.Context, h, seen manifest.Head, self string,
 		return h, nil, fmt.Errorf("checkpoint %d is the head now: %w", now.Number, store.ErrMoved)
 	}
 	for i, n := range holders {
-		if n.Node == self {
+		if n.Node == r.Self {
 			continue
 		}
 		read, err := r.Store.Get(ctx, r.Job.Node(n.Node), "")
@@ -223,41 +226,49 @@ func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) 
 	return nil
 }
 
-// Holders finds who has a checkpoint and is registered: those of its record,
-// or, with all, whoever says so.
-func (r *Record) Holders(ctx context.Context, n manifest.Number, all bool) (refs []membership.Ref, err error) {
-	names := map[string]bool{}
-	if all {
-		read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
-		if err != nil {
-			return nil, fmt.Errorf("read holders: %w", err)
-		}
-		for i := range read.Entries {
-			e := &read.Entries[i]
-			rest := schema.Rest(r.Job.AllHeld(), e.Key)
-			if have, err := schema.Decode[[]manifest.Number](e); err == nil && len(rest) == 1 {
-				names[rest[0]] = slices.Contains(have, n)
-			}
-		}
-	} else {
-		read, err := r.Store.Get(ctx, r.Job.Checkpoint(uint64(n)), "")
-		if err != nil {
-			return nil, fmt.Errorf("read holders: %w", err)
-		}
-		if e := read.One(); e != nil {
-			h, err := DecodeHead(e)
-			if err != nil {
-				return nil, err
-			}
-			for _, x := range h.Holders {
-				names[x.Node] = true
-			}
+// Holders are the registered nodes that the record of a checkpoint names.
+func (r *Record) Holders(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
+	read, err := r.Store.Get(ctx, r.Job.Checkpoint(uint64(n)), "")
+	if err != nil {
+		return nil, fmt.Errorf("read holders: %w", err)
+	}
+	e := read.One()
+	if e == nil {
+		return nil, nil
+	}
+	h, err := DecodeHead(e)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, x := range h.Holders {
+		names = append(names, x.Node)
+	}
+	return r.registered(ctx, names)
+}
+
+// Claimants are the registered nodes whose inventory in held/ has a checkpoint.
+func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
+	read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
+	if err != nil {
+		return nil, fmt.Errorf("read holders: %w", err)
+	}
+	var names []string
+	for i := range read.Entries {
+		e := &read.Entries[i]
+		rest := schema.Rest(r.Job.AllHeld(), e.Key)
+		have, err := schema.Decode[[]manifest.Number](e)
+		if err == nil && len(rest) == 1 && slices.Contains(have, n) {
+			names = append(names, rest[0])
 		}
 	}
-	for name, has := range names {
-		if !has {
-			continue
-		}
+	return r.registered(ctx, names)
+}
+
+// registered are the nodes of these names that are registered, by name.
+func (r *Record) registered(ctx context.Context, names []string) (refs []membership.Ref, err error) {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		read, err := r.Store.Get(ctx, r.Job.Node(name), "")
 		if err != nil {
 			return nil, fmt.Errorf("read holders: %w", err)

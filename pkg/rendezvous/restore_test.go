@@ -32,7 +32,7 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 	p := &past{t: t, st: memory.New().Client("test"),
 		node: membership.Node{Ref: membership.Ref{Node: "a", Incarnation: "a1"}, Attempt: 1, Slots: 1}}
 	p.req = txn.Requests{Store: p.st, Job: job}
-	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u"}
+	p.record = &checkpoint.Record{Store: p.st, Job: job, UID: "u", Self: "a"}
 	if err := p.req.Create(t.Context(), rendezvous.Job{UID: "u", Attempt: 1,
 		Limits: rendezvous.Limits{Min: 1, Max: 1, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: 1, Slots: 1}}); err != nil {
@@ -49,9 +49,7 @@ func newPast(t *testing.T, phase rendezvous.Phase, hold *rendezvous.Hold) *past 
 	var head checkpoint.Head
 	for step := range int64(2) {
 		var err error
-		if head, err = p.record.Commit(t.Context(),
-			checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{byte(step + 1)}, Step: &step}, head, "a",
-			[]membership.Node{p.node}); err != nil {
+		if head, err = p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{byte(step + 1)}, Step: &step}, head, []membership.Node{p.node}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,8 +95,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("told as %+v", last)
 	}
 	for _, seen := range []checkpoint.Head{late, now.Head} {
-		if _, err := p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{9}}, seen,
-			"a", []membership.Node{p.node}); !errors.Is(err, checkpoint.ErrFenced) {
+		if _, err := p.record.Commit(t.Context(), checkpoint.Head{Generation: 3, Manifest: checkpoint.Hash{9}}, seen, []membership.Node{p.node}); !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("a late commit over checkpoint %d: %v", seen.Number, err)
 		}
 	}
@@ -111,7 +108,7 @@ func TestRestore(t *testing.T) {
 func TestRestoreIsOvertaken(t *testing.T) {
 	for name, meanwhile := range map[string]func(*past, *rendezvous.Snapshot){
 		"a commit": func(p *past, s *rendezvous.Snapshot) {
-			if _, err := p.record.Commit(p.t.Context(), checkpoint.Head{Generation: 3}, s.Head, "a", nil); err != nil {
+			if _, err := p.record.Commit(p.t.Context(), checkpoint.Head{Generation: 3}, s.Head, nil); err != nil {
 				p.t.Fatal(err)
 			}
 		},

@@ -99,7 +99,7 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	x.disk, x.chunks = disk, chunks
 	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers:  keptPeers{x.a},
-		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID}, Report: x.report}
+		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID, Self: node}, Report: x.report}
 	x.wg.Go(func() { _ = x.replicator.Run(x.ctx) })
 	return nil
 }
@@ -235,7 +235,11 @@ func (x *keptSaves) Close(ctx context.Context, g schema.Generation, last bool) e
 		}
 		if !l.asked {
 			l.asked = true
-			l.Pipeline.Close(last)
+			if last {
+				l.Pipeline.Finish()
+			} else {
+				l.Pipeline.Close()
+			}
 		}
 		closing = append(closing, l)
 		delete(x.lines, of)
@@ -268,7 +272,7 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 		x.mu.Unlock()
 		return event.Resume{}, capture.Scratch(x.chunks, dir)
 	}
-	from, m, err := x.replicator.Prepare(ctx, w.Generation, w.Resume.Number, w.Resume.Manifest, dir)
+	from, m, err := x.replicator.Prepare(ctx, replicator.Resume{Generation: w.Generation, Number: w.Resume.Number, Manifest: w.Resume.Manifest}, dir)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resume = m
@@ -303,7 +307,7 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 	if err != nil || head.Number == 0 || !x.chunks.Has(head.Manifest) {
 		return
 	}
-	elsewhere, err := x.replicator.Record.Holders(ctx, head.Number, true)
+	elsewhere, err := x.replicator.Record.Claimants(ctx, head.Number)
 	if err == nil && slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.replicator.Self }) {
 		return
 	}

@@ -152,10 +152,10 @@ func (s *wiped) commit() {
 	s.mu.Lock()
 	s.rng.bytes(h.Manifest[:])
 	s.mu.Unlock()
-	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID}
+	r := &checkpoint.Record{Store: zero.client, Job: s.job.Name, UID: w.UID, Self: zero.node}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()
-	head, err := r.Commit(ctx, h, snap.Head, zero.node, holders)
+	head, err := r.Commit(ctx, h, snap.Head, holders)
 	if err != nil {
 		return
 	}

@@ -44,7 +44,7 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	if shared {
 		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
-		resume.From, manifest, err = s.replicator.Prepare(ctx, w.Generation, r.Number, r.Manifest, dir)
+		resume.From, manifest, err = s.replicator.Prepare(ctx, replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest}, dir)
 	}
 	switch {
 	case err == nil:
@@ -97,7 +97,7 @@ func (s *Saves) HandOver(ctx context.Context) {
 	if err != nil || head.Number == 0 || !chunks.Has(head.Manifest) {
 		return
 	}
-	elsewhere, err := k.Record.Holders(ctx, head.Number, true)
+	elsewhere, err := k.Record.Claimants(ctx, head.Number)
 	for _, h := range elsewhere {
 		if err == nil && h.Node != k.Self {
 			return

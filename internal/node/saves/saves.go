@@ -101,7 +101,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	name := s.c.Job
 	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers:  &transfer.HTTP{To: s.c.Peers.To},
-		Record: &checkpoint.Record{Store: s.c.Store, Job: name, UID: job.UID},
+		Record: &checkpoint.Record{Store: s.c.Store, Job: name, UID: job.UID, Self: node.Name},
 		Report: s.report}
 	s.told = &history.Trimmer{Store: s.c.Store, Job: name}
 	s.mu.Lock()
@@ -241,7 +241,11 @@ func (s *Saves) Close(ctx context.Context, g schema.Generation, last bool) error
 		}
 		if !l.asked {
 			l.asked = true
-			l.Pipeline.Close(last)
+			if last {
+				l.Pipeline.Finish()
+			} else {
+				l.Pipeline.Close()
+			}
 		}
 		closing = append(closing, l)
 	}

@@ -52,6 +52,6 @@ func TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind(t *testing.T) {
 		if n := len(c.peers.Stores["a"].Held()); n != 4 {
 			t.Errorf("a holds %d manifests, and not the three commits and the save that waits", n)
 		}
-		l.Close(false)
+		l.Close()
 	})
 }

@@ -133,7 +133,7 @@ func survive(t *testing.T, c *cluster, acked []replicator.Committed, seed int64)
 	}
 	c.peers.Hook = nil
 	c.dirs["a"].Machine.Hook = nil
-	head, _, err := recordOn(c.etcd.Client("test")).Read(t.Context())
+	head, _, err := recordOn(c.etcd.Client("test"), "test").Read(t.Context())
 	must(t, err)
 	for _, kept := range []func() bool{names(false), names(true), func() bool { return rng.IntN(2) == 0 }} {
 		stores := map[string]*chunkstore.Store{}
@@ -166,9 +166,9 @@ func survive(t *testing.T, c *cluster, acked []replicator.Committed, seed int64)
 			}
 			// A newcomer fetches what is left.
 			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
-				Record: recordOn(c.etcd.Client("d")), Self: "d", Report: func(replicator.Event) {}}
+				Record: recordOn(c.etcd.Client("d"), "d"), Self: "d", Report: func(replicator.Event) {}}
 			to := memfs.New()
-			entry, _, err := k.Prepare(t.Context(), 2, head.Number, head.Manifest, capture.Dir{FS: to})
+			entry, _, err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: to})
 			if err != nil {
 				t.Errorf("without %s: %v", lost.Node, err)
 				continue
@@ -205,8 +205,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			c := newCluster(t, "a", "b")
 			_, h := checkpointtest.Put(t, c.peers.Stores["a"], from, 1, 1)
 			k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
-			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a",
-				c.nodes[:1])
+			head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes[:1])
 			must(t, err)
 
 			f := &checkpointtest.Fault{At: at, Kind: kind}
@@ -223,7 +222,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 			kb := c.replicator("b", client, func(replicator.Event) {})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, _, err = kb.Prepare(ctx, 2, head.Number, h, capture.Dir{FS: to})
+			_, _, err = kb.Prepare(ctx, replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: to})
 			c.peers.Hook = nil
 			if met = f.Hit.Load(); err != nil && !met || err == nil && met && kind == "crash" {
 				t.Errorf("operation %d, met %v: %v", at, met, err)
@@ -252,7 +251,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 				}
 				k := c.replicator("b", c.etcd.Client("b again"), func(replicator.Event) {})
 				k.Store = reopen(t, c.disks["b"], names(kept))
-				if _, _, err := k.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: after}); err != nil {
+				if _, _, err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: after}); err != nil {
 					t.Errorf("operation %d: then: %v", at, err)
 				}
 				if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, after)); d != "" {

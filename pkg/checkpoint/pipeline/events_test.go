@@ -27,9 +27,7 @@ func TestEventsStayBoundedWithinOneGeneration(t *testing.T) {
 	var seen manifest.Head
 	for i := range commits {
 		var err error
-		seen, err = r.Commit(t.Context(),
-			manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, "a",
-			c.nodes)
+		seen, err = r.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{byte(i), byte(i >> 8), byte(i >> 16)}}, seen, c.nodes)
 		must(t, err)
 		must(t, r.Drop(t.Context(), 1, seen, checkpoint.Retention{Keep: 3}.Surplus(committed(t, r), seen)))
 		must(t, trim.Wrote(t.Context(), 2))

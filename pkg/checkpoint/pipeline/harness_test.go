@@ -86,14 +86,14 @@ func (c *cluster) write(t testing.TB, w ...store.Write) int64 {
 	return r.Rev
 }
 
-func recordOn(s store.Store) *checkpoint.Record {
-	return &checkpoint.Record{Store: s, Job: testJob, UID: testUID}
+func recordOn(s store.Store, self string) *checkpoint.Record {
+	return &checkpoint.Record{Store: s, Job: testJob, UID: testUID, Self: self}
 }
 
 // replicator is that of one node; what it reports goes to events.
 func (c *cluster) replicator(node string, client store.Store, report func(replicator.Event)) *replicator.Replicator {
 	k := &replicator.Replicator{
-		Store: c.peers.Stores[node], Peers: c.peers, Record: recordOn(client),
+		Store: c.peers.Stores[node], Peers: c.peers, Record: recordOn(client, node),
 		Self: node, Replicas: 2, Keep: 3, Report: report,
 	}
 	k.Nodes(c.nodes)

@@ -59,7 +59,7 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 		}
 		made, err := r.Record.Commit(ctx, manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step,
 			Samples: m.Samples,
-			Bytes:   m.Bytes(), Time: time.Now().UTC()}, head, l.Self.Node, []membership.Node{l.Self})
+			Bytes:   m.Bytes(), Time: time.Now().UTC()}, head, []membership.Node{l.Self})
 		if store.Moved(err) || errors.Is(err, chunkstore.ErrFenced) {
 			return manifest.Head{}, nil // a newer generation goes on from what it found
 		}

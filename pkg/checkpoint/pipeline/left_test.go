@@ -57,7 +57,7 @@ func TestCommitLeft(t *testing.T) {
 						head, _, err := k.Record.Read(t.Context())
 						must(t, err)
 						_, err = k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h,
-							Bytes: m.Bytes()}, head, "a", l.nodes[:1])
+							Bytes: m.Bytes()}, head, l.nodes[:1])
 						must(t, err)
 					}
 				}
@@ -136,11 +136,10 @@ func TestCommitsAreNotedAtOnce(t *testing.T) {
 		dir := memfs.New()
 		memfs.WriteFile(t, dir, "model.raw", []byte("weights"), 0o600)
 		m, h := checkpointtest.Put(t, a.Store, dir, 1, 1)
-		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()},
-			manifest.Head{}, "a", l.nodes[:1])
+		head, err := a.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h, Bytes: m.Bytes()}, manifest.Head{}, l.nodes[:1])
 		must(t, err)
 		l.propose(t, 2)
-		_, _, err = b.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: l.dirs["b"]})
+		_, _, err = b.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: l.dirs["b"]})
 		must(t, err)
 		if known, err := chunkstore.NewReadOnly(l.disks["b"]).Newest(); err != nil || known.Number != head.Number ||
 			known.Manifest != h {

@@ -93,7 +93,7 @@ func TestOffer(t *testing.T) {
 			committed = append(committed, manifest.Head{Number: n})
 			e.write(t, store.Put(testJob.Checkpoint(uint64(n)), schema.Encode(manifest.Head{Number: n})))
 		}
-		err := r.Offer(t.Context(), manifest.Head{Number: c.was, Manifest: manifest.Hash{9}}, head, committed, "a")
+		err := r.Offer(t.Context(), manifest.Head{Number: c.was, Manifest: manifest.Hash{9}}, head, committed)
 		if c.want == 0 {
 			if !errors.Is(err, checkpoint.ErrNoNumber) {
 				t.Errorf("%+v: %v", c, err)

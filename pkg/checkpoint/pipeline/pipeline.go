@@ -62,9 +62,11 @@ type watcher interface {
 	Close() error
 }
 
-// Close asks the line to end: what is captured is carried through, and with
-// last, which is for when the workers ended, what they left complete. Call it once.
-func (l *Pipeline) Close(last bool) { l.closing <- last }
+// Close asks the pipeline to end: what is captured is carried through. Call Close or Finish, once.
+func (l *Pipeline) Close() { l.closing <- false }
+
+// Finish is Close for when the workers ended: what they left complete is captured first.
+func (l *Pipeline) Finish() { l.closing <- true }
 
 // Observe looks now, before the workers are told to end: what they closed by then is seen to be
 // closed. It returns after the look, or when ctx ends.
@@ -363,7 +365,7 @@ func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.
 				chunkstore.ErrFenced)
 		case err == nil:
 			var made manifest.Head
-			if made, err = l.replicator.Record.Commit(ctx, head, seen, l.replicator.Self, holders); err == nil {
+			if made, err = l.replicator.Record.Commit(ctx, head, seen, holders); err == nil {
 				return made, nil
 			}
 		}

@@ -76,7 +76,7 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		if done.Took > 500*time.Millisecond {
 			t.Errorf("took %v", done.Took)
 		}
-		l.Close(true)
+		l.Finish()
 		if e := next[replicator.Closed](t, r); e.Err != nil {
 			t.Error(e.Err)
 		}
@@ -86,7 +86,7 @@ func TestSaveIsReplicatedCommittedAndRestored(t *testing.T) {
 		c.gone(t, "a")
 		delete(c.peers.Stores, "a")
 		kc := c.replicator("c", c.etcd.Client("c"), r.add)
-		path, m, err := kc.Prepare(long(t), 2, done.Head.Number, done.Head.Manifest, capture.Dir{FS: c.dirs["c"]})
+		path, m, err := kc.Prepare(long(t), replicator.Resume{Generation: 2, Number: done.Head.Number, Manifest: done.Head.Manifest}, capture.Dir{FS: c.dirs["c"]})
 		must(t, err)
 		if path != "step-120" || m.WorldSize != 2 {
 			t.Errorf("path %q, manifest %+v", path, m)
@@ -139,7 +139,7 @@ func TestAloneCommitsOneCopyAndSpreadsLater(t *testing.T) {
 		must(t, c.peers.Stores["b"].Raise(3))
 		must(t, k.Spread(t.Context(), h.Generation, h.Manifest, 1))
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -168,7 +168,7 @@ func TestOtherTargets(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; h.Number != 2 || h.Copies != 1 {
 			t.Errorf("head: %+v", h)
 		}
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -190,7 +190,7 @@ func TestCopyForANodeThatIsNotRegistered(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		must(t, reopen(t, c.disks["b"], names(false)).Verify(t.Context(), h.Manifest))
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -214,7 +214,7 @@ func TestFrozenTarget(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("c") || time.Since(evicted) > time.Second {
 			t.Errorf("holders %v after %v", h.Holders, time.Since(evicted))
 		}
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -240,7 +240,7 @@ func TestHolderGoneBeforeCommit(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; h.HeldBy("b") || !h.HeldBy("c") {
 			t.Errorf("holders: %v", h.Holders)
 		}
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -257,7 +257,7 @@ func TestHolderRegisteredAgain(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; !h.HeldBy("b") || h.Copies != 2 {
 			t.Errorf("head: %+v", h)
 		}
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -280,7 +280,7 @@ func TestStoreAway(t *testing.T) {
 		if h := next[replicator.Committed](t, r).Head; h.Number != 1 {
 			t.Errorf("head: %+v", h)
 		}
-		l.Close(true)
+		l.Finish()
 		next[replicator.Closed](t, r)
 		if _, all, _ := k.Record.Read(t.Context()); len(all) != 1 {
 			t.Errorf("commits: %v", all)
@@ -294,8 +294,8 @@ func TestNobodyElseCommitsAsThisGeneration(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()
 		k := c.replicator("a", c.etcd.Client("a"), r.add)
-		_, err := recordOn(c.etcd.Client("x")).
-			Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, "x", nil)
+		_, err := recordOn(c.etcd.Client("x"), "x").
+			Commit(t.Context(), manifest.Head{Generation: 1, Manifest: manifest.Hash{1}}, manifest.Head{}, nil)
 		must(t, err)
 		c.line(t, k, stampOf(1), alive, nil)
 		renamed(t, c.dirs["a"], "model.pt", []byte("one"))
@@ -328,11 +328,11 @@ func TestKeepsTheNewest(t *testing.T) {
 				t.Errorf("%s: numbers %v, %d manifests, %d chunks", node, got, len(s.Held()), len(chunks))
 			}
 		}
-		from, err := k.Record.Holders(t.Context(), 6, true)
+		from, err := k.Record.Claimants(t.Context(), 6)
 		if want := []membership.Ref{c.nodes[0].Ref, c.nodes[1].Ref}; err != nil || !slices.Equal(from, want) {
 			t.Errorf("held/: %v, %v", from, err)
 		}
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -354,7 +354,7 @@ func TestLastSave(t *testing.T) {
 				memfs.WriteFile(t, cl.dirs["a"], "model.pt", checkpointtest.Zip(t, map[string]string{"w": "in place"}),
 					0o600)
 				state = c.end
-				l.Close(true)
+				l.Finish()
 				if c.want {
 					next[replicator.Committed](t, r)
 				} else if e := next[replicator.Refused](t, r); e.Reason != "torn" {
@@ -383,7 +383,7 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 		c.disks["a"].Set(nil, 1<<40)
 		renamed(t, c.dirs["a"], "model.pt", []byte("the next one"))
 		next[replicator.Committed](t, r)
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -416,7 +416,7 @@ func TestWrittenOverWhileCopied(t *testing.T) {
 		}
 		dir.Set(nil, 1<<40)
 		next[replicator.Committed](t, r)
-		l.Close(false)
+		l.Close()
 		next[replicator.Closed](t, r)
 	})
 }
@@ -430,11 +430,10 @@ func TestPrepareMends(t *testing.T) {
 		m, h := checkpointtest.Put(t, s, c.dirs["a"], 1, 1)
 		k := c.replicator("a", c.etcd.Client("a"), func(replicator.Event) {})
 		must(t, k.Spread(t.Context(), 1, h, 1))
-		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, "a",
-			c.nodes)
+		head, err := k.Record.Commit(t.Context(), manifest.Head{Generation: 1, Manifest: h}, manifest.Head{}, c.nodes)
 		must(t, err)
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
-		_, _, err = k.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: memfs.New()})
+		_, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()})
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 
@@ -449,13 +448,13 @@ func TestPrepareMends(t *testing.T) {
 		c.gone(t, "b")
 		c.peers.Stores["d"] = checkpointtest.OpenStore(t, memfs.New())
 		kd := c.replicator("d", c.etcd.Client("d"), func(replicator.Event) {})
-		_, _, err = kd.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: memfs.New()})
+		_, _, err = kd.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()})
 		must(t, err)
 
 		checkpointtest.Flip(t, c.disks["a"], m.Files[len(m.Files)-1].Chunks[0])
 		delete(c.peers.Stores, "b")
 		delete(c.peers.Stores, "c")
-		if _, _, err = k.Prepare(t.Context(), 2, head.Number, h, capture.Dir{FS: memfs.New()}); !errors.Is(err,
+		if _, _, err = k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: memfs.New()}); !errors.Is(err,
 			chunkstore.ErrNotHeld) {
 			t.Errorf("nobody has it: %v", err)
 		}
@@ -486,7 +485,7 @@ func TestNoticeBringsTheLookForward(t *testing.T) {
 			if took := time.Since(began); (took < time.Second) != told || took > 5*time.Second {
 				t.Errorf("told %v: committed after %v", told, took)
 			}
-			l.Close(false)
+			l.Close()
 			next[replicator.Closed](t, r)
 		})
 	}

@@ -47,7 +47,7 @@ func BenchmarkParts(b *testing.B) {
 				l, err := Start(long(b), k, Source{Dir: capture.Dir{Path: dirs[n]}, Stamp: stampOf(1),
 					Writers: Writers{Workers: alive, With: with}})
 				must(b, err)
-				defer func() { l.Close(false); <-l.Done() }()
+				defer func() { l.Close(); <-l.Done() }()
 			}
 			b.SetBytes(size)
 			for step := 1; b.Loop(); step++ {

@@ -106,7 +106,7 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 		x.disks[node].Machine.Hook, x.dirs[node].Machine.Hook = nil, nil
 	}
 	x.peers.Hook = nil
-	head, _, err := recordOn(x.etcd.Client("test")).Read(t.Context())
+	head, _, err := recordOn(x.etcd.Client("test"), "test").Read(t.Context())
 	must(t, err)
 	if len(acked) > 0 && head.Number < acked[len(acked)-1].Head.Number {
 		t.Errorf("checkpoint %d was acknowledged, %d is the head", acked[len(acked)-1].Head.Number, head.Number)
@@ -132,9 +132,9 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 				}
 			}
 			k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, memfs.New()), Peers: peers,
-				Record: recordOn(x.etcd.Client("d")), Self: "d", Report: func(replicator.Event) {}}
+				Record: recordOn(x.etcd.Client("d"), "d"), Self: "d", Report: func(replicator.Event) {}}
 			to := memfs.New()
-			if _, _, err := k.Prepare(t.Context(), 2, head.Number, head.Manifest, capture.Dir{FS: to}); err != nil {
+			if _, _, err := k.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: to}); err != nil {
 				t.Errorf("without %s: %v", lost, err)
 				continue
 			}

@@ -73,7 +73,7 @@ func (x *team) save(node string, step int, files map[string]string) {
 
 func (x *team) close() {
 	for _, l := range x.lines {
-		l.Close(false)
+		l.Close()
 	}
 	for _, l := range x.lines {
 		<-l.Done()
@@ -101,9 +101,9 @@ func (x *team) whole(h manifest.Head, without string) map[string]string {
 		}
 	}
 	k := &replicator.Replicator{Store: checkpointtest.OpenStore(x.t, memfs.New()), Peers: peers,
-		Record: recordOn(x.etcd.Client("new")), Self: "new", Report: func(replicator.Event) {}}
+		Record: recordOn(x.etcd.Client("new"), "new"), Self: "new", Report: func(replicator.Event) {}}
 	to := memfs.New()
-	_, _, err := k.Prepare(x.t.Context(), 2, h.Number, h.Manifest, capture.Dir{FS: to})
+	_, _, err := k.Prepare(x.t.Context(), replicator.Resume{Generation: 2, Number: h.Number, Manifest: h.Manifest}, capture.Dir{FS: to})
 	must(x.t, err)
 	return memfs.Contents(x.t, to)
 }
@@ -303,7 +303,7 @@ func TestTheLastSaveOfAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
 		x.save("b", 10, map[string]string{"s1": "1"})
-		x.lines["b"].Close(true)
+		x.lines["b"].Finish()
 		time.Sleep(3 * time.Second)
 		select {
 		case <-x.lines["b"].Done():
@@ -311,7 +311,7 @@ func TestTheLastSaveOfAllNodes(t *testing.T) {
 		default:
 		}
 		x.save("a", 10, map[string]string{"s0": "0"})
-		x.lines["a"].Close(true)
+		x.lines["a"].Finish()
 		next[replicator.Committed](t, x.reports["a"])
 		if e := next[replicator.Closed](t, x.reports["a"]); e.Err != nil {
 			t.Error(e.Err)
@@ -328,8 +328,8 @@ func TestTheLastSaveLacksAPart(t *testing.T) {
 		x := newTeam(t, true, "a", "b")
 		x.save("a", 10, map[string]string{"s0": "0"})
 		began := time.Now()
-		x.lines["a"].Close(true)
-		x.lines["b"].Close(true)
+		x.lines["a"].Finish()
+		x.lines["b"].Finish()
 		e := next[replicator.Refused](t, x.reports["a"])
 		if e.Reason != capture.MissingPart || !strings.HasSuffix(e.Err.Error(), "step 10: node b has no part of it") {
 			t.Errorf("%+v", e)
@@ -406,7 +406,7 @@ func TestTheNextGenerationSavesItsOwnParts(t *testing.T) {
 		x.propose(t, 2)
 		stamp := stampOf(2)
 		for _, n := range []string{"a", "b"} {
-			_, m, err := x.replicators[n].Prepare(t.Context(), 2, head.Number, head.Manifest, capture.Dir{FS: x.dirs[n]})
+			_, m, err := x.replicators[n].Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}, capture.Dir{FS: x.dirs[n]})
 			must(t, err)
 			x.open(n, stamp, m)
 		}
@@ -474,7 +474,7 @@ func TestAPartOutlivesNewerCommits(t *testing.T) {
 // A report arrives after the next one of its node, or in the next generation: it changes nothing.
 func TestALateReportChangesNothing(t *testing.T) {
 	c := newCluster(t, "a", "b")
-	r := recordOn(c.etcd.Client("b"))
+	r := recordOn(c.etcd.Client("b"), "b")
 	ctx := t.Context()
 	of := func(step int64) parts.Report {
 		return parts.Report{Generation: 1, Node: c.nodes[1].Ref,

@@ -50,7 +50,7 @@ func (r *Replicator) offer(ctx context.Context, head manifest.Head, committed []
 	}
 	late := *r.late
 	r.mu.Unlock()
-	err = r.Record.Offer(ctx, late, head, committed, r.Self)
+	err = r.Record.Offer(ctx, late, head, committed)
 	r.mu.Lock()
 	if errors.Is(err, store.ErrMoved) || errors.Is(err, checkpoint.ErrNoNumber) {
 		err = nil // at the next look

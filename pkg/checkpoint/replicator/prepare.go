@@ -16,24 +16,34 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Prepare brings the checkpoint that a generation g resumes from onto this
+// Resume is the checkpoint that a generation resumes from.
+type Resume struct {
+	Generation schema.Generation
+	Number     manifest.Number
+	Manifest   manifest.Hash
+}
+
+// Prepare brings the checkpoint that a generation resumes from onto this
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: nobody who is registered has all of it.
-func (r *Replicator) Prepare(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, dir capture.Dir) (string, *manifest.Manifest, error) {
+func (r *Replicator) Prepare(ctx context.Context, from Resume, dir capture.Dir) (string, *manifest.Manifest, error) {
 	t, err := dir.Open()
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
 	}
 	defer t.Close()
-	entry, m, err := r.prepareTree(ctx, g, n, h, t, dir)
+	entry, m, err := r.prepareTree(ctx, from, t, dir)
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
 	}
 	return filepath.Join(dir.Path, filepath.FromSlash(entry)), m, nil
 }
 
-func (r *Replicator) prepareTree(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash, t dirfs.FS, dir capture.Dir) (string, *manifest.Manifest, error) {
+func (r *Replicator) prepareTree(
+	ctx context.Context, from Resume, t dirfs.FS, dir capture.Dir,
+) (string, *manifest.Manifest, error) {
+	g, n, h := from.Generation, from.Number, from.Manifest
 	if err := r.Store.Raise(g); err != nil {
 		return "", nil, err
 	}
@@ -66,12 +76,18 @@ func (r *Replicator) noteResume(n manifest.Number, h manifest.Hash, m *manifest.
 		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}})
 }
 
+// holders are the ways to find the nodes that have a checkpoint: those that its record names, and if
+// these do not have it any more, those whose inventory has it.
+func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membership.Ref, error) {
+	return []func(context.Context, manifest.Number) ([]membership.Ref, error){r.Record.Holders, r.Record.Claimants}
+}
+
 // Entry is where another node's Prepare puts what workers resume from, when dir
 // is that one's directory too: nothing is fetched, nothing is written.
 func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Hash, dir string) (string, error) {
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
-	for _, all := range []bool{false, true} {
-		from, err := r.Record.Holders(ctx, n, all)
+	for _, holders := range r.holders() {
+		from, err := holders(ctx, n)
 		if err != nil {
 			return "", fmt.Errorf("find what to resume from: %w", err)
 		}
@@ -93,8 +109,8 @@ func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Ha
 // fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
 func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash) error {
 	var errs []error
-	for _, all := range []bool{false, true} {
-		from, err := r.Record.Holders(ctx, n, all)
+	for _, holders := range r.holders() {
+		from, err := holders(ctx, n)
 		if err != nil {
 			return err
 		}
