@@ -114,7 +114,7 @@ var may = map[string][]string{
 		"internal/phrase", "internal/worker", "internal/worker/output", "pkg/checkpoint/capture",
 		"pkg/checkpoint/transfer", "pkg/membership", "pkg/rendezvous", "pkg/rendezvous/plan",
 		"pkg/rendezvous/txn", "internal/agent/action", "internal/agent/event",
-		"internal/node/peers", "internal/node/saves"},
+		"internal/node/peers", "internal/node/saves", "internal/worker/proc"},
 	"internal/node/peers": {"internal/agent/action", "internal/agent/event",
 		"internal/agent/machine", "internal/peer", "pkg/membership", "pkg/schema"},
 	"internal/node/saves": {"internal/agent/event", "internal/node/disk", "internal/node/peers",
