@@ -77,7 +77,7 @@ var plants = []plant{
 	{"what was left is committed though somebody went back", pipeline + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
 	{"section 10: a spare that may have gone on is not waited for", rendezvous + "/claim.go", `case !limit && len(all) > 0:`, `case !limit && len(missing) > 0:`, rendezvous, "TestReclaim"},
-	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `k.old.without(s.Claims)`, `s.Claims`, runtime, "TestSetBackToClaims"},
+	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `if k.settling.left() > 0 {`, `if false {`, runtime, "TestSetBackToClaims"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
 	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},

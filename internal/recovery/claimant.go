@@ -57,14 +57,14 @@ type claimant struct {
 	claim    rendezvous.Claim
 	tell     func(string) // says what is waited for, when that changes
 
-	began  time.Time
-	limit  bool // Limit has passed
-	old    oldClaims
-	lease  store.Lease
-	keep   context.CancelFunc
-	lapsed chan store.Lease
-	wrote  *rendezvous.Claim // as it is in the store
-	told   string
+	began    time.Time
+	limit    bool // Limit has passed
+	settling settling
+	lease    store.Lease
+	keep     context.CancelFunc
+	lapsed   chan store.Lease
+	wrote    *rendezvous.Claim // as it is in the store
+	told     string
 }
 
 // Reclaim returns the job that the store holds when the claim is over: one that succeeds c's,
@@ -111,8 +111,8 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	defer limit.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
-	aged := time.NewTimer(k.r.LeaseTTL)
-	defer aged.Stop()
+	settled := time.NewTimer(0)
+	defer settled.Stop()
 	var s *rendezvous.Snapshot
 	see := func(x follow.Update) {
 		switch {
@@ -136,7 +136,7 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		case <-refresh.C:
 			look = true
 		case <-again.C:
-		case <-aged.C:
+		case <-settled.C:
 		}
 		select { // what is decided rests on the newest
 		case x := <-seen:
@@ -153,8 +153,8 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		if k.over(s) {
 			return *s.Job, nil
 		}
-		if k.old.read(s, k.r.LeaseTTL) {
-			aged.Reset(time.Until(k.old.until))
+		if k.settling.read(s, k.r.LeaseTTL) {
+			settled.Reset(k.settling.left())
 		}
 		if k.step(ctx, s) != nil {
 			again.Reset(retryAfter) // what did not succeed is tried again, if no news comes before
@@ -227,7 +227,10 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	if mine < 0 || s.Claims[mine].Rev != c.Rev {
 		return nil // the news of it is on its way
 	}
-	v := rendezvous.Reclaim(k.old.without(s.Claims), c.Job.UID, k.limit)
+	if k.settling.left() > 0 {
+		return nil
+	}
+	v := rendezvous.Reclaim(s.Claims, c.Job.UID, k.limit)
 	if v.Remake == nil {
 		k.wait(v)
 		return nil

@@ -50,11 +50,12 @@ type faulty struct {
 	workers sync.WaitGroup
 
 	// guarded by sim.mu
-	known  *rendezvous.Job
-	head   checkpoint.Head // the newest that was committed, of the job and those that it succeeds
-	lost   map[string]bool // hosts whose disk was lost since then
-	behind bool            // the store was set back or wiped, and the job was not made again since
-	older  schema.Generation
+	known    *rendezvous.Job
+	rollback schema.Generation // the newest that began from an older checkpoint on purpose
+	head     checkpoint.Head   // the newest that was committed, of the job and those that it succeeds
+	lost     map[string]bool   // hosts whose disk was lost since then
+	behind   bool              // the store was set back or wiped, and the job was not made again since
+	older    schema.Generation
 }
 
 func newFaulty(t *testing.T, seed uint64) *faulty {
@@ -208,6 +209,10 @@ func (s *faulty) look() {
 		s.head, s.behind = checkpoint.Head{}, false
 	}
 	switch h := snap.Head; {
+	case snap.World != nil && snap.World.Rollback > s.rollback:
+		s.tracef("the job goes back on purpose, from step %d to %d", stepOf(s.head), stepOf(h))
+		s.head, s.rollback = h, snap.World.Rollback
+		clear(s.lost)
 	case h.Number == 0 && s.head.Number > 0, stepOf(h) < stepOf(s.head):
 		if len(s.lost) == 0 {
 			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d", s.head.Number,
@@ -394,6 +399,7 @@ func (s *faulty) fault(name string) {
 		s.loseDisk(a)
 	case k < 20:
 		a.signals <- syscall.SIGTERM
+		a.leaves = true
 	case k < 21:
 		a.harm(true)
 	default:
@@ -497,6 +503,15 @@ func (s *faulty) heal() {
 	for _, n := range s.names {
 		if a := s.at[n]; a != nil {
 			a.harm(false)
+		}
+	}
+	for _, n := range s.names {
+		if a := s.at[n]; a != nil && a.leaves {
+			select { // it is started again when it has left
+			case <-a.done:
+			case <-time.After(time.Minute):
+				s.wrongf("%s does not end", a.label())
+			}
 		}
 	}
 	for _, n := range s.names {

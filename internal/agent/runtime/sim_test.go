@@ -104,6 +104,7 @@ type simAgent struct {
 	stuck   struct{ close, handOver bool } // set before it matters: what of its saves has no end
 	upSince time.Time                      // it was not disturbed since
 	bad     bool                           // its requests are lost and late
+	leaves  bool                           // it was asked to: of the story alone
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {

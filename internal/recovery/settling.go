@@ -1,0 +1,34 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// settling is the time in which a claimant makes no job: until every agent that is alive has
+// claimed, and every claim of an agent that ended before is gone with its lease. Nodes that all come
+// back from their disks cannot know whether others went on without them, and a store that is set
+// back to a moment in which the job was claimed shows the claims of then.
+type settling struct {
+	cluster uint64
+	rev     int64 // the newest that was read
+	until   time.Time
+}
+
+// slack is how much longer than a lease it lasts: leases end within a second.
+const slack = time.Second
+
+// read takes in what the store shows. It reports whether settling begins: the store is read for the
+// first time, is another one than before, or was set back.
+func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) bool {
+	same := !x.until.IsZero() && x.cluster == s.Cluster && x.rev <= s.Rev
+	x.cluster, x.rev = s.Cluster, s.Rev
+	if !same {
+		x.until = time.Now().Add(lease + slack)
+	}
+	return !same
+}
+
+// left is how much of it is left.
+func (x *settling) left() time.Duration { return time.Until(x.until) }
