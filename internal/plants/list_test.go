@@ -78,6 +78,7 @@ var plants = []plant{
 	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
 	{"section 10: a spare that may have gone on is not waited for", rendezvous + "/claim.go", `case !limit && len(all) > 0:`, `case !limit && len(missing) > 0:`, rendezvous, "TestReclaim"},
 	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `if k.settling.left() > 0 {`, `if false {`, runtime, "TestSetBackToClaims"},
+	{"section 10: a capture hides the commit before it", rendezvous + "/claim.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, rendezvous, "TestReclaimAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
 	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},

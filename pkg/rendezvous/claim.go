@@ -216,21 +216,7 @@ func family(claims []Claim, uid schema.UID) (mine []Claim) {
 			mine = append(mine, c)
 			continue
 		}
-		old := append([]checkpoint.Head{}, c.Heads...)
-		if c.Newest != nil {
-			old = append(old, *c.Newest)
-		}
-		c.Heads, c.Newest, c.Known = nil, nil, checkpoint.Head{}
-		for _, h := range old {
-			n, ok := numbers[h.Manifest]
-			if h.Number = n; ok {
-				c.Heads = append(c.Heads, h)
-			}
-		}
-		if n := len(old); n > 0 && len(c.Heads) > 0 && c.Heads[len(c.Heads)-1].Manifest == old[n-1].Manifest {
-			c.Newest = &c.Heads[len(c.Heads)-1] // the one of which every byte was read
-		}
-		mine = append(mine, c)
+		mine = append(mine, c.renumbered(numbers))
 	}
 	slices.SortFunc(mine, func(a, b Claim) int { // whose word on the job, the wish and the World counts comes last
 		return cmp.Or(cmp.Compare(rank(a.Job.UID == uid), rank(b.Job.UID == uid)), cmp.Compare(a.World, b.World),
@@ -238,6 +224,31 @@ func family(claims []Claim, uid schema.UID) (mine []Claim) {
 			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))
 	})
 	return mine
+}
+
+// renumbered is the claim with what has a number in numbers, under that, and without all else. Where
+// the newest that was read has none, as one that was only captured, what was committed before it
+// counts: if it cannot be read, the next world says so.
+func (c Claim) renumbered(numbers map[checkpoint.Hash]checkpoint.Number) Claim {
+	heads, read := c.Heads, c.Newest
+	c.Heads, c.Newest, c.Known = nil, nil, checkpoint.Head{}
+	if read != nil {
+		heads = append(slices.Clone(heads), *read)
+	}
+	for _, h := range heads {
+		n, ok := numbers[h.Manifest]
+		if h.Number = n; !ok {
+			continue
+		}
+		c.Heads = append(c.Heads, h)
+		if read != nil && h.Manifest == read.Manifest {
+			c.Newest = &h
+		}
+	}
+	if read != nil && c.Newest == nil && len(c.Heads) > 0 {
+		c.Newest = &c.Heads[len(c.Heads)-1]
+	}
+	return c
 }
 
 func rank(b bool) int {

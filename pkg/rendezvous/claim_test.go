@@ -183,6 +183,11 @@ func TestReclaimAfterTwoLosses(t *testing.T) {
 	if got, want := told(Reclaim(claims, "v", false)), "remake: fence 3, 6 was 5 on c"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	captured := saved(5, 9) // and never committed
+	claims[1].Newest = &captured
+	if got, want := told(Reclaim(claims, "v", false)), "remake: fence 3, 6 was 5 on c"; got != want {
+		t.Errorf("with a capture beyond it: %s, want %s", got, want)
+	}
 	claims[0] = says("a", 3, "a", saved(6, 6)).of("v", "u")
 	claims[1] = says("c", 2, "a c", saved(3, 3), saved(7, 7)) // never adopted: it is offered when c has joined
 	if got, want := told(Reclaim(claims, "v", true)), "remake: fence 3, 8 was 6 on a"; got != want {
