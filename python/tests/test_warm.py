@@ -186,6 +186,16 @@ class WarmTest(unittest.TestCase):
                 w = Waiting(self, {"train.py": "import lib\nprint('ran')"}, PYTHONPATH=path)
                 self.assertEqual(w.hand(), "ran\n")
 
+    def test_a_variable_that_a_library_set(self):
+        for text in "os.environ['CACHE'] = '/tmp/x'", "os.environ.setdefault('CACHE', '/tmp/x')", "os.environ.pop('FIXED')":
+            with self.subTest(text):
+                path = self.library(f"import os\n{text}\nx = 'CACHE' in os.environ")
+                look = "import lib, os\nprint('ran', lib.x, sorted(os.environ.items()), os.getenv('CACHE'))"
+                w = Waiting(self, {"train.py": look}, PYTHONPATH=path, FIXED="1")
+                warm, cold = w.hand(VALUE="late"), w.cold(VALUE="late")
+                self.assertEqual(warm, cold)
+                self.assertIn("ran", warm)
+
     def test_what_a_library_writes_comes_with_the_worker(self):
         path = self.library("import os, sys\nprint('one')\nsys.stderr.write('two\\n')\nos.write(1, b'three\\n')")
         w = Waiting(self, {"train.py": "import lib\nprint('ran')"}, switches=["-u"], PYTHONPATH=path)

@@ -40,11 +40,21 @@ class Missing(Exception):
 
 
 class Reads(dict):
-    """The variables of os.environ, noting which were read."""
+    """The variables of os.environ, noting which were read, and which were set."""
 
     def __init__(self, data):
         super().__init__(data)
+        self.first = dict(data)
         self.names = set()
+        self.given = {}  # by name; None: it was removed
+
+    def __setitem__(self, name, value):
+        self.given[name] = value
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name):
+        self.given[name] = None
+        super().__delitem__(name)
 
     def __getitem__(self, name):
         self.names.add(name)
@@ -369,12 +379,13 @@ def take_over(fd, reads):
     if len(length) < 4 or len(data) < int.from_bytes(length, "big"):
         os._exit(0)  # the guardian is gone
     variables = dict(v.split(b"=", 1) for v in data.split(b"\0") if b"=" in v)
-    if b"LC_CTYPE" in reads.keys():  # Python sets it where no locale is
-        variables.setdefault(b"LC_CTYPE", dict.get(reads, b"LC_CTYPE"))
-    changed = {n for n in reads.names if dict.get(reads, n) != variables.get(n)}
+    if b"LC_CTYPE" in reads.first:  # Python sets it where no locale is
+        variables.setdefault(b"LC_CTYPE", reads.first[b"LC_CTYPE"])
+    changed = {n for n in reads.names if reads.first.get(n) != variables.get(n)}
     if changed - {VARIABLE.encode(), b"PYTHONPATH"}:
         os._exit(0)
-    return variables
+    variables.update(reads.given)  # as the imports would have done now
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 def put(variables, data):
