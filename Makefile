@@ -69,6 +69,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run TestFSDP -v)
 	$(MAKE) frameworks COUNT=$(or $(COUNT),20)
 	TORCH=$(TORCH) COUNT=$(or $(COUNT),50) $(GO) test -count=1 -timeout 3h ./integration -run TestWorkersStayInTheirProcesses
+	TORCH=$(TORCH) $(GO) test -count=1 -timeout 1h ./integration -run TestWarmWorkersTakeOver
 
 kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)

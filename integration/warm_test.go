@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,15 @@ import (
 	"testing"
 )
 
-// warmScript says of which process it is in which generation, and trains for ever.
+// warmScript says of which process it is in which generation, and trains for ever. With torch it
+// imports what that imports when a model is made, too.
 const warmScript = `import os, sqlite3, sys, time
+try:
+    import torch
+except ImportError:
+    torch = None
+if torch:
+    torch.optim.SGD(torch.nn.parallel.DataParallel(torch.nn.Linear(2, 2)).parameters(), lr=0.1)
 print("begun", os.getpid(), os.environ["ELASTIC_GENERATION"], os.environ["MASTER_PORT"], sys.argv, flush=True)
 time.sleep(1000)
 `
@@ -55,12 +63,13 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 	if err := os.WriteFile(p.path("train.py"), []byte(warmScript), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	off := p.run("--job-id=off", "--log-dir=off", "--warm=off", "/usr/bin/python3", "train.py", "x")
-	a := p.run("--job-id=x", "--nproc-per-node=2", "--max-restarts=5", "--console=all", "/usr/bin/python3", "train.py", "x")
+	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
+	off := p.run("--job-id=off", "--log-dir=off", "--warm=off", python, "train.py", "x")
+	a := p.run("--job-id=x", "--nproc-per-node=2", "--max-restarts=5", "--console=all", python, "train.py", "x")
 	var ports []string
 	for generation := 1; generation <= 2; generation++ {
 		var next []string
-		until(t, "two processes wait", func() error {
+		within(t, 4*limit, "two processes wait", func() error {
 			if next = waiting(a.cmd.Process.Pid); len(next) != 2 {
 				return fmt.Errorf("%v wait", next)
 			}
