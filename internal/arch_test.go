@@ -74,16 +74,18 @@ var may = map[string][]string{
 		"pkg/rendezvous/follow"},
 	"internal/agent/action": {"internal/agent/event", "pkg/membership", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/schema", "pkg/store", "pkg/rendezvous/follow"},
+	"internal/agent/notice": {"internal/agent/action", "internal/agent/event", "internal/phrase",
+		"pkg/membership", "pkg/membership/verdict", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/schema"},
 
-	"internal/agent/machine": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership",
-		"pkg/membership/verdict", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status",
-		"internal/agent/action", "internal/agent/event", "pkg/rendezvous/follow"},
+	"internal/agent/machine": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
+		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status", "internal/agent/action",
+		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice"},
 	"internal/recovery": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/txn", "pkg/rendezvous/follow"},
 	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase",
 		"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling", "internal/agent/action",
-		"internal/agent/event", "pkg/rendezvous/follow"},
+		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":          {"pkg/schema", "pkg/membership"},
@@ -332,7 +334,8 @@ func TestPrograms(t *testing.T) {
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/action", "internal/agent/event", "internal/agent/machine", "internal/diagnosis", "pkg/checkpoint/capture/judge",
+var purePackages = []string{"internal/agent/action", "internal/agent/event", "internal/agent/machine",
+	"internal/agent/notice", "internal/diagnosis", "pkg/checkpoint/capture/judge",
 	"pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
 	"pkg/rendezvous/status", "pkg/scaling"}
 

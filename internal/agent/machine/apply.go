@@ -83,7 +83,7 @@ func (m *Machine) is(inc membership.Incarnation) bool {
 
 func (m *Machine) applyEntered(e event.Entered) {
 	m.answered(slotEnter, nil)
-	m.told.entered = append(m.told.entered, e.Lines...)
+	m.notices.Queue(e.Lines...)
 	if e.Over != nil {
 		m.over = e.Over
 		return

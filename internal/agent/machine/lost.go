@@ -164,6 +164,6 @@ func (m *Machine) adoptJob(job rendezvous.Job) {
 	m.seen.behind, m.seen.setBack = false, false
 	m.seen.cluster, m.seen.rev = 0, 0
 	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
-	m.told.waiting = 0 // a revision of the store that was lost
+	m.notices.JobRemade()
 	delete(m.requests.rests, slot{kind: slotRead})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/notice"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -48,7 +49,7 @@ type Machine struct {
 	local    local
 	memory   memory
 	requests requests
-	told     told
+	notices  notice.Notices
 
 	leave *departure    // this node goes
 	over  *event.Result // it has left, or cannot take part
@@ -112,6 +113,7 @@ type local struct {
 	stopMS    int64             // how long the newest stop of workers took
 	idleAt    time.Time         // when nothing of them was left; zero: there were none
 	stopped   schema.Generation // whose workers they were
+	unready   schema.Generation // the newest that was reported as not ready here
 	idleSince time.Time         // no worker has run here since then
 }
 

@@ -157,8 +157,8 @@ func (m *Machine) noteHindrance(e event.Readied) {
 		}
 		return
 	}
-	if e.Local && m.told.unready < e.Generation {
-		m.told.unready = e.Generation
+	if e.Local && m.local.unready < e.Generation {
+		m.local.unready = e.Generation
 		m.say("not ready for generation %d: %v; trying again", e.Generation, e.Err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/notice"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -53,7 +54,7 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 	switch {
 	case len(by) >= need:
 		names := strings.Join(by, ", ")
-		l.warn(machine.OutOfReach(names, here) + "; not joining before they do")
+		l.warn(notice.OutOfReach(names, here) + "; not joining before they do")
 		return fmt.Errorf("%s cannot reach this node at %s", names, here)
 	case len(mute) > 0 && len(mute) == len(others):
 		names := strings.Join(mute, ", ")

@@ -1,0 +1,38 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/notice"
+)
+
+func (m *Machine) say(format string, args ...any) {
+	m.do(action.Say{Line: action.Line{Text: fmt.Sprintf(format, args...)}})
+}
+
+// tell says what changed.
+func (m *Machine) tell() {
+	for _, l := range m.notices.Lines(m.facts()) {
+		m.do(action.Say{Line: l})
+	}
+}
+
+// facts are what the lines for the user rest on.
+func (m *Machine) facts() *notice.Facts {
+	rank, member := m.member()
+	o := &m.seen
+	f := &notice.Facts{Now: m.now, Hint: m.cfg.Hint, Logs: m.self.logs, Node: m.self.node, Job: m.self.job,
+		Joined: m.self.joined, Listed: m.self.listed, Member: member, Rank: rank, Leaver: m.leaver(),
+		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.view, Quiet: m.quiet(), Over: m.over,
+		Store: notice.Store{AwaySince: o.awaySince, Stale: o.stale, SetBack: o.setBack, WrongJob: o.wrongJob,
+			Unreadable: o.unreadable}}
+	if g := m.local.group; g != nil {
+		f.Workers = &notice.Workers{World: &g.world, Started: g.started, Handed: g.handed, Paused: g.paused,
+			Dead: g.dead}
+	}
+	if m.leave != nil {
+		f.Leaving = &m.leave.Leaving
+	}
+	return f
+}

@@ -1,0 +1,172 @@
+// Package notice decides which lines the user is told, in the forms of docs/REFERENCE.md. Each fact is
+// told once.
+package notice
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/phrase"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Facts are what the machine of a node knows now.
+type Facts struct {
+	Now  time.Time
+	Hint string // how to bring more nodes, told once while some are missing
+	Logs string // directory of the logs of this node's workers
+	Node membership.Node
+	Job  *rendezvous.Job
+
+	Joined bool // registered, or a member that lost only its registration
+	Listed bool // a world listed this incarnation
+	Member bool // the newest world lists it, at node rank Rank
+	Rank   int
+	Leaver bool // the newest world waits for it to stop
+
+	World    *rendezvous.World // the newest; nil: none
+	Snapshot *rendezvous.Snapshot
+	Current  bool // Snapshot shows World
+	View     verdict.View
+	Store    Store
+
+	Workers *Workers // nil: there are none
+	Quiet   bool     // none of them takes part in a collective of its generation
+
+	Leaving *event.Leaving // nil: this node stays
+	Over    *event.Result  // nil: it has not left
+}
+
+// Store is whether the store answers, and whether it is believed.
+type Store struct {
+	AwaySince  time.Time // it does not answer since then; zero: it does
+	Stale      bool      // this process stood still, and has not read since
+	SetBack    bool      // it shows an older state of the job
+	WrongJob   bool      // it does not hold this job as it is
+	Unreadable error     // it holds a record that this version cannot read
+}
+
+// Workers are those of this node.
+type Workers struct {
+	World   *rendezvous.World // of their generation
+	Started bool
+	Handed  bool // they were in an older generation before, and hold the state
+	Paused  bool // they wait for the next generation
+	Dead    bool // no process of them is left
+}
+
+// Notices remembers what the user was told.
+type Notices struct {
+	queued []string
+	lines  []action.Line
+
+	missing string
+	hinted  bool
+	reach   bool
+	forming schema.Generation
+	running schema.Generation
+	waiting int64
+	why     string // what the last Hold was for
+	spare   bool
+
+	quarantine schema.Generation // that put this node into quarantine
+	away       bool
+	ended      bool
+	leaving    bool
+}
+
+// Queue has text told as soon as the store is believed.
+func (n *Notices) Queue(text ...string) { n.queued = append(n.queued, text...) }
+
+// JobRemade forgets what refers to revisions of a store that was lost.
+func (n *Notices) JobRemade() { n.waiting = 0 }
+
+// Lines are the lines about what changed.
+func (n *Notices) Lines(f *Facts) []action.Line {
+	n.lines = nil
+	n.tellAll(f)
+	return n.lines
+}
+
+func (n *Notices) tellAll(f *Facts) {
+	if f.Store.Stale && f.Joined {
+		n.tellAway(f) // of a store that does not answer, nothing would end that
+		return
+	}
+	for _, s := range n.queued {
+		n.say("%s", s)
+	}
+	n.queued = nil
+	n.tellAway(f)
+	n.tellWorld(f)
+	n.tellSpare(f)
+	n.tellMissing(f)
+	n.tellReach(f)
+	n.tellLeaving(f)
+}
+
+func (n *Notices) say(format string, args ...any) {
+	n.lines = append(n.lines, action.Line{Text: fmt.Sprintf(format, args...)})
+}
+
+// tellWorld says what became of the newest world, once for each phase.
+func (n *Notices) tellWorld(f *Facts) {
+	w, g := f.World, f.Workers
+	if w == nil || f.Store.Stale {
+		return
+	}
+	switch w.Phase {
+	case rendezvous.Forming:
+		if n.forming < w.Generation && f.Joined {
+			n.tellForming(f, w)
+		}
+	case rendezvous.Running, rendezvous.Finishing:
+		if f.Member && g != nil && g.Started && g.World.Generation == w.Generation && n.running < w.Generation {
+			n.running, n.spare = w.Generation, false
+			n.say("generation %d running: world size %d, rank %d here, %s%s", w.Generation, w.Size(), w.WorkerRank(f.Rank, 0),
+				g.from(), idleText(w))
+		}
+	case rendezvous.Waiting:
+		if n.waiting < w.Rev && f.Quiet && f.Joined && f.Listed {
+			n.tellWait(f, w)
+		}
+	default:
+		left := f.Over != nil && f.Over.Err == nil && f.Leaving == nil
+		if !n.ended && (f.Joined && w.Attempt == f.Node.Attempt || left) {
+			n.ended = true
+			n.tellEnd(f)
+			n.tellCheckpoint(f)
+		}
+	}
+}
+
+func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
+	n.forming = w.Generation
+	if f.Listed && w.CauseText != "" && w.CauseText != n.why { // no Hold told it
+		n.say("%s", w.CauseText)
+	}
+	n.why = ""
+	n.say("generation %d starting: %s", w.Generation, names(w))
+}
+
+func (n *Notices) tellWait(f *Facts, w *rendezvous.World) {
+	wished := w.NP
+	if f.Snapshot.Whole {
+		wished = f.Snapshot.Wish.NP
+	}
+	n.waiting, n.why = w.Rev, w.Hold.Text
+	became := stopped(w.Hold)
+	if f.Workers != nil && f.Workers.Paused {
+		became = "; workers wait with the state in memory"
+	}
+	count := fmt.Sprintf("%d of %d nodes", w.Hold.Present, wished)
+	if w.Hold.Present > wished {
+		count = fmt.Sprintf("%s here, %d needed", phrase.Count(w.Hold.Present, "node"), wished)
+	}
+	n.say("wait: %s%s; %s", w.Hold.Text, became, count)
+}
