@@ -76,16 +76,22 @@ var may = map[string][]string{
 		"pkg/rendezvous/plan", "pkg/schema", "pkg/store", "pkg/rendezvous/follow"},
 	"internal/agent/notice": {"internal/agent/action", "internal/agent/event", "internal/phrase",
 		"pkg/membership", "pkg/membership/verdict", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/schema"},
+	"internal/agent/outbox": {"internal/agent/action", "pkg/membership", "pkg/schema"},
+	"internal/agent/detection": {"internal/agent/action", "internal/agent/event",
+		"internal/agent/outbox", "pkg/membership", "pkg/membership/verdict", "pkg/rendezvous",
+		"pkg/schema"},
 
 	"internal/agent/machine": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status", "internal/agent/action",
-		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice"},
+		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice",
+		"internal/agent/detection", "internal/agent/outbox"},
 	"internal/recovery": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/txn", "pkg/rendezvous/follow"},
 	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase",
 		"pkg/schema", "pkg/store", "pkg/history", "pkg/membership", "pkg/checkpoint", "pkg/rendezvous",
 		"pkg/rendezvous/plan", "pkg/rendezvous/txn", "pkg/scaling", "internal/agent/action",
-		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice"},
+		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice",
+		"internal/agent/detection"},
 
 	// What the agent's interfaces are made of; none knows the agent, nor another of them.
 	"internal/peer":          {"pkg/schema", "pkg/membership"},
@@ -334,8 +340,8 @@ func TestPrograms(t *testing.T) {
 }
 
 // purePackages decide throughout.
-var purePackages = []string{"internal/agent/action", "internal/agent/event", "internal/agent/machine",
-	"internal/agent/notice", "internal/diagnosis", "pkg/checkpoint/capture/judge",
+var purePackages = []string{"internal/agent/action", "internal/agent/detection", "internal/agent/event",
+	"internal/agent/machine", "internal/agent/notice", "internal/agent/outbox", "internal/diagnosis", "pkg/checkpoint/capture/judge",
 	"pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
 	"pkg/rendezvous/status", "pkg/scaling"}
 

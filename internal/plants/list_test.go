@@ -3,6 +3,7 @@ package plants_test
 // Where plants grow.
 const (
 	machine    = "internal/agent/machine"
+	detection  = "internal/agent/detection"
 	runtime    = "internal/agent/runtime"
 	checkpoint = "pkg/checkpoint"
 	chunkstore = checkpoint + "/chunkstore"
@@ -164,10 +165,10 @@ var plants = []plant{
 	{"a suspicion of a dead watcher counts", verdict + "/verdict.go", `; !ok || w.Incarnation != x.Watcher {`, `; !ok && w.Incarnation != x.Watcher {`, verdict, "TestJudge"},
 	{"an old answer counts", verdict + "/verdict.go", `return ok && now.Sub(a.At) < l.Fresh`, `return ok && !a.At.After(now)`, verdict, "TestJudge"},
 	{"two of a hundred in doubt are a crowd", verdict + "/verdict.go", `(3*n+9)/10`, `2`, verdict, "TestCrowd"},
-	{"a suspicion of a moment stays", machine + "/follow.go", ` || p.newestRecord > 0`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
+	{"a suspicion of a moment stays", detection + "/watch.go", ` || d.newestRecord > 0`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
 	{"one that is cut off is a crowd", verdict + "/verdict.go", ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
 	{"one who has a part in some doubts explains all", verdict + "/verdict.go", `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, verdict, "TestCrowd"},
-	{"a crowd of those who were in doubt before counts", machine + "/judge.go", `!p.doubts[d]`, `len(p.doubts) == 0`, machine, "TestANewDoubtMakesACrowdOfWhomOneExplained"},
+	{"a crowd of those who were in doubt before counts", detection + "/judge.go", `!d.doubts[x]`, `len(d.doubts) == 0`, detection, "TestANewDoubtMakesACrowd"},
 
 	// The plan.
 	{"C11: the barrier does not wait for leavers", plan + "/barrier.go", `for _, l := range s.World.Leavers {
@@ -230,16 +231,16 @@ var plants = []plant{
 	{"a start on an old read", machine + "/workers.go", `if m.now.Sub(m.seen.asOf) > fresh {`, `if false {`, machine, "TestStories"},
 	{"ready beside older workers", machine + "/workers.go", `m.local.ready >= w.Generation || !m.quiet() ||`, `m.local.ready >= w.Generation ||`, machine, "TestStories"},
 	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`, ` || slices.Contains(w.ReportedLost, "") {`, machine, "TestStories"},
-	{"who left is suspected", machine + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
+	{"who left is suspected", detection + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
 	{"buffered events after a gap are believed", machine + "/observe.go", `case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
 	{"a lost lease stops the workers", machine + "/apply.go", `	case errors.Is(e.Err, store.ErrLeaseLost):
-		ev.OnTime = time.Time{}`, `	case errors.Is(e.Err, store.ErrLeaseLost):
+		m.peers.LeaseUncertain()`, `	case errors.Is(e.Err, store.ErrLeaseLost):
 		m.self.joined = false`, machine, "TestStories"},
 	{"the store is away: enough to be dropped", machine + "/apply.go", `	default:
-		ev.OnTime = time.Time{}
+		m.peers.LeaseUncertain()
 		m.storeSilent()`, `	default:
 		m.self.joined = false`, machine, "TestStories"},
-	{"silence counts as soon as the store is back", machine + "/observe.go", `		m.peers.evidence.Void = m.now.Add(m.limits.Window)
+	{"silence counts as soon as the store is back", machine + "/observe.go", `		m.peers.StoreWasAway(m.now)
 	}
 	o.away`, `	}
 	o.away`, machine, "TestStories"},
@@ -250,7 +251,7 @@ var plants = []plant{
 	{"a leaver goes before the barrier", machine + "/registration.go", `case m.local.ready >= w.Generation:`, `default:`, machine, "TestStories"},
 	{"who is told of a newer generation, and cannot ask, goes on", machine + "/workers.go", `m.seen.peerGeneration > g.world.Generation && m.seen.readFailed`, `false`, machine, "TestStories"},
 	{"the job is done before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
-	{"a suspicion of whom it watches no more stays", machine + "/watch.go", `!slices.ContainsFunc(p.watched, s.About.Same)`, `m.seen.world.Rank(s.About) < 0`, machine, "TestStories"},
+	{"a suspicion of whom it watches no more stays", detection + "/watch.go", `!slices.ContainsFunc(d.watched, s.About.Same)`, `f.World.Rank(s.About) < 0`, machine, "TestStories"},
 	{"a save that can never be committed is waited for", machine + "/workers.go", `g.lastSave && (m.futile(g) || `, `g.lastSave && (`, machine, "TestStories"},
 	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.self.joined && m.self.node.Incarnation == inc`, `return m.self.joined`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
 	{"a machine that moved keeps its old address", machine + "/apply.go", `m.self.joined && e.Address != m.self.node.Address`, `false`, runtime, "TestANodeThatMovedJoinsAtItsNewAddress"},

@@ -7,8 +7,8 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -38,11 +38,11 @@ func (m *Machine) apply(e event.Event) {
 }
 
 func (m *Machine) applyStep(e event.Stepped) {
-	m.answered(slotStep, e.Err)
+	m.out.Answered(outbox.Step, e.Err)
 	switch {
 	case e.Err != nil:
 	case e.World.Phase == "": // Tell leaves the world as it is, and the snapshot shows it in a moment
-		m.rest(slot{kind: slotStep}, Rest)
+		m.out.Rest(outbox.Step, outbox.Rest)
 	default:
 		if e.World.Phase == rendezvous.Running {
 			m.keeper.start.ran = e.World.Generation
@@ -60,7 +60,7 @@ func (m *Machine) applyRegistration(e event.Event) {
 	case event.Registered:
 		m.applyRegistered(e)
 	case event.Located:
-		m.answered(slotLocate, nil)
+		m.out.Answered(outbox.Locate, nil)
 		m.seen.addressUnverified = false
 		if m.self.joined && e.Address != m.self.node.Address {
 			m.drop() // no peer reaches it where its registration says, which cannot change: it joins anew
@@ -69,7 +69,7 @@ func (m *Machine) applyRegistration(e event.Event) {
 		if !m.is(e.As) {
 			return
 		}
-		m.answeredFor(slotLeave, pace(e.Quick), e.Err)
+		m.out.AnsweredFor(outbox.Leave, pace(e.Quick), e.Err)
 		if e.Err == nil || store.Moved(e.Err) || e.Quick {
 			m.drop()
 		}
@@ -82,7 +82,7 @@ func (m *Machine) is(inc membership.Incarnation) bool {
 }
 
 func (m *Machine) applyEntered(e event.Entered) {
-	m.answered(slotEnter, nil)
+	m.out.Answered(outbox.Enter, nil)
 	m.notices.Queue(e.Lines...)
 	if e.Over != nil {
 		m.over = e.Over
@@ -92,32 +92,27 @@ func (m *Machine) applyEntered(e event.Entered) {
 		m.adoptJob(e.Job)
 	}
 	m.self = identity{joined: true, node: e.Node, job: &e.Job, logs: e.Logs}
-	m.do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
-	m.limits.TTL = e.TTL
+	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false
 	m.seen.peerGeneration, m.seen.readFailed = 0, false
 	m.local.exit = reportedExit{}
-	m.forgetEvidence()
-	m.peers.newestRecord = 0
-	m.peers.evidence.OnTime = m.now
+	m.peers.Joined(e.TTL, m.now)
 	m.storeAnswered()
 }
 
 func (m *Machine) applyRegistered(e event.Registered) {
 	if !m.is(e.As) {
 		if e.Err == nil {
-			m.do(action.Forget{Lease: e.Lease}) // the incarnation that asked for it is over
+			m.out.Do(action.Forget{Lease: e.Lease}) // the incarnation that asked for it is over
 		}
 		return
 	}
-	m.answered(slotRegister, e.Err)
+	m.out.Answered(outbox.Register, e.Err)
 	switch {
 	case e.Err == nil:
-		m.do(action.Renew{Lease: e.Lease, TTL: e.TTL})
+		m.out.Do(action.Renew{Lease: e.Lease, TTL: e.TTL})
 		m.self.node.Rev, m.self.node.Lease, m.self.unkeyed = e.Rev, e.Lease, time.Time{}
-		m.peers.evidence.OnTime = m.now
-		clear(m.peers.written) // these records went with the old lease
-		m.peers.newestRecord = 0
+		m.peers.Reregistered(m.now)
 	case store.Moved(e.Err):
 		m.self.unkeyed = m.now // read again what the world says now
 	}
@@ -127,20 +122,17 @@ func (m *Machine) applyRenewal(e event.Renewed) {
 	if !m.self.joined || e.Lease != m.self.node.Lease {
 		return
 	}
-	ev := &m.peers.evidence
 	switch {
 	case e.Err == nil:
 		m.storeAnswered()
-		if ev.OnTime.IsZero() {
-			ev.OnTime = e.Sent
-		}
+		m.peers.Renewed(e.Sent)
 	case errors.Is(e.Err, store.ErrLeaseLost):
-		ev.OnTime = time.Time{}
+		m.peers.LeaseUncertain()
 		if m.self.unkeyed.IsZero() {
 			m.self.unkeyed = m.now
 		}
 	default:
-		ev.OnTime = time.Time{}
+		m.peers.LeaseUncertain()
 		m.storeSilent()
 	}
 }
@@ -150,7 +142,7 @@ func (m *Machine) applyWorkers(e event.Event) {
 	case event.Readied:
 		m.applyReady(e)
 	case event.Started:
-		m.answeredFor(slotStart, e.Generation, nil)
+		m.out.AnsweredFor(outbox.Start, e.Generation, nil)
 		m.applyStarted(e)
 	case event.Hung:
 		m.applyHang(e)
@@ -168,12 +160,12 @@ func (m *Machine) applyWorkers(e event.Event) {
 			m.noteIdle(g)
 		}
 	case event.Closed:
-		m.answeredFor(slotClose, e.Generation, e.Err)
+		m.out.AnsweredFor(outbox.Close, e.Generation, e.Err)
 		if g := m.local.group; g != nil && g.world.Generation <= e.Generation && e.Err == nil {
 			g.closed = true
 		}
 	case event.ExitReported:
-		m.answeredFor(slotExit, e.Generation, e.Err)
+		m.out.AnsweredFor(outbox.Exit, e.Generation, e.Err)
 		if e.Err == nil || store.Moved(e.Err) {
 			m.local.exit.generation, m.local.exit.rev = e.Generation, e.Rev
 			if e.Err == nil {
@@ -181,12 +173,12 @@ func (m *Machine) applyWorkers(e event.Event) {
 			}
 		}
 	case event.FailureReported:
-		m.answeredFor(slotFailure, e.Generation, e.Err)
+		m.out.AnsweredFor(outbox.Failure, e.Generation, e.Err)
 	}
 }
 
 func (m *Machine) applyReady(e event.Readied) {
-	m.answeredFor(slotReady, e.Generation, e.Err)
+	m.out.AnsweredFor(outbox.Ready, e.Generation, e.Err)
 	m.noteHindrance(e)
 	if e.Err == nil {
 		m.noteWritten(nil) // the memory is written before Ready is sent
@@ -251,28 +243,17 @@ func (m *Machine) applyExit(e event.Exited) {
 }
 
 func (m *Machine) applyPeers(e event.Event) {
-	p := &m.peers
 	switch e := e.(type) {
 	case event.Probed:
-		m.answeredAbout(slotProbe, e.About.Incarnation, nil)
-		p.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: m.now}
-		holds := map[string]time.Time{}
-		for _, by := range e.Holds {
-			holds[by] = m.now
-		}
-		p.evidence.Holds[e.About.Node] = holds
+		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
+		m.peers.ApplyProbe(e, m.now)
 	case event.Signaled:
 		m.applySignal(e.Signal)
 	case event.Suspected:
-		m.answeredAbout(slotSuspect, e.About, e.Err)
-		if e.Err != nil {
-			delete(p.written, e.About)
-		}
-		p.newestRecord = max(p.newestRecord, e.Rev)
-		m.rest(slot{slotSuspect, e.About}, Rest) // the snapshot shows it in a moment
+		m.peers.ApplySuspected(e, m.out)
 	case event.Withdrawn:
-		m.answeredAbout(slotWithdraw, e.About, e.Err)
-		m.rest(slot{slotWithdraw, e.About}, Rest) // likewise
+		m.out.AnsweredAbout(outbox.Withdraw, e.About, e.Err)
+		m.out.RestAbout(outbox.Withdraw, e.About, outbox.Rest) // the snapshot shows it in a moment
 	}
 }
 
@@ -280,13 +261,7 @@ func (m *Machine) applySignal(s event.Signal) {
 	if s.Generation > max(m.seen.peerGeneration, m.generation()) && m.self.joined {
 		m.seen.peerGeneration, m.seen.peerGenerationAt = s.Generation, m.now
 	}
-	if s.About.Node == "" {
-		return
+	if s.About.Node != "" {
+		m.peers.ApplySignal(s, m.now)
 	}
-	m.peers.evidence.Answers[s.About.Incarnation] = verdict.Answered{Answer: s.Answer, At: m.now}
-	if s.Sign == "" {
-		delete(m.peers.suspected, s.About.Incarnation)
-		return
-	}
-	m.peers.suspected[s.About.Incarnation] = s
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -18,7 +19,7 @@ func (m *Machine) reportEnd() {
 	}
 	w, g := m.seen.world, m.local.group
 	if x := m.exitRecord(); x != nil && !(x.Planned && m.leave != nil) && !reflect.DeepEqual(x, m.lastExit()) {
-		m.requestFor(slotExit, w.Generation, action.ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
+		m.out.RequestFor(outbox.Exit, w.Generation, action.ReportExit{World: *w, Node: m.self.node.Node, Seen: m.exitRev(), Exit: *x})
 	}
 	if g == nil || g.halt != action.NoHalt || g.world.Generation != w.Generation ||
 		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {
@@ -28,7 +29,7 @@ func (m *Machine) reportEnd() {
 	if len(failures) == 0 || g.failRev == w.Rev && g.reported == len(failures) {
 		return
 	}
-	if m.requestFor(slotFailure, w.Generation, action.ReportFailures{World: *w, Failures: slices.Clone(failures)}) {
+	if m.out.RequestFor(outbox.Failure, w.Generation, action.ReportFailures{World: *w, Failures: slices.Clone(failures)}) {
 		g.failRev, g.reported = w.Rev, len(failures)
 	}
 }
@@ -49,7 +50,7 @@ func (m *Machine) failuresToReport(g *workerGroup) []rendezvous.Failure {
 		return g.failures
 	}
 	if at := g.failures[0].Time.Add(together); m.now.Before(at) {
-		m.wake(at)
+		m.out.Wake(at)
 		return nil
 	}
 	return g.failures
@@ -77,7 +78,7 @@ func (m *Machine) exitRecord() *rendezvous.Exit {
 	saved := w.Phase == rendezvous.Waiting && w.Hold.Planned
 	x := &rendezvous.Exit{Incarnation: m.self.node.Incarnation, Codes: make([]*int, w.Workers(w.Rank(m.self.node.Ref)))}
 	switch {
-	case (g == nil || m.waiting()) && saved && !m.requests.underWay(slotStart): // it never started: nothing to save
+	case (g == nil || m.waiting()) && saved && !m.out.UnderWay(outbox.Start): // it never started: nothing to save
 		x.Planned = true
 		return x
 	case g == nil || g.world.Generation != w.Generation:

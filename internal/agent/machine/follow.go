@@ -1,11 +1,9 @@
 package machine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
 
@@ -21,7 +19,7 @@ const (
 // everything now and then.
 func (m *Machine) follow() {
 	scope := follow.ScopeAll
-	if n := m.size(); n > few && !m.suspects() && !m.among(deputies) {
+	if n := m.size(); n > few && !m.peers.OwesRecords(m.peerFacts()) && !m.among(deputies) {
 		scope = m.ownScope(n)
 	}
 	if m.keeper.scope == nil || *m.keeper.scope != scope {
@@ -29,7 +27,7 @@ func (m *Machine) follow() {
 		if scope == follow.ScopeOwn {
 			m.seen.snap.Whole = false
 		}
-		m.do(action.Follow{Scope: scope})
+		m.out.Do(action.Follow{Scope: scope})
 	}
 }
 
@@ -53,19 +51,6 @@ func (m *Machine) ownScope(n int) follow.Scope {
 	every := time.Duration(max(n, 30)) * time.Second
 	m.keeper.lookAgain = m.now.Add(every + m.jitter(every))
 	return follow.ScopeOwn
-}
-
-// suspects reports whether this agent suspects a node, or a suspicion that it wrote may still be in
-// the store: it has to withdraw it.
-func (m *Machine) suspects() bool {
-	p, snap := &m.peers, &m.seen.snap
-	mine := func(s membership.Suspicion) bool {
-		return s.By == m.self.node.Node && s.Watcher == m.self.node.Incarnation
-	}
-	if p.newestRecord > 0 && snap.Whole && snap.Rev >= p.newestRecord && !slices.ContainsFunc(snap.Suspects, mine) {
-		p.newestRecord = 0
-	}
-	return len(p.suspected) > 0 || len(p.written) > 0 || p.newestRecord > 0
 }
 
 // among reports whether this node is one of the first k in rank order or, before there is a world,

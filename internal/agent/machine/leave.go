@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -20,9 +21,9 @@ const patience = 2 * time.Second
 // leaveOutside ends an agent that is not registered. One that is about to register announces its
 // departure after registering; one that is kept out, or does not reach the store, just ends.
 func (m *Machine) leaveOutside() {
-	joining := m.requests.underWay(slotEnter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
+	joining := m.out.UnderWay(outbox.Enter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
 	if joining && m.now.Sub(m.leave.since) < patience {
-		m.wake(m.leave.since.Add(patience))
+		m.out.Wake(m.leave.since.Add(patience))
 		return
 	}
 	m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
@@ -33,7 +34,7 @@ func (m *Machine) leaveOutside() {
 // own workers are through.
 func (m *Machine) leaving() {
 	if m.holdsFirst() {
-		m.request(slotStep, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
+		m.out.Request(outbox.Step, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
 		if !m.awayFor(patience) {
 			return
 		}
@@ -52,7 +53,7 @@ func (m *Machine) leaving() {
 	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
 		l.Ended = w.Phase
 	}
-	m.requestFor(slotLeave, pace(m.leave.Now), l)
+	m.out.RequestFor(outbox.Leave, pace(m.leave.Now), l)
 }
 
 // holdsFirst reports whether the others must save before this node goes.

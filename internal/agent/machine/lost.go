@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -36,14 +37,14 @@ func (m *Machine) applyMemory(e event.Event) {
 			m.storeSilent() // it answers, and what it says is not believed
 		}
 	case event.Remembered:
-		m.answered(slotRemember, e.Err)
+		m.out.Answered(outbox.Remember, e.Err)
 		m.noteWritten(e.Err)
 		if e.Err == nil {
 			m.noteMemory(e.World, m.memory.asked)
 		}
 	case event.Claiming:
 		m.seen.awaitsJob = !m.self.joined
-		m.do(action.Say{Line: action.Line{Text: e.Text, Early: m.seen.awaitsJob}})
+		m.out.Do(action.Say{Line: action.Line{Text: e.Text, Early: m.seen.awaitsJob}})
 	case event.Reclaimed:
 		m.applyReclaimed(e)
 	}
@@ -54,7 +55,7 @@ func (m *Machine) applyMemory(e event.Event) {
 // before it is ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
-	if w == nil || m.seen.wrongJob || m.requests.underWay(slotRemember) {
+	if w == nil || m.seen.wrongJob || m.out.UnderWay(outbox.Remember) {
 		return
 	}
 	member := w.Rank(m.self.node.Ref) >= 0 || m.leaver()
@@ -66,7 +67,7 @@ func (m *Machine) rememberWorld() {
 	if !newer && slices.Equal(c.Spares, m.memory.spares) {
 		return
 	}
-	if m.request(slotRemember, action.Remember{Claim: c}) {
+	if m.out.Request(outbox.Remember, action.Remember{Claim: c}) {
 		m.memory.asked = c.Spares
 	}
 }
@@ -116,7 +117,7 @@ func (m *Machine) noteWritten(err error) {
 			m.say("this node cannot note what it knows of the job (%v): it could not claim it if it died with the server", err)
 		}
 		m.memory.backoff = min(max(2*m.memory.backoff, firstBackoff), mostBackoff)
-		m.rest(slot{kind: slotRemember}, m.memory.backoff)
+		m.out.Rest(outbox.Remember, m.memory.backoff)
 	case m.memory.backoff > 0:
 		m.memory.backoff = 0
 		m.say("this node has noted what it knows of the job")
@@ -136,14 +137,14 @@ func (m *Machine) claim() rendezvous.Claim {
 // reclaimJob claims the job for which the store is behind, while the workers go on.
 func (m *Machine) reclaimJob() {
 	if m.seen.wrongJob && m.leave == nil {
-		m.request(slotReclaim, action.Reclaim{Claim: m.claim()})
+		m.out.Request(outbox.Reclaim, action.Reclaim{Claim: m.claim()})
 	}
 }
 
 // applyReclaimed: the store holds a job of this name again.
 func (m *Machine) applyReclaimed(e event.Reclaimed) {
-	m.answered(slotReclaim, e.Err)
-	m.rest(slot{kind: slotReclaim}, time.Second)
+	m.out.Answered(outbox.Reclaim, e.Err)
+	m.out.Rest(outbox.Reclaim, time.Second)
 	if m.self.joined && errors.Is(e.Err, store.ErrMoved) {
 		m.drop() // the job was removed: its workers end, and joining says so
 		return
@@ -165,5 +166,5 @@ func (m *Machine) adoptJob(job rendezvous.Job) {
 	m.seen.cluster, m.seen.rev = 0, 0
 	m.keeper.marks, m.keeper.step, m.keeper.nodes, m.keeper.scope = plan.Observed{}, "", 0, nil
 	m.notices.JobRemade()
-	delete(m.requests.rests, slot{kind: slotRead})
+	m.out.EndRest(outbox.Read)
 }

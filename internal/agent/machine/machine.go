@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/notice"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -37,19 +39,18 @@ type Config struct {
 // doubled or lost is therefore made good by the next one.
 type Machine struct {
 	cfg    Config
-	limits verdict.Timeouts
 	now    time.Time // of the event at hand
-	out    actions   // of the event at hand
+	out    *outbox.Outbox
 	ticked time.Time // when the event before it came
 
-	self     identity
-	seen     observation
-	peers    detection
-	keeper   planning
-	local    local
-	memory   memory
-	requests requests
-	notices  notice.Notices
+	self    identity
+	seen    observation
+	peers   *detection.Detection
+	said    action.Hello // what peers are answered
+	keeper  planning
+	local   local
+	memory  memory
+	notices notice.Notices
 
 	leave *departure    // this node goes
 	over  *event.Result // it has left, or cannot take part
@@ -148,9 +149,8 @@ type workerGroup struct {
 
 // New is an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
-	m := &Machine{cfg: c, now: now, ticked: now, local: local{idleSince: now}, requests: newRequests(),
-		limits: verdict.DefaultTimeouts(c.LeaseTTL, c.StoreCutLimit)}
-	m.forgetEvidence()
+	m := &Machine{cfg: c, now: now, ticked: now, local: local{idleSince: now}, out: outbox.New(),
+		peers: detection.New(verdict.DefaultTimeouts(c.LeaseTTL, c.StoreCutLimit))}
 	return m
 }
 
@@ -165,15 +165,14 @@ const (
 
 // Decide applies e and returns what is to be done now.
 func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
-	m.now, m.out = now, actions{}
+	m.now = now
+	m.out.Begin(now)
 	if m.ticked.Add(stall).Before(now) {
 		// What was seen before the gap is not believed any more.
 		m.seen.stale = true
-		m.peers.evidence.OnTime = time.Time{}
-		m.forgetEvidence()
+		m.peers.Stalled()
 	}
 	m.ticked = now
-	m.requests.expire(now)
 	m.apply(e)
 	m.settle()
 	m.drive()
@@ -181,9 +180,9 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.tell()
 	if m.over != nil && m.idle() && !m.quit {
 		m.quit = true
-		m.do(action.Quit{Result: *m.over})
+		m.out.Do(action.Quit{Result: *m.over})
 	}
-	return m.out.list
+	return m.out.Actions()
 }
 
 // settle derives who is alive, and whether this node still has its place.
@@ -195,7 +194,7 @@ func (m *Machine) settle() {
 	m.judge()
 	m.checkPeerGeneration()
 	if m.seen.stale && m.self.joined {
-		m.request(slotRead, action.Read{})
+		m.out.Request(outbox.Read, action.Read{})
 		return
 	}
 	m.verifyAddress()

@@ -8,13 +8,13 @@ import (
 )
 
 func (m *Machine) say(format string, args ...any) {
-	m.do(action.Say{Line: action.Line{Text: fmt.Sprintf(format, args...)}})
+	m.out.Do(action.Say{Line: action.Line{Text: fmt.Sprintf(format, args...)}})
 }
 
 // tell says what changed.
 func (m *Machine) tell() {
 	for _, l := range m.notices.Lines(m.facts()) {
-		m.do(action.Say{Line: l})
+		m.out.Do(action.Say{Line: l})
 	}
 }
 
@@ -24,7 +24,7 @@ func (m *Machine) facts() *notice.Facts {
 	o := &m.seen
 	f := &notice.Facts{Now: m.now, Hint: m.cfg.Hint, Logs: m.self.logs, Node: m.self.node, Job: m.self.job,
 		Joined: m.self.joined, Listed: m.self.listed, Member: member, Rank: rank, Leaver: m.leaver(),
-		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.view, Quiet: m.quiet(), Over: m.over,
+		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.View, Quiet: m.quiet(), Over: m.over,
 		Store: notice.Store{AwaySince: o.awaySince, Stale: o.stale, SetBack: o.setBack, WrongJob: o.wrongJob,
 			Unreadable: o.unreadable}}
 	if g := m.local.group; g != nil {

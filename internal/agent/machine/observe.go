@@ -5,8 +5,8 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
-	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -16,7 +16,7 @@ import (
 func (m *Machine) applyRead(e event.Saw) {
 	o := &m.seen
 	if e.Asked {
-		m.answered(slotRead, e.Err)
+		m.out.Answered(outbox.Read, e.Err)
 	}
 	unanswered := e.Asked && o.peerGeneration > 0
 	switch {
@@ -37,7 +37,7 @@ func (m *Machine) applyRead(e event.Saw) {
 		o.readFailed = o.readFailed || unanswered
 		m.storeSilent() // it answers, but not for this job
 		o.stale = o.stale && !e.Asked
-		m.rest(slot{kind: slotRead}, time.Second)
+		m.out.Rest(outbox.Read, time.Second)
 		return
 	}
 	o.unreadable = nil
@@ -94,7 +94,7 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 		return
 	}
 	if s.Rev > o.snap.Rev {
-		delete(m.requests.rests, slot{kind: slotStep})
+		m.out.EndRest(outbox.Step)
 	}
 	if s.Whole {
 		m.keeper.nodes = len(s.Nodes)
@@ -149,11 +149,7 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 		return
 	}
 	if known == nil || w.Generation > known.Generation {
-		// Evidence from before this world says nothing of its members: its proposer may have had
-		// their answers since. Otherwise two agents that disagree would undo each other's worlds.
-		m.peers.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
-		m.peers.evidence.Holds = map[string]map[string]time.Time{}
-		m.peers.probed = map[membership.Incarnation]time.Time{}
+		m.peers.NewWorld()
 	}
 	m.seen.world = w
 	if w.Master != nil {
@@ -182,7 +178,7 @@ func (m *Machine) storeAnswered() {
 	}
 	o.addressUnverified = true
 	if m.now.Sub(o.awaySince) > outage {
-		m.peers.evidence.Void = m.now.Add(m.limits.Window)
+		m.peers.StoreWasAway(m.now)
 	}
 	o.awaySince = time.Time{}
 }
@@ -199,5 +195,5 @@ func (m *Machine) checkPeerGeneration() {
 		o.peerGeneration, o.readFailed = 0, false
 		return
 	}
-	m.request(slotRead, action.Read{})
+	m.out.Request(outbox.Read, action.Read{})
 }

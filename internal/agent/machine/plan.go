@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
@@ -41,7 +42,7 @@ const deputies = 3
 // in doubt have none.
 func (m *Machine) turn() int {
 	at := 0
-	for _, s := range m.peers.view.Members {
+	for _, s := range m.peers.View.Members {
 		if s.Same(m.self.node.Ref) {
 			return at
 		}
@@ -49,7 +50,7 @@ func (m *Machine) turn() int {
 			at++
 		}
 	}
-	for _, n := range m.peers.view.Others {
+	for _, n := range m.peers.View.Others {
 		if n.Incarnation == m.self.node.Incarnation {
 			return at
 		}
@@ -68,14 +69,16 @@ func (m *Machine) plan() {
 		return
 	}
 	turn := m.turn()
-	m.probe(turn)
+	if turn < deputies || len(m.peers.Suspects()) > 0 {
+		m.peers.Probe(m.peerFacts(), m.out)
+	}
 	shown := *snap
 	shown.Doing = m.moving()
-	next := plan.Next(&shown, m.peers.view, m.keeper.marks, m.cfg.Times, m.now)
-	m.keeper.timing.Observe(snap, m.peers.view, m.sign(), next, m.now)
+	next := plan.Next(&shown, m.peers.View, m.keeper.marks, m.cfg.Times, m.now)
+	m.keeper.timing.Observe(snap, m.peers.View, m.sign(), next, m.now)
 	if wait, ok := next.(plan.Nothing); ok {
 		if wait.Until.After(m.now) {
-			m.wake(wait.Until)
+			m.out.Wake(wait.Until)
 		}
 		m.keeper.step = ""
 		return
@@ -98,7 +101,7 @@ func (m *Machine) deputyWaits(turn int, next plan.Step) bool {
 	}
 	at := k.stepAt.Add(time.Duration(turn)*time.Second + m.jitter(time.Second))
 	if m.now.Before(at) {
-		m.wake(at)
+		m.out.Wake(at)
 		return true
 	}
 	return false
@@ -110,7 +113,7 @@ func (m *Machine) take(next plan.Step) {
 	if w := m.seen.snap.World; w != nil && w.Previous > 0 {
 		take.Idle = k.timing.Idle(m.now)
 	}
-	if _, run := next.(plan.Run); m.request(slotStep, take) && run {
+	if _, run := next.(plan.Run); m.out.Request(outbox.Step, take) && run {
 		k.start = startTiming{sign: k.timing.Sign(), timing: take.Fall}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -13,7 +14,7 @@ import (
 // verifyAddress finds out whether this node is still where others dial it, after it was cut off.
 func (m *Machine) verifyAddress() {
 	if m.self.joined && m.seen.addressUnverified && m.seen.awaySince.IsZero() {
-		m.request(slotLocate, action.Locate{})
+		m.out.Request(outbox.Locate, action.Locate{})
 	}
 }
 
@@ -25,7 +26,7 @@ func (m *Machine) keepRegistration() {
 		return
 	}
 	if m.seen.asOf.Before(m.self.unkeyed) {
-		m.request(slotRead, action.Read{})
+		m.out.Request(outbox.Read, action.Read{})
 		return
 	}
 	w := m.seen.world
@@ -42,7 +43,7 @@ func (m *Machine) keepRegistration() {
 		was.Lease != m.self.node.Lease {
 		n.Rev = was.Rev // it lies there on a lease that is not ours
 	}
-	m.request(slotRegister, action.Register{Node: n, WorldRev: w.Rev})
+	m.out.Request(outbox.Register, action.Register{Node: n, WorldRev: w.Rev})
 }
 
 // drop ends this incarnation. Its workers are ended next, and then this node joins as a new one.
@@ -50,8 +51,8 @@ func (m *Machine) drop() {
 	if !m.self.joined {
 		return
 	}
-	m.do(action.Forget{Lease: m.self.node.Lease})
-	m.requests.forget(slotRegister, slotLeave)
+	m.out.Do(action.Forget{Lease: m.self.node.Lease})
+	m.out.Forget(outbox.Register, outbox.Leave)
 	m.self.joined, m.self.unkeyed, m.self.listed = false, time.Time{}, false
 }
 
@@ -75,7 +76,7 @@ func (m *Machine) departFromWorld() {
 		if plan.QuarantineOf(w, m.self.node) != nil {
 			why = membership.Quarantined
 		}
-		m.request(slotLeave, action.Leave{Me: m.self.node, Generation: w.Generation, Why: why})
+		m.out.Request(outbox.Leave, action.Leave{Me: m.self.node, Generation: w.Generation, Why: why})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -140,7 +141,7 @@ func (m *Machine) outside() {
 		m.leaveOutside()
 		return
 	}
-	m.request(slotEnter, action.Enter{Again: m.self.job != nil})
+	m.out.Request(outbox.Enter, action.Enter{Again: m.self.job != nil})
 }
 
 // cut lets the workers go on. While the registration is gone nothing of this node counts. While

@@ -38,7 +38,7 @@ func (m *Machine) pauseIsOver(g *workerGroup) bool {
 	}
 	at := g.haltedAt.Add(action.PauseLimit)
 	if m.now.Before(at) {
-		m.wake(at)
+		m.out.Wake(at)
 		return false
 	}
 	return true

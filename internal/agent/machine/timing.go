@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -21,13 +20,7 @@ func (m *Machine) sign() string {
 	if g := m.local.group; g != nil && len(g.failures) > 0 && g.halt == action.NoHalt {
 		return rendezvous.SignFailure
 	}
-	var sign membership.Sign
-	for _, s := range m.peers.suspected {
-		if sign == "" || s.Sign < sign {
-			sign = s.Sign
-		}
-	}
-	return string(sign)
+	return string(m.peers.Sign())
 }
 
 // publishTiming tells where the time went, once workers run here of a world that this agent turned
@@ -42,5 +35,5 @@ func (m *Machine) publishTiming() {
 		return
 	}
 	t.timing.Started = new(g.startedAt.Sub(t.sign).Milliseconds())
-	m.do(action.PublishTiming{World: g.world, Timing: t.timing})
+	m.out.Do(action.PublishTiming{World: g.world, Timing: t.timing})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -63,9 +64,9 @@ func (m *Machine) drive() {
 			g.haltedAt = m.now
 		}
 		if o.halt == action.HaltPaused {
-			m.do(action.PauseWorkers{Generation: g.world.Generation})
+			m.out.Do(action.PauseWorkers{Generation: g.world.Generation})
 		} else {
-			m.do(action.HaltWorkers{Generation: g.world.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
+			m.out.Do(action.HaltWorkers{Generation: g.world.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
 		}
 	}
 	if !g.closed && (g.dead || g.paused || m.lingers()) {
@@ -87,11 +88,11 @@ func (m *Machine) closeCaptures(g *workerGroup) {
 	complete := g.halt <= action.HaltAsked || done
 	hurried := m.leave != nil && m.leave.Now
 	saves := action.CloseSaves{Generation: g.world.Generation, Last: complete && !hurried && !m.futile(g)}
-	if m.requestFor(slotClose, g.world.Generation, saves) {
+	if m.out.RequestFor(outbox.Close, g.world.Generation, saves) {
 		g.closingSince, g.lastSave = m.now, saves.Last
 	} else if g.lastSave && (m.futile(g) || m.pressed(g.closingSince)) {
 		g.lastSave, saves.Last = false, false
-		m.do(saves)
+		m.out.Do(saves)
 	}
 }
 
@@ -115,7 +116,7 @@ func (m *Machine) lingers() bool {
 	}
 	at := g.through.Add(linger)
 	if m.now.Before(at) {
-		m.wake(at)
+		m.out.Wake(at)
 		return false
 	}
 	return true
@@ -134,7 +135,7 @@ func (m *Machine) getReady() {
 	if m.local.stopped >= m.seen.ran { // other workers have trained since an older stop
 		ready.StopMS, ready.Idle = m.local.stopMS, m.local.idleAt
 	}
-	if m.requestFor(slotReady, w.Generation, ready) {
+	if m.out.RequestFor(outbox.Ready, w.Generation, ready) {
 		m.memory.ready = c.Spares
 	}
 }
@@ -174,7 +175,7 @@ func (m *Machine) startWorkers() {
 		return
 	}
 	if m.now.Sub(m.seen.asOf) > fresh {
-		m.request(slotRead, action.Read{})
+		m.out.Request(outbox.Read, action.Read{})
 		return
 	}
 	m.local.group = &workerGroup{world: *w, codes: make([]*int, w.Workers(rank)), canStay: waiting,
@@ -185,8 +186,8 @@ func (m *Machine) startWorkers() {
 	start := action.Start{World: *w, Rank: rank, Node: m.self.node.Node, Ports: m.local.ports, Resume: m.local.resume,
 		Unprepared: m.local.inMemory}
 	if waiting {
-		m.requestFor(slotStart, w.Generation, action.ContinueWorkers{Start: start})
+		m.out.RequestFor(outbox.Start, w.Generation, action.ContinueWorkers{Start: start})
 	} else {
-		m.requestFor(slotStart, w.Generation, action.StartWorkers{Start: start})
+		m.out.RequestFor(outbox.Start, w.Generation, action.StartWorkers{Start: start})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/event"
-	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -82,7 +82,7 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 	}
 	asked := 0
 	for _, r := range s.World.Members {
-		if r.Node == node || asked == machine.MaxWitnesses {
+		if r.Node == node || asked == detection.MaxWitnesses {
 			continue
 		}
 		asked++

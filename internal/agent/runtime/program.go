@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -54,7 +54,7 @@ func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 	if err := l.openPeers(ctx, s); err != nil {
 		return err
 	}
-	for _, n := range others[:min(len(others), machine.MaxWitnesses)] {
+	for _, n := range others[:min(len(others), detection.MaxWitnesses)] {
 		if l.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
 			return &OtherProgram{Job: string(s.Job.Name), Node: n.Node, NodeRunsRan: !s.Job.Origin.Differs(n.Program),
 				Ran: strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/agent/action"
-	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/notice"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -30,10 +30,10 @@ func (l *loop) unreached(ctx context.Context, s *rendezvous.Snapshot) error {
 	others := slices.DeleteFunc(slices.Clone(s.Nodes),
 		func(n membership.Node) bool { return n.Node == l.joining.node })
 	all := len(others)
-	if all > machine.MaxWitnesses {
+	if all > detection.MaxWitnesses {
 		// Not the same ones each time: they may be dead, and registered until their leases end.
 		from := l.joining.unanswered % all
-		others = slices.Concat(others[from:], others[:from])[:machine.MaxWitnesses]
+		others = slices.Concat(others[from:], others[:from])[:detection.MaxWitnesses]
 	}
 	for _, n := range others {
 		kind, err := l.Peers.Reach(ctx, n.Ref, here)

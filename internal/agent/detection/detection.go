@@ -1,0 +1,152 @@
+// Package detection is the part of an agent that watches other nodes: what it saw of them, whom it
+// suspects, which of its suspicions are in the store, and its verdict on each node.
+package detection
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Facts are what a decision about other nodes rests on, beside what was seen of them.
+type Facts struct {
+	Now        time.Time
+	Self       membership.Node
+	Joined     bool // this node is registered, or a member that lost only its registration
+	Registered bool // its registration is not known to be gone
+	Snapshot   *rendezvous.Snapshot
+	World      *rendezvous.World // the newest; nil: none
+}
+
+// Detection is what this agent saw itself of other nodes, and what it makes of that.
+type Detection struct {
+	View verdict.View
+
+	limits   verdict.Timeouts
+	evidence verdict.Evidence
+	crowded  bool                   // many were in doubt when they were last judged
+	doubts   map[verdict.Doubt]bool // at that time
+
+	suspected    map[membership.Incarnation]event.Signal // by this agent, now
+	written      map[membership.Incarnation]bool         // its records in the store
+	newestRecord int64                                   // revision of the newest that may still be there; 0: none
+	probed       map[membership.Incarnation]time.Time
+	watched      []membership.Ref
+}
+
+// New is a Detection that has seen nothing.
+func New(limits verdict.Timeouts) *Detection {
+	d := &Detection{limits: limits}
+	d.forget()
+	return d
+}
+
+// forget drops what was seen of other nodes. The watch over them tells again what holds.
+func (d *Detection) forget() {
+	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
+		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: d.evidence.Void}
+	d.suspected, d.written = map[membership.Incarnation]event.Signal{}, map[membership.Incarnation]bool{}
+	d.probed = map[membership.Incarnation]time.Time{}
+	d.watched = nil
+}
+
+// Joined begins a new incarnation of this node, on a lease of that ttl.
+func (d *Detection) Joined(ttl time.Duration, now time.Time) {
+	d.limits.TTL = ttl
+	d.forget()
+	d.newestRecord = 0
+	d.evidence.OnTime = now
+}
+
+// Reregistered takes in that the registration is on a new lease: the records of this agent went with
+// the old one.
+func (d *Detection) Reregistered(now time.Time) {
+	d.evidence.OnTime = now
+	clear(d.written)
+	d.newestRecord = 0
+}
+
+// Stalled takes in that this process stood still: what was seen before is not believed any more.
+func (d *Detection) Stalled() {
+	d.LeaseUncertain()
+	d.forget()
+}
+
+// Renewed takes in that the store renewed the lease, on a request that was sent at that time.
+func (d *Detection) Renewed(sent time.Time) {
+	if d.evidence.OnTime.IsZero() {
+		d.evidence.OnTime = sent
+	}
+}
+
+// LeaseUncertain takes in that a renewal failed, or may have.
+func (d *Detection) LeaseUncertain() { d.evidence.OnTime = time.Time{} }
+
+// StoreWasAway voids silence and absent keys for a window.
+func (d *Detection) StoreWasAway(now time.Time) { d.evidence.Void = now.Add(d.limits.Window) }
+
+// NewWorld forgets the evidence from before the newest world. It says nothing of the members: the
+// proposer may have had their answers since. Otherwise two agents that disagree would undo each
+// other's worlds.
+func (d *Detection) NewWorld() {
+	d.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
+	d.evidence.Holds = map[string]map[string]time.Time{}
+	d.probed = map[membership.Incarnation]time.Time{}
+}
+
+// ApplyProbe takes in what a dialled node and its watchers answered.
+func (d *Detection) ApplyProbe(e event.Probed, now time.Time) {
+	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
+	holds := map[string]time.Time{}
+	for _, by := range e.Holds {
+		holds[by] = now
+	}
+	d.evidence.Holds[e.About.Node] = holds
+}
+
+// ApplySignal takes in what the watch over a node saw.
+func (d *Detection) ApplySignal(s event.Signal, now time.Time) {
+	d.evidence.Answers[s.About.Incarnation] = verdict.Answered{Answer: s.Answer, At: now}
+	if s.Sign == "" {
+		delete(d.suspected, s.About.Incarnation)
+		return
+	}
+	d.suspected[s.About.Incarnation] = s
+}
+
+// ApplySuspected takes in whether a suspicion was written.
+func (d *Detection) ApplySuspected(e event.Suspected, out *outbox.Outbox) {
+	out.AnsweredAbout(outbox.Suspect, e.About, e.Err)
+	if e.Err != nil {
+		delete(d.written, e.About)
+	}
+	d.newestRecord = max(d.newestRecord, e.Rev)
+	out.RestAbout(outbox.Suspect, e.About, outbox.Rest) // the snapshot shows it in a moment
+}
+
+// Suspects are the nodes that this agent suspects now, by name.
+func (d *Detection) Suspects() (refs []membership.Ref) {
+	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
+		refs = append(refs, d.suspected[inc].About)
+	}
+	slices.SortStableFunc(refs, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
+	return refs
+}
+
+// Sign is the first sign of a change that this agent saw itself and that the store may not show yet;
+// "": none.
+func (d *Detection) Sign() (sign membership.Sign) {
+	for _, s := range d.suspected {
+		if sign == "" || s.Sign < sign {
+			sign = s.Sign
+		}
+	}
+	return sign
+}

@@ -1,0 +1,146 @@
+package detection
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+)
+
+// Judge derives who is alive, from the snapshot and from what this agent saw itself.
+func (d *Detection) Judge(f *Facts) {
+	snap := f.Snapshot
+	if !f.Joined || !snap.Whole {
+		d.View = verdict.View{}
+		return
+	}
+	refs := listedRefs(f)
+	absent := make(map[membership.Incarnation]time.Time, len(d.evidence.Absent))
+	for _, r := range refs {
+		if n := snap.Node(r.Node); n == nil || n.Incarnation != r.Incarnation {
+			since, known := d.evidence.Absent[r.Incarnation]
+			if !known {
+				since = f.Now
+			}
+			absent[r.Incarnation] = since
+		}
+		// A suspicion of this agent counts once its record is in the store. Otherwise it would hold
+		// a world for a node that all others take for alive.
+		if _, ok := d.suspected[r.Incarnation]; ok {
+			if d.evidence.Holds[r.Node] == nil {
+				d.evidence.Holds[r.Node] = map[string]time.Time{}
+			}
+			d.evidence.Holds[r.Node][f.Self.Node] = f.Now
+		}
+	}
+	d.evidence.Absent = absent
+	d.evidence.Isolated = d.isolated(f)
+	d.View = verdict.Judge(refs, snap.Nodes, snap.Left, snap.Suspects, d.evidence, d.limits, f.Now)
+	d.View.Rev = snap.Rev
+	d.noteCrowd(len(refs), f.Now)
+}
+
+// noteCrowd makes silence void for a window when many come into doubt at once. It does so once:
+// doubts that hold after the window count, also when a verdict lapses until these nodes are dialled
+// again.
+func (d *Detection) noteCrowd(members int, now time.Time) {
+	crowd := verdict.ManyInDoubt(d.View, members)
+	doubts, news := map[verdict.Doubt]bool{}, false
+	for _, s := range d.View.Members {
+		for _, x := range s.Doubts() {
+			doubts[x] = true
+			news = news || s.State != verdict.Gone && !d.doubts[x]
+		}
+	}
+	if crowd && !d.crowded && news && d.evidence.Void.Before(now) {
+		d.evidence.Void = now.Add(d.limits.Window)
+	}
+	d.crowded, d.doubts = crowd, doubts
+}
+
+// listedRefs are the members and leavers of the world that the snapshot shows.
+func listedRefs(f *Facts) []membership.Ref {
+	w := f.Snapshot.World
+	if w == nil {
+		return nil
+	}
+	return append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
+}
+
+// silence counts the nodes that this agent dialled lately in vain, and reports whether any
+// answered.
+func (d *Detection) silence(f *Facts) (silent int, answered bool) {
+	for inc, a := range d.evidence.Answers {
+		if inc == f.Self.Incarnation || f.Now.Sub(a.At) > d.limits.Fresh {
+			continue
+		}
+		if a.Kind == membership.NoAnswer {
+			silent++
+		} else {
+			answered = true
+		}
+	}
+	return silent, answered
+}
+
+// isolated reports whether several others were dialled and none answered: this node may be the one
+// that is cut off, and silence proves nothing.
+func (d *Detection) isolated(f *Facts) bool {
+	silent, answered := d.silence(f)
+	return silent >= 2 && !answered
+}
+
+// MaxWitnesses is how many nodes are asked at most whether they reach another one.
+const MaxWitnesses = 3
+
+// witnesses are some of the nodes that are not in doubt, dialled while others are silent. Without
+// them all nodes that are left would take themselves for isolated when two are lost at once.
+func (d *Detection) witnesses(f *Facts) (refs []membership.Ref) {
+	if silent, _ := d.silence(f); silent < 2 {
+		return nil
+	}
+	nodes := f.Snapshot.Nodes
+	for i := range nodes {
+		r := nodes[(i+int(f.Now.Unix()))%len(nodes)].Ref // not the same ones for ever: they may be lost as well
+		member := d.View.Find(r)
+		alive := member == nil || member.State == verdict.Alive
+		if alive && r.Incarnation != f.Self.Incarnation && len(refs) < MaxWitnesses {
+			refs = append(refs, r)
+		}
+	}
+	return refs
+}
+
+// probeEvery is how long the answer to a dial is not asked for again.
+const probeEvery = 500 * time.Millisecond
+
+// Probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs answers
+// of now.
+func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
+	ask := append(d.View.Ask[:len(d.View.Ask):len(d.View.Ask)], d.witnesses(f)...)
+	for _, r := range ask {
+		if at, ok := d.probed[r.Incarnation]; ok && f.Now.Sub(at) < probeEvery {
+			out.Wake(at.Add(probeEvery))
+			continue
+		}
+		if out.RequestAbout(outbox.Probe, r.Incarnation, action.Probe{About: r, Watchers: watchersOf(f, r)}) {
+			d.probed[r.Incarnation] = f.Now
+		}
+	}
+}
+
+// watchersOf are the other registered nodes whose suspicion of r is in the store.
+func watchersOf(f *Facts, r membership.Ref) (refs []membership.Ref) {
+	snap := f.Snapshot
+	for _, s := range snap.Suspects {
+		if s.Node != r.Node || s.Incarnation != r.Incarnation || s.By == f.Self.Node {
+			continue
+		}
+		if n := snap.Node(s.By); n != nil && n.Incarnation == s.Watcher {
+			refs = append(refs, n.Ref)
+		}
+	}
+	return refs
+}

@@ -1,0 +1,112 @@
+package detection
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Watch sets which nodes this one watches, and writes and withdraws its suspicions.
+func (d *Detection) Watch(f *Facts, out *outbox.Outbox) {
+	if refs := d.predecessors(f); !sameRefs(refs, d.watched) {
+		d.watched = refs
+		out.Do(action.WatchNodes{Refs: refs})
+	}
+	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
+		s := d.suspected[inc]
+		if !slices.ContainsFunc(d.watched, s.About.Same) { // nothing tells this node any more whether it answers again
+			delete(d.suspected, inc)
+			continue
+		}
+		d.writeSuspicion(f, s, out)
+	}
+	d.withdrawSuspicions(f, out)
+}
+
+// writeSuspicion puts a suspicion into the store, once. That the connection to a node closed which
+// left or was replaced is no news.
+func (d *Detection) writeSuspicion(f *Facts, s event.Signal, out *outbox.Outbox) {
+	inc := s.About.Incarnation
+	judged := d.View.Find(s.About)
+	removed := judged != nil && judged.Removed
+	if d.written[inc] || !f.Registered || removed {
+		return
+	}
+	x := membership.Suspicion{Node: s.About.Node, By: f.Self.Node, Incarnation: inc,
+		Watcher: f.Self.Incarnation,
+		Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never}
+	if out.RequestAbout(outbox.Suspect, inc, action.Suspect{Suspicion: x, Me: f.Self, Generation: generation(f.World)}) {
+		d.written[inc] = true
+	}
+}
+
+// withdrawSuspicions takes back what this incarnation wrote and does not hold: the node answers
+// again, or was dropped before the record came, or this process stood still and forgot. What the
+// store shows decides, not what is remembered.
+func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
+	snap, w := f.Snapshot, f.World
+	maps.DeleteFunc(d.written, func(inc membership.Incarnation, _ bool) bool {
+		_, held := d.suspected[inc]
+		return !held && !out.AboutUnderWay(outbox.Suspect, inc)
+	})
+	if !snap.Whole || w == nil || snap.Rev < w.Rev {
+		return // what the newest Propose removed is not shown yet
+	}
+	for _, s := range snap.Suspects {
+		inc := s.Incarnation
+		if _, held := d.suspected[inc]; held || d.written[inc] || s.By != f.Self.Node ||
+			s.Watcher != f.Self.Incarnation {
+			continue
+		}
+		answers := d.evidence.Answers[inc].Kind == membership.Same
+		out.RequestAbout(outbox.Withdraw, inc,
+			action.Withdraw{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: w.Generation, Answers: answers})
+	}
+}
+
+// predecessors are the nodes that this one watches, also those behind a node that refuses its
+// dials.
+func (d *Detection) predecessors(f *Facts) []membership.Ref {
+	w := f.World
+	if w == nil || w.Phase.Ended() || len(w.Members) == 0 {
+		return nil
+	}
+	ring := w.Members
+	if w.Rank(f.Self.Ref) < 0 { // a spare watches the last ones, behind the ranks
+		ring = append(ring[:len(ring):len(ring)], f.Self.Ref)
+	}
+	refused := func(r membership.Ref) bool {
+		return d.suspected[r.Incarnation].Sign == membership.ConnectionClosed
+	}
+	watched := membership.WatchTargets(ring, f.Self.Ref, 2, refused)
+	return slices.DeleteFunc(watched, func(r membership.Ref) bool { return r.Node == f.Self.Node })
+}
+
+func sameRefs(a, b []membership.Ref) bool { return slices.EqualFunc(a, b, membership.Ref.Same) }
+
+// generation is that of w; 0: there is none.
+func generation(w *rendezvous.World) schema.Generation {
+	if w == nil {
+		return 0
+	}
+	return w.Generation
+}
+
+// OwesRecords reports whether this agent suspects a node, or a suspicion that it wrote may still be in
+// the store: it has to withdraw it.
+func (d *Detection) OwesRecords(f *Facts) bool {
+	snap := f.Snapshot
+	mine := func(s membership.Suspicion) bool {
+		return s.By == f.Self.Node && s.Watcher == f.Self.Incarnation
+	}
+	if d.newestRecord > 0 && snap.Whole && snap.Rev >= d.newestRecord && !slices.ContainsFunc(snap.Suspects, mine) {
+		d.newestRecord = 0
+	}
+	return len(d.suspected) > 0 || len(d.written) > 0 || d.newestRecord > 0
+}

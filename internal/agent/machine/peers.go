@@ -1,0 +1,44 @@
+package machine
+
+import (
+	"reflect"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/detection"
+)
+
+// peerFacts are what detection rests on.
+func (m *Machine) peerFacts() *detection.Facts {
+	return &detection.Facts{Now: m.now, Self: m.self.node, Joined: m.self.joined,
+		Registered: m.self.unkeyed.IsZero(), Snapshot: &m.seen.snap, World: m.seen.world}
+}
+
+// judge derives who is alive.
+func (m *Machine) judge() {
+	m.peers.Judge(m.peerFacts())
+	if m.self.joined && m.seen.snap.Whole {
+		m.keeper.marks.Update(&m.seen.snap, m.peers.View, m.now)
+	}
+}
+
+// watchPeers watches other nodes, and answers them.
+func (m *Machine) watchPeers() {
+	if !m.self.joined || m.over != nil {
+		return
+	}
+	m.peers.Watch(m.peerFacts(), m.out)
+	if hello := m.hello(); !reflect.DeepEqual(hello, m.said) {
+		m.said = hello
+		m.out.Do(action.SayHello{Hello: hello})
+	}
+}
+
+func (m *Machine) hello() action.Hello {
+	h := action.Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
+		Generation: m.generation(), Suspects: m.peers.Suspects()}
+	if g := m.local.group; g != nil {
+		h.Failed = len(g.failures) > 0
+		h.Ended = g.dead
+	}
+	return h
+}

@@ -1,0 +1,159 @@
+// Package outbox has the actions that a machine asks for: at most one request of a kind is under way,
+// and one that failed rests for a moment.
+package outbox
+
+import (
+	"maps"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// slot is a place in which one request at a time is under way.
+type slot struct {
+	kind  Kind
+	about membership.Incarnation // of a probe, a suspicion and its withdrawal
+}
+
+// Kind is a kind of request.
+type Kind int
+
+const (
+	Enter Kind = iota
+	Read
+	Register
+	Locate
+	Step
+	Ready
+	Start
+	Close
+	Exit
+	Failure
+	Leave
+	Remember
+	Reclaim
+	Probe
+	Suspect
+	Withdraw
+)
+
+// Outbox collects the actions that follow from one event. It also knows which requests are under
+// way, and which rest.
+type Outbox struct {
+	now   time.Time // of the event at hand
+	list  []action.Action
+	next  time.Time                  // the earliest wake that was asked for
+	busy  map[slot]schema.Generation // for which generation, or at which pace; 1 where that is no matter
+	rests map[slot]time.Time         // not sent again before
+}
+
+// New is an outbox with nothing under way.
+func New() *Outbox {
+	return &Outbox{busy: map[slot]schema.Generation{}, rests: map[slot]time.Time{}}
+}
+
+// Begin starts the actions of an event, and forgets what has rested long enough.
+func (o *Outbox) Begin(now time.Time) {
+	o.now, o.list, o.next = now, nil, time.Time{}
+	maps.DeleteFunc(o.rests, func(_ slot, at time.Time) bool { return !now.Before(at) })
+}
+
+// Actions are those of the event at hand, in order.
+func (o *Outbox) Actions() []action.Action { return o.list }
+
+// UnderWay reports whether a request of kind k waits for its answer.
+func (o *Outbox) UnderWay(k Kind) bool { return o.busy[slot{kind: k}] != 0 }
+
+// AboutUnderWay is UnderWay for one node.
+func (o *Outbox) AboutUnderWay(k Kind, inc membership.Incarnation) bool {
+	return o.busy[slot{k, inc}] != 0
+}
+
+// Forget frees the slots of requests whose answers are not heard any more.
+func (o *Outbox) Forget(kinds ...Kind) {
+	for _, k := range kinds {
+		delete(o.busy, slot{kind: k})
+		o.EndRest(k)
+	}
+}
+
+// EndRest ends the rest of a slot.
+func (o *Outbox) EndRest(k Kind) { delete(o.rests, slot{kind: k}) }
+
+// Rest is how long a request that was refused, or whose guards moved on, is not sent again. News of
+// what moved is on its way, and ends the rest of a step.
+const Rest = 200 * time.Millisecond
+
+// Do adds an action.
+func (o *Outbox) Do(a action.Action) { o.list = append(o.list, a) }
+
+// Wake asks for an event at that time.
+func (o *Outbox) Wake(at time.Time) {
+	if at.IsZero() || !o.next.IsZero() && !at.Before(o.next) {
+		return
+	}
+	o.next = at
+	o.Do(action.Wake{At: at})
+}
+
+// Request gives an action that comes back as an event, unless one of its slot is under way.
+func (o *Outbox) Request(k Kind, a action.Action) bool { return o.send(slot{kind: k}, 1, a) }
+
+// RequestAbout is Request for one node.
+func (o *Outbox) RequestAbout(k Kind, inc membership.Incarnation, a action.Action) bool {
+	return o.send(slot{kind: k, about: inc}, 1, a)
+}
+
+// RequestFor is Request for a generation: a newer one replaces an older one that is under way.
+func (o *Outbox) RequestFor(k Kind, g schema.Generation, a action.Action) bool {
+	return o.send(slot{kind: k}, g, a)
+}
+
+func (o *Outbox) send(s slot, g schema.Generation, a action.Action) bool {
+	if o.busy[s] >= g {
+		return false
+	}
+	if at, ok := o.rests[s]; ok && o.now.Before(at) {
+		o.Wake(at)
+		return false
+	}
+	o.busy[s] = g
+	o.Do(a)
+	return true
+}
+
+// Answered frees the slot of a request; after an error it rests.
+func (o *Outbox) Answered(k Kind, err error) { o.AnsweredFor(k, 1, err) }
+
+// AnsweredFor is Answered for a generation: the answer to a request that was replaced frees
+// nothing.
+func (o *Outbox) AnsweredFor(k Kind, g schema.Generation, err error) {
+	o.free(slot{kind: k}, g, err)
+}
+
+// AnsweredAbout is Answered for one node.
+func (o *Outbox) AnsweredAbout(k Kind, inc membership.Incarnation, err error) {
+	o.free(slot{kind: k, about: inc}, 1, err)
+}
+
+func (o *Outbox) free(s slot, g schema.Generation, err error) {
+	if o.busy[s] == g {
+		delete(o.busy, s)
+	}
+	delete(o.rests, s)
+	if err != nil {
+		o.hold(s, Rest)
+	}
+}
+
+// Rest keeps a slot from being used for a while.
+func (o *Outbox) Rest(k Kind, d time.Duration) { o.hold(slot{kind: k}, d) }
+
+// RestAbout is Rest for one node.
+func (o *Outbox) RestAbout(k Kind, inc membership.Incarnation, d time.Duration) {
+	o.hold(slot{k, inc}, d)
+}
+
+func (o *Outbox) hold(s slot, d time.Duration) { o.rests[s] = o.now.Add(d) }
