@@ -60,10 +60,11 @@ var may = map[string][]string{
 		"pkg/checkpoint", "pkg/roles",
 		"pkg/scaling"},
 	"pkg/rendezvous/follow": {"pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
+	"pkg/rendezvous/plan/ledger": {"internal/phrase", "pkg/checkpoint", "pkg/membership",
+		"pkg/membership/verdict", "pkg/rendezvous", "pkg/schema"},
 	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership",
-		"pkg/membership/verdict",
-		"pkg/checkpoint",
-		"pkg/rendezvous", "pkg/scaling"},
+		"pkg/membership/verdict", "pkg/checkpoint", "pkg/rendezvous", "pkg/scaling",
+		"pkg/rendezvous/plan/ledger"},
 	"pkg/rendezvous/txn": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
 		"pkg/membership/verdict",
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan"},
@@ -343,7 +344,7 @@ func TestPrograms(t *testing.T) {
 var purePackages = []string{"internal/agent/action", "internal/agent/detection", "internal/agent/event",
 	"internal/agent/machine", "internal/agent/notice", "internal/agent/outbox", "internal/diagnosis", "pkg/checkpoint/capture/judge",
 	"pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
-	"pkg/rendezvous/status", "pkg/scaling"}
+	"pkg/rendezvous/plan/ledger", "pkg/rendezvous/status", "pkg/scaling"}
 
 // noImport is what a package that decides does not import: it has no use for I/O, goroutines or
 // chance.

@@ -186,7 +186,7 @@ var plants = []plant{
 	{"a failure goes before a stop", plan + "/plan.go", `case s.Wish.Stop == s.Job.Attempt:`, `case s.Wish.Stop == s.Job.Attempt && s.Failure == nil:`, rendezvous, "TestPlan"},
 	{"finishing restarts what a loss took", plan + "/running.go", `		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
 `, `		case seen == nil || seen.State == verdict.Gone || seen.State == verdict.Absent && seen.WorkersEnded:
-			return p.change(NodeLost, p.whoWasLost(p.lost()), false)
+			return p.change(rendezvous.CauseNodeLost, LossText(p.lost()))
 `, rendezvous, "TestPlan"},
 	{"finishing restarts before the failure is on record", plan + "/running.go", `through = through && (p.s.Failure != nil ||`, `through = through && (true ||`, rendezvous, "TestPlan"},
 	{"rank 0 goes to whoever", plan + "/assign.go", `	first(ranks, rendezvous.NewRefSet(old), others, holds)`, ``, rendezvous, "TestRankZeroGoesToAHolder"},
@@ -205,8 +205,8 @@ var plants = []plant{
 	{"workers wait for the last call of a scale", plan + "/running.go", `return p.atTarget(func() Step { return p.planned(p.growthCause()) })`, `return p.planned(p.growthCause())`, rendezvous, "TestPlan"},
 	{"a leaver that is gone is a sign", "pkg/rendezvous/status/timing.go", `v.Members[:min(len(v.Members), len(s.World.Members))] {`, `v.Members {`, "pkg/rendezvous/status", "TestFirstSign"},
 	{"the last call begins anew with everybody", plan + "/observed.go", `case m.LastCallSince.IsZero():`, `default:`, rendezvous, "TestMarks"},
-	{"victims spend the budget", plan + "/ledger.go", `s.Collateral = e.lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
-	{"a loss in the back-off gives nothing back", plan + "/change.go", `b.Pardoned = len(p.lossesThatExplain()) > 0 && pardon(&b.Ledger, p.w)`, ``, rendezvous, "TestLedger"},
+	{"victims spend the budget", plan + "/ledger/ledger.go", `s.Collateral = e.Lost`, `s.Collateral = false`, rendezvous, "TestLedger"},
+	{"a loss in the back-off gives nothing back", plan + "/change.go", `b.Pardoned = len(p.lossesThatExplain()) > 0 && ledger.Pardon(&b.Ledger, p.w)`, ``, rendezvous, "TestLedger"},
 	{"who leaves in a hurry harms nobody", plan + "/losses.go", `		default:
 			broke = append(broke, m)
 		}
@@ -218,14 +218,14 @@ var plants = []plant{
 	{"who left is missed", plan + "/observed.go", `return l.Node == x.Node && l.Incarnation == x.Incarnation })`, `return false })`, rendezvous, "TestMissingNodesAreTold"},
 	{"what was told is not seen", follow + "/entries.go", `!strings.HasPrefix(key, f.Job.Event(rendezvous.MissedEvent))`, `rendezvous.MissedEvent != ""`, rendezvous, "TestWhoWasToldIsSeen"},
 	{"a spare is told lost by each keeper", txn + "/lost.go", `store.Absent(key), `, ``, rendezvous, "TestGuards/memory"},
-	{"a loss is told and not counted", plan + "/propose.go", `	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
+	{"a loss is told and not counted", plan + "/propose.go", `	w.Ledger = ledger.CountLost(w.Ledger, p.w, step.Lost, p.now)`, ``, rendezvous, "TestLossesAreCountedWhereTheyAreTold"},
 	{"a holder throws a survivor out", plan + "/assign.go", `if !old.Has(*ranks[rank]) {`, `if false {`, rendezvous, "TestPlan"},
-	{"101 is a failure", plan + "/ledger.go", `if s.Collateral || s.Newcomer || f.AsksForRestart() {`, `if s.Collateral || s.Newcomer {`, rendezvous, "TestLedger"},
-	{"the budget is never full again", plan + "/ledger.go", `l.Used = 0
+	{"101 is a failure", plan + "/ledger/ledger.go", `if s.Collateral || s.Newcomer || f.AsksForRestart() {`, `if s.Collateral || s.Newcomer {`, rendezvous, "TestLedger"},
+	{"the budget is never full again", plan + "/ledger/ledger.go", `l.Used = 0
 	}`, `}`, rendezvous, "TestLedger"},
-	{"no end without progress", plan + "/ledger.go", `if l.NoProgress >= maxIdle {`, `if false {`, rendezvous, "TestLedger"},
-	{"the back-off is always the same", plan + "/ledger.go", `time.Second<<min(n-1, 10)`, `time.Second`, rendezvous, "TestBackoff"},
-	{"one restart more than was said", plan + "/ledger.go", `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
+	{"no end without progress", plan + "/ledger/ledger.go", `if l.NoProgress >= maxIdle {`, `if false {`, rendezvous, "TestLedger"},
+	{"the back-off is always the same", plan + "/ledger/ledger.go", `time.Second<<min(n-1, 10)`, `time.Second`, rendezvous, "TestBackoff"},
+	{"one restart more than was said", plan + "/ledger/ledger.go", `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
 
 	// The agent.
 	{"a start on an old read", machine + "/workers.go", `if m.now.Sub(m.seen.asOf) > fresh {`, `if false {`, machine, "TestStories"},
@@ -313,16 +313,16 @@ var plants = []plant{
 	{"the rate is multiplied onto the last", scaling + "/scaling.go", `return ratio
 	}`, `return 1
 	}`, scaling, "TestFor"},
-	{"a newcomer spends the budget of the others", plan + "/ledger.go", `s.Newcomer = !e.lost && `, `s.Newcomer = false && `, rendezvous, "TestQuarantine"},
+	{"a newcomer spends the budget of the others", plan + "/ledger/ledger.go", `s.Newcomer = !e.Lost && `, `s.Newcomer = false && `, rendezvous, "TestQuarantine"},
 	{"a newcomer that fails is tried again at once", plan + "/change.go", `p = p.withLedger(b.Ledger)`, `_ = b`, rendezvous, "TestQuarantine"},
-	{"a flapping node is never put into quarantine", plan + "/quarantine.go", `if n := r.Losses - freeLosses; n > 0 {`, `if n := r.Losses - freeLosses; n > 1000 {`, rendezvous, "TestQuarantine"},
-	{"a quarantine does not grow", plan + "/quarantine.go", `firstQuarantine<<min(n-1, 10)`, `firstQuarantine<<0`, rendezvous, "TestQuarantine"},
+	{"a flapping node is never put into quarantine", plan + "/ledger/quarantine.go", `if n := r.Losses - freeLosses; n > 0 {`, `if n := r.Losses - freeLosses; n > 1000 {`, rendezvous, "TestQuarantine"},
+	{"a quarantine does not grow", plan + "/ledger/quarantine.go", `firstQuarantine<<min(n-1, 10)`, `firstQuarantine<<0`, rendezvous, "TestQuarantine"},
 	{"a quarantine never ends", plan + "/keptout.go", `case !now.Before(until):`, `case false:`, rendezvous, "TestQuarantineEnds"},
-	{"a node whose workers failed is tried again by time", plan + "/keptout.go", `needed := !strict && (`, `needed := (`, rendezvous, "TestQuarantineEnds"},
+	{"a node whose workers failed is tried again by time", plan + "/keptout.go", `taken := d == needed && (`, `taken := (`, rendezvous, "TestQuarantineEnds"},
 	{"admit lifts later quarantines too", plan + "/keptout.go", `a.Node == node && a.Generation >= g`, `a.Node == node`, rendezvous, "TestQuarantine"},
-	{"losses without progress cost no time", plan + "/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
+	{"losses without progress cost no time", plan + "/ledger/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
 	{"the exit of rank 0 is reported before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, machine, "TestStories"},
-	{"an agent that is started again makes its node a newcomer", plan + "/quarantine.go", `if !before[m.Node] && len(ranks) < maxNewcomers {`, `if (!before[m.Node] || !rendezvous.NewRefSet(old.Members).Has(m)) && len(ranks) < maxNewcomers {`, rendezvous, "TestNewcomers"},
+	{"an agent that is started again makes its node a newcomer", plan + "/ledger/quarantine.go", `if !before[m.Node] && len(ranks) < maxNewcomers {`, `if (!before[m.Node] || !rendezvous.NewRefSet(old.Members).Has(m)) && len(ranks) < maxNewcomers {`, rendezvous, "TestNewcomers"},
 	{"a worker that waits for a processor is silent", "internal/hang/silence.go", `starved = max(starved, waited(before.Pulses[i], now.Pulses[i], since))`, `_ = waited`, "internal/hang", "TestSilence"},
 	{"a worker that receives is silent", "internal/hang/silence.go", ` || float64(transferred(before, now)) >= enough`, ``, "internal/hang", "TestSignsOfLife"},
 	{"a pre-hook without an end passes", "internal/hook/hook.go", `late <- true`, `late <- false`, "internal/hook", "TestLimit"},

@@ -95,9 +95,9 @@ func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.
 // candidates are the nodes that a next World may have: registered in this attempt, not gone, not
 // asked to go, not in quarantine. In the order of their names.
 func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
-	c := fit(s, v, keptOut(s, true))
+	c := fit(s, v, keptOut(s, dispensable))
 	if len(c) < s.Least() { // better one that was late or lost before than no World
-		c = fit(s, v, keptOut(s, false))
+		c = fit(s, v, keptOut(s, needed))
 	}
 	return c
 }

@@ -16,9 +16,9 @@ func (p *planner) forming() Step {
 	lost := p.lost()
 	switch {
 	case len(lost) > 0:
-		return p.change(rendezvous.CauseNodeLost, LossText(lost), false)
+		return p.change(rendezvous.CauseNodeLost, LossText(lost))
 	case WishPending(p.s, p.v):
-		return p.change(p.wishCause(), "", false)
+		return p.change(p.wishCause(), "")
 	}
 	missing := Unready(p.s)
 	if len(missing) == 0 {
@@ -38,7 +38,7 @@ func (p *planner) forming() Step {
 	if Grows(p.s, p.v) { // better now than in a planned change a moment later: nothing has started
 		return p.atTarget(func() Step {
 			cause, text := p.growthCause()
-			return p.change(cause, text, false)
+			return p.change(cause, text)
 		})
 	}
 	return p.after(p.m.PhaseSince, p.t.Barrier, func() Step {
@@ -104,5 +104,5 @@ func (p *planner) without(missing []string) Step {
 	// Their keys go with the same Propose. As a leaver, which must report Ready, a node that cannot
 	// would hold up the next barrier just as it did this one.
 	q.evict = missing
-	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing), false)
+	return q.change(rendezvous.CauseNodeLost, "the barrier waited too long for "+phrase.List(missing))
 }

@@ -8,29 +8,30 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
 // books closes the books of the present generation, once: a Hold that did it carries the result.
 // One that a member wrote who leaves, or that asks to stop, did not.
-func (p *planner) books() Settled {
+func (p *planner) books() ledger.Settled {
 	if p.w.Ledger.Closed == p.w.Generation {
-		b := Settled{Ledger: p.w.Ledger}
-		b.Pardoned = len(p.lossesThatExplain()) > 0 && pardon(&b.Ledger, p.w)
+		b := ledger.Settled{Ledger: p.w.Ledger}
+		b.Pardoned = len(p.lossesThatExplain()) > 0 && ledger.Pardon(&b.Ledger, p.w)
 		return b
 	}
 	f := p.s.Failure
 	if p.w.Phase == rendezvous.Forming {
 		f = nil
 	}
-	e := closing{failure: f, lost: len(p.lossesThatExplain()) > 0, ran: p.m.ran(p.now), head: p.s.Head.Number,
-		now:  p.now,
-		told: p.s.Progress != nil && p.s.Progress.Step != nil}
+	e := ledger.Closing{Failure: f, Lost: len(p.lossesThatExplain()) > 0, Ran: p.m.ran(p.now), Head: p.s.Head.Number,
+		Now:  p.now,
+		Told: p.s.Progress != nil && p.s.Progress.Step != nil}
 	if f != nil {
 		if n := p.s.Node(f.Node); n != nil {
-			e.program, e.stranger = n.Program, p.s.OtherProgram(n)
+			e.Program, e.Stranger = n.Program, p.s.OtherProgram(n)
 		}
 	}
-	b := settle(p.w, p.s.Job.Rules, e)
+	b := ledger.Settle(p.w, p.s.Job.Rules, e)
 	if f != nil && !b.Collateral && !b.Newcomer && !f.Victim && !f.AsksForRestart() {
 		p.trust(&b, f)
 	}
@@ -38,26 +39,34 @@ func (p *planner) books() Settled {
 }
 
 // change is an unplanned cause: the next World at once where a plan is at hand, else a Hold.
-func (p *planner) change(c rendezvous.Cause, text string, failure bool) Step {
-	b := p.books()
-	var told *ReportedFailure
-	if failure {
-		told = &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
-		if p.s.Failure.AsksForRestart() {
-			c = rendezvous.CauseAsked
-		}
-		if b.Collateral {
-			c, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
-		}
-		if b.Newcomer {
-			text = quarantineText(b.Ledger, p.s.Failure.Node)
-			p = p.withLedger(b.Ledger)
-		}
+func (p *planner) change(c rendezvous.Cause, text string) Step {
+	return p.changeWith(c, text, p.books(), nil)
+}
+
+// changeFailed is change because a worker failed.
+func (p *planner) changeFailed() Step {
+	b, c, text := p.books(), rendezvous.CauseWorkerFailed, p.s.Failure.String()
+	told := &ReportedFailure{Failure: *p.s.Failure, Collateral: b.Collateral, Spent: b.Spent}
+	if p.s.Failure.AsksForRestart() {
+		c = rendezvous.CauseAsked
 	}
+	if b.Collateral {
+		c, text = rendezvous.CauseNodeLost, LossText(p.lossesThatExplain())
+	}
+	if b.Newcomer {
+		text = quarantineText(b.Ledger, p.s.Failure.Node)
+		p = p.withLedger(b.Ledger)
+	}
+	return p.changeWith(c, text, b, told)
+}
+
+// changeWith is change after the books were closed; told is the failure that its step reports, or
+// nil.
+func (p *planner) changeWith(c rendezvous.Cause, text string, b ledger.Settled, told *ReportedFailure) Step {
 	switch {
 	case b.Fail != nil:
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: countLost(b.Ledger, p.w, lost, p.now),
+		return End{Phase: rendezvous.Failed, Outcome: *b.Fail, Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now),
 			Lost: lost, Failure: told}
 	case b.Backoff > 0:
 		lost := p.unreported()
@@ -69,7 +78,7 @@ func (p *planner) change(c rendezvous.Cause, text string, failure bool) Step {
 		return Hold{Hold: rendezvous.Hold{Why: rendezvous.BackingOff, Backoff: rendezvous.Seconds(b.Backoff),
 			Present: Present(p.s, p.v), Cause: c,
 			Text: text + "; " + next},
-			Ledger: countLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
+			Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Lost: lost, Failure: told}
 	}
 	step := p.propose(c, text, b)
 	switch step := step.(type) {

@@ -5,15 +5,16 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
 // stop: a stop of this attempt goes before everything but done.
 func (p *planner) stop() Step {
-	outcome := rendezvous.Outcome{Code: exitNever, Source: "operator", Message: "the operator asked for it"}
+	outcome := rendezvous.Outcome{Code: ledger.ExitNever, Source: "operator", Message: "the operator asked for it"}
 	end := func() Step {
 		led, lost := rendezvous.Ledger{}, p.unreported()
 		if p.w != nil && p.w.Attempt == p.s.Job.Attempt {
-			led = countLost(p.w.Ledger, p.w, lost, p.now)
+			led = ledger.CountLost(p.w.Ledger, p.w, lost, p.now)
 		}
 		return End{Phase: rendezvous.Stopped, Outcome: outcome, Ledger: led, Lost: lost}
 	}
@@ -50,7 +51,7 @@ func (p *planner) allZero() bool {
 func (p *planner) done() Step {
 	lost := p.unreported()
 	return End{Phase: rendezvous.Done, Outcome: rendezvous.Outcome{Source: "worker",
-		Message: "every worker ended with 0"}, Ledger: countLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
+		Message: "every worker ended with 0"}, Ledger: ledger.CountLost(p.books().Ledger, p.w, lost, p.now), Lost: lost}
 }
 
 // StopWithoutNodes is the end of an attempt that was asked to stop while no node is registered: no

@@ -6,28 +6,36 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// keptOut says which nodes no plan has now. Strict is for worlds that can do without them: there a
-// node whose workers failed stays out until it runs another program or is admitted. Otherwise such
-// a node is tried again after its time, and one that only disturbs the others at once: that is
-// better than no world.
-func keptOut(s *rendezvous.Snapshot, strict bool) func(membership.Node) bool {
+// demand says whether there can be a world without the nodes in quarantine.
+type demand int
+
+const (
+	dispensable demand = iota
+	needed
+)
+
+// keptOut says which nodes no plan has now. Where they are dispensable, a node whose workers failed
+// stays out until it runs another program or is admitted. Where they are needed, such a node is tried
+// again after its time, and one that only disturbs the others at once: that is better than no world.
+func keptOut(s *rendezvous.Snapshot, d demand) func(membership.Node) bool {
 	if s.World == nil {
 		return func(membership.Node) bool { return false }
 	}
 	out := map[string]rendezvous.NodeRecord{}
 	thisAttempt := s.World.Attempt == s.Job.Attempt
 	for _, r := range s.World.Ledger.Nodes {
-		needed := !strict && (!r.UntilAdmitted || r.Over)
-		if thisAttempt && r.Quarantine > 0 && !needed && !admitted(s, r.Node, r.Since) {
+		taken := d == needed && (!r.UntilAdmitted || r.Over)
+		if thisAttempt && r.Quarantine > 0 && !taken && !admitted(s, r.Node, r.Since) {
 			out[r.Node] = r
 		}
 	}
 	late := map[string]bool{}
 	for _, q := range s.World.Quarantine {
-		if strict && q.Until > s.World.Generation && !admitted(s, q.Node, q.Until-1-schema.Generation(q.Times)) {
+		if d == dispensable && q.Until > s.World.Generation && !admitted(s, q.Node, q.Until-1-schema.Generation(q.Times)) {
 			late[q.Node] = true
 		}
 	}
@@ -79,7 +87,7 @@ func Quarantined(s *rendezvous.Snapshot) (list []KeptOut) {
 	if s.World == nil || s.Job == nil || s.World.Attempt != s.Job.Attempt {
 		return nil
 	}
-	out := keptOut(s, true)
+	out := keptOut(s, dispensable)
 	for _, n := range s.Nodes {
 		if !out(n) || s.World.Rank(n.Ref) >= 0 {
 			continue
@@ -158,7 +166,7 @@ func (m *Observed) released(s *rendezvous.Snapshot, now time.Time) (*rendezvous.
 	}
 	w := *s.World
 	for _, node := range over {
-		w.Ledger.Nodes = editRecord(w.Ledger.Nodes, node, func(r *rendezvous.NodeRecord) {
+		w.Ledger.Nodes = ledger.EditRecord(w.Ledger.Nodes, node, func(r *rendezvous.NodeRecord) {
 			if r.Over = true; !r.UntilAdmitted {
 				r.Quarantine, r.Text = 0, ""
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
 // Timeouts are the limits of Plan that are not the job's.
@@ -109,7 +110,7 @@ func (p *planner) first() Step {
 	if p.w != nil {
 		cause = rendezvous.CauseAttempt
 	}
-	return p.lastCall(func() Step { return p.propose(cause, "", Settled{}) })
+	return p.lastCall(func() Step { return p.propose(cause, "", ledger.Settled{}) })
 }
 
 // lastCall waits for enough nodes; between enough and the target a short time for those on their

@@ -6,12 +6,13 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // propose is the next World, or Nothing when there can be none now.
-func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
+func (p *planner) propose(c rendezvous.Cause, text string, b ledger.Settled) Step {
 	n := Size(p.s, p.v)
 	if n < max(1, p.s.Least()) || p.blocked() != "" {
 		return Nothing{p.now.Add(p.t.Verdict / 3)}
@@ -33,10 +34,10 @@ func (p *planner) propose(c rendezvous.Cause, text string, b Settled) Step {
 	p.resumeFrom(&w)
 	step := Propose{NewHead: p.newHead, Older: p.older, Distrust: p.distrust}
 	p.partWith(&w, &step)
-	w.Ledger = countLost(w.Ledger, p.w, step.Lost, p.now)
-	w.Ledger.Nodes = admitMembers(w.Ledger.Nodes, w.Members)
+	w.Ledger = ledger.CountLost(w.Ledger, p.w, step.Lost, p.now)
+	w.Ledger.Nodes = ledger.AdmitMembers(w.Ledger.Nodes, w.Members)
 	if p.w != nil && p.w.Attempt == w.Attempt && len(p.w.Members) > 0 {
-		w.Newcomers = newcomers(p.w, w.Ledger.Proven, w.Members)
+		w.Newcomers = ledger.Newcomers(p.w, w.Ledger.Proven, w.Members)
 	}
 	step.World = w
 	if p.w != nil && p.w.Phase == rendezvous.Forming && p.w.Request == w.Request &&

@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -55,15 +56,15 @@ func (p *planner) fallBack() Step {
 	}
 	if older == nil {
 		lost := p.unreported()
-		return End{Phase: rendezvous.Failed, Ledger: countLost(p.w.Ledger, p.w, lost, p.now), Lost: lost,
-			Outcome: rendezvous.Outcome{Code: exitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
+		return End{Phase: rendezvous.Failed, Ledger: ledger.CountLost(p.w.Ledger, p.w, lost, p.now), Lost: lost,
+			Outcome: rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Why: rendezvous.CheckpointLost,
 				Message: fmt.Sprintf("checkpoint %d cannot be read on any of its holders, and there is no older one",
 					bad.Number)}}
 	}
 	head := *older
 	head.Number = bad.Number + 1
 	p.newHead, p.older = &head, older
-	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number), false)
+	return p.change(rendezvous.CauseCheckpoint, fmt.Sprintf("checkpoint %d cannot be read", bad.Number))
 }
 
 // rollback is the newest generation that gave up what was trained before it, where g is proposed: g

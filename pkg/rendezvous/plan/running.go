@@ -23,7 +23,7 @@ func (p *planner) running() Step {
 		return p.failure(f)
 	}
 	if lost := p.lost(); len(lost) > 0 {
-		return p.change(rendezvous.CauseNodeLost, LossText(lost), false)
+		return p.change(rendezvous.CauseNodeLost, LossText(lost))
 	}
 	switch {
 	case WishPending(p.s, p.v):
@@ -59,7 +59,7 @@ func (p *planner) failure(f *rendezvous.Failure) Step {
 			return Nothing{until}
 		}
 	}
-	return p.change(rendezvous.CauseWorkerFailed, f.String(), true)
+	return p.changeFailed()
 }
 
 // causeWait is how long another cause of f may still turn up: a lost node, or, of a victim, another
@@ -104,13 +104,13 @@ func (p *planner) finishing() Step {
 	}
 	again := func() Step {
 		if p.s.Failure != nil {
-			return p.change(rendezvous.CauseWorkerFailed, p.s.Failure.String(), true)
+			return p.changeFailed()
 		}
 		text := LossText(p.lost())
 		if text == "" {
 			text = "the finish timeout has passed"
 		}
-		return p.change(rendezvous.CauseNodeLost, text, false)
+		return p.change(rendezvous.CauseNodeLost, text)
 	}
 	if through {
 		return again()

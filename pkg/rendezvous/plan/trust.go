@@ -5,6 +5,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
 // A checkpoint can be bit for bit what was saved and still be worthless: the state in it was
@@ -115,7 +116,7 @@ func (e ending) before() (older *checkpoint.Head) {
 
 // trust closes the books about the checkpoint that a failed generation began from: b says which one
 // the next generation begins from, or that the job has failed.
-func (p *planner) trust(b *Settled, f *rendezvous.Failure) {
+func (p *planner) trust(b *ledger.Settled, f *rendezvous.Failure) {
 	l := &b.Ledger
 	e := ending{failure: f, resume: p.w.Resume, previous: l.Death, history: p.s.History, head: p.s.Head}
 	at := e.step()
@@ -148,7 +149,7 @@ func (p *planner) trust(b *Settled, f *rendezvous.Failure) {
 
 // lossLost settles a loss that is not a number by the rule of the job. It spends no restart: it has
 // a bound of its own.
-func (p *planner) lossLost(b *Settled, f *rendezvous.Failure, at int64) {
+func (p *planner) lossLost(b *ledger.Settled, f *rendezvous.Failure, at int64) {
 	rules, rolled := p.s.Job.Rules, b.Ledger.Death.Rollbacks
 	b.Ledger.Used, b.Ledger.Charged = p.w.Ledger.Used, p.w.Ledger.Charged
 	b.Spent, b.Backoff, b.Fail = false, 0, nil
@@ -162,7 +163,7 @@ func (p *planner) lossLost(b *Settled, f *rendezvous.Failure, at int64) {
 }
 
 func lossOutcome(f *rendezvous.Failure, message string) *rendezvous.Outcome {
-	return &rendezvous.Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN,
+	return &rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN,
 		Message: message}
 }
 

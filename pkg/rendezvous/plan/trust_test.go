@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -191,7 +192,7 @@ func TestPoisonThatWasSavedIsSkipped(t *testing.T) {
 func TestTheRuleOfTheJob(t *testing.T) {
 	x := newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNFails})
 	x.commit(10)
-	if from := x.fail(at(15), true); from != -1 || x.s.World.Outcome.Code != exitNever {
+	if from := x.fail(at(15), true); from != -1 || x.s.World.Outcome.Code != ledger.ExitNever {
 		t.Errorf("goes on from %d, %+v", from, x.s.World.Outcome)
 	}
 	x = newTrainer(t, rendezvous.Rules{OnNaN: rendezvous.NaNRollback, Rollbacks: 3})

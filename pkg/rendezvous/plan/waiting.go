@@ -6,6 +6,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
 // waiting: the survivors hold. A Hold that is through is a cause by itself as soon as a plan
@@ -20,7 +21,7 @@ func (p *planner) waiting() Step {
 	}
 	if f := p.s.Failure; f != nil && p.w.Ledger.Closed != p.w.Generation {
 		// it was told just before a member asked all to save
-		return p.change(rendezvous.CauseWorkerFailed, f.String(), true)
+		return p.changeFailed()
 	}
 	b, cause, text := p.books(), h.Cause, h.Text
 	if b.Pardoned { // it was no failure of its own: nothing to back off from
@@ -113,7 +114,7 @@ func (p *planner) planned(c rendezvous.Cause, text string) Step {
 }
 
 // enter is an unplanned Hold: below the least size, or no batch plan for the nodes at hand.
-func (p *planner) enter(c rendezvous.Cause, text string, b Settled) Hold {
+func (p *planner) enter(c rendezvous.Cause, text string, b ledger.Settled) Hold {
 	h := rendezvous.Hold{Why: rendezvous.NodesMissing, Text: text, Present: Present(p.s, p.v), Cause: c}
 	if n := Size(p.s, p.v); n >= max(1, p.s.Least()) {
 		if _, err := Batch(p.s, n); err != nil {
@@ -121,5 +122,5 @@ func (p *planner) enter(c rendezvous.Cause, text string, b Settled) Hold {
 		}
 	}
 	lost := p.unreported()
-	return Hold{Hold: h, Lost: lost, Ledger: countLost(b.Ledger, p.w, lost, p.now), Quarantine: p.w.Quarantine}
+	return Hold{Hold: h, Lost: lost, Ledger: ledger.CountLost(b.Ledger, p.w, lost, p.now), Quarantine: p.w.Quarantine}
 }

@@ -1,4 +1,4 @@
-package plan
+package ledger
 
 import (
 	"cmp"
@@ -32,10 +32,10 @@ func isNewcomer(w *rendezvous.World, f *rendezvous.Failure) bool {
 	return slices.Contains(w.Newcomers, w.Rank(membership.Ref{Node: f.Node, Incarnation: f.Incarnation}))
 }
 
-// newcomers lists the node ranks of the members whose node was in no generation of this attempt
+// Newcomers lists the node ranks of the members whose node was in no generation of this attempt
 // which made progress. The members of an attempt's first world are none: no other could go on
 // without them. A node whose agent was started again is the same node.
-func newcomers(old *rendezvous.World, proven schema.Generation, members []membership.Ref) []int {
+func Newcomers(old *rendezvous.World, proven schema.Generation, members []membership.Ref) []int {
 	before := map[string]bool{}
 	for _, m := range old.Members {
 		before[m.Node] = true
@@ -54,8 +54,8 @@ func newcomers(old *rendezvous.World, proven schema.Generation, members []member
 	return ranks
 }
 
-// editRecord changes the record of a node, or a new one.
-func editRecord(records []rendezvous.NodeRecord, node string,
+// EditRecord changes the record of a node, or a new one.
+func EditRecord(records []rendezvous.NodeRecord, node string,
 	edit func(*rendezvous.NodeRecord)) []rendezvous.NodeRecord {
 	at, found := slices.BinarySearchFunc(records, node,
 		func(r rendezvous.NodeRecord, node string) int { return cmp.Compare(r.Node, node) })
@@ -75,14 +75,14 @@ func editRecord(records []rendezvous.NodeRecord, node string,
 }
 
 // recordFailure puts the node of a failure in its first generation into quarantine.
-func recordFailure(records []rendezvous.NodeRecord, w *rendezvous.World, e closing) []rendezvous.NodeRecord {
-	f := e.failure
-	return editRecord(records, f.Node, func(r *rendezvous.NodeRecord) {
+func recordFailure(records []rendezvous.NodeRecord, w *rendezvous.World, e Closing) []rendezvous.NodeRecord {
+	f := e.Failure
+	return EditRecord(records, f.Node, func(r *rendezvous.NodeRecord) {
 		r.Failures++
-		r.Program, r.Since, r.Ran, r.Time = e.program, w.Generation, 0, e.now
+		r.Program, r.Since, r.Ran, r.Time = e.Program, w.Generation, 0, e.Now
 		r.Quarantine, r.UntilAdmitted = quarantineFor(r.Failures), true
 		r.Text = fmt.Sprintf("%s in its first generation with the job", f)
-		if e.stranger {
+		if e.Stranger {
 			r.Text += "; it runs another program than the job"
 		}
 	})
@@ -97,7 +97,7 @@ func recordLosses(records []rendezvous.NodeRecord, w *rendezvous.World, lost []v
 		if !members.Has(m.Ref) || m.Reason == "not-ready" { // that has a quarantine of its own
 			continue
 		}
-		records = editRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
+		records = EditRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
 			r.Losses++
 			r.Since, r.Ran = w.Generation, 0
 			if n := r.Losses - freeLosses; n > 0 {
@@ -131,15 +131,15 @@ func forgive(records []rendezvous.NodeRecord, w *rendezvous.World, ran time.Dura
 	return kept
 }
 
-// admitMembers ends the quarantine of every member: a world has a node in quarantine only when
+// AdmitMembers ends the quarantine of every member: a world has a node in quarantine only when
 // there would be no world without it, or after its quarantine.
-func admitMembers(records []rendezvous.NodeRecord, members []membership.Ref) []rendezvous.NodeRecord {
+func AdmitMembers(records []rendezvous.NodeRecord, members []membership.Ref) []rendezvous.NodeRecord {
 	for _, m := range members {
 		if slices.ContainsFunc(records, func(r rendezvous.NodeRecord) bool {
 			return r.Node == m.Node &&
 				r.Quarantine > 0
 		}) {
-			records = editRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
+			records = EditRecord(records, m.Node, func(r *rendezvous.NodeRecord) {
 				r.Quarantine, r.UntilAdmitted, r.Text = 0, false, ""
 			})
 		}

@@ -1,4 +1,6 @@
-package plan
+// Package ledger keeps the books of a job: what the restart budget has left, how long a job that makes
+// no progress backs off, and which nodes are in quarantine. It is pure.
+package ledger
 
 import (
 	"fmt"
@@ -15,7 +17,7 @@ const (
 	maxIdle   = 5                // failures of others, in generations without progress, end the job
 	maxChurn  = 5                // generations without progress; each further one waits
 	maxWait   = 30 * time.Second // of back-off
-	exitNever = 93               // a restart does not cure it
+	ExitNever = 93               // a restart does not cure it
 )
 
 // Settled is the ledger after a generation, and what follows from it.
@@ -29,56 +31,59 @@ type Settled struct {
 	Pardoned   bool                // a failure that was charged gave its restart back
 }
 
-// closing is what is known of a generation when its books are closed.
-type closing struct {
-	failure  *rendezvous.Failure
-	stranger bool // the node of the failure runs another program than the job
-	program  string
-	lost     bool          // nodes were lost that explain the end
-	ran      time.Duration // 0: it never ran
-	told     bool          // workers told progress
-	head     checkpoint.Number
-	now      time.Time
+// Closing is what is known of a generation when its books are closed.
+type Closing struct {
+	Failure  *rendezvous.Failure
+	Stranger bool // the node of the failure runs another program than the job
+	Program  string
+	Lost     bool          // nodes were lost that explain the end
+	Ran      time.Duration // 0: it never ran
+	Told     bool          // workers told progress
+	Head     checkpoint.Number
+	Now      time.Time
+
+	progress bool // workers told progress, a checkpoint was committed, or it ran long enough
 }
 
-// settle closes the books of the generation of w. Losses are counted where they are reported.
-func settle(w *rendezvous.World, rules rendezvous.Rules, e closing) Settled {
+// Settle closes the books of the generation of w. Losses are counted where they are reported.
+func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 	s := Settled{Ledger: w.Ledger}
 	l := &s.Ledger
 	l.Closed = w.Generation
-	if e.ran > 0 || w.Master != nil { // an agent that came since did not see it run
+	if e.Ran > 0 || w.Master != nil { // an agent that came since did not see it run
 		l.Ran++
 	}
-	if e.ran >= refill {
+	if e.Ran >= refill {
 		l.Used = 0
 	}
-	committed := e.told || e.head > l.Head
-	progress := committed || e.ran >= healthy
-	if committed || e.ran >= provenAfter {
+	committed := e.Told || e.Head > l.Head
+	e.progress = committed || e.Ran >= healthy
+	if committed || e.Ran >= provenAfter {
 		l.Proven = w.Generation
 	}
-	l.Head = e.head
-	l.Nodes = forgive(l.Nodes, w, e.ran)
-	s.Pardoned = e.lost && pardon(l, w)
-	if e.failure != nil || e.lost {
+	l.Head = e.Head
+	l.Nodes = forgive(l.Nodes, w, e.Ran)
+	s.Pardoned = e.Lost && Pardon(l, w)
+	if e.Failure != nil || e.Lost {
 		l.Churn++
 	}
-	if progress {
+	if e.progress {
 		l.Churn, l.NoProgress = 0, 0
 	}
 	s.Backoff = backoff(l.Churn - maxChurn)
-	if e.failure != nil {
-		l.LastFailure = e.failure.String()
-		s.charge(w, rules, e, progress)
+	if e.Failure != nil {
+		l.LastFailure = e.Failure.String()
+		s.charge(w, rules, e)
 	}
 	return s
 }
 
 // charge says what the failure of the generation costs.
-func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e closing, progress bool) {
-	l, f := &s.Ledger, e.failure
-	s.Collateral = e.lost
-	s.Newcomer = !e.lost && !f.Victim && !f.AsksForRestart() && l.Proven != w.Generation && (e.stranger || isNewcomer(w, f))
+func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e Closing) {
+	l, f := &s.Ledger, e.Failure
+	s.Collateral = e.Lost
+	s.Newcomer = !e.Lost && !f.Victim && !f.AsksForRestart() && l.Proven != w.Generation &&
+		(e.Stranger || isNewcomer(w, f))
 	if s.Newcomer {
 		l.Nodes = recordFailure(l.Nodes, w, e)
 		if len(w.Newcomers) > 0 {
@@ -86,12 +91,13 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e closing,
 		}
 	}
 	if s.Collateral || s.Newcomer || f.AsksForRestart() {
-		if !progress {
+		if !e.progress {
 			l.NoProgress++
 		}
 		if l.NoProgress >= maxIdle {
-			s.Fail = &rendezvous.Outcome{Code: exitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.NoProgress,
-				Message: fmt.Sprintf("%d generations in a row ended without a commit, told progress or %s of running; the last: %s", l.NoProgress, healthy, f)}
+			s.Fail = &rendezvous.Outcome{Code: ExitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.NoProgress,
+				Message: fmt.Sprintf("%d generations in a row ended without a commit, told progress or %s of running; "+
+					"the last: %s", l.NoProgress, healthy, f)}
 		}
 		return
 	}
@@ -106,9 +112,9 @@ func (s *Settled) charge(w *rendezvous.World, rules rendezvous.Rules, e closing,
 	s.Backoff = max(s.Backoff, backoff(l.Used-1))
 }
 
-// pardon gives back the restart that a failure was charged, which turns out to be the victim of a
+// Pardon gives back the restart that a failure was charged, which turns out to be the victim of a
 // loss: a failure of w, that waits since, or of the generation before it while w has not run.
-func pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
+func Pardon(l *rendezvous.Ledger, w *rendezvous.World) bool {
 	if l.Used == 0 || l.Charged != w.Generation && (l.Charged+1 != w.Generation || w.Master != nil) {
 		return false
 	}
@@ -140,10 +146,10 @@ func failed(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	return o
 }
 
-// countLost counts reported losses in the books that are written with their events, so that none is
+// CountLost counts reported losses in the books that are written with their events, so that none is
 // counted twice, or reported and not counted. A member that is lost again and again is put into
 // quarantine.
-func countLost(l rendezvous.Ledger, w *rendezvous.World, lost []verdict.Member, now time.Time) rendezvous.Ledger {
+func CountLost(l rendezvous.Ledger, w *rendezvous.World, lost []verdict.Member, now time.Time) rendezvous.Ledger {
 	l.Lost += len(lost)
 	if w != nil {
 		l.Nodes = recordLosses(l.Nodes, w, lost, now)
