@@ -165,7 +165,7 @@ func (c *cast) report(ctx context.Context, s *rendezvous.Snapshot) error {
 				return err
 			}
 		case w.Phase == rendezvous.Waiting && w.Hold.Planned && !exited && w.Rank(n.Ref) >= 0:
-			if _, err := c.req.Exit(ctx, w, n.Node, 0, rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil},
+			if _, err := c.req.Exit(ctx, w, n.Node, rendezvous.Exit{Incarnation: n.Incarnation, Codes: []*int{nil},
 				Planned: true}); err != nil {
 				return err
 			}

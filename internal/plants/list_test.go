@@ -89,7 +89,7 @@ var plants = []plant{
 	{"section 10: an older store has checkpoints removed", replicator + "/behind.go", `if head.Number < known {`, `if false {`, pipeline, "TestNothingIsRemovedOrCommittedWhileTheStoreIsBehind"},
 	{"section 10: the job is made again over what moved meanwhile", txn + "/remake.go", `if x.Seen.Job != nil {`, `if false {`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: a generation is proposed in a store that is behind", txn + "/propose.go", `store.NoneBelow(r.Job.AllClaims()), // a`, `// a`, rendezvous, "TestRemakeOverAnOlderStore"},
-	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
+	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{fence}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, rendezvous, "TestReclaim"},

@@ -123,13 +123,22 @@ func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g sche
 	return rev, wrap("suspect", err)
 }
 
-// Clear takes the suspicion of by about node back. That it answers again, if so, is told.
-func (r Registry) Clear(ctx context.Context, node, by string, rev int64, g schema.Generation, answers bool) error {
-	t := store.Txn{If: []store.Guard{store.Unchanged(r.Job.Suspect(node, by), rev)},
-		Then: []store.Write{store.Delete(r.Job.Suspect(node, by))}}
-	if answers {
-		t.Then = append(t.Then, history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: node, Generation: g,
-			Text: node + " answers again", Fields: history.Fields{"by": by, "sign": Silent}}))
+// Withdrawal is a suspicion that its watcher takes back.
+type Withdrawal struct {
+	Node, By   string
+	Rev        int64 // of the record
+	Generation schema.Generation
+	Answers    bool // the node answers again: an event tells it
+}
+
+// Clear takes a suspicion back.
+func (r Registry) Clear(ctx context.Context, w Withdrawal) error {
+	key := r.Job.Suspect(w.Node, w.By)
+	t := store.Txn{If: []store.Guard{store.Unchanged(key, w.Rev)}, Then: []store.Write{store.Delete(key)}}
+	if w.Answers {
+		t.Then = append(t.Then, history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: w.Node,
+			Generation: w.Generation, Text: w.Node + " answers again",
+			Fields: history.Fields{"by": w.By, "sign": Silent}}))
 	}
 	res, err := r.Store.Txn(ctx, t)
 	if err == nil && !res.OK {

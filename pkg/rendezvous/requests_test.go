@@ -142,7 +142,7 @@ func finishes(w *storedJob) func() error {
 func exits(w *storedJob) func() error {
 	world, b := w.see().World, w.nodes["b"]
 	return func() error {
-		_, err := w.Exit(w.t.Context(), world, "b", 0,
+		_, err := w.Exit(w.t.Context(), world, "b",
 			rendezvous.Exit{Incarnation: b.Incarnation, Codes: []*int{new(0)}})
 		return err
 	}

@@ -162,7 +162,7 @@ func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 func TestUnrestorable(t *testing.T) {
 	planned := &rendezvous.Hold{Planned: true}
 	exited := func(p *past) {
-		if _, err := p.req.Exit(p.t.Context(), p.see().World, "a", 0,
+		if _, err := p.req.Exit(p.t.Context(), p.see().World, "a",
 			rendezvous.Exit{Incarnation: "a1", Planned: true}); err != nil {
 			p.t.Fatal(err)
 		}

@@ -169,7 +169,7 @@ func (w *storedJob) exit(node string) { w.exitWith(node, 0) }
 
 func (w *storedJob) exitWith(node string, code int) {
 	w.t.Helper()
-	_, err := w.Exit(w.t.Context(), w.see().World, node, 0, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation,
+	_, err := w.Exit(w.t.Context(), w.see().World, node, rendezvous.Exit{Incarnation: w.nodes[node].Incarnation,
 		Codes: []*int{&code}})
 	w.must(err)
 }

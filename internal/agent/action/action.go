@@ -111,11 +111,8 @@ type (
 	}
 	// Withdraw takes a suspicion back.
 	Withdraw struct {
-		About      membership.Incarnation
-		Node, By   string
-		Rev        int64
-		Generation schema.Generation
-		Answers    bool // the node answers again: that is told
+		About membership.Incarnation
+		membership.Withdrawal
 	}
 	// SayHello sets what this agent answers to its peers.
 	SayHello struct{ Hello }

@@ -66,7 +66,8 @@ func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
 		}
 		answers := d.evidence.Answers[inc].Kind == membership.Same
 		out.RequestAbout(outbox.Withdraw, inc,
-			action.Withdraw{About: inc, Node: s.Node, By: s.By, Rev: s.Rev, Generation: w.Generation, Answers: answers})
+			action.Withdraw{About: inc, Withdrawal: membership.Withdrawal{Node: s.Node, By: s.By, Rev: s.Rev,
+				Generation: w.Generation, Answers: answers}})
 	}
 }
 

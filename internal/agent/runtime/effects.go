@@ -19,7 +19,7 @@ import (
 func (l *loop) do(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
 	case action.Enter:
-		l.effect(ctx, func(ctx context.Context) event.Event { return l.enter(ctx, a.Again) })
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.enter(ctx, a) })
 	case action.Renew:
 		l.keepLease(ctx, a.Lease, a.TTL)
 	case action.Forget:
@@ -119,8 +119,7 @@ func (l *loop) doPeers(ctx context.Context, a action.Action) {
 		})
 	case action.Withdraw:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Node, a.By, a.Rev, a.Generation,
-				a.Answers)}
+			return event.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Withdrawal)}
 		})
 	}
 }
@@ -250,7 +249,9 @@ func since(t time.Time) *int64 {
 
 func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event {
 	r := event.ExitReported{Generation: a.World.Generation, Exit: a.Exit}
-	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, a.Seen, a.Exit)
+	x := a.Exit
+	x.Rev = a.Seen
+	r.Rev, r.Err = l.requests.Exit(ctx, &a.World, a.Node, x)
 	if !store.Moved(r.Err) {
 		return r
 	}

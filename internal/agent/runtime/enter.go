@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -79,9 +80,9 @@ func (j *joinState) close() {
 
 // enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has
 // no worker and no registration.
-func (l *loop) enter(ctx context.Context, again bool) event.Event {
+func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 	contact := func() (context.Context, context.CancelFunc) {
-		if again || l.ConnectTimeout == 0 {
+		if a.Again || l.ConnectTimeout == 0 {
 			return context.WithCancel(ctx)
 		}
 		return context.WithTimeout(ctx, l.ConnectTimeout)
@@ -294,8 +295,9 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 
 // lockName gets the node's name: its lock on this host, and no living registration of another host.
 // It returns the incarnation that this one replaces.
-func (l *loop) lockName(ctx context.Context, s *rendezvous.Snapshot) (membership.Incarnation, *event.Entered,
-	error) {
+func (l *loop) lockName(
+	ctx context.Context, s *rendezvous.Snapshot,
+) (membership.Incarnation, *event.Entered, error) {
 	if l.joining.unlock != nil { // this agent has it since its first entering
 		if n := s.Node(l.joining.node); n != nil && n.Host == l.Disk.HostID() {
 			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)

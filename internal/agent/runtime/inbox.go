@@ -19,7 +19,7 @@ type inbox struct {
 	l       *loop
 	signals <-chan os.Signal
 	done    <-chan struct{}
-	heard   map[os.Signal]bool
+	heard   map[os.Signal]int // how often each came
 	batch   []event.Event
 }
 
@@ -121,7 +121,7 @@ func (i *inbox) signal(s os.Signal) {
 		i.l.Say(action.Line{Text: stacks(), Raw: true})
 	}
 	i.add(event.Asked{Leaving: leaving(s, i.heard[s])})
-	i.heard[s] = true
+	i.heard[s]++
 }
 
 // stacks are those of all goroutines: SIGQUIT asks what this process does.
@@ -130,15 +130,16 @@ func stacks() string {
 	return string(b[:runtime.Stack(b, true)])
 }
 
-// leaving is what a signal asks for (docs/REFERENCE.md, "Stopping and signals").
-func leaving(s os.Signal, again bool) event.Leaving {
+// leaving is what a signal asks for that came before times already (docs/REFERENCE.md, "Stopping and
+// signals").
+func leaving(s os.Signal, before int) event.Leaving {
 	switch s {
 	case syscall.SIGINT:
-		return event.Leaving{Reason: membership.Interrupted, Status: 130, Now: again}
+		return event.Leaving{Reason: membership.Interrupted, Status: 130, Now: before > 0}
 	case syscall.SIGQUIT:
 		return event.Leaving{Reason: membership.Interrupted, Status: 131, Now: true}
 	}
-	if again {
+	if before > 0 {
 		return event.Leaving{Reason: membership.Terminated, Status: 143, Now: true}
 	}
 	return event.Leaving{Reason: membership.Terminated, Status: 75}

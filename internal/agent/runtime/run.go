@@ -89,7 +89,7 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
-	in := &inbox{l: l, signals: signals, done: done, heard: map[os.Signal]bool{}}
+	in := &inbox{l: l, signals: signals, done: done, heard: map[os.Signal]int{}}
 	for {
 		in.wait()
 		if l.gate != nil {

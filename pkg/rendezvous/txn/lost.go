@@ -65,6 +65,6 @@ func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me 
 		w.Key = key
 		req.Then = append(req.Then, w)
 	}
-	_, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "tell who is lost", req)
+	_, err := r.sendOn(ctx, r.fence(seen), "tell who is lost", req)
 	return err
 }

@@ -20,12 +20,12 @@ func (r Requests) Ready(ctx context.Context, w *rendezvous.World, me membership.
 	return err
 }
 
-// Exit reports how the workers of node ended; seen is the revision of the record that it replaces.
-func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, seen int64, x rendezvous.Exit) (int64,
-	error) {
+// Exit reports how the workers of node ended. It replaces the record of revision x.Rev; 0: there is
+// none.
+func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, x rendezvous.Exit) (int64, error) {
 	return r.send(ctx, "report exit", store.Request{
 		If: []store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation),
-			store.Unchanged(r.Job.Exit(w.Generation, node), seen)},
+			store.Unchanged(r.Job.Exit(w.Generation, node), x.Rev)},
 		Then: []store.Write{store.Put(r.Job.Exit(w.Generation, node), schema.Encode(x))},
 	})
 }
@@ -40,7 +40,7 @@ func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous
 	if fail {
 		req.Then = append(req.Then, store.Put(r.Job.Failure(w.Generation), schema.Encode(f)))
 	}
-	_, err := r.sendOn(ctx, w.UID, w.Generation, "report a loss that is not a number", req)
+	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, w.UID, w.Generation), "report a loss that is not a number", req)
 	return err
 }
 
@@ -54,7 +54,7 @@ func (r Requests) Fail(ctx context.Context, w *rendezvous.World, failures ...ren
 		if !more {
 			return nil
 		}
-		_, err := r.sendOn(ctx, w.UID, w.Generation, "report failure", store.Request{
+		_, err := r.sendOn(ctx, schema.FenceIs(r.Job, w.UID, w.Generation), "report failure", store.Request{
 			If:   []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Unchanged(r.Job.Failure(w.Generation), known.Rev)},
 			Then: []store.Write{store.Put(r.Job.Failure(w.Generation), schema.Encode(record))},
 		})

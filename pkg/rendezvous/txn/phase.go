@@ -45,7 +45,7 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 			Text:   "the workers are asked to save (" + e.Hold.Reason + ")",
 			Fields: history.Fields{"reason": e.Hold.Reason, "grace_seconds": e.Hold.Limit(seen.Job).Seconds()}})
 	}
-	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
+	return r.turn(ctx, seen, w, store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }
 
 // Run starts a generation whose barrier is full.
@@ -61,7 +61,7 @@ func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, step plan.
 	if idle > 0 {
 		ev.Fields["idle_ms"] = idle.Milliseconds()
 	}
-	return r.turn(ctx, seen, w, store.Request{Then: r.putEndpoints(seen)}, ev)
+	return r.turn(ctx, seen, w, store.Request{Then: append(r.putEndpoints(seen), history.Tell(r.Job, ev))})
 }
 
 func slowestStop(s *rendezvous.Snapshot) int64 {
@@ -101,10 +101,10 @@ func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot, step pl
 			left++
 		}
 	}
-	return r.turn(ctx, seen, w, store.Request{}, history.Event{Kind: history.JobFinishing, Generation: w.Generation,
-		Node:   step.Node,
+	through := history.Event{Kind: history.JobFinishing, Generation: w.Generation, Node: step.Node,
 		Text:   fmt.Sprintf("rank %d is through, and %s to go", rank, phrase.Count(left, "worker")),
-		Fields: history.Fields{"rank": rank, "left": left}})
+		Fields: history.Fields{"rank": rank, "left": left}}
+	return r.turn(ctx, seen, w, store.Request{Then: []store.Write{history.Tell(r.Job, through)}})
 }
 
 // End closes the attempt.
@@ -127,5 +127,5 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text:   fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message),
 		Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})
-	return r.turn(ctx, seen, w, store.Request{If: guards}, events...)
+	return r.turn(ctx, seen, w, store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }

@@ -42,14 +42,15 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 		guards, writes = append(guards, kept...), append(writes, head...)
 	}
 	writes = append(writes, history.Tell(r.Job, proposalEvents(seen, me, p, &w)...))
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "propose", store.Request{If: guards, Then: writes})
+	rev, err := r.sendOn(ctx, r.fence(seen), "propose", store.Request{If: guards, Then: writes})
 	w.Rev = rev
 	return w, err
 }
 
 // proposal is what every proposal compares and writes.
-func (r Requests) proposal(seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World) ([]store.Guard,
-	[]store.Write) {
+func (r Requests) proposal(
+	seen *rendezvous.Snapshot, me membership.Node, w *rendezvous.World,
+) ([]store.Guard, []store.Write) {
 	var worldRev int64
 	if seen.World != nil {
 		worldRev = seen.World.Rev

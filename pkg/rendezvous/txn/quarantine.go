@@ -43,7 +43,7 @@ func (r Requests) Admit(ctx context.Context, seen *rendezvous.Snapshot, node str
 	w.Admit = slices.DeleteFunc(slices.Clone(w.Admit), func(a rendezvous.Admit) bool { return a.Node == node })
 	w.Admit = append(w.Admit, rendezvous.Admit{Node: node, Generation: seen.Fence})
 	w.Admit = w.Admit[max(0, len(w.Admit)-maxAdmits):]
-	_, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "admit "+node, store.Request{
+	_, err := r.sendOn(ctx, r.fence(seen), "admit "+node, store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev)},
 		Then: []store.Write{
 			store.Put(r.Job.Wish(), schema.Encode(w)),

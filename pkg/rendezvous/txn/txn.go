@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -28,25 +27,33 @@ func (r Requests) send(ctx context.Context, what string, req store.Request) (int
 	return rev, nil
 }
 
-// sendOn is send for what rests on the job u as it was seen, with g as its newest proposed generation. Revisions do not
-// come back in one store, but one that was wiped counts anew: there, only the fence tells the job from the one that was lost.
-func (r Requests) sendOn(ctx context.Context, u schema.UID, g schema.Generation, what string, req store.Request) (int64, error) {
-	req.If = append([]store.Guard{schema.FenceIs(r.Job, u, g)}, req.If...)
+// sendOn is send for what rests on the job as it was seen, with its newest proposed generation as the
+// fence. Revisions do not come back in one store, but one that was wiped counts anew: there, only the
+// fence tells the job from the one that was lost.
+func (r Requests) sendOn(ctx context.Context, fence store.Guard, what string, req store.Request) (int64, error) {
+	req.If = append([]store.Guard{fence}, req.If...)
 	return r.send(ctx, what, req)
 }
 
+// fence is the guard that seen still shows the newest proposed generation of its job.
+func (r Requests) fence(seen *rendezvous.Snapshot) store.Guard {
+	return schema.FenceIs(r.Job, seen.Job.UID, seen.Fence)
+}
+
 // turn writes a new phase over the world that was seen, and what goes with it.
-func (r Requests) turn(ctx context.Context, seen *rendezvous.Snapshot, to rendezvous.World, with store.Request, events ...history.Event) (rendezvous.World, error) {
+func (r Requests) turn(
+	ctx context.Context, seen *rendezvous.Snapshot, to rendezvous.World, with store.Request,
+) (rendezvous.World, error) {
 	var rev int64
 	if seen.World != nil {
 		rev = seen.World.Rev
 	}
 	to.Time = time.Now()
-	// The proof needs a value that nobody else writes: two keepers may turn the same world the same way.
+	// The proof needs a value that is written once: two keepers may turn the same world the same way.
 	to.Turn = rand.Text()
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "turn the world to "+string(to.Phase), store.Request{
+	rev, err := r.sendOn(ctx, r.fence(seen), "turn the world to "+string(to.Phase), store.Request{
 		If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),
-		Then: append([]store.Write{store.Put(r.Job.World(), to.Record()), history.Tell(r.Job, events...)}, with.Then...),
+		Then: append([]store.Write{store.Put(r.Job.World(), to.Record())}, with.Then...),
 	})
 	to.Rev = rev
 	return to, err

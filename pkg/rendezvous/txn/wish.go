@@ -24,7 +24,7 @@ func (r Requests) SetWish(ctx context.Context, seen *rendezvous.Snapshot, w rend
 	if seen.World != nil {
 		worldRev, g = seen.World.Rev, seen.World.Generation
 	}
-	rev, err := r.sendOn(ctx, seen.Job.UID, seen.Fence, "write the wish", store.Request{
+	rev, err := r.sendOn(ctx, r.fence(seen), "write the wish", store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.Wish(), seen.Wish.Rev), store.Unchanged(r.Job.World(), worldRev)},
 		Then: []store.Write{
 			store.Put(r.Job.Wish(), schema.Encode(w)),
