@@ -23,7 +23,7 @@ build: ## static binaries elastic, elasticd and train in bin/
 demo: build ## two nodes here, one killed before your eyes, then three: a minute
 	./demo/demo.sh
 
-test: check unit integration ## everything that must pass: about twenty minutes on two cores
+test: check unit integration $(if $(KUBE_CACHE),kube slurm) ## everything that must pass: about twenty minutes on two cores; KUBE_CACHE=DIR adds kube and slurm
 
 check: ## gofmt, vet, staticcheck; prints the largest package and the longest function and line
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt these files"; exit 1; }
@@ -68,10 +68,12 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	COUNT=1 $(GO) test -count=1 -timeout 1h ./pkg/checkpoint -run TestEveryFaultOfParts
 	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run TestFSDP -v)
 	$(MAKE) frameworks COUNT=$(or $(COUNT),20)
+	$(MAKE) kube
+	$(MAKE) slurm
 	TORCH=$(TORCH) COUNT=$(or $(COUNT),50) $(GO) test -count=1 -timeout 3h ./integration -run TestWorkersStayInTheirProcesses
 	TORCH=$(TORCH) $(GO) test -count=1 -timeout 1h ./integration -run TestWarmWorkersTakeOver
 
-kube: image ## the manifests on a real Kubernetes of one node, built from source once into KUBE_CACHE (10 minutes; then 3)
+kube: image ## the manifests on a real Kubernetes of three nodes (needs root), built from source once into KUBE_CACHE (10 minutes; then 3)
 	integration/kube/run.sh $(or $(KUBE_CACHE),$(HOME)/.cache/elastic-kube) $(BIN)
 
 slurm: build ## the sbatch template on a real Slurm of three nodes (needs root, slurm-wlm, munge): four minutes

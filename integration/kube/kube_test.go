@@ -216,7 +216,7 @@ func (l *lab) failedJob() {
 	})
 	message := l.must("get", "pods", "-l", "job-name=trainer",
 		"-o", "jsonpath={.items[*].status.containerStatuses[*].state.terminated.message}")
-	for _, want := range []string{"job failing failed: ", "; exit code 2\n", "no-such-flag"} {
+	for _, want := range []string{"job failing failed: ", "; exit code 2\n", "ended with exit code 2"} {
 		if !strings.HasPrefix(message, "job failing failed: ") || !strings.Contains(message, want) {
 			l.t.Errorf("no %q in what the pods say: %q", want, message)
 		}

@@ -138,6 +138,7 @@ func lastWord(w *rendezvous.World, job string) string {
 	if o.Failure == nil {
 		return text
 	}
+	text += o.Failure.String() + "\n"
 	lines := o.Failure.Lines()
 	room := longestMessage - len(text)
 	first := len(lines)
