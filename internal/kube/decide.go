@@ -68,10 +68,11 @@ func Decide(s Sizes) Step {
 	}
 }
 
-// newer follows the side that changed last. A StatefulSet of no pods never shrinks the job to
-// nothing.
+// newer follows the side that changed last. Kubernetes tells whole seconds, so an edit of replicas
+// in the second of the wish counts as the later one. A StatefulSet of no pods never shrinks the job
+// to nothing.
 func newer(s Sizes) Step {
-	if s.Replicas > 0 && s.ReplicasAt.After(s.NPAt) {
+	if s.Replicas > 0 && !s.ReplicasAt.Before(s.NPAt.Truncate(time.Second)) {
 		return follow(s)
 	}
 	return Step{Action: SetReplicas, N: s.NP}

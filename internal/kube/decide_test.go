@@ -18,6 +18,8 @@ func TestDecide(t *testing.T) {
 	editedLast.ReplicasAt, wishedLast.NPAt = late, late
 	fresh := exact(4, 2, 0)
 	fresh.ReplicasAt = late
+	older, sameSecond := exact(4, 2, 0), exact(4, 2, 0)
+	older.NPAt, sameSecond.NPAt = late, early.Add(600*time.Millisecond)
 	for name, c := range map[string]struct {
 		sizes kube.Sizes
 		want  kube.Action
@@ -31,7 +33,8 @@ func TestDecide(t *testing.T) {
 		"both changed, replicas last":        {editedLast, kube.SetNP, 4, true},
 		"both changed, np last":              {wishedLast, kube.SetReplicas, 3, true},
 		"never agreed, replicas are younger": {fresh, kube.SetNP, 4, false},
-		"never agreed, np is younger":        {exact(4, 2, 0), kube.SetReplicas, 2, false},
+		"never agreed, np is younger":        {older, kube.SetReplicas, 2, false},
+		"never agreed, in the same second":   {sameSecond, kube.SetNP, 4, false},
 		"no pods wanted":                     {exact(0, 2, 2), kube.None, 0, true},
 		"range, inside":                      {kube.Sizes{Replicas: 3, NP: 4, Min: 1, Max: 4}, kube.None, 0, false},
 		"range, above":                       {kube.Sizes{Replicas: 6, NP: 4, Min: 1, Max: 4}, kube.None, 0, true},

@@ -299,6 +299,7 @@ var plants = []plant{
 	}
 	if !s.whole(m) {`, `	if !s.whole(m) {`, chunkstore, "TestFencedWhilePutting"},
 	{"a clock decides between a side that changed and one that did not", "internal/kube/decide.go", `case edited && wished && s.Synced != 0:`, `case (edited || wished) && s.Synced != 0:`, "internal/kube", "TestDecideWithClocksThatDiffer"},
+	{"an edit of replicas in the second of the wish is lost", "internal/kube/decide.go", `s.NPAt.Truncate(time.Second)`, `s.NPAt`, "internal/kube", "TestDecide"},
 	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go", `		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
 `, ``, workerPkg, "TestTheEndIsAnnounced"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
