@@ -59,25 +59,32 @@ func TestModel(t *testing.T) {
 
 // TestEveryConstantIsUsed: a fault or a choice that no run ever changes shows nothing.
 func TestEveryConstantIsUsed(t *testing.T) {
-	config, err := os.ReadFile("Elastic.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
 	table, err := os.ReadFile("runs.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	constants := regexp.MustCompile(`(?m)^ +(\w+) = (\S+)$`).FindAllStringSubmatch(string(config), -1)
-	if len(constants) == 0 {
-		t.Fatal("no constants in Elastic.cfg")
-	}
-	for _, c := range constants {
-		changed := false
-		for _, use := range regexp.MustCompile(`\b`+c[1]+`=(\S+)`).FindAllStringSubmatch(string(table), -1) {
-			changed = changed || use[1] != c[2]
+	for _, module := range []string{"Elastic", "Behind"} {
+		config, err := os.ReadFile(module + ".cfg")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !changed {
-			t.Errorf("no run changes %s", c[1])
+		constants := regexp.MustCompile(`(?m)^ +(\w+) = (\S+)$`).FindAllStringSubmatch(string(config), -1)
+		if len(constants) == 0 {
+			t.Fatalf("no constants in %s.cfg", module)
+		}
+		for _, c := range constants {
+			changed := false
+			for line := range strings.Lines(string(table)) {
+				if strings.HasPrefix(line, "behind_") != (module == "Behind") {
+					continue
+				}
+				for _, use := range regexp.MustCompile(`\b`+c[1]+`=(\S+)`).FindAllStringSubmatch(line, -1) {
+					changed = changed || use[1] != c[2]
+				}
+			}
+			if !changed {
+				t.Errorf("no run changes %s of %s.cfg", c[1], module)
+			}
 		}
 	}
 }
