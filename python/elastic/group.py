@@ -13,16 +13,17 @@ import datetime
 import itertools
 import json
 import os
-import socket
 from typing import Any, Dict, List, Optional, Set
 
+from . import connections
 from .agent import Agent, Left
 from .environment import World
 
 LIMIT = 60.0
 """Seconds that torch waits for a key of the store."""
-MEET_LIMIT = 5.0
-"""Seconds that they may take to connect, when all of them are there."""
+MEET_LIMIT = 0.8
+"""A fifth of the seconds that they may take to connect, when all of them are there: gloo takes the limit
+times five. Nothing else ends a rank's wait for one that has left."""
 
 
 class Group:
@@ -40,6 +41,7 @@ class Group:
         self._made: Set[int] = set()
         self._number: Optional[int] = None  # of this process, in its handle: no other of the world has it
         self.reconfigures = False
+        self.meets = False  # it connects to the other ranks, for as long as its limit allows
 
     def open(self, world: World, word: Dict[str, Any]) -> List[Dict[str, Any]]:
         """Have the group of a world, and return the words of all ranks; this one's is word."""
@@ -69,14 +71,21 @@ class Group:
         if "nccl" in self._backend:
             with contextlib.suppress(Exception):
                 self._dist.distributed_c10d._get_default_group().abort()
-        shut(self._ports, self._peers, self._made)
+        connections.shut(self._mine())
+
+    def quiet(self) -> bool:
+        """Whether no data moves between the members."""
+        return connections.quiet(self._mine())
+
+    def _mine(self) -> connections.Mine:
+        return connections.Mine(self._ports, self._peers, self._made)
 
     # Torch 2.15.
 
     def _can_reconfigure(self, world: World, words: List[Dict[str, Any]]) -> bool:
         """Make a group without members, if this torch and this backend have such a thing."""
         number = free_number([w["number"] for w in words], world.rank)
-        before = _listening()
+        before = connections.listening()
         try:
             self._dist.init_process_group(
                 self._backend, store=self._store, rank=number, world_size=number + 1, enable_reconfigure=True
@@ -87,7 +96,7 @@ class Group:
         except Exception:
             self.reconfigures = False
         if self.reconfigures:
-            self._number, self._ports = number, _listening() - before
+            self._number, self._ports = number, connections.listening() - before
         elif self._dist.is_initialized():
             self._dist.destroy_process_group()
         return self.reconfigures
@@ -97,19 +106,23 @@ class Group:
         handles = self.exchange(world, mine, "handle")
         self._peers = {port for theirs in handles for port in theirs["ports"]} - self._ports
         limit = datetime.timedelta(seconds=MEET_LIMIT)
-        self._dist._reconfigure(world.generation, [h["handle"] for h in handles], timeout=limit).wait()
+        self.meets = True
+        try:
+            self._dist._reconfigure(world.generation, [h["handle"] for h in handles], timeout=limit).wait()
+        finally:
+            self.meets = False
 
     # Any other.
 
     def _remake(self, world: World) -> None:
-        before = _connections()
+        before = connections.inodes()
         self._dist.init_process_group(
             self._backend,
             store=self._dist.PrefixStore(str(world.generation), self._store),
             rank=world.rank,
             world_size=world.size,
         )
-        self._made = _connections() - before  # older gloo keeps no port by which they are known
+        self._made = connections.inodes() - before  # older gloo keeps no port by which they are known
 
     def exchange(self, world: World, word: Dict[str, Any], name: str) -> List[Dict[str, Any]]:
         """Give every rank the word of every rank."""
@@ -127,56 +140,6 @@ def free_number(numbers: List[Optional[int]], rank: int) -> int:
     free = (n for n in itertools.count() if n not in taken)
     ranks = [r for r, n in enumerate(numbers) if n is None]
     return list(itertools.islice(free, len(ranks)))[ranks.index(rank)]
-
-
-def _sockets() -> "List[socket.socket]":
-    """The TCP sockets of this process, each by a descriptor of its own."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
-                continue
-            one = socket.socket(fileno=os.dup(int(name)))
-        except OSError:
-            continue  # it is closed by now
-        if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
-            found.append(one)
-        else:
-            one.close()
-    return found
-
-
-def _listening() -> Set[int]:
-    """The ports on which this process listens."""
-    ports = set()
-    for one in _sockets():
-        with one, contextlib.suppress(OSError):
-            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                ports.add(one.getsockname()[1])
-    return ports
-
-
-def _connections() -> Set[int]:
-    """The TCP sockets of this process, by their inode."""
-    inodes = set()
-    for one in _sockets():
-        with one:
-            inodes.add(os.fstat(one.fileno()).st_ino)
-    return inodes
-
-
-def shut(ports: Set[int], peers: Set[int], made: Set[int]) -> int:
-    """Shut the connections to a port of ours or of a peer, and those that were made for the group. Others
-    of the script are left alone."""
-    count = 0
-    for one in _sockets():
-        with one, contextlib.suppress(OSError):
-            listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-            ours = os.fstat(one.fileno()).st_ino in made or one.getsockname()[1] in ports
-            if not listens and (ours or one.getpeername()[1] in peers):
-                one.shutdown(socket.SHUT_RDWR)
-                count += 1
-    return count
 
 
 def agent_store(agent: Agent) -> Any:
@@ -206,7 +169,7 @@ def agent_store(agent: Agent) -> Any:
                 self.set(key, value)
 
         def wait(self, keys: List[str], timeout: Optional[datetime.timedelta] = None) -> None:
-            self._wait(keys, timeout or self.limit)
+            self._wait(keys, self.limit)  # torch gives the limit of one connection; the agent ends the wait
 
         def _wait(self, keys: List[str], limit: datetime.timedelta) -> List[bytes]:
             values = agent.get(list(keys), limit.total_seconds())

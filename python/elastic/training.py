@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import sys
 import threading
 import time
 import traceback
@@ -25,6 +26,7 @@ from typing import Any, Callable, Dict, Optional
 
 from . import environment, saving, voting
 from .agent import Agent, Left, connect
+from .blocked import Watch
 from .environment import World, world
 from .errors import ElasticError, LoadError
 from .group import Group, open_alone
@@ -34,8 +36,10 @@ from .stopping import STOPPED, Stopped, stopper
 WORD_LIMIT = 30.0
 """Seconds to wait for the agent's word after a collective failed: the loss of a node that is silent
 takes some to be decided. Without a word the error is the script's."""
-AGAIN = 0.05
+AGAIN = 0.02
 """Seconds between two times that the collectives of a generation that is left are ended."""
+BUSY_LIMIT = 0.5
+"""Seconds that ranks may go on sending in a generation that is left. They end the step that they are in."""
 
 
 class WorldChanged(BaseException):
@@ -65,6 +69,7 @@ class Training:
         self._function = function
         self._lock = threading.Lock()
         self._left = 0  # the newest generation that this rank has left
+        self._thread = threading.get_ident()
         self._returned = threading.Event()  # run() is at its end: nothing is interrupted any more
         self._agent: Optional[Agent] = None
         self._group: Optional[Group] = None
@@ -204,13 +209,27 @@ class Training:
     def _interrupting(self, generation: int) -> None:
         """End what is under way, again and again: a connection may be made in this moment. Never a connection
         of the next generation: this rank may have left, by itself, before this thread runs."""
+        limit = time.monotonic() + BUSY_LIMIT
+        watch = Watch(self._thread)
         while not self._returned.is_set():
             with self._lock:
                 if self._left >= generation:
                     return
-                if self._group is not None:
-                    self._group.interrupt()
+                group = self._group
+                if group is not None and (time.monotonic() > limit or group.quiet()):
+                    group.interrupt()
+            if watch.hangs() and group is not None and not group.meets:
+                self._give_up()
             self._returned.wait(AGAIN)
+
+    def _give_up(self) -> None:
+        """Have this process ended, and started again: nothing else ends the collective that it is in."""
+        assert self._agent is not None
+        print("elastic: a collective does not end: this worker is started again", file=sys.stderr, flush=True)
+        self._agent.can_stay(False)
+        while not stopper().asked() and not self._agent.gone.is_set():
+            time.sleep(AGAIN)  # SIGTERM without a wish to save ends it here
+        os._exit(STOPPED)
 
     def _has_left(self) -> None:
         assert self._agent is not None

@@ -96,6 +96,8 @@ class PlayedGroup:
 
     def __init__(self, agent, backend):
         self.agent, self.opened, self.interrupts = agent, [], 0
+        self.busy = threading.Event()  # data move between the ranks
+        self.meets = False
         self.broken = threading.Event()
         PlayedGroup.newest = self
 
@@ -106,6 +108,9 @@ class PlayedGroup:
     def exchange(self, world, word, name):
         self.agent.set(f"{name}/{world.rank}", json.dumps(word).encode())
         return [word]
+
+    def quiet(self):
+        return not self.busy.is_set()
 
     def interrupt(self):
         self.interrupts += 1
@@ -189,6 +194,66 @@ class TrainingTest(unittest.TestCase):
         self.assertEqual(outcome.get(timeout=60), "result")
         self.assertEqual(worlds, [(1, 0), (2, 1), (3, 2), (4, 3)])
         self.assertEqual(PlayedGroup.newest.opened, [(1, None), (2, 1), (3, 2), (4, 3)])
+
+    def test_a_step_whose_data_move_is_not_broken_off(self):
+        """A collective of gloo that loses a write never ends."""
+        begun, sent = threading.Event(), threading.Event()
+
+        def function(world):
+            if world.generation == 1:
+                PlayedGroup.newest.busy.set()
+                begun.set()
+                sent.wait(60)
+                self.assertEqual(PlayedGroup.newest.interrupts, 0)
+                PlayedGroup.newest.busy.clear()
+                PlayedGroup.newest.collective()
+            return self.state.step
+
+        with unittest.mock.patch.object(training, "BUSY_LIMIT", 60):
+            outcome = self.start(function)
+            begun.wait(60)
+            looks = threading.Event()
+            group, quiet = PlayedGroup.newest, PlayedGroup.newest.quiet
+            group.quiet = lambda: (looks.set(), quiet())[1]
+            self.agent.tell(leave=1)
+            looks.wait(60)
+            sent.set()
+            self.agent.hears("left")
+            self.hand(2)
+            self.assertEqual(outcome.get(timeout=60), 0)
+
+    def test_ranks_that_go_on_sending_are_broken_off(self):
+        def function(world):
+            if world.generation == 1:
+                PlayedGroup.newest.busy.set()
+                PlayedGroup.newest.collective()
+
+        outcome = self.start(function)
+        until(lambda: PlayedGroup.newest.busy.is_set())
+        self.agent.tell(leave=1)
+        self.agent.hears("left")
+        PlayedGroup.newest.busy.clear()
+        self.hand(2)
+        self.assertIsNone(outcome.get(timeout=60))
+
+    def test_a_collective_that_does_not_end_has_the_worker_started_again(self):
+        hangs, ended = threading.Event(), queue.Queue()
+
+        def exit_now(status):
+            ended.put(status)
+            hangs.set()
+            raise SystemExit
+
+        watch = unittest.mock.Mock()
+        watch.return_value.hangs.return_value = True
+        with unittest.mock.patch.object(training, "Watch", watch), unittest.mock.patch("os._exit", exit_now):
+            outcome = self.start(lambda world: hangs.wait(60))
+            self.assertTrue(self.agent.hears("can_stay"))
+            self.agent.tell(leave=1)
+            self.assertFalse(self.agent.hears("can_stay"))
+            stopping.stopper()._asked = True
+            self.assertEqual(ended.get(timeout=60), 143)
+            self.assertTrue(outcome.get(timeout=60))
 
     def test_the_function_is_left_between_two_steps(self):
         begun = threading.Event()

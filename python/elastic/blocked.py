@@ -1,0 +1,42 @@
+"""Whether a thread hangs in a collective of torch.
+
+A collective of gloo that lost a write never ends, whatever is done to its connections. The process
+has to be started again then, and not only after the limit for a long step.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Optional
+
+LASTING = 1.0
+"""Seconds in torch without computing after which a thread hangs."""
+COMPUTES = 0.02
+"""Seconds of processor time in them that say that it does not."""
+
+
+class Watch:
+    """Of one thread, from now on."""
+
+    def __init__(self, thread: int) -> None:
+        self._thread = thread
+        self._since: Optional[float] = None  # it is in torch, and has not computed
+        self._used = 0.0
+
+    def hangs(self) -> bool:
+        """Look again."""
+        if not in_torch(self._thread):
+            self._since = None
+            return False
+        used = time.clock_gettime(time.pthread_getcpuclockid(self._thread))
+        if self._since is None or used - self._used > COMPUTES:
+            self._since, self._used = time.monotonic(), used
+        return time.monotonic() - self._since > LASTING
+
+
+def in_torch(thread: int) -> bool:
+    """Whether the innermost Python function of a thread is one of torch."""
+    frame = sys._current_frames().get(thread)
+    return frame is not None and f"{os.sep}torch{os.sep}" in frame.f_code.co_filename

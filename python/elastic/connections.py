@@ -1,0 +1,98 @@
+"""The TCP connections of a process group, by which a collective that is blocked is ended.
+
+Gloo ends what a connection still has to receive, or has not begun to send, when it reads the end of
+that connection. It forgets what it could not write: a collective that waits for such a send never
+ends. So the connections are shut while no data moves, and for reading alone: a write that is under
+way goes through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from typing import Iterator, List, NamedTuple, Set
+
+QUIET = 20
+"""Milliseconds without data after which a connection is quiet."""
+_SENT, _RECEIVED = 44, 52
+"""Where the kernel's tcp_info has the milliseconds since data were sent, and since some came."""
+
+
+class Mine(NamedTuple):
+    """Which connections are those of the group. Others of the script are left alone."""
+
+    ports: Set[int]
+    """On which this process listens for members."""
+    peers: Set[int]
+    """On which the members listen."""
+    made: Set[int]
+    """Sockets that were made with the group, by their inode."""
+
+
+def listening() -> Set[int]:
+    """The ports on which this process listens."""
+    ports = set()
+    for one in _sockets():
+        with one, contextlib.suppress(OSError):
+            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                ports.add(one.getsockname()[1])
+    return ports
+
+
+def inodes() -> Set[int]:
+    """The TCP sockets of this process, by their inode."""
+    found = set()
+    for one in _sockets():
+        with one:
+            found.add(os.fstat(one.fileno()).st_ino)
+    return found
+
+
+def shut(mine: Mine) -> int:
+    """Have the process group read the end of each of its connections."""
+    count = 0
+    for one in _of(mine):
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RD)
+            count += 1
+    return count
+
+
+def quiet(mine: Mine) -> bool:
+    """Whether no data moved on them for a moment."""
+    return all([_idle(one) >= QUIET for one in _of(mine)])
+
+
+def _idle(one: socket.socket) -> int:
+    """Milliseconds since data moved."""
+    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    return min(struct.unpack_from("=I", info, at)[0] for at in (_SENT, _RECEIVED))
+
+
+def _of(mine: Mine) -> Iterator[socket.socket]:
+    """The connections of the group. Each is closed when the next is asked for."""
+    for one in _sockets():
+        with one, contextlib.suppress(OSError):
+            listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            ours = os.fstat(one.fileno()).st_ino in mine.made or one.getsockname()[1] in mine.ports
+            if not listens and (ours or one.getpeername()[1] in mine.peers):
+                yield one
+
+
+def _sockets() -> List[socket.socket]:
+    """The TCP sockets of this process, each by a descriptor of its own."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            one = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # it is closed by now
+        if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+            found.append(one)
+        else:
+            one.close()
+    return found
