@@ -198,13 +198,14 @@ class TrainingTest(unittest.TestCase):
     def test_a_step_whose_data_move_is_not_broken_off(self):
         """A collective of gloo that loses a write never ends."""
         begun, sent = threading.Event(), threading.Event()
+        broken_off = []
 
         def function(world):
             if world.generation == 1:
                 PlayedGroup.newest.busy.set()
                 begun.set()
                 sent.wait(60)
-                self.assertEqual(PlayedGroup.newest.interrupts, 0)
+                broken_off.append(PlayedGroup.newest.interrupts)
                 PlayedGroup.newest.busy.clear()
                 PlayedGroup.newest.collective()
             return self.state.step
@@ -216,11 +217,12 @@ class TrainingTest(unittest.TestCase):
             group, quiet = PlayedGroup.newest, PlayedGroup.newest.quiet
             group.quiet = lambda: (looks.set(), quiet())[1]
             self.agent.tell(leave=1)
-            looks.wait(60)
+            self.assertTrue(looks.wait(60))
             sent.set()
             self.agent.hears("left")
             self.hand(2)
             self.assertEqual(outcome.get(timeout=60), 0)
+            self.assertEqual(broken_off, [0])
 
     def test_ranks_that_go_on_sending_are_broken_off(self):
         def function(world):
@@ -237,7 +239,11 @@ class TrainingTest(unittest.TestCase):
         self.assertIsNone(outcome.get(timeout=60))
 
     def test_a_collective_that_does_not_end_has_the_worker_started_again(self):
-        hangs, ended = threading.Event(), queue.Queue()
+        begun, hangs, ended = threading.Event(), threading.Event(), queue.Queue()
+
+        def function(world):
+            begun.set()
+            hangs.wait(60)
 
         def exit_now(status):
             ended.put(status)
@@ -247,13 +253,15 @@ class TrainingTest(unittest.TestCase):
         watch = unittest.mock.Mock()
         watch.return_value.hangs.return_value = True
         with unittest.mock.patch.object(training, "Watch", watch), unittest.mock.patch("os._exit", exit_now):
-            outcome = self.start(lambda world: hangs.wait(60))
+            outcome = self.start(function)
             self.assertTrue(self.agent.hears("can_stay"))
+            begun.wait(60)
             self.agent.tell(leave=1)
             self.assertFalse(self.agent.hears("can_stay"))
             stopping.stopper()._asked = True
             self.assertEqual(ended.get(timeout=60), 143)
-            self.assertTrue(outcome.get(timeout=60))
+            self.hand(2)
+            outcome.get(timeout=60)
 
     def test_the_function_is_left_between_two_steps(self):
         begun = threading.Event()
