@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // stayers is a job whose workers stay when the world changes.
@@ -18,6 +19,7 @@ type stayers struct {
 	*place
 	python, script string
 	nodes          map[string]*proc
+	took           times
 }
 
 // newStayers has the interpreter of this machine, or TORCH, run testdata/stay.py.
@@ -27,7 +29,7 @@ func newStayers(t *testing.T) *stayers {
 		t.Fatal(err)
 	}
 	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
-	s := &stayers{place: newPlace(t), python: python, script: script, nodes: map[string]*proc{}}
+	s := &stayers{place: newPlace(t), python: python, script: script, nodes: map[string]*proc{}, took: times{}}
 	s.set("OMP_NUM_THREADS=1")
 	return s
 }
@@ -39,14 +41,15 @@ func (s *stayers) up(node string) {
 		"--last-call=200ms", "--log-dir=log-"+node, s.python, s.script)
 }
 
-var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+)`)
+var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)`)
 
-// training is what a worker said last.
-type training struct{ generation, rank, size, pid, step int }
+// training is what a worker said last: its first step of a generation, when that ended and when the
+// step before did, in nanoseconds.
+type training struct{ generation, rank, size, pid, step, at, after int }
 
 func (s *stayers) training(node string) (at training) {
 	for _, m := range trainsIn.FindAllStringSubmatch(s.nodes[node].stdout(), -1) {
-		for i, to := range []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step} {
+		for i, to := range []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step, &at.at, &at.after} {
 			*to, _ = strconv.Atoi(m[i+1])
 		}
 	}
@@ -119,6 +122,7 @@ func (s *stayers) finish() {
 // returns their generation.
 func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	s.t.Helper()
+	began := time.Now()
 	if still {
 		for _, w := range s.workersOf(node, s.script) {
 			w.signal(syscall.SIGSTOP)
@@ -130,6 +134,9 @@ func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	<-s.nodes[node].done
 	if !still {
 		g = s.trains(g, others...)
+		s.took.add("killed -> next step", s.next(others...).Sub(began))
+	} else {
+		s.took.add("decided -> next step", s.next(others...).Sub(s.decided(node)))
 	}
 	return g
 }
@@ -162,6 +169,7 @@ func TestWorkersStayInTheirProcesses(t *testing.T) {
 		names[at] = fmt.Sprintf("n%d", round) // a node that is lost again and again would be kept out
 		s.up(names[at])
 		g = s.trains(g, names...)
+		s.took.add("step before a join -> step after it", s.stood(others...))
 		for _, n := range others {
 			if now := s.training(n).pid; now != before[n] {
 				t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[n], now)
@@ -169,4 +177,5 @@ func TestWorkersStayInTheirProcesses(t *testing.T) {
 		}
 	}
 	s.finish()
+	s.took.log(t)
 }

@@ -16,6 +16,7 @@ wanted = data[:, :4].argmax(1)
 loss_of = torch.nn.CrossEntropyLoss()
 elastic.world(batch_size=48)
 state = elastic.State(model=net, optimizer=optimizer, sampler=elastic.Sampler(len(data), seed=0), save_every=None)
+stepped = 0  # when the last step ended
 pace = float(os.environ.get("PACE", "0.01"))
 
 
@@ -29,6 +30,7 @@ def target():
 
 @elastic.train(state, backend="gloo")
 def loop(world):
+    global stepped
     ddp = torch.nn.parallel.DistributedDataParallel(net)
     told = False
     while state.step < target():
@@ -41,8 +43,10 @@ def loop(world):
             loss.backward()
             optimizer.step()
             state.commit(loss=loss.item())
+            before, stepped = stepped, time.time_ns()
             if not told:
-                print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}", flush=True)
+                print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
+                      f" at {stepped} after {before}", flush=True)
                 told = True
             if state.step >= target():
                 break
