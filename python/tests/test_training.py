@@ -129,7 +129,9 @@ class PlayedGroup:
         raise RuntimeError("Connection closed by peer")
 
 
-class TrainingTest(unittest.TestCase):
+class PlayedWorld(unittest.TestCase):
+    """A training function with a played agent and group."""
+
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
@@ -169,6 +171,8 @@ class TrainingTest(unittest.TestCase):
     def hand(self, generation, **more):
         self.agent.tell(world=dict({"ELASTIC_GENERATION": str(generation)}, **more))
 
+
+class TrainingTest(PlayedWorld):
     def test_a_world_that_does_not_change(self):
         outcome = self.start(lambda world: "result")
         self.assertTrue(self.agent.hears("can_stay"))
