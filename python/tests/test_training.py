@@ -48,6 +48,7 @@ class PlayedAgent:
             self.control.close()
 
     def tell(self, **line):
+        until(lambda: self.control is not None)
         self.control.sendall(json.dumps(line).encode() + b"\n")
 
     def hears(self, name):
