@@ -19,7 +19,6 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -66,7 +65,7 @@ func newFaulty(t *testing.T, seed uint64) *faulty {
 	s.settle, s.real, s.begins = 2*time.Second, true, s.train
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
-	go s.observe(ctx)
+	go s.follow(ctx, s.matters, s.look)
 	return s
 }
 
@@ -145,30 +144,6 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 			}
 		}
 	}
-}
-
-// observe follows what the store shows, past every fault.
-func (s *faulty) observe(ctx context.Context) {
-	cl := s.etcd.Client("observer")
-	for ctx.Err() == nil {
-		if r, err := cl.Get(ctx, s.job.Name.Job(), ""); err == nil {
-			s.look()
-			for c := range cl.Watch(ctx, s.job.Name.Prefix(), store.End(s.job.Name.Prefix()), r.Rev+1) {
-				if slices.ContainsFunc(c.Events, s.matters) {
-					s.look()
-				}
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// matters reports whether e changes what look looks at.
-func (s *faulty) matters(e store.Event) bool {
-	return e.Key == s.job.Name.Job() || e.Key == s.job.Name.Fence() || e.Key == s.job.Name.Head()
 }
 
 // look holds what the store shows to what was acknowledged: a later head is never of an older step.
@@ -348,7 +323,7 @@ func (s *faulty) fault(name string) {
 	alive := a != nil && !a.isDead()
 	switch k := s.r.IntN(22); {
 	case k < 2:
-		s.lose("set back", func() { s.etcd.Restore(s.old) })
+		s.lose("set back", func() { s.restore(s.old, s.r.IntN(2) == 0) })
 		s.maybeKillAll()
 	case k < 4:
 		s.lose("wiped", s.etcd.Wipe)

@@ -14,15 +14,16 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// setBack replaces the store by an older copy of itself.
-func (s *wiped) setBack(b memory.Backup) {
+// setBack replaces the data of the store by an older copy, or, if not same, the store by another one
+// with them.
+func (s *wiped) setBack(b memory.Backup, same bool) {
 	if snap := s.snapshot(); snap.Job != nil {
 		s.fence[snap.Job.UID] = max(s.fence[snap.Job.UID], snap.Fence)
 	}
 	s.mu.Lock()
 	s.tracef("the store is set back")
 	s.mu.Unlock()
-	s.etcd.Restore(b)
+	s.restore(b, same)
 	snap := s.snapshot()
 	if snap.World != nil {
 		s.base = *snap.World
@@ -69,7 +70,7 @@ func TestSetBackStore(t *testing.T) {
 				since(s, b)
 				time.Sleep(time.Second) // the agents have seen it
 				g := s.snapshot().World.Generation
-				s.setBack(old)
+				s.setBack(old, true)
 				if name == "nothing" {
 					time.Sleep(40 * time.Second)
 					s.until("it runs", time.Second, s.running(0, 2))
@@ -107,7 +108,7 @@ func TestSetBackWhileAllWereDead(t *testing.T) {
 		for _, x := range s.agents {
 			x.kill()
 		}
-		s.setBack(old)
+		s.setBack(old, true)
 		s.start(a.name)
 		time.Sleep(5 * time.Second)
 		s.start("c") // it was never in the job
@@ -136,7 +137,7 @@ func TestSetBackAndOneSawNothing(t *testing.T) {
 		other.client.Cut(true)
 		s.commit()
 		time.Sleep(time.Second) // one agent has seen it
-		s.setBack(old)
+		s.setBack(old, true)
 		other.client.Cut(false)
 		s.goesOn(1, 2, 30*time.Second)
 		s.end()
@@ -170,7 +171,7 @@ func TestSetBackToClaims(t *testing.T) {
 		for _, x := range s.agents {
 			x.kill()
 		}
-		s.setBack(old)
+		s.setBack(old, true)
 		s.start(last.name)
 		time.Sleep(20 * time.Second)
 		s.start("a")

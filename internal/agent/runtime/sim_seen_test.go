@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // entries is what lies below prefix now, past every fault.
@@ -36,6 +38,53 @@ func (s *sim) snapshot() rendezvous.Snapshot {
 	}
 	s.read.snap = &snap
 	return snap
+}
+
+// follow has see look at the job whenever one of its records changes that matters says of, until ctx
+// ends.
+func (s *sim) follow(ctx context.Context, matters func(store.Event) bool, see func()) {
+	cl, prefix := s.etcd.Client("observer"), s.job.Name.Prefix()
+	for ctx.Err() == nil {
+		again, cancel := context.WithCancel(ctx)
+		s.mu.Lock()
+		s.again = cancel
+		s.mu.Unlock()
+		if r, err := cl.Get(again, s.job.Name.Job(), ""); err == nil {
+			see()
+			for c := range cl.Watch(again, prefix, store.End(prefix), r.Rev+1) {
+				if slices.ContainsFunc(c.Events, matters) {
+					see()
+				}
+			}
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// matters reports whether e changes what a job has reached.
+func (s *sim) matters(e store.Event) bool {
+	return e.Key == s.job.Name.Job() || e.Key == s.job.Name.Fence() || e.Key == s.job.Name.Head()
+}
+
+// restore replaces the store by an older copy: by one of its data, or by another store with them.
+func (s *sim) restore(b memory.Backup, same bool) {
+	if same {
+		s.etcd.SetBack(b)
+	} else {
+		s.etcd.Restore(b)
+	}
+	s.read.mu.Lock()
+	s.read.snap = nil // its revision comes again
+	s.read.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.again != nil {
+		s.again()
+	}
 }
 
 // until waits for a state of the job.

@@ -37,7 +37,8 @@ type sim struct {
 	gaps    bool            // the history of the store has some
 	begins  func(*simGroup) // workers are started; mu is held
 
-	read lastRead
+	read  lastRead
+	again context.CancelFunc // has the observer begin again; guarded by mu
 
 	mu     sync.Mutex
 	rng    chance

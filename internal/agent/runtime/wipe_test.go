@@ -16,7 +16,6 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
-	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
@@ -109,7 +108,7 @@ func newWiped(t *testing.T, np string, seed uint64) *wiped {
 	s.settle = 2 * time.Second
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
-	go s.observe(ctx)
+	go s.follow(ctx, s.matters, s.made)
 	return s
 }
 
@@ -206,24 +205,6 @@ func (s *wiped) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = "" // what was removed is not lost
-}
-
-// observe looks at each job at the moment in which it is made.
-func (s *wiped) observe(ctx context.Context) {
-	cl := s.etcd.Client("observer")
-	for ctx.Err() == nil {
-		r, err := cl.Get(ctx, s.job.Name.Job(), "")
-		if err == nil {
-			s.made()
-			for range cl.Watch(ctx, s.job.Name.Prefix(), store.End(s.job.Name.Prefix()), r.Rev+1) {
-				s.made()
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 // made checks a job that was made. It is not from scratch while an agent that could claim the lost
@@ -596,7 +577,7 @@ func wipes(t *testing.T, seed uint64) *sim {
 		case k < 7 && left > 0:
 			left--
 			if r.IntN(2) == 0 {
-				s.setBack(old)
+				s.setBack(old, r.IntN(2) == 0)
 			} else {
 				s.wipe()
 				old = s.etcd.Backup()

@@ -184,10 +184,30 @@ func (c *Cluster) Backup() Backup {
 func (c *Cluster) Restore(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.id++
+	c.load(b)
+	for _, w := range c.watches {
+		w.end(ErrOtherCluster)
+	}
+}
+
+// SetBack replaces the data of the cluster by an older copy of itself, as of its data directory: the
+// id stays. What is under way is lost, and watches tell nothing until the revision is beyond the one
+// that they have told.
+func (c *Cluster) SetBack(b Backup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.watches {
+		w.from, w.pending = max(w.from, c.rev+1), nil
+	}
+	c.load(b)
+}
+
+// load takes the state of b over.
+func (c *Cluster) load(b Backup) {
 	for _, l := range c.leases {
 		l.timer.Stop()
 	}
-	c.id++
 	c.rev, c.compacted = b.rev, 0
 	if b.rev > 1 {
 		c.compacted = b.rev + 1
@@ -201,8 +221,5 @@ func (c *Cluster) Restore(b Backup) {
 		if l := c.leases[e.Lease]; l != nil {
 			l.keys[e.Key] = true
 		}
-	}
-	for _, w := range c.watches {
-		w.end(ErrOtherCluster)
 	}
 }
