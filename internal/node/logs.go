@@ -37,8 +37,9 @@ func LogsOf(k disk.Kept) (string, error) {
 }
 
 // Dial is the way to the listeners of a job's nodes for a command that is no node. Close it.
-func Dial(secret []byte, job schema.Job, uid schema.UID) (to func(membership.Ref) http.RoundTripper, hangUp func(),
-	err error) {
+func Dial(
+	secret []byte, job schema.Job, uid schema.UID,
+) (to func(membership.Ref) http.RoundTripper, hangUp func(), err error) {
 	c, err := peer.Dial(secret, peer.Self{Hello: func() peer.Hello { return peer.Hello{Job: job, UID: uid} }})
 	if err != nil {
 		return nil, nil, fmt.Errorf("prove to belong to job %s: %w", job, err)

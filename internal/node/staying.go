@@ -85,8 +85,9 @@ func (w *workers) Do(ctx context.Context, r handover.Request) (handover.Reply, e
 }
 
 // askStore asks the agent of rank 0 once.
-func (w *workers) askStore(ctx context.Context, to membership.Ref, r handover.Request) (reply handover.Reply,
-	err error) {
+func (w *workers) askStore(
+	ctx context.Context, to membership.Ref, r handover.Request,
+) (reply handover.Reply, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return reply, err

@@ -17,8 +17,9 @@ import (
 // Captured counts more than committed, if it is a later capture of generation g, in which the
 // newest World that this node knows trained: nobody can have asked for an older one since. Its
 // number is the one that it would have got, and it has no copies.
-func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (committed []manifest.Head,
-	newest *manifest.Head, err error) {
+func Salvage(
+	ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation,
+) (committed []manifest.Head, newest *manifest.Head, err error) {
 	heads, err := s.Heads()
 	if err != nil {
 		return nil, nil, err

@@ -35,7 +35,7 @@ func kubeAction(ctx context.Context, c *command.Call) error {
 		return problem.New(problem.Usage, "kube %s: there is only kube sync", strings.Join(c.Args, " ")).
 			Cure("elastic kube sync")
 	}
-	every, err := c.Setting("every").Duration(time.Second, false)
+	every, err := c.Setting("every").Duration(time.Second)
 	if err != nil {
 		return err
 	}

@@ -49,10 +49,10 @@ func rmAction(ctx context.Context, c *command.Call) error {
 		snap, err := target.ReadJob(ctx, s, name)
 		var none *problem.Error
 		if errors.As(err, &none) && (none.Code == problem.JobNone || none.Code == problem.JobLost) {
-			return forget(ctx, c, s, &snap, name, err)
+			return removal{c, s, name}.forget(ctx, snap.Claims, err)
 		}
 		if schema.Unreadable(err) {
-			return removeUnreadable(ctx, c, s, name, err)
+			return removal{c, s, name}.removeUnreadable(ctx, err)
 		}
 		if err != nil {
 			return err
@@ -81,6 +81,13 @@ func rmAction(ctx context.Context, c *command.Call) error {
 		}
 		return removed(c, name, snap.Job.UID)
 	}
+}
+
+// removal is elastic rm of one job.
+type removal struct {
+	c    *command.Call
+	s    *target.Server
+	name schema.Job
 }
 
 // agree says what will be deleted and where, and on a terminal has the user agree to it.

@@ -6,21 +6,19 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
 // forget removes what this machine keeps of a job that the server does not hold, and tells the
 // server, so that no other machine makes it again either. none is the error if there is nothing.
-func forget(ctx context.Context, c *command.Call, s *target.Server, snap *rendezvous.Snapshot, name schema.Job,
-	none error) error {
-	if nodes := target.Claimants(snap.Claims); len(nodes) > 0 {
+func (r removal) forget(ctx context.Context, claims []rendezvous.Claim, none error) error {
+	c, s, name := r.c, r.s, r.name
+	if nodes := target.Claimants(claims); len(nodes) > 0 {
 		return problem.New(problem.JobLive, "job %s is claimed by %s", name, phrase.List(nodes)).
 			Because("the server lost it, and they were in it").
 			Cure("end their agents first").Detail("nodes", nodes)

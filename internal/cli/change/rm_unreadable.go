@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
-	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
-	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // removeUnreadable removes a job that cannot be read, unless nodes of it live.
-func removeUnreadable(ctx context.Context, c *command.Call, s *target.Server, name schema.Job, cause error) error {
+func (r removal) removeUnreadable(ctx context.Context, cause error) error {
+	c, s, name := r.c, r.s, r.name
 	requests := txn.Requests{Store: s, Job: name}
 	u, err := requests.LookUnreadable(ctx)
 	if err != nil {

@@ -41,7 +41,7 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	limit, err := c.Setting("timeout").Duration(0, true)
+	limit, err := c.Setting("timeout").DurationOrNone(0)
 	if err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func scaleAction(ctx context.Context, c *command.Call) error {
 		}
 		if np == snap.Wish.NP && wish.Until == snap.Wish.Until {
 			c.Out.Say("%s", status.ScaleEffect(&snap, snap.Wish))
-			return followScale(ctx, c, s, &snap, snap.Wish, limit)
+			return followScale(ctx, target.Followed{Call: c, Server: s, Seen: &snap}, snap.Wish, limit)
 		}
 		wish, err = txn.Requests{Store: s, Job: name}.SetWish(ctx, &snap, wish)
 		if err == nil {
 			c.Out.Say("%s", status.ScaleEffect(&snap, wish))
-			return followScale(ctx, c, s, &snap, wish, limit)
+			return followScale(ctx, target.Followed{Call: c, Server: s, Seen: &snap}, wish, limit)
 		}
 		if !store.Moved(err) {
 			return err
@@ -230,8 +230,8 @@ func holds(s *rendezvous.Snapshot, np int) bool {
 }
 
 // followScale follows until the wish holds, and says meanwhile what is missing.
-func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot,
-	wish rendezvous.Wish, limit time.Duration) error {
+func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, limit time.Duration) error {
+	c, seen := f.Call, f.Seen
 	name := seen.Job.Name
 	if c.Context.Bool("detach") {
 		return scaled(c, seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
@@ -239,7 +239,7 @@ func followScale(ctx context.Context, c *command.Call, s *target.Server, seen *r
 	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()
 	var missing target.ProgressLine
-	err := target.Follow(ctx, c, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
+	err := f.Follow(ctx, func(snap *rendezvous.Snapshot) (bool, error) {
 		st := status.Explain(snap, c.Out.Now())
 		missing.Tell(c, st)
 		switch {

@@ -26,7 +26,7 @@ func Stop() command.Command {
 }
 
 func stopAction(ctx context.Context, c *command.Call) error {
-	limit, err := c.Setting("timeout").Duration(0, true)
+	limit, err := c.Setting("timeout").DurationOrNone(0)
 	if err != nil {
 		return err
 	}
@@ -72,14 +72,14 @@ func stopAction(ctx context.Context, c *command.Call) error {
 	if c.Context.Bool("detach") {
 		return stopped(c, &snap, fmt.Sprintf("job %s was asked to stop", name))
 	}
-	return followStop(ctx, c, s, &snap, limit)
+	return followStop(ctx, target.Followed{Call: c, Server: s, Seen: &snap}, limit)
 }
 
 // stopGrace is the grace of this stop; 0 if the job's holds. None at all is as short as a record
 // can say.
 func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 	s := c.Setting("grace")
-	d, err := s.Duration(0, true)
+	d, err := s.DurationOrNone(0)
 	if s.Given {
 		d = max(d, time.Millisecond)
 	}
@@ -90,14 +90,15 @@ func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 // here: the time in which those who lost their registration may register again.
 const alone = 10 * time.Second
 
-func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *rendezvous.Snapshot,
-	limit time.Duration) error {
+// followStop follows until the job ended, and says meanwhile what it waits for.
+func followStop(ctx context.Context, f target.Followed, limit time.Duration) error {
+	c, seen := f.Call, f.Seen
 	name := seen.Job.Name
 	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()
 	var missing target.ProgressLine
 	var empty time.Time
-	err := target.Follow(ctx, c, s, seen, func(snap *rendezvous.Snapshot) (bool, error) {
+	err := f.Follow(ctx, func(snap *rendezvous.Snapshot) (bool, error) {
 		missing.Tell(c, status.Explain(snap, c.Out.Now()))
 		switch {
 		case target.Remade(snap, seen) != nil:
@@ -111,7 +112,7 @@ func followStop(ctx context.Context, c *command.Call, s *target.Server, seen *re
 		case empty.IsZero():
 			empty = c.Out.Now()
 		case c.Out.Now().Sub(empty) >= alone:
-			_, err := txn.Requests{Store: s, Job: name}.End(ctx, snap, plan.StopWithoutNodes(snap, c.Out.Now()))
+			_, err := txn.Requests{Store: f.Server, Job: name}.End(ctx, snap, plan.StopWithoutNodes(snap, c.Out.Now()))
 			if err != nil && !store.Moved(err) {
 				return true, err
 			}

@@ -81,21 +81,38 @@ func (s Setting) Number(otherwise, least int) (int, error) {
 	return n, nil
 }
 
-// Duration parses a time in Go's form, above 0; with zero, 0 means none.
-func (s Setting) Duration(otherwise time.Duration, zero bool) (time.Duration, error) {
+// Duration parses a time in Go's form, above 0.
+func (s Setting) Duration(otherwise time.Duration) (time.Duration, error) {
+	d, err := s.DurationOrNone(otherwise)
+	if err == nil && s.Given && d == 0 {
+		if s.Text == "none" {
+			return 0, s.notATime()
+		}
+		return 0, s.Refuse("a time above 0")
+	}
+	return d, err
+}
+
+// DurationOrNone parses a time in Go's form; 0 means none.
+func (s Setting) DurationOrNone(otherwise time.Duration) (time.Duration, error) {
 	if !s.Given {
 		return otherwise, nil
 	}
+	if s.Text == "none" {
+		return 0, nil
+	}
 	d, err := time.ParseDuration(s.Text)
 	switch {
-	case zero && (s.Text == "0" || s.Text == "none"):
-		return 0, nil
 	case err != nil:
-		return 0, s.Refuse("not a time").Cure("--%s=30s, 500ms, 2m", s.Name)
-	case d < 0 || d == 0 && !zero:
+		return 0, s.notATime()
+	case d < 0:
 		return 0, s.Refuse("a time above 0")
 	}
 	return d, nil
+}
+
+func (s Setting) notATime() error {
+	return s.Refuse("not a time").Cure("--%s=30s, 500ms, 2m", s.Name)
 }
 
 // maxNodes bounds np: what is beyond is a slip of the finger.

@@ -88,7 +88,7 @@ func rules(c *command.Call, o *node.Options) (err error) {
 		otherwise time.Duration
 	}{{"last-call", &r.LastCall, 3 * time.Second}, {"grace", &r.Grace, 30 * time.Second},
 		{"finish-timeout", &r.FinishTimeout, 0}} {
-		v, err := c.Setting(d.name).Duration(d.otherwise, true)
+		v, err := c.Setting(d.name).DurationOrNone(d.otherwise)
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,11 @@ func times(c *command.Call, o *node.Options) error {
 		{"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {
 		var err error
-		if *d.to, err = c.Setting(d.name).Duration(d.otherwise, d.none); err != nil {
+		parse := c.Setting(d.name).Duration
+		if d.none {
+			parse = c.Setting(d.name).DurationOrNone
+		}
+		if *d.to, err = parse(d.otherwise); err != nil {
 			return err
 		}
 	}

@@ -75,10 +75,10 @@ func checkAction(ctx context.Context, c *command.Call) error {
 func checkFlags(c *command.Call) (*check.Network, error) {
 	n := &check.Network{}
 	var err error
-	if n.MaxSkew, err = c.Setting("max-skew").Duration(5*time.Second, false); err != nil {
+	if n.MaxSkew, err = c.Setting("max-skew").Duration(5 * time.Second); err != nil {
 		return nil, err
 	}
-	if n.Transfer, err = c.Setting("transfer").Duration(5*time.Second, false); err != nil {
+	if n.Transfer, err = c.Setting("transfer").Duration(5 * time.Second); err != nil {
 		return nil, err
 	}
 	if s := c.Setting("transfer"); n.Transfer > 10*time.Second || n.Transfer < time.Millisecond {

@@ -50,7 +50,7 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 		_, err := show(&snap)
 		return err
 	}
-	return target.Follow(ctx, c, s, &snap, show)
+	return target.Followed{Call: c, Server: s, Seen: &snap}.Follow(ctx, show)
 }
 
 func showEvent(c *command.Call, e history.Event) error {

@@ -288,7 +288,7 @@ func (r *reading) following(ctx context.Context, s *target.Server) error {
 	over := make(chan error, 1)
 	known := map[string]bool{}
 	go func() {
-		err := target.Follow(ctx, r.Call, s, r.snap, func(snap *rendezvous.Snapshot) (bool, error) {
+		err := target.Followed{Call: r.Call, Server: s, Seen: r.snap}.Follow(ctx, func(snap *rendezvous.Snapshot) (bool, error) {
 			r.snap = snap
 			return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
 		})

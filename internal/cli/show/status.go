@@ -53,7 +53,7 @@ func watchStatus(ctx context.Context, c *command.Call, s *target.Server, first r
 	snaps := make(chan *rendezvous.Snapshot)
 	followed := make(chan error, 1)
 	go func() {
-		followed <- target.Follow(ctx, c, s, &first, func(snap *rendezvous.Snapshot) (bool, error) {
+		followed <- target.Followed{Call: c, Server: s, Seen: &first}.Follow(ctx, func(snap *rendezvous.Snapshot) (bool, error) {
 			select {
 			case snaps <- snap:
 			case <-ctx.Done():

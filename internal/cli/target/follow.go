@@ -19,10 +19,17 @@ import (
 // is waited for is time that passes.
 const lookAgain = 10 * time.Second
 
-// Follow calls each with the job of seen as it is now, and again after every change, until it says
-// that it saw enough. While the server does not answer it says so once, and goes on.
-func Follow(ctx context.Context, c *command.Call, s *Server, seen *rendezvous.Snapshot,
-	each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+// Followed is a job that a command follows.
+type Followed struct {
+	Call   *command.Call
+	Server *Server
+	Seen   *rendezvous.Snapshot // the job as the command found it
+}
+
+// Follow calls each with the job as it is now, and again after every change, until each says that it
+// saw enough. While the server does not answer it says so once, and goes on.
+func (f Followed) Follow(ctx context.Context, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+	c, s, seen := f.Call, f.Server, f.Seen
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	updates := follow.Reader{Store: s, Job: seen.Job.Name}.Follow(ctx, follow.ScopeEvents)
@@ -47,7 +54,7 @@ func Follow(ctx context.Context, c *command.Call, s *Server, seen *rendezvous.Sn
 				away = true
 				continue
 			case u.Job == nil:
-				return vanished(ctx, s, &u.Snapshot, seen.Job.Name, jobOf(last, seen).UID)
+				return vanished(ctx, s, &u.Snapshot, jobOf(last, seen))
 			}
 			if away {
 				c.Out.Say("the server answers again")

@@ -44,12 +44,13 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	return e.Cure("%s", cure)
 }
 
-// vanished says what became of the job uid that was on the server, and is not in snap.
-func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, name schema.Job, uid schema.UID) error {
+// vanished says what became of a job that was on the server, and is not in snap.
+func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, job *rendezvous.Job) error {
+	name := job.Name
 	if len(snap.Claims) > 0 {
 		return lost(name, snap.Claims)
 	}
-	removed, err := txn.Requests{Store: s, Job: name}.Removed(ctx, uid)
+	removed, err := txn.Requests{Store: s, Job: name}.Removed(ctx, job.UID)
 	if err != nil {
 		return err
 	}

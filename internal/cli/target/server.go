@@ -152,8 +152,9 @@ func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, loc
 }
 
 // localServer is the one of this user and machine.
-func localServer(ctx context.Context, c *command.Call, p purpose) (local.Endpoint, local.Runtime, local.Started,
-	error) {
+func localServer(
+	ctx context.Context, c *command.Call, p purpose,
+) (local.Endpoint, local.Runtime, local.Started, error) {
 	r, err := local.Locate(c.Setting("state-dir").Text, c.Getenv)
 	if err != nil {
 		return "", r, local.Started{}, err

@@ -91,8 +91,9 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 }
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
-func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (heads []checkpoint.Head,
-	newest *checkpoint.Head, err error) {
+func (d *Disk) Salvage(
+	ctx context.Context, node string, g schema.Generation,
+) (heads []checkpoint.Head, newest *checkpoint.Head, err error) {
 	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
 		heads, newest, err = checkpoint.Salvage(ctx, s, g)
 		return err

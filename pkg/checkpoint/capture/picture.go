@@ -16,8 +16,9 @@ import (
 )
 
 // decide finds out whether there is a complete save, and makes its picture.
-func (c *Watcher) decide(found *listing, fresh []*entry, now time.Time, state WorkerState) (*Picture, []Refusal,
-	error) {
+func (c *Watcher) decide(
+	found *listing, fresh []*entry, now time.Time, state WorkerState,
+) (*Picture, []Refusal, error) {
 	l := judge.Look{Workers: state, Now: now, Temporary: c.temporary(found)}
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], slices.Contains(fresh, found.entries[name]), now, state)

@@ -132,8 +132,9 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	return c, nil
 }
 
-func watch(dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher,
-	error) {
+func watch(
+	dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest,
+) (*Watcher, error) {
 	c := &Watcher{
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
 		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{},

@@ -40,8 +40,9 @@ func SaveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) chunks
 	return s
 }
 
-func Put(t testing.TB, s *chunkstore.Store, from dirfs.FS, g schema.Generation, seq uint64) (*manifest.Manifest,
-	manifest.Hash) {
+func Put(
+	t testing.TB, s *chunkstore.Store, from dirfs.FS, g schema.Generation, seq uint64,
+) (*manifest.Manifest, manifest.Hash) {
 	t.Helper()
 	m, h, err := s.Put(t.Context(), SaveOf(t, from, g, seq))
 	must(t, err)

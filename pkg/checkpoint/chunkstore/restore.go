@@ -152,8 +152,9 @@ func displacedName(name string) string { return displaced + url.PathEscape(name)
 
 // differing groups the files by their first name, and leaves out the groups
 // that are there already.
-func (s *Store) differing(ctx context.Context, to *dirfs.Disk, m *manifest.Manifest) (todo [][]manifest.File,
-	err error) {
+func (s *Store) differing(
+	ctx context.Context, to *dirfs.Disk, m *manifest.Manifest,
+) (todo [][]manifest.File, err error) {
 	// "a-b" comes between "a" and "a/b": what belongs together need not be together
 	byTop := map[string][]manifest.File{}
 	for _, f := range m.Files {

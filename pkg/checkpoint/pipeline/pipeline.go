@@ -37,6 +37,7 @@ type Pipeline struct {
 	// manifests that this pipeline made; another node may commit them when this node is gone
 	made  map[manifest.Hash]bool
 	left  *manifest.Manifest // the newest that it made, until that is committed or refused
+	ended bool               // the workers ended: a look is the last one
 	blind bool               // the directory could not be read
 
 	inventory func() error // takes the inventory that could not be taken yet; nil: it was
@@ -101,12 +102,13 @@ func (l *Pipeline) run(ctx context.Context) error {
 			if !last {
 				return nil
 			}
-			if err := l.step(ctx, l.capture.Last, true); err != nil {
+			l.ended = true
+			if err := l.step(ctx); err != nil {
 				return err
 			}
 			return l.settle(ctx)
 		case seen := <-l.observe:
-			err := l.step(ctx, l.capture.Look, false)
+			err := l.step(ctx)
 			close(seen)
 			if err != nil {
 				return err
@@ -115,7 +117,7 @@ func (l *Pipeline) run(ctx context.Context) error {
 			notice = nil
 			timer.Reset(l.capture.Pause() - time.Since(looked))
 		case <-timer.C:
-			if err := l.step(ctx, l.capture.Look, false); err != nil {
+			if err := l.step(ctx); err != nil {
 				return err
 			}
 			if err := l.gatherIfDue(ctx); err != nil {
@@ -132,8 +134,11 @@ func (l *Pipeline) run(ctx context.Context) error {
 }
 
 // step looks once, and carries what it finds. Its errors end the line.
-func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Picture, []capture.Refusal, error),
-	last bool) error {
+func (l *Pipeline) step(ctx context.Context) error {
+	look := l.capture.Look
+	if l.ended {
+		look = l.capture.Last
+	}
 	if l.inventory != nil && l.inventory() == nil {
 		l.inventory = nil
 	}
@@ -155,7 +160,7 @@ func (l *Pipeline) step(ctx context.Context, look func(time.Time) (*capture.Pict
 		return nil
 	}
 	m, h, err := l.put(ctx, p.Save)
-	if errors.Is(err, chunkstore.ErrTorn) && !last {
+	if errors.Is(err, chunkstore.ErrTorn) && !l.ended {
 		l.overtaken(p)
 		return nil // it is being written again: the next look sees it
 	}
@@ -326,8 +331,9 @@ func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []member
 
 // more replicates to one choice of nodes after the other, until there are
 // copies enough or nobody is left to ask.
-func (l *Pipeline) more(ctx context.Context, h manifest.Hash, nodes, holders []membership.Node) ([]membership.Node,
-	error) {
+func (l *Pipeline) more(
+	ctx context.Context, h manifest.Hash, nodes, holders []membership.Node,
+) ([]membership.Node, error) {
 	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool {
 		return n.Node != l.replicator.Self &&
 			has(holders, n)

@@ -144,8 +144,9 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 
 // open asks the member behind conn for every change after the last one that was told. cancel ends
 // ctx, and with it a member that does not answer.
-func (w *watch) open(ctx context.Context, cancel func(), conn *grpc.ClientConn, token string) (pb.Watch_WatchClient,
-	error) {
+func (w *watch) open(
+	ctx context.Context, cancel func(), conn *grpc.ClientConn, token string,
+) (pb.Watch_WatchClient, error) {
 	opening := time.AfterFunc(requestLimit, cancel)
 	stream, err := pb.NewWatchClient(conn).Watch(w.s.auth.attach(clientv3.WithRequireLeader(ctx), token))
 	if err != nil {
