@@ -78,7 +78,8 @@ func (o options) compare(ctx context.Context) error {
 	torch := strings.TrimSpace(string(version))
 	systems := []system{{"Elastic", elasticAgent(python, "step.py")}, {"torchrun", torchrunAgent(python, torch)},
 		{"in place", elasticAgent(python, "inplace.py")}}
-	fmt.Printf("\nBeside torchrun, torch %s, c10d rendezvous: the same worker, an all-reduce over gloo on CPU; %d trials each. Seconds until all\n"+
+	fmt.Printf("\nBeside torchrun, torch %s, c10d rendezvous: the same worker, an all-reduce over "+
+		"gloo on CPU; %d trials each. Seconds until all\n"+
 		"needed new workers started, and until each made a step; lost: not within %s\n", torch, o.peer, patience)
 	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max", "lost")
 	for _, c := range contests {

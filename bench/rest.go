@@ -54,7 +54,8 @@ func (o options) rest(ctx context.Context) error {
 		rss = max(rss, u.rss)
 	}
 	share := 100 * cpu.Seconds() / took.Seconds()
-	fmt.Printf("\nAt rest for %.0fs, the costliest of three agents: %.2f %% of a core (goal <= 0.2 %%%s), %.0f MB resident (goal <= 40%s); "+
+	fmt.Printf("\nAt rest for %.0fs, the costliest of three agents: %.2f %% of a core (goal <= 0.2 "+
+		"%%%s), %.0f MB resident (goal <= 40%s); "+
 		"the local server: %.2f %% of a core, %.0f MB\n", took.Seconds(), share, missed(share > 0.2), mb(rss),
 		missed(mb(rss) > 40),
 		100*(now.cpu-theirs.cpu).Seconds()/took.Seconds(), mb(now.rss))

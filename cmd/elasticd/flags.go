@@ -53,11 +53,8 @@ func app(stdout, stderr io.Writer) *cli.App {
 	)
 	return &cli.App{
 		Name: "elasticd", Usage: "coordination daemon of elastic: an etcd member with care", Version: version.String(),
-		UsageText: "elasticd [flags]\n\nexample, one of three members:\n   elasticd --name=a --listen-client-urls=https://10.0.0.1:2379 --listen-peer-urls=https://10.0.0.1:2380 \\\n" +
-			"     --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380 \\\n" +
-			"     --cert-file=server.pem --key-file=server-key.pem --trusted-ca-file=ca.pem \\\n" +
-			"     --peer-cert-file=peer.pem --peer-key-file=peer-key.pem --peer-trusted-ca-file=ca.pem",
-		Flags: flags, HideHelpCommand: true, Writer: stdout, ErrWriter: stderr,
+		UsageText: usageText,
+		Flags:     flags, HideHelpCommand: true, Writer: stdout, ErrWriter: stderr,
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usage("%v", err) },
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
@@ -135,3 +132,9 @@ func files(c *cli.Context, side string) coordinator.TLS {
 	return coordinator.TLS{Cert: c.String(side + "cert-file"), Key: c.String(side + "key-file"),
 		CA: c.String(side + "trusted-ca-file"), ClientAuth: c.Bool(side + "client-cert-auth")}
 }
+
+const usageText = "elasticd [flags]\n\nexample, one of three members:\n   elasticd --name=a " +
+	"--listen-client-urls=https://10.0.0.1:2379 --listen-peer-urls=https://10.0.0.1:2380 \\\n" +
+	"     --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380 \\\n" +
+	"     --cert-file=server.pem --key-file=server-key.pem --trusted-ca-file=ca.pem \\\n" +
+	"     --peer-cert-file=peer.pem --peer-key-file=peer-key.pem --peer-trusted-ca-file=ca.pem"

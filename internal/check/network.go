@@ -84,10 +84,12 @@ func (n *Nodes) judgeWays(w Ways, port string) Finding {
 	own := n.self()
 	switch {
 	case len(w.Blind) > 0:
-		f.Text = fmt.Sprintf("%s cannot reach this node at %s: --host=ADDRESS of this machine that other nodes reach, or open the port", phrase.List(w.Blind), own.Address)
+		f.Text = fmt.Sprintf("%s cannot reach this node at %s: --host=ADDRESS of this machine that "+
+			"other nodes reach, or open the port", phrase.List(w.Blind), own.Address)
 		f.Nodes = []string{n.Self}
 	case len(w.Closed) > 0:
-		f.Text = fmt.Sprintf("%s cannot reach port %s of this node, one as workers use: open it, or --worker-ports=LO-HI", phrase.List(w.Closed), port)
+		f.Text = fmt.Sprintf("%s cannot reach port %s of this node, one as workers use: open it, or "+
+			"--worker-ports=LO-HI", phrase.List(w.Closed), port)
 		f.Nodes = []string{n.Self}
 	case len(w.Cut) > 0 && own != nil:
 		f.Text = fmt.Sprintf("this node does not reach %s, and other nodes do", phrase.List(w.Cut))

@@ -152,7 +152,8 @@ func (m *Member) defragment(ctx context.Context) error {
 
 func (m *Member) fits(size int64) error {
 	if size > m.cfg.Quota*9/10 {
-		return fmt.Errorf("the data itself takes %d of %d bytes: remove jobs (elastic rm) or raise --quota-backend-bytes", size, m.cfg.Quota)
+		return fmt.Errorf("the data itself takes %d of %d bytes: remove jobs (elastic rm) or raise "+
+			"--quota-backend-bytes", size, m.cfg.Quota)
 	}
 	return nil
 }

@@ -93,7 +93,8 @@ func (c Config) complete() (Config, error) {
 		c.Election = 10 * c.Heartbeat
 	}
 	if c.Election < 5*c.Heartbeat {
-		return c, usage(fmt.Sprintf("election timeout %s with heartbeat %s: at least 5 heartbeats are needed", c.Election, c.Heartbeat), "--election-timeout of 10 heartbeats")
+		return c, usage(fmt.Sprintf("election timeout %s with heartbeat %s: at least 5 heartbeats "+
+			"are needed", c.Election, c.Heartbeat), "--election-timeout of 10 heartbeats")
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()

@@ -171,7 +171,8 @@ func (d *directory) whole(single bool) error {
 	if !single {
 		gone = fmt.Sprintf("remove this member from its cluster, move %s away, and add it again", d.path)
 	}
-	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database is there, and its log (%s) is not", d.path, log),
+	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database "+
+		"is there, and its log (%s) is not", d.path, log),
 		Why: "a part of it was removed, and without the log nobody knows what the database lacks",
 		Fix: fmt.Sprintf("put %s back; if it is gone, %s", log, gone)}
 }

@@ -66,9 +66,11 @@ func Announce(in Inputs, logs string, now time.Time) string {
 	stamp := stamped(now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "launch train in %s mode\n", device)
-	fmt.Fprintf(&b, "INFO %s launch_utils.py:472] Local start %d processes. First process distributed environment info (Only For Debug):\n", stamp, in.Workers)
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:472] Local start %d processes. First process distributed "+
+		"environment info (Only For Debug):\n", stamp, in.Workers)
 	table(&b, shown, told)
-	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be found in %s, and detail running logs maybe found in %s",
+	fmt.Fprintf(&b, "INFO %s launch_utils.py:475] details abouts PADDLE_TRAINER_ENDPOINTS can be "+
+		"found in %s, and detail running logs maybe found in %s",
 		stamp, filepath.Join(logs, "endpoints.log"), filepath.Join(logs, "workerlog.0"))
 	return b.String()
 }

@@ -39,7 +39,8 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 		if count == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "INFO %s launch_utils.py:%d] Local %s start %d processes. First process distributed environment info (Only For Debug):\n",
+		fmt.Fprintf(&b, "INFO %s launch_utils.py:%d] Local %s start %d processes. First process "+
+			"distributed environment info (Only For Debug):\n",
 			stamped(now), kind.line, kind.word, count)
 		told := map[string]string{}
 		for _, kv := range given[first] {

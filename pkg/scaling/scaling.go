@@ -218,7 +218,8 @@ func accumulation(b Base, world int) (int, error) {
 		}
 	}
 	if best == 0 {
-		return 0, planError("batch %d does not divide into equal steps of at most %d samples for each of %d workers; a batch with more divisors does",
+		return 0, planError("batch %d does not divide into equal steps of at most %d samples for each "+
+			"of %d workers; a batch with more divisors does",
 			b.Batch, most, world)
 	}
 	return best, nil

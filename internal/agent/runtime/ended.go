@@ -14,5 +14,6 @@ func doneAlready(j *rendezvous.Job, mine rendezvous.Origin) []string {
 		lines = append(lines, fmt.Sprintf("job %s ran another program: %s", j.Name,
 			strings.Join(j.Origin.Command, " ")))
 	}
-	return append(lines, fmt.Sprintf("nothing was started; to run it from scratch: the same line with --again, or first: elastic rm %s", j.Name))
+	return append(lines, fmt.Sprintf("nothing was started; to run it from scratch: the same line with "+
+		"--again, or first: elastic rm %s", j.Name))
 }

@@ -201,7 +201,8 @@ func serverErrors(err error) []row {
 		}},
 		{etcd.ErrNotEtcd, func() *Error {
 			return New(ServerWrong, "what answers is no etcd v3").Because("%v", err).
-				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with TLS --server=https://HOST:2379 and --cacert")
+				Cure("--server=HOST:2379, the address for clients of an etcd v3 or of elasticd; with " +
+					"TLS --server=https://HOST:2379 and --cacert")
 		}},
 		{etcd.ErrNoQuorum, func() *Error {
 			return New(ServerWrong, "the server answers, but its cluster has no majority").Because("%v", err).

@@ -10,7 +10,8 @@ func launchFlags() []command.Flag {
 	return []command.Flag{
 		{Name: "gpus", Arg: "IDS", Usage: "devices of this node, one worker for each; as nvidia-smi numbers them",
 			Same: []string{"devices", "xpus", "npus", "gpu-ids"}, Env: []string{"ELASTIC_GPUS", "PADDLE_DEVICES"}},
-		{Name: "ips", Arg: "ADDRESSES", Usage: "of all nodes, in the order of their ranks; the first one has the server", Env: []string{"PADDLE_IPS"}},
+		{Name: "ips", Arg: "ADDRESSES", Usage: "of all nodes, in the order of their ranks; the first " +
+			"one has the server", Env: []string{"PADDLE_IPS"}},
 		{Name: "node-rank", Arg: "N", Usage: "of this node, with --master-addr", Same: []string{"machine-rank"},
 			Env: []string{"PET_NODE_RANK"}},
 		{Name: "rank", Arg: "N", Usage: "of this node, with --master: Paddle's --node-rank"},

@@ -54,7 +54,8 @@ func hidesHelper(c *command.Call, before []string) {
 	for _, name := range []string{"elastic.py", filepath.Join("elastic", "__init__.py")} {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			c.Out.Say("elastic: %s hides the Python helper: \"import elastic\" finds that file; rename it if the script uses the helper", path)
+			c.Out.Say("elastic: %s hides the Python helper: \"import elastic\" finds that file; rename "+
+				"it if the script uses the helper", path)
 			return
 		}
 	}

@@ -83,7 +83,8 @@ func showCerts(c *command.Call, dir string, made []certs.Made) error {
 	if c.Out.Json {
 		return c.Out.Object(all)
 	}
-	c.Out.Say("elasticd --listen-client-urls=https://0.0.0.0:2379 --cert-file=%s/server.crt --key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
+	c.Out.Say("elasticd --listen-client-urls=https://0.0.0.0:2379 --cert-file=%s/server.crt "+
+		"--key-file=%[1]s/server.key --trusted-ca-file=%[1]s/ca.crt", dir)
 	c.Out.Say("elastic status --server=https://HOST:2379 --cacert=%s/ca.crt --cert=%[1]s/client.crt --key=%[1]s/client.key", dir)
 	c.Out.Say("ca.key and peer-ca.key sign further certificates; neither servers nor clients need them")
 	return c.Out.Table(rows)

@@ -44,7 +44,8 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	if shared {
 		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
-		resume.From, manifest, err = s.replicator.Prepare(ctx, replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest}, dir)
+		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest}
+		resume.From, manifest, err = s.replicator.Prepare(ctx, from, dir)
 	}
 	switch {
 	case err == nil:
@@ -76,7 +77,8 @@ func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self members
 	case err != nil:
 		return err
 	case h.Number > 0:
-		s.c.Notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint %d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
+		s.c.Notice(fmt.Sprintf("a save that generation %d left on this node is committed: checkpoint "+
+			"%d%s", w.Generation, h.Number, checkpoint.AtStep(h.Step)))
 	}
 	return nil
 }

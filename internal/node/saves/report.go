@@ -26,11 +26,13 @@ func (s *Saves) report(e replicator.Event) {
 		s.alone = alone
 		s.mu.Unlock()
 		if first {
-			s.c.Notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
+			s.c.Notice(fmt.Sprintf("checkpoint %d%s is on this node alone until another one is "+
+				"here", e.Head.Number, checkpoint.AtStep(e.Head.Step)))
 		}
 	case replicator.Closed:
 		if m := e.Left; m != nil {
-			s.c.Notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not be committed; it counts if this node comes back before the others go on",
+			s.c.Notice(fmt.Sprintf("the last save%s of generation %d is on this disk and could not "+
+				"be committed; it counts if this node comes back before the others go on",
 				checkpoint.AtStep(m.Step), e.Generation))
 		}
 	case replicator.Behind:

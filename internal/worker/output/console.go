@@ -102,7 +102,8 @@ func (c *console) run() {
 		c.queue, c.size = c.queue[1:], c.size-len(p)
 		if c.size == 0 {
 			if c.dropped > 0 {
-				c.notice(fmt.Sprintf("%d bytes of worker output were not shown here, the console did not take them; they are in the logs", c.dropped))
+				c.notice(fmt.Sprintf("%d bytes of worker output were not shown here, the console did "+
+					"not take them; they are in the logs", c.dropped))
 			}
 			c.dropped, c.patience = 0, consolePatience
 		}

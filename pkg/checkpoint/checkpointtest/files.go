@@ -21,7 +21,8 @@ func Pickle() []byte {
 
 // Safetensors is a file of that format with two tensors.
 func Safetensors() []byte {
-	header := `{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`
+	header := `{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},` +
+		`"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, 12)...)
 }

@@ -132,7 +132,8 @@ func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 		p := find(of[i], step)
 		switch {
 		case p != nil && p.Again:
-			c.Lacks, c.Final = fmt.Sprintf("node %s saved step %d twice with different bytes; give each save a step of its own", m.Node, step), true
+			c.Lacks, c.Final = fmt.Sprintf("node %s saved step %d twice with different bytes; give "+
+				"each save a step of its own", m.Node, step), true
 			return c
 		case p != nil:
 			continue

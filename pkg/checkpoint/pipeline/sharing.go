@@ -214,7 +214,8 @@ func (l *Pipeline) addPart(ctx context.Context, p *capture.Picture, m *manifest.
 	s.sequence = m.Sequence
 	if m.Step == nil {
 		l.refuse(capture.Refusal{Reason: capture.MixedParts, Path: m.Entry,
-			Err: fmt.Errorf("nothing tells its step, by which the parts of the nodes belong together; name it by its step, like step-120, or write %s", ".elastic-commit")})
+			Err: fmt.Errorf("nothing tells its step, by which the parts of the nodes belong together; "+
+				"name it by its step, like step-120, or write %s", ".elastic-commit")})
 		return nil
 	}
 	part := parts.Part{Step: *m.Step, Sequence: m.Sequence, Manifest: h, Files: len(m.Files), Bytes: m.Bytes()}

@@ -51,7 +51,8 @@ type Sharded struct {
 }
 
 func (e Sharded) String() string {
-	return fmt.Sprintf("saves are shards of %s: each node saves its part (--save-from=all); if rank 0 writes all of a save, run with --save-from=rank0", e.Format)
+	return fmt.Sprintf("saves are shards of %s: each node saves its part (--save-from=all); if rank "+
+		"0 writes all of a save, run with --save-from=rank0", e.Format)
 }
 
 func (Sharded) event()   {}

@@ -168,7 +168,8 @@ func (r *Replicator) DropSurplus(ctx context.Context, g schema.Generation) error
 	if err != nil {
 		return err
 	}
-	return r.Record.Drop(ctx, g, head, checkpoint.Retention{Keep: r.Keep, Replicas: r.Replicas, Pinned: r.pinned(head)}.Surplus(committed, head))
+	retention := checkpoint.Retention{Keep: r.Keep, Replicas: r.Replicas, Pinned: r.pinned(head)}
+	return r.Record.Drop(ctx, g, head, retention.Surplus(committed, head))
 }
 
 func (r *Replicator) pinned(head manifest.Head) []manifest.Hash {

@@ -86,7 +86,8 @@ func (st Status) next(exact bool) string {
 	case st.State != StateWaiting || st.WhyCode != rendezvous.NodesMissing || st.Wish.Missing == 0:
 		return ""
 	case st.quarantined() != "":
-		return fmt.Sprintf("%s is in quarantine: start it again with a program that runs, or: elastic admit %s --job-id=%s", st.quarantined(), st.quarantined(), st.Job)
+		return fmt.Sprintf("%s is in quarantine: start it again with a program that runs, or: elastic "+
+			"admit %s --job-id=%s", st.quarantined(), st.quarantined(), st.Job)
 	case exact && st.Wish.Present > 0:
 		return fmt.Sprintf("`elastic run` on %s, or: elastic scale %s --np=%d",
 			phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)

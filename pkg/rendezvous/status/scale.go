@@ -31,7 +31,8 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d until %s here", wish.NP, present,
 			wish.Until, missing)
 	case s.Job.Limits.Exact && Trains(s):
-		return fmt.Sprintf("asked for %d, %d here; training waits until %s here; --when-ready trains on until then; undo: elastic scale %s --np=%d",
+		return fmt.Sprintf("asked for %d, %d here; training waits until %s here; --when-ready trains "+
+			"on until then; undo: elastic scale %s --np=%d",
 			wish.NP, present, missing, s.Job.Name, s.World.Count)
 	case Trains(s) && s.World.Count < present:
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d for a last call of %s, and then with %d",
