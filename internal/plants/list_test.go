@@ -116,7 +116,7 @@ var plants = []plant{
 	{"C15: propose over the last exit", txn + "/propose.go", `guards = append(guards, store.NoneNewer(r.Job.Exits(seen.World.Generation), seen.Rev))`, `_ = guards`, rendezvous, "TestGuards/memory"},
 	{"C15: stop over the last exit", txn + "/phase.go", `if e.Phase == rendezvous.Stopped && seen.World != nil {`, `if false {`, rendezvous, "TestGuards/memory"},
 	{"two turns of one world", txn + "/txn.go", `If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),`, `If:   with.If,`, rendezvous, "TestGuards/memory"},
-	{"two keepers both believe that they did it", txn + "/txn.go", `to.Turn = rand.Text()`, `to.Time = time.Time{}`, rendezvous, "TestTwinSteps"},
+	{"two keepers both believe that they did it", txn + "/txn.go", `to.Turn = rand.Text()`, `_, to.Time = rand.Text(), time.Time{}`, rendezvous, "TestTwinSteps"},
 	{"ready for a generation that is over", txn + "/member.go", `[]store.Guard{schema.FenceIs(r.Job, w.UID, w.Generation), store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, `[]store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}`, rendezvous, "TestGuards/memory"},
 	{"C16: a victim of the stop is a failure", txn + "/member.go", `store.Unchanged(r.Job.World(), w.Rev), store.Unchanged(r.Job.Failure(w.Generation), known.Rev)`, `store.Unchanged(r.Job.Failure(w.Generation), known.Rev)`, rendezvous, "TestGuards/memory"},
 	{"a failure is written over one that it did not see", txn + "/member.go", `store.Unchanged(r.Job.World(), w.Rev), store.Unchanged(r.Job.Failure(w.Generation), known.Rev)`, `store.Unchanged(r.Job.World(), w.Rev)`, rendezvous, "TestFailuresAtOnce"},
