@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 func TestPutAndRestore(t *testing.T) {
@@ -506,4 +507,20 @@ func TestOfferOfABadManifest(t *testing.T) {
 			t.Errorf("offer of %q: %v", raw, err)
 		}
 	}
+}
+
+// A peer that says a generation that nobody proposed shuts no save of this node out.
+func TestAPeersGenerationIsNotKept(t *testing.T) {
+	from := memfs.New()
+	memfs.Model(t, from)
+	s, others := storeOn(t, memfs.New()), memfs.New()
+	_, h := put(t, storeOn(t, others), from, 1, 1)
+	raw, err := NewReadOnly(others).Manifest(t.Context(), h)
+	must(t, err)
+	put(t, s, from, 1, 1)
+	_, _ = s.Offer(t.Context(), schema.MaxGeneration, raw) // whether it is taken or not
+	if g := s.Generation(); g != 1 {
+		t.Errorf("the generation is %d", g)
+	}
+	put(t, s, from, 1, 2)
 }
