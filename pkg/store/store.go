@@ -36,7 +36,8 @@ type Store interface {
 var (
 	// ErrLeaseLost is the store's word that a lease is gone; silence never means it.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrCompacted says that a watch asked for revisions that are no longer there.
+	// ErrCompacted says that a watch asked for revisions that are no longer there, or that the
+	// store, set back to an older copy, does not have them any more.
 	ErrCompacted = errors.New("revision compacted")
 	// ErrMoved says that a guard of a request did not hold, and that the request was not applied.
 	ErrMoved = errors.New("guard moved on")

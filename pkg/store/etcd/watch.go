@@ -118,8 +118,9 @@ func (w *watch) follow(ctx context.Context, at int) (opened bool, err error) {
 				id = a.WatchId
 				err = w.take(ctx, a.WatchResponse)
 			case a.Created && !a.Canceled: // the sign of life that was asked for
-				err = stream.Send(cancelRequest(a.WatchId))
-				w.tell(ctx, store.Change{Rev: w.last})
+				if err = w.take(ctx, a.WatchResponse); err == nil {
+					err = stream.Send(cancelRequest(a.WatchId))
+				}
 			}
 			if w.s.auth != nil && staleToken(err) {
 				w.renewToken(ctx, at, token)
@@ -195,6 +196,8 @@ func (w *watch) take(ctx context.Context, a *pb.WatchResponse) error {
 	switch {
 	case a.Header.ClusterId != w.cluster:
 		return ErrOtherCluster
+	case a.Header.Revision < w.last:
+		return store.ErrCompacted // the store was set back, or this member lags: a read tells which
 	case a.CompactRevision != 0:
 		return store.ErrCompacted
 	case a.Canceled:

@@ -192,13 +192,15 @@ func (c *Cluster) Restore(b Backup) {
 }
 
 // SetBack replaces the data of the cluster by an older copy of itself, as of its data directory: the
-// id stays. What is under way is lost, and watches tell nothing until the revision is beyond the one
-// that they have told.
+// id stays. What is under way is lost. Watches end, because the revision is below the one that they
+// have told.
 func (c *Cluster) SetBack(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.watches {
-		w.from, w.pending = max(w.from, c.rev+1), nil
+	if b.rev < c.rev {
+		for _, w := range c.watches {
+			w.end(store.ErrCompacted)
+		}
 	}
 	c.load(b)
 }

@@ -31,7 +31,7 @@ func (cl *Client) Watch(ctx context.Context, key, end string, from int64) <-chan
 		wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.from < c.compacted {
+	if w.from < c.compacted || w.from > c.rev+1 {
 		w.end(store.ErrCompacted)
 	}
 	for _, h := range c.since(w.from) {
