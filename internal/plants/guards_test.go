@@ -9,6 +9,11 @@ var guards = []plant{
 	{"a registration of another node is read", "pkg/membership/membership.go", `if n.Node != p[0] {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"a world without its proposal is read", rendezvous + "/valid.go", `schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == ""`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"a wish for no nodes is read", rendezvous + "/valid.go", `s.Wish.Rev == 0 || s.Wish.NP > 0`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
+	{"the id of a job is a path", rendezvous + "/valid.go", `	p.Name("uid", string(j.UID))
+`, ``, rendezvous, "TestIDsLeadNowhere"},
+	{"an id on the disk moves a store out", "internal/node/disk/kept.go", `err == nil && !schema.ValidName(uid)`, `false`, "internal/node/disk", "TestAnIDThatIsAPathMovesNothingOut"},
+	{"an address that stands for all is announced", "internal/cli/target/interface.go", `err == nil && a.Unmap().IsUnspecified()`, `err == nil && a.Unmap().IsMulticast()`, "internal/cli/target", "TestOursIsNotEvery"},
+	{"a job that cannot name a ConfigMap is kept equal", "internal/kube/sync.go", `!validObject.MatchString(name)`, `name == ""`, "internal/kube", "TestJobsThatCannotNameAConfigMap"},
 	{"the fence of another job is read", rendezvous + "/snapshot.go", `if s.Job != nil && of != s.Job.UID {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"a checkpoint under another number is read", rendezvous + "/snapshot.go", `if e.Key != job.Checkpoint(uint64(h.Number)) {`, `if false {`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"a waiting world needs no hold", rendezvous + "/valid.go", `w.Phase != Waiting || w.Hold != nil`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},

@@ -56,13 +56,21 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	return aside, Publish(path+".tmp", path, []byte(string(job.UID)+"\n"))
 }
 
-// uidOf is the id of the job that a directory belongs to, "" before any.
+// damaged stands for the id of a job in a file that holds something else. No job has it.
+const damaged schema.UID = "damaged"
+
+// uidOf is the id of the job that a directory belongs to, "" before any. It becomes a part of a
+// path.
 func uidOf(dir string) (schema.UID, error) {
 	b, err := os.ReadFile(filepath.Join(dir, uidFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return schema.UID(strings.TrimSpace(string(b))), err
+	uid := strings.TrimSpace(string(b))
+	if err == nil && !schema.ValidName(uid) {
+		return damaged, nil
+	}
+	return schema.UID(uid), err
 }
 
 // setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id

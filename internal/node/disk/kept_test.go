@@ -113,6 +113,25 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// Whatever the file of the job's id holds: what is moved aside stays in the state directory, beside
+// its node.
+func TestAnIDThatIsAPathMovesNothingOut(t *testing.T) {
+	for _, uid := range []string{"../../../x", "/x", "..", "a/b", "a\x00b", strings.Repeat("u", 65), ""} {
+		d := newTestDisk(t)
+		life(t, d, "u1", "", "one")
+		dir := d.JobDir("a")
+		if err := os.WriteFile(filepath.Join(dir, uidFile), []byte(uid+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if aside := life(t, d, "u2", "", "two"); aside != dir+"~damaged" {
+			t.Errorf("with the id %.20q it was moved to %q", uid, aside)
+		}
+		if got := files(t, dir+"~damaged"); !slices.Contains(got, "store/manifests/one") {
+			t.Errorf("with the id %.20q: %v", uid, got)
+		}
+	}
+}
+
 // Wherever it is interrupted, the next agent makes the move complete.
 func TestAdoptInterrupted(t *testing.T) {
 	d := newTestDisk(t)

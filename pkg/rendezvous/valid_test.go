@@ -1,0 +1,32 @@
+package rendezvous_test
+
+import (
+	"testing"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// The id of a job becomes a part of paths on the disks of its nodes: no record of a job may have one
+// that leads elsewhere.
+func TestIDsLeadNowhere(t *testing.T) {
+	limits := rendezvous.Limits{Min: 1, Max: 2}
+	for uid, want := range map[schema.UID]bool{
+		"u": true, "0f8e": true, "../u": false, "..": false, "/u": false, "a/b": false, "a/../../b": false, "": false,
+	} {
+		job := rendezvous.Job{UID: uid, Attempt: 1, Slots: 1, Limits: limits, Rules: rendezvous.Rules{}}
+		world := rendezvous.World{UID: uid, Generation: 1, Attempt: 1, Phase: rendezvous.Forming, Proposal: "p"}
+		lineage := job
+		lineage.UID, lineage.Lineage = "u", []schema.UID{uid}
+		successor := job
+		successor.UID, successor.Succeeds = "u", uid
+		for record, err := range map[string]error{
+			"job": job.Validate(), "world": world.Validate(), "lineage": lineage.Validate(),
+			"succeeds": successor.Validate(), "claim": (&rendezvous.Claim{Job: job, Rank: -1}).Validate(),
+		} {
+			if optional := uid == "" && record == "succeeds"; (err == nil) != (want || optional) {
+				t.Errorf("%s with the id %q: %v", record, uid, err)
+			}
+		}
+	}
+}
