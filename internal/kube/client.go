@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -140,9 +141,16 @@ func (c *Client) patch(ctx context.Context, s *StatefulSet, spec map[string]any,
 		path: c.path("apis/apps/v1", "statefulsets", s.Metadata.Name) + "?fieldManager=elastic"})
 }
 
+// validObject matches the names of ConfigMaps and events. Names of jobs may have capitals and '_'
+// as well.
+var validObject = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// objectName is the name of a job's ConfigMap, and the beginning of its events' names.
+func objectName(job string) string { return "elastic-" + job }
+
 // Publish writes the ConfigMap elastic-<job> with data.
 func (c *Client) Publish(ctx context.Context, job string, data map[string]string) error {
-	name := "elastic-" + job
+	name := objectName(job)
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": data,
 		"metadata": map[string]any{"name": name, "labels": map[string]string{Label: job}}}
 	return c.do(ctx, call{method: http.MethodPatch, body: object, kind: "application/apply-patch+yaml",

@@ -255,3 +255,26 @@ func TestSyncSaysWhatAPersonHasToMend(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 }
+
+// A job whose ConfigMap the API server would refuse is told once and left alone; the others are not.
+func TestJobsThatCannotNameAConfigMap(t *testing.T) {
+	for _, name := range []string{"My", "a_b", "a..b", "a-", "a.-b"} {
+		t.Run(name, func(t *testing.T) {
+			s, api := serve(t)
+			s.put("a", name, 2)
+			s.put("b", "x.y-1", 3)
+			j := &jobs{job: kube.Job{NP: 2, Min: 2, Max: 4, Status: map[string]string{"status.json": "{}"}}}
+			looks, said := run(t, s, api, j)
+			looks(3)
+			want := "a: elastic.dev/job=" + name + ` is not kept equal: "elastic-` + name + `" cannot name a ConfigMap`
+			if lines := said(); len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+				t.Errorf("told %q, want one line that begins with %q", lines, want)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if _, written := s.config["elastic-"+name+"/status.json"]; written || s.config["elastic-x.y-1/status.json"] == "" {
+				t.Errorf("ConfigMaps %v", s.config)
+			}
+		})
+	}
+}
