@@ -50,6 +50,7 @@ var plants = []plant{
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", verdict + "/verdict.go",
 		`if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {`, `if true {`, verdict, "TestJudge"},
+	{"section 10: a watch of a store that was set back stays open", etcd + "/watch.go", `case a.Header.Revision < w.last:`, `case false:`, etcd, "TestStore"},
 	{"C9: a late event brings an old world back", machine + "/observe.go",
 		`if known != nil && (w.Generation < known.Generation || `, `if known != nil && (`, machine, "TestStories"},
 
