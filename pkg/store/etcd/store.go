@@ -97,8 +97,10 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time
 }
 
 func (s *Store) Renew(ctx context.Context, l store.Lease) error {
-	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
-		stream, err := pb.NewLeaseClient(c).LeaseKeepAlive(ctx, o...)
+	// Without call options: gRPC writes the peer of a stream when the stream ends, which may be after
+	// this has returned. A renewal that may have been sent is simply sent again.
+	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn, _ ...grpc.CallOption) error {
+		stream, err := pb.NewLeaseClient(c).LeaseKeepAlive(ctx)
 		if err != nil {
 			return err
 		}
