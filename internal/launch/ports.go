@@ -83,6 +83,21 @@ func outside(lo, hi, from, to int) []int {
 	return ports
 }
 
+// Free refuses HOST:PORT where another process listens, or where no process of this machine can.
+// ErrPorts, ErrAddress.
+func Free(at string) error {
+	l, err := net.Listen("tcp", at)
+	switch {
+	case err == nil:
+		return l.Close()
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %w", at, ErrAddress)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: %s is in use", ErrPorts, at)
+	}
+	return fmt.Errorf("listen at %s: %w", at, err)
+}
+
 // bind tries the port on host, and on all addresses: frameworks listen there.
 func bind(host string, port int) error {
 	for _, h := range []string{host, ""} {

@@ -14,13 +14,14 @@ import (
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
 // group is the workers of this node, in the agent's words.
 type group struct {
 	w      *workers
-	g      *worker.Group
+	g      processes
 	began  schema.Generation // for which the processes were started
 	runDir string
 	stay   *handover.Group
@@ -70,7 +71,8 @@ func either(a, b <-chan struct{}) <-chan struct{} {
 func (g *group) translate() {
 	how := capture.Exited
 	for x := range g.g.Exits() {
-		if x.Signal != "" {
+		process := g.process(x.LocalRank)
+		if x.Signal != "" && process.Name == "" {
 			how = capture.Killed
 		}
 		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile,
@@ -84,6 +86,7 @@ func (g *group) translate() {
 		generation := g.generation
 		g.mu.Unlock()
 		g.events <- event.Exited{Generation: generation, WorkerExit: event.WorkerExit{Step: step, NaN: nan,
+			Process:   process,
 			LocalRank: x.LocalRank,
 			Code:      x.Code, Signal: x.Signal, Ours: x.Ours, Message: c.Message, Detail: c.Detail, Victim: c.Victim,
 			Hang: x.Aborted}}
@@ -92,6 +95,16 @@ func (g *group) translate() {
 	g.stay.Close()
 	g.heard.Wait()
 	close(g.events)
+}
+
+// process is the process of that local rank where it is no trainer.
+func (g *group) process(local int) rendezvous.Process {
+	e, ok := g.g.(*ensemble)
+	if !ok || e.in.Tasks[local].Role == roles.Trainer {
+		return rendezvous.Process{}
+	}
+	t := e.in.Tasks[local]
+	return rendezvous.Process{Name: t.String(), Log: t.Log()}
 }
 
 // told is the last step that a worker told, and whether its loss was not a number then, where that

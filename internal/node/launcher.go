@@ -17,10 +17,12 @@ import (
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/roles"
 )
 
 // Launcher is what a launcher's flags say of the workers of this node, beside their program.
 type Launcher struct {
+	Mode             Mode   // how the workers work together
 	Role             string // ROLE_NAME; "": default
 	Devices          device.Choice
 	Binding          device.Binding
@@ -35,6 +37,22 @@ type Launcher struct {
 	Announce bool          // say what Paddle's launcher says of a start
 }
 
+// Mode is how the trainers of a job work together.
+type Mode string
+
+const (
+	Collective Mode = ""
+	RPC        Mode = "rpc" // they call each other; logs have their ranks
+)
+
+// role is what the trainers of a job without servers are told.
+func (l *Launcher) role() launch.Role {
+	if l.Mode == RPC {
+		return launch.RPC(l.Role)
+	}
+	return launch.Trainer(l.Role)
+}
+
 // inputs is what the environments of one start are made of.
 func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	world, l := s.World, w.o.Launcher
@@ -47,7 +65,7 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 		LRScale:   world.LRScale,
 		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.socketPath(),
 		LogDir: w.logs.Dir(),
-		Role:   launch.Trainer(l.Role), Devices: l.Devices.Environ(l.Binding, world.Slots),
+		Role:   l.role(), Devices: l.Devices.Environ(l.Binding, world.Slots),
 		VirtualLocalRank: l.VirtualLocalRank,
 	}
 	if world.Master != nil {
@@ -63,10 +81,29 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	for _, p := range s.Ports[min(2, len(s.Ports)):] {
 		in.Own = append(in.Own, net.JoinHostPort(in.Hosts[s.Rank], strconv.Itoa(p)))
 	}
+	if r := w.job.Load().Roles; r != nil {
+		if err := w.asTeam(&in, r, s); err != nil {
+			return in, err
+		}
+	}
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
 	}
 	return in, nil
+}
+
+// asTeam gives each process of this node its role. None of them stays for another generation.
+func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s action.Start) error {
+	team, err := roles.NewTeam(r, w.job.Load().Place(s.World.Count), s.Endpoints)
+	if err != nil {
+		return err
+	}
+	in.Team, in.Tasks, in.Role = team, team.Nodes[s.Rank], launch.ParameterServers()
+	in.Workers, in.AgentSocket, in.Devices = len(in.Tasks), "", nil
+	for _, d := range w.o.Launcher.Devices.Devices {
+		in.DeviceIDs = append(in.DeviceIDs, d.Label)
+	}
+	return nil
 }
 
 // launched is the spec of one start, with what is each worker's own.
@@ -116,7 +153,11 @@ func (w *workers) record(in launch.Inputs) {
 	}
 	if w.o.Launcher.Announce && !w.announced {
 		w.announced = true
-		for line := range strings.Lines(launch.Announce(in, shownDir(w.logs.Dir()), time.Now())) {
+		said := launch.Announce
+		if in.Team != nil {
+			said = launch.AnnounceTasks
+		}
+		for line := range strings.Lines(said(in, shownDir(w.logs.Dir()), time.Now())) {
 			w.raw(strings.TrimSuffix(line, "\n"))
 		}
 	}
@@ -165,7 +206,7 @@ func shownDir(dir string) string {
 }
 
 // started begins the group of a start.
-func (w *workers) started(ctx context.Context, in launch.Inputs) (*worker.Group, error) {
+func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, error) {
 	spec, err := w.launched(in)
 	if err != nil {
 		return nil, refused{err, 125}
@@ -174,6 +215,16 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (*worker.Group,
 		return nil, refused{err, 125}
 	}
 	w.record(in)
+	if in.Team != nil {
+		return w.startEnsemble(ctx, in)
+	}
+	if w.o.Launcher.Mode == RPC {
+		names := map[int]string{}
+		for k, rank := range spec.Ranks {
+			names[k] = "workerlog." + strconv.Itoa(rank)
+		}
+		w.logs.Rename(names)
+	}
 	g, err := w.begin(ctx, spec)
 	if err == nil {
 		w.warmLater(g, spec)

@@ -28,7 +28,7 @@ func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	var each sync.WaitGroup
 	for i, w := range g.workers {
 		each.Go(func() {
-			all[i] = hang.Inspect(ctx, w.PID, filepath.Join(g.spec.RunDir, strconv.Itoa(i)))
+			all[i] = hang.Inspect(ctx, w.PID, filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i)))
 			all[i].LocalRank, all[i].Rank = i, g.rank(i)
 		})
 	}
@@ -67,9 +67,9 @@ func (g *Group) signal(i int, sig syscall.Signal) bool {
 // core behind.
 func (g *Group) abort(ctx context.Context, i int) string {
 	w := g.workers[i]
-	path := g.spec.Logs.Path(i)
+	path := g.spec.Logs.Path(g.spec.First + i)
 	if g.spec.Logs.Apart() {
-		path = g.spec.Logs.ErrPath(i)
+		path = g.spec.Logs.ErrPath(g.spec.First + i)
 	}
 	before := sizeOf(path)
 	_ = unix.Prlimit(w.PID, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) // a core of a large process would take minutes

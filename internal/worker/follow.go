@@ -148,7 +148,7 @@ func (g *Group) tell(e Exit) {
 			}
 		}
 		if e.Ours && e.Code != 0 {
-			g.spec.Logs.Note(e.LocalRank, endedLine(e, time.Now()))
+			g.spec.Logs.Note(g.spec.First+e.LocalRank, g.endedLine(e, time.Now()))
 		}
 		e.ErrorFile = g.errorFile(e.LocalRank)
 		g.exits <- e
@@ -156,13 +156,16 @@ func (g *Group) tell(e Exit) {
 }
 
 // endedLine tells a reader of the log that what the worker said last, as of a SIGTERM, is no cause.
-func endedLine(e Exit, now time.Time) string {
+func (g *Group) endedLine(e Exit, now time.Time) string {
+	name := g.spec.Name
+	if name == "" {
+		name = fmt.Sprintf("rank %d", e.Rank)
+	}
 	how := e.Signal
 	if how == "" {
 		how = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return fmt.Sprintf("---- elastic: rank %d was ended by elastic (%s); the cause is elsewhere, %s ----\n", e.Rank,
-		how, output.Stamp(now))
+	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n", name, how, output.Stamp(now))
 }
 
 // longestError bounds what is read of an error file.
@@ -170,7 +173,7 @@ const longestError = 256 << 10
 
 // errorFile is what a worker that has ended left as its error; nil if it left none.
 func (g *Group) errorFile(localRank int) []byte {
-	f, err := regular.Open(filepath.Join(g.spec.RunDir, strconv.Itoa(localRank), "error.json"))
+	f, err := regular.Open(filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+localRank), "error.json"))
 	if err != nil {
 		return nil
 	}

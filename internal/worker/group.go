@@ -33,7 +33,9 @@ type Spec struct {
 	Job        string
 	Node       string
 	Generation uint64
-	Ranks      []int // by local rank
+	Ranks      []int  // by local rank
+	First      int    // local rank of worker 0; another one where a node has several groups
+	Name       string // of the only worker, where it has no rank; "": it has
 	WorldSize  int
 
 	Argv   []string   // Argv[0] is the file to execute, seen from Dir: it is not looked up
@@ -199,7 +201,7 @@ func (g *Group) begin(s Spec) error {
 		return fmt.Errorf("find directory: %w", err)
 	}
 	for i := range s.Env {
-		if err := os.MkdirAll(filepath.Join(s.RunDir, strconv.Itoa(i)), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(s.RunDir, strconv.Itoa(s.First+i)), 0o700); err != nil {
 			return fmt.Errorf("make run directory: %w", err)
 		}
 	}
@@ -222,7 +224,8 @@ func (g *Group) begin(s Spec) error {
 func (g *Group) announce(generation uint64, worldSize int) {
 	g.shareConsole()
 	for i := range g.spec.Env {
-		g.spec.Logs.Begin(i, output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i),
+		g.spec.Logs.Begin(g.spec.First+i, output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i),
+			Name:      g.spec.Name,
 			WorldSize: worldSize,
 			Node:      g.spec.Node})
 	}

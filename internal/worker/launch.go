@@ -77,7 +77,7 @@ func (g *Group) launch(workers int) (err error) {
 // of the worker.
 func (g *Group) openPipes(i int, give func(*os.File) int) (writes []*os.File, err error) {
 	var w workerOrder
-	pumps := g.spec.Logs.Pumps(i)
+	pumps := g.spec.Logs.Pumps(g.spec.First + i)
 	g.pumps = append(g.pumps, pumps)
 	for _, p := range pumps {
 		write, err := p.Open()
@@ -115,12 +115,13 @@ func (g *Group) shareConsole() {
 		}
 	}
 	for i, pumps := range g.pumps {
-		label, prefix := logs.Label(i, g.rank(i)), ""
+		local := g.spec.First + i
+		label, prefix := logs.Label(local, g.rank(i)), ""
 		switch {
-		case logs.Labelled(i):
+		case logs.Labelled(local):
 			prefix = label
 		case workers > 1:
-			prefix = logs.Prefix(i, g.rank(i))
+			prefix = logs.Prefix(local, g.rank(i))
 		}
 		for _, p := range pumps {
 			p.Name(label)

@@ -28,8 +28,8 @@ func (g *Group) Pulses() []hang.Pulse {
 		p := hang.Processes(pids, connections)
 		p.CPU = cpu
 		logs := g.spec.Logs
-		for _, path := range []string{logs.Path(i), logs.ErrPath(i),
-			filepath.Join(g.spec.RunDir, strconv.Itoa(i), "progress.jsonl")} {
+		for _, path := range []string{logs.Path(g.spec.First + i), logs.ErrPath(g.spec.First + i),
+			filepath.Join(g.spec.RunDir, strconv.Itoa(g.spec.First+i), "progress.jsonl")} {
 			if info, err := os.Stat(path); err == nil {
 				p.Output += info.Size()
 			}

@@ -129,30 +129,29 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 	}
 	if servers := t.at[Server]; len(servers) > 0 {
 		host, _ := split(servers[0])
-		_, port := split(t.HTTP)
+		_, port, _ := net.SplitHostPort(t.HTTP)
 		if s.HTTPPort > 0 {
-			port = s.HTTPPort
+			port = strconv.Itoa(s.HTTPPort)
 		}
-		t.HTTP = net.JoinHostPort(host, strconv.Itoa(port))
+		t.HTTP = net.JoinHostPort(host, port)
 	}
 	return t, nil
 }
 
 // put notes where a task listens: where its entry says, else at the port that its node found.
 func (t *Team) put(task Task, found string) {
-	host, port := split(task.At)
-	foundHost, foundPort := split(found)
-	if host == "" {
-		host = foundHost
-	}
-	if port == 0 {
-		port = foundPort
+	at := found
+	if host, port := split(task.At); port > 0 {
+		at = task.At
+	} else if host != "" {
+		_, foundPort, _ := net.SplitHostPort(found)
+		at = net.JoinHostPort(host, foundPort)
 	}
 	all := t.at[task.Role]
 	for len(all) <= task.Index {
 		all = append(all, "")
 	}
-	all[task.Index] = net.JoinHostPort(host, strconv.Itoa(port))
+	all[task.Index] = at
 	t.at[task.Role] = all
 }
 

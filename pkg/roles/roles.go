@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -116,4 +117,55 @@ func (s *Spec) Validate() error {
 	p.Check(s.HeterDevices == nil || len(s.HeterDevices) == len(s.Heter)+1, "%d devices for %d stages",
 		len(s.HeterDevices), len(s.Heter)+1)
 	return p.Err()
+}
+
+// ParseList reads a comma list of addresses; nil for none.
+func ParseList(text string) []string {
+	if text == "" {
+		return nil
+	}
+	list := strings.Split(text, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
+}
+
+// ParseStages reads lists of addresses that are separated by semicolons.
+func ParseStages(text string) [][]string {
+	if text == "" {
+		return nil
+	}
+	var stages [][]string
+	for stage := range strings.SplitSeq(text, ";") {
+		stages = append(stages, ParseList(stage))
+	}
+	return stages
+}
+
+// String is the processes in short: how many there are of each role, or their list.
+func (s *Spec) String() string {
+	if s == nil {
+		return "collective"
+	}
+	words := []string{string(s.Mode)}
+	add := func(name string, list []string) {
+		switch all := strings.Join(list, ","); {
+		case list == nil:
+		case strings.Trim(all, ",") == "":
+			words = append(words, fmt.Sprintf("%s=%d", name, len(list)))
+		default:
+			words = append(words, name+"="+all)
+		}
+	}
+	add("servers", s.Servers)
+	add("workers", s.Trainers)
+	for _, stage := range s.Heter {
+		add("heter-workers", stage)
+	}
+	add("coordinators", s.Coordinators)
+	if s.HTTPPort > 0 {
+		words = append(words, fmt.Sprintf("http-port=%d", s.HTTPPort))
+	}
+	return strings.Join(append(words, s.HeterDevices...), " ")
 }

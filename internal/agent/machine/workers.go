@@ -115,6 +115,9 @@ func (m *Machine) lingers() bool {
 		return false
 	}
 	at := g.through.Add(linger)
+	if m.self.job.Roles != nil {
+		at = g.through // servers run on: each trainer ended when its saves were whole
+	}
 	if m.now.Before(at) {
 		m.out.Wake(at)
 		return false

@@ -19,6 +19,7 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 		}
 	}
 	add("ips", strings.Join(j.Hosts, ","), strings.Join(mine.Hosts, ","))
+	add("run-mode", j.Roles.String(), mine.Roles.String())
 	add("nproc-per-node", j.Slots, mine.Slots)
 	add("batch-size", j.Base.Batch, mine.Base.Batch)
 	add("lr", j.Base.LR, mine.Base.LR)

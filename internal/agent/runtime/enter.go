@@ -278,8 +278,12 @@ func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 	if !j.Limits.Exact && j.Limits.Min != j.Limits.Max {
 		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
 	}
-	lines := []string{fmt.Sprintf("job %s: np=%s nodes x %s = world size %d; this node is %s; logs in %s/",
-		j.Name, np, phrase.Count(j.Slots, "worker"), j.Workers(s.Wish.NP), l.joining.node,
+	sum := fmt.Sprintf("np=%s nodes x %s = world size %d", np, phrase.Count(j.Slots, "worker"), j.Workers(s.Wish.NP))
+	if j.Roles != nil {
+		sum = fmt.Sprintf("np=%s nodes, %s, %s", np, phrase.Count(len(j.Roles.Servers), "server"),
+			phrase.Count(j.Workers(s.Wish.NP), "trainer"))
+	}
+	lines := []string{fmt.Sprintf("job %s: %s; this node is %s; logs in %s/", j.Name, sum, l.joining.node,
 		strings.TrimSuffix(l.joining.logs, "/"))}
 	if !j.Origin.SameCommand(l.Job.Origin) {
 		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`", j.Name,

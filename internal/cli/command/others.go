@@ -11,7 +11,7 @@ func Unused() []Flag {
 		{Name: "scale"},
 		{Name: "auto-parallel-config"}, {Name: "auto-tuner-json"}, {Name: "auto-cluster-config"},
 		{Name: "cluster-topo-path"}, {Name: "rank-mapping-path"}, {Name: "enable-auto-mapping"},
-		{Name: "with-gloo"}, {Name: "gloo-port"}, {Name: "http-port"},
+		{Name: "with-gloo"}, {Name: "gloo-port"},
 		{Name: "use-env", Kind: Boolean}, {Name: "multi-gpu", Kind: Boolean}, {Name: "launcher"},
 		{Name: "no-local-rank", Kind: Boolean}, {Name: "no-ssh", Kind: Boolean}, {Name: "force-multi", Kind: Boolean},
 	}
@@ -26,7 +26,6 @@ func removed() map[string]gone {
 	dropped := "Paddle 2.0 dropped it"
 	accelerate := "it is a flag of accelerate launch"
 	deepspeed := "it is a flag of deepspeed, which starts all nodes from one"
-	servers := gone{"there is no parameter server here: training is collective", "Paddle's own launcher"}
 	counts := gone{"it counts all processes", "--np=NODES --nproc-per-node=WORKERS"}
 	return map[string]gone{
 		"num-processes": counts,
@@ -47,12 +46,8 @@ func removed() map[string]gone {
 		"num-cpu-threads-per-process": {accelerate, "export OMP_NUM_THREADS=N"},
 		"use-deepspeed":               {accelerate, "export ACCELERATE_USE_DEEPSPEED=true, which the script reads"},
 		"use-fsdp":                    {accelerate, "export ACCELERATE_USE_FSDP=true, which the script reads"},
-		"server-num":                  servers, "worker-num": servers, "trainer-num": servers,
-		"coordinator-num": servers,
-		"servers":         servers, "workers": servers, "trainers": servers, "coordinators": servers,
-		"heter-workers": servers, "heter-worker-num": servers, "heter-devices": servers,
-		"hostfile": {deepspeed, "the same line on every node, with --np and --master-addr"},
-		"include":  {deepspeed, "--gpus=0,1 on each node"},
-		"exclude":  {deepspeed, "--gpus=0,1 on each node"},
+		"hostfile":                    {deepspeed, "the same line on every node, with --np and --master-addr"},
+		"include":                     {deepspeed, "--gpus=0,1 on each node"},
+		"exclude":                     {deepspeed, "--gpus=0,1 on each node"},
 	}
 }

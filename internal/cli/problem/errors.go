@@ -38,6 +38,7 @@ const (
 	LocalOwner   Code = "E-LOCAL-OWNER"
 	LocalStart   Code = "E-LOCAL-START"
 	NoProgram    Code = "E-PROGRAM"
+	NoPaddlePS   Code = "E-PADDLE-PS" // a Paddle without parameter servers
 	ProgramMode  Code = "E-PROGRAM-MODE"
 	Address      Code = "E-ADDRESS"
 	Ports        Code = "E-PORTS"
@@ -69,7 +70,7 @@ func (c Code) Status() int {
 		return 124
 	case LocalOwner, LocalStart, PreHook, Address, Ports, StateDir, LogDir, WorkDir, CkptDir:
 		return 125
-	case ProgramMode:
+	case ProgramMode, NoPaddlePS:
 		return 126
 	case NoProgram:
 		return 127

@@ -39,10 +39,10 @@ func dryRun(c *command.Call, o *node.Options) error {
 			WorldSize    int               `json:"world_size"`
 			LogDir       string            `json:"log_dir"`
 			preview
-		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Limits.Max * o.Job.Slots, o.LogDir, p})
+		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Workers(o.Job.Limits.Max), o.LogDir, p})
 	}
 	if err := c.Out.Line("job %s: np=%s nodes x %s = world size %d; nothing was started", o.Job.Name, o.Job.Limits,
-		phrase.Count(o.Job.Slots, "worker"), o.Job.Limits.Max*o.Job.Slots); err != nil {
+		phrase.Count(o.Job.Slots, "worker"), o.Job.Workers(o.Job.Limits.Max)); err != nil {
 		return err
 	}
 	for _, row := range [][2]string{{"server", server}, {"logs", o.LogDir}, {"checkpoints", p.CheckpointDir}} {
@@ -67,9 +67,14 @@ const mostShown = 16
 func showWorld(c *command.Call, world []previewNode) error {
 	rows := [][]string{{"NODE RANK", "NODE", "ADDRESS", "RANKS"}}
 	for _, n := range world[:min(mostShown, len(world))] {
-		ranks := strconv.Itoa(n.Ranks[0])
-		if last := n.Ranks[len(n.Ranks)-1]; last != n.Ranks[0] {
-			ranks = fmt.Sprintf("%d-%d", n.Ranks[0], last)
+		ranks := "-" // servers alone
+		for i, r := range n.Ranks {
+			switch last := n.Ranks[len(n.Ranks)-1]; {
+			case i == 0 && last == r:
+				ranks = strconv.Itoa(r)
+			case i == 0:
+				ranks = fmt.Sprintf("%d-%d", r, last)
+			}
 		}
 		rows = append(rows, []string{strconv.Itoa(n.Rank), cmp.Or(n.Node, "any"), n.Address, ranks})
 	}
@@ -80,7 +85,7 @@ func showWorld(c *command.Call, world []previewNode) error {
 }
 
 func showWorker(c *command.Call, w *previewWorker) error {
-	if err := c.Out.Line("rank %d (local rank %d): %s", w.Rank, w.LocalRank, strings.Join(w.Argv, " ")); err != nil {
+	if err := c.Out.Line("%s (local rank %d): %s", w.Process, w.LocalRank, strings.Join(w.Argv, " ")); err != nil {
 		return err
 	}
 	if w.CPUs != nil {

@@ -22,6 +22,8 @@ const defaultJob = "default"
 func fixed(c *command.Call, o *node.Options) error {
 	ips := target.Ips(c)
 	switch {
+	case o.Job.Roles != nil && len(o.Job.Roles.Hosts()) > 0:
+		return placeRoles(c, o)
 	case ips.Given:
 		return byAddress(c, o, ips)
 	case c.Setting("rank").Given && o.Job.Limits.Max > 1:
@@ -33,6 +35,14 @@ func fixed(c *command.Call, o *node.Options) error {
 			Given: true})
 	}
 	return nil
+}
+
+// lists are the flags that name the nodes.
+func lists(ips command.Setting) string {
+	if ips.Name == "servers" {
+		return "--servers and --workers"
+	}
+	return "--ips"
 }
 
 func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
@@ -53,12 +63,12 @@ func byAddress(c *command.Call, o *node.Options, ips command.Setting) error {
 	}
 	if np := c.Setting("np"); np.Given && np.Text != strconv.Itoa(len(hosts)) {
 		return problem.New(problem.Usage, "%s and %s", np, ips).
-			Because("--ips says how many nodes there are").Cure("leave --np out")
+			Because("%s says how many nodes there are", ips.Origin).Cure("leave --np out")
 	}
 	if len(hosts) == 1 && slices.Contains([]string{"127.0.0.1", "localhost"}, hosts[0]) {
 		return nil // Paddle's default: this machine alone
 	}
-	o.Job.Hosts, o.Given["ips"] = hosts, true
+	o.Job.Hosts, o.Given["ips"] = hosts, ips.Name == "ips"
 	o.Job.Limits = rendezvous.Limits{Min: len(hosts), Max: len(hosts)} // scale stays inside
 	o.Place = slices.Index(hosts, own) + 1
 	o.Host, err = target.Ours(own)
@@ -76,7 +86,7 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 		if !slices.Contains(hosts, host.Text) {
 			return "", problem.New(problem.Address, "%s is not among %s", host, ips).
 				Because("a node is found by its address").
-				Cure("the same --ips on every node, with the address of each")
+				Cure("the same %s on every node, with the address of each", lists(ips))
 		}
 		return host.Text, nil
 	}
@@ -92,7 +102,7 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 	case 0:
 		return "", problem.New(problem.Address, "%s: none is an address of this machine", ips).
 			Because("a node is found by its address").
-			Cure("the same --ips on every node, with the address of each")
+			Cure("the same %s on every node, with the address of each", lists(ips))
 	}
 	return "", problem.New(problem.Address, "%s: %s are all addresses of this machine", ips, strings.Join(mine, ", ")).
 		Because("a node is found by its address").Cure("--host=%s, or another of them", mine[0])

@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/roles"
 )
 
 // slots settles how many workers this node has, and on which devices: as many as --nproc-per-node
@@ -39,10 +40,10 @@ func slots(c *command.Call, o *node.Options) error {
 		if l.Devices, err = set.Choose(ids.Text); err != nil {
 			return badDevice(ids, err)
 		}
-		if n == 0 {
+		if n == 0 && o.Job.Roles == nil {
 			n = len(l.Devices.Devices)
 		}
-		if !l.Devices.Fits(n) {
+		if o.Job.Roles == nil && !l.Devices.Fits(n) {
 			return problem.New(problem.BadDevices, "%s: %d devices cannot be shared by %d workers", ids,
 				len(l.Devices.Devices), n).
 				Because("each worker gets as many as the others").
@@ -51,6 +52,11 @@ func slots(c *command.Call, o *node.Options) error {
 		o.Given["nproc-per-node"] = true
 	case len(set.Visible) > 0:
 		l.Devices = set.All()
+	}
+	if o.Job.Roles != nil { // its trainers take the devices in turn
+		o.Job.Slots = o.Job.Roles.Most(roles.Size{Nodes: o.Job.Limits.Min, Slots: max(n, 1), Hosts: o.Job.Hosts})
+		delete(o.Given, "nproc-per-node")
+		return nil
 	}
 	switch {
 	case n > 0:
@@ -94,7 +100,7 @@ func badDevice(s command.Setting, err error) *problem.Error {
 // paddle reports whether flags of Paddle's launcher alone are used: then it is told what Paddle's
 // says.
 func paddle(c *command.Call) bool {
-	return slices.ContainsFunc([]string{"gpus", "run-mode", "ips"},
+	return len(givenRoles(c)) > 0 || slices.ContainsFunc([]string{"gpus", "run-mode", "ips"},
 		func(name string) bool { return c.Setting(name).Given })
 }
 
@@ -119,9 +125,6 @@ func launcher(c *command.Call, o *node.Options) error {
 		if _, err := l.Devices.CPUs(device.Host{}, l.Affinity, o.Job.Slots, device.Allowed()); err != nil {
 			return badDevice(a, err).Cure("leave it out where no device is used")
 		}
-	}
-	if m := c.Setting("run-mode"); m.Given && m.Text != "collective" {
-		return m.Refuse("collective is the only one")
 	}
 	l.Role, l.Prefix = c.Setting("role").Text, c.Setting("log-line-prefix-template").Text
 	l.CopyOut, l.CopyErr = commaList(c.Setting("duplicate-stdout-filters")),
@@ -225,7 +228,11 @@ func script(c *command.Call, o *node.Options, before []string, beside string) er
 func arguments(c *command.Call, o *node.Options) launch.Arguments {
 	return launch.Arguments{GPUs: c.Setting("gpus").Text, IPs: cmp.Or(c.Setting("ips").Text, "127.0.0.1"),
 		LogDir: o.LogDir,
-		NProc:  c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
+		Heters: c.Setting("heter-workers").Text, HeterNum: c.Setting("heter-worker-num").Text,
+		HTTPPort: c.Setting("http-port").Text, Servers: c.Setting("servers").Text,
+		ServerNum: c.Setting("server-num").Text, Workers: c.Setting("workers").Text,
+		WorkerNum: c.Setting("worker-num").Text,
+		NProc:     c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
 }
 
 // claim marks the devices of this node as used, and says who else uses them.

@@ -38,8 +38,6 @@ func launchFlags() []command.Flag {
 		{Name: "role", Arg: "NAME", Usage: "ROLE_NAME of the workers (default)", Env: []string{"PET_ROLE"}},
 		{Name: "tty", Kind: command.Boolean, Usage: "the only worker has the terminal: for a debugger", Once: true},
 		{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "say what Paddle's launcher says of a start"},
-		{Name: "run-mode", Arg: "MODE", Usage: "collective", Env: []string{"PADDLE_RUN_MODE"},
-			Values: []string{"collective"}},
 		{Name: "log-line-prefix-template", Arg: "TEXT",
 			Usage: "before the lines that --tee shows ([${role_name}${local_rank}]:)",
 			Env:   []string{"PET_LOG_LINE_PREFIX_TEMPLATE", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"}},

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/device"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
@@ -30,6 +32,7 @@ type previewNode struct {
 // previewWorker is one worker of this node.
 type previewWorker struct {
 	Rank        int               `json:"rank"`
+	Process     string            `json:"process"` // rank 3, server 0
 	LocalRank   int               `json:"local_rank"`
 	Argv        []string          `json:"argv"`
 	CPUs        []int             `json:"cpus"`        // nil: not bound
@@ -46,7 +49,7 @@ type preview struct {
 // newPreview shows what o would start. It reads and writes nothing.
 func newPreview(o node.Options) (preview, error) {
 	j, slots := o.Job, o.Job.Slots
-	size := j.Limits.Max * slots
+	size := j.Workers(j.Limits.Max)
 	plan, err := scaling.For(j.Base, size)
 	if err != nil {
 		return preview{}, err
@@ -76,8 +79,31 @@ func newPreview(o node.Options) (preview, error) {
 			in.Endpoints = append(in.Endpoints, net.JoinHostPort(n.Address, unknownPort))
 		}
 	}
+	if j.Roles != nil {
+		if err := asTeam(&in, &o); err != nil {
+			return preview{}, err
+		}
+	}
 	p.Workers, err = workersOf(&o, in)
 	return p, err
+}
+
+// asTeam gives the processes of this node their roles.
+func asTeam(in *launch.Inputs, o *node.Options) error {
+	r, size := o.Job.Roles, o.Job.Place(o.Job.Limits.Max)
+	var ports []string
+	for rank, host := range in.Hosts {
+		for range r.Ports(size, rank) {
+			ports = append(ports, net.JoinHostPort(host, unknownPort))
+		}
+	}
+	team, err := roles.NewTeam(r, size, ports)
+	if err != nil {
+		return err
+	}
+	in.Team, in.Tasks, in.Role = team, team.Nodes[in.NodeRank], launch.ParameterServers()
+	in.Workers = len(in.Tasks)
+	return nil
 }
 
 func worldOf(o *node.Options, own int) []previewNode {
@@ -90,8 +116,12 @@ func worldOf(o *node.Options, own int) []previewNode {
 		if rank == own {
 			n.Node, n.Address = o.Node, cmp.Or(o.Host, n.Address)
 		}
-		for k := range o.Job.Slots {
-			n.Ranks = append(n.Ranks, rank*o.Job.Slots+k)
+		if ranks := o.Job.Roles.Ranks(o.Job.Place(o.Job.Limits.Max)); ranks != nil {
+			n.Ranks = ranks[rank]
+		} else {
+			for k := range o.Job.Slots {
+				n.Ranks = append(n.Ranks, rank*o.Job.Slots+k)
+			}
 		}
 		nodes[rank] = n
 	}
@@ -112,11 +142,16 @@ func workersOf(o *node.Options, in launch.Inputs) ([]previewWorker, error) {
 				return nil, err
 			}
 		}
-		w := previewWorker{Rank: in.FirstRank + local, LocalRank: local, Argv: append([]string{o.Program}, args...),
+		w := previewWorker{Rank: in.FirstRank + local, Process: "rank " + strconv.Itoa(in.FirstRank+local), LocalRank: local, Argv: append([]string{o.Program}, args...),
 			CPUs: cpus[local], Environment: map[string]string{}}
 		for _, kv := range env {
 			name, value, _ := strings.Cut(kv, "=")
 			w.Environment[name] = value
+		}
+		if in.Team != nil {
+			w.Rank, w.Process = in.Tasks[local].Index, in.Tasks[local].String()
+			all = append(all, w)
+			continue
 		}
 		w.Environment["MASTER_PORT"] = unknownPort
 		w.Environment["PADDLE_MASTER"] = net.JoinHostPort(in.MasterHost, unknownPort)

@@ -28,7 +28,7 @@ func Command() command.Command {
 }
 
 func runFlags() []command.Flag {
-	return slices.Concat(plan.Flags(), launchFlags(), []command.Flag{
+	return slices.Concat(plan.Flags(), launchFlags(), roleFlags(), []command.Flag{
 		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)",
 			Same: []string{"nnodes", "num-nodes", "num-machines"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP",
 				"PET_NNODES"}},
@@ -113,7 +113,7 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 		return err
 	}
 	if o.Launcher.Announce && !c.Out.Quiet {
-		fmt.Fprint(c.Stderr, arguments(c, &o))
+		fmt.Fprint(c.Stderr, arguments(c, &o), sayMode(c, &o))
 	}
 	signals := make(chan os.Signal, 4)
 	defer notify(signals, more)()

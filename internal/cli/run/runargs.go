@@ -35,7 +35,8 @@ func options(c *command.Call) (node.Options, error) {
 		o.Given[name] = c.Setting(name).Given
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
-		workDir, modes, sizes, plan.Batch, rules, names, times, streams, launcher, program, address, dirs,
+		workDir, modes, servers, sizes, plan.Batch, rules, names, times, streams, launcher, program, address, ownPorts,
+		serverCore, dirs,
 	} {
 		if err := step(c, &o); err != nil {
 			return o, err

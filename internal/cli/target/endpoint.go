@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/pkg/roles"
 )
 
 // sharedPort is that of a server which an agent starts for all nodes, where none was named. It is
@@ -22,12 +23,22 @@ func Ips(c *command.Call) command.Setting {
 	if s.Given || given(c).Given {
 		return s
 	}
+	if hosts := listed(c); len(hosts) > 0 {
+		return command.Setting{Name: "servers", Text: strings.Join(hosts, ","), Origin: "--servers, --workers", Given: true}
+	}
 	for _, name := range []string{"PADDLE_TRAINERS", "POD_IP", "PADDLE_TRAINER_ID", "TRAINER_PORTS_NUM"} {
 		if c.Getenv(name) == "" {
 			return s
 		}
 	}
 	return command.Setting{Name: "ips", Text: c.Getenv("PADDLE_TRAINERS"), Origin: "PADDLE_TRAINERS", Given: true}
+}
+
+// listed are the addresses of the nodes in the lists of parameter servers and trainers.
+func listed(c *command.Call) []string {
+	s := roles.Spec{Trainers: roles.ParseList(c.Setting("workers").Text), Servers: roles.ParseList(c.Setting("servers").Text),
+		Heter: roles.ParseStages(c.Setting("heter-workers").Text), Coordinators: roles.ParseList(c.Setting("coordinators").Text)}
+	return s.Hosts()
 }
 
 // MasterAddr is torchrun's address of the first node, where there are others.

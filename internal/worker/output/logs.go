@@ -60,6 +60,7 @@ type Logs struct {
 
 	mu    sync.Mutex
 	files map[string]*logFile // by path
+	names map[int]string      // of the logs of workers that are no trainers, by local rank
 }
 
 // Open locks a log directory for this agent, and makes it if need be.
@@ -141,7 +142,20 @@ func (l *Logs) Dir() string { return l.dir }
 
 // Path is the log of one worker.
 func (l *Logs) Path(localRank int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if name := l.names[localRank]; name != "" {
+		return filepath.Join(l.dir, name)
+	}
 	return filepath.Join(l.dir, "workerlog."+strconv.Itoa(localRank))
+}
+
+// Rename gives the logs of workers other names than workerlog.N, by local rank, from the next start
+// on.
+func (l *Logs) Rename(names map[int]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.names = names
 }
 
 // ErrPath is the log of stderr of one worker, where that is apart.
@@ -223,11 +237,16 @@ type Header struct {
 	Rank       int
 	WorldSize  int
 	Node       string
+	Name       string // of a process without a rank; "": it has one
 }
 
 func (h Header) line(now time.Time) string {
-	return fmt.Sprintf("---- elastic: generation %d, rank %d, world size %d, node %s, job %s, %s ----\n",
-		h.Generation, h.Rank, h.WorldSize, h.Node, h.Job, Stamp(now))
+	name := h.Name
+	if name == "" {
+		name = fmt.Sprintf("rank %d", h.Rank)
+	}
+	return fmt.Sprintf("---- elastic: generation %d, %s, world size %d, node %s, job %s, %s ----\n",
+		h.Generation, name, h.WorldSize, h.Node, h.Job, Stamp(now))
 }
 
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

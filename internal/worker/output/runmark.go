@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -51,9 +52,9 @@ func (l *Logs) Adopt(run string) error {
 
 // isLog reports whether name is the log of a worker that is written, not one that was rotated.
 func isLog(name string) bool {
-	rank, ok := strings.CutPrefix(name, "workerlog.")
+	stem, rank, ok := strings.Cut(name, ".")
 	_, number := parseRank(strings.TrimSuffix(rank, errSuffix))
-	return ok && number
+	return ok && number && slices.Contains([]string{"workerlog", "serverlog", "heterlog", "coordinatorlog"}, stem)
 }
 
 // moveAside gives a log the next number. An empty one is left where it is.

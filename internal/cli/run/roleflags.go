@@ -1,0 +1,239 @@
+package run
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node"
+	"github.com/elasticd/elastic/pkg/roles"
+)
+
+// roleFlags are the settings of jobs with parameter servers, as Paddle's launchers have them.
+func roleFlags() []command.Flag {
+	return []command.Flag{
+		{Name: "run-mode", Arg: "MODE", Usage: "collective, ps, ps-heter or rpc (by the flags below, else collective)",
+			Env: []string{"PADDLE_RUN_MODE"}, Values: []string{"collective", "ps", "ps-heter", "rpc"}},
+		{Name: "servers", Arg: "ADDRESSES", Usage: "HOST:PORT of each parameter server, the same list on every node",
+			Env: []string{"PADDLE_SERVERS_ENDPOINTS"}},
+		{Name: "workers", Arg: "ADDRESSES", Usage: "HOST or HOST:PORT of each trainer", Same: []string{"trainers"},
+			Env: []string{"PADDLE_TRAINERS_ENDPOINTS"}},
+		{Name: "heter-workers", Arg: "ADDRESSES", Usage: "HOST:PORT of each heter worker; stages are separated by ;"},
+		{Name: "coordinators", Arg: "ADDRESSES", Usage: "HOST:PORT of each coordinator"},
+		{Name: "server-num", Arg: "N", Usage: "parameter servers of the job, in place of --servers",
+			Env: []string{"PADDLE_SERVER_NUM"}},
+		{Name: "worker-num", Arg: "N", Usage: "trainers of the job (--nproc-per-node on each node)",
+			Same: []string{"trainer-num"}, Env: []string{"PADDLE_TRAINER_NUM"}},
+		{Name: "heter-worker-num", Arg: "N", Usage: "heter workers, N;N for stages"},
+		{Name: "heter-devices", Arg: "KINDS", Usage: "cpu, gpu or xpu of each stage, separated by ;"},
+		{Name: "coordinator-num", Arg: "N", Usage: "coordinators, in place of --coordinators"},
+		{Name: "http-port", Arg: "P", Usage: "of gloo's rendezvous, on the first server's node (any)"},
+	}
+}
+
+// roleNames are the flags that only jobs with parameter servers have.
+var roleNames = []string{"servers", "workers", "heter-workers", "coordinators", "server-num", "worker-num",
+	"heter-worker-num", "heter-devices", "coordinator-num", "http-port"}
+
+// givenRoles are those of them that are given, as Paddle spells them.
+func givenRoles(c *command.Call) (names []string) {
+	for _, name := range roleNames {
+		if c.Setting(name).Given {
+			names = append(names, "--"+strings.ReplaceAll(name, "-", "_"))
+		}
+	}
+	return names
+}
+
+// servers reads the run mode and the processes of a job with parameter servers.
+func servers(c *command.Call, o *node.Options) error {
+	given, mode := givenRoles(c), c.Setting("run-mode")
+	if mode.Given && !slices.Contains([]string{"collective", "ps", "ps-heter", "rpc"}, mode.Text) {
+		return mode.Refuse("collective, ps, ps-heter or rpc")
+	}
+	if mode.Text == "rpc" {
+		o.Launcher.Mode = node.RPC
+	}
+	if len(given) == 0 && !strings.HasPrefix(mode.Text, "ps") {
+		return nil
+	}
+	if mode.Given && !strings.HasPrefix(mode.Text, "ps") {
+		return problem.New(problem.Usage, "%s and %s", mode, given[0]).
+			Because("one mode holds for a job, and %s is of parameter servers", given[0]).Cure("--run_mode=ps")
+	}
+	for _, name := range []string{"ips", "hang-timeout", "batch-size", "lr", "table", "numa-binding", "tty"} {
+		if s := c.Setting(name); s.Given && s.From == command.FromFlag {
+			return problem.New(problem.Usage, "%s and parameter servers", s).
+				Because("--%s is of collective training", name).Cure("leave it out")
+		}
+	}
+	spec, err := spec(c, mode.Text)
+	if err == nil {
+		err = complete(c, spec)
+	}
+	if err != nil {
+		return err
+	}
+	if err := spec.Validate(); err != nil {
+		return problem.New(problem.Usage, "%s: %v", strings.Join(given, ", "), err).Of(err)
+	}
+	o.Job.Roles, o.Given["run-mode"] = spec, true
+	return nil
+}
+
+// spec is the processes that the flags list or count.
+func spec(c *command.Call, mode string) (*roles.Spec, error) {
+	s := &roles.Spec{Mode: roles.Mode(mode)}
+	var err error
+	if s.HTTPPort, err = c.Setting("http-port").Number(0, 1); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		list, number string
+		to           *[]string
+	}{{"servers", "server-num", &s.Servers}, {"workers", "worker-num", &s.Trainers},
+		{"coordinators", "coordinator-num", &s.Coordinators}} {
+		if *f.to, err = entries(c, f.list, f.number); err != nil {
+			return nil, err
+		}
+	}
+	list, number := c.Setting("heter-workers"), c.Setting("heter-worker-num")
+	switch {
+	case list.Given && number.Given:
+		return nil, both(list, number)
+	case list.Given:
+		s.Heter = roles.ParseStages(list.Text)
+	case number.Given:
+		for _, n := range strings.Split(number.Text, ";") {
+			part := number
+			part.Text = strings.TrimSpace(n)
+			count, err := part.Number(0, 1)
+			if err != nil {
+				return nil, err
+			}
+			s.Heter = append(s.Heter, make([]string, count))
+		}
+	}
+	if d := c.Setting("heter-devices"); d.Given {
+		s.HeterDevices = strings.Split(d.Text, ";")
+		for _, kind := range s.HeterDevices {
+			if !slices.Contains([]string{"cpu", "gpu", "xpu"}, kind) {
+				return nil, d.Refuse("cpu, gpu or xpu for each stage").Cure("--heter_devices='cpu;gpu'")
+			}
+		}
+	}
+	if s.Mode == "" {
+		if s.Mode = roles.PS; len(s.Heter) > 0 {
+			s.Mode = roles.PSHeter
+		}
+	}
+	return s, nil
+}
+
+// entries are the processes of one role: those of a list, or so many; nil where none is said.
+func entries(c *command.Call, listName, numberName string) ([]string, error) {
+	list, number := c.Setting(listName), c.Setting(numberName)
+	switch {
+	case list.Given && number.Given:
+		return nil, both(list, number)
+	case list.Given:
+		all := roles.ParseList(list.Text)
+		if slices.Contains(all, "") {
+			return nil, list.Refuse("an empty address")
+		}
+		return all, nil
+	case number.Given:
+		n, err := number.Number(0, 1)
+		return make([]string, n), err
+	}
+	return nil, nil
+}
+
+func both(list, number command.Setting) error {
+	return problem.New(problem.Usage, "%s and %s", list, number).Because("each says how many there are").
+		Cure("leave --%s out", number.Name)
+}
+
+// complete refuses lists that name the processes of one role alone, and fills in what Paddle has
+// where nothing is said: one server.
+func complete(c *command.Call, s *roles.Spec) error {
+	servers, workers := c.Setting("servers"), c.Setting("workers")
+	lists := "--servers=HOST:PORT,… --workers=HOST:PORT,…, the same on every node"
+	switch {
+	case servers.Given && !workers.Given:
+		return problem.New(problem.Usage, "%s without --workers", servers).
+			Because("the nodes of the job are the addresses of both lists").Cure("%s", lists)
+	case workers.Given && !servers.Given:
+		return problem.New(problem.Usage, "%s without --servers", workers).
+			Because("trainers of this mode have their tables on servers").Cure("%s", lists)
+	}
+	for _, at := range s.Servers {
+		if at != "" && !strings.Contains(at, ":") {
+			return servers.Refuse("%s has no port", at).Because("trainers dial a server at its port").Cure("%s", lists)
+		}
+	}
+	if s.Servers == nil {
+		s.Servers = make([]string, 1)
+	}
+	if s.Mode == roles.PSHeter && len(s.Heter) == 0 {
+		s.Heter = [][]string{make([]string, 1)}
+	}
+	return nil
+}
+
+// placeRoles settles the nodes of a job with roles, where its lists name them.
+func placeRoles(c *command.Call, o *node.Options) error {
+	hosts := o.Job.Roles.Hosts()
+	if len(hosts) == 0 {
+		return nil
+	}
+	list := command.Setting{Name: "servers", Text: strings.Join(hosts, ","), Origin: "--servers, --workers", Given: true}
+	return byAddress(c, o, list)
+}
+
+// ownPorts refuses ports of the servers of this node that are in use.
+func ownPorts(_ *command.Call, o *node.Options) error {
+	r := o.Job.Roles
+	if r == nil {
+		return nil
+	}
+	tasks := r.Place(o.Job.Place(o.Job.Limits.Max))
+	if own := max(o.Place-1, 0); len(r.Hosts()) > 0 {
+		for _, t := range tasks[own] {
+			if t.Role != roles.Server || t.At == "" {
+				continue
+			}
+			if err := launch.Free(t.At); err != nil {
+				return problem.New(problem.Ports, "--servers: %v", err).Of(err).
+					Because("%s of this node is to listen there", t).Cure("end that process, or another port in --servers")
+			}
+		}
+	}
+	return nil
+}
+
+// serverCore refuses a Paddle without parameter servers, before every process fails with an error
+// about something else.
+func serverCore(c *command.Call, o *node.Options) error {
+	if o.Job.Roles == nil || o.Launcher.Lead == 0 { // the script does not import Paddle
+		return nil
+	}
+	core, err := launch.FindServerCore(o.Program, o.Environ)
+	if err != nil || core.Library == "" || core.Servers {
+		return nil // what cannot be looked at is tried
+	}
+	return problem.New(problem.NoPaddlePS, "paddle %s has no parameter servers", core.Version).
+		Because("%s was built without them", core.Library).
+		Cure("pip install paddlepaddle==2.6.2 'numpy<2' 'protobuf==4.25.*' setuptools; 3.0.0 has them too, 3.1 and later do not")
+}
+
+// sayMode is what Paddle's launcher says first.
+func sayMode(c *command.Call, o *node.Options) string {
+	if o.Job.Roles == nil {
+		return ""
+	}
+	return launch.AnnounceMode(givenRoles(c), len(o.Launcher.Devices.Devices), time.Now()) + "\n"
+}
