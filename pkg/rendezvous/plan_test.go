@@ -337,6 +337,10 @@ func TestPlan(t *testing.T) {
 				"nothing"},
 			{"a worker failed while another goes on", given(aJob(3).here("a", "b", "c").world(Finishing, "a", "b", "c"),
 				ended("a", 0), ended("b", 1), failure("b", 1, time.Minute)), "nothing"},
+			{"a server failed while a trainer goes on", given(aJob(2).here("a", "b").world(Finishing, "a", "b"),
+				ended("a", 0), failure("b", 1, time.Minute), func(x *situation) {
+					x.Failure.Process = rendezvous.Process{Name: "server 0", Log: "serverlog.0"}
+				}), "propose 2 (worker-failed): a b; the failure spent a restart"},
 			{"a worker failed and the others are through", given(aJob(2).here("a", "b").world(Finishing, "a", "b"),
 				ended("a", 0), ended("b", 1), failure("b", 1, time.Minute)),
 				"propose 2 (worker-failed): a b; the failure spent a restart"},

@@ -112,7 +112,8 @@ func (p *planner) finishing() Step {
 		}
 		return p.change(rendezvous.CauseNodeLost, text)
 	}
-	if through {
+	serverLost := p.s.Failure != nil && p.s.Failure.Process.Name != "" // trainers wait for it for ever
+	if through || serverLost {
 		return again()
 	}
 	if limit := time.Duration(p.s.Job.Rules.FinishTimeout); limit > 0 {
