@@ -11,12 +11,24 @@ import (
 	"github.com/elasticd/elastic/internal/diagnosis"
 	"github.com/elasticd/elastic/internal/handover"
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node/ensemble"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/schema"
 )
+
+// processes is what a node can do with the processes of a generation: one worker.Group of trainers,
+// or an ensemble.
+type processes interface {
+	Exits() <-chan worker.Exit
+	Done() <-chan struct{}
+	PIDs() []int
+	Ask(ctx context.Context, d worker.Drain) error
+	Stop(ctx context.Context, grace time.Duration) error
+	Continue(generation uint64, ranks []int, worldSize int)
+}
 
 // group is the workers of this node, in the agent's words.
 type group struct {
@@ -99,11 +111,14 @@ func (g *group) translate() {
 
 // process is the process of that local rank where it is no trainer.
 func (g *group) process(local int) rendezvous.Process {
-	e, ok := g.g.(*ensemble)
-	if !ok || e.in.Tasks[local].Role == roles.Trainer {
+	e, ok := g.g.(*ensemble.Ensemble)
+	if !ok {
 		return rendezvous.Process{}
 	}
-	t := e.in.Tasks[local]
+	t := e.Task(local)
+	if t.Role == roles.Trainer {
+		return rendezvous.Process{}
+	}
 	return rendezvous.Process{Name: t.String(), Log: t.Log()}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node/disk"
+	"github.com/elasticd/elastic/internal/node/ensemble"
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -216,7 +218,7 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, err
 	}
 	w.record(in)
 	if in.Team != nil {
-		return w.startEnsemble(ctx, in)
+		return w.startTeam(ctx, in, spec)
 	}
 	if w.o.Launcher.Mode == RPC {
 		names := map[int]string{}
@@ -230,4 +232,27 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, err
 		w.warmLater(g, spec)
 	}
 	return g, err
+}
+
+// startTeam starts the processes of a job with servers.
+func (w *workers) startTeam(ctx context.Context, in launch.Inputs, spec worker.Spec) (processes, error) {
+	e, err := ensemble.Start(ctx, w.ctx, ensemble.Config{Spec: spec, Tasks: in.Tasks, Team: in.Team,
+		Restarts: in.MaxRestarts, Notice: w.notice, Through: w.through})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// through says that the servers were ended because the trainers are through, where it is asked for
+// in the words of Paddle's launcher.
+func (w *workers) through(servers int) {
+	if w.o.Launcher.Announce {
+		w.raw(launch.AnnounceEnd(time.Now()))
+		w.raw(launch.AnnounceKilled(time.Now()))
+		return
+	}
+	if servers > 0 {
+		w.notice("the trainers are through; ended " + phrase.Count(servers, "server"))
+	}
 }

@@ -142,8 +142,9 @@ func workersOf(o *node.Options, in launch.Inputs) ([]previewWorker, error) {
 				return nil, err
 			}
 		}
-		w := previewWorker{Rank: in.FirstRank + local, Process: "rank " + strconv.Itoa(in.FirstRank+local), LocalRank: local, Argv: append([]string{o.Program}, args...),
-			CPUs: cpus[local], Environment: map[string]string{}}
+		rank := in.FirstRank + local
+		w := previewWorker{Rank: rank, Process: "rank " + strconv.Itoa(rank), LocalRank: local,
+			Argv: append([]string{o.Program}, args...), CPUs: cpus[local], Environment: map[string]string{}}
 		for _, kv := range env {
 			name, value, _ := strings.Cut(kv, "=")
 			w.Environment[name] = value

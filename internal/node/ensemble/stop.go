@@ -1,0 +1,100 @@
+package ensemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/pkg/roles"
+)
+
+func (e *Ensemble) group(local int) *worker.Group {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.groups[local]
+}
+
+// running are the groups of the processes that which chooses; nil: of all.
+func (e *Ensemble) running(which func(roles.Task) bool) []*worker.Group {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*worker.Group
+	for local, t := range e.c.Tasks {
+		if g := e.groups[local]; g != nil && (which == nil || which(t)) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// finish has no process start any more.
+func (e *Ensemble) finish() {
+	e.mu.Lock()
+	e.ending = true
+	e.mu.Unlock()
+	e.end()
+}
+
+func (e *Ensemble) Exits() <-chan worker.Exit { return e.exits }
+func (e *Ensemble) Done() <-chan struct{}     { return e.done }
+
+// Task is what the process of that local rank does.
+func (e *Ensemble) Task(local int) roles.Task { return e.c.Tasks[local] }
+
+// Continue is never called: these processes do not stay for another generation.
+func (e *Ensemble) Continue(uint64, []int, int) {}
+
+// PIDs are the processes that run.
+func (e *Ensemble) PIDs() []int {
+	var pids []int
+	for _, g := range e.running(nil) {
+		pids = append(pids, g.PIDs()...)
+	}
+	return pids
+}
+
+// trains tells the trainers and heter workers from the servers that they save to.
+func trains(t roles.Task) bool { return t.Role == roles.Trainer || t.Role == roles.Heter }
+
+func serves(t roles.Task) bool { return !trains(t) }
+
+// Ask asks trainers and heter workers to save and end. The servers are needed for that.
+func (e *Ensemble) Ask(ctx context.Context, d worker.Drain) error {
+	e.finish()
+	groups := e.running(trains)
+	errs := make([]error, len(groups))
+	var asked sync.WaitGroup
+	for i, g := range groups {
+		asked.Go(func() { errs[i] = g.Ask(ctx, d) })
+	}
+	asked.Wait()
+	return errors.Join(errs...)
+}
+
+// Stop ends the trainers within the grace, and then the servers.
+func (e *Ensemble) Stop(ctx context.Context, grace time.Duration) error {
+	e.finish()
+	for _, part := range []func(roles.Task) bool{trains, serves} {
+		groups := e.running(part)
+		errs := make([]error, len(groups))
+		var stopped sync.WaitGroup
+		for i, g := range groups {
+			stopped.Go(func() { errs[i] = g.Stop(ctx, grace) })
+		}
+		stopped.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		grace = min(grace, action.ShortGrace)
+	}
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop the processes of generation %d: %w", e.c.Spec.Generation, context.Cause(ctx))
+	}
+}
