@@ -244,10 +244,10 @@ func TestServersThatAreRefused(t *testing.T) {
 	for name, text := range map[string]string{"__init__.py": "", "version/__init__.py": "full_version  = '3.3.1'\n",
 		"base/libpaddle.so": "no such class"} {
 		path := filepath.Join(fake, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = os.WriteFile(path, []byte(text), 0o644)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		if err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
