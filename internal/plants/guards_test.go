@@ -29,10 +29,12 @@ var guards = []plant{
 	{"loopback needs no certificate", "internal/coordinator/exposure.go", `if c.Insecure || u.Scheme`, `if c.Insecure || u.Hostname() == "127.0.0.1" || u.Scheme`, "internal/coordinator", "TestRefusedSettings"},
 	{"pages answer without a certificate", "internal/coordinator/http.go", `if anonymous && !brief {`, `if false && anonymous && !brief {`, "internal/coordinator", "TestHTTPWithTLS"},
 	{"a password travels readable", etcd + "/config.go", `if _, plain := s.plain(i); plain && !strings.HasPrefix(e, "unix:") {`, `if _, plain := s.plain(i); false && plain {`, etcd, "TestTLS"},
+	{"a certificate of another name is mended by a user", "internal/cli/problem/known.go", `{etcd.ErrCertName, func`, `{etcd.ErrNotEtcd, func`, "internal/cli/problem", "TestFixesOfTLS"},
 	{"a peer need not know the secret", "internal/peer/identity.go", `|| !id.key.Equal(s.PeerCertificates[0].PublicKey)`, ``, "internal/peer", "TestWrongSecretIsAStrangerOnBothEnds"},
 	{"strangers of one host have no limit", "internal/peer/gate.go", `if g.from[pending][c.remote] >= g.limits.pendingFrom {`, `if false {`, "internal/peer", "TestHonestGetThroughAFlood"},
 
 	// Files, workers and terminals.
+	{"a manifest has any number of files", checkpoint + "/manifest/manifest.go", `if len(*f) == MaxFiles {`, `if false {`, checkpoint + "/manifest", "TestEmptyFilesAreCheap"},
 	{"an agent waits for a pipe", "internal/regular/regular.go", `err == nil && !info.Mode().IsRegular()`, `false`, "internal/regular", "TestOpenNeverWaits"},
 	{"a log is written through a link", "internal/worker/output/logfile.go", `mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK`, `mode|os.O_CREATE|unix.O_NONBLOCK`, workerPkg, "TestLogsFollowNoLinks"},
 	{"a message of another node has no end", "internal/logs/http.go", `if b.left <= 0 {`, `if b.left = len(p); false {`, "internal/logs", "TestMessageWithoutEnd"},
