@@ -3,6 +3,8 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -14,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -203,6 +206,23 @@ func TestBusyPort(t *testing.T) {
 	}
 	if _, err := (Config{Insecure: true}).ListenHTTP(l.Addr().String()); !errors.Is(err, ErrListen) {
 		t.Errorf("busy port for http: %v", err)
+	}
+}
+
+// A disk without space is told as one, and not as data or settings that etcd refuses.
+func TestFullDiskHasItsFix(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
+		cause := &fs.PathError{Op: "write", Path: "/data/member/wal", Err: errno}
+		for _, err := range []error{starting(fmt.Errorf("etcd: %w", cause)), unusable("lock data directory", cause)} {
+			var p *Problem
+			if !errors.As(err, &p) || p.Kind != ErrDataDir || !strings.HasPrefix(p.Fix, "make space on that disk") {
+				t.Errorf("%v: %+v", err, p)
+			}
+		}
+	}
+	var p *Problem
+	if err := starting(errors.New("etcd: wal: crc mismatch")); !errors.As(err, &p) || strings.Contains(p.Fix, "space") {
+		t.Errorf("damaged data: %+v", p)
 	}
 }
 

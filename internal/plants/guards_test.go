@@ -34,6 +34,7 @@ var guards = []plant{
 	{"strangers of one host have no limit", "internal/peer/gate.go", `if g.from[pending][c.remote] >= g.limits.pendingFrom {`, `if false {`, "internal/peer", "TestHonestGetThroughAFlood"},
 
 	// Files, workers and terminals.
+	{"a full disk is taken for damaged data", "internal/coordinator/member.go", `if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {`, `if errors.Is(err, unix.ENODEV) {`, "internal/coordinator", "TestFullDiskHasItsFix"},
 	{"a manifest has any number of files", checkpoint + "/manifest/manifest.go", `if len(*f) == MaxFiles {`, `if false {`, checkpoint + "/manifest", "TestEmptyFilesAreCheap"},
 	{"an agent waits for a pipe", "internal/regular/regular.go", `err == nil && !info.Mode().IsRegular()`, `false`, "internal/regular", "TestOpenNeverWaits"},
 	{"a log is written through a link", "internal/worker/output/logfile.go", `mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK`, `mode|os.O_CREATE|unix.O_NONBLOCK`, workerPkg, "TestLogsFollowNoLinks"},
