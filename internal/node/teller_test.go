@@ -33,3 +33,18 @@ func TestTheLastLinesAreWritten(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// What is told names nodes and repeats last words of workers on other machines: none of it commands
+// the terminal.
+func TestForeignWordsAreEscaped(t *testing.T) {
+	var b strings.Builder
+	tell := newTeller(&b)
+	for _, raw := range []bool{false, true} {
+		tell.say(action.Line{Text: "x\x1b]0;owned\a\r\n\u009b2J", Raw: raw})
+	}
+	tell.close()
+	got := b.String()
+	if strings.ContainsAny(got, "\x1b\a\r\u009b") || strings.Count(got, "\n") != 2 {
+		t.Errorf("%q", got)
+	}
+}

@@ -40,5 +40,6 @@ var guards = []plant{
 	{"a log is written through a link", "internal/worker/output/logfile.go", `mode|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK`, `mode|os.O_CREATE|unix.O_NONBLOCK`, workerPkg, "TestLogsFollowNoLinks"},
 	{"a message of another node has no end", "internal/logs/http.go", `if b.left <= 0 {`, `if b.left = len(p); false {`, "internal/logs", "TestMessageWithoutEnd"},
 	{"control characters reach the terminal", "internal/phrase/plain.go", `return unicode.IsControl(r) ||`, `return`, "internal/phrase", "TestPlain"},
+	{"an agent tells control characters", "internal/node/teller.go", `text := phrase.Plain(l.Text)`, `text, _ := l.Text, phrase.Plain`, "internal/node", "TestForeignWordsAreEscaped"},
 	{"a bad line gets no why", "internal/cli/command/refused.go", `e.Status != problem.Usage.Status() ||`, `true ||`, "internal/cli", "TestBadCommandLines"},
 }
