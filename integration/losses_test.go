@@ -72,6 +72,7 @@ func disturb(p *place, node func(name string) *proc, made func() []madeStep) {
 	if err := b.kill(syscall.SIGKILL); err != nil {
 		p.t.Fatal(err)
 	}
+	p.ends(b, 128+9) // it holds the name until then
 	node("b")
 	g = trains(g, 2)
 	node("c")

@@ -87,7 +87,9 @@ func (n *Notices) tellMissing(f *Facts) {
 	if !f.Joined || !f.Snapshot.Whole || !f.Current || f.Leaving != nil {
 		return
 	}
-	if w := f.World; w != nil && w.Attempt == f.Node.Attempt {
+	w := f.World
+	begun := w != nil && w.Attempt == f.Node.Attempt
+	if begun {
 		if w.Phase != rendezvous.Waiting {
 			n.missing = ""
 			return
@@ -102,7 +104,7 @@ func (n *Notices) tellMissing(f *Facts) {
 	switch {
 	case missing > 0:
 		s = fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(missing, "more node"), present, wished)
-	case lastCall > 0 && present < f.Snapshot.Target(present):
+	case !begun && lastCall > 0 && present < f.Snapshot.Target(present): // a later world may have no last call
 		s = fmt.Sprintf("%d of %d nodes are here: waiting for others, at most %s", present, wished, lastCall)
 	}
 	if s == n.missing {
