@@ -38,11 +38,11 @@ unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m
 	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes'
-	$(MAKE) fuzz FUZZTIME=3000x FUZZ="$(FUZZ_SHORT)"
+	$(MAKE) fuzz FUZZTIME=3000x
 
 # Every decoder of bytes from elsewhere: package and target.
-FUZZ_SHORT = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain
-FUZZ = $(FUZZ_SHORT) pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture/format:FuzzCheck internal/peer:FuzzReceive \
+FUZZ = pkg/checkpoint/manifest:FuzzDecodeManifest pkg/rendezvous/status:FuzzRecords internal/diagnosis:FuzzExplain \
+	pkg/checkpoint/transfer:FuzzHandler pkg/checkpoint/capture/format:FuzzCheck internal/peer:FuzzReceive \
 	internal/diagnosis:FuzzFlight internal/logs:FuzzAnswer internal/logs:FuzzQuery internal/logs:FuzzFold \
 	internal/progress:FuzzProgress internal/configfile:FuzzParse internal/cli:FuzzCommandLine internal/cli:FuzzEnvironment \
 	internal/handover:FuzzSocket internal/handover:FuzzStore internal/hang:FuzzEvidence internal/hang:FuzzAsk internal/hang:FuzzKernel \
@@ -58,7 +58,7 @@ integration: build ## the binaries, real processes and containers (needs docker 
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
 
 soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; TestRandomFaults for 300 rounds takes an hour
-	$(MAKE) fuzz FUZZTIME=1000000x
+	$(MAKE) fuzz FUZZTIME=100000x
 	PYTHONPATH=python $(PYTHON) python/compare.py
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run 'TestSchedules|TestSavesOutliveFaults|TestWipes'
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
