@@ -64,6 +64,7 @@ func survives(t *testing.T, venv, script, np string) {
 	if err := b.kill(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	<-b.done // it holds the name until then
 	world, nodes := 1, []*proc{a}
 	if np == "2" {
 		world, nodes = 2, []*proc{a, node("b")}
