@@ -1,13 +1,13 @@
 // Package local finds, starts and keeps the local server: one detached
 // elasticd per user and machine, with the life cycle of tmux's server. It is
 // found by dialling a unix socket in a directory that only this user can
-// enter, started under a lock by the first who needs it, nobody's child, and
-// it ends by itself when nobody has used it for a while.
+// enter, started under a lock by the first command that needs it, a child of
+// init, and it ends by itself when it was not used for a while.
 //
 // The socket is the truth about what runs, and the data directory names its
 // socket: with two runtime directories and one state directory, both lead to
 // the one server on that data; with one runtime directory and two state
-// directories, whoever comes first brings the data, and the other one joins.
+// directories, the first command brings the data, and the other one joins.
 package local
 
 import (

@@ -43,7 +43,7 @@ func (r Runtime) args() []string {
 	return args
 }
 
-// Detach starts elasticd again with args, as nobody's child: its parent is
+// Detach starts elasticd again with args, as a child of init: its parent is
 // this process, which ends. It has a session of its own, and no descriptor
 // but those that Ensure meant for it: a pipe that the user's shell opened
 // must not stay open for as long as the server lives.
@@ -86,8 +86,8 @@ func hint(dir string) (h Hint, err error) {
 	return h, err
 }
 
-// Announce tells that the server is ready: those who look for it by its data,
-// those who read the hint, and the Ensure that waits for it, if one does.
+// Announce tells that the server is ready: to commands that look for it by its
+// data, to those that read the hint, and to an Ensure that waits for it.
 func (r Runtime) Announce(version string, ensured bool) error {
 	if err := os.Chmod(r.Socket(), 0o600); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
@@ -115,10 +115,10 @@ func (r Runtime) Announce(version string, ensured bool) error {
 	return nil
 }
 
-// Retire makes way for the next server: from now on nobody finds this one,
-// and nobody starts another until release, which is for after the last write.
-// It reports false, and changes nothing, while somebody is about to start
-// one: that one means to use this one.
+// Retire makes way for the next server: from now on no command finds this one,
+// and none starts another until release, which is for after the last write.
+// It reports false, and changes nothing, while a command is about to start
+// one: that command means to use this one.
 func (r Runtime) Retire() (release func(), ok bool) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -130,8 +130,8 @@ func (r Runtime) Retire() (release func(), ok bool) {
 	return func() { closeAll(locks) }, true
 }
 
-// WaitLost returns when the socket is no longer there: whoever cleans
-// /tmp took it, and no command can find this server again.
+// WaitLost returns when the socket is no longer there: /tmp was cleaned,
+// and no command can find this server again.
 func (r Runtime) WaitLost(ctx context.Context) {
 	look := time.NewTicker(2 * time.Second)
 	defer look.Stop()

@@ -32,7 +32,7 @@ type way struct {
 	chunks  *http.Transport
 }
 
-// Dial returns a Client of the job that secret belongs to. It dials nobody yet.
+// Dial returns a Client of the job that secret belongs to. It dials no node yet.
 func Dial(secret []byte, self Self) (*Client, error) {
 	id, err := identify(secret)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Client) Probe(ctx context.Context, to membership.Ref) membership.Answer
 	return a
 }
 
-// Ask asks watcher whether it still holds its suspicion of about. Who does not answer as that
-// very incarnation holds nothing that counts; the error says why.
+// Ask asks watcher whether it still holds its suspicion of about. A node
+// that does not answer as that very incarnation holds nothing that counts; the error says why.
 func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds bool, err error) {
 	t, a := c.open(ctx, watcher, request{Want: wantHolds, About: about})
 	if t != nil {
@@ -223,8 +223,8 @@ func refusal(to membership.Ref, err error) membership.AnswerKind {
 	return membership.NoAnswer
 }
 
-// strangeness sorts the error of a handshake: somebody who speaks, but not as this job's agents
-// do, is a stranger. Who goes silent or away proves nothing.
+// strangeness sorts the error of a handshake: a process that answers, but not as this job's
+// agents do, is a stranger. One that is silent or hangs up proves nothing.
 func strangeness(err error) membership.AnswerKind {
 	var alert *net.OpError
 	var record tls.RecordHeaderError
@@ -292,8 +292,8 @@ func (f *flowing) Write(p []byte) (int, error) {
 }
 
 // To returns a RoundTripper to one agent: whatever host a URL names, it dials to's address and
-// nothing else, and another life of the node answers 421. An error is ErrStranger when who has
-// that address does not know the secret.
+// nothing else, and another life of the node answers 421. An error is ErrStranger when the
+// process at that address does not know the secret.
 func (c *Client) To(to membership.Ref) http.RoundTripper { return roundTripper{c, to} }
 
 type roundTripper struct {

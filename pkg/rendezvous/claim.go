@@ -76,7 +76,7 @@ func (c *Claim) Decides() bool { return c.Count <= fewClaims || c.Rank >= 0 && c
 // Verdict is what is to be done about a job that the store has lost.
 type Verdict struct {
 	Remake  *Remake          // it may be made again now
-	Missing []string         // else: who is waited for; nobody by name: whoever may know more
+	Missing []string         // else: the nodes that are waited for; empty: any node that may know more
 	Holds   *checkpoint.Head // and the commit that only they have, for which they are waited for however long it takes
 	Newer   schema.UID       // or: others claim a job of that name that was made after this one
 }
@@ -95,8 +95,8 @@ type Remake struct {
 	Missing []string
 }
 
-// Reclaim decides, for one who claims the job uid, what is to be done about it. limit: enough time
-// has passed for those who are only slow. Pure: the same claims, the same verdict, whoever asks.
+// Reclaim decides, for a node that claims the job uid, what is to be done about it. limit: enough
+// time has passed for nodes that are only slow. Pure: the same claims, the same verdict on every node.
 //
 // The job may be made again when every member and spare of the newest World that is known, and every
 // holder of the newest commit that is known, has claimed and looked at its disk since: a newer commit
@@ -147,8 +147,8 @@ func remake(all, mine []Claim, missing []string, best *checkpoint.Head) *Remake 
 	return r
 }
 
-// Insist is for the operator, who knows that those who are missing do not come back: the job as it
-// is made again without them, from checkpoint n of those that the others have; nil if none of them
+// Insist is the word of an operator that the missing nodes do not come back. It returns the job as
+// it is made again without them, from checkpoint n of those that the others have; nil if none of them
 // has it.
 func Insist(claims []Claim, n checkpoint.Number) *Remake {
 	mine := family(claims, newestJob(claims))
@@ -273,7 +273,7 @@ func absent(mine []Claim, last Claim) (missing []string) {
 	for _, c := range mine {
 		here[c.Rank] = here[c.Rank] || c.World == last.World
 	}
-	for rank := range last.Count { // none of its first ranks is here: nobody knows the names
+	for rank := range last.Count { // none of its first ranks is here: the names are not known
 		if !here[rank] {
 			missing = append(missing, fmt.Sprintf("node rank %d", rank))
 		}

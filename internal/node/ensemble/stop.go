@@ -65,13 +65,17 @@ func serves(t roles.Task) bool { return !trains(t) }
 // Ask asks trainers and heter workers to save and end. The servers are needed for that.
 func (e *Ensemble) Ask(ctx context.Context, d worker.Drain) error {
 	e.finish()
-	groups := e.running(trains)
+	return together(e.running(trains), func(g *worker.Group) error { return g.Ask(ctx, d) })
+}
+
+// together calls f for all groups at once, and returns its errors.
+func together(groups []*worker.Group, f func(*worker.Group) error) error {
 	errs := make([]error, len(groups))
-	var asked sync.WaitGroup
+	var calls sync.WaitGroup
 	for i, g := range groups {
-		asked.Go(func() { errs[i] = g.Ask(ctx, d) })
+		calls.Go(func() { errs[i] = f(g) })
 	}
-	asked.Wait()
+	calls.Wait()
 	return errors.Join(errs...)
 }
 
@@ -79,14 +83,8 @@ func (e *Ensemble) Ask(ctx context.Context, d worker.Drain) error {
 func (e *Ensemble) Stop(ctx context.Context, grace time.Duration) error {
 	e.finish()
 	for _, part := range []func(roles.Task) bool{trains, serves} {
-		groups := e.running(part)
-		errs := make([]error, len(groups))
-		var stopped sync.WaitGroup
-		for i, g := range groups {
-			stopped.Go(func() { errs[i] = g.Stop(ctx, grace) })
-		}
-		stopped.Wait()
-		if err := errors.Join(errs...); err != nil {
+		err := together(e.running(part), func(g *worker.Group) error { return g.Stop(ctx, grace) })
+		if err != nil {
 			return err
 		}
 		grace = min(grace, action.ShortGrace)

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// chunk is what is known of one chunk. Whoever needs it counts: each manifest
-// on disk, each transfer. Sweep removes those that nobody counts.
+// chunk is what is known of one chunk. refs counts what needs it: each
+// manifest on disk, each transfer. Sweep removes the chunks that nothing needs.
 type chunk struct {
 	refs     int
 	present  bool // on disk
@@ -99,7 +99,7 @@ func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 
 // placeChunk gives a file its name. Neither is durable before flush: a sync
 // for each chunk would cost more than the bytes. After a crash its name may
-// stand for other bytes; that is why nobody believes a name (ensure), and why
+// stand for other bytes; that is why a name alone is not believed (ensure), and why
 // no manifest is written before flush.
 func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 	s.mu.Lock() // through the rename: of two files for one chunk, the one that stays is the one that is synced
@@ -128,7 +128,7 @@ func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 const maxUnsynced = 32
 
 // flush makes every chunk durable that is here now, and its name. One at a
-// time: who finds nothing to sync relies on a flush that is over.
+// time: a caller that finds nothing to sync relies on a flush that is over.
 func (s *Store) flush() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()

@@ -39,12 +39,12 @@ func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head
 	return drop
 }
 
-// Retain removes from this disk what no record names any more and nobody
+// Retain removes from this disk what no record names any more and nothing
 // needs, and takes note of what was committed. seen is Seen() from before
 // committed was read, so that a node that has heard of a newer generation since
 // removes nothing on the word of an older one: ErrFenced. It may be cut short
-// anywhere: a manifest goes whole and before its chunks, and chunks that nobody
-// counts go at the next time.
+// anywhere: a manifest goes whole and before its chunks, and chunks that nothing
+// needs go at the next time.
 func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned []manifest.Hash, now time.Time) error {
 	if err := s.Raise(seen); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Store) remove(h manifest.Hash) error {
 	return nil
 }
 
-// sweep removes the chunks that nobody counts.
+// sweep removes the chunks that nothing needs.
 func (s *Store) sweep() error {
 	var loose []manifest.Hash
 	s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *Store) sweep() error {
 }
 
 func (s *Store) sweepChunk(h manifest.Hash) error {
-	s.mu.Lock() // held through the removal: nobody may begin to count it in between
+	s.mu.Lock() // held through the removal: nothing may begin to need it in between
 	defer s.mu.Unlock()
 	c := s.chunks[h]
 	if c == nil || c.refs > 0 {

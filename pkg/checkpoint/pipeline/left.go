@@ -27,9 +27,9 @@ type Left struct {
 }
 
 // CommitLeft makes the newest whole save of that generation the head, as its rank 0 would have
-// done, and returns it; the zero Head if there is none. Nobody else may commit as that generation
-// any more: the caller knows that its rank 0 is gone, or that this node was it. The fence refuses
-// what comes after a newer generation.
+// done, and returns it; the zero Head if there is none. No other node may commit as that
+// generation any more: the caller knows that its rank 0 is gone, or that this node was it. The
+// fence refuses what comes after a newer generation.
 //
 // Where somebody chose an older checkpoint since, nothing is committed.
 func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest.Head, error) {

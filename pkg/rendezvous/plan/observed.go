@@ -19,8 +19,8 @@ type Observed struct {
 	nodes      int
 
 	observed time.Time         // the last time
-	others   []membership.Node // who was registered then and is no member, in the order of names
-	missing  []missingNode     // who was, and is not any more
+	others   []membership.Node // registered then and no members, in the order of names
+	missing  []missingNode     // registered before, and not any more
 
 	quarantines []observedQuarantine
 
@@ -28,7 +28,7 @@ type Observed struct {
 	RunningSince  time.Time // its generation began to run; zero: it never did
 	StoppedAt     time.Time // and left running
 	FailedAt      time.Time // its failure was recorded
-	LastCallSince time.Time // the last call began: enough nodes, fewer than wished, restarted by nobody
+	LastCallSince time.Time // the last call began: enough nodes, fewer than wished, no node restarts it
 	SuspectSince  time.Time // a member was suspected, and some member has been ever since
 	FirstSign     time.Time // a member was not known to be alive, and some member has not been ever since
 	ChangedAt     time.Time // the world record, or the number of nodes, changed last
@@ -40,8 +40,8 @@ type missingNode struct {
 	since time.Time
 }
 
-// gap is how long nothing may be observed: after more, who is not there may have said good-bye
-// meanwhile.
+// gap is how long nothing may be observed: after more, a node that is not there may have left
+// with a word meanwhile.
 const gap = 3 * time.Second
 
 // Update notes what s shows for the first time.
@@ -103,8 +103,8 @@ func (m *Observed) Update(s *rendezvous.Snapshot, v verdict.View, now time.Time)
 	}
 }
 
-// miss notes who of those who are no members is not registered any more. Who left, who is back as
-// another life and who was told lost is not missed; who became a member is judged.
+// miss notes the nodes that are no members and are not registered any more. A node that left, that
+// is back as another life or that was told lost is not missed; one that became a member is judged.
 func (m *Observed) miss(s *rendezvous.Snapshot, v verdict.View, now time.Time) {
 	if now.Sub(m.observed) > gap {
 		m.others, m.missing = nil, nil
