@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -56,15 +57,20 @@ type Entry struct {
 	Memo  *Memo // nil: it is decoded anew each time
 }
 
-// Memo caches the decoded value of an entry for a reader that sees the same entry many times.
-// One goroutine owns it, and readers must not change the shared value.
-type Memo struct{ value any }
+// Memo caches the decoded value of an entry for readers that see the same entry many times. They
+// must not change the shared value.
+type Memo struct{ value atomic.Pointer[any] }
 
 // Value returns the cached value, or nil.
-func (m *Memo) Value() any { return m.value }
+func (m *Memo) Value() any {
+	if v := m.value.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
 
 // Keep caches v.
-func (m *Memo) Keep(v any) { m.value = v }
+func (m *Memo) Keep(v any) { m.value.Store(&v) }
 
 // Read is what was found at revision Rev of the cluster Cluster. A revision
 // says nothing about one of another cluster.

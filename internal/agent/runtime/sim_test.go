@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,7 +124,8 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
 			Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	s.program = func(g *simGroup) {}
-	time.Sleep(1234567) // what a test does falls on no tick of an agent
+	s.etcd.Share(func(key string) bool { return !strings.HasPrefix(key, s.job.Name.Events()) }) // events get a Rev
+	time.Sleep(1234567)                                                                         // what a test does falls on no tick of an agent
 	return s
 }
 
@@ -173,7 +175,7 @@ func (s *sim) run(a *simAgent) {
 		a.kept = newKeptSaves(a)
 		saves = a.kept
 	}
-	a.loop = newLoop(a.cfg, Deps{Store: skewed{a.client, s.ahead[a.name]}, Workers: a, Peers: (*simPeers)(a),
+	a.loop = newLoop(a.cfg, Deps{Store: skew(a.client, s.ahead[a.name]), Workers: a, Peers: (*simPeers)(a),
 		Disk: (*simDisk)(a), Saves: saves, Say: func(l action.Line) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

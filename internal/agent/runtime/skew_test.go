@@ -22,6 +22,14 @@ type skewed struct {
 
 var stamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
 
+// skew returns st as an agent sees it whose wall clock is ahead of the others'.
+func skew(st store.Store, ahead time.Duration) store.Store {
+	if ahead == 0 {
+		return st
+	}
+	return skewed{st, ahead}
+}
+
 // moved is a value with every time in it moved by d.
 func moved(v []byte, d time.Duration) []byte {
 	if v == nil {
@@ -39,7 +47,7 @@ func moved(v []byte, d time.Duration) []byte {
 func (s skewed) Get(ctx context.Context, key, end string) (store.Read, error) {
 	r, err := s.Store.Get(ctx, key, end)
 	for i := range r.Entries {
-		r.Entries[i].Value = moved(r.Entries[i].Value, -s.ahead)
+		r.Entries[i].Value, r.Entries[i].Memo = moved(r.Entries[i].Value, -s.ahead), nil
 	}
 	return r, err
 }
@@ -54,7 +62,7 @@ func (s skewed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	r, err := s.Store.Txn(ctx, t)
 	if r.Else != nil {
 		own := *r.Else
-		own.Value = moved(own.Value, -s.ahead)
+		own.Value, own.Memo = moved(own.Value, -s.ahead), nil
 		r.Else = &own
 	}
 	return r, err
@@ -67,7 +75,7 @@ func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan s
 		for c := range s.Store.Watch(ctx, key, end, from) {
 			events := make([]store.Event, len(c.Events))
 			for i, e := range c.Events {
-				e.Value = moved(e.Value, -s.ahead)
+				e.Value, e.Memo = moved(e.Value, -s.ahead), nil
 				events[i] = e
 			}
 			c.Events = events

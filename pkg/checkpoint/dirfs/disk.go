@@ -97,6 +97,10 @@ func (d *Disk) From(r io.Reader) func(io.Writer) error {
 
 // copy is io.Copy with a buffer of the right size.
 func (d *Disk) copy(w io.Writer, r io.Reader) error {
+	if whole, ok := r.(io.WriterTo); ok { // it needs none
+		_, err := whole.WriteTo(w)
+		return err
+	}
 	buf, ok := d.buffers.Get().(*[pieceSize]byte)
 	if !ok {
 		buf = new([pieceSize]byte)

@@ -165,17 +165,17 @@ func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte,
 	eg, egctx := errgroup.WithContext(ctx)
 	eg.SetLimit(streams)
 	var turn atomic.Uint64
-	buffers := sync.Pool{New: func() any { return new([manifest.ChunkSize]byte) }}
-	left := p.each
+	left, largest := p.each, int64(0)
 	for _, chunk := range missing {
-		left -= want[chunk]
+		left, largest = left-want[chunk], max(largest, want[chunk])
 	}
+	buffers := sync.Pool{New: func() any { return new(make([]byte, largest)) }}
 	p.reach("", left)
 	for _, chunk := range missing {
 		eg.Go(func() error {
-			buf := buffers.Get().(*[manifest.ChunkSize]byte)
+			buf := buffers.Get().(*[]byte)
 			defer buffers.Put(buf)
-			data := buf[:want[chunk]]
+			data := (*buf)[:want[chunk]]
 			if err := c.fetchChunk(egctx, g, chunk, data, from(chunk), int(turn.Add(1))); err != nil {
 				return err
 			}

@@ -23,7 +23,9 @@ func (f *follower) list(ctx context.Context) error {
 			if f.skip(e.Key) {
 				continue
 			}
-			e.Memo = f.memo(e.Key)
+			if e.Memo == nil {
+				e.Memo = f.memo(e.Key)
+			}
 			// The values are compared as well: revisions of another cluster mean nothing here.
 			at, known := find(before, e.Key)
 			if known && before[at].Rev == e.Rev && bytes.Equal(before[at].Value, e.Value) {
@@ -80,7 +82,9 @@ func (f *follower) apply(c store.Change) bool {
 		if there && f.entries[at].Rev > e.Rev {
 			continue
 		}
-		e.Memo = f.memo(e.Key)
+		if e.Memo == nil {
+			e.Memo = f.memo(e.Key)
+		}
 		switch {
 		case there && e.Deleted:
 			f.entries = slices.Delete(f.entries, at, at+1)

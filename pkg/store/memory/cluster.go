@@ -60,6 +60,7 @@ type Cluster struct {
 	watches   []*watch
 	state     state
 	full      bool
+	shared    func(key string) bool
 	held      []*request // arrived while frozen
 }
 
@@ -122,6 +123,14 @@ func (c *Cluster) Full(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.full = on
+}
+
+// Share has all readers of a record that is written from now on, and whose key of names, share its
+// decoded form. None of them may change it.
+func (c *Cluster) Share(of func(key string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared = of
 }
 
 // Freeze stops the cluster as SIGSTOP stops an etcd: requests hang and are

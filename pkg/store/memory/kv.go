@@ -142,6 +142,9 @@ func compare(g store.Guard, e store.Entry) bool {
 
 func (c *Cluster) put(w store.Write, rev int64) store.Event {
 	e := store.Entry{Key: w.Key, Value: bytes.Clone(w.Value), Rev: rev, Made: rev, Lease: w.Lease}
+	if c.shared != nil && c.shared(w.Key) {
+		e.Memo = new(store.Memo)
+	}
 	lo, hi := c.span(w.Key, "")
 	if lo < hi {
 		e.Made = c.entries[lo].Made
