@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -391,18 +392,12 @@ func (p keptPeers) Offer(ctx context.Context, to membership.Ref, g schema.Genera
 	return s.Offer(ctx, g, raw)
 }
 
-func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
-	open func() (io.ReadSeekCloser, error)) error {
+func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
 	s, err := p.to(ctx, "write", to)
 	if err != nil {
 		return err
 	}
-	f, err := open()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return s.WriteChunk(g, h, f)
+	return checkpointtest.Deliver(s, c)
 }
 
 // steps are the saves that lie in a checkpoint directory, by their step.

@@ -75,16 +75,23 @@ func (d *Peers) Offer(ctx context.Context, to membership.Ref, g schema.Generatio
 	return s.Offer(ctx, g, raw)
 }
 
-func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
-	open func() (io.ReadSeekCloser, error)) error {
+func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
 	s, err := d.to(ctx, "write", to.Node)
 	if err != nil {
 		return err
 	}
-	f, err := open()
+	return Deliver(s, c)
+}
+
+// Deliver writes a chunk into the store that it is sent to.
+func Deliver(s *chunkstore.Store, c chunkstore.Upload) error {
+	f, err := c.Open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return s.WriteChunk(g, h, f)
+	if c.Draft > 0 {
+		return s.WriteDraft(manifest.Position{Generation: c.Generation, Sequence: c.Draft}, c.Hash, c.Size, f)
+	}
+	return s.WriteChunk(c.Generation, c.Hash, f)
 }

@@ -46,6 +46,11 @@ func (s *Store) pins() *pins { return &pins{s, map[manifest.Hash]bool{}} }
 func (p *pins) add(h manifest.Hash) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
+	p.hold(h)
+}
+
+// hold is add; the store's mu is held.
+func (p *pins) hold(h manifest.Hash) {
 	if !p.set[h] {
 		p.set[h] = true
 		p.s.chunk(h).refs++

@@ -52,6 +52,14 @@ const (
 // hash of that. ErrNoSpace before the first byte, ErrTorn when a file is not
 // what it was in the picture, ErrBadPath, ErrFenced, ErrQuarantined.
 func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifest.Hash, error) {
+	return s.PutFollowed(ctx, save, func(manifest.Hash, int64) {})
+}
+
+// PutFollowed is Put that calls follow for each chunk, of so many bytes, that was not in the store
+// before, as soon as OpenChunk opens it. Several goroutines call follow.
+func (s *Store) PutFollowed(
+	ctx context.Context, save Save, follow func(chunk manifest.Hash, size int64),
+) (*manifest.Manifest, manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
 		return nil, manifest.Hash{}, err
@@ -59,19 +67,17 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 	if err := s.Raise(save.Generation); err != nil {
 		return nil, manifest.Hash{}, err
 	}
-	pins := s.pins()
-	defer pins.release()
-	todo, err := s.reuse(save, m, pins)
+	p := &intake{s: s, save: save, m: m, pins: s.pins(), follow: follow, known: map[dirfs.FileState]manifest.Chunks{}}
+	defer p.pins.release()
+	todo, err := p.reuse()
 	if err != nil {
 		return nil, manifest.Hash{}, err
 	}
-	room, err := s.room(todo)
-	if err != nil {
+	if p.room, err = s.room(todo); err != nil {
 		return nil, manifest.Hash{}, err
 	}
-	defer room.release()
-	known, err := s.copyIn(ctx, save, m, pins, room)
-	if err != nil {
+	defer p.room.release()
+	if err := p.copyIn(ctx); err != nil {
 		return nil, manifest.Hash{}, fmt.Errorf("put: %w", err)
 	}
 	if err := m.Check(); err != nil {
@@ -83,8 +89,19 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known = known
+	s.known = p.known
 	return m, h, nil
+}
+
+// intake is one save on its way into the store.
+type intake struct {
+	s      *Store
+	save   Save
+	m      *manifest.Manifest // its chunks are filled in
+	pins   *pins
+	room   *room
+	follow func(chunk manifest.Hash, size int64)
+	known  map[dirfs.FileState]manifest.Chunks // of the files that the next Put need not read
 }
 
 // manifest is that of the save, without chunks yet.
@@ -110,24 +127,24 @@ func (s Save) manifest() (*manifest.Manifest, error) {
 
 // reuse fills in the files that are as they were at the last Put, and returns
 // the bytes of the others.
-func (s *Store) reuse(save Save, m *manifest.Manifest, p *pins) (todo int64, err error) {
-	for i, f := range save.Files {
-		s.mu.Lock()
-		chunks, ok := s.known[f.State]
+func (p *intake) reuse() (todo int64, err error) {
+	for i, f := range p.save.Files {
+		p.s.mu.Lock()
+		chunks, ok := p.s.known[f.State]
 		ok = ok && !f.Unsure
-		s.mu.Unlock()
+		p.s.mu.Unlock()
 		for _, h := range chunks {
-			p.add(h)
+			p.pins.add(h)
 			if ok {
-				if ok, err = s.ensure(h); err != nil {
+				if ok, err = p.s.ensure(h); err != nil {
 					return 0, err
 				}
 			}
 		}
 		if ok {
-			m.Files[i].Chunks = chunks
+			p.m.Files[i].Chunks = chunks
 		} else {
-			m.Files[i].Chunks = nil
+			p.m.Files[i].Chunks = nil
 			todo += f.State.Size
 		}
 	}
@@ -140,55 +157,77 @@ type piece struct {
 }
 
 // copyIn fills in the chunks of all other files. One goroutine reads, a few hash and write.
-func (s *Store) copyIn(ctx context.Context, save Save, m *manifest.Manifest, p *pins,
-	room *room) (map[dirfs.FileState]manifest.Chunks, error) {
+func (p *intake) copyIn(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work, buffers := make(chan piece), make(chan []byte, putBuffers)
 	for range putBuffers {
 		buffers <- nil // made when needed
 	}
-	known := map[dirfs.FileState]manifest.Chunks{}
 	g.Go(func() error {
 		defer close(work)
-		for i, f := range save.Files {
-			if m.Files[i].Chunks == nil && f.State.Size > 0 {
-				m.Files[i].Chunks = make(manifest.Chunks, manifest.ChunkCount(f.State.Size))
-				if err := read(ctx, save.Dir, f, m.Files[i].Chunks, work, buffers); err != nil {
-					return fmt.Errorf("%s: %w", f.Path, err)
-				}
-			}
-			if f.State.Published() || f.State.Mtime < save.Time.Add(-racy).UnixNano() {
-				known[f.State] = m.Files[i].Chunks
-			}
-		}
-		return unchanged(save)
+		return p.readFiles(ctx, work, buffers)
 	})
 	for range putWriters {
 		g.Go(func() error {
 			for w := range work {
-				h := manifest.Hash(sha256.Sum256(w.data))
-				*w.to = h
-				p.add(h)
-				ok, err := s.ensure(h)
-				if err == nil && !ok {
-					err = s.writeChunk(h, w.data)
-				}
-				if err != nil {
+				if err := p.write(w); err != nil {
 					return err
 				}
-				room.spend(int64(len(w.data)))
 				buffers <- w.data[:0]
 			}
 			return nil
 		})
 	}
-	return known, g.Wait()
+	return g.Wait()
 }
 
-// read hands out one file, piece by piece: ErrTorn unless it is, before and
-// after, the file of the picture. Its name may be another's by then.
-func read(ctx context.Context, dir dirfs.Reader, f dirfs.Found, chunks manifest.Chunks, work chan<- piece,
-	buffers <-chan []byte) error {
+// readFiles hands out the files that are read, and sees that the save did not change meanwhile.
+func (p *intake) readFiles(ctx context.Context, work chan<- piece, buffers <-chan []byte) error {
+	for i, f := range p.save.Files {
+		if p.m.Files[i].Chunks == nil && f.State.Size > 0 {
+			chunks := make(manifest.Chunks, manifest.ChunkCount(f.State.Size))
+			p.m.Files[i].Chunks = chunks
+			reader := pieces{chunks, work, buffers}
+			if err := reader.read(ctx, p.save.Dir, f); err != nil {
+				return fmt.Errorf("%s: %w", f.Path, err)
+			}
+		}
+		if f.State.Published() || f.State.Mtime < p.save.Time.Add(-racy).UnixNano() {
+			p.known[f.State] = p.m.Files[i].Chunks
+		}
+	}
+	return unchanged(p.save)
+}
+
+// write hashes a piece and stores it, unless it is there.
+func (p *intake) write(w piece) error {
+	h, size := manifest.Hash(sha256.Sum256(w.data)), int64(len(w.data))
+	*w.to = h
+	p.pins.add(h)
+	there, err := p.s.ensure(h)
+	if err != nil {
+		return err
+	}
+	if !there {
+		if err := p.s.writeChunk(h, w.data); err != nil {
+			return err
+		}
+		p.follow(h, size)
+	}
+	p.room.spend(size)
+	return nil
+}
+
+// pieces hands out a file, one chunk after the other, in buffers that come back.
+type pieces struct {
+	chunks  manifest.Chunks
+	work    chan<- piece
+	buffers <-chan []byte
+}
+
+// read hands out one file: ErrTorn unless it is, before and after, the file of the picture. Its name
+// may be another's by then.
+func (p pieces) read(ctx context.Context, dir dirfs.Reader, f dirfs.Found) error {
 	in, err := dir.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrTorn, err)
@@ -200,10 +239,10 @@ func read(ctx context.Context, dir dirfs.Reader, f dirfs.Found, chunks manifest.
 	if err := still(in.Stat, f); err != nil {
 		return err
 	}
-	for i := range chunks {
+	for i := range p.chunks {
 		var buf []byte
 		select {
-		case buf = <-buffers:
+		case buf = <-p.buffers:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -218,7 +257,7 @@ func read(ctx context.Context, dir dirfs.Reader, f dirfs.Found, chunks manifest.
 			return err
 		}
 		select {
-		case work <- piece{&chunks[i], buf[:n]}:
+		case p.work <- piece{&p.chunks[i], buf[:n]}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

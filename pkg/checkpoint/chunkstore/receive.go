@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -15,9 +17,8 @@ import (
 // ErrNotOffered says that a chunk belongs to nothing that was offered; offer it again.
 var ErrNotOffered = fmt.Errorf("chunk of no offer: %w", ErrNotHeld)
 
-// offer is a manifest on its way here. Its chunks are counted and have room.
+// offer is a manifest, or a draft, on its way here. Its chunks are counted and have room.
 type offer struct {
-	m       *manifest.Manifest
 	g       schema.Generation // of the one who offers
 	sizes   map[manifest.Hash]int64
 	pins    *pins
@@ -62,6 +63,7 @@ func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (mis
 		return nil, err
 	}
 	s.drop(h)
+	s.dropDraft(m.Position())
 	return nil, nil
 }
 
@@ -77,7 +79,7 @@ func (s *Store) offer(g schema.Generation, m *manifest.Manifest, h manifest.Hash
 	if o != nil {
 		return o, nil
 	}
-	o = &offer{m: m, g: g, sizes: map[manifest.Hash]int64{}, pins: s.pins(), touched: now}
+	o = &offer{g: g, sizes: map[manifest.Hash]int64{}, pins: s.pins(), touched: now}
 	var todo int64
 	for c, size := range m.DistinctChunks() {
 		o.sizes[c] = size
@@ -166,10 +168,12 @@ func (f filled) Read(b []byte) (n int, err error) {
 func (s *Store) wanted(h manifest.Hash) (int64, *room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.offers {
-		if size, ok := o.sizes[h]; ok {
-			o.touched = time.Now()
-			return size, o.room, nil
+	for _, offers := range []iter.Seq[*offer]{maps.Values(s.offers), maps.Values(s.drafts)} {
+		for o := range offers {
+			if size, ok := o.sizes[h]; ok {
+				o.touched = time.Now()
+				return size, o.room, nil
+			}
 		}
 	}
 	return 0, nil, ErrNotOffered

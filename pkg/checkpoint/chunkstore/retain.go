@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -72,18 +73,22 @@ func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned
 
 const offerIdle = 10 * time.Minute
 
-// expire drops offers whose sender went away.
+// expire drops offers and drafts whose sender went away.
 func (s *Store) expire(now time.Time) {
-	var old []manifest.Hash
+	var old []*offer
 	s.mu.Lock()
-	for h, o := range s.offers {
-		if o.g < s.generation || now.Sub(o.touched) > offerIdle {
-			old = append(old, h)
+	expired := func(o *offer) bool {
+		if o.g >= s.generation && now.Sub(o.touched) <= offerIdle {
+			return false
 		}
+		old = append(old, o)
+		return true
 	}
+	maps.DeleteFunc(s.offers, func(_ manifest.Hash, o *offer) bool { return expired(o) })
+	maps.DeleteFunc(s.drafts, func(_ manifest.Position, o *offer) bool { return expired(o) })
 	s.mu.Unlock()
-	for _, h := range old {
-		s.drop(h)
+	for _, o := range old {
+		o.release()
 	}
 }
 

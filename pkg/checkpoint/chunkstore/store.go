@@ -47,6 +47,7 @@ type Store struct {
 	renamed    bool                         // there are names of chunks that a crash could take
 	held       map[manifest.Hash]manifest.Position
 	offers     map[manifest.Hash]*offer
+	drafts     map[manifest.Position]*offer        // chunks of saves whose manifest is still to come
 	known      map[dirfs.FileState]manifest.Chunks // what the files of the newest Put consist of
 	heads      []manifest.Head
 	reserved   int64
@@ -82,6 +83,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		renamed:  true, // a process that died may have left names unsynced
 		held:     map[manifest.Hash]manifest.Position{},
 		offers:   map[manifest.Hash]*offer{},
+		drafts:   map[manifest.Position]*offer{},
 		known:    map[dirfs.FileState]manifest.Chunks{},
 		changed:  make(chan struct{}, 1),
 	}
@@ -322,16 +324,23 @@ func (s *Store) tell() {
 func (s *Store) room(n int64) (*room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.disk.CheckSpace(n, s.reserved); err != nil {
-		return nil, err
-	}
-	s.reserved += n
-	return &room{s, n}, nil
+	r := &room{s: s}
+	return r, r.grow(n)
 }
 
 type room struct {
 	s    *Store
 	left int64 // guarded by s.mu
+}
+
+// grow reserves n bytes more: ErrNoSpace. mu is held.
+func (r *room) grow(n int64) error {
+	if err := r.s.disk.CheckSpace(n, r.s.reserved); err != nil {
+		return err
+	}
+	r.left += n
+	r.s.reserved += n
+	return nil
 }
 
 func (r *room) spend(n int64) {

@@ -199,7 +199,7 @@ func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifes
 // put copies the save. What a disk refused once it may take the next time, or when there is room.
 func (l *Pipeline) put(ctx context.Context, save chunkstore.Save) (m *manifest.Manifest, h manifest.Hash, err error) {
 	for range putAttempts {
-		m, h, err = l.replicator.Store.Put(ctx, save)
+		m, h, err = l.replicator.Put(ctx, save)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return m, h, err

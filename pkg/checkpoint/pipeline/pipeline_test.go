@@ -228,7 +228,7 @@ func TestHolderGoneBeforeCommit(t *testing.T) {
 		acked := 0
 		c.peers.Hook = func(op, node string) error {
 			if op == "offer" && node == "b" {
-				if acked++; acked == 2 {
+				if acked++; acked == 1 {
 					c.gone(t, "b") // its last words; a has not heard of it
 					time.AfterFunc(2*time.Second, func() { k.Nodes(c.nodes) })
 				}

@@ -48,10 +48,37 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 
 // replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
 func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node) ([]membership.Node, error) {
+	ctx, stop := r.whileRegistered(ctx, to)
+	defer stop()
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	return c.Replicate(ctx, g, h, to, func(done, total int64) { r.Report(Moving{"replicate", done, total}) })
+}
+
+// Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
+// the other copies. Its errors are those of chunkstore.Put. A part is not copied to others: rank 0's
+// node fetches it.
+func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.Manifest, manifest.Hash, error) {
+	nodes, _ := r.View()
+	to := transfer.Targets(nodes, r.Self, r.Replicas-1)
+	if save.Part || len(to) == 0 {
+		return r.Store.Put(ctx, save)
+	}
+	forwarding, stop := r.whileRegistered(ctx, to)
+	defer stop()
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
+	f := c.Forward(forwarding, manifest.Position{Generation: save.Generation, Sequence: save.Sequence}, to)
+	m, h, err := r.Store.PutFollowed(ctx, save, f.Add)
+	if err != nil {
+		stop()
+	}
+	f.Close()
+	return m, h, err
+}
+
+// whileRegistered returns a context that ends when one of the nodes is gone from the view.
+func (r *Replicator) whileRegistered(ctx context.Context, to []membership.Node) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
 	wg.Go(func() {
 		for {
 			nodes, moved := r.View()
@@ -67,8 +94,10 @@ func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manif
 			}
 		}
 	})
-	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
-	return c.Replicate(ctx, g, h, to, func(done, total int64) { r.Report(Moving{"replicate", done, total}) })
+	return ctx, func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // CopyAway puts copies of a checkpoint onto nodes that lost their registration and still answer: cut

@@ -110,14 +110,8 @@ func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash,
 
 func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membership.Ref, chunk manifest.Hash, size int64,
 	p *progress) error {
-	open := func() (io.ReadSeekCloser, error) {
-		f, err := c.Store.OpenChunk(chunk)
-		if errors.Is(err, chunkstore.ErrNotHeld) {
-			err = fmt.Errorf("chunk %v on this disk: %w", chunk, chunkstore.ErrDamaged)
-		}
-		return f, err
-	}
-	err := c.Peers.WriteChunk(ctx, to, g, chunk, size, open)
+	open := func() (io.ReadSeekCloser, error) { return c.open(chunk) }
+	err := c.Peers.WriteChunk(ctx, to, chunkstore.Upload{Generation: g, Hash: chunk, Size: size, Open: open})
 	switch {
 	case err == nil:
 		p.add(to.Node, size)
@@ -129,6 +123,15 @@ func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membersh
 		err = errors.Join(err, own)
 	}
 	return err
+}
+
+// open opens a chunk that must be on this disk.
+func (c *Copier) open(chunk manifest.Hash) (io.ReadSeekCloser, error) {
+	f, err := c.Store.OpenChunk(chunk)
+	if errors.Is(err, chunkstore.ErrNotHeld) {
+		err = fmt.Errorf("chunk %v on this disk: %w", chunk, chunkstore.ErrDamaged)
+	}
+	return f, err
 }
 
 // Fetch brings a checkpoint onto this disk, each chunk from any of the nodes

@@ -20,7 +20,8 @@ import (
 //
 //	PUT /checkpoint/manifests/<hash>?g=7   the manifest; 200 with the missing hashes, 204 held, 503 send it again
 //	GET /checkpoint/manifests/<hash>
-//	PUT /checkpoint/chunks/<hash>?g=7      204 on disk and verified
+//	PUT /checkpoint/chunks/<hash>?g=7      204 on disk and verified; &draft=3: of the save with that
+//	                                       sequence, whose manifest comes later
 //	GET /checkpoint/chunks/<hash>          Range is served
 const (
 	// Prefix is where a node serves its Handler.
@@ -115,13 +116,26 @@ func (h *handler) manifest(w http.ResponseWriter, r *http.Request) {
 func (h *handler) put(w http.ResponseWriter, r *http.Request) {
 	hash, g, err := target(r)
 	if err == nil {
-		err = h.s.WriteChunk(g, hash, r.Body)
+		err = h.write(r, g, hash)
 	}
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *handler) write(r *http.Request, g schema.Generation, chunk manifest.Hash) error {
+	draft := r.URL.Query().Get("draft")
+	if draft == "" {
+		return h.s.WriteChunk(g, chunk, r.Body)
+	}
+	sequence, err := strconv.ParseUint(draft, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: draft: %w", manifest.ErrBadManifest, err)
+	}
+	at := manifest.Position{Generation: g, Sequence: sequence}
+	return h.s.WriteDraft(at, chunk, r.ContentLength, r.Body)
 }
 
 func (h *handler) get(w http.ResponseWriter, r *http.Request) {

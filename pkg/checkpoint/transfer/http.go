@@ -28,9 +28,7 @@ type Peers interface {
 	Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error
 	Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
 		raw []byte) (missing []manifest.Hash, err error)
-	// WriteChunk sends a chunk; open is called again for every attempt.
-	WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
-		open func() (io.ReadSeekCloser, error)) error
+	WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error
 }
 
 // answerLimit ends one request, retries included: a peer that froze is slower
@@ -71,19 +69,32 @@ func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
 	}
 }
 
+// request is one to another node.
+type request struct {
+	method, path string
+	query        url.Values
+	body         any
+	size         int64 // of the body
+}
+
+// get reads what lies at path.
+func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+// put sends a body as generation g.
+func put(path string, g schema.Generation, body any, size int64) request {
+	query := url.Values{"g": {strconv.FormatUint(uint64(g), 10)}}
+	return request{http.MethodPut, path, query, body, size}
+}
+
 // do sends a request and returns a yes, or the error that a no stands for.
-func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g schema.Generation, body any,
-	size int64) (*http.Response, error) {
-	u := url.URL{Scheme: "http", Host: to.Address, Path: path} // To makes https of it
-	if method == http.MethodPut {
-		u.RawQuery = "g=" + strconv.FormatUint(uint64(g), 10)
-	}
-	req, err := retryablehttp.NewRequestWithContext(ctx, method, u.String(), body)
+func (p *HTTP) do(ctx context.Context, to membership.Ref, r request) (*http.Response, error) {
+	u := url.URL{Scheme: "http", Host: to.Address, Path: r.path, RawQuery: r.query.Encode()} // To makes https of it
+	req, err := retryablehttp.NewRequestWithContext(ctx, r.method, u.String(), r.body)
 	if err != nil {
 		return nil, err
 	}
-	if size > 0 {
-		req.ContentLength = size
+	if r.size > 0 {
+		req.ContentLength = r.size
 	}
 	resp, err := p.client(to).Do(req)
 	if err != nil {
@@ -105,7 +116,7 @@ func (p *HTTP) do(ctx context.Context, to membership.Ref, method, path string, g
 func (p *HTTP) Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	resp, err := p.do(ctx, from, http.MethodGet, manifestsURL+h.String(), 0, nil, 0)
+	resp, err := p.do(ctx, from, get(manifestsURL+h.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +131,7 @@ func (p *HTTP) Manifest(ctx context.Context, from membership.Ref, h manifest.Has
 func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	resp, err := p.do(ctx, from, http.MethodGet, chunksURL+h.String(), 0, nil, 0)
+	resp, err := p.do(ctx, from, get(chunksURL+h.String()))
 	if err != nil {
 		return err
 	}
@@ -144,7 +155,7 @@ func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation
 	raw []byte) ([]manifest.Hash, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	resp, err := p.do(ctx, to, http.MethodPut, manifestsURL+h.String(), g, raw, int64(len(raw)))
+	resp, err := p.do(ctx, to, put(manifestsURL+h.String(), g, raw, int64(len(raw))))
 	if err != nil {
 		return nil, err
 	}
@@ -162,18 +173,21 @@ func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation
 	return missing, nil
 }
 
-func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash, size int64,
-	open func() (io.ReadSeekCloser, error)) error {
+func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	body := retryablehttp.ReaderFunc(func() (io.Reader, error) {
-		f, err := open()
+		f, err := c.Open()
 		if err != nil {
 			return nil, err
 		}
 		return f, nil
 	})
-	resp, err := p.do(ctx, to, http.MethodPut, chunksURL+h.String(), g, body, size)
+	r := put(chunksURL+c.Hash.String(), c.Generation, body, c.Size)
+	if c.Draft > 0 {
+		r.query.Set("draft", strconv.FormatUint(c.Draft, 10))
+	}
+	resp, err := p.do(ctx, to, r)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func TestPeers(t *testing.T) {
 				t.Errorf("manifest of who has none: %v", err)
 			}
 			some := m.Files[len(m.Files)-1].Chunks[0]
-			if err := p.WriteChunk(ctx, b, 1, some, manifest.ChunkSize, open(some)); !errors.Is(err,
+			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: some, Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
 				chunkstore.ErrNotHeld) {
 				t.Errorf("chunk before the offer: %v", err)
 			}
@@ -112,12 +112,12 @@ func TestPeers(t *testing.T) {
 			}
 			full := slices.DeleteFunc(slices.Clone(missing),
 				func(h manifest.Hash) bool { return sizes[h] != manifest.ChunkSize })
-			if err := p.WriteChunk(ctx, b, 1, full[0], manifest.ChunkSize, open(full[1])); !errors.Is(err,
+			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: full[0], Size: manifest.ChunkSize, Open: open(full[1])}); !errors.Is(err,
 				chunkstore.ErrDamaged) {
 				t.Errorf("other bytes: %v", err)
 			}
 			for _, c := range missing {
-				must(t, p.WriteChunk(ctx, b, 1, c, sizes[c], open(c)))
+				must(t, p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: c, Size: sizes[c], Open: open(c)}))
 			}
 			if missing, err = p.Offer(ctx, b, 1, h, raw); missing != nil || err != nil {
 				t.Errorf("when all is there: %v, %v", missing, err)
@@ -132,7 +132,7 @@ func TestPeers(t *testing.T) {
 			if _, err := p.Offer(ctx, b, 4, h, raw); !errors.Is(err, chunkstore.ErrFenced) {
 				t.Errorf("offer of an older generation: %v", err)
 			}
-			if err := p.WriteChunk(ctx, b, 4, some, manifest.ChunkSize, open(some)); !errors.Is(err,
+			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 4, Hash: some, Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
 				chunkstore.ErrFenced) {
 				t.Errorf("chunk of an older generation: %v", err)
 			}

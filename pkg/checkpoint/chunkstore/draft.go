@@ -1,0 +1,70 @@
+package chunkstore
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Upload is a chunk that one node sends another.
+type Upload struct {
+	Generation schema.Generation // in which the sender acts
+	// Draft is the sequence of the save that the chunk belongs to, while its manifest is still to
+	// come; 0: the manifest was offered.
+	Draft uint64
+	Hash  manifest.Hash
+	Size  int64
+	Open  func() (io.ReadSeekCloser, error) // called again for every attempt
+}
+
+// WriteDraft is WriteChunk of a chunk of a save that its node is still copying: there is no manifest
+// to offer yet. The chunk, of so many bytes, stays until the manifest of the save, which stands at
+// the position at, becomes held, or until no chunk of the save has come for ten minutes.
+func (s *Store) WriteDraft(at manifest.Position, h manifest.Hash, size int64, r io.Reader) error {
+	if size < 1 || size > manifest.ChunkSize {
+		return fmt.Errorf("%w: a chunk of %d bytes", manifest.ErrBadManifest, size)
+	}
+	if err := s.fenced(at.Generation); err != nil {
+		return err
+	}
+	if err := s.expect(at, h, size); err != nil {
+		return err
+	}
+	return s.WriteChunk(at.Generation, h, r)
+}
+
+// expect counts a chunk of a draft, and reserves the room for it.
+func (s *Store) expect(at manifest.Position, h manifest.Hash, size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.drafts[at]
+	if d == nil {
+		d = &offer{g: at.Generation, sizes: map[manifest.Hash]int64{}, pins: s.pins(), room: &room{s: s}}
+	}
+	if _, again := d.sizes[h]; !again {
+		if !s.chunk(h).present {
+			if err := d.room.grow(size); err != nil {
+				return err
+			}
+		}
+		d.sizes[h] = size
+		d.pins.hold(h)
+	}
+	d.touched = time.Now()
+	s.drafts[at] = d
+	return nil
+}
+
+// dropDraft forgets the draft of a save: its manifest counts the chunks now, or it never comes.
+func (s *Store) dropDraft(at manifest.Position) {
+	s.mu.Lock()
+	d := s.drafts[at]
+	delete(s.drafts, at)
+	s.mu.Unlock()
+	if d != nil {
+		d.release()
+	}
+}
