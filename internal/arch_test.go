@@ -81,11 +81,13 @@ var may = map[string][]string{
 	"internal/agent/detection": {"internal/agent/action", "internal/agent/event",
 		"internal/agent/outbox", "pkg/membership", "pkg/membership/verdict", "pkg/rendezvous",
 		"pkg/schema"},
+	"internal/agent/workers": {"internal/agent/action", "internal/agent/event",
+		"internal/agent/outbox", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 
 	"internal/agent/machine": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/membership/verdict",
 		"pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/status", "internal/agent/action",
 		"internal/agent/event", "pkg/rendezvous/follow", "internal/agent/notice",
-		"internal/agent/detection", "internal/agent/outbox"},
+		"internal/agent/detection", "internal/agent/outbox", "internal/agent/workers"},
 	"internal/recovery": {"pkg/schema", "pkg/store", "pkg/membership", "pkg/checkpoint",
 		"pkg/rendezvous", "pkg/rendezvous/txn", "pkg/rendezvous/follow"},
 	"internal/agent/runtime": {"internal/agent/machine", "internal/recovery", "internal/phrase",
@@ -346,7 +348,8 @@ func TestPrograms(t *testing.T) {
 
 // purePackages decide throughout.
 var purePackages = []string{"internal/agent/action", "internal/agent/detection", "internal/agent/event",
-	"internal/agent/machine", "internal/agent/notice", "internal/agent/outbox", "internal/diagnosis", "pkg/checkpoint/capture/judge",
+	"internal/agent/machine", "internal/agent/notice", "internal/agent/outbox", "internal/agent/workers",
+	"internal/diagnosis", "pkg/checkpoint/capture/judge",
 	"pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
 	"pkg/rendezvous/plan/ledger", "pkg/rendezvous/status", "pkg/scaling"}
 

@@ -3,6 +3,7 @@ package plants_test
 // Where plants grow.
 const (
 	machine    = "internal/agent/machine"
+	workers    = "internal/agent/workers"
 	detection  = "internal/agent/detection"
 	runtime    = "internal/agent/runtime"
 	checkpoint = "pkg/checkpoint"
@@ -54,17 +55,17 @@ var plants = []plant{
 	{"C9: a late event brings an old world back", machine + "/observe.go",
 		`if known != nil && (w.Generation < known.Generation || `, `if known != nil && (`, machine, "TestStories"},
 
-	{"G4: Ready before the workers that stay have left", machine + "/machine.go", `return m.idle() || g.paused && g.closed`, `return m.idle() || g.halt == action.HaltPaused`, runtime, "TestSchedulesOfWorkersThatStay"},
-	{"G4: workers that do not leave are waited for without end", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || w.Rollback > g.world.Generation {`, machine, "TestStories"},
-	{"G2: a state of before a rollback stays", machine + "/stay.go", `w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {`, `w.Phase.Ended() || m.pauseIsOver(g) {`, machine, "TestStatesOfBeforeARollbackAreGivenUp"},
+	{"G4: Ready before the workers that stay have left", workers + "/workers.go", `return w.Idle() || g.Paused && g.closed`, `return w.Idle() || g.Halt == action.HaltPaused`, runtime, "TestSchedulesOfWorkersThatStay"},
+	{"G4: workers that do not leave are waited for without end", workers + "/stay.go", `w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {`, `w.Phase.Ended() || w.Rollback > g.World.Generation {`, machine, "TestStories"},
+	{"G2: a state of before a rollback stays", workers + "/stay.go", `w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {`, `w.Phase.Ended() || g.pauseIsOver(f, out) {`, machine, "TestStatesOfBeforeARollbackAreGivenUp"},
 	{"G2: a rollback is forgotten with its generation", plan + "/rollback.go", `return p.w.Rollback`, `return 0`, plan, "TestRollbackIsRemembered"},
 	{"a warm worker that does not fit becomes a worker", workerPkg + "/warm.go", `g.fits(c.order, w) && c.take(w.Env)`, `c.take(w.Env)`, workerPkg, "TestWarmProcessesThatDoNotFit"},
 	{"processes outlive a guardian that was not needed", workerPkg + "/group.go", `	if g.warm {
 		g.takeOver()`, `	if false {
 		g.takeOver()`, workerPkg, "TestWarmProcessesEnd"},
-	{"a worker that ended is handed a World", machine + "/apply.go", `	g.canStay = false
+	{"a worker that ended is handed a World", workers + "/apply.go", `	g.canStay = false
 	if e.Ours {`, `	if e.Ours {`, machine, "TestStories"},
-	{"G3: new workers in place of some that stayed begin without the checkpoint", machine + "/workers.go", `		Unprepared: m.local.inMemory}`, `	}`, machine, "TestStories"},
+	{"G3: new workers in place of some that stayed begin without the checkpoint", workers + "/start.go", `		Unprepared: w.inMemory}`, `	}`, machine, "TestStories"},
 	{"a last call after a member left", plan + "/waiting.go", `cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
 
 	// Guards of requests.
@@ -229,8 +230,8 @@ var plants = []plant{
 	{"one restart more than was said", plan + "/ledger/ledger.go", `if l.Used >= rules.MaxRestarts {`, `if l.Used > rules.MaxRestarts {`, rendezvous, "TestBackoff"},
 
 	// The agent.
-	{"a start on an old read", machine + "/workers.go", `if m.now.Sub(m.seen.asOf) > fresh {`, `if false {`, machine, "TestStories"},
-	{"ready beside older workers", machine + "/workers.go", `m.local.ready >= w.Generation || !m.quiet() ||`, `m.local.ready >= w.Generation ||`, machine, "TestStories"},
+	{"a start on an old read", workers + "/start.go", `if f.Now.Sub(f.AsOf) > fresh {`, `if false {`, machine, "TestStories"},
+	{"ready beside older workers", workers + "/start.go", `w.ready >= world.Generation || !w.Quiet() ||`, `w.ready >= world.Generation ||`, machine, "TestStories"},
 	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`, ` || slices.Contains(w.ReportedLost, "") {`, machine, "TestStories"},
 	{"who left is suspected", detection + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
 	{"buffered events after a gap are believed", machine + "/observe.go", `case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
@@ -245,19 +246,17 @@ var plants = []plant{
 	}
 	o.away`, `	}
 	o.away`, machine, "TestStories"},
-	{"C12: finishing before everybody has started", machine + "/workers.go", `m.local.ready != w.Generation || w.Generation <= m.local.floor ||
-		w.Phase != rendezvous.Running && w.Phase != rendezvous.Finishing {`, `m.local.ready != w.Generation || w.Generation <= m.local.floor ||
-		w.Phase != rendezvous.Running {`, machine, "TestStories"},
+	{"C12: finishing before everybody has started", workers + "/start.go", `world.Generation <= w.floor || world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {`, `world.Generation <= w.floor || world.Phase != rendezvous.Running {`, machine, "TestStories"},
 	{"a member just goes", machine + "/leave.go", `case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:`, `case rendezvous.Forming:`, machine, "TestStories"},
-	{"a leaver goes before the barrier", machine + "/registration.go", `case m.local.ready >= w.Generation:`, `default:`, machine, "TestStories"},
-	{"who is told of a newer generation, and cannot ask, goes on", machine + "/workers.go", `m.seen.peerGeneration > g.world.Generation && m.seen.readFailed`, `false`, machine, "TestStories"},
-	{"the job is done before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
+	{"a leaver goes before the barrier", machine + "/registration.go", `case m.workers.Prepared(w.Generation):`, `default:`, machine, "TestStories"},
+	{"who is told of a newer generation, and cannot ask, goes on", workers + "/drive.go", `f.Overtaken > g.World.Generation`, `false`, machine, "TestStories"},
+	{"the job is done before its last save", workers + "/exits.go", `if all && f.Rank == 0 && !g.closed {`, `if false {`, machine, "TestStories"},
 	{"a suspicion of whom it watches no more stays", detection + "/watch.go", `!slices.ContainsFunc(d.watched, s.About.Same)`, `f.World.Rank(s.About) < 0`, machine, "TestStories"},
-	{"a save that can never be committed is waited for", machine + "/workers.go", `g.lastSave && (m.futile(g) || `, `g.lastSave && (`, machine, "TestStories"},
+	{"a save that can never be committed is waited for", workers + "/drive.go", `g.lastSave && (g.futile(f) || `, `g.lastSave && (`, machine, "TestStories"},
 	{"an earlier life's leave ends the next", machine + "/apply.go", `return m.self.joined && m.self.node.Incarnation == inc`, `return m.self.joined`, machine, "TestAnswersOfAnEarlierLifeAreNotHeard"},
 	{"a machine that moved keeps its old address", machine + "/apply.go", `m.self.joined && e.Address != m.self.node.Address`, `false`, runtime, "TestANodeThatMovedJoinsAtItsNewAddress"},
 	{"a stale record of saving is waited for", machine + "/plan.go", `m.now.Sub(m.keeper.activity[d.Node].at) < still`, `true`, runtime, "TestAStaleRecordOfSavingHoldsNobodyUp"},
-	{"a planned stop does not let the workers save", machine + "/workers.go", `return order{action.HaltAsked, w.Hold.Reason`, `return order{action.HaltEnded, ""`, machine, "TestStories"},
+	{"a planned stop does not let the workers save", workers + "/drive.go", `return order{action.HaltAsked, w.Hold.Reason`, `return order{action.HaltEnded, ""`, machine, "TestStories"},
 
 	// The store, the disk, the processes.
 	{"what came since the list is missed", follow + "/watch.go", `f.Store.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.Store.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
@@ -323,7 +322,7 @@ var plants = []plant{
 	{"a node whose workers failed is tried again by time", plan + "/keptout.go", `taken := d == needed && (`, `taken := (`, rendezvous, "TestQuarantineEnds"},
 	{"admit lifts later quarantines too", plan + "/keptout.go", `a.Node == node && a.Generation >= g`, `a.Node == node`, rendezvous, "TestQuarantine"},
 	{"losses without progress cost no time", plan + "/ledger/ledger.go", `s.Backoff = backoff(l.Churn - maxChurn)`, ``, rendezvous, "TestChurn"},
-	{"the exit of rank 0 is reported before its last save", machine + "/exits.go", `if all && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, `if x.Zero() && w.Rank(m.self.node.Ref) == 0 && !g.closed {`, machine, "TestStories"},
+	{"the exit of rank 0 is reported before its last save", workers + "/exits.go", `if all && f.Rank == 0 && !g.closed {`, `if x.Zero() && f.Rank == 0 && !g.closed {`, machine, "TestStories"},
 	{"an agent that is started again makes its node a newcomer", plan + "/ledger/quarantine.go", `if !before[m.Node] && len(ranks) < maxNewcomers {`, `if (!before[m.Node] || !rendezvous.NewRefSet(old.Members).Has(m)) && len(ranks) < maxNewcomers {`, rendezvous, "TestNewcomers"},
 	{"a worker that waits for a processor is silent", "internal/hang/silence.go", `starved = max(starved, waited(before.Pulses[i], now.Pulses[i], since))`, `_ = waited`, "internal/hang", "TestSilence"},
 	{"a worker that receives is silent", "internal/hang/silence.go", ` || float64(transferred(before, now)) >= enough`, ``, "internal/hang", "TestSignsOfLife"},

@@ -58,3 +58,6 @@ const PauseLimit = 10 * time.Second
 
 // ShortGrace is what workers get between SIGTERM and SIGKILL when nothing is to be saved.
 const ShortGrace = 250 * time.Millisecond
+
+// Patience is how long a node that goes waits for a store that does not answer.
+const Patience = 2 * time.Second

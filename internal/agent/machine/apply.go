@@ -2,7 +2,6 @@ package machine
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -22,9 +21,11 @@ func (m *Machine) apply(e event.Event) {
 		m.applyStep(e)
 	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left:
 		m.applyRegistration(e)
-	case event.Readied, event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted,
-		event.Closed, event.ExitReported, event.FailureReported:
-		m.applyWorkers(e)
+	case event.Readied:
+		m.applyReady(e)
+	case event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted, event.Closed,
+		event.ExitReported, event.FailureReported:
+		m.workers.Apply(e, m.workerFacts(), m.out)
 	case event.Probed, event.Signaled, event.Suspected, event.Withdrawn:
 		m.applyPeers(e)
 	case event.StoreBehind, event.Remembered, event.Claiming, event.Reclaimed:
@@ -95,7 +96,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false
 	m.seen.peerGeneration, m.seen.readFailed = 0, false
-	m.local.exit = reportedExit{}
+	m.workers.Joined()
 	m.peers.Joined(e.TTL, m.now)
 	m.storeAnswered()
 }
@@ -134,111 +135,6 @@ func (m *Machine) applyRenewal(e event.Renewed) {
 	default:
 		m.peers.LeaseUncertain()
 		m.storeSilent()
-	}
-}
-
-func (m *Machine) applyWorkers(e event.Event) {
-	switch e := e.(type) {
-	case event.Readied:
-		m.applyReady(e)
-	case event.Started:
-		m.out.AnsweredFor(outbox.Start, e.Generation, nil)
-		m.applyStarted(e)
-	case event.Hung:
-		m.applyHang(e)
-	case event.Exited:
-		m.applyExit(e)
-	case event.Staying:
-		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
-			g.canStay = e.Can
-		}
-	case event.Paused:
-		m.applyPaused(e)
-	case event.Halted:
-		if g := m.local.group; g != nil && g.world.Generation == e.Generation {
-			g.dead, g.canStay = true, false
-			m.noteIdle(g)
-		}
-	case event.Closed:
-		m.out.AnsweredFor(outbox.Close, e.Generation, e.Err)
-		if g := m.local.group; g != nil && g.world.Generation <= e.Generation && e.Err == nil {
-			g.closed = true
-		}
-	case event.ExitReported:
-		m.out.AnsweredFor(outbox.Exit, e.Generation, e.Err)
-		if e.Err == nil || store.Moved(e.Err) {
-			m.local.exit.generation, m.local.exit.rev = e.Generation, e.Rev
-			if e.Err == nil {
-				m.local.exit.record = &e.Exit
-			}
-		}
-	case event.FailureReported:
-		m.out.AnsweredFor(outbox.Failure, e.Generation, e.Err)
-	}
-}
-
-func (m *Machine) applyReady(e event.Readied) {
-	m.out.AnsweredFor(outbox.Ready, e.Generation, e.Err)
-	m.noteHindrance(e)
-	if e.Err == nil {
-		m.noteWritten(nil) // the memory is written before Ready is sent
-		m.noteMemory(e.Generation, m.memory.ready)
-		if e.Generation >= m.local.ready {
-			m.local.ready, m.local.ports, m.local.resume, m.local.inMemory = e.Generation, e.Ports, e.Resume, e.InMemory
-			if m.generation() == e.Generation && e.Begun.After(m.seen.asOf) {
-				m.seen.asOf = e.Begun // no newer world was there when Ready was applied
-			}
-		}
-	}
-	m.local.floor = max(m.local.floor, e.Generation-1) // never one again that it reported beyond
-}
-
-func (m *Machine) applyStarted(e event.Started) {
-	g := m.local.group
-	if g == nil || g.world.Generation != e.Generation {
-		return
-	}
-	if e.Err == nil {
-		g.started, g.startedAt = true, m.now
-		return
-	}
-	g.dead = true
-	for i := range g.codes {
-		code := e.Code
-		g.codes[i] = &code
-	}
-	g.failures = append(g.failures, m.failure(&g.world, event.WorkerExit{Code: e.Code, Message: e.Err.Error()}))
-}
-
-func (m *Machine) applyHang(e event.Hung) {
-	if g := m.local.group; g != nil && g.world.Generation == e.Generation && g.halt == action.NoHalt {
-		e.Failure.Time = m.now
-		g.failures = append(g.failures, e.Failure)
-	}
-}
-
-func (m *Machine) applyExit(e event.Exited) {
-	g := m.local.group
-	if g == nil || g.world.Generation != e.Generation || e.Process.Name == "" && e.LocalRank >= len(g.codes) {
-		return
-	}
-	g.canStay = false
-	if e.Ours {
-		return // it was asked or signalled: no code of its own, and never a failure
-	}
-	if e.Process.Name != "" { // the trainers alone say when the job is through
-		if e.Code != 0 && g.halt == action.NoHalt {
-			g.failures = append(g.failures, m.failure(&g.world, e.WorkerExit))
-		}
-		return
-	}
-	code := e.Code
-	g.codes[e.LocalRank] = &code
-	if code != 0 && g.halt == action.NoHalt {
-		g.failures = append(g.failures, m.failure(&g.world, e.WorkerExit))
-	}
-	if !slices.ContainsFunc(g.codes, func(code *int) bool { return code == nil || *code != 0 }) {
-		g.through = m.now
 	}
 }
 

@@ -15,15 +15,12 @@ import (
 // statusTimeout is the exit status of a node that waited for a world as long as it was told to.
 const statusTimeout = 124
 
-// patience is how long a node that goes waits for a store that does not answer.
-const patience = 2 * time.Second
-
 // leaveOutside ends an agent that is not registered. One that is about to register announces its
 // departure after registering; one that is kept out, or does not reach the store, just ends.
 func (m *Machine) leaveOutside() {
 	joining := m.out.UnderWay(outbox.Enter) && m.self.job != nil && !m.seen.awaitsJob && !m.leave.Now
-	if joining && m.now.Sub(m.leave.since) < patience {
-		m.out.Wake(m.leave.since.Add(patience))
+	if joining && m.now.Sub(m.leave.since) < action.Patience {
+		m.out.Wake(m.leave.since.Add(action.Patience))
 		return
 	}
 	m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
@@ -35,17 +32,17 @@ func (m *Machine) leaveOutside() {
 func (m *Machine) leaving() {
 	if m.holdsFirst() {
 		m.out.Request(outbox.Step, action.Take{Seen: m.ownSnapshot(), Me: m.self.node, Step: m.goodbye()})
-		if !m.awayFor(patience) {
+		if !m.awayFor(action.Patience) {
 			return
 		}
 	}
-	if !m.idle() {
+	if !m.workers.Idle() {
 		return
 	}
 	away := !m.seen.awaySince.IsZero()
-	if away && (m.leave.Now || m.awayFor(patience)) {
+	if away && (m.leave.Now || m.awayFor(action.Patience)) {
 		m.drop() // the store cannot be told: its lease tells it
-		m.local.group = nil
+		m.workers.Forget()
 		m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 		return
 	}
@@ -64,7 +61,7 @@ func (m *Machine) holdsFirst() bool {
 	}
 	switch m.seen.world.Phase {
 	case rendezvous.Forming, rendezvous.Running, rendezvous.Finishing:
-		x := m.lastExit()
+		x := m.workers.LastExit(m.generation())
 		return x == nil || !x.Zero() // with 0 for all its workers its part is done
 	}
 	return false
@@ -81,15 +78,6 @@ func pace(quick bool) schema.Generation {
 		return 2
 	}
 	return 1
-}
-
-// pressed reports whether this node does not wait for what it began at since: it was told twice to
-// go, or the store, without which nothing can be saved, is away for longer than its patience.
-func (m *Machine) pressed(since time.Time) bool {
-	if m.leave == nil || m.leave.Now {
-		return m.leave != nil
-	}
-	return m.awayFor(patience) && m.now.Sub(since) > patience
 }
 
 // goodbye is the planned Hold of a member that goes.
@@ -123,11 +111,7 @@ func (m *Machine) giveUp() {
 	if m.cfg.WaitTimeout == 0 || m.leave != nil || m.over != nil {
 		return
 	}
-	if g := m.local.group; g != nil && !g.dead {
-		m.local.idleSince = m.now
-		return
-	}
-	if m.now.Sub(m.local.idleSince) >= m.cfg.WaitTimeout {
+	if m.workers.IdleFor(m.now) >= m.cfg.WaitTimeout {
 		m.leave = &departure{event.Leaving{Reason: membership.Terminated, Status: statusTimeout}, m.now}
 	}
 }

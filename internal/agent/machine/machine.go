@@ -3,7 +3,7 @@
 // so the same events lead to the same actions. Package runtime carries the actions out.
 //
 // An event goes through the package once, in the order of Decide: apply takes the facts out of it,
-// settle judges who is alive and whether this node still belongs to the world, drive keeps or stops
+// settle judges who is alive and whether this node still belongs to the world, Drive keeps or stops
 // the workers, State names what this node is now, and the function of that state asks for what it
 // may.
 package machine
@@ -17,6 +17,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/notice"
 	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/internal/agent/workers"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -48,13 +49,14 @@ type Machine struct {
 	peers   *detection.Detection
 	said    action.Hello // what peers are answered
 	keeper  planning
-	local   local
+	workers *workers.Workers
 	memory  memory
 	notices notice.Notices
 
-	leave *departure    // this node goes
-	over  *event.Result // it has left, or cannot take part
-	quit  bool          // Quit was given
+	leave   *departure        // this node goes
+	over    *event.Result     // it has left, or cannot take part
+	quit    bool              // Quit was given
+	unready schema.Generation // the newest that was reported as not ready here
 }
 
 // departure is why this node goes, and since when.
@@ -102,54 +104,9 @@ type observation struct {
 	readFailed       bool // a read that was to show it had no answer
 }
 
-// local is what runs on this node.
-type local struct {
-	group     *workerGroup
-	floor     schema.Generation // no generation up to this one is started any more
-	ready     schema.Generation // the newest that it reported Ready for
-	ports     []int
-	resume    event.Resume
-	inMemory  bool // no checkpoint was brought here for the generation that is ready
-	exit      reportedExit
-	stopMS    int64             // how long the newest stop of workers took
-	idleAt    time.Time         // when nothing of them was left; zero: there were none
-	stopped   schema.Generation // whose workers they were
-	unready   schema.Generation // the newest that was reported as not ready here
-	idleSince time.Time         // no worker has run here since then
-}
-
-// reportedExit is the exit record of this node in the store.
-type reportedExit struct {
-	generation schema.Generation
-	rev        int64
-	record     *rendezvous.Exit
-}
-
-// workerGroup is the workers of one generation on this node.
-type workerGroup struct {
-	world        rendezvous.World
-	started      bool
-	startedAt    time.Time
-	codes        []*int
-	failures     []rendezvous.Failure // in the order in which they were seen
-	failRev      int64                // revision of the world under which they were reported
-	reported     int                  // how many of them were
-	halt         action.Halt
-	haltedAt     time.Time
-	through      time.Time // when the last of them had ended with 0
-	canStay      bool      // each of them said that it can take part in another generation
-	handed       bool      // they were in an older generation before, and hold the state
-	paused       bool      // none of them takes part in its generation any more; they wait for the next one
-	inMemory     bool      // and each holds the state of training
-	dead         bool      // no process of it is left
-	closed       bool      // no capture of it is under way
-	closingSince time.Time
-	lastSave     bool // what they left complete is being saved
-}
-
 // New is an agent that has not joined its job.
 func New(c Config, now time.Time) *Machine {
-	m := &Machine{cfg: c, now: now, ticked: now, local: local{idleSince: now}, out: outbox.New(),
+	m := &Machine{cfg: c, now: now, ticked: now, workers: workers.New(now), out: outbox.New(),
 		peers: detection.New(verdict.DefaultTimeouts(c.LeaseTTL, c.StoreCutLimit))}
 	return m
 }
@@ -159,8 +116,6 @@ const (
 	Tick = 250 * time.Millisecond
 	// stall is the gap between two events that shows that this process stood still.
 	stall = time.Second
-	// fresh is how old the read may be that a start rests on.
-	fresh = time.Second
 )
 
 // Decide applies e and returns what is to be done now.
@@ -175,10 +130,10 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.ticked = now
 	m.apply(e)
 	m.settle()
-	m.drive()
+	m.workers.Drive(m.workerFacts(), m.out)
 	m.act()
 	m.tell()
-	if m.over != nil && m.idle() && !m.quit {
+	if m.over != nil && m.workers.Idle() && !m.quit {
 		m.quit = true
 		m.out.Do(action.Quit{Result: *m.over})
 	}
@@ -223,19 +178,6 @@ func (m *Machine) generation() schema.Generation {
 		return 0
 	}
 	return m.seen.world.Generation
-}
-
-// idle reports whether no worker, and no capture, of any generation is left here.
-func (m *Machine) idle() bool {
-	g := m.local.group
-	return g == nil || g.dead && g.closed
-}
-
-// quiet reports whether no worker here takes part in a collective of its generation, and no capture
-// is under way. It is what Ready for a newer one rests on.
-func (m *Machine) quiet() bool {
-	g := m.local.group
-	return m.idle() || g.paused && g.closed
 }
 
 // ended reports whether the attempt that this node joined is over.

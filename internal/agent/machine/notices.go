@@ -24,12 +24,12 @@ func (m *Machine) facts() *notice.Facts {
 	o := &m.seen
 	f := &notice.Facts{Now: m.now, Hint: m.cfg.Hint, Logs: m.self.logs, Node: m.self.node, Job: m.self.job,
 		Joined: m.self.joined, Listed: m.self.listed, Member: member, Rank: rank, Leaver: m.leaver(),
-		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.View, Quiet: m.quiet(), Over: m.over,
+		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.View, Quiet: m.workers.Quiet(), Over: m.over,
 		Store: notice.Store{AwaySince: o.awaySince, Stale: o.stale, SetBack: o.setBack, WrongJob: o.wrongJob,
 			Unreadable: o.unreadable}}
-	if g := m.local.group; g != nil {
-		f.Workers = &notice.Workers{World: &g.world, Started: g.started, Handed: g.handed, Paused: g.paused,
-			Dead: g.dead}
+	if g := m.workers.Group; g != nil {
+		f.Workers = &notice.Workers{World: &g.World, Started: g.Started, Handed: g.Handed, Paused: g.Paused,
+			Dead: g.Dead}
 	}
 	if m.leave != nil {
 		f.Leaving = &m.leave.Leaving

@@ -36,9 +36,9 @@ func (m *Machine) watchPeers() {
 func (m *Machine) hello() action.Hello {
 	h := action.Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
 		Generation: m.generation(), Suspects: m.peers.Suspects()}
-	if g := m.local.group; g != nil {
-		h.Failed = len(g.failures) > 0
-		h.Ended = g.dead
+	if g := m.workers.Group; g != nil {
+		h.Failed = len(g.Failures) > 0
+		h.Ended = g.Dead
 	}
 	return h
 }

@@ -61,7 +61,7 @@ func (m *Machine) drop() {
 func (m *Machine) departFromWorld() {
 	_, member := m.member()
 	w := m.seen.world
-	if !m.self.joined || m.leave != nil || !m.idle() {
+	if !m.self.joined || m.leave != nil || !m.workers.Idle() {
 		return
 	}
 	switch {
@@ -71,7 +71,7 @@ func (m *Machine) departFromWorld() {
 		}
 	case !m.leaver():
 		m.drop()
-	case m.local.ready >= w.Generation:
+	case m.workers.Prepared(w.Generation):
 		why := membership.ScaledIn
 		if plan.QuarantineOf(w, m.self.node) != nil {
 			why = membership.Quarantined
@@ -83,7 +83,7 @@ func (m *Machine) departFromWorld() {
 // stoppedAlone reports whether its workers ended for a newer generation that a peer told of, and
 // the store, now that it answers, has none. The others go on with a new incarnation of this node.
 func (m *Machine) stoppedAlone() bool {
-	g, w := m.local.group, m.seen.world
-	return g != nil && g.halt == action.HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
-		w.Generation == g.world.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
+	g, w := m.workers.Group, m.seen.world
+	return g != nil && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
+		w.Generation == g.World.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
 }

@@ -42,7 +42,7 @@ func (m *Machine) State() State {
 	switch {
 	case m.over != nil:
 		return StateEnded
-	case !m.self.joined && m.local.group != nil:
+	case !m.self.joined && m.workers.Group != nil:
 		return StateDropped
 	case !m.self.joined:
 		return StateOutside
@@ -62,13 +62,13 @@ func (m *Machine) place() State {
 	_, member := m.member()
 	forming := member && w.Phase == rendezvous.Forming || m.leaver()
 	switch {
-	case forming && m.local.ready < w.Generation:
+	case forming && !m.workers.Prepared(w.Generation):
 		return StatePreparing
 	case forming:
 		return StateReady
 	case member && w.Phase == rendezvous.Waiting:
 		return StateWait
-	case member && w.Phase == rendezvous.Finishing && m.local.group != nil:
+	case member && w.Phase == rendezvous.Finishing && m.workers.Group != nil:
 		return StateFinishing
 	case member:
 		return StateTraining
@@ -110,21 +110,21 @@ func (m *Machine) inWorld(place State) {
 		m.rememberWorld()
 		m.plan()
 	case StatePreparing:
-		m.reportEnd()
+		m.workers.ReportEnd(m.workerFacts(), m.out)
 		m.getReady()
 		m.plan()
 	case StateReady:
-		m.reportEnd()
+		m.workers.ReportEnd(m.workerFacts(), m.out)
 		m.plan()
 	case StateTraining, StateFinishing:
 		m.rememberWorld()
-		m.reportEnd()
-		m.startWorkers()
+		m.workers.ReportEnd(m.workerFacts(), m.out)
+		m.workers.Start(m.workerFacts(), m.out)
 		m.plan()
 		m.publishTiming()
 	case StateWait:
 		m.rememberWorld()
-		m.reportEnd()
+		m.workers.ReportEnd(m.workerFacts(), m.out)
 		m.plan()
 		m.publishTiming()
 	case StateDropped:
@@ -149,7 +149,7 @@ func (m *Machine) outside() {
 func (m *Machine) cut() {
 	m.reclaimJob()
 	if !m.self.unkeyed.IsZero() {
-		m.reportEnd()
+		m.workers.ReportEnd(m.workerFacts(), m.out)
 		return
 	}
 	m.inWorld(m.place())
@@ -158,7 +158,7 @@ func (m *Machine) cut() {
 // stay is what a node that goes still does for the others.
 func (m *Machine) stay() {
 	m.rememberWorld()
-	m.reportEnd()
+	m.workers.ReportEnd(m.workerFacts(), m.out)
 	m.plan()
 	m.publishTiming()
 }
@@ -170,7 +170,7 @@ func (m *Machine) end() {
 	}
 	m.reclaimJob()
 	m.stay()
-	if m.leave == nil && m.idle() {
+	if m.leave == nil && m.workers.Idle() {
 		m.leave = &departure{Leaving: event.Leaving{Reason: membership.Finished, Status: m.seen.world.Outcome.Code}}
 	}
 	if m.leave != nil {

@@ -98,7 +98,7 @@ func (w *teller) line(text string) error {
 		if w.moved && f[0] != "stands" {
 			w.see(w.copy(), false)
 		}
-		if w.m.local.group == nil && strings.HasPrefix(f[0], "worker") {
+		if w.m.workers.Group == nil && strings.HasPrefix(f[0], "worker") {
 			return errors.New("it has no workers")
 		}
 	}
@@ -131,10 +131,10 @@ func (w *teller) line(text string) error {
 		if code > 128 {
 			x.Signal = "SIGKILL"
 		}
-		w.tell(event.Exited{Generation: w.m.local.group.world.Generation, WorkerExit: x})
+		w.tell(event.Exited{Generation: w.m.workers.Group.World.Generation, WorkerExit: x})
 		return err
 	case "workers":
-		g := w.m.local.group.world.Generation
+		g := w.m.workers.Group.World.Generation
 		switch arg(1) {
 		case "can":
 			w.tell(event.Staying{Generation: g, Can: true})

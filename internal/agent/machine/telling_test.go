@@ -17,12 +17,12 @@ import (
 func (w *teller) state() string {
 	m := w.m
 	more := ""
-	if m.local.group != nil && m.local.group.started && !m.local.group.dead {
-		more = fmt.Sprintf(", workers of generation %d run", m.local.group.world.Generation)
-		if m.local.group.paused {
-			more = fmt.Sprintf(", workers of generation %d wait", m.local.group.world.Generation)
-		} else if m.local.group.halt != action.NoHalt {
-			more = fmt.Sprintf(", workers of generation %d are ending", m.local.group.world.Generation)
+	if m.workers.Group != nil && m.workers.Group.Started && !m.workers.Group.Dead {
+		more = fmt.Sprintf(", workers of generation %d run", m.workers.Group.World.Generation)
+		if m.workers.Group.Paused {
+			more = fmt.Sprintf(", workers of generation %d wait", m.workers.Group.World.Generation)
+		} else if m.workers.Group.Halt != action.NoHalt {
+			more = fmt.Sprintf(", workers of generation %d are ending", m.workers.Group.World.Generation)
 		}
 	}
 	if m.seen.stale {

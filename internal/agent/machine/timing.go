@@ -17,7 +17,7 @@ type startTiming struct {
 
 // sign is what this agent saw itself of a change that the store may not show yet.
 func (m *Machine) sign() string {
-	if g := m.local.group; g != nil && len(g.failures) > 0 && g.halt == action.NoHalt {
+	if g := m.workers.Group; g != nil && len(g.Failures) > 0 && g.Halt == action.NoHalt {
 		return rendezvous.SignFailure
 	}
 	return string(m.peers.Sign())
@@ -26,14 +26,14 @@ func (m *Machine) sign() string {
 // publishTiming tells where the time went, once workers run here of a world that this agent turned
 // running.
 func (m *Machine) publishTiming() {
-	g, t := m.local.group, m.keeper.start
-	if t.ran == 0 || g == nil || !g.started || g.world.Generation != t.ran {
+	g, t := m.workers.Group, m.keeper.start
+	if t.ran == 0 || g == nil || !g.Started || g.World.Generation != t.ran {
 		return
 	}
 	m.keeper.start = startTiming{}
 	if t.sign.IsZero() {
 		return
 	}
-	t.timing.Started = new(g.startedAt.Sub(t.sign).Milliseconds())
-	m.out.Do(action.PublishTiming{World: g.world, Timing: t.timing})
+	t.timing.Started = new(g.StartedAt.Sub(t.sign).Milliseconds())
+	m.out.Do(action.PublishTiming{World: g.World, Timing: t.timing})
 }

@@ -1,8 +1,9 @@
-package machine
+package workers
 
 import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -14,13 +15,13 @@ import (
 // They are ended instead where this node goes or has no part in the newest world, where the job
 // stops or another member leaves and all are asked to save, where the next world begins from an
 // older checkpoint, and where they take longer than PauseLimit.
-func (m *Machine) stays(g *workerGroup) bool {
-	w := m.seen.world
-	if _, member := m.member(); !member || !g.canStay || m.leave != nil || g.halt > action.HaltPaused ||
-		w.Phase.Ended() || w.Rollback > g.world.Generation || m.pauseIsOver(g) {
+func (g *Group) stays(f *Facts, out *outbox.Outbox) bool {
+	w := f.World
+	if !f.member() || !g.canStay || f.Leaving != nil || g.Halt > action.HaltPaused ||
+		w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {
 		return false
 	}
-	if w.Generation > g.world.Generation {
+	if w.Generation > g.World.Generation {
 		return true
 	}
 	return w.Phase == rendezvous.Waiting && (!w.Hold.Planned || keepsState(w.Hold))
@@ -32,41 +33,42 @@ func keepsState(h *rendezvous.Hold) bool { return h.Reason == "scale" || h.Reaso
 
 // pauseIsOver reports whether the workers of g had as long as they may take to leave their
 // generation.
-func (m *Machine) pauseIsOver(g *workerGroup) bool {
-	if g.halt != action.HaltPaused || g.paused {
+func (g *Group) pauseIsOver(f *Facts, out *outbox.Outbox) bool {
+	if g.Halt != action.HaltPaused || g.Paused {
 		return false
 	}
 	at := g.haltedAt.Add(action.PauseLimit)
-	if m.now.Before(at) {
-		m.out.Wake(at)
+	if f.Now.Before(at) {
+		out.Wake(at)
 		return false
 	}
 	return true
 }
 
 // waiting reports whether workers of an older generation wait here for the World of the next one.
-func (m *Machine) waiting() bool {
-	g := m.local.group
-	return g != nil && g.paused && g.closed && g.canStay && g.world.Generation < m.generation()
+func (w *Workers) waiting(f *Facts) bool {
+	g := w.Group
+	return g != nil && g.Paused && g.closed && g.canStay && g.World.Generation < f.generation()
 }
 
-func (m *Machine) applyPaused(e event.Paused) {
-	g := m.local.group
-	if g == nil || g.world.Generation != e.Generation || g.halt != action.HaltPaused {
+func (w *Workers) applyPaused(e event.Paused, f *Facts) {
+	g := w.of(e.Generation)
+	if g == nil || g.Halt != action.HaltPaused {
 		return
 	}
 	if e.Err != nil {
 		g.canStay = false
 		return
 	}
-	g.paused, g.inMemory = true, e.InMemory
-	m.noteIdle(g)
+	g.Paused, g.inMemory = true, e.InMemory
+	w.noteIdle(f)
 }
 
-// noteIdle notes that no worker of g trains any more.
-func (m *Machine) noteIdle(g *workerGroup) {
-	m.local.idleSince, m.local.idleAt, m.local.stopMS, m.local.stopped = m.now, m.now, 0, g.world.Generation
+// noteIdle notes that no worker of the group trains any more.
+func (w *Workers) noteIdle(f *Facts) {
+	g := w.Group
+	w.idleSince, w.idleAt, w.stopMS, w.stopped = f.Now, f.Now, 0, g.World.Generation
 	if !g.haltedAt.IsZero() {
-		m.local.stopMS, m.local.idleSince = m.now.Sub(g.haltedAt).Milliseconds(), g.haltedAt
+		w.stopMS, w.idleSince = f.Now.Sub(g.haltedAt).Milliseconds(), g.haltedAt
 	}
 }

@@ -1,0 +1,120 @@
+package workers
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// Apply takes in what an event says of the workers.
+func (w *Workers) Apply(e event.Event, f *Facts, out *outbox.Outbox) {
+	switch e := e.(type) {
+	case event.Started:
+		out.AnsweredFor(outbox.Start, e.Generation, nil)
+		w.applyStarted(e, f)
+	case event.Hung:
+		if g := w.of(e.Generation); g != nil && g.Halt == action.NoHalt {
+			e.Failure.Time = f.Now
+			g.Failures = append(g.Failures, e.Failure)
+		}
+	case event.Exited:
+		w.applyExit(e, f)
+	case event.Staying:
+		if g := w.of(e.Generation); g != nil {
+			g.canStay = e.Can
+		}
+	case event.Paused:
+		w.applyPaused(e, f)
+	case event.Halted:
+		if g := w.of(e.Generation); g != nil {
+			g.Dead, g.canStay = true, false
+			w.noteIdle(f)
+		}
+	case event.Closed:
+		out.AnsweredFor(outbox.Close, e.Generation, e.Err)
+		if g := w.Group; g != nil && g.World.Generation <= e.Generation && e.Err == nil {
+			g.closed = true
+		}
+	case event.ExitReported:
+		out.AnsweredFor(outbox.Exit, e.Generation, e.Err)
+		if e.Err == nil || store.Moved(e.Err) {
+			w.exit.generation, w.exit.rev = e.Generation, e.Rev
+			if e.Err == nil {
+				w.exit.record = &e.Exit
+			}
+		}
+	case event.FailureReported:
+		out.AnsweredFor(outbox.Failure, e.Generation, e.Err)
+	}
+}
+
+// of is the group of that generation, or nil.
+func (w *Workers) of(generation schema.Generation) *Group {
+	if g := w.Group; g != nil && g.World.Generation == generation {
+		return g
+	}
+	return nil
+}
+
+// ApplyReady takes in what came of the preparation of a generation.
+func (w *Workers) ApplyReady(e event.Readied) {
+	if e.Err == nil && e.Generation >= w.ready {
+		w.ready, w.ports, w.resume, w.inMemory = e.Generation, e.Ports, e.Resume, e.InMemory
+	}
+	w.floor = max(w.floor, e.Generation-1) // never one again that it reported beyond
+}
+
+func (w *Workers) applyStarted(e event.Started, f *Facts) {
+	g := w.of(e.Generation)
+	if g == nil {
+		return
+	}
+	if e.Err == nil {
+		g.Started, g.StartedAt = true, f.Now
+		return
+	}
+	g.Dead = true
+	for i := range g.codes {
+		code := e.Code
+		g.codes[i] = &code
+	}
+	g.Failures = append(g.Failures, g.failure(event.WorkerExit{Code: e.Code, Message: e.Err.Error()}, f))
+}
+
+func (w *Workers) applyExit(e event.Exited, f *Facts) {
+	g := w.of(e.Generation)
+	if g == nil || e.Process.Name == "" && e.LocalRank >= len(g.codes) {
+		return
+	}
+	g.canStay = false
+	if e.Ours {
+		return // it was asked or signalled: no code of its own, and never a failure
+	}
+	if e.Code != 0 && g.Halt == action.NoHalt {
+		g.Failures = append(g.Failures, g.failure(e.WorkerExit, f))
+	}
+	if e.Process.Name != "" {
+		return // the trainers alone say when the job is through
+	}
+	code := e.Code
+	g.codes[e.LocalRank] = &code
+	if !slices.ContainsFunc(g.codes, func(code *int) bool { return code == nil || *code != 0 }) {
+		g.through = f.Now
+	}
+}
+
+// failure is the end of a worker here as the others are told it.
+func (g *Group) failure(x event.WorkerExit, f *Facts) rendezvous.Failure {
+	rank := 0
+	if x.Process.Name == "" {
+		rank = max(0, g.World.WorkerRank(g.World.Rank(f.Self.Ref), x.LocalRank))
+	}
+	return rendezvous.Failure{Node: f.Self.Node, Incarnation: f.Self.Incarnation, LocalRank: x.LocalRank,
+		Process: x.Process, Rank: rank, Code: x.Code, Signal: x.Signal, Message: x.Message, Detail: x.Detail,
+		Victim: x.Victim, Hang: x.Hang, Step: x.Step, NaN: x.NaN, Time: f.Now}
+}

@@ -1,0 +1,131 @@
+package workers
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// order is what the workers here must do, by what is known, and how long they may take.
+type order struct {
+	halt   action.Halt
+	reason string
+	grace  time.Duration
+}
+
+// endNow is the order to workers of which nothing is saved any more.
+func endNow() order { return order{halt: action.HaltEnded, grace: action.ShortGrace} }
+
+func (g *Group) order(f *Facts, out *outbox.Outbox) order {
+	w := f.World
+	switch {
+	case f.Over || f.hurried():
+		return order{halt: action.HaltKilled}
+	case !f.Joined:
+		return endNow() // another incarnation runs, or none: nothing of these counts
+	case f.Overtaken > g.World.Generation:
+		return endNow() // a newer generation is there, and the store cannot be asked whether with this node
+	case w == nil || w.Generation < g.World.Generation:
+		return order{}
+	case g.stays(f, out):
+		return order{halt: action.HaltPaused}
+	case w.Generation > g.World.Generation:
+		return endNow()
+	}
+	switch w.Phase {
+	case rendezvous.Waiting:
+		if w.Hold.Planned {
+			return order{action.HaltAsked, w.Hold.Reason, w.Hold.Limit(f.Job)}
+		}
+	case rendezvous.Running, rendezvous.Finishing:
+		if f.Leaving != nil && !f.AwaySince.IsZero() { // the Hold cannot be written: save all the same
+			return order{action.HaltAsked, "leave", time.Duration(f.Job.Rules.Grace)}
+		}
+		return order{}
+	}
+	return endNow()
+}
+
+// Drive keeps or stops the workers. Nothing here needs the store: a node that is cut off from it and
+// hears of a newer generation stops all the same.
+func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
+	g := w.Group
+	if g == nil {
+		return
+	}
+	if o := g.order(f, out); o.halt > g.Halt && g.Started && !g.Dead {
+		g.Halt, g.Paused = o.halt, false
+		if g.haltedAt.IsZero() {
+			g.haltedAt = f.Now
+		}
+		if o.halt == action.HaltPaused {
+			out.Do(action.PauseWorkers{Generation: g.World.Generation})
+		} else {
+			out.Do(action.HaltWorkers{Generation: g.World.Generation, How: o.halt, Reason: o.reason, Grace: o.grace})
+		}
+	}
+	if !g.closed && (g.Dead || g.Paused || g.lingers(f, out)) {
+		g.closeCaptures(f, out)
+	}
+	if g.Dead && g.closed {
+		w.floor = max(w.floor, g.World.Generation)
+		if !f.Joined || f.generation() > g.World.Generation {
+			w.Group = nil
+		}
+	}
+}
+
+// closeCaptures ends the captures of a group. What was left complete still counts, unless the workers
+// were cut short. In a world that is done none was, even if the end came before this agent knew that
+// nothing is left of them.
+func (g *Group) closeCaptures(f *Facts, out *outbox.Outbox) {
+	done := f.generation() == g.World.Generation && f.World.Phase == rendezvous.Done
+	complete := g.Halt <= action.HaltAsked || done
+	saves := action.CloseSaves{Generation: g.World.Generation, Last: complete && !f.hurried() && !g.futile(f)}
+	if out.RequestFor(outbox.Close, g.World.Generation, saves) {
+		g.closingSince, g.lastSave = f.Now, saves.Last
+	} else if g.lastSave && (g.futile(f) || g.pressed(f)) {
+		g.lastSave, saves.Last = false, false
+		out.Do(saves)
+	}
+}
+
+// futile reports whether nothing of g can be committed any more: a newer generation was proposed, or
+// its incarnation was dropped, and no copy of a node that is not registered counts. A save that is still
+// under way would wait for its copies, and this node neither joins nor is ready before it ends.
+func (g *Group) futile(f *Facts) bool {
+	return !f.Joined || f.generation() > g.World.Generation
+}
+
+// pressed reports whether this node does not wait for the last save: it was told twice to go, or the
+// store, without which nothing can be saved, is away for longer than its patience.
+func (g *Group) pressed(f *Facts) bool {
+	if f.Leaving == nil || f.Leaving.Now {
+		return f.Leaving != nil
+	}
+	away := !f.AwaySince.IsZero() && f.Now.Sub(f.AwaySince) >= action.Patience
+	return away && f.Now.Sub(g.closingSince) > action.Patience
+}
+
+// linger is how long processes that the workers of rank 0 left running may go on before what they saved
+// is taken as it is.
+const linger = 5 * time.Second
+
+// lingers reports whether the workers of rank 0, here, are all through while a process that they started
+// is not: it may run for ever, and the job is not done before the last save is.
+func (g *Group) lingers(f *Facts, out *outbox.Outbox) bool {
+	if g.through.IsZero() || g.World.Rank(f.Self.Ref) != 0 {
+		return false
+	}
+	at := g.through.Add(linger)
+	if f.Job.Roles != nil {
+		at = g.through // servers run on: each trainer ended when its saves were whole
+	}
+	if f.Now.Before(at) {
+		out.Wake(at)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,109 @@
+package workers
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// ReportEnd tells how workers here ended. A failure is told under the world and not under the
+// fence: once the world waits, a worker that ends is a victim of the stop.
+func (w *Workers) ReportEnd(f *Facts, out *outbox.Outbox) {
+	if !f.member() || f.Stale {
+		return
+	}
+	world, g := f.World, w.Group
+	if x := w.exitRecord(f, out); x != nil && !(x.Planned && f.Leaving != nil) &&
+		!reflect.DeepEqual(x, w.LastExit(world.Generation)) {
+		out.RequestFor(outbox.Exit, world.Generation, action.ReportExit{World: *world, Node: f.Self.Node,
+			Seen: w.exitRev(world.Generation), Exit: *x})
+	}
+	if g == nil || g.Halt != action.NoHalt || g.World.Generation != world.Generation ||
+		world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {
+		return
+	}
+	failures := g.failuresToReport(f, out)
+	if len(failures) == 0 || g.failRev == world.Rev && g.reported == len(failures) {
+		return
+	}
+	report := action.ReportFailures{World: *world, Failures: slices.Clone(failures)}
+	if out.RequestFor(outbox.Failure, world.Generation, report) {
+		g.failRev, g.reported = world.Rev, len(failures)
+	}
+}
+
+// together is how much later than its worker a node may get the SIGTERM that a scheduler sends to
+// both.
+const together = time.Second
+
+// failuresToReport are the failures of g that the others are to be told. A node that goes tells
+// none: its planned Hold has all save, and a failure would begin a new generation that fences these
+// saves off. Nor does it at once where a SIGTERM ended every worker: agents may be signalled as
+// well.
+func (g *Group) failuresToReport(f *Facts, out *outbox.Outbox) []rendezvous.Failure {
+	if f.Leaving != nil || len(g.Failures) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(g.Failures, func(x rendezvous.Failure) bool { return !asked(x.Code) }) {
+		return g.Failures
+	}
+	if at := g.Failures[0].Time.Add(together); f.Now.Before(at) {
+		out.Wake(at)
+		return nil
+	}
+	return g.Failures
+}
+
+// asked reports whether a worker with this exit code ended because of a SIGTERM, its own or that of
+// another rank.
+func asked(code int) bool { return code == 143 || code == 101 || code == 102 }
+
+// exitRecord is what the record of this node should say, or nil if there is nothing to say yet.
+func (w *Workers) exitRecord(f *Facts, out *outbox.Outbox) *rendezvous.Exit {
+	world, g := f.World, w.Group
+	saved := world.Phase == rendezvous.Waiting && world.Hold.Planned
+	x := &rendezvous.Exit{Incarnation: f.Self.Incarnation, Codes: make([]*int, world.Workers(f.Rank))}
+	switch {
+	case (g == nil || w.waiting(f)) && saved && !out.UnderWay(outbox.Start): // it never started: nothing to save
+		x.Planned = true
+		return x
+	case g == nil || g.World.Generation != world.Generation:
+		return nil
+	}
+	all, some := true, false
+	for i, code := range g.codes {
+		x.Codes[i] = code
+		all, some = all && code != nil, some || code != nil
+	}
+	if saved && w.Quiet() && (!all || len(x.Codes) == 0) {
+		x.Planned = true
+	}
+	if !some && !x.Planned {
+		return nil
+	}
+	if all && f.Rank == 0 && !g.closed {
+		return nil // this record ends the job, or the wait for the last save: that save comes first
+	}
+	return x
+}
+
+// LastExit is the record that the store has of this node in that generation, or nil.
+func (w *Workers) LastExit(generation schema.Generation) *rendezvous.Exit {
+	if w.exit.generation != generation {
+		return nil
+	}
+	return w.exit.record
+}
+
+// exitRev is its revision; 0 for none.
+func (w *Workers) exitRev(generation schema.Generation) int64 {
+	if w.exit.generation != generation {
+		return 0
+	}
+	return w.exit.rev
+}

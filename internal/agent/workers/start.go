@@ -1,0 +1,61 @@
+package workers
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// fresh is how old the read may be that a start rests on.
+const fresh = time.Second
+
+// GetReady prepares a forming world and reports Ready, once nothing older is left here. It reports
+// whether it asked for that; claim is what this node then writes down of the job.
+func (w *Workers) GetReady(claim rendezvous.Claim, f *Facts, out *outbox.Outbox) bool {
+	world := f.World
+	if w.ready >= world.Generation || !w.Quiet() || f.Leaving != nil {
+		return false
+	}
+	ready := action.GetReady{World: *world, Memory: claim, Me: f.Self, Member: f.member(), Ports: f.ports(),
+		InMemory: w.waiting(f) && w.Group.inMemory}
+	if w.stopped >= f.Ran { // other workers have trained since an older stop
+		ready.StopMS, ready.Idle = w.stopMS, w.idleAt
+	}
+	return out.RequestFor(outbox.Ready, world.Generation, ready)
+}
+
+// ports is how many the workers of a member need.
+func (f *Facts) ports() int {
+	if !f.member() || f.Job.Roles == nil {
+		return f.World.Slots
+	}
+	return f.Job.Ports(f.World.Count, f.Rank)
+}
+
+// Start starts the workers of a running world, once, on a read of it that is at most a second old.
+// Workers that wait for it are handed it instead.
+func (w *Workers) Start(f *Facts, out *outbox.Outbox) {
+	world, waiting := f.World, w.waiting(f)
+	if !f.member() || w.Group != nil && !waiting || f.Leaving != nil || w.ready != world.Generation ||
+		world.Generation <= w.floor || world.Phase != rendezvous.Running && world.Phase != rendezvous.Finishing {
+		return
+	}
+	if f.Now.Sub(f.AsOf) > fresh {
+		out.Request(outbox.Read, action.Read{})
+		return
+	}
+	w.Group = &Group{World: *world, codes: make([]*int, world.Workers(f.Rank)), canStay: waiting,
+		Handed: waiting && w.inMemory}
+	w.floor = max(w.floor, world.Generation)
+	w.exit.record = nil
+	w.stopMS, w.idleAt = 0, time.Time{}
+	start := action.Start{World: *world, Rank: f.Rank, Node: f.Self.Node, Ports: w.ports, Resume: w.resume,
+		Unprepared: w.inMemory}
+	if waiting {
+		out.RequestFor(outbox.Start, world.Generation, action.ContinueWorkers{Start: start})
+	} else {
+		out.RequestFor(outbox.Start, world.Generation, action.StartWorkers{Start: start})
+	}
+}
