@@ -271,7 +271,7 @@ func TestSpellingsAndSettings(t *testing.T) {
 	flags, variables := map[string]bool{}, map[string]bool{}
 	for _, f := range slices.Concat(sources(t, "internal/cli"), sources(t, "internal/cli/command"),
 		sources(t, "internal/cli/target"),
-		sources(t, "internal/cli/run"), sources(t, "internal/local")) {
+		sources(t, "internal/cli/run"), sources(t, "internal/cli/run/options"), sources(t, "internal/local")) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.KeyValueExpr:

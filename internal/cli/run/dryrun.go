@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/target"
@@ -99,24 +95,4 @@ func showWorker(c *command.Call, w *previewWorker) error {
 		}
 	}
 	return nil
-}
-
-// couldWrite is writable without making the directory: its nearest parent that exists decides.
-func couldWrite(dir string) error {
-	for {
-		info, err := os.Stat(dir)
-		parent := filepath.Dir(dir)
-		switch {
-		case err == nil && !info.IsDir():
-			return &os.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
-		case err == nil:
-			if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-				return &os.PathError{Op: "write", Path: dir, Err: err}
-			}
-			return nil
-		case !os.IsNotExist(err) || parent == dir:
-			return err
-		}
-		dir = parent
-	}
 }

@@ -9,80 +9,25 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
-	"github.com/elasticd/elastic/internal/cli/plan"
 	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/run/options"
 	"github.com/elasticd/elastic/internal/cli/target"
+	"github.com/elasticd/elastic/internal/device"
+	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
 func Command() command.Command {
 	return command.Command{Name: "run", Args: "[--] PROGRAM [ARGS…]", Most: -1,
 		Usage:  "take part in a job with this machine",
-		Action: runAction, File: command.FileAll, Flags: runFlags()}
-}
-
-func runFlags() []command.Flag {
-	return slices.Concat(plan.Flags(), launchFlags(), roleFlags(), []command.Flag{
-		{Name: "np", Arg: "N", Usage: "nodes of the job, or MIN:MAX (1)",
-			Same: []string{"nnodes", "num-nodes", "num-machines"}, Env: []string{"ELASTIC_NP", "PADDLE_ELASTIC_NP",
-				"PET_NNODES"}},
-		{Name: "nproc-per-node", Arg: "N", Usage: "workers on each node; auto, gpu, xpu, npu or cpu (1)",
-			Same: []string{"num-gpus"}, Env: []string{"ELASTIC_NPROC_PER_NODE", "PADDLE_ELASTIC_NPROC_PER_NODE",
-				"PET_NPROC_PER_NODE"}},
-		{Name: "job-id", Arg: "JOB", Usage: "the job", Same: []string{"rdzv-id"},
-			Env: []string{"ELASTIC_JOB_ID", "PADDLE_ELASTIC_JOB_ID", "PET_RDZV_ID", "SLURM_JOB_ID"}},
-		{Name: "again", Kind: command.Boolean, Usage: "begin a job that is done anew, from scratch", Once: true},
-		{Name: "dry-run", Kind: command.Boolean, Usage: "show the world and the workers' environment; start nothing",
-			Once: true},
-		{Name: "other-program", Kind: command.Boolean,
-			Usage: "run another program than the nodes of the job that are here", Once: true},
-		{Name: "host", Arg: "ADDRESS", Usage: "of this machine, that other nodes reach", Same: []string{"local-addr"},
-			Env: []string{"ELASTIC_HOST", "PADDLE_ELASTIC_HOST", "PET_LOCAL_ADDR", "POD_IP"}},
-		{Name: "node", Arg: "NAME", Usage: "name of this node (host name)"},
-		{Name: "log-dir", Arg: "DIR", Usage: "output of the workers (log)",
-			Env: []string{"ELASTIC_LOG_DIR", "PADDLE_ELASTIC_LOG_DIR", "PET_LOG_DIR"}},
-		{Name: "log-keep", Arg: "N", Usage: "rotated files of each worker that stay (all)"},
-		{Name: "split-logs", Kind: command.Boolean, Usage: "stderr in a file of its own, workerlog.N.err"},
-		{Name: "state-dir", Arg: "DIR", Usage: "what this machine keeps (~/.local/state/elastic)",
-			Env: []string{"ELASTIC_STATE_DIR", "PADDLE_ELASTIC_STATE_DIR"}},
-		{Name: "checkpoint-dir", Arg: "DIR", Usage: "where the workers save"},
-		{Name: "replicas", Arg: "N", Usage: "copies of a checkpoint (2)"},
-		{Name: "keep", Arg: "N", Usage: "checkpoints that stay (3)"},
-		{Name: "progress-regex", Arg: "REGEX",
-			Usage: "finds step, loss and samples in rank 0's output, by named groups"},
-		{Name: "on-nan", Arg: "RULE", Usage: "a loss that is not a number: ignore, fail or rollback[:K] (ignore)"},
-		{Name: "save-from", Arg: "rank0|all", Usage: "whose workers write a save (all for shards, else rank0)",
-			Values: []string{"rank0", "all"}},
-		{Name: "load", Arg: "all|rank0", Usage: "who loads a checkpoint (all)", Values: []string{"all", "rank0"}},
-		{Name: "expand", Kind: command.Boolean,
-			Usage: "replace {batch_size}, {lr}, {rank}… in ARGS by the worker's ELASTIC_ value"},
-		{Name: "max-restarts", Arg: "N", Usage: "after failures of workers (3)", Same: []string{"max-restart"},
-			Env: []string{"ELASTIC_MAX_RESTARTS", "PADDLE_ELASTIC_MAX_RESTARTS", "PET_MAX_RESTARTS"}},
-		{Name: "last-call", Arg: "TIME", Usage: "for more nodes than MIN (3s)"},
-		{Name: "hang-timeout", Arg: "TIME", Usage: "without a sign of life of any worker (none)"},
-		{Name: "pre-hook", Arg: "CMD", Usage: "before each start of workers; if it fails this node leaves (none)",
-			Env: []string{"ELASTIC_PRE_HOOK"}},
-		{Name: "pre-hook-timeout", Arg: "TIME", Usage: "for the pre-hook (60s)"},
-		{Name: "wait-timeout", Arg: "TIME", Usage: "without a world, then this node leaves (none)"},
-		{Name: "grace", Arg: "TIME", Usage: "to save before a planned stop (30s)"},
-		{Name: "finish-timeout", Arg: "TIME", Usage: "for the others when a worker is through (none)"},
-		{Name: "lease-ttl", Arg: "TIME", Usage: "of this node's registration (3s)"},
-		{Name: "connect-timeout", Arg: "TIME", Usage: "for the first answer of the server (60s)"},
-		{Name: "store-cut-limit", Arg: "TIME", Usage: "for a node that the server alone lost (60s)"},
-		{Name: "port", Arg: "P", Usage: "of this agent, that other nodes dial (any)"},
-		{Name: "worker-ports", Arg: "LO-HI", Usage: "for the workers (any)"},
-		{Name: "console", Arg: "0|all|none|RANKS", Usage: "whose output is shown here, by local rank (0)",
-			Same: []string{"local-ranks-filter"}, Env: []string{"PET_LOCAL_RANKS_FILTER"}},
-		{Name: "tee", Short: "t", Arg: "STD", Usage: "as torchrun's: 0, 1, 2, 3 or RANK:STD,…",
-			Env: []string{"PET_TEE"}},
-		{Name: "redirects", Short: "r", Arg: "STD", Usage: "as torchrun's", Env: []string{"PET_REDIRECTS"}},
-	})
+		Action: runAction, File: command.FileAll, Flags: options.Flags()}
 }
 
 func runAction(ctx context.Context, c *command.Call) error {
@@ -101,19 +46,19 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	if names := c.FromFile(); len(names) > 0 {
 		c.Out.Say("elastic: settings from %s: %s", command.FileName, phrase.List(names))
 	}
-	o, err := options(c)
+	o, err := options.Parse(c)
 	if err != nil {
 		return err
 	}
 	if c.Truth("dry-run") {
 		return dryRun(c, &o)
 	}
-	more, err := signals(c)
+	more, err := options.Signals(c)
 	if err != nil {
 		return err
 	}
 	if o.Launcher.Announce && !c.Out.Quiet {
-		fmt.Fprint(c.Stderr, arguments(c, &o), sayMode(c, &o))
+		fmt.Fprint(c.Stderr, options.Announcement(c, &o))
 	}
 	signals := make(chan os.Signal, 4)
 	defer notify(signals, more)()
@@ -235,4 +180,15 @@ func connect(ctx context.Context, c *command.Call, limit time.Duration, signals 
 		return nil, problem.Exit{Status: map[os.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131,
 			syscall.SIGTERM: 75, syscall.SIGHUP: 75}[sig]}
 	}
+}
+
+// claim marks the devices of this node as used, and says who else uses them.
+func claim(c *command.Call, o *node.Options) *device.Claims {
+	used := o.Launcher.Devices.Used(o.Job.Slots)
+	who := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"
+	held, others := used.Claim(filepath.Join(o.StateDir, "devices"), who)
+	for _, text := range others {
+		c.Out.Say("elastic: %s", text)
+	}
+	return held
 }

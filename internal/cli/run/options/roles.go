@@ -1,9 +1,8 @@
-package run
+package options
 
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
@@ -228,12 +227,4 @@ func serverCore(c *command.Call, o *node.Options) error {
 	return problem.New(problem.NoPaddlePS, "paddle %s has no parameter servers", core.Version).
 		Because("%s was built without them", core.Library).
 		Cure("pip install paddlepaddle==2.6.2 'numpy<2' 'protobuf==4.25.*' setuptools; 3.0.0 has them too, 3.1 and later do not")
-}
-
-// sayMode is what Paddle's launcher says first.
-func sayMode(c *command.Call, o *node.Options) string {
-	if o.Job.Roles == nil {
-		return ""
-	}
-	return launch.AnnounceMode(givenRoles(c), len(o.Launcher.Devices.Devices), time.Now()) + "\n"
 }

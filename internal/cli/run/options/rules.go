@@ -1,4 +1,4 @@
-package run
+package options
 
 import (
 	"regexp"

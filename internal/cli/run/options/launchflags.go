@@ -1,4 +1,4 @@
-package run
+package options
 
 import (
 	"github.com/elasticd/elastic/internal/cli/command"

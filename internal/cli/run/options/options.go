@@ -1,4 +1,6 @@
-package run
+// Package options reads what the flags, variables and elastic.yaml of `elastic run` say: the
+// settings of the job and of this node.
+package options
 
 import (
 	"cmp"
@@ -14,7 +16,6 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/launch"
-	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -28,8 +29,8 @@ var jobSettings = []string{"np", "nproc-per-node", "batch-size", "lr", "base-np"
 	"max-batch-size", "max-lr", "max-scale", "warmup-samples", "replicas", "keep", "load", "save-from", "on-nan",
 	"max-restarts", "last-call", "grace", "finish-timeout"}
 
-// options parses and checks the whole line before anything is touched.
-func options(c *command.Call) (node.Options, error) {
+// Parse reads and checks the whole line before anything is touched.
+func Parse(c *command.Call) (node.Options, error) {
 	o := node.Options{Given: map[string]bool{}}
 	for _, name := range jobSettings {
 		o.Given[name] = c.Setting(name).Given
@@ -284,61 +285,4 @@ func program(c *command.Call, o *node.Options) error {
 		}
 	}
 	return nil
-}
-
-// dirs has the directories there, and writable.
-func dirs(c *command.Call, o *node.Options) error {
-	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
-	if err != nil {
-		return err
-	}
-	usable := writable
-	if c.Truth("dry-run") {
-		usable = couldWrite
-	}
-	if err := usable(state); err != nil {
-		return problem.New(problem.StateDir, "state directory: %v", err).
-			Of(err).Cure("--state-dir=DIR, on a disk of this machine")
-	}
-	o.StateDir, o.LogDir = state, "log"
-	if l := c.Setting("log-dir"); l.Given {
-		o.LogDir = l.Text
-	}
-	o.SplitLogs = c.Truth("split-logs")
-	if o.LogKeep, err = c.Setting("log-keep").Number(0, 1); err != nil {
-		return err
-	}
-	if err := usable(o.LogDir); err != nil {
-		return problem.New(problem.LogDir, "log directory: %v", err).Of(err).Cure("--log-dir=DIR")
-	}
-	if d := c.Setting("checkpoint-dir"); d.Given {
-		if d.Text == "" {
-			return d.Refuse("an empty path")
-		}
-		if o.CheckpointDir, err = filepath.Abs(d.Text); err == nil {
-			err = usable(o.CheckpointDir)
-		}
-		if err != nil {
-			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).
-				Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")
-		}
-	}
-	return nil
-}
-
-// writable makes dir and tries a byte in it: a full disk shows no sooner.
-func writable(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".elastic-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write([]byte{'\n'})
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }

@@ -1,11 +1,9 @@
-package run
+package options
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -224,33 +222,11 @@ func script(c *command.Call, o *node.Options, before []string, beside string) er
 	return nil
 }
 
-// arguments is what Paddle's launcher shows of its command line.
-func arguments(c *command.Call, o *node.Options) launch.Arguments {
-	return launch.Arguments{GPUs: c.Setting("gpus").Text, IPs: cmp.Or(c.Setting("ips").Text, "127.0.0.1"),
-		LogDir: o.LogDir,
-		Heters: c.Setting("heter-workers").Text, HeterNum: c.Setting("heter-worker-num").Text,
-		HTTPPort: c.Setting("http-port").Text, Servers: c.Setting("servers").Text,
-		ServerNum: c.Setting("server-num").Text, Workers: c.Setting("workers").Text,
-		WorkerNum: c.Setting("worker-num").Text,
-		NProc:     c.Setting("nproc-per-node").Text, Script: c.Args[0], ScriptArgs: c.Args[1:]}
-}
-
-// claim marks the devices of this node as used, and says who else uses them.
-func claim(c *command.Call, o *node.Options) *device.Claims {
-	used := o.Launcher.Devices.Used(o.Job.Slots)
-	who := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"
-	held, others := used.Claim(filepath.Join(o.StateDir, "devices"), who)
-	for _, text := range others {
-		c.Out.Say("elastic: %s", text)
-	}
-	return held
-}
-
 // usual are the signals that a node always handles.
 var usual = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
 
-// signals are more signals on which this node saves and leaves, as on SIGTERM.
-func signals(c *command.Call) ([]os.Signal, error) {
+// Signals are more signals on which this node saves and leaves, as on SIGTERM.
+func Signals(c *command.Call) ([]os.Signal, error) {
 	s := c.Setting("signals-to-handle")
 	if !s.Given {
 		return nil, nil

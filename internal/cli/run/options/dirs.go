@@ -1,0 +1,90 @@
+package options
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/node"
+)
+
+// dirs has the directories there, and writable.
+func dirs(c *command.Call, o *node.Options) error {
+	state, err := local.State(c.Setting("state-dir").Text, c.Getenv)
+	if err != nil {
+		return err
+	}
+	usable := writable
+	if c.Truth("dry-run") {
+		usable = couldWrite
+	}
+	if err := usable(state); err != nil {
+		return problem.New(problem.StateDir, "state directory: %v", err).
+			Of(err).Cure("--state-dir=DIR, on a disk of this machine")
+	}
+	o.StateDir, o.LogDir = state, "log"
+	if l := c.Setting("log-dir"); l.Given {
+		o.LogDir = l.Text
+	}
+	o.SplitLogs = c.Truth("split-logs")
+	if o.LogKeep, err = c.Setting("log-keep").Number(0, 1); err != nil {
+		return err
+	}
+	if err := usable(o.LogDir); err != nil {
+		return problem.New(problem.LogDir, "log directory: %v", err).Of(err).Cure("--log-dir=DIR")
+	}
+	if d := c.Setting("checkpoint-dir"); d.Given {
+		if d.Text == "" {
+			return d.Refuse("an empty path")
+		}
+		if o.CheckpointDir, err = filepath.Abs(d.Text); err == nil {
+			err = usable(o.CheckpointDir)
+		}
+		if err != nil {
+			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).
+				Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")
+		}
+	}
+	return nil
+}
+
+// writable makes dir and tries a byte in it: a full disk shows no sooner.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".elastic-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write([]byte{'\n'})
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// couldWrite is writable without making the directory: its nearest parent that exists decides.
+func couldWrite(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		parent := filepath.Dir(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return &os.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
+		case err == nil:
+			if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+				return &os.PathError{Op: "write", Path: dir, Err: err}
+			}
+			return nil
+		case !os.IsNotExist(err) || parent == dir:
+			return err
+		}
+		dir = parent
+	}
+}
