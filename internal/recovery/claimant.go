@@ -58,7 +58,9 @@ type claimant struct {
 	tell     func(string) // says what is waited for, when that changes
 
 	began    time.Time
-	limit    bool // Limit has passed
+	limit    time.Time // nodes that are only slow are waited for until then
+	refresh  time.Time // the disk is looked at again
+	again    time.Time // what did not succeed is tried again; zero: it did
 	settling settling
 	lease    store.Lease
 	keep     context.CancelFunc
@@ -105,14 +107,9 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 	reader := follow.Reader{Store: k.r.Store, Job: k.r.Job.Name, Node: k.claim.Node,
 		Members: new(follow.MemberCache)}
 	seen := reader.Follow(ctx, k.scope())
-	refresh := time.NewTicker(refreshEvery)
-	defer refresh.Stop()
-	limit := time.NewTimer(k.r.Limit)
-	defer limit.Stop()
-	again := time.NewTimer(0)
-	defer again.Stop()
-	settled := time.NewTimer(0)
-	defer settled.Stop()
+	k.limit, k.refresh = time.Now().Add(k.r.Limit), time.Now().Add(refreshEvery)
+	wake := time.NewTimer(refreshEvery)
+	defer wake.Stop()
 	var s *rendezvous.Snapshot
 	see := func(x follow.Update) {
 		switch {
@@ -123,7 +120,6 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		}
 	}
 	for {
-		look := false
 		select {
 		case <-ctx.Done():
 			return rendezvous.Job{}, ctx.Err()
@@ -131,35 +127,44 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 			see(x)
 		case gone := <-k.lapsed:
 			k.lapse(gone)
-		case <-limit.C:
-			k.limit = true
-		case <-refresh.C:
-			look = true
-		case <-again.C:
-		case <-settled.C:
+		case <-wake.C:
 		}
 		select { // what is decided rests on the newest
 		case x := <-seen:
 			see(x)
 		default:
 		}
-		if look && s != nil && !k.over(s) {
-			_ = k.look(ctx) // the claim stays as it is
-			s = k.whole(ctx, s)
+		looked := time.Now()
+		if k.again = (time.Time{}); !looked.Before(k.refresh) {
+			k.refresh = looked.Add(refreshEvery)
+			if s != nil && !k.over(s) {
+				_ = k.look(ctx) // the claim stays as it is
+				s = k.whole(ctx, s)
+			}
 		}
-		if s == nil {
-			continue
-		}
-		if k.over(s) {
+		if s != nil && k.over(s) {
 			return *s.Job, nil
 		}
-		if k.settling.read(s, k.r.LeaseTTL) {
-			settled.Reset(k.settling.left())
+		if s != nil {
+			k.settling.read(s, k.r.LeaseTTL)
+			if k.step(ctx, s) != nil {
+				k.again = time.Now().Add(retryAfter) // if no news comes before
+			}
 		}
-		if k.step(ctx, s) != nil {
-			again.Reset(retryAfter) // what did not succeed is tried again, if no news comes before
+		wake.Reset(time.Until(k.next(looked)))
+	}
+}
+
+// next is when a claimant that looked then looks again if no news comes: the earliest of its times
+// that were still to come.
+func (k *claimant) next(looked time.Time) time.Time {
+	next := k.refresh
+	for _, at := range []time.Time{k.limit, k.settling.until, k.again} {
+		if at.After(looked) && at.Before(next) {
+			next = at
 		}
 	}
+	return next
 }
 
 // lapse takes in that a lease is gone.
@@ -230,7 +235,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	if k.settling.left() > 0 {
 		return nil
 	}
-	v := rendezvous.Reclaim(s.Claims, c.Job.UID, k.limit)
+	v := rendezvous.Reclaim(s.Claims, c.Job.UID, !time.Now().Before(k.limit))
 	if v.Remake == nil {
 		k.wait(v)
 		return nil

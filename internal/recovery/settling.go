@@ -19,15 +19,14 @@ type settling struct {
 // slack is how much longer than a lease it lasts: leases end within a second.
 const slack = time.Second
 
-// read takes in what the store shows. It reports whether settling begins: the store is read for the
-// first time, is another one than before, or was set back.
-func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) bool {
+// read takes in what the store shows. Settling begins when the store is read for the first time, is
+// another one than before, or was set back.
+func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) {
 	same := !x.until.IsZero() && x.cluster == s.Cluster && x.rev <= s.Rev
 	x.cluster, x.rev = s.Cluster, s.Rev
 	if !same {
 		x.until = time.Now().Add(lease + slack)
 	}
-	return !same
 }
 
 // left is how much of it is left.

@@ -30,11 +30,13 @@ import (
 // one step, the newest checkpoint is readable after the loss of any one machine, and a world runs
 // in its time. COUNT and SEED as in TestSchedules.
 func TestSavesOutliveFaults(t *testing.T) {
-	eachSeed(t, 40, func(t *testing.T, seed uint64) *sim {
-		s := newFaulty(t, seed)
-		s.rounds(1 + s.r.IntN(3))
-		return s.sim
-	})
+	eachSeed(t, 40, savesOutliveFaults)
+}
+
+func savesOutliveFaults(t *testing.T, seed uint64) *sim {
+	s := newFaulty(t, seed)
+	s.rounds(1 + s.r.IntN(3))
+	return s.sim
 }
 
 // faulty is a simulation with the real replicator and what goes wrong around it.

@@ -124,6 +124,7 @@ func newSim(t *testing.T, np string, seed uint64) *sim {
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
 			Grace: rendezvous.Seconds(5 * time.Second), Replicas: 2, Keep: 3, Load: "all"}}
 	s.program = func(g *simGroup) {}
+	s.etcd.Spread()
 	s.etcd.Share(func(key string) bool { return !strings.HasPrefix(key, s.job.Name.Events()) }) // events get a Rev
 	time.Sleep(1234567)                                                                         // what a test does falls on no tick of an agent
 	return s
@@ -214,9 +215,9 @@ func (a *simAgent) label() string {
 // gate is where a frozen process stands still, and a killed one ends.
 func (a *simAgent) gate() {
 	for {
-		// all that happens in this moment has happened: the order of its events does not depend on
-		// processors
-		time.Sleep(time.Nanosecond)
+		// All that happens in this moment has happened: the order of its events does not depend on
+		// processors. What the agent does now ends in whole milliseconds; the next gate does not.
+		time.Sleep(time.Duration(1 + a.s.rng.of(a.name, "gate").IntN(1000)))
 		a.s.mu.Lock()
 		f := a.frozen
 		a.s.mu.Unlock()
@@ -235,8 +236,12 @@ func (a *simAgent) gate() {
 	}
 }
 
+// moment is what the story lets pass before it interferes: agents that act at a time have acted.
+const moment = 10 * time.Microsecond
+
 // kill ends the process as SIGKILL does; its guardian ends its workers.
 func (a *simAgent) kill() {
+	time.Sleep(moment) // what the agents do at this time they have done
 	a.s.mu.Lock()
 	if a.isDead() {
 		a.s.mu.Unlock()
@@ -284,6 +289,7 @@ func (a *simAgent) isDead() bool {
 }
 
 func (a *simAgent) freeze() {
+	time.Sleep(moment)
 	a.s.mu.Lock()
 	a.s.tracef("%s freezes", a.label())
 	if a.frozen == nil {
@@ -294,6 +300,7 @@ func (a *simAgent) freeze() {
 }
 
 func (a *simAgent) thaw() {
+	time.Sleep(moment)
 	a.s.mu.Lock()
 	a.s.tracef("%s thaws", a.label())
 	if a.frozen != nil {

@@ -61,6 +61,7 @@ type Cluster struct {
 	state     state
 	full      bool
 	shared    func(key string) bool
+	spread    bool
 	held      []*request // arrived while frozen
 }
 
@@ -131,6 +132,15 @@ func (c *Cluster) Share(of func(key string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shared = of
+}
+
+// Spread has each watch opened from now on deliver every change some nanoseconds later, each watch
+// after a time of its own: what one change causes in many places does not happen at one time, in an
+// order that depends on processors.
+func (c *Cluster) Spread() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spread = true
 }
 
 // Freeze stops the cluster as SIGSTOP stops an etcd: requests hang and are

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ type watch struct {
 	out        chan store.Change
 	wake       chan struct{} // holds one token when there may be something to do
 
+	delay   time.Duration  // between a change and its delivery
 	pending []store.Change // guarded by the cluster's mu
 	ended   bool           // guarded by the cluster's mu
 }
@@ -37,9 +39,21 @@ func (cl *Client) Watch(ctx context.Context, key, end string, from int64) <-chan
 	for _, h := range c.since(w.from) {
 		w.add(h)
 	}
+	if c.spread {
+		w.delay = ownDelay(cl.name, key, end)
+	}
 	c.watches = append(c.watches, w)
 	go w.run(ctx)
 	return w.out
+}
+
+// ownDelay is some nanoseconds that hardly two watches have in common.
+func ownDelay(words ...string) time.Duration {
+	h := fnv.New32a()
+	for _, w := range words {
+		h.Write([]byte(w + "\x00"))
+	}
+	return 10 + time.Duration(h.Sum32()%5000)
 }
 
 func (w *watch) run(ctx context.Context) {
@@ -60,6 +74,13 @@ func (w *watch) run(ctx context.Context) {
 				if n, ok = w.sign(); !ok {
 					continue
 				}
+			}
+		}
+		if w.delay > 0 {
+			select {
+			case <-time.After(w.delay):
+			case <-ctx.Done():
+				return
 			}
 		}
 		select {
