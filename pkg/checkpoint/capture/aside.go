@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -157,7 +158,7 @@ func Scratch(s *chunkstore.Store, dir Dir) error {
 		return err
 	}
 	defer t.Close()
-	if err := chunkstore.CleanRestore(dirfs.NewScratchDisk(t)); err != nil {
+	if err := restore.Clean(dirfs.NewScratchDisk(t)); err != nil {
 		return err
 	}
 	return SetAside(s, t, dir, nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -237,7 +238,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 				}
 				// Whoever does not go on with it finds the directory as it was, or as it is to be.
 				given := to.Crash(names(kept))
-				must(t, chunkstore.CleanRestore(dirfs.NewScratchDisk(given)))
+				must(t, restore.Clean(dirfs.NewScratchDisk(given)))
 				got, want := memfs.Contents(t, given), memfs.Contents(t, from)
 				if got["step-1/model.bin"] != want["step-1/model.bin"] &&
 					!strings.HasSuffix(got["step-1/model.bin"], " torn") ||

@@ -1,0 +1,162 @@
+// Package restore puts the files of a checkpoint into a directory. Each file and each directory is
+// there whole or as it was before; what has the right bytes already is not touched. The next restore
+// repairs what a crash left.
+package restore
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// Source has the chunks of a checkpoint, and knows those of files.
+type Source interface {
+	// ReadChunk fills dst with a chunk whose hash was found right.
+	ReadChunk(h manifest.Hash, dst []byte) error
+	// Contents are the chunks of a file in this state, if they are known.
+	Contents(state dirfs.FileState) (manifest.Chunks, bool)
+	// NoteContents remembers the chunks of a file in this state.
+	NoteContents(state dirfs.FileState, chunks manifest.Chunks)
+}
+
+// Files puts the files of m into the directory t. ErrNoSpace comes before the first byte; errors of
+// the source come as they are.
+func Files(ctx context.Context, t dirfs.FS, m *manifest.Manifest, from Source) error {
+	r := &restoring{to: dirfs.NewScratchDisk(t), from: from}
+	if err := Clean(r.to); err != nil {
+		return err
+	}
+	if err := r.putBack(ctx, m); err != nil {
+		return errors.Join(err, Clean(r.to))
+	}
+	return nil
+}
+
+// restoring is one restore into a directory.
+type restoring struct {
+	to   *dirfs.Disk
+	from Source
+}
+
+// putBack replaces what differs.
+func (r *restoring) putBack(ctx context.Context, m *manifest.Manifest) error {
+	todo, err := r.differing(ctx, m)
+	if err != nil {
+		return err
+	}
+	var n int64
+	for _, files := range todo {
+		for _, f := range files {
+			n += f.Size
+		}
+	}
+	if err := r.to.CheckSpace(n, 0); err != nil {
+		return err
+	}
+	for _, files := range todo {
+		if unit := m.Unit(files[0]); unit != files[0].Path {
+			err = r.restoreDir(ctx, unit, files)
+		} else {
+			err = r.restoreFile(ctx, files[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	above := map[string]bool{".": true}
+	for _, files := range todo {
+		for d := path.Dir(m.Unit(files[0])); d != "."; d = path.Dir(d) {
+			above[d] = true
+		}
+	}
+	for d := range above {
+		if err := r.to.SyncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// differing groups the files by their first name, and leaves out the groups
+// that are there already.
+func (r *restoring) differing(ctx context.Context, m *manifest.Manifest) (todo [][]manifest.File, err error) {
+	// "a-b" comes between "a" and "a/b": what belongs together need not be together
+	byTop := map[string][]manifest.File{}
+	for _, f := range m.Files {
+		top := m.Unit(f)
+		byTop[top] = append(byTop[top], f)
+	}
+	for top, files := range byTop {
+		same, err := r.same(ctx, top, files)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			todo = append(todo, files)
+		}
+	}
+	slices.SortFunc(todo, func(a, b []manifest.File) int { return strings.Compare(a[0].Path, b[0].Path) })
+	return todo, nil
+}
+
+// same reports whether top has exactly these files, byte for byte.
+func (r *restoring) same(ctx context.Context, top string, files []manifest.File) (bool, error) {
+	there, err := dirfs.Walk(r.to.FS, top, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil || len(there) != len(files) {
+		return false, err
+	}
+	slices.SortFunc(there, func(a, b dirfs.Found) int { return strings.Compare(a.Path, b.Path) })
+	for i, f := range files {
+		if there[i].Path != f.Path || there[i].State.Size != f.Size || there[i].Mode != f.Mode {
+			return false, nil
+		}
+	}
+	for i, f := range files {
+		known, ok := r.from.Contents(there[i].State)
+		if ok && slices.Equal(known, f.Chunks) {
+			continue
+		}
+		if ok, err := r.equal(ctx, f); !ok || err != nil {
+			return false, err
+		}
+		r.from.NoteContents(there[i].State, f.Chunks)
+	}
+	return true, nil
+}
+
+// equal reads the file and compares it with what it should be.
+func (r *restoring) equal(ctx context.Context, f manifest.File) (bool, error) {
+	in, err := r.to.FS.Open(f.Path)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	for i, h := range f.Chunks {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		sum.Reset()
+		if _, err := io.CopyN(sum, in, manifest.ChunkLen(f.Size, i)); err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if manifest.Hash(sum.Sum(nil)) != h {
+			return false, nil
+		}
+	}
+	return true, nil
+}
