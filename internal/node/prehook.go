@@ -10,7 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/hook"
 	"github.com/elasticd/elastic/internal/launch"
-	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -80,7 +80,7 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	stop := w.tellChecking(g)
 	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir,
 		Log: filepath.Join(w.logs.Dir(), preHookLog),
-		Env: worker.MarkFor(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)
+		Env: mark.Of(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)
 	stop()
 	if _, failed := errors.AsType[*hook.Failed](err); failed {
 		return refused{err, 125}

@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -161,7 +162,7 @@ func (w *workers) Sweep(ctx context.Context) error {
 	if p := w.take(); p != nil {
 		p.Close() // it has the mark of this node as well
 	}
-	err := worker.Sweep(ctx, worker.MarkFor(w.dir))
+	err := mark.Sweep(ctx, mark.Of(w.dir))
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (w *workers) take() *worker.Prepared {
 
 // spec is what all generations have in common.
 func (w *workers) spec() worker.Spec {
-	return worker.Spec{Mark: worker.MarkFor(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY,
+	return worker.Spec{Mark: mark.Of(w.dir), Logs: w.logs, TTY: w.o.Launcher.TTY,
 		Guardian: []string{"/proc/self/exe", Guardian}}
 }
 

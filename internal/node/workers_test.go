@@ -10,6 +10,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/worker"
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -69,7 +70,7 @@ func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
 		effects.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := worker.Sweep(ctx, spec.Mark); err != nil {
+		if err := mark.Sweep(ctx, spec.Mark); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 )
 
@@ -81,7 +82,7 @@ func runAgent(t *testing.T, s Spec, extra ...*os.File) *agent {
 	t.Cleanup(func() {
 		a.cmd.Process.Kill()
 		a.cmd.Wait()
-		if err := Sweep(deadline(t), s.Mark); err != nil {
+		if err := mark.Sweep(deadline(t), s.Mark); err != nil {
 			t.Error(err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
@@ -23,7 +24,7 @@ func TestKilledAgentTakesEverythingAlong(t *testing.T) {
 		all := members(t, a.guardian, 1+2*familySize)
 		a.cmd.Process.Kill()
 		disappear(t, all)
-		for _, c := range proc.LeftCgroups(cgroupPrefix(s.Mark)) {
+		for _, c := range proc.LeftCgroups(s.Mark.Cgroup()) {
 			eventually(t, "cgroup is removed", func() bool {
 				_, err := os.Stat(string(c))
 				return errors.Is(err, os.ErrNotExist)
@@ -39,13 +40,13 @@ func TestKilledAgentTakesMarkedStrangersAlong(t *testing.T) {
 	s := shell(t, 1, `exec sleep 1000`)
 	a := runAgent(t, s)
 	worker := members(t, a.guardian, 2)[1]
-	var mark string
+	var value string
 	eventually(t, "the mark is there", func() bool {
-		mark, _ = worker.Environ(markName)
-		return mark != ""
+		value, _ = worker.Environ(mark.Variable)
+		return value != ""
 	})
 	stranger := exec.Command("/bin/sh", "-c", "sleep 1000 & wait")
-	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), markName + "=" + mark}
+	stranger.Env = []string{"PATH=" + os.Getenv("PATH"), mark.Variable + "=" + value}
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 	if _, err := io.ReadAll(lock); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sweep(deadline(t), MarkFor("elsewhere")); err != nil {
+	if err := mark.Sweep(deadline(t), mark.Of("elsewhere")); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
@@ -87,7 +88,7 @@ func TestSweepTakesWhatAFrozenGuardianLeft(t *testing.T) {
 			t.Fatal("a sweep for another mark took it")
 		}
 	}
-	if err := Sweep(deadline(t), s.Mark); err != nil {
+	if err := mark.Sweep(deadline(t), s.Mark); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
@@ -110,7 +111,7 @@ func TestSweepAfterBothWereKilled(t *testing.T) {
 		a.cmd.Wait()
 		signalPID(t, a.guardian, syscall.SIGKILL)
 		disappear(t, all[:2])
-		if err := Sweep(deadline(t), s.Mark); err != nil {
+		if err := mark.Sweep(deadline(t), s.Mark); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range all {
@@ -118,7 +119,7 @@ func TestSweepAfterBothWereKilled(t *testing.T) {
 				t.Errorf("process %d outlived Sweep", p.PID)
 			}
 		}
-		if left := proc.LeftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
+		if left := proc.LeftCgroups(s.Mark.Cgroup()); len(left) > 0 {
 			t.Errorf("cgroups are left: %v", left)
 		}
 	})
@@ -131,7 +132,7 @@ func TestSweepSaysWhatIsLeft(t *testing.T) {
 	signalPID(t, a.guardian, syscall.SIGSTOP) // so that it is left, whatever else
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process") {
+	if err := mark.Sweep(ctx, s.Mark); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "process") {
 		t.Fatal(err)
 	}
 }
@@ -162,7 +163,7 @@ wait`)
 		if err := g.Stop(deadline(t), time.Hour); err != nil {
 			t.Error(err)
 		}
-		if left := proc.LeftCgroups(cgroupPrefix(s.Mark)); len(left) > 0 {
+		if left := proc.LeftCgroups(s.Mark.Cgroup()); len(left) > 0 {
 			t.Errorf("cgroups are left: %v", left)
 		}
 	})

@@ -21,7 +21,7 @@
 //   - where a cgroup v2 is writable the group has one, and cgroup.kill takes it
 //     in one step. It is never needed.
 //
-// An agent that starts calls Sweep first: it takes what an earlier agent of
+// An agent that starts calls mark.Sweep first: it takes what an earlier agent of
 // the same state directory left, should both that agent and its guardian have
 // been killed. Until then a process that a worker forked and that outlives it
 // goes on, for nobody is left who could end it: a death signal reaches only the

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/hang"
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
@@ -80,7 +81,7 @@ func (g *Group) abort(ctx context.Context, i int) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dyingLimit)
 	defer cancel()
-	_ = until(ctx, func() error {
+	_ = mark.Until(ctx, func() error {
 		if now, ok := proc.Find(w.PID); ok && now.Start == w.Start && !now.Gone() {
 			return fmt.Errorf("process %d lives", w.PID)
 		}

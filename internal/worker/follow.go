@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elasticd/elastic/internal/regular"
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -97,21 +98,21 @@ func (g *Group) takeOver() {
 	}
 	known := make(map[int]uint64) // processes that were ours once, by start time
 	began := time.Now()
-	until(context.Background(), func() error {
+	mark.Until(context.Background(), func() error {
 		g.cgroup.Kill()
-		c, err := look(func(p proc.Process, mark string) bool {
+		c, err := mark.Look(func(p proc.Process, value string) bool {
 			is := func(of map[int]uint64) bool { start, ok := of[p.PID]; return ok && start == p.Start }
 			return p.PID != g.guardian.Pid && (is(workers) || is(known) || p.Session == g.guardian.Pid ||
-				mark == g.mark)
+				value == g.mark)
 		})
 		if err != nil {
 			return err
 		}
-		for _, p := range c.ours {
+		for _, p := range c.Ours {
 			known[p.PID] = p.Start
 			p.Signal(syscall.SIGKILL)
 		}
-		if err := c.left(time.Since(began) > hangLimit); err != nil || !g.cgroup.Populated() {
+		if err := c.Left(time.Since(began)); err != nil || !g.cgroup.Populated() {
 			return err
 		}
 		return errors.New("the cgroup is not empty")

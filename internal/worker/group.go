@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -29,7 +30,7 @@ var (
 // Spec is one group: all workers of one generation on this node. Local rank i
 // is worker i.
 type Spec struct {
-	Mark       Mark // of the agent's state directory
+	Mark       mark.Mark // of the agent's state directory
 	Job        string
 	Node       string
 	Generation uint64
@@ -212,7 +213,7 @@ func (g *Group) begin(s Spec) error {
 	}
 	g.spec, g.began = s, time.Now()
 	if !s.NoCgroup && g.cgroup == "" {
-		g.cgroup = proc.NewCgroup(cgroupPrefix(s.Mark) + g.id)
+		g.cgroup = proc.NewCgroup(s.Mark.Cgroup() + g.id)
 	}
 	g.oomKills = g.killedForMemory()
 	g.aborted, g.held = make([]atomic.Bool, len(s.Env)), make([]atomic.Bool, len(s.Env))
@@ -301,7 +302,7 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 	g.ending.Store(true)
 	g.guardian.Signal(syscall.SIGCONT)
 	g.send(order{Stop: &stopOrder{Grace: grace}})
-	hung := time.NewTimer(grace + hangLimit)
+	hung := time.NewTimer(grace + mark.HangLimit)
 	defer hung.Stop()
 	for {
 		select {
@@ -311,8 +312,8 @@ func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 			return fmt.Errorf("stop workers of generation %d: %w", g.spec.Generation, context.Cause(ctx))
 		case <-hung.C:
 			silent := time.Since(g.began) - time.Duration(g.heard.Load())
-			if silent < hangLimit { // it does what can be done
-				hung.Reset(hangLimit - silent)
+			if silent < mark.HangLimit { // it does what can be done
+				hung.Reset(mark.HangLimit - silent)
 				continue
 			}
 			g.guardian.Kill() // workers die with it, and follow kills the rest

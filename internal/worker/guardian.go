@@ -8,8 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/elasticd/elastic/internal/worker/proc"
 	"golang.org/x/sys/unix"
+
+	"github.com/elasticd/elastic/internal/worker/mark"
+	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
 // guardian is owned by the goroutine of Guard.
@@ -291,14 +293,14 @@ func (g *guardian) kill() {
 // strangers kills what was started with our mark by somebody else, as at(1)
 // does, and reports whether there was anything.
 func (g *guardian) strangers() bool {
-	c, err := look(func(_ proc.Process, mark string) bool { return mark == g.spec.Mark })
+	c, err := mark.Look(func(_ proc.Process, value string) bool { return value == g.spec.Mark })
 	if err != nil {
 		return false
 	}
-	for _, p := range c.ours {
+	for _, p := range c.Ours {
 		p.Signal(syscall.SIGKILL)
 	}
-	return c.left(time.Since(g.orphaned) > hangLimit) != nil
+	return c.Left(time.Since(g.orphaned)) != nil
 }
 
 func (g *guardian) descendants() []proc.Process {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 )
 
@@ -58,7 +58,7 @@ func (g *Group) launch(workers int) (err error) {
 	cmd := exec.Command(g.spec.Guardian[0])
 	cmd.Args = g.spec.Guardian
 	cmd.Dir = "/"
-	cmd.Env = []string{markName + "=" + g.mark + guardianWord}
+	cmd.Env = []string{mark.Variable + "=" + g.mark + mark.GuardianWord}
 	cmd.ExtraFiles = pass
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -138,7 +138,7 @@ func (g *Group) order(s Spec) *startOrder {
 		Cgroup: string(g.cgroup), Streams: g.streams}
 	for i, env := range s.Env {
 		w := g.ends[i]
-		w.Argv, w.Env, w.Rank = s.Argv, withMark(env, g.mark), s.Ranks[i]
+		w.Argv, w.Env, w.Rank = s.Argv, mark.Set(env, g.mark), s.Ranks[i]
 		if s.Args != nil {
 			w.Argv = append([]string{s.Argv[0]}, s.Args[i]...)
 		}
@@ -148,14 +148,4 @@ func (g *Group) order(s Spec) *startOrder {
 		start.Workers = append(start.Workers, w)
 	}
 	return start
-}
-
-func withMark(env []string, mark string) []string {
-	marked := make([]string, 0, len(env)+1)
-	for _, e := range env {
-		if !strings.HasPrefix(e, markName+"=") {
-			marked = append(marked, e)
-		}
-	}
-	return append(marked, markName+"="+mark)
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
@@ -58,7 +59,7 @@ func shell(t *testing.T, n int, script string) Spec {
 	t.Helper()
 	dir := t.TempDir()
 	s := Spec{
-		Mark: MarkFor(dir), Job: "j", Node: "a", Generation: 2, WorldSize: n,
+		Mark: mark.Of(dir), Job: "j", Node: "a", Generation: 2, WorldSize: n,
 		Argv: []string{"/bin/sh", "-c", script}, Dir: dir,
 		RunDir:   filepath.Join(dir, "run", "2"),
 		Guardian: guardianArgv(),
@@ -170,11 +171,11 @@ func members(t *testing.T, pid, n int) []proc.Process {
 	return all
 }
 
-func nothingLeft(t *testing.T, m Mark) {
+func nothingLeft(t *testing.T, m mark.Mark) {
 	t.Helper()
-	c, err := look(func(_ proc.Process, mark string) bool { return strings.HasPrefix(mark, string(m)) })
+	c, err := mark.Look(func(_ proc.Process, value string) bool { return strings.HasPrefix(value, string(m)) })
 	if err == nil {
-		err = c.left(true)
+		err = c.Left(mark.HangLimit + 1)
 	}
 	if err != nil {
 		t.Error(err)

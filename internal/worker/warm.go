@@ -55,7 +55,7 @@ func (p *Prepared) Warm(s Spec, w Warming) error {
 		return fmt.Errorf("find directory: %w", err)
 	}
 	if !s.NoCgroup {
-		g.cgroup = proc.NewCgroup(cgroupPrefix(s.Mark) + g.id)
+		g.cgroup = proc.NewCgroup(s.Mark.Cgroup() + g.id)
 	}
 	late := map[string]bool{}
 	for _, env := range s.Env {

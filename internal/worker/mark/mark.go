@@ -1,4 +1,6 @@
-package worker
+// Package mark finds the processes of an agent by a mark in their environment, also those that an
+// earlier agent left, and ends these.
+package mark
 
 import (
 	"context"
@@ -15,23 +17,23 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// markName is the variable in the environment that tells whose a process is: a
-// Mark, a slash, an id of the group, and for a guardian a word more.
+// Variable tells in the environment whose a process is: a Mark, a slash, an id of the group, and for
+// a guardian GuardianWord.
 const (
-	markName     = "ELASTIC_WORKER_MARK"
-	guardianWord = "/guardian"
+	Variable     = "ELASTIC_WORKER_MARK"
+	GuardianWord = "/guardian"
 )
 
-// hangLimit is how long a guardian may take before it is taken for hung.
-const hangLimit = 2 * time.Second
+// HangLimit is how long a guardian may take before it is taken for hung, and a process to become
+// one whose mark can be read: exec takes no such time.
+const HangLimit = 2 * time.Second
 
 // Mark stands for one state directory of one node and job. Two agents that
 // live at the same time never have the same.
 type Mark string
 
-// MarkFor makes the mark of the state directory of a node and job, the one
-// whose lock the agent holds.
-func MarkFor(dir string) Mark {
+// Of is the mark of the state directory of a node and job, the one whose lock the agent holds.
+func Of(dir string) Mark {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -40,43 +42,43 @@ func MarkFor(dir string) Mark {
 }
 
 // Environ is env for a process that is no worker, and that Sweep ends all the same.
-func (m Mark) Environ(env []string) []string { return withMark(env, string(m)+"/other") }
+func (m Mark) Environ(env []string) []string { return Set(env, string(m)+"/other") }
 
 // Sweep kills what an earlier agent of the same mark left and waits until it
 // is gone: workers, what they started, guardians, cgroups. The caller holds
 // the lock of the state directory, so that no living agent is behind them. It
 // fails only when ctx ends, and says then what is left.
 func Sweep(ctx context.Context, m Mark) error {
-	hung := time.Now().Add(hangLimit)
-	return until(ctx, func() error {
+	began := time.Now()
+	return Until(ctx, func() error {
 		populated := ""
-		for _, c := range proc.LeftCgroups(cgroupPrefix(m)) {
+		for _, c := range proc.LeftCgroups(m.Cgroup()) {
 			c.Kill()
 			if !c.Remove() {
 				populated = string(c)
 			}
 		}
-		late := time.Now().After(hung)
-		c, err := look(func(_ proc.Process, mark string) bool { return strings.HasPrefix(mark, string(m)+"/") })
+		waited := time.Since(began)
+		c, err := Look(func(_ proc.Process, mark string) bool { return strings.HasPrefix(mark, string(m)+"/") })
 		if err != nil {
 			return err
 		}
-		for _, p := range c.ours {
+		for _, p := range c.Ours {
 			sig := syscall.SIGKILL
-			if strings.HasSuffix(c.marks[p.PID], guardianWord) && !late {
+			if strings.HasSuffix(c.marks[p.PID], GuardianWord) && waited <= HangLimit {
 				sig = syscall.SIGCONT // it does this work itself, unless it was stopped
 			}
 			p.Signal(sig)
 		}
-		if err := c.left(late); err != nil || populated == "" {
+		if err := c.Left(waited); err != nil || populated == "" {
 			return err
 		}
 		return fmt.Errorf("%s is not empty", populated)
 	})
 }
 
-// until repeats round until it finds nothing more: /proc cannot be watched.
-func until(ctx context.Context, round func() error) error {
+// Until repeats round until it finds nothing more: /proc cannot be watched.
+func Until(ctx context.Context, round func() error) error {
 	wait := 2 * time.Millisecond
 	for {
 		err := round()
@@ -92,26 +94,26 @@ func until(ctx context.Context, round func() error) error {
 	}
 }
 
-// census is one look at all living processes but this one.
-type census struct {
-	ours   []proc.Process // roots and their descendants
+// Census is one look at all living processes but this one.
+type Census struct {
+	Ours   []proc.Process // roots and their descendants
 	unsure []proc.Process // of which the mark cannot be told yet
 	marks  map[int]string // by pid
 }
 
-// look finds the processes that root accepts, and what descends from them.
-func look(root func(p proc.Process, mark string) bool) (census, error) {
+// Look finds the processes that root accepts, and what descends from them.
+func Look(root func(p proc.Process, mark string) bool) (Census, error) {
 	all, err := proc.All()
 	if err != nil {
-		return census{}, err
+		return Census{}, err
 	}
-	c := census{marks: make(map[int]string)}
+	c := Census{marks: make(map[int]string)}
 	maybe := make(map[int]bool)
 	for _, p := range all {
 		if p.Gone() {
 			continue
 		}
-		mark, sure := p.Environ(markName)
+		mark, sure := p.Environ(Variable)
 		if mark != "" {
 			c.marks[p.PID] = mark
 		}
@@ -120,7 +122,7 @@ func look(root func(p proc.Process, mark string) bool) (census, error) {
 	for _, p := range proc.Below(all, func(p proc.Process) bool { return root(p, c.marks[p.PID]) }) {
 		delete(maybe, p.PID)
 		if !p.Gone() && p.PID != os.Getpid() {
-			c.ours = append(c.ours, p)
+			c.Ours = append(c.Ours, p)
 		}
 	}
 	for _, p := range all {
@@ -131,11 +133,11 @@ func look(root func(p proc.Process, mark string) bool) (census, error) {
 	return c, nil
 }
 
-// left is nil if there is nothing. Who is late has waited long enough for those
-// of which it could not be told: exec takes no such time.
-func (c census) left(late bool) error {
-	left := c.ours
-	if !late {
+// Left is nil if there is nothing. The processes of which it could not be told count until HangLimit
+// has passed.
+func (c Census) Left(waited time.Duration) error {
+	left := c.Ours
+	if waited <= HangLimit {
 		left = append(slices.Clip(left), c.unsure...)
 	}
 	if len(left) == 0 {
@@ -159,4 +161,16 @@ func pids(all []proc.Process) string {
 	return b.String()
 }
 
-func cgroupPrefix(m Mark) string { return "elastic-" + string(m) + "-" }
+// Cgroup begins the names of the cgroups of a mark.
+func (m Mark) Cgroup() string { return "elastic-" + string(m) + "-" }
+
+// Set is env with that value of the Variable.
+func Set(env []string, value string) []string {
+	marked := make([]string, 0, len(env)+1)
+	for _, e := range env {
+		if !strings.HasPrefix(e, Variable+"=") {
+			marked = append(marked, e)
+		}
+	}
+	return append(marked, Variable+"="+value)
+}
