@@ -25,9 +25,9 @@ const Elasticd = "/elastic/elasticd"
 // that an earlier store lost have found the server by then, and claimed that job.
 const Settled = "/elastic/settled"
 
-// SettleTime is enough for an agent to connect again, which it tries every second, and to write a
-// claim.
-const SettleTime = 2 * time.Second
+// SettleTime is enough for an agent that lost its server to claim its job on the new one: it tries
+// to connect every store.Again, needs four requests, and may stand still for half a second.
+const SettleTime = time.Second
 
 // ValidName reports whether s may name a job or a node: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Keys and
 // paths are built from names that match it only, which is why none needs escaping.

@@ -44,6 +44,11 @@ var (
 	ErrMoved = errors.New("guard moved on")
 )
 
+// Again is the longest pause between two tries to reach a store that does not answer. Nodes that
+// lost their store have so long to find a new one before schema.SettleTime ends, with the rest of
+// that time for their requests.
+const Again = 200 * time.Millisecond
+
 // Lease is the id of a lease; 0 is none.
 type Lease int64
 

@@ -41,7 +41,7 @@ func TestNotMadeWithinTheConnectTimeout(t *testing.T) {
 // The first job on a young server is made a moment late, and says so; on one that is in its place
 // it begins at once.
 func TestAYoungServerIsTold(t *testing.T) {
-	const line = "says: new server, or it was away: waiting 2s in case nodes of an earlier job x report"
+	const line = "says: new server, or it was away: waiting 1s in case nodes of an earlier job x report"
 	for name, c := range map[string]struct {
 		waits bool
 		make  func(cl store.Store, rev func() int64)
@@ -97,6 +97,41 @@ func TestTheWaitEndsWithTheAgeOfTheServer(t *testing.T) {
 			s.until("generation 1 runs", 2*time.Minute, s.running(1, 1))
 			s.end()
 		})
+	}
+}
+
+// However long the server was away: the nodes of a job that it lost claim the job before a node that
+// comes with the new server may make it.
+func TestANewServerIsClaimedBeforeItSettles(t *testing.T) {
+	// To connect, to notice, and to stand still: store in memory and agents here do none of it.
+	if need := 2*store.Again + 500*time.Millisecond; schema.SettleTime < need {
+		t.Errorf("a server settles after %s; nodes need %s to report", schema.SettleTime, need)
+	}
+	for away := 100 * time.Millisecond; away < 15*time.Second; away = away*5/4 + 7*time.Millisecond {
+		for name, ended := range map[string]bool{"its agents live": false, "its agents came back meanwhile": true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newWiped(t, "2:3", uint64(away))
+				nodes := s.trains("a", "b")
+				s.commit()
+				time.Sleep(time.Second)
+				s.etcd.Down()
+				if ended {
+					nodes[0].kill()
+					nodes[1].kill()
+					s.start("a")
+					s.start("b")
+				}
+				time.Sleep(away)
+				s.wipe()
+				s.etcd.Up()
+				s.start("c")
+				s.until(name+": it goes on, and c joins it", 3*time.Minute, func(x rendezvous.Snapshot) bool {
+					return x.World != nil && x.World.Generation > 1 && x.World.Phase == rendezvous.Running &&
+						len(x.World.Members) == 3
+				})
+				s.end()
+			})
+		}
 	}
 }
 

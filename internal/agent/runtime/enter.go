@@ -53,6 +53,8 @@ type joinState struct {
 	unlock func()
 	logs   string
 	uid    schema.UID
+	// lockUntil: the lock of the given node is waited for until then; zero: it was not held so far.
+	lockUntil time.Time
 
 	waitingFor  string    // the last line about what is waited for, while the store has lost the job
 	storeMissed bool      // the store did not answer at least once since this agent came
@@ -90,7 +92,7 @@ func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 	limit, cancel := contact()
 	defer func() { cancel() }()
 	var last error
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait := 50 * time.Millisecond; ; wait *= 2 {
 		e, err := l.tryEnter(limit)
 		if behind := (storeBehind{}); errors.As(err, &behind) {
 			e, err = l.lost(ctx, &behind.seen)
@@ -110,6 +112,7 @@ func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) {
 			return over(1, err)
 		}
+		wait = min(wait, longestPause(err))
 		select {
 		case <-limit.Done():
 			if ctx.Err() != nil {
@@ -122,6 +125,14 @@ func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// longestPause is the longest wait before joining is tried again after err.
+func longestPause(err error) time.Duration {
+	if err == nil || store.Moved(err) || errors.As(err, new(hindrance)) {
+		return time.Second
+	}
+	return store.Again // the store did not answer
 }
 
 func over(status int, err error) event.Entered {
@@ -315,7 +326,7 @@ func (l *loop) lockName(
 		if k > 1 {
 			name = fmt.Sprintf("%s-%d", l.Node, k)
 		}
-		unlock, err := l.Disk.Lock(name)
+		unlock, err := l.lock(ctx, name)
 		if errors.Is(err, ErrLocked) && !l.NodeGiven {
 			continue
 		}

@@ -54,6 +54,37 @@ func TestWhatKeptItOut(t *testing.T) {
 	}
 }
 
+// An agent that was killed holds the lock of its node until the kernel has written its files. Its
+// successor waits for it, and refuses only where the agent lives.
+func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
+	for name, dies := range map[string]bool{"it dies": true, "it lives": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "1", 1)
+				a := s.makeAgent("a")
+				a.cfg.NodeGiven = true
+				s.mu.Lock()
+				a.host.locked["a"] = new(simAgent)
+				s.mu.Unlock()
+				s.run(a)
+				if dies {
+					time.Sleep(time.Second)
+					s.mu.Lock()
+					delete(a.host.locked, "a")
+					s.mu.Unlock()
+					s.until("it is in", time.Second, s.running(1, 1))
+					s.finish()
+					return
+				}
+				<-a.done
+				if taken := (*NameTaken)(nil); !errors.As(a.result.Err, &taken) || a.result.Status != 1 {
+					t.Errorf("it ended with %+v\n%s", a.result, s.story())
+				}
+			})
+		})
+	}
+}
+
 // registered makes a registration of node a on another host that nobody answers for.
 func registered(s *sim) {
 	x := s.start("x")

@@ -64,7 +64,7 @@ func newFaulty(t *testing.T, seed uint64) *faulty {
 	s := &faulty{sim: newSim(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed), r: r,
 		names: []string{"a", "b", "c", "d"},
 		at:    map[string]*simAgent{}, lost: map[string]bool{}}
-	s.settle, s.real, s.begins = 2*time.Second, true, s.train
+	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.look)

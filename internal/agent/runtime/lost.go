@@ -30,6 +30,11 @@ const lookAgain = 20 * time.Second
 // A node that is in no job must notice that the store is away, and a claimant reads the claims again.
 const asks = 10 * time.Second
 
+const (
+	lockLimit = 2 * time.Second       // for the lock of a node whose agent is ending
+	lockAgain = 50 * time.Millisecond // between two tries
+)
+
 // storeBehind is the error of a store that is behind what this node, or another one, has seen of
 // the job.
 type storeBehind struct{ seen rendezvous.Snapshot }
@@ -46,7 +51,7 @@ func (l *loop) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Job == nil || s.Claimed(s.Job) {
 		return storeBehind{*s}
 	}
-	name, unlock, err := l.name()
+	name, unlock, err := l.name(ctx)
 	if err != nil {
 		return nil // taking the name says why
 	}
@@ -97,7 +102,7 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 // was not makes it, where the store holds none; but never over the claims of others, nor over what
 // another node of this host has of it.
 func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
-	name, unlock, err := l.name()
+	name, unlock, err := l.name(ctx)
 	if errors.Is(err, ErrLocked) {
 		e := over(1, &NameTaken{l.Node, "another agent on this host"})
 		return &e, nil
@@ -184,7 +189,7 @@ func (l *loop) settled(ctx context.Context) (settled bool, rev int64) {
 }
 
 // name is the node that this agent would be, with its lock: the first whose lock is free.
-func (l *loop) name() (string, func(), error) {
+func (l *loop) name(ctx context.Context) (string, func(), error) {
 	if l.joining.unlock != nil {
 		return l.joining.node, func() {}, nil
 	}
@@ -193,11 +198,33 @@ func (l *loop) name() (string, func(), error) {
 		if k > 1 {
 			name = fmt.Sprintf("%s-%d", l.Node, k)
 		}
-		unlock, err := l.Disk.Lock(name)
+		unlock, err := l.lock(ctx, name)
 		if errors.Is(err, ErrLocked) && !l.NodeGiven {
 			continue
 		}
 		return name, unlock, err
+	}
+}
+
+// lock takes the lock of node name. The name that was given may be that of an agent which was
+// killed a moment ago: its lock lasts until the kernel has written what that agent was writing.
+func (l *loop) lock(ctx context.Context, name string) (func(), error) {
+	for {
+		unlock, err := l.Disk.Lock(name)
+		if !errors.Is(err, ErrLocked) || !l.NodeGiven {
+			return unlock, err
+		}
+		if l.joining.lockUntil.IsZero() {
+			l.joining.lockUntil = time.Now().Add(lockLimit)
+		}
+		if !time.Now().Before(l.joining.lockUntil) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lockAgain): // a lock of a file cannot be watched
+		}
 	}
 }
 

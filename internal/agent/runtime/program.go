@@ -31,7 +31,7 @@ func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 	if l.OtherProgram || !s.Job.Origin.Differs(mine.Digest()) {
 		return nil
 	}
-	name, unlock, err := l.name()
+	name, unlock, err := l.name(ctx)
 	if err != nil {
 		return nil // taking the name says why
 	}

@@ -105,7 +105,7 @@ type wiped struct {
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
 	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{},
 		fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]bool{}}
-	s.settle = 2 * time.Second
+	s.settle = schema.SettleTime
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.made)

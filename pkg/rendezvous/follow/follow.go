@@ -94,8 +94,9 @@ func (f *follower) run(ctx context.Context) {
 		begun := time.Now()
 		if err := f.list(ctx); err != nil {
 			f.publish(Update{Err: err})
+			wait = min(wait, store.Again)
 			pause(ctx, wait/2+store.Jitter(wait))
-			wait = min(2*wait, 2*time.Second)
+			wait *= 2
 			continue
 		}
 		s := f.update(ctx, begun)

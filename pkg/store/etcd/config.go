@@ -28,6 +28,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/grpclog"
+
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Config says how to reach an etcd. The zero value of everything but
@@ -41,12 +43,10 @@ type Config struct {
 	Password string // used when User has none
 }
 
-// How a lost connection is made again. gRPC's own defaults wait up to two
-// minutes between attempts, which would be the time an agent needs to see
-// that an etcd is back.
+// How a lost connection is made again: every store.Again at least. gRPC's own defaults wait up to
+// two minutes between attempts, which would be the time an agent needs to see that an etcd is back.
 const (
 	connectLimit = 3 * time.Second
-	maxReconnect = time.Second
 	pingAfter    = 10 * time.Second // gRPC allows no less
 	pingLimit    = 3 * time.Second
 	maxSend      = 2 << 20 // above etcd's own limit of 1.5 MiB, which it explains better
@@ -153,7 +153,7 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 			DialOptions: []grpc.DialOption{
 				grpc.WithConnectParams(grpc.ConnectParams{
 					Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
-						MaxDelay: maxReconnect},
+						MaxDelay: store.Again},
 					MinConnectTimeout: connectLimit,
 				}),
 				grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxSend), grpc.MaxCallRecvMsgSize(math.MaxInt32)),

@@ -31,7 +31,6 @@ const (
 	never = math.MaxInt64 - 1 // a revision
 
 	firstWait = 50 * time.Millisecond // between two openings
-	maxWait   = time.Second
 )
 
 // watch is one watch as its consumer sees it, over any number of streams. Its
@@ -77,7 +76,7 @@ func (w *watch) run(ctx context.Context) {
 			return
 		case <-time.After(wait/2 + rand.N(wait)):
 		}
-		wait = min(2*wait, maxWait)
+		wait = min(2*wait, store.Again)
 	}
 }
 
