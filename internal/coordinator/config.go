@@ -34,7 +34,7 @@ type Config struct {
 	Clients, Peers TLS
 	Insecure       bool // serve everybody who reaches a TCP address
 
-	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; least lease = ceil(1.5 × Election) seconds
+	Heartbeat, Election time.Duration // 0: 100 ms (a single member: 200) and 1 s; least lease = ceil(1.5 × Election) seconds
 	Quota               int64         // bytes; 0: 2 GiB
 
 	Log     *zap.Logger // nil: none
@@ -86,6 +86,9 @@ func (c Config) complete() (Config, error) {
 	if c.Quota == 0 {
 		c.Quota = defaultQuota
 	}
+	if c.Heartbeat == 0 && c.Election == 0 && c.single() {
+		c.Heartbeat, c.Election = 200*time.Millisecond, time.Second // it has nobody to send heartbeats to
+	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 100 * time.Millisecond
 	}
@@ -135,6 +138,10 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	e.ClientTLSInfo, e.PeerTLSInfo = c.Clients.info(), c.Peers.info()
 	e.TlsMinVersion = "TLS1.3"
 	e.TickMs, e.ElectionMs = uint(c.Heartbeat.Milliseconds()), uint(c.Election.Milliseconds())
+
+	// The log has each change on the disk before it is answered; the database is only written
+	// behind it. etcd looks every 100 ms whether there is something to write.
+	e.BackendBatchInterval = time.Second
 
 	e.EnableGRPCGateway = false
 	e.QuotaBackendBytes = c.Quota

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,6 +78,8 @@ type Watcher struct {
 	mu     sync.Mutex
 	wanted []Ref
 	held   map[Incarnation]bool // suspicions that hold now
+
+	woken atomic.Int64 // how often Run had something to do; a test counts
 }
 
 // NewWatcher returns a Watcher that watches nobody.
@@ -116,23 +119,6 @@ func (w *Watcher) publish(n *watched) {
 		w.held[n.ref.Incarnation] = true
 	} else {
 		delete(w.held, n.ref.Incarnation)
-	}
-}
-
-// line is one connection, or the attempt at one.
-type line struct {
-	to     *contact
-	beats  chan struct{} // holds one beat at most: a stuck line misses beats, the owner never waits
-	cancel context.CancelFunc
-}
-
-func (l *line) beat() {
-	if l == nil {
-		return
-	}
-	select {
-	case l.beats <- struct{}{}:
-	default:
 	}
 }
 
@@ -195,6 +181,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		case h := <-r.heard:
 			r.hear(h, r.awake())
 		}
+		r.woken.Add(1)
 	}
 }
 
@@ -218,13 +205,26 @@ func (r *watchRun) awake() time.Time {
 
 func (r *watchRun) all(e event, now time.Time) {
 	for _, c := range r.contacts {
+		r.collect(c)
 		r.apply(c, c.observe(e, now, r.beats))
+	}
+}
+
+// collect takes in the answer that a quiet line noted.
+func (r *watchRun) collect(c *contact) {
+	if c.line == nil {
+		return
+	}
+	at := c.line.answered.Swap(0)
+	if now := c.line.began.Add(time.Duration(at)); at > 0 && c.phase == up && now.After(c.last) {
+		r.apply(c, c.observe(event{kind: answered}, now, r.beats))
 	}
 }
 
 // hear brings the lines of a contact in line with what one of them told.
 func (r *watchRun) hear(h lineEvent, now time.Time) {
 	c := h.on.to
+	r.collect(c)
 	switch {
 	case h.kind == ended:
 		h.on.cancel()
@@ -259,6 +259,7 @@ func (r *watchRun) apply(c *contact, o orders) {
 		if c.line != nil {
 			c.dropOlder()
 			c.older = c.line
+			c.older.quiet.Store(false)
 		}
 		c.line = r.open(c)
 	}
@@ -268,11 +269,17 @@ func (r *watchRun) apply(c *contact, o orders) {
 	}
 	r.queue = append(r.queue, o.signals...)
 	r.publish(&c.watched)
+	if c.line != nil && c.line.quiet.Swap(c.calm()) && !c.calm() {
+		r.collect(c)
+	}
 }
+
+// calm reports whether an answer of the node would change nothing but the time of its last one.
+func (c *contact) calm() bool { return c.phase == up && c.sign == "" && !c.missed && c.older == nil }
 
 func (r *watchRun) open(c *contact) *line {
 	ctx, cancel := context.WithCancel(r.ctx)
-	l := &line{to: c, beats: make(chan struct{}, 1), cancel: cancel}
+	l := &line{to: c, beats: make(chan struct{}, 1), cancel: cancel, began: time.Now()}
 	tell := func(e event) {
 		select {
 		case r.heard <- lineEvent{l, e}:
@@ -281,7 +288,11 @@ func (r *watchRun) open(c *contact) *line {
 	}
 	ref := c.ref
 	r.lines.Go(func() {
-		a := r.link.Follow(ctx, ref, l.beats, func(a Answer) { tell(event{kind: answered, answer: a}) })
+		a := r.link.Follow(ctx, ref, l.beats, func(a Answer) {
+			if !l.note() {
+				tell(event{kind: answered, answer: a})
+			}
+		})
 		tell(event{kind: ended, answer: a})
 	})
 	return l

@@ -654,9 +654,13 @@ func TestWatcherTellsAgainWhoAsksAgain(t *testing.T) {
 func TestWatcherIsCheap(t *testing.T) {
 	watching(t, []Ref{nodeA, nodeB}, func(t *testing.T, net *world, w *Watcher) {
 		_, before := net.count("a")
+		woken := w.woken.Load()
 		time.Sleep(10 * time.Minute)
 		if dials, beats := net.count("a"); dials != 1 || beats-before < 2399 || beats-before > 2401 {
 			t.Errorf("%d dials, %d beats in ten minutes", dials, beats-before)
+		}
+		if n := w.woken.Load() - woken; n > 2401 {
+			t.Errorf("woken %d times: 2400 ticks, and answers of nodes that are well", n)
 		}
 	})
 }
