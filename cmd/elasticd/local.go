@@ -17,7 +17,7 @@ import (
 // The local server has one member, one machine and no network: it may be
 // quick where others must be patient.
 const (
-	localHeartbeat = 50 * time.Millisecond
+	localHeartbeat = 100 * time.Millisecond
 	localElection  = 500 * time.Millisecond
 	localQuota     = 512 << 20
 	localSegment   = 4 << 20 // etcd allocates two of 64 MiB otherwise, in somebody's home

@@ -34,7 +34,7 @@ type Config struct {
 	Clients, Peers TLS
 	Insecure       bool // serve everybody who reaches a TCP address
 
-	Heartbeat, Election time.Duration // 0: 100 ms (a single member: 200) and 1 s; least lease = ceil(1.5 × Election) seconds
+	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; least lease = ceil(1.5 × Election) seconds
 	Quota               int64         // bytes; 0: 2 GiB
 
 	Log     *zap.Logger // nil: none
@@ -85,9 +85,6 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Quota == 0 {
 		c.Quota = defaultQuota
-	}
-	if c.Heartbeat == 0 && c.Election == 0 && c.single() {
-		c.Heartbeat, c.Election = 200*time.Millisecond, time.Second // it has nobody to send heartbeats to
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 100 * time.Millisecond
