@@ -136,10 +136,6 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	e.TlsMinVersion = "TLS1.3"
 	e.TickMs, e.ElectionMs = uint(c.Heartbeat.Milliseconds()), uint(c.Election.Milliseconds())
 
-	// The log has each change on the disk before it is answered; the database is only written
-	// behind it. etcd looks every 100 ms whether there is something to write.
-	e.BackendBatchInterval = time.Second
-
 	e.EnableGRPCGateway = false
 	e.QuotaBackendBytes = c.Quota
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"

@@ -30,11 +30,6 @@ const lookAgain = 20 * time.Second
 // A node that is in no job must notice that the store is away, and a claimant reads the claims again.
 const asks = 10 * time.Second
 
-const (
-	lockLimit = 2 * time.Second       // for the lock of a node whose agent is ending
-	lockAgain = 50 * time.Millisecond // between two tries
-)
-
 // storeBehind is the error of a store that is behind what this node, or another one, has seen of
 // the job.
 type storeBehind struct{ seen rendezvous.Snapshot }
@@ -186,46 +181,6 @@ func (l *loop) settled(ctx context.Context) (settled bool, rev int64) {
 	defer cancel()
 	r, err := l.Store.Get(ctx, schema.Settled, "")
 	return err == nil && r.One() != nil, r.Rev
-}
-
-// name is the node that this agent would be, with its lock: the first whose lock is free.
-func (l *loop) name(ctx context.Context) (string, func(), error) {
-	if l.joining.unlock != nil {
-		return l.joining.node, func() {}, nil
-	}
-	for k := 1; ; k++ {
-		name := l.Node
-		if k > 1 {
-			name = fmt.Sprintf("%s-%d", l.Node, k)
-		}
-		unlock, err := l.lock(ctx, name)
-		if errors.Is(err, ErrLocked) && !l.NodeGiven {
-			continue
-		}
-		return name, unlock, err
-	}
-}
-
-// lock takes the lock of node name. The name that was given may be that of an agent which was
-// killed a moment ago: its lock lasts until the kernel has written what that agent was writing.
-func (l *loop) lock(ctx context.Context, name string) (func(), error) {
-	for {
-		unlock, err := l.Disk.Lock(name)
-		if !errors.Is(err, ErrLocked) || !l.NodeGiven {
-			return unlock, err
-		}
-		if l.joining.lockUntil.IsZero() {
-			l.joining.lockUntil = time.Now().Add(lockLimit)
-		}
-		if !time.Now().Before(l.joining.lockUntil) {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(lockAgain): // a lock of a file cannot be watched
-		}
-	}
 }
 
 // elsewhere waits while another node of this host remembers the job and does not make it again:

@@ -79,7 +79,7 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 		o.Host = cmp.Or(o.Reaches(), "127.0.0.1")
 	}
 	o.PreHook.Env = leads(c, s)
-	stderr := &words{out: c.Stderr, quiet: c.Out.Quiet}
+	stderr := &words{out: c.Stderr, terminal: c.Stderr, quiet: c.Out.Quiet}
 	stderr.after = begun(c, s)
 	o.Stdout, o.Stderr, o.Signals = c.Stdout, stderr, signals
 	defer showProgress(c, &o, stderr)()

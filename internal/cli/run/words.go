@@ -16,8 +16,9 @@ const prefix = "elastic: "
 // between words. The first line of a run is the arithmetic of its job; what the command itself has
 // to tell comes after it.
 type words struct {
-	out   io.Writer
-	quiet bool
+	out      io.Writer // the terminal, or what writes to it above the bar
+	terminal io.Writer // whose width holds; no terminal: lines stay as they are
+	quiet    bool
 
 	mu    sync.Mutex
 	after string // guarded by mu; "" once it was told
@@ -49,7 +50,7 @@ func (w *words) Write(p []byte) (int, error) {
 
 // write writes lines of ours. Everything else is as its writer made it.
 func (w *words) write(p []byte) error {
-	columns := screen.Columns(w.out)
+	columns := screen.Columns(w.terminal)
 	if columns == 0 {
 		_, err := w.out.Write(p)
 		return err

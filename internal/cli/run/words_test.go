@@ -3,10 +3,14 @@ package run
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/elasticd/elastic/internal/cli/problem"
+	"github.com/elasticd/elastic/internal/cli/screen"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
@@ -46,5 +50,27 @@ func TestWhatComesAfterTheFirstLine(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A line of ours fits the terminal, also where a bar is drawn below it.
+func TestLinesFitTheTerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40}); err != nil {
+		t.Fatal(err)
+	}
+	bar := screen.NewBar(terminal)
+	defer bar.Close()
+	var b strings.Builder
+	w := &words{out: bar.Over(&b), terminal: terminal}
+	if _, err := w.Write([]byte("elastic: job x: np=2 nodes x 1 worker = world size 2; this node is a\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.String(), "elastic: job x: np=2 nodes x 1 worker =\n         world size 2; this node is a\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

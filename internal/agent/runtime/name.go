@@ -1,0 +1,53 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	lockLimit = 2 * time.Second       // for the lock of a node whose agent is ending
+	lockAgain = 50 * time.Millisecond // between two tries
+)
+
+// name is the node that this agent would be, with its lock: the first whose lock is free.
+func (l *loop) name(ctx context.Context) (string, func(), error) {
+	if l.joining.unlock != nil {
+		return l.joining.node, func() {}, nil
+	}
+	for k := 1; ; k++ {
+		name := l.Node
+		if k > 1 {
+			name = fmt.Sprintf("%s-%d", l.Node, k)
+		}
+		unlock, err := l.lock(ctx, name)
+		if errors.Is(err, ErrLocked) && !l.NodeGiven {
+			continue
+		}
+		return name, unlock, err
+	}
+}
+
+// lock takes the lock of node name. The name that was given may be that of an agent which was
+// killed a moment ago: its lock lasts until the kernel has written what that agent was writing.
+func (l *loop) lock(ctx context.Context, name string) (func(), error) {
+	for {
+		unlock, err := l.Disk.Lock(name)
+		if !errors.Is(err, ErrLocked) || !l.NodeGiven {
+			return unlock, err
+		}
+		if l.joining.lockUntil.IsZero() {
+			l.joining.lockUntil = time.Now().Add(lockLimit)
+		}
+		if !time.Now().Before(l.joining.lockUntil) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lockAgain): // a lock of a file cannot be watched
+		}
+	}
+}
