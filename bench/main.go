@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	workers := map[string]func() error{"worker": work, "saver": train, "waiter": idle}
+	workers := map[string]func() error{"worker": work, "saver": train, "waiter": idle, "logger": write}
 	if len(os.Args) > 1 && workers[os.Args[1]] != nil {
 		err := workers[os.Args[1]]() // returns only with an error
 		fmt.Fprintf(os.Stderr, "bench %s: %v\n", os.Args[1], err)
@@ -69,6 +69,11 @@ func (o options) run(ctx context.Context) error {
 		}
 		if strings.Contains("at rest", o.only) {
 			if err := o.rest(ctx); err != nil {
+				return err
+			}
+		}
+		if strings.Contains("logs", o.only) {
+			if err := o.logging(ctx); err != nil {
 				return err
 			}
 		}

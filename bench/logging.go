@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// What the workers of the measurement write: a gigabyte a minute together.
+const (
+	logWriters = 8
+	logFor     = time.Minute
+	logRate    = 1e9 / logWriters / 60 // bytes a second of each
+	logSlot    = 2 * time.Millisecond
+)
+
+// written is what the writers of one run say of themselves, and what is in their logs.
+type written struct {
+	bytes, kept int64
+	longest     time.Duration // one write
+	slow        int           // writes of more than 10 ms
+}
+
+// logging prints what eight workers that write a gigabyte a minute see of their logs, beside the same
+// writers with plain files.
+func (o options) logging(ctx context.Context) error {
+	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n", logWriters, logFor.Seconds(), "",
+		"GB written", "GB lost", "longest write", "over 10 ms")
+	for _, way := range []struct {
+		name  string
+		start func(b *bed) error
+		logs  string // below the directory of the bed
+	}{
+		{"plain files", plainWriters, "plain/*"},
+		{"elastic run", func(b *bed) error { return b.agent("a", "1", "--nproc-per-node="+strconv.Itoa(logWriters)) },
+			"a/log/workerlog.*"},
+	} {
+		b, err := newBed(ctx, o.bin, false)
+		if err != nil {
+			return err
+		}
+		b.program[1] = "logger"
+		err = way.start(b)
+		var w written
+		if err == nil {
+			w, err = b.writers(way.logs)
+		}
+		b.remove()
+		if err != nil {
+			return fmt.Errorf("%s: %w", way.name, err)
+		}
+		fmt.Printf("%-34s %10.3f %10.3f %11.1f ms %14d\n", way.name, float64(w.bytes)/1e9, float64(w.bytes-w.kept)/1e9,
+			float64(w.longest)/1e6, w.slow)
+	}
+	return nil
+}
+
+// plainWriters starts the writers with a file each.
+func plainWriters(b *bed) error {
+	dir := filepath.Join(b.dir, "plain")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for i := range logWriters {
+		out, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
+		if err != nil {
+			return err
+		}
+		c := exec.Command(b.program[0], b.program[1:]...)
+		c.Env, c.Stdout = append(b.env, "ELASTIC_RANK="+strconv.Itoa(i)), out
+		err = c.Start()
+		if err := errors.Join(err, out.Close()); err != nil {
+			return err
+		}
+		b.agents["plain"+strconv.Itoa(i)] = c
+	}
+	return nil
+}
+
+// writers waits for the writers, and counts what is in their logs.
+func (b *bed) writers(logs string) (w written, err error) {
+	for i := range logWriters {
+		var bytes, longest int64
+		var slow int
+		if err := b.answer("written."+strconv.Itoa(i), &bytes, &longest, &slow); err != nil {
+			return w, err
+		}
+		w.bytes, w.slow = w.bytes+bytes, w.slow+slow
+		w.longest = max(w.longest, time.Duration(longest))
+	}
+	for range 100 { // what the writers wrote last is on its way
+		if w.kept, err = lines(filepath.Join(b.dir, logs)); err != nil || w.kept >= w.bytes {
+			return w, err
+		}
+		if err := b.pause(50 * time.Millisecond); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// logLine is what the writers write, again and again.
+var logLine = append(bytes.Repeat([]byte("step 1234567 loss 0.123456 "), 4), '\n')
+
+// lines counts the bytes of the writers' lines in the files of a pattern.
+func lines(pattern string) (n int64, err error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return 0, err
+		}
+		n += int64(bytes.Count(raw, logLine) * len(logLine))
+	}
+	return n, nil
+}
+
+// write is a worker that writes lines at an even rate. It returns only with an error.
+func write() error {
+	var total int64
+	var longest time.Duration
+	var slow int
+	began := time.Now()
+	for took := time.Duration(0); took < logFor; took = time.Since(began) {
+		due := int64(took.Seconds() * logRate)
+		count := max(0, due-total) / int64(len(logLine))
+		some := bytes.Repeat(logLine, int(count))
+		at := time.Now()
+		if _, err := os.Stdout.Write(some); err != nil {
+			return err
+		}
+		one := time.Since(at)
+		longest = max(longest, one)
+		if one > 10*time.Millisecond {
+			slow++
+		}
+		total += int64(len(some))
+		time.Sleep(logSlot)
+	}
+	dir, rank := os.Getenv("BENCH_DIR"), os.Getenv("ELASTIC_RANK")
+	temp := filepath.Join(dir, "writing."+rank)
+	err := errors.Join(os.WriteFile(temp, fmt.Appendln(nil, total, int64(longest), slow), 0o600),
+		os.Rename(temp, filepath.Join(dir, "written."+rank)))
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Hour) // the job goes on until its logs are counted
+	return nil
+}
