@@ -344,12 +344,12 @@ func TestFlagsOfElasticd(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	ref, found := read(t, "docs/REFERENCE.md"), 0
-	for _, f := range sources(t, "internal/coordinator") {
+	for _, f := range slices.Concat(sources(t, "internal/coordinator"), sources(t, "internal/coordinator/jobs")) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if c, ok := n.(*ast.CallExpr); ok && len(c.Args) > 0 {
 				id, _ := c.Fun.(*ast.Ident)
 				method, _ := c.Fun.(*ast.SelectorExpr)
-				if id != nil && id.Name == "desc" || method != nil && method.Sel.Name == "gauge" {
+				if id != nil && id.Name == "Desc" || method != nil && (method.Sel.Name == "Desc" || method.Sel.Name == "gauge") {
 					if s, ok := literal(c.Args[0]); ok {
 						if found++; !names(ref, "elastic_"+s) {
 							t.Errorf("elastic_%s is not in REFERENCE.md", s)

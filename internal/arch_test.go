@@ -184,8 +184,9 @@ var may = map[string][]string{
 	"cmd/elastic": {"internal/cli", "internal/cli/command", "pkg/store/etcd", "internal/node",
 		"internal/worker"},
 
-	"internal/coordinator": {"pkg/schema", "pkg/store"},
-	"cmd/elasticd":         {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
+	"internal/coordinator/jobs": {"pkg/schema", "pkg/store"},
+	"internal/coordinator":      {"internal/coordinator/jobs", "pkg/schema"},
+	"cmd/elasticd":              {"internal/coordinator", "internal/local", "internal/phrase", "internal/version"},
 
 	"internal/goodput": {"pkg/history"},
 
@@ -222,15 +223,15 @@ var only = []struct{ pkg, why, who string }{
 	{"github.com/urfave/cli/v2", "one package hides its traps", "cmd/elasticd internal/cli/command"},
 	{"go.etcd.io/etcd/client/v3",
 		"everybody else sees store.Store: what a simulation shows holds on the real one",
-		"pkg/store/etcd internal/coordinator internal/etcdtest"},
+		"pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
 	{"go.etcd.io/etcd/server/v3", "elastic links no etcd server",
 		"cmd/elasticd internal/coordinator internal/etcdtest"},
 	{"go.etcd.io/etcd/", "the rest of etcd belongs to those who speak to it",
-		"cmd/elasticd pkg/store/etcd internal/coordinator internal/etcdtest"},
+		"cmd/elasticd pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
 	{"google.golang.org/grpc", "only who speaks to etcd knows its transport",
-		"pkg/store/etcd internal/coordinator internal/etcdtest"},
+		"pkg/store/etcd internal/coordinator internal/coordinator/jobs internal/etcdtest"},
 	{"github.com/prometheus/", "agents export no metrics: elasticd does, from the keys",
-		"internal/coordinator cmd/elasticd"},
+		"internal/coordinator internal/coordinator/jobs cmd/elasticd"},
 	{"testing", "a package for tests is for tests",
 		"pkg/store/storetest internal/etcdtest pkg/checkpoint/dirfs/memfs pkg/checkpoint/checkpointtest"},
 }

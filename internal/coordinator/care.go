@@ -8,9 +8,11 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/elasticd/elastic/internal/coordinator/jobs"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -195,7 +197,7 @@ func (m *Member) tidy(ctx context.Context, now time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, careLimit)
 	defer cancel()
-	if n, err := removeEnded(ctx, m.client, now); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+	if n, err := jobs.RemoveEnded(ctx, m.client, now); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		m.log.Error("remove jobs that ended", zap.Int("removed", n), zap.Error(err))
 	}
 	if err := m.shorten(ctx, history); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
@@ -221,3 +223,5 @@ func (m *Member) shorten(ctx context.Context, keep int64) error {
 	}
 	return nil
 }
+
+func compacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/elasticd/elastic/internal/coordinator/jobs"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -104,26 +105,6 @@ func TestDataThatIsTooLarge(t *testing.T) {
 
 func record0(fields string) string { return `{"format":1,"record":{` + fields + `}}` }
 
-func TestEnded(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]bool{
-		record0(`"phase":"done","time":"2026-01-02T03:04:05Z"`):                true,
-		record0(`"phase":"failed","time":"2026-01-02T03:04:05Z","more":[1]`):   true,
-		record0(`"phase":"stopped","time":"2026-01-02T03:04:05Z"`):             true,
-		record0(`"phase":"running","time":"2026-01-02T03:04:05Z"`):             false,
-		record0(`"phase":"waiting","time":"2026-01-02T03:04:05Z"`):             false,
-		record0(`"phase":"done"`):                                              false,
-		record0(`"phase":3,"time":"2026-01-02T03:04:05Z"`):                     false,
-		`{"format":2,"record":{"phase":"done","time":"2026-01-02T03:04:05Z"}}`: false,
-		`nonsense`: false,
-	} {
-		when, ok := ended(entry(value))
-		if ok != want || ok && !when.Equal(at) {
-			t.Errorf("%s: %v at %v, want %v", value, ok, when, want)
-		}
-	}
-}
-
 func TestHistoryIsShortened(t *testing.T) {
 	m := begin(t, alone(t))
 	at := func(rev int64) error {
@@ -177,7 +158,7 @@ func TestEndedJobsAreRemoved(t *testing.T) {
 	put(schema.Root+"not a name/job", "x")
 	put("/other/v1/old/job", "x")
 
-	n, err := removeEnded(t.Context(), m.client, now)
+	n, err := jobs.RemoveEnded(t.Context(), m.client, now)
 	if err != nil || n != 2 {
 		t.Errorf("removed %d, %v; want 2", n, err)
 	}

@@ -22,16 +22,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/elasticd/elastic/pkg/schema"
 )
-
-func entry(value string) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(value)}
-}
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()

@@ -1,4 +1,4 @@
-package coordinator
+package jobs
 
 import (
 	"context"
@@ -14,6 +14,26 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
+
+// Desc describes a metric of elasticd.
+func Desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("elastic_"+name, help, labels, nil)
+}
+
+// Collect hands the metrics of all jobs to a scrape.
+func Collect(ctx context.Context, kv clientv3.KV, out chan<- prometheus.Metric) {
+	err := list(ctx, kv, func(j schema.Job) error {
+		s, err := readJob(ctx, kv, j, time.Now())
+		if err != nil {
+			return err
+		}
+		s.collect(emitter{out, s.name})
+		return nil
+	})
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(Desc("job_generation", "Newest generation that was proposed.", "job"), err)
+	}
+}
 
 // jobState is what the metrics of one job are made of, read at one revision.
 type jobState struct {
@@ -125,7 +145,7 @@ type emitter struct {
 }
 
 func (e emitter) gauge(name, help string, v float64) {
-	e.out <- prometheus.MustNewConstMetric(desc(name, help, "job"), prometheus.GaugeValue, v, e.job)
+	e.out <- prometheus.MustNewConstMetric(Desc(name, help, "job"), prometheus.GaugeValue, v, e.job)
 }
 
 func (s *jobState) collect(e emitter) {
@@ -154,17 +174,17 @@ func (s *jobState) collectWorld(e emitter) {
 	if w == nil {
 		return
 	}
-	e.out <- prometheus.MustNewConstMetric(desc("job_phase", "1 for the phase that the World is in.", "job", "phase"),
+	e.out <- prometheus.MustNewConstMetric(Desc("job_phase", "1 for the phase that the World is in.", "job", "phase"),
 		prometheus.GaugeValue, 1, e.job, w.Phase)
 	e.gauge("job_world_nodes", "Nodes of the newest World.", float64(w.Count))
 	e.gauge("job_world_size", "Workers of the newest World.", float64(w.size()))
 	e.gauge("job_restarts_used", "Restarts spent since the budget was full.", float64(w.Ledger.Used))
 	e.gauge("job_quarantined_nodes", "Nodes that are kept out of the next World.", float64(w.quarantined(s.now)))
 	for cause, c := range w.Causes {
-		e.out <- prometheus.MustNewConstMetric(desc("job_starts_total",
+		e.out <- prometheus.MustNewConstMetric(Desc("job_starts_total",
 			"Starts of the workers after the first, by cause.", "job", "cause"),
 			prometheus.CounterValue, float64(c.Count), e.job, cause)
-		e.out <- prometheus.MustNewConstMetric(desc("job_lost_seconds_total",
+		e.out <- prometheus.MustNewConstMetric(Desc("job_lost_seconds_total",
 			"Time without training before these starts, by cause.", "job", "cause"),
 			prometheus.CounterValue, float64(c.IdleMS)/1000, e.job, cause)
 	}
@@ -182,7 +202,9 @@ func (w *world) quarantined(now time.Time) int {
 	}
 	count := 0
 	for _, is := range out {
-		count += int(truth(is))
+		if is {
+			count++
+		}
 	}
 	return count
 }

@@ -1,0 +1,76 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// keepEnded is how long the keys of a job stay after its end.
+const keepEnded = 30 * 24 * time.Hour
+
+// ended tells when the job of this World ended. A World that says nothing of
+// it, also one of a format that is not known here, has not.
+func ended(e *mvccpb.KeyValue) (time.Time, bool) {
+	w, ok := record[world](e)
+	if !ok || w.Time.IsZero() {
+		return time.Time{}, false
+	}
+	switch w.Phase {
+	case "done", "failed", "stopped":
+		return w.Time, true
+	}
+	return time.Time{}, false
+}
+
+// RemoveEnded removes the jobs that ended long ago and have no nodes. The guards are those of Remove
+// and that the World is the one that was read: a job that is opened again at this moment stays.
+func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed int, err error) {
+	err = list(ctx, kv, func(j schema.Job) error {
+		r, err := kv.Txn(ctx).Then(clientv3.OpGet(j.Job()), clientv3.OpGet(j.World())).Commit()
+		if err != nil {
+			return fmt.Errorf("read job %s: %w", j, err)
+		}
+		job, world := r.Responses[0].GetResponseRange().Kvs, r.Responses[1].GetResponseRange().Kvs
+		if len(job) == 0 || len(world) == 0 {
+			return nil
+		}
+		if end, ok := ended(world[0]); !ok || now.Sub(end) < keepEnded {
+			return nil
+		}
+		t, err := kv.Txn(ctx).If(
+			clientv3.Compare(clientv3.ModRevision(j.Job()), "=", job[0].ModRevision),
+			clientv3.Compare(clientv3.ModRevision(j.World()), "=", world[0].ModRevision),
+			clientv3.Compare(clientv3.Version(j.Nodes()), "=", 0).WithPrefix(),
+		).Then(append(tombs(j, job[0], now), clientv3.OpDelete(j.Prefix(), clientv3.WithPrefix()),
+			clientv3.OpDelete(j.Secrets(), clientv3.WithPrefix()))...).Commit()
+		if err != nil {
+			return fmt.Errorf("remove job %s: %w", j, err)
+		}
+		if t.Succeeded {
+			removed++
+		}
+		return nil
+	})
+	return removed, err
+}
+
+// tombs say that the job was removed, and not lost with its store, as Remove does.
+func tombs(j schema.Job, e *mvccpb.KeyValue, now time.Time) (ops []clientv3.Op) {
+	job, _ := record[struct {
+		UID      schema.UID   `json:"uid"`
+		Succeeds schema.UID   `json:"succeeds"`
+		Lineage  []schema.UID `json:"lineage"`
+	}](e)
+	for _, u := range append(job.Lineage, job.UID, job.Succeeds) {
+		if u != "" {
+			ops = append(ops, clientv3.OpPut(j.Removed(u), now.UTC().Format(time.RFC3339)))
+		}
+	}
+	return ops
+}
