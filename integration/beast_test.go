@@ -215,7 +215,7 @@ func (g *idle) Hangs() <-chan rendezvous.Failure {
 
 func (g *idle) Events() <-chan event.Event                   { return g.events }
 func (g *idle) Generation() schema.Generation                { return g.generation }
-func (g *idle) Pause(context.Context) (bool, error)          { return false, errors.ErrUnsupported }
+func (g *idle) Pause(context.Context) (*int64, error)        { return nil, errors.ErrUnsupported }
 func (g *idle) Continue(context.Context, action.Start) error { return errors.ErrUnsupported }
 func (g *idle) Done() <-chan struct{}                        { return g.done }
 func (g *idle) Ask(string, time.Duration) error              { g.end(); return nil }

@@ -63,7 +63,7 @@ func TestEveryConstantIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, module := range []string{"Elastic", "Behind"} {
+	for module, prefix := range map[string]string{"Elastic": "", "Behind": "behind_", "Stay": "stay_"} {
 		config, err := os.ReadFile(module + ".cfg")
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,8 @@ func TestEveryConstantIsUsed(t *testing.T) {
 		for _, c := range constants {
 			changed := false
 			for line := range strings.Lines(string(table)) {
-				if strings.HasPrefix(line, "behind_") != (module == "Behind") {
+				other := strings.HasPrefix(line, "behind_") || strings.HasPrefix(line, "stay_")
+				if !strings.HasPrefix(line, prefix) || prefix == "" && other {
 					continue
 				}
 				for _, use := range regexp.MustCompile(`\b`+c[1]+`=(\S+)`).FindAllStringSubmatch(line, -1) {

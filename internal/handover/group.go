@@ -88,22 +88,22 @@ func (g *Group) Close() {
 }
 
 // Leave has the workers leave their generation, and ends what they ask of its store. It returns
-// when each has said that it takes part in no collective of it any more; inMemory: each holds the
-// state of training.
-func (g *Group) Leave(ctx context.Context) (inMemory bool, err error) {
+// when each has said that it takes part in no collective of it any more. held is the least step
+// that the state of one of them has come to; nil: one holds no state.
+func (g *Group) Leave(ctx context.Context) (held *int64, err error) {
 	if err := g.tellLeave(); err != nil {
-		return false, err
+		return nil, err
 	}
 	for {
 		moved := g.Moved()
-		all, inMemory, err := g.left()
+		all, held, err := g.left()
 		if all || err != nil {
-			return inMemory, err
+			return held, err
 		}
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
@@ -125,20 +125,25 @@ func (g *Group) tellLeave() error {
 	return nil
 }
 
-// left reports whether all workers have left the generation at hand, and whether each holds the
-// state.
-func (g *Group) left() (all, inMemory bool, err error) {
+// left reports whether all workers have left the generation at hand, and the least step of their
+// states; nil: one holds none.
+func (g *Group) left() (all bool, held *int64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.canStay() {
-		return false, false, ErrCannotStay
+		return false, nil, ErrCannotStay
 	}
-	all, inMemory = true, true
-	for _, w := range g.workers {
-		all = all && w.left != nil
-		inMemory = inMemory && w.left != nil && w.left.Step != nil
+	for i, w := range g.workers {
+		switch {
+		case w.left == nil:
+			return false, nil, nil
+		case w.left.Step == nil:
+			held = nil
+		case i == 0, held != nil && *w.left.Step < *held:
+			held = w.left.Step
+		}
 	}
-	return all, inMemory, nil
+	return true, held, nil
 }
 
 // Hand hands the World of a newer generation to workers that have left theirs: the environment of

@@ -154,8 +154,25 @@ func TestAWorkerWithoutAState(t *testing.T) {
 	until(t, g, "both can stay", g.CanStay)
 	a.say(`{"left":{"generation":1,"step":7}}`)
 	b.say(`{"left":{"generation":1}}`)
-	if inMemory, err := g.Leave(t.Context()); inMemory || err != nil {
-		t.Fatalf("in memory: %v, %v", inMemory, err)
+	if held, err := g.Leave(t.Context()); held != nil || err != nil {
+		t.Fatalf("held: %v, %v", held, err)
+	}
+}
+
+// What a node holds is the least that one of its workers does.
+func TestTheLeastStateOfANode(t *testing.T) {
+	for _, steps := range [][2]int{{7, 8}, {8, 7}} {
+		s := server(t)
+		g := s.Expect(1, 2)
+		for i, step := range steps {
+			w := dial(t, s, control(1, i))
+			w.say(`{"can_stay":true}`)
+			w.say(fmt.Sprintf(`{"left":{"generation":1,"step":%d}}`, step))
+		}
+		until(t, g, "both can stay", g.CanStay)
+		if held, err := g.Leave(t.Context()); err != nil || held == nil || *held != 7 {
+			t.Errorf("of %v: held %v, %v", steps, held, err)
+		}
 	}
 }
 

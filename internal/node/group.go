@@ -172,15 +172,15 @@ func (g *group) Ask(reason string, grace time.Duration) error {
 
 func (g *group) Stop(ctx context.Context, grace time.Duration) error { return g.g.Stop(ctx, grace) }
 
-func (g *group) Pause(ctx context.Context) (inMemory bool, err error) {
-	inMemory, err = g.stay.Leave(ctx)
+func (g *group) Pause(ctx context.Context) (held *int64, err error) {
+	held, err = g.stay.Leave(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.over)
-	return inMemory, nil
+	return held, nil
 }
 
 func (g *group) Continue(ctx context.Context, s action.Start) error {

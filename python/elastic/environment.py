@@ -44,6 +44,8 @@ class World:
 
     resume_from: Optional[str] = None
     """The committed checkpoint to load: a file or a directory; None: there is none."""
+    resume_step: Optional[int] = None
+    """The step of the committed checkpoint; None: there is none, or it is not known."""
     checkpoint_dir: Optional[str] = None
     progress_file: Optional[str] = None
     drain_file: Optional[str] = None
@@ -123,6 +125,7 @@ def read(
         accumulation=env.whole(1, "ELASTIC_GRAD_ACCUM_STEPS"),
         lr_scale=env.number(1.0, "ELASTIC_LR_SCALE"),
         resume_from=env.text("ELASTIC_RESUME_FROM"),
+        resume_step=env.whole(0, "ELASTIC_RESUME_STEP") or None,
         checkpoint_dir=env.text("ELASTIC_CHECKPOINT_DIR"),
         progress_file=env.text("ELASTIC_PROGRESS_FILE"),
         drain_file=env.text("ELASTIC_DRAIN_FILE"),

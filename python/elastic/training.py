@@ -134,27 +134,34 @@ class Training:
         words = self._group.open(w, {"step": state.held_step(), "terms": state.terms()})
         same_terms([word["terms"] for word in words])
         steps = [word["step"] for word in words]
-        if voting.source(steps) is None:
+        if voting.behind(steps, w.resume_step):
             steps = self._load(w)
         giver = voting.source(steps)
         if giver is not None and voting.takers(steps):
             self._share(giver, w.rank, w.rank in voting.takers(steps))
+        if giver is not None and state.step != steps[giver]:
+            raise LoadError(f"rank {giver} said that its state is of step {steps[giver]}, and it is of step {state.step}")
         state.hold()
 
     def _load(self, w: World) -> "list[Optional[int]]":
-        """Load the checkpoint where no rank has a state, and return the steps of all ranks."""
+        """Load the checkpoint where no rank has a state as new as that, and return the steps of all ranks."""
         assert self._group is not None
         unreadable: Optional[LoadError] = None
-        word: Dict[str, Any] = {"step": None}
+        held = self._state.held_step()
         if w.resume_from is not None:
             try:
-                self._state.take(saving.read(w.resume_from))
-                word["step"] = self._state.step
+                content = saving.read(w.resume_from)
+                if held is None or content["step"] > held:
+                    self._state.take(content)
+                    held = self._state.step
             except LoadError as error:
                 unreadable = error
-        steps = [other["step"] for other in self._group.exchange(w, word, "loaded")]
+        words = self._group.exchange(w, {"step": held, "unreadable": unreadable is not None}, "loaded")
+        steps = [word["step"] for word in words]
         if unreadable is not None and voting.source(steps) is None:
             raise unreadable
+        if w.resume_step and voting.behind(steps, w.resume_step) and not any(word["unreadable"] for word in words):
+            raise LoadError(f"the checkpoint of step {w.resume_step} is not here, and no rank has a state as new as that")
         return steps
 
     def _share(self, giver: int, rank: int, takes: bool) -> None:

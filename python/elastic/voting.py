@@ -24,6 +24,13 @@ def source(steps: List[Optional[int]]) -> Optional[int]:
     return None if newest is None else steps.index(newest)
 
 
+def behind(steps: List[Optional[int]], checkpoint: Optional[int]) -> bool:
+    """Whether no rank has a state that is as new as the committed checkpoint: the rank that saved it had
+    finished a step in which the others were broken off, and is lost."""
+    newest = max((step for step in steps if step is not None), default=None)
+    return newest is None or newest < (checkpoint or 0)
+
+
 def takers(steps: List[Optional[int]]) -> List[int]:
     """The ranks that have less than the source."""
     giver = source(steps)

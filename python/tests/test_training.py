@@ -14,10 +14,10 @@ import types
 import unittest
 import unittest.mock
 
-from elastic import environment, stopping, training
+from elastic import environment, saving, stopping, training
 from elastic.agent import Left, connect
 from elastic.environment import World
-from elastic.errors import ElasticError
+from elastic.errors import ElasticError, LoadError
 from elastic.state import State
 
 
@@ -466,6 +466,44 @@ class TrainingTest(PlayedWorld):
             self.assertIsInstance(stopped, stopping.Stopped)
             self.assertEqual(stopped.code, stopping.STOPPED)
             self.assertEqual(os.listdir(os.path.join(directory, "work")), ["step-1"])
+
+    def test_a_checkpoint_that_is_newer_than_the_state_is_loaded(self):
+        """Rank 0 finished the step in which this rank was broken off, saved it, and is lost."""
+        with tempfile.TemporaryDirectory() as directory:
+            saved = saving.write(directory, {"step": 8, "samples": 256}, {"step": 8, "samples": 256})
+            outcome, begun = self.leaves_at_step(7)
+            self.hand(2, ELASTIC_RESUME_FROM=saved, ELASTIC_RESUME_STEP="8")
+            self.assertIsNone(outcome.get(timeout=60))
+            self.assertEqual(begun, [0, 8])
+
+    def test_a_checkpoint_that_is_not_newer_is_left_alone(self):
+        outcome, begun = self.leaves_at_step(7)
+        self.hand(2, ELASTIC_RESUME_FROM="/nowhere", ELASTIC_RESUME_STEP="7")
+        self.assertIsNone(outcome.get(timeout=60))
+        self.assertEqual(begun, [0, 7])
+
+    def test_no_world_begins_with_less_than_the_checkpoint(self):
+        outcome, begun = self.leaves_at_step(7)
+        self.hand(2, ELASTIC_RESUME_STEP="8")
+        self.assertIsInstance(outcome.get(timeout=60), LoadError)
+        self.assertEqual(begun, [0])
+
+    def leaves_at_step(self, step):
+        """A worker that has left generation 1, and the steps at which its function was called."""
+        begun = []
+
+        def function(world):
+            begun.append(self.state.step)
+            if world.generation == 1:
+                while self.state.step < step:
+                    self.state.commit()
+                PlayedGroup.newest.collective()
+
+        outcome = self.start(function)
+        until(lambda: begun and self.state.step == step)
+        self.agent.tell(leave=1)
+        self.assertEqual(self.agent.hears("left")["step"], step)
+        return outcome, begun
 
     def test_a_process_group_of_the_script_is_refused(self):
         sys.modules["torch.distributed"].is_initialized = lambda: True

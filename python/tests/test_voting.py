@@ -17,6 +17,15 @@ class VotingTest(unittest.TestCase):
         ):
             self.assertEqual((voting.source(steps), voting.takers(steps)), (giver, takers), steps)
 
+    def test_states_older_than_the_checkpoint_give_way_to_it(self):
+        for steps, checkpoint, behind in (
+            ([None, None], None, True),
+            ([None, 0], None, False),
+            ([4, None], 4, False),
+            ([3, 4], 5, True),
+        ):
+            self.assertEqual(voting.behind(steps, checkpoint), behind, (steps, checkpoint))
+
     def test_chunks_are_the_whole_once(self):
         for total in (0, 1, voting.CHUNK - 1, voting.CHUNK, voting.CHUNK + 1, 5 * voting.CHUNK):
             covered = [(begin, end) for begin, end in voting.chunks(total)]

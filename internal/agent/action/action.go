@@ -53,8 +53,8 @@ type (
 		Memory rendezvous.Claim // what this node would claim, written down before Ready
 		Me     membership.Node
 		Member bool
-		// InMemory: the workers of this node wait for this World and hold the state. They need no
-		// checkpoint.
+		// InMemory: the workers of this node wait for this World and hold a state that is as new as its
+		// checkpoint. They need none.
 		InMemory bool
 		Ports    int // that its workers need
 		StopMS   int64

@@ -89,8 +89,8 @@ type (
 	// more.
 	Paused struct {
 		Generation schema.Generation
-		InMemory   bool  // each of them holds the state of training
-		Err        error // one of them did not answer as it should: they are ended
+		Held       *int64 // the least step of their states; nil: one of them holds none
+		Err        error  // one of them did not answer as it should: they are ended
 	}
 	// Halted: no process of the workers of a generation is left.
 	Halted struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -165,6 +166,38 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 		if stays != x.stays {
 			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback,
 				stays, x.stays)
+		}
+	}
+}
+
+// A state in memory that is older than the checkpoint of the next world does not do in its place:
+// the checkpoint is brought. The rank that saved it has finished a step in which others were broken
+// off, and is lost.
+func TestStatesThatAreOlderThanTheCheckpoint(t *testing.T) {
+	for _, x := range []struct {
+		held     string
+		resume   *rendezvous.Resume
+		inMemory bool
+	}{
+		{"7", nil, true},
+		{"without", nil, false},
+		{"7", &rendezvous.Resume{Number: 1}, true}, // of no known step
+		{"7", &rendezvous.Resume{Number: 1, Step: new(int64(6))}, true},
+		{"7", &rendezvous.Resume{Number: 1, Step: new(int64(7))}, true},
+		{"7", &rendezvous.Resume{Number: 1, Step: new(int64(8))}, false},
+	} {
+		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
+			"ok read", "ok start", "workers can stay", "proposed 2: a c", "unseen")
+		w.s.World.Resume = x.resume
+		w.m.Decide(event.Saw{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+		w.m.Decide(event.Paused{Generation: 1, Held: heldStep(x.held)}, w.now)
+		done := w.m.Decide(event.Closed{Generation: 1}, w.now)
+		i := slices.IndexFunc(done, func(a action.Action) bool { _, ok := a.(action.GetReady); return ok })
+		if i < 0 {
+			t.Fatalf("held %s: not ready: %v", x.held, done)
+		}
+		if got := done[i].(action.GetReady).InMemory; got != x.inMemory {
+			t.Errorf("held %s, checkpoint %+v: in memory %v, want %v", x.held, x.resume, got, x.inMemory)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (w *teller) line(text string) error {
 		case "can":
 			w.tell(event.Staying{Generation: g, Can: true})
 		case "left":
-			w.tell(event.Paused{Generation: g, InMemory: arg(2) != "without"})
+			w.tell(event.Paused{Generation: g, Held: heldStep(arg(2))})
 		case "hang":
 			w.tell(event.Paused{Generation: g, Err: errors.New("no answer")})
 		default:
@@ -611,4 +611,17 @@ func (w *teller) apply(step plan.Step, idle time.Duration) {
 		w.s.World.Phase, w.s.World.Hold, w.s.World.Outcome, w.s.World.Ledger = p.Phase, nil, &p.Outcome, p.Ledger
 	}
 	w.s.World.Rev = w.rev
+}
+
+// heldStep is the step of the state that workers say they hold: a number, 9 if nothing is said, or
+// "without".
+func heldStep(text string) *int64 {
+	if text == "without" {
+		return nil
+	}
+	step, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		step = 9
+	}
+	return &step
 }

@@ -82,9 +82,9 @@ type Group interface {
 	// Generation is the one that they were started for, or were handed last.
 	Generation() schema.Generation
 	// Pause has them leave their generation, and returns when none takes part in a collective of it
-	// and nothing that they write counts for it any more; inMemory: each holds the state of
-	// training.
-	Pause(ctx context.Context) (inMemory bool, err error)
+	// and nothing that they write counts for it any more. held is the least step that the state of
+	// one of them has come to; nil: one holds no state.
+	Pause(ctx context.Context) (held *int64, err error)
 	// Continue hands them the World of s. After an error they are good for nothing but Stop: one
 	// has ended, or cannot stay any more.
 	Continue(ctx context.Context, s action.Start) error

@@ -219,6 +219,9 @@ func (l *loop) getReady(ctx context.Context, a action.GetReady) event.Event {
 		if err = l.Saves.Stay(a.World); err != nil {
 			return fail(unfit{err})
 		}
+		if from := a.World.Resume; from != nil { // the workers hold theirs to it
+			r.Resume = event.Resume{Step: from.Step, Samples: from.Samples}
+		}
 	}
 	if a.Member {
 		if !r.InMemory {

@@ -282,7 +282,15 @@ func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resu
 	return event.Resume{From: from, Step: w.Resume.Step, Samples: w.Resume.Samples}, err
 }
 
-func (x *keptSaves) Stay(rendezvous.World) error { return nil } // workers of these simulations begin anew
+func (x *keptSaves) Stay(w rendezvous.World) error {
+	x.mu.Lock()
+	x.resume = nil
+	x.mu.Unlock()
+	if err := x.chunks.Raise(w.Generation); err != nil {
+		return err
+	}
+	return capture.Scratch(x.chunks, capture.Dir{FS: x.disk.dir})
+}
 
 func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
 	left := pipeline.Left{Stamp: x.stamp(w), Self: self}

@@ -19,7 +19,7 @@ func (g *simGroup) begin() {
 		g.a.s.mu.Lock()
 		defer g.a.s.mu.Unlock()
 		if !g.ended && g.a.node != "" {
-			g.can, g.step = true, 0
+			g.can, g.step = true, max(g.step, 0)
 			g.events <- event.Staying{Generation: g.Start.World.Generation, Can: true}
 		}
 	})
@@ -32,7 +32,7 @@ func (g *simGroup) Generation() schema.Generation {
 }
 
 // Pause plays how the worker leaves its generation.
-func (g *simGroup) Pause(ctx context.Context) (bool, error) {
+func (g *simGroup) Pause(ctx context.Context) (*int64, error) {
 	s := g.a.s
 	after := s.between(1, 400)
 	if g.stay == staySilent {
@@ -41,14 +41,18 @@ func (g *simGroup) Pause(ctx context.Context) (bool, error) {
 	select {
 	case <-time.After(after):
 	case <-g.gone:
-		return false, errors.New("it has ended")
+		return nil, errors.New("it has ended")
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return nil, ctx.Err()
+	}
+	if g.still != nil { // a save is whole, or is not begun
+		close(g.left)
+		<-g.still
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g.ended {
-		return false, errors.New("it has ended")
+		return nil, errors.New("it has ended")
 	}
 	s.tracef("%s: worker leaves generation %d", g.a.label(), g.Start.World.Generation)
 	g.paused = true
@@ -59,7 +63,14 @@ func (g *simGroup) Pause(ctx context.Context) (bool, error) {
 			g.end(&event.WorkerExit{Code: 1})
 		})
 	}
-	return g.step >= 0 || g.stay == stayLiar, nil
+	held := g.step
+	if g.stay == stayLiar && (s.lie == nil || s.lie()) {
+		held = max(0, g.step+int64(s.rng.IntN(21)-10))
+	}
+	if held < 0 {
+		return nil, nil
+	}
+	return &held, nil
 }
 
 // Continue plays how the worker takes the World.
@@ -80,7 +91,10 @@ func (g *simGroup) Continue(_ context.Context, st action.Start) error {
 		s.wrongf("%s takes the state of generation %d beyond the rollback of %d", g.a.label(), g.Start.World.Generation,
 			st.World.Rollback)
 	}
-	g.Start, g.paused, g.step = st, false, g.step+1
+	g.Start, g.paused = st, false
 	s.kept++
+	if s.begins != nil {
+		s.begins(g)
+	}
 	return nil
 }

@@ -36,7 +36,8 @@ type sim struct {
 	settle  time.Duration
 	real    bool            // checkpoints are kept by the real replicator
 	gaps    bool            // the history of the store has some
-	begins  func(*simGroup) // workers are started; mu is held
+	begins  func(*simGroup) // workers are started, or are handed a world; mu is held
+	lie     func() bool     // whether a worker that lies does so now; nil: always. mu is held
 
 	read  lastRead
 	again context.CancelFunc // has the observer begin again; guarded by mu
@@ -337,9 +338,12 @@ type simGroup struct {
 	asked  chan struct{} // closed when they are to save and end; nil: they end without
 
 	stay   stayKind
-	can    bool // it said that it can stay
-	paused bool // it takes part in no collective
-	step   int  // that it has come to; -1: it has no state
+	can    bool  // it said that it can stay
+	paused bool  // it takes part in no collective
+	step   int64 // that it has come to; -1: it has no state
+
+	left  chan struct{} // closed when it leaves its generation
+	still chan struct{} // closed when it saves nothing of it any more; nil: it never saves
 }
 
 // stayKind is how a worker behaves that is told to leave its generation.
@@ -349,7 +353,7 @@ const (
 	stayNot    stayKind = iota // it has no helper
 	stayWell                   // it leaves, and says so
 	staySilent                 // it said that it can, and does not answer
-	stayLiar                   // it leaves, and says that it holds a state that it has not
+	stayLiar                   // it leaves, and says another step than that of its state, or that it has one
 	stayBroken                 // it leaves, and ends before the next World comes
 )
 

@@ -113,8 +113,8 @@ func (l *loop) pauseWorkers(ctx context.Context, g schema.Generation) {
 	started := l.group
 	l.sole(context.WithoutCancel(ctx), "halt", func(ctx context.Context) event.Event {
 		<-started.ready // it is: the machine pauses workers only after Started
-		inMemory, err := started.group.Pause(ctx)
-		return event.Paused{Generation: g, InMemory: inMemory, Err: err}
+		held, err := started.group.Pause(ctx)
+		return event.Paused{Generation: g, Held: held, Err: err}
 	})
 }
 

@@ -51,6 +51,17 @@ func (w *Workers) waiting(f *Facts) bool {
 	return g != nil && g.Paused && g.closed && g.canStay && g.World.Generation < f.generation()
 }
 
+// holdsState reports whether each worker that waits here holds a state that is as new as the
+// checkpoint of the world. It was broken off in its last step if it holds an older one: another
+// rank, which is lost, had finished and saved that.
+func (w *Workers) holdsState(f *Facts) bool {
+	if !w.waiting(f) || w.Group.held == nil {
+		return false
+	}
+	from := f.World.Resume
+	return from == nil || from.Step == nil || *w.Group.held >= *from.Step
+}
+
 func (w *Workers) applyPaused(e event.Paused, f *Facts) {
 	g := w.of(e.Generation)
 	if g == nil || g.Halt != action.HaltPaused {
@@ -60,7 +71,7 @@ func (w *Workers) applyPaused(e event.Paused, f *Facts) {
 		g.canStay = false
 		return
 	}
-	g.Paused, g.inMemory = true, e.InMemory
+	g.Paused, g.held = true, e.Held
 	w.noteIdle(f)
 }
 

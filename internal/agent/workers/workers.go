@@ -87,7 +87,7 @@ type Group struct {
 	haltedAt     time.Time
 	through      time.Time // when the last of them had ended with 0
 	canStay      bool      // each of them said that it can take part in another generation
-	inMemory     bool      // each that waits holds the state of training
+	held         *int64    // the least step of the states of those that wait; nil: one holds none
 	closed       bool      // no capture of it is under way
 	closingSince time.Time
 	lastSave     bool // what they left complete is being saved
