@@ -45,8 +45,12 @@ func (s *Saves) report(e replicator.Event) {
 	case replicator.Refused:
 		s.node.Activity.Nothing()
 		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
-		if errors.Is(e.Err, capture.ErrUnsettled) {
+		switch {
+		case errors.Is(e.Err, capture.ErrUnsettled):
 			text = e.Err.Error()
+		case e.Reason == capture.NoSpace:
+			text = fmt.Sprintf("the save %s was not taken (%s): %v; make room on the disk of %s, or use a smaller --keep",
+				e.Path, e.Reason, e.Err, s.node.Dir)
 		}
 		s.c.Notice(text)
 		s.c.Effects.Go(func() {

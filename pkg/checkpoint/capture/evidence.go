@@ -19,7 +19,10 @@ type evidence struct {
 	share    Share
 	closed   map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
 	renamed  map[string]bool            // names whose last notice is a rename to them
-	passes   map[string]int             // by entry: how often it was closed or renamed, by the notices
+	passes   map[string]passes          // by name, since the last save, by the notices
+	told     uint64                     // the newest pass that was told
+	settled  uint64                     // and before the last look
+	numbers  map[string]numbers         // by family, of this look
 	void     map[string]int             // those of passes after which the entry was not whole
 	writers  map[dirfs.FileID]string    // files that are open for writing, and by whom
 	mapped   map[string]bool            // files that were mapped for writing when they were last looked at
@@ -30,14 +33,16 @@ type evidence struct {
 
 func newEvidence(t dirfs.Reader) *evidence {
 	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{},
-		passes: map[string]int{}, void: map[string]int{},
+		passes: map[string]passes{}, void: map[string]int{},
 		mapped: map[string]bool{}, unmapped: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
 
-// taken forgets what belongs to a save that was taken.
-func (v *evidence) taken(passes map[string]int) {
-	for name, n := range passes {
-		if v.passes[name] -= n; v.passes[name] <= 0 {
+// taken forgets what belongs to a save that was taken. Passes of since then stay.
+func (v *evidence) taken(taken map[string]passes) {
+	for name, was := range taken {
+		if is := v.passes[name]; is.times > was.times {
+			v.passes[name] = passes{is.times - was.times, is.last, is.last}
+		} else {
 			delete(v.passes, name)
 		}
 		delete(v.void, name)
@@ -46,7 +51,7 @@ func (v *evidence) taken(passes map[string]int) {
 }
 
 // passesOf is how often an entry was completed since the last save.
-func (v *evidence) passesOf(name string) int { return max(1, v.passes[name]-v.void[name]) }
+func (v *evidence) passesOf(name string) int { return max(1, v.passes[name].times-v.void[name]) }
 
 // scan looks at who has the files of the fresh entries open for writing.
 func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
@@ -175,7 +180,7 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 	}
 	w, err := v.wholeness(e)
 	if err == nil && w == format.Torn {
-		v.void[e.name] = v.passes[e.name]
+		v.void[e.name] = v.passes[e.name].times
 		return e.name, fmt.Sprintf("it is not whole: %s", tornHint(e)), nil
 	}
 	return "", "", err

@@ -56,9 +56,10 @@ const (
 	maxTold        = 1 << 20
 )
 
-// same reports whether nothing changed between two looks at an entry.
+// same reports whether nothing changed since the look that found o. That its tracker file names
+// another directory now is no change.
 func (e *entry) same(o *entry) bool {
-	return o != nil && e.top.SameBytes(o.top) && e.named == o.named && e.scratch == o.scratch &&
+	return o != nil && e.top.SameBytes(o.top) && (!e.named || o.named) && e.scratch == o.scratch &&
 		slices.EqualFunc(e.files, o.files,
 			func(a, b dirfs.Found) bool { return a.Path == b.Path && a.State.SameBytes(b.State) })
 }
@@ -81,17 +82,13 @@ func (e *entry) family() string {
 	return path.Join(path.Dir(e.name), digits.ReplaceAllString(path.Base(e.name), "#"))
 }
 
-// shape is the names of its files, without the number of its step.
+// shape is the names of its files, without their numbers.
 func (e *entry) shape() string {
 	var names []string
-	number := digits.FindString(path.Base(e.name))
 	for _, f := range e.files {
-		name := strings.TrimPrefix(f.Path, e.name)
-		if number != "" {
-			name = strings.ReplaceAll(name, number, "#")
-		}
-		names = append(names, name)
+		names = append(names, digits.ReplaceAllString(strings.TrimPrefix(f.Path, e.name), "#"))
 	}
+	slices.Sort(names)
 	return strings.Join(names, "\n")
 }
 

@@ -20,6 +20,7 @@ func (c *Watcher) decide(
 	found *listing, fresh []*entry, now time.Time, state WorkerState,
 ) (*Picture, []Refusal, error) {
 	l := judge.Look{Workers: state, Now: now, Temporary: c.temporary(found)}
+	c.countNumbers(fresh)
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], slices.Contains(fresh, found.entries[name]), now, state)
 		if err != nil {
@@ -43,13 +44,13 @@ func (c *Watcher) decide(
 // unit is what the judge is told of an entry.
 func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (judge.Unit, error) {
 	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
-		Status: judge.Done, Passes: c.evidence.passesOf(e.name)}
-	n, counted := e.order()
-	if !counted && e.numbered() && !c.shards[e.family()] && !c.several(e) {
-		n, counted = lastNumber(path.Base(e.name))
-	}
-	if counted {
+		Status: judge.Done, Passes: c.evidence.passesOf(e.name),
+		First: c.evidence.passes[e.name].first, Last: c.evidence.passes[e.name].last}
+	if n, counted := c.number(e); counted && (e.ordered() || !c.several(e)) {
 		u.Key, u.Number, u.Counted = e.family(), n, true
+		if fresh {
+			u.Passes, u.First, u.Last = c.evidence.numbers[u.Key].upTo(n)
+		}
 	}
 	if e.dir {
 		u.Shape, u.Proven = e.shape(), c.proven(e) || c.quietShards(e, now)
@@ -63,7 +64,7 @@ func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (
 		c.since[e.name] = now // quiet begins when it is complete
 	}
 	u.Since = c.since[e.name]
-	if !e.dir && !counted && err == nil {
+	if !e.dir && !u.Counted && err == nil {
 		u.Text, u.Log, err = c.growth.of(c.tree, e, u.Status == judge.Done)
 	}
 	return u, err
@@ -157,7 +158,7 @@ func (c *Watcher) marked(found *listing, units []judge.Unit) (d judge.Decision) 
 // picture makes the save of what was decided.
 func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision, now time.Time) (*Picture, error) {
 	c.sequence++
-	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]int{},
+	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]passes{},
 		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree, Directories: []string{}}}
 	s := &p.Save
 	var take, wrote []*entry
@@ -295,13 +296,4 @@ func (c *Watcher) refuseAll(found *listing, units []judge.Unit, d judge.Decision
 			Err: errors.Join(fmt.Errorf("%w: %s", chunkstore.ErrTorn, why), err)})
 	}
 	return refused
-}
-
-// lastNumber is the last number in a name.
-func lastNumber(name string) (int64, bool) {
-	all := digits.FindAllString(name, -1)
-	if all == nil {
-		return 0, false
-	}
-	return parse(all[len(all)-1])
 }

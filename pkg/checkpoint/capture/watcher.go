@@ -105,7 +105,7 @@ type Picture struct {
 	seen     map[string]*entry // all that was in the directory, for Taken
 	entries  []string          // those of them that are in the save
 	decision judge.Decision
-	passes   map[string]int
+	passes   map[string]passes // that it took
 }
 
 // Stamp says whose workers write what is looked for.
@@ -222,6 +222,7 @@ func (c *Watcher) Taken(p *Picture) {
 	}
 	c.memory.Taken(p.decision)
 	c.evidence.taken(p.passes)
+	c.forget()
 	c.fresh, c.doubt = 0, doubt{told: c.doubt.told}
 }
 

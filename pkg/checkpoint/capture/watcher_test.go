@@ -22,12 +22,13 @@ import (
 // bench is a capture of a real directory, whose clock the test moves. Files
 // are as old as the test says, so that nothing waits.
 type bench struct {
-	t     *testing.T
-	dir   string
-	c     *Watcher
-	now   time.Time
-	state WorkerState
-	own   bool // this process is the worker
+	t      *testing.T
+	dir    string
+	c      *Watcher
+	now    time.Time
+	state  WorkerState
+	own    bool // this process is the worker
+	writer int  // the process that is the worker
 
 	refused []Refusal
 }
@@ -45,6 +46,9 @@ func (b *bench) watch(resume *manifest.Manifest) {
 	workers := Workers{State: func() WorkerState { return b.state }}
 	if b.own {
 		workers.PIDs = func() []int { return []int{os.Getpid()} }
+	}
+	if b.writer != 0 {
+		workers.PIDs = func() []int { return []int{b.writer} }
 	}
 	c, err := Watch(Dir{Path: b.dir}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, workers, resume)
 	must(b.t, err)

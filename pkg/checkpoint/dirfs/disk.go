@@ -199,8 +199,10 @@ func (d *Disk) ReadFile(name string, limit int64) ([]byte, error) {
 // enough checks the room for n more bytes beside what others reserved: ErrNoSpace.
 func (d *Disk) CheckSpace(n, reserved int64) error {
 	free, size, err := d.FS.Space()
-	if err == nil && free-reserved < n+n/20+min(SparedSpace, size/50) {
-		err = fmt.Errorf("%w: %d bytes wanted, %d free", ErrNoSpace, n, max(0, free-reserved))
+	needed := n + n/20 + min(SparedSpace, size/50)
+	if err == nil && free-reserved < needed {
+		err = fmt.Errorf("%w: %d bytes are needed and %d stay free for others, %d are free", ErrNoSpace, n, needed-n,
+			max(0, free-reserved))
 	}
 	return err
 }

@@ -24,6 +24,24 @@ func (l *Pipeline) overtaken(p *capture.Picture) {
 			capture.ErrUnsettled, p.Save.Entry)})
 }
 
+// repeats reports whether saves were refused for the same reason a moment ago. A disk that is full
+// refuses each save: that is said now and then, and of the last save.
+func (l *Pipeline) repeats(reason capture.Reason, now time.Time) bool {
+	switch reason {
+	case capture.NoSpace, capture.BadPath, capture.TooFewNodes:
+	default:
+		return false // it ends the generation, or is said with a pause already
+	}
+	if at, ok := l.said[reason]; ok && !l.ended && now.Sub(at) < overtakenAgain {
+		return true
+	}
+	if l.said == nil {
+		l.said = map[capture.Reason]time.Time{}
+	}
+	l.said[reason] = now
+	return false
+}
+
 const (
 	overtakenAfter = 8 * time.Second
 	overtakenAgain = time.Minute

@@ -44,6 +44,7 @@ type Pipeline struct {
 
 	torn time.Time // since when each save was written over while it was copied
 	told time.Time // when that was last said
+	said map[capture.Reason]time.Time
 
 	sharing *sharing // nil: these workers write the whole of each save
 
@@ -235,6 +236,9 @@ func reason(err error) capture.Reason {
 }
 
 func (l *Pipeline) refuse(r capture.Refusal) {
+	if l.repeats(r.Reason, time.Now()) {
+		return
+	}
 	l.replicator.Report(replicator.Refused{Generation: l.stamp.Generation, Refusal: r})
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -379,10 +380,21 @@ func TestNoSpaceIsSaidOnceAndTrainingGoesOn(t *testing.T) {
 		if e := next[replicator.Refused](t, r); e.Reason != "no-space" {
 			t.Errorf("refused: %+v", e)
 		}
-		time.Sleep(time.Minute)
+		for n := range 50 { // once a minute, and not with each save
+			time.Sleep(time.Second)
+			renamed(t, c.dirs["a"], "model.pt", fmt.Appendf(nil, "too large %d", n))
+		}
+		synctest.Wait()
 		c.disks["a"].Set(nil, 1<<40)
 		renamed(t, c.dirs["a"], "model.pt", []byte("the next one"))
 		next[replicator.Committed](t, r)
+		c.disks["a"].Set(nil, 10)
+		time.Sleep(time.Minute)
+		renamed(t, c.dirs["a"], "model.pt", []byte("too large again"))
+		if e := next[replicator.Refused](t, r); e.Reason != "no-space" {
+			t.Errorf("refused: %+v", e)
+		}
+		c.disks["a"].Set(nil, 1<<40)
 		l.Close()
 		next[replicator.Closed](t, r)
 	})

@@ -96,29 +96,40 @@ const (
 func (r *Replicator) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	due := time.Now()
+	wait := func(d time.Duration) { due = time.Now().Add(d); timer.Reset(d) }
+	soon := func() { // saves that follow each other at once put nothing off
+		if time.Until(due) > tidyPause {
+			wait(tidyPause)
+		}
+	}
 	for {
 		_, moved := r.View()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.Store.Changed():
-			timer.Reset(tidyPause)
+			soon()
 		case <-moved:
-			timer.Reset(tidyPause)
+			soon()
 		case <-timer.C:
-			switch err := r.Tidy(ctx); {
-			case errors.Is(err, ErrStoreBehind):
-				r.Report(Behind{})
-				timer.Reset(tidyFailed)
-			case err != nil:
-				timer.Reset(tidyFailed)
-			case r.Store.HasUncommitted():
-				timer.Reset(tidyLater)
-			default:
-				timer.Reset(tidyEvery)
-			}
+			wait(r.tidyNow(ctx))
 		}
 	}
+}
+
+// tidyNow tidies, and says after which pause it is to be done again.
+func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
+	switch err := r.Tidy(ctx); {
+	case errors.Is(err, ErrStoreBehind):
+		r.Report(Behind{})
+		return tidyFailed
+	case err != nil:
+		return tidyFailed
+	case r.Store.HasUncommitted():
+		return tidyLater
+	}
+	return tidyEvery
 }
 
 // tidy reads the record once, and acts on it.

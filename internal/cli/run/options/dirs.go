@@ -1,8 +1,10 @@
 package options
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -46,10 +48,21 @@ func dirs(c *command.Call, o *node.Options) error {
 		}
 		if err != nil {
 			return problem.New(problem.CkptDir, "checkpoint directory: %v", err).
-				Of(err).Cure("--checkpoint-dir=DIR, on a disk with room")
+				Of(err).Because("workers save there").Cure("%s", roomFor(err))
 		}
 	}
 	return nil
+}
+
+// roomFor says where a checkpoint directory can be used that cannot be used where it is.
+func roomFor(err error) string {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return "--checkpoint-dir=DIR in a file system that is mounted for writing, or mount this one so"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "make room on its disk, or --checkpoint-dir=DIR on another one"
+	}
+	return "--checkpoint-dir=DIR that can be written"
 }
 
 // writable makes dir and tries a byte in it: a full disk shows no sooner.

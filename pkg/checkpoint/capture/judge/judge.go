@@ -9,7 +9,6 @@ package judge
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -40,8 +39,11 @@ type Unit struct {
 
 	Fresh  bool      // not as it was in the last save
 	InLast bool      // part of the last save
-	Passes int       // how often it was completed since the last save
+	Passes int       // how often it was completed since the last save; of counted ones: how many numbers
 	Since  time.Time // of its last change
+	// First and Last give the order in which the units were completed: for the first time since the
+	// last save, and for the last time. 0: not known.
+	First, Last uint64
 }
 
 // Name is the file to name when the unit is not complete.
@@ -76,6 +78,7 @@ type Look struct {
 type Decision struct {
 	Take  []Unit // the units of a complete save: fresh ones, and unchanged ones that belong to it
 	Wrote []Unit // those of Take that this save wrote
+	Guess bool   // taken because nothing changed for a while: more may belong to it
 	// Path and Why name what a save waits for, if there is something fresh and nothing to take.
 	Path, Why string
 }
@@ -97,6 +100,8 @@ type Memory struct {
 	passes map[string]int // by key: how often a save completes it; nil: no save was seen. 0: not known
 	apart  map[string]bool
 	shapes map[string]string
+	unsure bool           // the last save was taken by a guess: units that come may belong to it
+	debt   map[string]int // by key, while unsure: how many passes of a newcomer belong to that save
 }
 
 // Remember starts with what an earlier generation knew: the keys that its last save wrote.
@@ -110,8 +115,15 @@ func (m *Memory) Remember(keys []string) {
 	}
 }
 
-// Keys are those that each save writes, in order; nil before the first.
+// Keys are those that each save writes, in order; nil while that is not known.
 func (m *Memory) Keys() []string {
+	if m.unsure {
+		return nil
+	}
+	return m.keys()
+}
+
+func (m *Memory) keys() []string {
 	var keys []string
 	for k := range m.passes {
 		keys = append(keys, k)
@@ -122,7 +134,8 @@ func (m *Memory) Keys() []string {
 
 // Clone is a Memory that learns on its own.
 func (m *Memory) Clone() *Memory {
-	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes)}
+	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes),
+		unsure: m.unsure, debt: maps.Clone(m.debt)}
 }
 
 // Taken learns from a save that was taken.
@@ -144,28 +157,35 @@ func (m *Memory) Taken(d Decision) {
 		case u.Counted:
 			m.passes[u.Key] = 1
 		default:
-			m.passes[u.Key] = max(1, u.Passes/rounds)
+			m.passes[u.Key] = max(1, (u.Passes-m.debt[u.Key])/rounds)
 		}
 	}
+	m.unsure, m.debt = d.Guess, nil
 }
 
 // rounds is how many saves were written since the last one that was taken.
 func (m *Memory) rounds(wrote []Unit) (n int) {
-	for _, u := range m.flat(wrote) {
-		if p := m.passes[u.Key]; p > 0 && u.Passes%p == 0 {
-			if k := u.Passes / p; n == 0 || k == n {
-				n = k
-				continue
-			}
+	known := m.required(wrote)
+	for _, u := range known {
+		p := m.passes[u.Key]
+		if k := u.Passes / p; u.Passes%p == 0 && (n == 0 || k == n) {
+			n = k
+			continue
 		}
+		return m.divisor(known)
+	}
+	if n == 0 {
 		return m.divisor(wrote)
 	}
-	return max(1, n)
+	return n
 }
 
 // divisor is the greatest number of saves that could have written each unit as often as it was.
 func (m *Memory) divisor(wrote []Unit) (n int) {
-	for _, u := range m.flat(wrote) {
+	for _, u := range wrote {
+		if m.apart[u.Key] {
+			continue
+		}
 		a, b := u.Passes, n
 		for b > 0 {
 			a, b = b, a%b
@@ -175,14 +195,22 @@ func (m *Memory) divisor(wrote []Unit) (n int) {
 	return max(1, n)
 }
 
-// flat are those that have the same name in each save and are not written apart.
-func (m *Memory) flat(wrote []Unit) (flat []Unit) {
+// required are those that each save writes, if it is known how often: all that have the same name
+// in each save, and of those that count the one that was written for most numbers.
+func (m *Memory) required(wrote []Unit) (required []Unit) {
+	var counted []Unit
 	for _, u := range wrote {
-		if !u.Counted && !m.apart[u.Key] {
-			flat = append(flat, u)
+		switch {
+		case m.passes[u.Key] == 0:
+		case !u.Counted:
+			required = append(required, u)
+		case counted == nil:
+			counted = []Unit{u}
+		case u.Passes > counted[0].Passes:
+			counted[0] = u
 		}
 	}
-	return flat
+	return append(required, counted...)
 }
 
 func (m *Memory) setApart(key string) {
@@ -196,6 +224,7 @@ func (m *Memory) setApart(key string) {
 // Decide finds the newest complete save.
 func (m *Memory) Decide(l Look) Decision {
 	m.separate(l.Units)
+	m.owe(l.Units)
 	var numbers []int64
 	flat := false
 	for _, u := range l.Units {
@@ -247,8 +276,11 @@ func (m *Memory) separate(units []Unit) {
 		}
 	}
 	for _, u := range units {
-		if u.Fresh && !u.Counted && !m.apart[u.Key] && u.Passes/max(1, m.passes[u.Key]) >= chatter*max(1, least) &&
-			least > 0 {
+		if !u.Fresh || u.Counted || u.Log || m.apart[u.Key] {
+			continue
+		}
+		often := least > 0 && u.Passes/max(1, m.passes[u.Key]) >= chatter*max(1, least)
+		if often || !m.belongs(u) && most-u.Passes >= apartAfter {
 			m.setApart(u.Key)
 		}
 	}
@@ -263,14 +295,15 @@ func (m *Memory) try(l Look, number *int64) Decision {
 		}
 		wrote = append(wrote, u)
 	}
-	if why := m.lacks(l, wrote, number); why.Why != "" {
+	why := m.lacks(l, wrote, number)
+	if why.Why != "" {
 		return why
 	}
 	wrote = slices.DeleteFunc(wrote, func(u Unit) bool { return u.Status != Done })
 	if len(wrote) == 0 {
 		return Decision{}
 	}
-	return Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote}
+	return Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote, Guess: why.Guess}
 }
 
 // beside are the units that did not change and still belong to the save: all of the last one but
@@ -299,6 +332,11 @@ func (m *Memory) lacks(l Look, wrote []Unit, number *int64) Decision {
 			return Decision{Path: u.Name(), Why: "nothing shows that no more files come into this directory"}
 		}
 	}
+	if number != nil {
+		if why := m.lacksFamily(l, wrote, *number); why.Why != "" {
+			return why
+		}
+	}
 	if alone {
 		return m.lacksFirst(l, wrote)
 	}
@@ -321,65 +359,4 @@ func (m *Memory) superseded(units []Unit, u Unit) bool {
 		return o.Fresh && o.Counted && o.Key == u.Key &&
 			o.Number > u.Number
 	})
-}
-
-// lacksFirst is lacks while nobody knows what belongs together.
-func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
-	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
-	passes, text := map[int]bool{}, false
-	for _, u := range wrote {
-		if u.Counted && (u.Proven && u.Dir || m.superseded(l.Units, u)) {
-			return Decision{}
-		}
-		passes[u.Passes], text = true, text || u.Text
-	}
-	switch {
-	case l.Workers == Exited:
-		return Decision{}
-	case l.Workers == Killed && len(wrote) == 1:
-		return Decision{} // one file or directory that its writer was through with
-	case len(passes) == 1 && !passes[1] && !text:
-		return Decision{} // they were all written, and all written again
-	case l.Temporary != "":
-		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
-	}
-	for _, u := range wrote {
-		if l.Now.Sub(u.Since) < FirstQuiet {
-			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet"}
-		}
-	}
-	return Decision{}
-}
-
-// again is how many saves must have been written before how often they write each unit is learned
-// anew.
-const again = 3
-
-// lacksTogether compares with what the last save wrote.
-func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
-	for _, key := range m.Keys() {
-		if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {
-			of := "since the last one"
-			if number != nil {
-				of = fmt.Sprintf("for step %d", *number)
-			}
-			return Decision{Path: key, Why: "the last save wrote it too, and it was not written again " + of}
-		}
-	}
-	var required []Unit
-	for _, u := range m.flat(wrote) {
-		if m.passes[u.Key] > 0 {
-			required = append(required, u)
-		}
-	}
-	if len(required) < 2 || m.divisor(required) >= again {
-		return Decision{}
-	}
-	rounds := required[0].Passes / m.passes[required[0].Key]
-	for _, u := range required {
-		if u.Passes != rounds*m.passes[u.Key] || rounds == 0 {
-			return Decision{Path: u.Path, Why: "it is not of the same save as the other files"}
-		}
-	}
-	return Decision{}
 }

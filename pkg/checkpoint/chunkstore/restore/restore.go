@@ -27,8 +27,8 @@ type Source interface {
 	NoteContents(state dirfs.FileState, chunks manifest.Chunks)
 }
 
-// Files puts the files of m into the directory t. ErrNoSpace comes before the first byte; errors of
-// the source come as they are.
+// Files puts the files of m into the directory t. ErrNoSpace and ErrOneName come before the first
+// byte; errors of the source come as they are.
 func Files(ctx context.Context, t dirfs.FS, m *manifest.Manifest, from Source) error {
 	r := &restoring{to: dirfs.NewScratchDisk(t), from: from}
 	if err := Clean(r.to); err != nil {
@@ -48,6 +48,9 @@ type restoring struct {
 
 // putBack replaces what differs.
 func (r *restoring) putBack(ctx context.Context, m *manifest.Manifest) error {
+	if err := distinctNames(r.to, m); err != nil {
+		return err
+	}
 	todo, err := r.differing(ctx, m)
 	if err != nil {
 		return err

@@ -1,0 +1,135 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+)
+
+// owe finds out, after a save that was taken by a guess, which units were still to come: one that
+// was written before the others were written again belongs to that save once.
+func (m *Memory) owe(units []Unit) {
+	if !m.unsure {
+		return
+	}
+	most, newest := 0, uint64(0)
+	for _, u := range units {
+		if u.Fresh && m.passes[u.Key] > 0 {
+			most, newest = max(most, u.Passes/m.passes[u.Key]), max(newest, u.Last)
+		}
+	}
+	for _, u := range units {
+		_, seen := m.debt[u.Key]
+		if seen || !u.Fresh || u.Log || u.Counted || u.Status != Done || m.belongs(u) || m.apart[u.Key] {
+			continue
+		}
+		if m.debt == nil {
+			m.debt = map[string]int{}
+		}
+		m.debt[u.Key] = 0
+		if u.Passes > most || u.Passes == most && u.Last < newest {
+			m.debt[u.Key] = 1
+		}
+	}
+}
+
+// lacksFamily names what an earlier step wrote and this one did not, while it is not known what
+// each save writes.
+func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
+	if len(m.passes) > 0 && !m.unsure {
+		return Decision{}
+	}
+	for _, u := range l.Units {
+		if !u.Fresh || !u.Counted || u.Number >= number || m.belongs(u) || m.apart[u.Key] {
+			continue
+		}
+		if !slices.ContainsFunc(wrote, func(w Unit) bool { return w.Key == u.Key }) {
+			return Decision{Path: u.Key, Why: fmt.Sprintf("it was written for step %d, and not for step %d", u.Number, number)}
+		}
+	}
+	return Decision{}
+}
+
+// lacksFirst is lacks while nobody knows what belongs together.
+func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
+	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
+	if u := behind(wrote); u.Path != "" {
+		return Decision{Path: u.Path, Why: "it was not written as often as the other files of the first save"}
+	}
+	passes, text := map[int]bool{}, false
+	for _, u := range wrote {
+		if u.Counted && (u.Proven && u.Dir || m.superseded(l.Units, u)) {
+			return Decision{}
+		}
+		passes[u.Passes], text = true, text || u.Text
+	}
+	switch {
+	case l.Workers == Exited:
+		return Decision{}
+	case l.Workers == Killed && len(wrote) == 1:
+		return Decision{Guess: true} // one file or directory that its writer was through with
+	case len(passes) == 1 && !passes[1] && !text:
+		return Decision{} // they were all written, and all written again
+	case l.Temporary != "":
+		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
+	}
+	for _, u := range wrote {
+		if l.Now.Sub(u.Since) < FirstQuiet {
+			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet"}
+		}
+	}
+	return Decision{Guess: true}
+}
+
+// behind is a unit that was written less often than another one; the zero Unit if there is none.
+// One that was written once, before the others, belongs to all that they were written for.
+func behind(wrote []Unit) Unit {
+	most, first := 0, uint64(0)
+	for _, u := range wrote {
+		if u.Passes > most {
+			most, first = u.Passes, u.First
+		} else if u.Passes == most {
+			first = min(first, u.First)
+		}
+	}
+	for _, u := range wrote {
+		if u.Passes < most && (u.Passes > 1 || first > 0 && u.Last >= first) {
+			return u
+		}
+	}
+	return Unit{}
+}
+
+// again is how many saves must have been written before how often they write each unit is learned
+// anew.
+const again = 3
+
+// lacksTogether compares with what the last save wrote.
+func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
+	for _, key := range m.keys() {
+		if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {
+			of := "since the last one"
+			if number != nil {
+				of = fmt.Sprintf("for step %d", *number)
+			}
+			return Decision{Path: key, Why: "the last save wrote it too, and it was not written again " + of}
+		}
+	}
+	required := m.required(wrote)
+	if len(required) == 0 {
+		return Decision{}
+	}
+	rounds := required[0].Passes / m.passes[required[0].Key]
+	if len(required) > 1 && m.divisor(required) < again {
+		for _, u := range required {
+			if u.Passes != rounds*m.passes[u.Key] || rounds == 0 {
+				return Decision{Path: u.Path, Why: "it is not of the same save as the other files"}
+			}
+		}
+	}
+	for _, u := range wrote {
+		if owed, ok := m.debt[u.Key]; ok && u.Passes-owed != rounds {
+			return Decision{Path: u.Path, Why: "it was not in the first save, and is not of the same save as the others"}
+		}
+	}
+	return Decision{}
+}

@@ -1,0 +1,117 @@
+package capture
+
+import (
+	"path"
+)
+
+// numbers are those that the names of one family counted since the last save: also names that are
+// gone again.
+type numbers map[int64]passes
+
+// upTo is how many numbers there are up to n, and when the first and the last of them was written.
+func (c numbers) upTo(n int64) (count int, first, last uint64) {
+	for k, p := range c {
+		if k > n {
+			continue
+		}
+		if count++; p.times > 0 && (first == 0 || p.first < first) {
+			first = p.first
+		}
+		last = max(last, p.last)
+	}
+	return max(1, count), first, last
+}
+
+// or is the first and the last of both.
+func (p passes) or(o passes) passes {
+	switch {
+	case p.times == 0:
+		return o
+	case o.times == 0:
+		return p
+	}
+	return passes{p.times + o.times, min(p.first, o.first), max(p.last, o.last)}
+}
+
+// countNumbers counts the numbers of the fresh entries, and of names that were written and are gone.
+func (c *Watcher) countNumbers(fresh []*entry) {
+	v := c.evidence
+	v.numbers = map[string]numbers{}
+	add := func(e *entry) {
+		n, ok := c.number(e)
+		if !ok {
+			return
+		}
+		family := e.family()
+		if v.numbers[family] == nil {
+			v.numbers[family] = numbers{}
+		}
+		p := v.passes[e.name]
+		for _, f := range e.files {
+			p = p.or(v.passes[f.Path])
+		}
+		v.numbers[family][n] = v.numbers[family][n].or(p)
+	}
+	for _, e := range fresh {
+		add(e)
+	}
+	for name := range v.passes {
+		if c.last.entries[name] == nil && !passing(path.Base(name)) {
+			add(&entry{name: name})
+		}
+	}
+}
+
+// number is what a name counts: steps, or something else where each save makes one new name.
+func (c *Watcher) number(e *entry) (int64, bool) {
+	if n, ok := e.order(); ok || c.shards[e.family()] {
+		return n, ok
+	}
+	return lastNumber(path.Base(e.name))
+}
+
+// ordered reports whether the name counts steps by its words.
+func (e *entry) ordered() bool { _, ok := e.order(); return ok }
+
+// forget drops what is known of names that are gone, and of numbers that a save made obsolete: a
+// generation may save for months.
+func (c *Watcher) forget() {
+	v := c.evidence
+	there := map[string]bool{}
+	for name, e := range c.last.entries {
+		there[name] = true
+		for _, f := range e.files {
+			there[f.Path] = true
+		}
+	}
+	gone := func(name string) bool { return !there[name] && v.passes[name].last <= v.settled }
+	for name := range v.closed {
+		if gone(name) {
+			delete(v.closed, name)
+		}
+	}
+	for name := range v.renamed {
+		if gone(name) {
+			delete(v.renamed, name)
+		}
+	}
+	for name := range v.void {
+		if gone(name) {
+			delete(v.void, name)
+		}
+	}
+	for name := range v.passes {
+		if gone(name) {
+			delete(v.passes, name)
+		}
+	}
+}
+
+// lastNumber is the last number in a name.
+func lastNumber(name string) (int64, bool) {
+	all := digits.FindAllString(name, -1)
+	if all == nil {
+		return 0, false
+	}
+	return parse(all[len(all)-1])
+}
