@@ -17,6 +17,7 @@ const (
 	verdict    = "pkg/membership/verdict"
 	rendezvous = "pkg/rendezvous"
 	plan       = "pkg/rendezvous/plan"
+	reclaim    = "pkg/rendezvous/reclaim"
 	follow     = "pkg/rendezvous/follow"
 	txn        = "pkg/rendezvous/txn"
 	scaling    = "pkg/scaling"
@@ -81,13 +82,13 @@ var plants = []plant{
 	{"section 10: a commit is noted a moment after it was acknowledged", chunkstore + "/retain.go", `all := append(slices.Clone(s.heads), h)`, `all := slices.Clone(s.heads)`, pipeline, "TestCommitsAreNotedAtOnce"},
 	{"section 10: the number of a generation is noted after it was asked for", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestANumberIsNotGivenTwice"},
 	{"what was left is committed though somebody went back", pipeline + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
-	{"section 10: a copy on a spare is not waited for", rendezvous + "/claim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, rendezvous, "TestReclaim"},
-	{"section 10: a spare that may have gone on is not waited for", rendezvous + "/claim.go", `case !limit && len(all) > 0:`, `case !limit && len(missing) > 0:`, rendezvous, "TestReclaim"},
+	{"section 10: a copy on a spare is not waited for", reclaim + "/reclaim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, reclaim, "TestDecide"},
+	{"section 10: a spare that may have gone on is not waited for", reclaim + "/reclaim.go", `case wait == ForAll && len(all) > 0:`, `case wait == ForAll && len(missing) > 0:`, reclaim, "TestDecide"},
 	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `if k.settling.left() > 0 {`, `if false {`, runtime, "TestSetBackToClaims"},
-	{"section 10: a capture hides the commit before it", rendezvous + "/claim.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, rendezvous, "TestReclaimAfterTwoLosses"},
+	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
 `, ``, runtime, "TestWipedAndACopyIsOnASpare"},
-	{"section 10: a claim counts before its node looked at its disk", rendezvous + "/claim.go", `func(c Claim) bool { return !c.Looked }`, `func(c Claim) bool { return false }`, rendezvous, "TestReclaim"},
+	{"section 10: a claim counts before its node looked at its disk", reclaim + "/reclaim.go", `func(c rendezvous.Claim) bool { return !c.Looked }`, `func(c rendezvous.Claim) bool { return false }`, reclaim, "TestDecide"},
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},
 	{"section 10: a node that saw nothing does not join the claimants", machine + "/observe.go", ` || s.Claimed(m.self.job)`, ``, runtime, "TestSetBackAndOneSawNothing"},
@@ -95,9 +96,9 @@ var plants = []plant{
 	{"section 10: the job is made again over what moved meanwhile", txn + "/remake.go", `if x.Seen.Job != nil {`, `if false {`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: a generation is proposed in a store that is behind", txn + "/propose.go", `store.NoneBelow(r.Job.AllClaims()), // a`, `// a`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{fence}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
-	{"section 10: the fence falls", rendezvous + "/claim.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, rendezvous, "TestReclaim"},
+	{"section 10: the fence falls", reclaim + "/remake.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, reclaim, "TestDecide"},
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
-	{"section 10: what only a missing node has is given up", rendezvous + "/claim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, rendezvous, "TestReclaim"},
+	{"section 10: what only a missing node has is given up", reclaim + "/reclaim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, reclaim, "TestDecide"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},
 	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
 			return nil`, pipeline, "TestWhatCameTooLateIsOffered"},

@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -235,7 +236,11 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	if k.settling.left() > 0 {
 		return nil
 	}
-	v := rendezvous.Reclaim(s.Claims, c.Job.UID, !time.Now().Before(k.limit))
+	wait := reclaim.ForAll
+	if !time.Now().Before(k.limit) {
+		wait = reclaim.ForEnough
+	}
+	v := reclaim.Decide(s.Claims, c.Job.UID, wait)
 	if v.Remake == nil {
 		k.wait(v)
 		return nil
@@ -328,7 +333,7 @@ func (k *claimant) giveBack(ctx context.Context) {
 }
 
 // wait tells for which nodes the job waits.
-func (k *claimant) wait(v rendezvous.Verdict) {
+func (k *claimant) wait(v reclaim.Verdict) {
 	text := ""
 	switch {
 	case v.Newer != "":

@@ -8,6 +8,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -107,7 +108,7 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 		t.Error("nobody sees that it is claimed")
 	}
 	remake := func(s rendezvous.Snapshot) (rendezvous.Job, error) {
-		return r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).
+		return r.Remake(t.Context(), txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
 			Remake, Seen: &s})
 	}
 	put(job.Head(), checkpoint.Head{Number: 3, Generation: 1, Manifest: checkpoint.Hash{8}})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -52,7 +53,7 @@ func TestRemake(t *testing.T) {
 	if err != nil || s.Job != nil || len(s.Claims) != 2 || s.Claims[1].Node != "b" || s.Claims[1].Rev != claims[1].Rev {
 		t.Fatalf("%v %+v", err, s)
 	}
-	v := rendezvous.Reclaim(s.Claims, "u", false)
+	v := reclaim.Decide(s.Claims, "u", reclaim.ForAll)
 	mute := true
 	all[0].Store.(*memory.Client).Fates(func(op memory.Op) memory.Fate {
 		defer func() { mute = false }()
@@ -117,7 +118,7 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
-	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: rendezvous.Reclaim([]rendezvous.Claim{k}, "u", false).
+	j, err := r.Remake(t.Context(), txn.Remaking{Me: k, Job: reclaim.Decide([]rendezvous.Claim{k}, "u", reclaim.ForAll).
 		Remake, Own: own, Seen: &rendezvous.Snapshot{}})
 	if err != nil || j.Attempt != 3 || j.Limits.Max != 4 || j.Succeeds != "u" {
 		t.Fatalf("%v %+v", err, j)

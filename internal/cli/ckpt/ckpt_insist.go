@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/target"
 	"github.com/elasticd/elastic/internal/phrase"
-	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -16,7 +16,7 @@ import (
 func (k *saves) insist(ctx context.Context) error {
 	claims := k.snap.Claims
 	name := claims[0].Job.Name
-	m := rendezvous.Insist(claims, k.number)
+	m := reclaim.Without(claims, k.number)
 	if m == nil {
 		all := target.NumbersOf(claims)
 		return problem.New(problem.CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).

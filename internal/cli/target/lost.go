@@ -11,6 +11,7 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -21,9 +22,9 @@ func lost(name schema.Job, claims []rendezvous.Claim) *problem.Error {
 	nodes := Claimants(claims)
 	e := problem.New(problem.JobLost, "the server lost job %s; nodes that were in it: %s", name,
 		phrase.List(nodes)).Detail("claims", nodes)
-	v := rendezvous.Reclaim(claims, claims[0].Job.UID, false)
+	v := reclaim.Decide(claims, claims[0].Job.UID, reclaim.ForAll)
 	if v.Newer != "" {
-		v = rendezvous.Reclaim(claims, v.Newer, false)
+		v = reclaim.Decide(claims, v.Newer, reclaim.ForAll)
 	}
 	e.Detail("missing", append([]string{}, v.Missing...))
 	switch {

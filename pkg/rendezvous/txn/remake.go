@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
@@ -35,7 +36,7 @@ func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 // Remaking is a request to make a job again.
 type Remaking struct {
 	Me   rendezvous.Claim
-	Job  *rendezvous.Remake
+	Job  *reclaim.Remake
 	Own  rendezvous.Job       // the settings of this agent, for a job whose attempt had ended
 	Seen *rendezvous.Snapshot // the store, which is behind
 }

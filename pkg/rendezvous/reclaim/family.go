@@ -1,0 +1,102 @@
+package reclaim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// newestJob is the uid that counts when several jobs of one name are claimed: none that another
+// succeeds, and of what is left the one that was made last.
+func newestJob(claims []rendezvous.Claim) schema.UID {
+	old := map[schema.UID]bool{}
+	for _, c := range claims {
+		for _, u := range c.Job.Predecessors() {
+			old[u] = true
+		}
+	}
+	var newest *rendezvous.Claim
+	for i, c := range claims {
+		if old[c.Job.UID] {
+			continue
+		}
+		if newest == nil || cmp.Or(newest.Job.Time.Compare(c.Job.Time), cmp.Compare(newest.Job.UID, c.Job.UID)) < 0 {
+			newest = &claims[i]
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.Job.UID
+}
+
+// family are the claims to the job uid, and those of nodes that were away when it was made again
+// before: they knew it under the uid that it had then. Their numbers are of that time: where the
+// job has checkpoints of its own, what they have counts under the number that somebody knows it by
+// now. Whose word on the job, the wish and the World counts comes last.
+func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {
+	numbers := map[checkpoint.Hash]checkpoint.Number{}
+	var job *rendezvous.Job
+	for i, c := range claims {
+		if c.Job.UID != uid {
+			continue
+		}
+		job, mine = &claims[i].Job, append(mine, c)
+		for _, h := range append(slices.Clone(c.Heads), c.Known) {
+			if h.Number > 0 {
+				numbers[h.Manifest] = h.Number
+			}
+		}
+	}
+	for _, c := range claims {
+		if !job.Follows(c.Job.UID) {
+			continue
+		}
+		if len(numbers) == 0 { // the job has no checkpoint of its own: one of before is better than none
+			c.Known = checkpoint.Head{}
+			mine = append(mine, c)
+			continue
+		}
+		mine = append(mine, renumbered(c, numbers))
+	}
+	ofJob := func(c rendezvous.Claim) int {
+		if c.Job.UID == uid {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(mine, func(a, b rendezvous.Claim) int { // whose word on the job, the wish and the World counts comes last
+		return cmp.Or(cmp.Compare(ofJob(a), ofJob(b)), cmp.Compare(a.World, b.World),
+			cmp.Compare(min(len(a.Members), 1), min(len(b.Members), 1)),
+			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))
+	})
+	return mine
+}
+
+// renumbered is the claim with what has a number in numbers, under that, and without all else. Where
+// the newest that was read has none, as one that was only captured, what was committed before it
+// counts: if it cannot be read, the next world says so.
+func renumbered(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
+	heads, read := c.Heads, c.Newest
+	c.Heads, c.Newest, c.Known = nil, nil, checkpoint.Head{}
+	if read != nil {
+		heads = append(slices.Clone(heads), *read)
+	}
+	for _, h := range heads {
+		n, ok := numbers[h.Manifest]
+		if h.Number = n; !ok {
+			continue
+		}
+		c.Heads = append(c.Heads, h)
+		if read != nil && h.Manifest == read.Manifest {
+			c.Newest = &h
+		}
+	}
+	if read != nil && c.Newest == nil && len(c.Heads) > 0 {
+		c.Newest = &c.Heads[len(c.Heads)-1]
+	}
+	return c
+}

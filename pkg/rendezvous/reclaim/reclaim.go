@@ -1,0 +1,150 @@
+// Package reclaim decides what is made of the claims to a job for which the store is behind: whether
+// it may be made again, from which checkpoint, and for which nodes it waits (docs/PROTOCOL.md,
+// section 10). It is pure.
+package reclaim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// Verdict is what is to be done about a job that the store has lost.
+type Verdict struct {
+	Remake  *Remake          // it may be made again now
+	Missing []string         // else: the nodes that are waited for; empty: any node that may know more
+	Holds   *checkpoint.Head // and the commit that only they have, for which they are waited for however long it takes
+	Newer   schema.UID       // or: others claim a job of that name that was made after this one
+}
+
+// Wait is for whom a node that claims a job waits.
+type Wait int
+
+const (
+	ForAll    Wait = iota // every node that may know more
+	ForEnough             // enough time has passed for nodes that are only slow
+)
+
+// Decide says, for a node that claims the job uid, what is to be done about it. The same claims give
+// the same verdict on every node.
+//
+// The job may be made again when every member and spare of the newest World that is known, and every
+// holder of the newest commit that is known, has claimed and looked at its disk since: a newer commit
+// is then on none of them, because none passes while there is a claim. A spare may have gone on where
+// all members died. With ForEnough every member is enough, or so many of them that fewer
+// members and spares are missing than every commit has copies. A commit that is known of, and that
+// only a missing node has, is waited for without a limit.
+func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
+	chosen := newestJob(claims)
+	if chosen != uid {
+		return Verdict{Newer: chosen}
+	}
+	mine := slices.DeleteFunc(family(claims, uid), func(c rendezvous.Claim) bool { return !c.Looked })
+	if len(mine) == 0 {
+		return Verdict{}
+	}
+	last := mine[len(mine)-1]
+	missing := absent(mine, last)
+	best := newestOf(mine)
+	known := newestKnown(mine)
+	away := absentHolders(mine, known)
+	if len(away) > 0 && (best == nil || best.Number < known.Number) {
+		return Verdict{Missing: sorted(away, missing), Holds: &known}
+	}
+	if last.World == 0 && wait == ForAll {
+		return Verdict{} // they joined before the first World, or never heard of it: others may know more
+	}
+	copies := min(certain, last.Job.Rules.Replicas, last.Count)
+	spares := absentSpares(last, mine)
+	switch all := sorted(missing, spares, away); {
+	case wait == ForAll && len(all) > 0:
+		return Verdict{Missing: all}
+	case len(missing) > 0 && len(missing)+len(spares) >= copies:
+		return Verdict{Missing: sorted(missing, spares)}
+	}
+	return Verdict{Remake: remake(claims, mine, missing, best)}
+}
+
+// certain is how many copies every commit has at least, where there are nodes for them.
+const certain = 2
+
+// absent are the members of the newest World that have not claimed.
+func absent(mine []rendezvous.Claim, last rendezvous.Claim) (missing []string) {
+	if len(last.Members) > 0 {
+		for _, m := range last.Members {
+			if !claimedBy(mine, m) {
+				missing = append(missing, m)
+			}
+		}
+		slices.Sort(missing)
+		return missing
+	}
+	here := map[int]bool{}
+	for _, c := range mine {
+		here[c.Rank] = here[c.Rank] || c.World == last.World
+	}
+	for rank := range last.Count { // none of its first ranks is here: the names are not known
+		if !here[rank] {
+			missing = append(missing, fmt.Sprintf("node rank %d", rank))
+		}
+	}
+	return missing
+}
+
+// absentSpares are the spares of the newest World that have not claimed: a copy of a commit may be
+// there.
+func absentSpares(c rendezvous.Claim, mine []rendezvous.Claim) (missing []string) {
+	for _, node := range c.Spares {
+		if !claimedBy(mine, node) && !slices.Contains(c.Members, node) {
+			missing = append(missing, node)
+		}
+	}
+	return missing
+}
+
+// absentHolders are the nodes with a copy of head that have not claimed.
+func absentHolders(mine []rendezvous.Claim, head checkpoint.Head) (missing []string) {
+	for _, h := range head.Holders {
+		if !claimedBy(mine, h.Node) {
+			missing = append(missing, h.Node)
+		}
+	}
+	return missing
+}
+
+// sorted are the names, each once.
+func sorted(names ...[]string) []string {
+	all := slices.Concat(names...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func claimedBy(claims []rendezvous.Claim, node string) bool {
+	return slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return c.Node == node })
+}
+
+// newestOf is the newest checkpoint that one of them found whole: by its number, and of one number
+// what was committed before what was only captured.
+func newestOf(claims []rendezvous.Claim) *checkpoint.Head {
+	var best *checkpoint.Head
+	for _, c := range claims {
+		if n := c.Newest; n != nil && (best == nil || cmp.Or(cmp.Compare(best.Number, n.Number),
+			cmp.Compare(min(best.Copies, 1), min(n.Copies, 1)), best.Time.Compare(n.Time)) < 0) {
+			best = n
+		}
+	}
+	return best
+}
+
+func newestKnown(claims []rendezvous.Claim) (known checkpoint.Head) {
+	for _, c := range claims {
+		if c.Known.Number > known.Number {
+			known = c.Known
+		}
+	}
+	return known
+}

@@ -1,0 +1,228 @@
+package reclaim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// saved is a committed checkpoint: its bytes are told by id, its holders by name.
+func saved(n checkpoint.Number, id byte, holders ...string) checkpoint.Head {
+	h := checkpoint.Head{Number: n, Generation: 2, Manifest: checkpoint.Hash{id}, Copies: max(1, len(holders))}
+	for _, x := range holders {
+		h.Holders = append(h.Holders, membership.Ref{Node: x, Incarnation: "1"})
+	}
+	return h
+}
+
+// claim is a claim that a test makes.
+type claim rendezvous.Claim
+
+func all(claims []claim) (list []rendezvous.Claim) {
+	for _, c := range claims {
+		list = append(list, rendezvous.Claim(c))
+	}
+	return list
+}
+
+func decide(claims []claim, uid schema.UID, wait Wait) Verdict { return Decide(all(claims), uid, wait) }
+
+// says makes the claim of a node to job "u" of world g with those members; has are the checkpoints
+// on its disk.
+func says(node string, g schema.Generation, members string, has ...checkpoint.Head) claim {
+	c := claim{Node: node, Looked: true, Job: rendezvous.Job{UID: "u", Time: time.Unix(100, 0), Rules: rendezvous.Rules{Replicas: 2}},
+		Generation: g, World: g, Rank: -1,
+		Members: strings.Fields(members), Heads: has, Wish: rendezvous.Wish{NP: 2, Request: "r"}, WishRev: 7}
+	c.Count, c.Rank = len(c.Members), slices.Index(c.Members, node)
+	if n := len(has); n > 0 {
+		c.Newest, c.Known = &has[n-1], has[n-1]
+	}
+	return c
+}
+
+func (c claim) of(uid schema.UID, before ...schema.UID) claim {
+	c.Job.UID = uid
+	if n := len(before); n > 0 {
+		c.Job.Succeeds, c.Job.Lineage = before[n-1], before[:n-1]
+	}
+	return c
+}
+
+func (c claim) knows(h checkpoint.Head) claim { c.Known = h; return c }
+
+func (c claim) damaged() claim { c.Newest = nil; return c }
+
+func (c claim) made(at int64) claim { c.Job.Time = time.Unix(at, 0); return c }
+
+func (c claim) later(f func(*claim)) claim { f(&c); return c }
+
+// told is a verdict in words.
+func told(v Verdict) string {
+	switch {
+	case v.Newer != "":
+		return "yield to " + string(v.Newer)
+	case v.Remake == nil && v.Holds != nil:
+		return fmt.Sprintf("wait for %s with %d", strings.Join(v.Missing, " "), v.Holds.Number)
+	case v.Remake == nil && len(v.Missing) == 0:
+		return "wait for who knows more"
+	case v.Remake == nil:
+		return "wait for " + strings.Join(v.Missing, " ")
+	}
+	r := v.Remake
+	s := fmt.Sprintf("remake: fence %d", r.Fence)
+	if r.Head != nil {
+		s += fmt.Sprintf(", %d was %d on", r.Head.Number, r.Was)
+		for _, h := range r.Head.Holders {
+			s += " " + h.Node
+		}
+	}
+	for _, h := range r.History {
+		s += fmt.Sprintf(", and %d", h.Number)
+	}
+	if len(r.Missing) > 0 {
+		s += ", without " + strings.Join(r.Missing, " ")
+	}
+	if r.Ended {
+		s += ", a new attempt"
+	}
+	return s
+}
+
+func TestDecide(t *testing.T) {
+	one, two, three := saved(1, 1, "a", "b"), saved(2, 2, "a", "b"), saved(3, 3, "a")
+	captured := checkpoint.Head{Number: 3, Generation: 3, Manifest: checkpoint.Hash{9}}
+	large := strings.Repeat("n ", 200)
+	for _, c := range []struct {
+		what   string
+		claims []claim
+		wait   Wait
+		want   string
+	}{
+		{"every member is here", []claim{says("a", 3, "a b", one, two), says("b", 3, "a b", two)}, ForAll,
+			"remake: fence 3, 3 was 2 on a b, and 1"},
+		{"one of two is not", []claim{says("a", 3, "a b", two)}, ForAll, "wait for b"},
+		{"nor after the limit: fewer than copies", []claim{says("a", 3, "a b", two)}, ForEnough,
+			"remake: fence 3, 3 was 2 on a, without b"},
+		{"two of three are not, and there are two copies", []claim{says("c", 3, "a b c", one)}, ForEnough, "wait for a b"},
+		{"fewer members than copies are, but with a spare that may have one",
+			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Spares = []string{"s"} })}, ForEnough,
+			"wait for b s"},
+		{"the spare is here", []claim{says("a", 3, "a b", two).later(func(c *claim) { c.Spares = []string{"s"} }),
+			says("s", 3, "a b", two).later(func(c *claim) { c.Rank = -1 })}, ForEnough,
+			"remake: fence 3, 3 was 2 on a s, without b"},
+		{"one has not looked at its disk yet",
+			[]claim{says("a", 3, "a b", two), says("b", 3, "a b").later(func(c *claim) { c.Looked = false })}, ForAll,
+			"wait for b"},
+		{"one of one is not", []claim{says("s", 3, "a", two).later(func(c *claim) { c.Rank = -1 })}, ForEnough,
+			"wait for a"},
+		{"one copy is asked for", []claim{says("a", 3, "a b", two).later(func(c *claim) { c.Job.Rules.Replicas = 1 })},
+			ForEnough, "wait for b"},
+		{"a commit that only a missing member has",
+			[]claim{says("b", 3, "a b c", two).knows(three), says("c", 3, "a b c")}, ForEnough,
+			"wait for a with 3"},
+		{"a commit that only a missing spare has", []claim{says("a", 3, "a b", two).knows(saved(3, 3, "s")),
+			says("b", 3, "a b")}, ForEnough,
+			"wait for s with 3"},
+		{"a commit that nobody can read: all who had it are here",
+			[]claim{says("a", 3, "a b", two).knows(saved(3, 3, "a", "b")), says("b", 3, "a b", two)}, ForAll,
+			"remake: fence 3, 4 was 2 on a b"},
+		{"the newest is damaged on one of two",
+			[]claim{says("a", 3, "a b", one, two).damaged(), says("b", 3, "a b", two)}, ForAll,
+			"remake: fence 3, 3 was 2 on a b, and 1"},
+		{"a save that was not committed is newer",
+			[]claim{says("a", 3, "a b", two).later(func(c *claim) { c.Newest = &captured }), says("b", 3, "a b", two)},
+			ForAll,
+			"remake: fence 3, 4 was 3 on a, and 2"},
+		{"but not than what was committed with its number",
+			[]claim{says("b", 3, "a b", two).later(func(c *claim) { c.Newest = &captured }),
+				says("a", 3, "a b", two, three)}, ForAll,
+			"remake: fence 3, 4 was 3 on a, and 2"},
+		{"a holder that is no member may have gone on", []claim{says("a", 3, "a", two)}, ForAll, "wait for b"},
+		{"but not after the limit", []claim{says("a", 3, "a", two)}, ForEnough, "remake: fence 3, 3 was 2 on a"},
+		{"a spare may have gone on", []claim{says("a", 3, "a").later(func(c *claim) { c.Spares = []string{"s"} })},
+			ForAll, "wait for s"},
+		{"the newest World counts", []claim{says("a", 3, "a b"), says("b", 4, "b c")}, ForAll, "wait for c"},
+		{"a generation that was only seen", []claim{says("a", 3, "a").later(func(c *claim) { c.Generation = 9 })},
+			ForAll, "remake: fence 9"},
+		{"nobody has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll, "remake: fence 3"},
+		{"nobody knows a World", []claim{says("a", 0, "")}, ForAll, "wait for who knows more"},
+		{"nor after the limit", []claim{says("a", 0, "")}, ForEnough, "remake: fence 0"},
+		{"a failed job", []claim{says("a", 3, "a", saved(2, 2, "a")).later(func(c *claim) { c.Phase = rendezvous.Failed })}, ForAll,
+			"remake: fence 3, 3 was 2 on a, a new attempt"},
+		{"another job of the name, made later", []claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(200)}, ForAll,
+			"yield to v"},
+		{"another job of the name, made before", []claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(50)}, ForAll,
+			"remake: fence 9"},
+		{"the job that succeeds it, whatever clocks say",
+			[]claim{says("a", 3, "a"), says("b", 3, "b").of("v", "u").made(50)}, ForAll, "yield to v"},
+		{"and that after that", []claim{says("a", 3, "a"), says("b", 3, "b").of("w", "u", "v").made(50)}, ForAll,
+			"yield to w"},
+		{"a large World", []claim{says("a", 3, large).later(func(c *claim) { c.Members, c.Rank = nil, 5 })}, ForEnough,
+			"wait for node rank 0"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			for range 2 { // whatever the order
+				got := told(decide(c.claims, "u", c.wait))
+				if !strings.HasPrefix(got, c.want) || c.want[0] == 'r' && got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				slices.Reverse(c.claims)
+			}
+		})
+	}
+}
+
+// The newest wish that anybody heard of holds.
+func TestDecideTakesTheNewestWish(t *testing.T) {
+	claims := []claim{says("a", 3, "a b").later(func(c *claim) { c.Wish.NP, c.WishRev = 5, 9 }), says("b", 3, "a b")}
+	if r := decide(claims, "u", ForAll).Remake; r == nil || r.Wish.NP != 5 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A node that was away when the job was made again knows it under the uid that it had: what it has
+// counts, by its bytes, where the others know them under another number.
+func TestDecideAfterTwoLosses(t *testing.T) {
+	head := saved(5, 4, "c") // was number 4 in the store before
+	old := says("c", 2, "a c", saved(3, 3), saved(4, 4))
+	claims := []claim{says("a", 3, "a").of("v", "u").knows(head), old}
+	if got, want := told(decide(claims, "v", ForAll)), "remake: fence 3, 6 was 5 on c"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	captured := saved(5, 9) // and never committed
+	claims[1].Newest = &captured
+	if got, want := told(decide(claims, "v", ForAll)), "remake: fence 3, 6 was 5 on c"; got != want {
+		t.Errorf("with a capture beyond it: %s, want %s", got, want)
+	}
+	claims[0] = says("a", 3, "a", saved(6, 6)).of("v", "u")
+	claims[1] = says("c", 2, "a c", saved(3, 3), saved(7, 7)) // never adopted: it is offered when c has joined
+	if got, want := told(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 6 on a"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	claims[0] = says("a", 3, "a").of("v", "u") // which has none at all
+	if got, want := told(decide(claims, "v", ForEnough)), "remake: fence 3, 8 was 7 on c, and 3"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The operator goes on without who is missing, from what the others have.
+func TestWithout(t *testing.T) {
+	claims := []claim{says("c", 3, "a b c", saved(1, 1), saved(2, 2)).knows(saved(3, 3, "a", "b"))}
+	if got := told(decide(claims, "u", ForEnough)); got != "wait for a b with 3" {
+		t.Error(got)
+	}
+	if got, want := told(Verdict{Remake: Without(all(claims), 2)}),
+		"remake: fence 3, 4 was 2 on c, and 1, without a b"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if r := Without(all(claims), 3); r != nil {
+		t.Errorf("what nobody has: %+v", r)
+	}
+}
