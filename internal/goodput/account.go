@@ -12,6 +12,7 @@ type account struct {
 	lives   []life
 	in      Bucket
 	since   time.Time
+	short   bool  // it is saved, and fewer nodes are here than asked for: then they are waited for
 	running *life // nil: no workers run
 	ended   bool  // the newest attempt is over
 }
@@ -45,6 +46,8 @@ func (a *account) take(e history.Event) {
 		a.commits(e)
 	case history.WaitEntered:
 		a.turn(bucketOf(e.Fields["why_code"]), e.Time)
+		present, np := whole(e.Fields["present"]), whole(e.Fields["np"])
+		a.short = a.in == Saving && present != nil && np != nil && *present < *np
 	case history.WorldProposed:
 		a.proposed(e)
 	case history.WorldRunning:
@@ -76,8 +79,12 @@ func (a *account) proposed(e history.Event) {
 		From: from}})
 }
 
-// commits notes the newest commit of a generation.
+// commits notes the newest commit of a generation. Where nodes are missing it ends the saving.
 func (a *account) commits(e history.Event) {
+	if a.short {
+		a.short = false
+		a.turn(Waiting, e.Time)
+	}
 	for i := range a.lives {
 		if a.lives[i].Generation.Generation == int64(e.Generation) {
 			a.lives[i].committed = e.Time
@@ -88,6 +95,9 @@ func (a *account) commits(e history.Event) {
 // turn puts the time since the last turn where it belongs, and begins another bucket.
 func (a *account) turn(to Bucket, at time.Time) {
 	passed := max(0, at.Sub(a.since).Seconds())
+	if a.short { // nothing was saved in this time
+		a.in, a.short = Waiting, false
+	}
 	switch {
 	case a.ended: // it is nobody's
 	case a.in == Kept && a.running != nil:

@@ -74,6 +74,18 @@ func TestWhatTimeWasGoodFor(t *testing.T) {
 			at(119, history.JobDone, 2, nil),
 		}, goodput.Now{}, map[goodput.Bucket]float64{goodput.Untold: 110, goodput.Saving: 2, goodput.Waiting: 5,
 			goodput.Barrier: 2}},
+		"one that saves, and waits for a node": {[]history.Event{
+			at(106, history.WaitEntered, 1, history.Fields{"why_code": "saving", "present": 2., "np": 3.}),
+			at(107, history.Committed, 1, nil), at(207, history.WorldProposed, 2, untold),
+			at(208, history.WorldRunning, 2, nil), at(218, history.JobDone, 2, nil),
+		}, goodput.Now{}, map[goodput.Bucket]float64{goodput.Untold: 110, goodput.Saving: 1, goodput.Waiting: 5 + 100,
+			goodput.Barrier: 2}},
+		"one that has nothing to save, and waits for a node": {[]history.Event{
+			at(106, history.WaitEntered, 1, history.Fields{"why_code": "saving", "present": 2., "np": 3.}),
+			at(206, history.WorldProposed, 2, untold), at(207, history.WorldRunning, 2, nil),
+			at(217, history.JobDone, 2, nil),
+		}, goodput.Now{}, map[goodput.Bucket]float64{goodput.Untold: 10, goodput.Redone: 100, goodput.Waiting: 5 + 100,
+			goodput.Barrier: 2}},
 		"one that saves nothing": {[]history.Event{
 			at(106, history.WorldProposed, 2, history.Fields{"world_size": 2., "resume_step": 0., "checkpoint": nil}),
 			at(107, history.WorldRunning, 2, nil), at(117, history.JobDone, 2, nil),
