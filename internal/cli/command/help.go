@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/elasticd/elastic/internal/cli/screen"
 )
 
 const intro = `elastic keeps a training job going while its nodes come and go.
@@ -36,8 +38,24 @@ func help(w io.Writer, cmd *Command, table []Command) error {
 				f.Name != "state-dir"
 		})
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, fit(b.String(), screen.Columns(w)))
 	return err
+}
+
+// usageAt is the column in which the usage of a flag begins.
+const usageAt = 31
+
+// fit breaks lines that are wider than a terminal of so many columns, usages below themselves.
+func fit(text string, columns int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		indent := 2
+		if strings.HasPrefix(line, "  -") {
+			indent = usageAt
+		}
+		b.WriteString(screen.Fold(strings.TrimSuffix(line, "\n"), columns, indent) + "\n")
+	}
+	return b.String()
 }
 
 func describe(b *strings.Builder, title string, flags []Flag, which func(Flag) bool) {

@@ -13,7 +13,9 @@ func unknownCommand(word string, table []Command) *problem.Error {
 		names = append(names, c.Name)
 	}
 	e := problem.New(problem.Usage, "unknown command %q", word).Cure("elastic --help")
-	if near := phrase.Nearest(word, names); near != "" {
+	if word == "drain" { // the word of other tools for it
+		e.Cure("Ctrl-C or SIGTERM to the elastic run of that node: it saves, and leaves")
+	} else if near := phrase.Nearest(word, names); near != "" {
 		e.Cure("did you mean elastic %s?", near)
 	} else if strings.ContainsAny(word, "./") {
 		e.Cure("elastic run %s", word)

@@ -12,6 +12,9 @@ import (
 // prefix begins every line of run itself.
 const prefix = "elastic: "
 
+// echo is what a terminal shows of Ctrl-C: the next line of ours begins behind it.
+const echo = "^C"
+
 // words is the stderr of run: with -q only what is no "elastic: …", and on a terminal that broken
 // between words. The first line of a run is the arithmetic of its job; what the command itself has
 // to tell comes after it.
@@ -59,7 +62,7 @@ func (w *words) write(p []byte) error {
 	for line := range strings.Lines(string(p)) {
 		text, ended := strings.CutSuffix(line, "\n")
 		if ended && strings.HasPrefix(text, prefix) {
-			line = screen.Fold(text, columns, len(prefix)) + "\n"
+			line = screen.Fold(text, columns-len(echo), len(prefix)) + "\n"
 		}
 		b.WriteString(line)
 	}

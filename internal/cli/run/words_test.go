@@ -60,7 +60,7 @@ func TestLinesFitTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 42}); err != nil {
 		t.Fatal(err)
 	}
 	bar := screen.NewBar(terminal)
