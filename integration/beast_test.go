@@ -88,6 +88,13 @@ func (s severed) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return s.Store.Get(ctx, key, end)
 }
 
+func (s severed) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+	if err := s.err(); err != nil {
+		return store.Read{}, err
+	}
+	return s.Store.GetRanges(ctx, ranges...)
+}
+
 func (s severed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	if err := s.err(); err != nil {
 		return store.TxnResult{}, err

@@ -98,6 +98,11 @@ func (v *reviver) Get(ctx context.Context, key, end string) (store.Read, error) 
 	return r, v.miss(err)
 }
 
+func (v *reviver) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+	r, err := v.current().GetRanges(ctx, ranges...)
+	return r, v.miss(err)
+}
+
 func (v *reviver) Renew(ctx context.Context, l store.Lease) error {
 	return v.miss(v.current().Renew(ctx, l))
 }

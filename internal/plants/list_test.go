@@ -263,7 +263,7 @@ var plants = []plant{
 	{"a planned stop does not let the workers save", workers + "/drive.go", `return order{action.HaltAsked, w.Hold.Reason`, `return order{action.HaltEnded, ""`, machine, "TestStories"},
 
 	// The store, the disk, the processes.
-	{"what came since the list is missed", follow + "/watch.go", `f.Store.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+1)`, `f.Store.Watch(ctx, f.ranges[0].from, f.ranges[0].end, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
+	{"what came since the list is missed", follow + "/watch.go", `f.Store.Watch(ctx, f.ranges[0].From, f.ranges[0].End, f.rev+1)`, `f.Store.Watch(ctx, f.ranges[0].From, f.ranges[0].End, f.rev+2)`, rendezvous, "TestFollowMissesNothing"},
 	{"a deaf watch is believed for ever", follow + "/watch.go", `context.WithTimeout(ctx, 10*time.Second+store.Jitter(20*time.Second))`, `context.WithCancel(ctx)`, rendezvous, "TestFollowMissesNothing"},
 	{"an answer that did not come loses the lease", etcd + "/store.go", `if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("renew lease: %w", store.ErrLeaseLost)`, `if err != nil {

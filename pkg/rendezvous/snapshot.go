@@ -120,7 +120,23 @@ func ReadSecret(ctx context.Context, st store.Store, job schema.Job, uid schema.
 // Decode makes a Snapshot of a read of the job's prefix, without its events. schema.ErrNewerFormat
 // if a record was written by a newer Elastic.
 func Decode(job schema.Job, r store.Read) (Snapshot, error) {
-	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster, Whole: true,
+	s, err := DecodePart(job, r)
+	if err != nil {
+		return s, err
+	}
+	s.Whole = true
+	if s.World != nil {
+		if err := s.World.fill(job, r.Entries); err != nil {
+			return s, err
+		}
+	}
+	return s, s.decodeGeneration(job, r.Entries)
+}
+
+// DecodePart makes a partial Snapshot of a read of some records of the job. Members of the World that
+// lie in plan/ are still missing: see ReadMembers.
+func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
+	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},
 		Missed: map[membership.Incarnation]bool{}}
 	at := map[string]*store.Entry{} // of these there is one each; of others one for each node
@@ -149,14 +165,11 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 		if s.World, err = DecodeWorld(e); err != nil {
 			return s, err
 		}
-		if err = s.World.fill(job, r.Entries); err != nil {
-			return s, err
-		}
 	}
 	if err := s.validate(); err != nil {
 		return s, fmt.Errorf("job %s: %w: %w", job, schema.ErrBadRecord, err)
 	}
-	return s, s.decodeGeneration(job, r.Entries)
+	return s, nil
 }
 
 // decodeJob reads the records that the job has one of, but for its world. Progress that cannot be

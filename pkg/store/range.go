@@ -6,3 +6,16 @@ func End(prefix string) string {
 	b[len(b)-1]++
 	return string(b)
 }
+
+// Range is the keys from From up to, and without, End; End "" means the one key. At most Most entries
+// are read of it; 0: all.
+type Range struct {
+	From, End string
+	Most      int
+}
+
+// One is the range that holds one key.
+func One(key string) Range { return Range{From: key} }
+
+// Below is the range that holds the keys below prefix.
+func Below(prefix string) Range { return Range{From: prefix, End: End(prefix)} }

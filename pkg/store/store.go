@@ -20,6 +20,9 @@ type Store interface {
 	// Get reads [key, end) at one revision, linearizably; end "" means the one key.
 	// Entries come in the order of their keys.
 	Get(ctx context.Context, key, end string) (Read, error)
+	// GetRanges reads several ranges at one revision, linearizably. Entries come in the order of the
+	// ranges, and within each in the order of their keys.
+	GetRanges(ctx context.Context, ranges ...Range) (Read, error)
 	// Txn applies Then if every guard holds, else it reads Else.
 	Txn(ctx context.Context, t Txn) (TxnResult, error)
 	// Watch tells of changes in [key, end) from revision from on, in order. The channel is

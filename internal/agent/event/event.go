@@ -24,12 +24,15 @@ type (
 	}
 	// Entered answers Enter.
 	Entered struct {
-		Node  membership.Node
-		Job   rendezvous.Job
-		TTL   time.Duration
-		Logs  string // directory of its workers' logs, as shown to the user
-		Lines []string
-		Over  *Result // it cannot, or need not, take part
+		Node membership.Node
+		Job  rendezvous.Job
+		TTL  time.Duration
+		Logs string // directory of its workers' logs, as shown to the user
+		// Nodes is how many nodes were registered then, and Before how many of them have a lower name:
+		// both are counted up to one more than machine.Few.
+		Nodes, Before int
+		Lines         []string
+		Over          *Result // it cannot, or need not, take part
 	}
 	// Renewed is the outcome of one renewal of a lease.
 	Renewed struct {

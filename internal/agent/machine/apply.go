@@ -93,6 +93,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 		m.adoptJob(e.Job)
 	}
 	m.self = identity{joined: true, node: e.Node, job: &e.Job, logs: e.Logs}
+	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false
 	m.seen.peerGeneration, m.seen.readFailed = 0, false

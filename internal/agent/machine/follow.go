@@ -1,15 +1,17 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 )
 
 const (
-	// few is the number of nodes up to which every node follows everything.
-	few = 8
+	// Few is the number of nodes up to which every node follows everything.
+	Few = 8
 	// lookFor is how long a look at everything takes at most.
 	lookFor = 3 * time.Second
 )
@@ -19,7 +21,7 @@ const (
 // everything now and then.
 func (m *Machine) follow() {
 	scope := follow.ScopeAll
-	if n := m.size(); n > few && !m.peers.OwesRecords(m.peerFacts()) && !m.among(deputies) {
+	if n := m.size(); n > Few && !m.peers.OwesRecords(m.peerFacts()) && !m.among(deputies) {
 		scope = m.ownScope(n)
 	}
 	if m.keeper.scope == nil || *m.keeper.scope != scope {
@@ -40,7 +42,7 @@ func (m *Machine) size() int {
 	return n
 }
 
-// ownScope is Own, and All for a moment every n seconds of a job of n nodes.
+// ownScope is Own, and All for a moment every n seconds of a job of n nodes, registered or allowed.
 func (m *Machine) ownScope(n int) follow.Scope {
 	if !m.now.After(m.keeper.lookAgain) {
 		return follow.ScopeOwn
@@ -48,7 +50,7 @@ func (m *Machine) ownScope(n int) follow.Scope {
 	if !m.now.After(m.keeper.lookAgain.Add(lookFor)) {
 		return follow.ScopeAll
 	}
-	every := time.Duration(max(n, 30)) * time.Second
+	every := time.Duration(max(n, m.self.job.Limits.Max, 30)) * time.Second
 	m.keeper.lookAgain = m.now.Add(every + m.jitter(every))
 	return follow.ScopeOwn
 }
@@ -60,13 +62,14 @@ func (m *Machine) among(k int) bool {
 		r := w.Rank(m.self.node.Ref)
 		return r >= 0 && r < k
 	}
-	if !m.seen.snap.Whole {
-		return m.keeper.scope == nil || *m.keeper.scope == follow.ScopeAll
-	}
-	for i, n := range m.seen.snap.Nodes {
-		if n.Incarnation == m.self.node.Incarnation {
-			return i < k
-		}
-	}
-	return true
+	return m.keeper.before < k
+}
+
+// countNodes takes in who is registered.
+func (m *Machine) countNodes(nodes []membership.Node) {
+	k := &m.keeper
+	k.nodes = len(nodes)
+	k.before = max(0, slices.IndexFunc(nodes, func(n membership.Node) bool {
+		return n.Incarnation == m.self.node.Incarnation
+	}))
 }

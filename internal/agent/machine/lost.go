@@ -84,7 +84,7 @@ func (m *Machine) noteMemory(g schema.Generation, spares []string) {
 // none.
 func (m *Machine) spares() []string {
 	o, names := &m.seen, []string{}
-	if o.world == nil || o.world.Count > few {
+	if o.world == nil || o.world.Count > Few {
 		return nil
 	}
 	if m.memory.world == o.world.Generation {

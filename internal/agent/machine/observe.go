@@ -97,7 +97,7 @@ func (m *Machine) keepSnapshot(s rendezvous.Snapshot) {
 		m.out.EndRest(outbox.Step)
 	}
 	if s.Whole {
-		m.keeper.nodes = len(s.Nodes)
+		m.countNodes(s.Nodes)
 		m.noteActivity(s.Doing)
 	}
 	if m.keeper.scope != nil && *m.keeper.scope == follow.ScopeOwn {

@@ -24,7 +24,8 @@ type planning struct {
 	stepAt   time.Time
 
 	scope     *follow.Scope // what is followed
-	nodes     int           // registered, when everything was last read
+	nodes     int           // registered, when that was last counted
+	before    int           // how many of them have a lower name
 	lookAgain time.Time     // when a node that follows only its own keys next reads everything
 }
 

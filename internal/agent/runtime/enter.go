@@ -69,9 +69,9 @@ type joinState struct {
 	hasRead      bool  // the first read of the job is done
 	peersKnowJob bool
 	warned       bool // it was said that no peer reaches this node
-	// unanswered counts the peers that were asked whether they reach this node and did not answer,
-	// since one did.
-	unanswered int
+	// asked is the node that was asked last whether it reaches this one, and firstMute the first of
+	// those that were asked and did not answer, since one did.
+	asked, firstMute string
 }
 
 func (j *joinState) close() {
@@ -142,14 +142,11 @@ func over(status int, err error) event.Entered {
 // tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once
 // more.
 func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
-	// Without its events: of a large job they are many, and nothing is decided by them.
-	r, err := l.Store.Get(ctx, l.Job.Name.Prefix(), store.End(l.Job.Name.Prefix()))
-	if err != nil {
-		return nil, err
-	}
-	s, err := rendezvous.Decode(l.Job.Name, r)
-	if err != nil {
+	s, err := l.reader("").ReadJob(ctx)
+	if schema.Unreadable(err) {
 		return nil, hindrance{err} // the record may be cured; the job is left as it is until then
+	} else if err != nil {
+		return nil, err
 	}
 	done := func(e event.Entered) (*event.Entered, error) { return &e, nil }
 	l.noteEnded(&s)
@@ -169,6 +166,11 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
 		return l.enterEnded(ctx, &s)
+	}
+	if l.asksAll(&s) {
+		if s.Nodes, err = l.allNodes(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if l.joining.uid == "" {
 		if diff := l.differs(s.Job); len(diff) > 0 {
@@ -193,8 +195,8 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 		}
 		l.joining.peersKnowJob = true
 	}
-	if err := l.unreached(ctx, &s); err != nil {
-		return nil, hindrance{err}
+	if err := l.unreached(ctx); err != nil {
+		return nil, err
 	}
 	return l.join(ctx, &s, replaces)
 }
@@ -256,11 +258,8 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 			Address: l.Peers.Here()},
 		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots,
 		LastGeneration: seen, Since: time.Now(), Program: l.Job.Origin.Digest(), Place: l.Place}
-	if zero := rankZero(s); zero.Node == n.Node {
-		// It was this node. As soon as it is registered the next generation may begin.
-		if err := l.Saves.CommitLeft(ctx, *s.World, n); err != nil {
-			return nil, err
-		}
+	if err := l.commitOwn(ctx, s, n); err != nil {
+		return nil, err
 	}
 	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
 	if err != nil {
@@ -274,10 +273,11 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 		return nil, err
 	}
 	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.joining.logs, "/")}
+	e.Nodes, e.Before = l.countNodes(ctx, n.Node)
 	if l.joining.uid == "" {
 		e.Lines = l.greeting(s)
 	}
-	l.joining.uid, l.joining.warned, l.joining.unanswered = s.Job.UID, false, 0
+	l.joining.uid, l.joining.warned, l.joining.firstMute = s.Job.UID, false, ""
 	e.Lines = append(e.Lines, l.remade(s)...)
 	return e, nil
 }
@@ -314,7 +314,11 @@ func (l *loop) lockName(
 	ctx context.Context, s *rendezvous.Snapshot,
 ) (membership.Incarnation, *event.Entered, error) {
 	if l.joining.unlock != nil { // this agent has it since its first entering
-		if n := s.Node(l.joining.node); n != nil && n.Host == l.Disk.HostID() {
+		n, err := l.registered(ctx, l.joining.node)
+		if err != nil {
+			return "", nil, err
+		}
+		if n != nil && n.Host == l.Disk.HostID() {
 			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
 		} else if n != nil {
 			return "", nil, hindrance{fmt.Errorf("node %s is registered from another host", l.joining.node)}
@@ -338,7 +342,11 @@ func (l *loop) lockName(
 			e := over(125, err)
 			return "", &e, nil
 		}
-		n := s.Node(name)
+		n, err := l.registered(ctx, name)
+		if err != nil {
+			unlock()
+			return "", nil, err
+		}
 		if n != nil && n.Host != l.Disk.HostID() {
 			unlock()
 			if !l.NodeGiven {

@@ -39,3 +39,19 @@ func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propos
 		_ = l.Saves.CommitLeft(ctx, *a.Seen.World, *me)
 	}
 }
+
+// commitOwn commits what node n left captured and uncommitted as rank 0, before it joins: as soon as
+// it is registered the next generation may begin.
+func (l *loop) commitOwn(ctx context.Context, s *rendezvous.Snapshot, n membership.Node) error {
+	if rankZero(s).Node != n.Node {
+		return nil
+	}
+	whole, err := rendezvous.Read(ctx, l.Store, l.Job.Name) // with the record of a failure
+	if err != nil {
+		return err
+	}
+	if rankZero(&whole).Node != n.Node {
+		return nil
+	}
+	return l.Saves.CommitLeft(ctx, *whole.World, n)
+}

@@ -159,7 +159,7 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 	if l.joining.notBefore.IsZero() && l.Settle > 0 {
 		// A store that was just made, or was just away, may have lost the job: nodes that were in it
 		// need a moment to say so.
-		s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
+		s, err := l.reader("").ReadJob(ctx)
 		if err != nil || s.Job != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 // create makes the job, from scratch. Where others claim it, it waits for them, however long it
 // takes.
 func (l *loop) create(ctx context.Context) error {
-	s, err := rendezvous.Read(ctx, l.Store, l.Job.Name)
+	s, err := l.reader("").ReadJob(ctx)
 	if err != nil || s.Job != nil {
 		return err
 	}

@@ -52,6 +52,14 @@ func (s skewed) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return r, err
 }
 
+func (s skewed) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+	r, err := s.Store.GetRanges(ctx, ranges...)
+	for i := range r.Entries {
+		r.Entries[i].Value = moved(r.Entries[i].Value, -s.ahead)
+	}
+	return r, err
+}
+
 func (s skewed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	then := make([]store.Write, len(t.Then))
 	for i, w := range t.Then {

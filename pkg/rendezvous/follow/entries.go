@@ -10,34 +10,29 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// list reads every range anew. With several ranges the revision is the oldest of the reads.
+// list reads every range anew.
 func (f *follower) list(ctx context.Context) error {
 	before := f.entries
 	f.entries, f.rev = nil, 0
-	for _, r := range f.ranges {
-		res, err := f.Store.Get(ctx, r.from, r.end)
-		if err != nil {
-			return err
-		}
-		for _, e := range res.Entries {
-			if f.skip(e.Key) {
-				continue
-			}
-			if e.Memo == nil {
-				e.Memo = f.memo(e.Key)
-			}
-			// The values are compared as well: revisions of another cluster mean nothing here.
-			at, known := find(before, e.Key)
-			if known && before[at].Rev == e.Rev && bytes.Equal(before[at].Value, e.Value) {
-				e.Memo = before[at].Memo
-			}
-			f.entries = append(f.entries, e)
-		}
-		if f.rev == 0 || res.Rev < f.rev {
-			f.rev = res.Rev
-		}
-		f.cluster = res.Cluster
+	res, err := f.Store.GetRanges(ctx, f.ranges...)
+	if err != nil {
+		return err
 	}
+	for _, e := range res.Entries {
+		if f.skip(e.Key) {
+			continue
+		}
+		if e.Memo == nil {
+			e.Memo = f.memo(e.Key)
+		}
+		// The values are compared as well: revisions of another cluster mean nothing here.
+		at, known := find(before, e.Key)
+		if known && before[at].Rev == e.Rev && bytes.Equal(before[at].Value, e.Value) {
+			e.Memo = before[at].Memo
+		}
+		f.entries = append(f.entries, e)
+	}
+	f.rev, f.cluster = res.Rev, res.Cluster
 	slices.SortFunc(f.entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return nil
 }

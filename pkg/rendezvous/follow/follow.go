@@ -58,27 +58,39 @@ func (r Reader) ReadOwn(ctx context.Context) Update {
 	return f.update(ctx, begun)
 }
 
-// keyRange is from one key up to, and without, end; "" is from alone.
-type keyRange struct{ from, end string }
+// ReadJob reads what the job has one of, and the claims to it: what a node must know that joins. Of
+// what there is of each node it reads the members of the world alone.
+func (r Reader) ReadJob(ctx context.Context) (rendezvous.Snapshot, error) {
+	read, err := r.Store.GetRanges(ctx, store.One(r.Job.Job()), store.One(r.Job.Wish()), store.One(r.Job.Fence()),
+		store.One(r.Job.World()), store.One(r.Job.Head()), store.Below(r.Job.AllClaims()))
+	if err != nil {
+		return rendezvous.Snapshot{}, err
+	}
+	s, err := rendezvous.DecodePart(r.Job, read)
+	if err == nil && s.World != nil {
+		err = r.Members.fill(ctx, r.Store, r.Job, s.World)
+	}
+	return s, err
+}
 
 // ranges are the keys that scope needs.
-func (r Reader) ranges(scope Scope) []keyRange {
+func (r Reader) ranges(scope Scope) []store.Range {
 	switch scope {
 	case ScopeClaims:
-		return []keyRange{{r.Job.Job(), ""}, {r.Job.AllClaims(), store.End(r.Job.AllClaims())}}
+		return []store.Range{store.One(r.Job.Job()), store.Below(r.Job.AllClaims())}
 	case ScopeJob:
-		return []keyRange{{r.Job.Job(), ""}}
+		return []store.Range{store.One(r.Job.Job())}
 	case ScopeOwn:
-		return []keyRange{{r.Job.World(), ""}, {r.Job.Node(r.Node), ""}}
+		return []store.Range{store.One(r.Job.World()), store.One(r.Job.Node(r.Node))}
 	}
-	return []keyRange{{r.Job.Prefix(), store.End(r.Job.Prefix())}}
+	return []store.Range{store.Below(r.Job.Prefix())}
 }
 
 // follower is one Follow under way.
 type follower struct {
 	Reader
 	scope  Scope
-	ranges []keyRange
+	ranges []store.Range
 	many   []string // prefixes of the records that exist once for each node or checkpoint
 	out    chan Update
 

@@ -56,6 +56,33 @@ func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return r, nil
 }
 
+// GetRanges, see store.Store. A transaction that only reads is no write to etcd, and is linearizable
+// like a read.
+func (s *Store) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+	req := &pb.TxnRequest{}
+	for _, g := range ranges {
+		req.Success = append(req.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{
+			Key: []byte(g.From), RangeEnd: []byte(g.End), Limit: int64(g.Most)}}})
+	}
+	var res *pb.TxnResponse
+	err := s.call(ctx, requestLimit, anew,
+		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
+			res, err = pb.NewKVClient(c).Txn(ctx, req, o...)
+			return err
+		})
+	if err != nil {
+		return store.Read{}, fmt.Errorf("read %s: %w", ranges[0].From, err)
+	}
+	s.cluster.Store(res.Header.ClusterId)
+	r := store.Read{Rev: res.Header.Revision, Cluster: res.Header.ClusterId}
+	for _, part := range res.Responses {
+		for _, kv := range part.GetResponseRange().GetKvs() {
+			r.Entries = append(r.Entries, entry(kv))
+		}
+	}
+	return r, nil
+}
+
 func (s *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	req := txnRequest(t)
 	var res *pb.TxnResponse

@@ -163,6 +163,30 @@ func (cl *Client) Get(ctx context.Context, key, end string) (store.Read, error) 
 	return res, nil
 }
 
+// GetRanges, see store.Store.
+func (cl *Client) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+	var res store.Read
+	err := cl.do(ctx, Op{Kind: Get, Key: ranges[0].From}, requestLimit, func() error {
+		res = store.Read{}
+		for _, g := range ranges {
+			r, err := cl.c.get(g.From, g.End)
+			if err != nil {
+				return err
+			}
+			if g.Most > 0 {
+				r.Entries = r.Entries[:min(g.Most, len(r.Entries))]
+			}
+			res.Entries = append(res.Entries, r.Entries...)
+			res.Rev, res.Cluster = r.Rev, r.Cluster
+		}
+		return nil
+	})
+	if err != nil {
+		return store.Read{}, fmt.Errorf("%s: read %s: %w", cl.name, ranges[0].From, err)
+	}
+	return res, nil
+}
+
 // Txn, see store.Store.
 func (cl *Client) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	var res store.TxnResult

@@ -43,6 +43,16 @@ func (c counted) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return r, err
 }
 
+func (c counted) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+	c.t.Gets.Add(1)
+	r, err := c.Store.GetRanges(ctx, ranges...)
+	c.t.Entries.Add(int64(len(r.Entries)))
+	for _, e := range r.Entries {
+		c.t.Received.Add(size(e))
+	}
+	return r, err
+}
+
 func (c counted) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	c.t.Txns.Add(1)
 	for _, g := range t.If {

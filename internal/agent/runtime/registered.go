@@ -1,0 +1,83 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/elasticd/elastic/internal/agent/detection"
+	"github.com/elasticd/elastic/internal/agent/machine"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// asksAll reports whether this node must know all others before it joins: to find out who has the
+// rank that it was told, or whether other nodes run its program, which is not the job's.
+func (l *loop) asksAll(s *rendezvous.Snapshot) bool {
+	return l.Place > 0 || s.Job.Origin.Differs(l.Job.Origin.Digest())
+}
+
+// allNodes are the registered nodes.
+func (l *loop) allNodes(ctx context.Context) ([]membership.Node, error) {
+	return l.readNodes(ctx, store.Below(l.Job.Name.Nodes()))
+}
+
+// registered is the registration of a node; nil: there is none.
+func (l *loop) registered(ctx context.Context, node string) (*membership.Node, error) {
+	nodes, err := l.readNodes(ctx, store.One(l.Job.Name.Node(node)))
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	return &nodes[0], nil
+}
+
+// countNodes counts the registered nodes, up to one more than few, and those of them with a lower
+// name than node. Both are 0 where the store does not answer: the node then counts for itself.
+func (l *loop) countNodes(ctx context.Context, node string) (all, before int) {
+	first := store.Below(l.Job.Name.Nodes())
+	first.Most = machine.Few + 1
+	nodes, err := l.readNodes(ctx, first)
+	if err != nil {
+		return 0, 0
+	}
+	for _, n := range nodes {
+		if n.Node < node {
+			before++
+		}
+	}
+	return len(nodes), before
+}
+
+// witnesses are a few other nodes: those behind the one that was asked last, by name, because the
+// first may be dead, and registered until their leases end.
+func (l *loop) witnesses(ctx context.Context) ([]membership.Node, error) {
+	j, last := &l.joining, l.joining.asked
+	if last == "" {
+		last = j.node
+	}
+	all := store.Below(l.Job.Name.Nodes())
+	behind := store.Range{From: l.Job.Name.Node(last) + "\x00", End: all.End, Most: detection.MaxWitnesses + 1}
+	ahead := store.Range{From: all.From, End: behind.From, Most: detection.MaxWitnesses + 1}
+	nodes, err := l.readNodes(ctx, behind, ahead)
+	if err != nil {
+		return nil, err
+	}
+	var others []membership.Node
+	for _, n := range nodes {
+		if n.Node != j.node && len(others) < detection.MaxWitnesses {
+			others, j.asked = append(others, n), n.Node
+		}
+	}
+	return others, nil
+}
+
+func (l *loop) readNodes(ctx context.Context, ranges ...store.Range) ([]membership.Node, error) {
+	r, err := l.Store.GetRanges(ctx, ranges...)
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, _, err := membership.Decode(l.Job.Name, r.Entries)
+	if err != nil {
+		return nil, hindrance{err} // the record may be cured
+	}
+	return nodes, nil
+}
