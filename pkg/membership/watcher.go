@@ -50,7 +50,8 @@ func (s Signal) Cleared() bool { return s.Sign == "" }
 // is the members in rank order and the spares behind them. So each node is watched by k others. One
 // that refused a dial is no watcher of those before it any more, and me watches these in its place:
 // machines that end together are often neighbours on the ring, and only the ends of such a row have
-// watchers that are left.
+// watchers that are left. Each refusal adds a node to watch, up to mostBehind: a row is found in steps
+// that grow, and not two nodes at a time.
 func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 	at := slices.IndexFunc(ring, me.Same)
 	if at < 0 {
@@ -62,10 +63,15 @@ func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 		watch = append(watch, r)
 		if !refused(r) {
 			k--
+		} else if k < mostBehind {
+			k++
 		}
 	}
 	return watch
 }
+
+// mostBehind is how many nodes behind a row of refusals are watched at most.
+const mostBehind = 16
 
 // Watcher keeps one connection to each node that it watches and says when one is dead or silent.
 // Run owns all it counts; the rest may be called from anywhere.

@@ -78,9 +78,9 @@ func TestARowIsFound(t *testing.T) {
 		dead[ring[i]] = i >= 80 || i < 10
 	}
 	for _, next := range ring[10:12] {
-		found := map[Ref]bool{}
+		found, steps := map[Ref]bool{}, 0
 		for before := -1; before != len(found); {
-			before = len(found)
+			before, steps = len(found), steps+1
 			for _, r := range WatchTargets(ring, next, 2, func(r Ref) bool { return found[r] }) {
 				if dead[r] {
 					found[r] = true
@@ -89,6 +89,9 @@ func TestARowIsFound(t *testing.T) {
 		}
 		if len(found) != 30 {
 			t.Errorf("%s finds %d of 30", next.Node, len(found))
+		}
+		if steps > 7 {
+			t.Errorf("%s needs %d steps for 30 nodes", next.Node, steps)
 		}
 	}
 }

@@ -39,6 +39,7 @@ type Detection struct {
 	newestRecord int64                                   // revision of the newest that may still be there; 0: none
 	probed       map[membership.Incarnation]time.Time
 	watched      []membership.Ref
+	watchedIn    *rendezvous.World // the world that watched was derived from; nil: it is to be derived anew
 }
 
 // New is a Detection that has seen nothing.
@@ -54,7 +55,7 @@ func (d *Detection) forget() {
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: d.evidence.Void}
 	d.suspected, d.written = map[membership.Incarnation]event.Signal{}, map[membership.Incarnation]bool{}
 	d.probed = map[membership.Incarnation]time.Time{}
-	d.watched = nil
+	d.watched, d.watchedIn = nil, nil
 }
 
 // Joined begins a new incarnation of this node, on a lease of that ttl.

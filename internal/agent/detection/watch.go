@@ -14,9 +14,15 @@ import (
 
 // Watch sets which nodes this one watches, and writes and withdraws its suspicions.
 func (d *Detection) Watch(f *Facts, out *outbox.Outbox) {
-	if refs := d.predecessors(f); !sameRefs(refs, d.watched) {
-		d.watched = refs
-		out.Do(action.WatchNodes{Refs: refs})
+	if d.watchedIn == nil || d.watchedIn != f.World || len(d.suspected) > 0 {
+		if refs := d.predecessors(f); !sameRefs(refs, d.watched) {
+			d.watched = refs
+			out.Do(action.WatchNodes{Refs: refs})
+		}
+		d.watchedIn = f.World
+		if len(d.suspected) > 0 {
+			d.watchedIn = nil
+		}
 	}
 	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
 		s := d.suspected[inc]

@@ -59,7 +59,7 @@ func (m *Machine) ownScope(n int) follow.Scope {
 // by name.
 func (m *Machine) among(k int) bool {
 	if w := m.seen.world; w != nil && !w.Phase.Ended() && len(w.Members) > 0 {
-		r := w.Rank(m.self.node.Ref)
+		r := m.seat().rank
 		return r >= 0 && r < k
 	}
 	return m.keeper.before < k

@@ -58,15 +58,12 @@ func (m *Machine) rememberWorld() {
 	if w == nil || m.seen.wrongJob || m.out.UnderWay(outbox.Remember) {
 		return
 	}
-	member := w.Rank(m.self.node.Ref) >= 0 || m.leaver()
+	member := m.seat().rank >= 0 || m.leaver()
 	newer := w.Generation > m.memory.world
-	if newer && member {
+	if newer && member || !newer && slices.Equal(m.spares(), m.memory.spares) {
 		return
 	}
 	c := m.claim()
-	if !newer && slices.Equal(c.Spares, m.memory.spares) {
-		return
-	}
 	if m.out.Request(outbox.Remember, action.Remember{Claim: c}) {
 		m.memory.asked = c.Spares
 	}

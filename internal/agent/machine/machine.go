@@ -79,6 +79,7 @@ type identity struct {
 type observation struct {
 	snap  rendezvous.Snapshot
 	world *rendezvous.World // the newest; it never goes back
+	seat  seat              // of this incarnation, when it was last searched
 	ran   schema.Generation // the newest that is known to have run
 	asOf  time.Time         // when the newest read began that has world as its result; a Ready is such a read
 	stale bool              // this process stood still: nothing is believed before a new read
@@ -163,13 +164,33 @@ func (m *Machine) member() (int, bool) {
 	if w == nil || !m.self.joined {
 		return -1, false
 	}
-	r := w.Rank(m.self.node.Ref)
+	r := m.seat().rank
 	return r, r >= 0 && w.Attempt == m.self.node.Attempt
 }
 
 // leaver reports whether the newest world waits for this incarnation to stop.
 func (m *Machine) leaver() bool {
-	return m.seen.world != nil && m.self.joined && m.seen.world.Leaver(m.self.node.Ref)
+	return m.seen.world != nil && m.self.joined && m.seat().leaver
+}
+
+// seat is the place of an incarnation in a world: a world of a thousand nodes is searched once for
+// it, and not at every event.
+type seat struct {
+	world  *rendezvous.World
+	of     membership.Incarnation
+	rank   int // -1: it is no member
+	leaver bool
+}
+
+// seat is this incarnation's in the newest world.
+func (m *Machine) seat() seat {
+	w, self := m.seen.world, m.self.node.Ref
+	if s := &m.seen.seat; w == nil {
+		*s = seat{rank: -1}
+	} else if s.world != w || s.of != self.Incarnation {
+		*s = seat{world: w, of: self.Incarnation, rank: w.Rank(self), leaver: w.Leaver(self)}
+	}
+	return m.seen.seat
 }
 
 // generation is that of the newest world.

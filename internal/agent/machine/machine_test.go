@@ -115,8 +115,9 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
 		"heard b silent", "ok suspect", "heard b again")
 	m := w.m
-	m.keeper.nodes, m.seen.world.Members = 100, append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")},
-		m.seen.world.Members...)
+	world := *m.seen.world
+	m.keeper.nodes, m.seen.world = 100, &world
+	world.Members = append([]membership.Ref{w.ref("c"), w.ref("d"), w.ref("e")}, world.Members...)
 	scope := func() follow.Scope {
 		m.follow()
 		return *m.keeper.scope

@@ -156,7 +156,7 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 		m.seen.ran = w.Generation
 	}
 	m.believe(m.seen.cluster, w.Rev)
-	if w.Rank(m.self.node.Ref) >= 0 || w.Leaver(m.self.node.Ref) {
+	if s := m.seat(); s.rank >= 0 || s.leaver {
 		m.self.listed = true
 	}
 }

@@ -47,6 +47,34 @@ func testRange(h *harness) {
 	h.equal("a range that ends before it begins", h.get(h.key("n0"), h.key("n")).Entries, []store.Entry(nil))
 }
 
+func testRanges(h *harness) {
+	rev := h.put("n/c=3", "n/b=2", "n/a=1", "one=x", "other=y")
+	n := store.Below(h.key("n/"))
+	first := n
+	first.Most = 2
+	for what, c := range map[string]struct {
+		ranges []store.Range
+		want   []string
+	}{
+		"a key and a range":       {[]store.Range{store.One(h.key("one")), n}, []string{"one", "n/a", "n/b", "n/c"}},
+		"the first of a range":    {[]store.Range{first, store.One(h.key("other"))}, []string{"n/a", "n/b", "other"}},
+		"a key that is not there": {[]store.Range{store.One(h.key("none")), store.One(h.key("one"))}, []string{"one"}},
+	} {
+		r, err := h.A.GetRanges(h.Context(), c.ranges...)
+		if err != nil {
+			h.Fatal(err)
+		}
+		var keys []string
+		for _, e := range r.Entries {
+			keys = append(keys, strings.TrimPrefix(e.Key, h.prefix))
+		}
+		h.equal(what, keys, c.want)
+		if r.Rev != rev || r.Cluster == 0 {
+			h.Fatalf("%s: read at revision %d of cluster %d, want %d", what, r.Rev, r.Cluster, rev)
+		}
+	}
+}
+
 func testAtomic(h *harness) {
 	h.put("old=1")
 	rev := h.write(store.Put(h.key("a"), []byte("1")), store.Put(h.key("b"), []byte("2")), store.Delete(h.key("old")))

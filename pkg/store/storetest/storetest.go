@@ -32,6 +32,7 @@ func Run(t *testing.T, in func(t *testing.T, test func(*testing.T, Subject))) {
 	}{
 		{"get", testGet},
 		{"get of a range", testRange},
+		{"get of several ranges", testRanges},
 		{"transaction is one revision", testAtomic},
 		{"transaction that changes nothing", testNothing},
 		{"guards", testGuards},
