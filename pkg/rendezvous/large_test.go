@@ -79,13 +79,18 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			if !ok || p.World.Count != n {
 				t.Fatalf("%d nodes are here, and: %s", n, told(w.step(s, &marks, nil)))
 			}
+			for i := range n / 2 {
+				name := fmt.Sprintf("left%05d", i)
+				p.World.Leavers = append(p.World.Leavers, membership.Ref{Node: name, Incarnation: "i", Address: name + ":1"})
+			}
 			proposed, err := w.Propose(t.Context(), s, w.me(), p)
 			w.must(err)
 
 			s = w.see()
 			whole := func(who string, got *rendezvous.World) {
 				t.Helper()
-				if got == nil || !slices.Equal(got.Members, p.World.Members) || got.Proposal != proposed.Proposal {
+				if got == nil || !slices.Equal(got.Members, p.World.Members) ||
+					!slices.Equal(got.Leavers, p.World.Leavers) || got.Proposal != proposed.Proposal {
 					t.Errorf("%s sees another world", who)
 				}
 			}
@@ -103,7 +108,7 @@ func TestWorldsOfManyNodes(t *testing.T) {
 			}
 			chunks := 0
 			if n > 100 {
-				chunks = (n + 4999) / 5000
+				chunks = (n + n/2 + 3999) / 4000
 			}
 			if got := len(keysBelow(before, w.Job.AllPlans())); got != chunks || s.World.Chunks != chunks {
 				t.Errorf("%d parts (the world says %d), want %d", got, s.World.Chunks, chunks)

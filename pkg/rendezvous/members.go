@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -11,18 +10,18 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// fill puts the members back that lie in plan/.
+// fill puts the members and leavers back that lie in plan/.
 func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	if w.Chunks == 0 {
 		return nil
 	}
+	all := make([]membership.Ref, 0, w.Count+w.Leaving)
 	for k := range w.Chunks {
 		found, key := false, job.Plan(w.Proposal, k)
 		for i := range entries {
 			if entries[i].Key == key {
 				var err error
-				w.Members, err = parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])
-				if err != nil {
+				if all, err = parseMembers(all, &entries[i]); err != nil {
 					return err
 				}
 				found = true
@@ -32,13 +31,15 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 			return fmt.Errorf("world %d: part %d of its members is missing", w.Generation, k)
 		}
 	}
-	if len(w.Members) != w.Count {
-		return fmt.Errorf("world %d: %d of its %d members are there", w.Generation, len(w.Members), w.Count)
+	if len(all) != w.Count+w.Leaving {
+		return fmt.Errorf("world %d: %d of its %d members and leavers are there", w.Generation, len(all),
+			w.Count+w.Leaving)
 	}
+	w.Members, w.Leavers = all[:w.Count:w.Count], all[w.Count:]
 	return nil
 }
 
-// ReadMembers reads the members of w that lie outside its record.
+// ReadMembers reads the members and leavers of w that lie outside its record.
 func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) error {
 	if w.Chunks == 0 || len(w.Members) > 0 {
 		return nil

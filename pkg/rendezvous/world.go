@@ -152,8 +152,10 @@ type World struct {
 	Count      int               `json:"count"`             // of the members
 	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
 	Chunks     int               `json:"chunks,omitempty"`
-	// of older generations, who must stop before this one runs
+	// Leavers are of older generations, and must stop before this one runs. Where members lie in plan/
+	// they lie behind them, and Leaving is how many they are.
 	Leavers    []membership.Ref `json:"leavers,omitempty"`
+	Leaving    int              `json:"leaving,omitempty"`
 	Newcomers  []int            `json:"newcomers,omitempty"` // node ranks of members in their first generation
 	Slots      int              `json:"slots"`
 	Ranks      [][]int          `json:"ranks,omitempty"` // of each node's workers; nil: Slots in a row
@@ -202,8 +204,8 @@ func (w *World) CountStart(idle time.Duration) {
 	w.Causes[w.Cause] = Starts{Count: c.Count + 1, IdleMS: c.IdleMS + w.IdleMS}
 }
 
-// MaxInline is the size above which members are kept outside the world record, so that those who
-// watch it are not all sent all of it again for each phase.
+// MaxInline is the number of members, or of leavers, above which both are kept outside the world
+// record, so that those who watch it are not all sent all of it again for each phase.
 const MaxInline = 100
 
 // Size is the number of workers.
@@ -273,10 +275,10 @@ func (w *World) Layout() []Seat {
 	return seats
 }
 
-// Record is the world as it is written: members that lie in plan/ are left out.
+// Record is the world as it is written: members and leavers that lie in plan/ are left out.
 func (w World) Record() []byte {
 	if w.Chunks > 0 {
-		w.Members = nil
+		w.Members, w.Leavers = nil, nil
 	}
 	return schema.Encode(w)
 }

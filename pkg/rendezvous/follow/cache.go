@@ -10,12 +10,13 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// MemberCache remembers the members of one large world for an agent. They never change within a
+// MemberCache remembers the members and leavers of one large world for an agent. They never change within a
 // proposal: each node reads them once, not with every phase. A nil MemberCache remembers nothing.
 type MemberCache struct {
 	mu       sync.Mutex // the follower and reads share it
 	proposal string
 	members  []membership.Ref
+	leavers  []membership.Ref
 }
 
 // fill puts the members into w, whose record leaves them out.
@@ -29,8 +30,8 @@ func (m *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, 
 		if err := rendezvous.ReadMembers(ctx, st, job, w); err != nil {
 			return err
 		}
-		m.proposal, m.members = w.Proposal, w.Members
+		m.proposal, m.members, m.leavers = w.Proposal, w.Members, w.Leavers
 	}
-	w.Members = m.members
+	w.Members, w.Leavers = m.members, m.leavers
 	return nil
 }

@@ -23,7 +23,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 	p plan.Propose) (rendezvous.World, error) {
 	w := p.World
 	w.Proposal, w.Time = fmt.Sprintf("%012d-%s", w.Generation, rand.Text()), time.Now()
-	if w.Count > rendezvous.MaxInline {
+	if max(w.Count, len(w.Leavers)) > rendezvous.MaxInline {
 		if err := r.putMembers(ctx, &w); err != nil {
 			return rendezvous.World{}, err
 		}
@@ -139,13 +139,15 @@ func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) his
 		Fields: history.Fields{"number": bad.Number, "path": nil, "used_instead": p.NewHead.Number}}
 }
 
-// membersPerChunk keeps a chunk below etcd's 1.5 MB.
-const membersPerChunk = 5000
+// membersPerChunk keeps a chunk below etcd's 1.5 MB: a line has 64 bytes for a name, 32 for an
+// incarnation and 259 for an address at most.
+const membersPerChunk = 4000
 
-// putMembers writes the members of a large world beside it, before it: nobody reads them
+// putMembers writes the members and leavers of a large world beside it, before it: nobody reads them
 // unless the world that names them is there.
 func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
-	for chunk := range slices.Chunk(w.Members, membersPerChunk) {
+	w.Leaving = len(w.Leavers)
+	for chunk := range slices.Chunk(slices.Concat(w.Members, w.Leavers), membersPerChunk) {
 		_, err := r.send(ctx, "write members", store.Request{
 			Then: []store.Write{store.Put(r.Job.Plan(w.Proposal, w.Chunks), rendezvous.EncodeMembers(chunk))}})
 		if err != nil {
