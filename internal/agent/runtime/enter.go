@@ -314,16 +314,8 @@ func (l *loop) lockName(
 	ctx context.Context, s *rendezvous.Snapshot,
 ) (membership.Incarnation, *event.Entered, error) {
 	if l.joining.unlock != nil { // this agent has it since its first entering
-		n, err := l.registered(ctx, l.joining.node)
-		if err != nil {
-			return "", nil, err
-		}
-		if n != nil && n.Host == l.Disk.HostID() {
-			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
-		} else if n != nil {
-			return "", nil, hindrance{fmt.Errorf("node %s is registered from another host", l.joining.node)}
-		}
-		return "", nil, nil
+		replaced, err := l.replaceOwn(ctx)
+		return replaced, nil, err
 	}
 	for k := 1; ; k++ {
 		name := l.Node

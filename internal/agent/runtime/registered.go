@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/machine"
@@ -28,6 +29,19 @@ func (l *loop) registered(ctx context.Context, node string) (*membership.Node, e
 		return nil, err
 	}
 	return &nodes[0], nil
+}
+
+// replaceOwn removes an earlier registration of this node, whose name this agent has, and returns its
+// incarnation.
+func (l *loop) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
+	n, err := l.registered(ctx, l.joining.node)
+	switch {
+	case err != nil || n == nil:
+		return "", err
+	case n.Host != l.Disk.HostID():
+		return "", hindrance{fmt.Errorf("node %s is registered from another host", n.Node)}
+	}
+	return n.Incarnation, l.registry.TakeOver(ctx, *n)
 }
 
 // countNodes counts the registered nodes, up to one more than few, and those of them with a lower
