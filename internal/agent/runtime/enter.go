@@ -168,7 +168,7 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 		return l.enterEnded(ctx, &s)
 	}
 	if l.asksAll(&s) {
-		if s.Nodes, err = l.allNodes(ctx); err != nil {
+		if s.Nodes, err = l.readNodes(ctx, store.Below(l.Job.Name.Nodes())); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,11 +16,6 @@ import (
 // rank that it was told, or whether other nodes run its program, which is not the job's.
 func (l *loop) asksAll(s *rendezvous.Snapshot) bool {
 	return l.Place > 0 || s.Job.Origin.Differs(l.Job.Origin.Digest())
-}
-
-// allNodes are the registered nodes.
-func (l *loop) allNodes(ctx context.Context) ([]membership.Node, error) {
-	return l.readNodes(ctx, store.Below(l.Job.Name.Nodes()))
 }
 
 // registered is the registration of a node; nil: there is none.
@@ -49,10 +45,7 @@ func (l *loop) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
 func (l *loop) countNodes(ctx context.Context, node string) (all, before int) {
 	first := store.Below(l.Job.Name.Nodes())
 	first.Most = machine.Few + 1
-	nodes, err := l.readNodes(ctx, first)
-	if err != nil {
-		return 0, 0
-	}
+	nodes, _ := l.readNodes(ctx, first)
 	for _, n := range nodes {
 		if n.Node < node {
 			before++
@@ -64,11 +57,8 @@ func (l *loop) countNodes(ctx context.Context, node string) (all, before int) {
 // witnesses are a few other nodes: those behind the one that was asked last, by name, because the
 // first may be dead, and registered until their leases end.
 func (l *loop) witnesses(ctx context.Context) ([]membership.Node, error) {
-	j, last := &l.joining, l.joining.asked
-	if last == "" {
-		last = j.node
-	}
-	all := store.Below(l.Job.Name.Nodes())
+	j, all := &l.joining, store.Below(l.Job.Name.Nodes())
+	last := cmp.Or(j.asked, j.node)
 	behind := store.Range{From: l.Job.Name.Node(last) + "\x00", End: all.End, Most: detection.MaxWitnesses + 1}
 	ahead := store.Range{From: all.From, End: behind.From, Most: detection.MaxWitnesses + 1}
 	nodes, err := l.readNodes(ctx, behind, ahead)
