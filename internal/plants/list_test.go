@@ -153,10 +153,11 @@ var plants = []plant{
 	{"an unknown result is taken for done", storePkg + "/request.go", `		case Refused(err):
 			return 0, err`, `		case err != nil:
 			return 0, nil`, rendezvous, "TestUnknownResults"},
-	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members))), &entries[i])`, `parseMembers(slices.Grow(w.Members, max(0, w.Count-len(w.Members)))[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
-	{"members that cannot be read are left out", rendezvous + "/members.go", `len(w.Members) != w.Count`, `false`, rendezvous, "TestTornMembers"},
+	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(all, &entries[i])`, `parseMembers(all[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
+	{"members that cannot be read are left out", rendezvous + "/members.go", `len(all) != w.Count+w.Leaving`, `false`, rendezvous, "TestTornMembers"},
+	{"leavers of a large world are lost", rendezvous + "/members.go", `all[:w.Count:w.Count], all[w.Count:]`, `all[:w.Count:w.Count], nil`, rendezvous, "TestWorldsOfManyNodes"},
 	{"all members are in every phase", rendezvous + "/world.go", `if w.Chunks > 0 {
-		w.Members = nil`, `if false {
+		w.Members, w.Leavers = nil, nil`, `if false {
 		w.Members = nil`, rendezvous, "TestWorldsOfManyNodes"},
 	{"a proposal forgets who left last", txn + "/propose.go", `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation-1)),`, `store.DeleteRange(r.Job.AllExits(), schema.Before(r.Job.AllExits(), w.Generation)),`, rendezvous, "TestProposeCleansUp"},
 
