@@ -108,9 +108,11 @@ func (c *cast) play(ctx context.Context) {
 		if s.World != nil {
 			refs = slices.Concat(s.World.Members, s.World.Leavers)
 		}
-		v := verdict.Judge(refs, s.Nodes, s.Left, s.Suspects, verdict.Evidence{}, verdict.Timeouts{}, now)
+		v := verdict.Judge(verdict.Records{Members: refs, Nodes: s.Nodes, Left: s.Left, Suspects: s.Suspects},
+			verdict.Evidence{}, verdict.Timeouts{}, now)
 		marks.Update(&s, v, now)
-		if err := c.act(ctx, &s, plan.Next(&s, v, marks, plan.DefaultTimeouts, now), wake); err != nil &&
+		if err := c.act(ctx, &s, plan.Next(plan.Facts{Snapshot: &s, View: v, Observed: marks,
+			Timeouts: plan.DefaultTimeouts, Now: now}), wake); err != nil &&
 			!store.Moved(err) && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			c.t.Errorf("play job %s: %v", c.req.Job, err)
 		}
@@ -137,7 +139,7 @@ func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step plan.Step, 
 	case plan.Run:
 		fall := rendezvous.Timing{By: me.Node, Sign: rendezvous.SignNodes, Decided: new(int64(1)),
 			Proposed: new(int64(7)), Barrier: new(int64(31)), Last: "lab1-2"}
-		w, err := c.req.Run(ctx, s, step, 0, fall)
+		w, err := c.req.Run(ctx, s, txn.Starting{Step: step, Timing: fall})
 		if err != nil {
 			return err
 		}

@@ -8,13 +8,18 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Keep renews lease l every third of ttl until ctx ends or the store says that it is gone.
+// Leased is a lease and its time to live.
+type Leased struct {
+	Lease store.Lease
+	TTL   time.Duration
+}
+
+// Keep renews l every third of its TTL until ctx ends or the store says that it is gone.
 // report is told the outcome of every renewal: nil, store.ErrLeaseLost (the last call), or an
 // error that says nothing about the lease. sent is when the renewal was *sent*: validity
 // counts from there.
-func Keep(ctx context.Context, s store.Store, l store.Lease, ttl time.Duration,
-	report func(sent time.Time, err error)) {
-	every := ttl / 3
+func Keep(ctx context.Context, s store.Store, l Leased, report func(sent time.Time, err error)) {
+	every := l.TTL / 3
 	wait := time.NewTimer(every)
 	defer wait.Stop()
 	for {
@@ -24,7 +29,7 @@ func Keep(ctx context.Context, s store.Store, l store.Lease, ttl time.Duration,
 		case <-wait.C:
 		}
 		sent := time.Now()
-		err := s.Renew(ctx, l)
+		err := s.Renew(ctx, l.Lease)
 		if ctx.Err() != nil {
 			return
 		}

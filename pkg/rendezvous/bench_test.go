@@ -81,7 +81,8 @@ func BenchmarkPlan(b *testing.B) {
 				for b.Loop() {
 					v := x.view()
 					x.m.Update(&x.Snapshot, v, noon)
-					plan.Next(&x.Snapshot, v, x.m, plan.DefaultTimeouts, noon)
+					plan.Next(plan.Facts{Snapshot: &x.Snapshot, View: v, Observed: x.m,
+						Timeouts: plan.DefaultTimeouts, Now: noon})
 				}
 			})
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/follow"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -62,9 +63,10 @@ func (w *storedJob) step(s *rendezvous.Snapshot, marks *plan.Observed, dead map[
 			ev.Absent[r.Incarnation] = noon
 		}
 	}
-	v := verdict.Judge(refs, s.Nodes, s.Left, s.Suspects, ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
+	v := verdict.Judge(verdict.Records{Members: refs, Nodes: s.Nodes, Left: s.Left, Suspects: s.Suspects},
+		ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 	marks.Update(s, v, noon)
-	return plan.Next(s, v, *marks, plan.DefaultTimeouts, noon)
+	return plan.Next(plan.Facts{Snapshot: s, View: v, Observed: *marks, Timeouts: plan.DefaultTimeouts, Now: noon})
 }
 
 func TestWorldsOfManyNodes(t *testing.T) {
@@ -119,8 +121,8 @@ func TestWorldsOfManyNodes(t *testing.T) {
 
 			// A new phase is a small record, not all of it again.
 			sent := tally.Sent.Load()
-			_, err = w.Run(t.Context(), s, plan.Run{Master: rendezvous.Master{Host: "m", Port: 1}}, 0,
-				rendezvous.Timing{})
+			_, err = w.Run(t.Context(), s,
+				txn.Starting{Step: plan.Run{Master: rendezvous.Master{Host: "m", Port: 1}}})
 			w.must(err)
 			if sent = tally.Sent.Load() - sent; n > 100 && sent > 3000 {
 				t.Errorf("to turn the world to running %d bytes were sent", sent)
@@ -211,7 +213,7 @@ func TestManyAreLostAtOnce(t *testing.T) {
 				alive[m.Node] = !dead[m.Node]
 			}
 		case plan.Run:
-			_, err := w.Run(t.Context(), s, step, 0, rendezvous.Timing{})
+			_, err := w.Run(t.Context(), s, txn.Starting{Step: step})
 			w.must(err)
 		case plan.Nothing:
 			if s.World.Phase != rendezvous.Running || s.World.Count != 50 || len(s.World.Leavers) > 0 ||
@@ -313,7 +315,7 @@ func TestEndpoints(t *testing.T) {
 			w.must(w.Ready(t.Context(), world, w.nodes[m.Node],
 				rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
 		}
-		_, err = w.Run(t.Context(), w.see(), plan.Run{}, 0, rendezvous.Timing{})
+		_, err = w.Run(t.Context(), w.see(), txn.Starting{Step: plan.Run{}})
 		w.must(err)
 		list, err := w.Endpoints(t.Context(), world)
 		w.must(err)

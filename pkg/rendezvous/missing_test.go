@@ -68,7 +68,8 @@ func TestMissingNodesAreTold(t *testing.T) {
 		look := func(x *situation, at time.Time) string {
 			v := x.view()
 			m.Update(&x.Snapshot, v, at)
-			step := plan.Next(&x.Snapshot, v, m, plan.DefaultTimeouts, at)
+			step := plan.Next(plan.Facts{Snapshot: &x.Snapshot, View: v, Observed: m,
+				Timeouts: plan.DefaultTimeouts, Now: at})
 			if wait, idle := step.(plan.Nothing); idle && !wait.Until.IsZero() {
 				step = plan.Nothing{Until: wait.Until.Add(-at.Sub(noon))} // told counts from noon
 			}

@@ -50,12 +50,13 @@ func (x *situation) refs() []membership.Ref {
 }
 
 func (x *situation) view() verdict.View {
-	return verdict.Judge(x.refs(), x.Nodes, x.Left, x.Suspects, x.ev,
-		verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
+	return verdict.Judge(verdict.Records{Members: x.refs(), Nodes: x.Nodes, Left: x.Left, Suspects: x.Suspects},
+		x.ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 }
 
 func (x *situation) plan() plan.Step {
-	return plan.Next(&x.Snapshot, x.view(), x.m, plan.DefaultTimeouts, noon)
+	return plan.Next(plan.Facts{Snapshot: &x.Snapshot, View: x.view(), Observed: x.m,
+		Timeouts: plan.DefaultTimeouts, Now: noon})
 }
 
 type fact = func(*situation)

@@ -203,7 +203,8 @@ func TestQuarantineEnds(t *testing.T) {
 		for _, after := range slices.Sorted(maps.Keys(c.then)) {
 			now := noon.Add(after)
 			m.Update(&c.x.Snapshot, c.x.view(), now)
-			if got, want := told(plan.Next(&c.x.Snapshot, c.x.view(), m, plan.DefaultTimeouts, now)),
+			if got, want := told(plan.Next(plan.Facts{Snapshot: &c.x.Snapshot, View: c.x.view(), Observed: m,
+				Timeouts: plan.DefaultTimeouts, Now: now})),
 				c.then[after]; got != want {
 				t.Errorf("%s, after %s: %s, want %s", c.name, after, got, want)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/etcd"
@@ -129,7 +130,7 @@ func readies(w *storedJob) func() error {
 func runs(w *storedJob) func() error {
 	s := w.see()
 	return func() error {
-		_, err := w.Run(w.t.Context(), s, plan.Run{Master: rendezvous.Master{Host: "a"}}, 0, rendezvous.Timing{})
+		_, err := w.Run(w.t.Context(), s, txn.Starting{Step: plan.Run{Master: rendezvous.Master{Host: "a"}}})
 		return err
 	}
 }

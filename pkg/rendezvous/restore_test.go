@@ -148,8 +148,10 @@ func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 	}
 	p.register()
 	now = p.see()
-	v := verdict.Judge(now.World.Members, now.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Now())
-	step, ok := plan.Next(&now, v, plan.Observed{}, plan.DefaultTimeouts, time.Now()).(plan.Propose)
+	v := verdict.Judge(verdict.Records{Members: now.World.Members, Nodes: now.Nodes},
+		verdict.Evidence{}, verdict.Timeouts{}, time.Now())
+	step, ok := plan.Next(plan.Facts{Snapshot: &now, View: v,
+		Timeouts: plan.DefaultTimeouts, Now: time.Now()}).(plan.Propose)
 	if !ok || step.World.Generation != 5 || step.World.Resume.Number != 3 ||
 		step.World.Resume.Manifest != s.History[0].Manifest {
 		t.Fatalf("the next step is %+v", step)
@@ -208,18 +210,20 @@ func TestGraceOfAStop(t *testing.T) {
 		s.Job.Rules.Grace = rendezvous.Seconds(c.job)
 		s.Wish.Stop, s.Wish.Grace = s.Job.Attempt, rendezvous.Seconds(c.asked)
 		at := time.Now()
-		v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, at)
-		step, ok := plan.Next(&s, v, plan.Observed{}, plan.DefaultTimeouts, at).(plan.Hold)
+		v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
+			verdict.Evidence{}, verdict.Timeouts{}, at)
+		step, ok := plan.Next(plan.Facts{Snapshot: &s, View: v, Timeouts: plan.DefaultTimeouts, Now: at}).(plan.Hold)
 		if !ok || step.Hold.Limit(s.Job) != c.want {
 			t.Errorf("asked for %v where the job has %v: %+v", c.asked, c.job, step)
 		}
 		s.World.Phase, s.World.Hold = rendezvous.Waiting, &step.Hold
 		until := at.Add(c.want + plan.DefaultTimeouts.Slack)
-		if got := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts,
-			until.Add(-1)); got != (plan.Nothing{Until: until}) {
+		if got := plan.Next(plan.Facts{Snapshot: &s, View: v, Observed: plan.Observed{PhaseSince: at},
+			Timeouts: plan.DefaultTimeouts, Now: until.Add(-1)}); got != (plan.Nothing{Until: until}) {
 			t.Errorf("a moment before its end: %+v", got)
 		}
-		if _, ok := plan.Next(&s, v, plan.Observed{PhaseSince: at}, plan.DefaultTimeouts, until).(plan.End); !ok {
+		if _, ok := plan.Next(plan.Facts{Snapshot: &s, View: v, Observed: plan.Observed{PhaseSince: at},
+			Timeouts: plan.DefaultTimeouts, Now: until}).(plan.End); !ok {
 			t.Errorf("asked for %v where the job has %v: no end at its end", c.asked, c.job)
 		}
 	}

@@ -144,8 +144,8 @@ func (w *storedJob) run(members ...string) *storedJob {
 	for _, m := range members {
 		w.must(w.Ready(w.t.Context(), w.see().World, w.nodes[m], rendezvous.Ready{Host: m, Ports: []int{1, 2, 3}}))
 	}
-	_, err := w.Run(w.t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}, 0,
-		rendezvous.Timing{})
+	_, err := w.Run(w.t.Context(), w.see(),
+		txn.Starting{Step: plan.Run{Master: rendezvous.Master{Host: members[0], Port: 1, Store: 2}}})
 	w.must(err)
 	return w
 }

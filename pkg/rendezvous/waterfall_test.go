@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
@@ -25,7 +26,8 @@ func TestWaterfallOfTheNewestWorld(t *testing.T) {
 	}
 	fall := rendezvous.Timing{By: "a", Sign: rendezvous.SignNodes, Decided: new(int64(2)), Proposed: new(int64(9)),
 		Barrier: new(int64(50)), Last: "b"}
-	first, err := w.Run(t.Context(), w.see(), plan.Run{Master: rendezvous.Master{Host: "a"}}, 0, fall)
+	first, err := w.Run(t.Context(), w.see(),
+		txn.Starting{Step: plan.Run{Master: rendezvous.Master{Host: "a"}}, Timing: fall})
 	w.must(err)
 	if diff := cmp.Diff(&fall, shown()); diff != "" {
 		t.Errorf("running: %s", diff)

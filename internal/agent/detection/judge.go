@@ -37,7 +37,8 @@ func (d *Detection) Judge(f *Facts) {
 	}
 	d.evidence.Absent = absent
 	d.evidence.Isolated = d.isolated(f)
-	d.View = verdict.Judge(refs, snap.Nodes, snap.Left, snap.Suspects, d.evidence, d.limits, f.Now)
+	d.View = verdict.Judge(verdict.Records{Members: refs, Nodes: snap.Nodes, Left: snap.Left, Suspects: snap.Suspects},
+		d.evidence, d.limits, f.Now)
 	d.View.Rev = snap.Rev
 	d.noteCrowd(len(refs), f.Now)
 }

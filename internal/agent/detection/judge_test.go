@@ -26,7 +26,8 @@ func TestANewDoubtMakesACrowd(t *testing.T) {
 	}{{"c", "a", false}, {"c", "b", false}, {"a", "c", false}, {"b", "c", false}, {"a", "b", true}} {
 		suspects = append(suspects, membership.Suspicion{Node: x.about, Incarnation: membership.Incarnation(x.about),
 			By: x.by, Watcher: membership.Incarnation(x.by)})
-		d.View = verdict.Judge(members, nodes, nil, suspects, d.evidence, d.limits, now)
+		d.View = verdict.Judge(verdict.Records{Members: members, Nodes: nodes, Suspects: suspects},
+			d.evidence, d.limits, now)
 		d.noteCrowd(len(members), now)
 		if got := d.evidence.Void.After(now); got != x.void {
 			t.Errorf("after %s suspected %s silence is void: %v, want %v", x.by, x.about, got, x.void)

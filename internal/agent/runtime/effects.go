@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/store"
 )
 
@@ -179,7 +180,7 @@ func (l *loop) take(ctx context.Context, a action.Take) (rendezvous.World, error
 	case plan.Hold:
 		return l.requests.Hold(ctx, &a.Seen, a.Me, step)
 	case plan.Run:
-		return l.requests.Run(ctx, &a.Seen, step, a.Idle, a.Fall)
+		return l.requests.Run(ctx, &a.Seen, txn.Starting{Step: step, Idle: a.Idle, Timing: a.Fall})
 	case plan.Finish:
 		return l.requests.Finish(ctx, &a.Seen, step)
 	case plan.ReportLost:

@@ -167,7 +167,7 @@ func (l *loop) keepLease(ctx context.Context, lease store.Lease, ttl time.Durati
 	ctx, cancel := context.WithCancel(ctx)
 	l.lease, l.renew = lease, cancel
 	l.effects.Go(func() {
-		membership.Keep(ctx, l.Store, lease, ttl, func(sent time.Time, err error) {
+		membership.Keep(ctx, l.Store, membership.Leased{Lease: lease, TTL: ttl}, func(sent time.Time, err error) {
 			l.send(ctx, event.Renewed{Lease: lease, Sent: sent, Err: err})
 		})
 	})

@@ -89,32 +89,39 @@ func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
 	return Timeouts{Window: 10 * time.Second, Fresh: 2 * time.Second, TTL: ttl, CutLimit: cut}
 }
 
-// Judge says of each member whether it is alive. It is the one rule of who is gone: the same
-// verdict makes a cause and keeps a node out of a plan. One that differed between the two
-// would propose the same world for ever.
-func Judge(members []membership.Ref, nodes []membership.Node, left []membership.Left, suspects []membership.Suspicion,
-	ev Evidence, l Timeouts, now time.Time) View {
-	v := View{Members: make([]Member, 0, len(members)), at: make(map[membership.Incarnation]int, len(members))}
-	f := facts{nodes: make(map[string]*membership.Node, len(nodes)), left: map[string]*membership.Left{},
-		accused: map[string][]*membership.Suspicion{}}
-	for i := range nodes {
-		f.nodes[nodes[i].Node] = &nodes[i]
+// Records are what the store says of the members of a world and of the registered nodes.
+type Records struct {
+	Members  []membership.Ref
+	Nodes    []membership.Node
+	Left     []membership.Left
+	Suspects []membership.Suspicion
+}
+
+// Judge says of each member whether it is alive. It is the one rule of which node is gone: the same
+// verdict makes a cause and keeps a node out of a plan. One that differed between the two would
+// propose the same world for ever.
+func Judge(r Records, ev Evidence, l Timeouts, now time.Time) View {
+	v := View{Members: make([]Member, 0, len(r.Members)), at: make(map[membership.Incarnation]int, len(r.Members))}
+	f := facts{nodes: make(map[string]*membership.Node, len(r.Nodes)), left: map[string]*membership.Left{},
+		accused: map[string][]*membership.Suspicion{}, ev: ev, l: l, now: now}
+	for i := range r.Nodes {
+		f.nodes[r.Nodes[i].Node] = &r.Nodes[i]
 	}
-	for i := range left {
-		f.left[left[i].Node] = &left[i]
+	for i := range r.Left {
+		f.left[r.Left[i].Node] = &r.Left[i]
 	}
-	for i := range suspects {
-		f.accused[suspects[i].Node] = append(f.accused[suspects[i].Node], &suspects[i])
+	for i := range r.Suspects {
+		f.accused[r.Suspects[i].Node] = append(f.accused[r.Suspects[i].Node], &r.Suspects[i])
 	}
-	for i, m := range members {
+	for i, m := range r.Members {
 		v.at[m.Incarnation] = i
-		s := judge(m, f, ev, l, now)
-		if (s.State == Suspect || s.State == Absent) && (s.unheard || !fresh(ev, m, l, now)) {
+		s := f.judge(m)
+		if (s.State == Suspect || s.State == Absent) && (s.unheard || !f.fresh(m)) {
 			v.Ask = append(v.Ask, m)
 		}
 		v.Members = append(v.Members, s)
 	}
-	for _, n := range nodes {
+	for _, n := range r.Nodes {
 		if _, taken := v.at[n.Incarnation]; !taken {
 			v.Others = append(v.Others, n)
 		}
@@ -122,19 +129,24 @@ func Judge(members []membership.Ref, nodes []membership.Node, left []membership.
 	return v
 }
 
-// facts are what the store says, by the node that it is about.
+// facts are what the store says, by the node that it is about, and what this node saw itself.
 type facts struct {
+	ev      Evidence
+	l       Timeouts
+	now     time.Time
 	nodes   map[string]*membership.Node
 	left    map[string]*membership.Left
 	accused map[string][]*membership.Suspicion
 }
 
-func fresh(ev Evidence, m membership.Ref, l Timeouts, now time.Time) bool {
-	a, ok := ev.Answers[m.Incarnation]
-	return ok && now.Sub(a.At) < l.Fresh
+// fresh reports whether the newest answer of m counts.
+func (f *facts) fresh(m membership.Ref) bool {
+	a, ok := f.ev.Answers[m.Incarnation]
+	return ok && f.now.Sub(a.At) < f.l.Fresh
 }
 
-func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Member {
+func (f *facts) judge(m membership.Ref) Member {
+	ev, now := &f.ev, f.now
 	s := Member{Ref: m}
 	n, present := f.nodes[m.Node]
 	if present {
@@ -152,11 +164,11 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	}
 
 	var a membership.Answer
-	answered := fresh(ev, m, l, now)
+	answered := f.fresh(m)
 	if answered {
 		a = ev.Answers[m.Incarnation].Answer
 	}
-	c := accuse(m, f, ev, l, now)
+	c := f.accuse(m)
 	s.accused, s.unheard = c.watchers, c.unheard
 	absentSince, absent := ev.Absent[m.Incarnation]
 	absent = absent && !present
@@ -178,8 +190,8 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	void := now.Before(ev.Void)
 	if absent && answered && a.Kind == membership.Same {
 		age := now.Sub(absentSince)
-		s.PastWindow = !void && age >= l.Window
-		s.PastCutLimit = !void && age >= l.CutLimit
+		s.PastWindow = !void && age >= f.l.Window
+		s.PastCutLimit = !void && age >= f.l.CutLimit
 		s.WorkerFailed, s.WorkersEnded = a.Failed, a.Ended
 		return s
 	}
@@ -187,14 +199,15 @@ func judge(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) Me
 	if !quiet || void {
 		return s
 	}
-	return judgeSilence(s, c, f, ev, l, now)
+	return f.judgeSilence(s, c)
 }
 
 // judgeSilence decides about a member that does not answer this node. Another witness is needed. If
 // no member answers this node, members whose leases the store still renews are better judges than
 // this node: both the store and this node may have lost a healthy member by two cuts, and one of
 // them is this node's.
-func judgeSilence(s Member, c accusation, f facts, ev Evidence, l Timeouts, now time.Time) Member {
+func (f *facts) judgeSilence(s Member, c accusation) Member {
+	ev, l, now := &f.ev, &f.l, f.now
 	absent := s.State == Absent && !s.Since.IsZero() // for as long as this node knows
 	if ev.Isolated && absent && len(f.nodes) > 1 {
 		return s
@@ -226,7 +239,8 @@ type accusation struct {
 	why      string
 }
 
-func accuse(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) accusation {
+// accuse gathers the suspicions about m whose watchers are registered.
+func (f *facts) accuse(m membership.Ref) accusation {
 	c, never := accusation{why: "silent"}, true
 	for _, x := range f.accused[m.Node] {
 		if x.Incarnation != m.Incarnation {
@@ -237,7 +251,7 @@ func accuse(m membership.Ref, f facts, ev Evidence, l Timeouts, now time.Time) a
 		}
 		never = never && x.Never
 		c.watchers = append(c.watchers, x.Watcher)
-		if at, ok := ev.Holds[m.Node][x.By]; ok && now.Sub(at) < l.Fresh {
+		if at, ok := f.ev.Holds[m.Node][x.By]; ok && f.now.Sub(at) < f.l.Fresh {
 			c.silentBy = append(c.silentBy, x.By)
 		} else {
 			c.unheard = true

@@ -45,7 +45,8 @@ func given(facts ...func(*trial)) *trial {
 }
 
 func (x *trial) verdict() View {
-	return Judge(x.members, x.nodes, x.left, x.suspects, x.ev, DefaultTimeouts(3*sec, time.Minute), judgeNow)
+	return Judge(Records{Members: x.members, Nodes: x.nodes, Left: x.left, Suspects: x.suspects},
+		x.ev, DefaultTimeouts(3*sec, time.Minute), judgeNow)
 }
 
 // accuses: a watcher's record about c, that it said ago that it still holds.

@@ -74,5 +74,6 @@ func StoreView(s *rendezvous.Snapshot, now time.Time) verdict.View {
 	}
 	w := s.World
 	refs := append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
-	return verdict.Judge(refs, s.Nodes, s.Left, s.Suspects, verdict.Evidence{}, verdict.Timeouts{}, now)
+	return verdict.Judge(verdict.Records{Members: refs, Nodes: s.Nodes, Left: s.Left, Suspects: s.Suspects},
+		verdict.Evidence{}, verdict.Timeouts{}, now)
 }

@@ -23,13 +23,23 @@ type Timeouts struct {
 var DefaultTimeouts = Timeouts{Barrier: 30 * time.Second, Verdict: 1500 * time.Millisecond,
 	Nearby: 50 * time.Millisecond, Cause: 2 * time.Second, Slack: 2 * time.Second, Missing: 5 * time.Second}
 
-// Next is the next step of a job. It is pure: same snapshot, same view, same marks, same step.
-func Next(s *rendezvous.Snapshot, v verdict.View, m Observed, t Timeouts, now time.Time) Step {
+// Facts are what a step rests on.
+type Facts struct {
+	Snapshot *rendezvous.Snapshot
+	View     verdict.View
+	Observed Observed
+	Timeouts Timeouts
+	Now      time.Time
+}
+
+// Next is the next step of a job. It is pure: same facts, same step.
+func Next(f Facts) Step {
+	s := f.Snapshot
 	if s.Job == nil || s.Wish.Rev == 0 {
 		return Nothing{}
 	}
-	s, release := m.released(s, now)
-	p := planner{s: s, w: s.World, v: v, m: m, t: t, now: now}
+	s, release := f.Observed.released(s, f.Now)
+	p := planner{s: s, w: s.World, v: f.View, m: f.Observed, t: f.Timeouts, now: f.Now}
 	if w := s.World; w != nil && (w.Phase == rendezvous.Done || w.Attempt == s.Job.Attempt && w.Phase.Ended()) {
 		return Nothing{}
 	}

@@ -38,12 +38,13 @@ func unreadable(holders ...string) (*rendezvous.Snapshot, verdict.View) {
 	for _, h := range holders {
 		s.Head.Holders = append(s.Head.Holders, ref(h))
 	}
-	v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
+		verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
 	return s, v
 }
 
 func plan(s *rendezvous.Snapshot, v verdict.View) Step {
-	return Next(s, v, Observed{}, DefaultTimeouts, time.Time{}.Add(time.Hour))
+	return Next(Facts{Snapshot: s, View: v, Timeouts: DefaultTimeouts, Now: time.Time{}.Add(time.Hour)})
 }
 
 func TestAnUnreadableHeadYieldsToTheOneBefore(t *testing.T) {
@@ -68,7 +69,8 @@ func TestNobodyFallsBackWhileAHolderMayComeBack(t *testing.T) {
 func TestNobodyFallsBackBeforeALateHolderWasAsked(t *testing.T) {
 	s, _ := unreadable("a", "b")
 	s.Nodes[1].Rev = 12 // it came back after a had asked
-	v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
+		verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
 	if step, ok := plan(s, v).(Nothing); !ok {
 		t.Fatalf("got %+v", step)
 	}
@@ -108,7 +110,8 @@ func TestRollbackIsRemembered(t *testing.T) {
 		s.Nodes = append(s.Nodes, membership.Node{Ref: membership.Ref{Node: "c", Incarnation: "c1"}, Attempt: 1,
 			Rev: 2})
 		s.Job.Limits = rendezvous.Limits{Min: 1, Max: 3, Exact: true}
-		v := verdict.Judge(s.World.Members, s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+		v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
+			verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
 		p, ok := plan(s, v).(Propose)
 		if !ok || p.World.Rollback != x.want {
 			t.Errorf("%s: rollback %d, want %d: %+v", x.name, p.World.Rollback, x.want, plan(s, v))

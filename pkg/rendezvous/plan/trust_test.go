@@ -58,9 +58,11 @@ func (x *trainer) fail(step *int64, nan bool) int64 {
 	x.t.Helper()
 	x.cycles++
 	x.s.Failure = &rendezvous.Failure{Node: "a", Incarnation: "a1", Code: 1, Step: step, NaN: nan}
-	v := verdict.Judge(x.s.World.Members, x.s.Nodes, nil, nil, verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
+	v := verdict.Judge(verdict.Records{Members: x.s.World.Members, Nodes: x.s.Nodes},
+		verdict.Evidence{}, verdict.Timeouts{}, time.Time{})
 	for range 3 {
-		switch step := Next(x.s, v, Observed{}, DefaultTimeouts, time.Time{}.Add(time.Hour)).(type) {
+		switch step := Next(Facts{Snapshot: x.s, View: v,
+			Timeouts: DefaultTimeouts, Now: time.Time{}.Add(time.Hour)}).(type) {
 		case End:
 			if step.Phase != rendezvous.Failed {
 				x.t.Fatalf("ended %s", step.Phase)

@@ -25,9 +25,18 @@ type TimingObserver struct {
 	idle time.Time
 }
 
-// Observe notes what s and the step that is planned on it show for the first time. own is a sign
-// that this agent saw and the store does not show yet, or "".
-func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own string, step plan.Step, now time.Time) {
+// Look is what an agent sees of a job at one time.
+type Look struct {
+	Snapshot *rendezvous.Snapshot
+	View     verdict.View
+	Own      string    // a sign that this agent saw and the store does not show yet; "": none
+	Step     plan.Step // that is planned
+	Now      time.Time
+}
+
+// Observe notes what a look shows for the first time.
+func (f *TimingObserver) Observe(l Look) {
+	s, v, now := l.Snapshot, l.View, l.Now
 	var g schema.Generation
 	if s.World != nil {
 		g = s.World.Generation
@@ -48,7 +57,7 @@ func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own str
 		}
 		f.begin(rendezvous.SignNodes, now)
 	case w.Phase == rendezvous.Running:
-		what := firstSign(s, v, own)
+		what := firstSign(s, v, l.Own)
 		if what == "" {
 			*f = TimingObserver{generation: g}
 			return
@@ -70,7 +79,7 @@ func (f *TimingObserver) Observe(s *rendezvous.Snapshot, v verdict.View, own str
 		*f = TimingObserver{generation: g}
 		return
 	}
-	switch step.(type) {
+	switch l.Step.(type) {
 	case plan.Propose, plan.Hold:
 		note(&f.decided, now)
 	case plan.Run:

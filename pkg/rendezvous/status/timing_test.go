@@ -33,7 +33,7 @@ func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 			Ready: c.ready,
 			World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming}}
 		var o status.TimingObserver
-		o.Observe(s, verdict.View{}, "", plan.Nothing{}, noon)
+		o.Observe(status.Look{Snapshot: s, Step: plan.Nothing{}, Now: noon})
 		if got := o.Idle(noon.Add(time.Second)); got != c.want {
 			t.Errorf("%s: %v without training, want %v", name, got, c.want)
 		}
@@ -81,9 +81,9 @@ func TestFirstSign(t *testing.T) {
 		"more nodes come to a job with room": {s(4, "w", a, b), s(4, "w", a, b, d), left, left, rendezvous.SignNodes},
 	} {
 		var o status.TimingObserver
-		o.Observe(x.before, x.was, "", plan.Nothing{}, noon)
+		o.Observe(status.Look{Snapshot: x.before, View: x.was, Step: plan.Nothing{}, Now: noon})
 		at := noon.Add(time.Hour)
-		o.Observe(x.after, x.is, "", plan.Hold{}, at)
+		o.Observe(status.Look{Snapshot: x.after, View: x.is, Step: plan.Hold{}, Now: at})
 		if got := o.Timing("a"); got.Sign != x.sign || o.Sign() != at {
 			t.Errorf("%s: the sign is %q since %v, want %q since %v", name, got.Sign, o.Sign(), x.sign, at)
 		}

@@ -48,18 +48,24 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 	return r.turn(ctx, seen, w, store.Request{If: guards, Then: []store.Write{history.Tell(r.Job, events...)}})
 }
 
+// Starting is the start of a generation, and where the time went until then.
+type Starting struct {
+	Step   plan.Run
+	Idle   time.Duration // without training; 0: not known
+	Timing rendezvous.Timing
+}
+
 // Run starts a generation whose barrier is full.
-func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, step plan.Run, idle time.Duration,
-	f rendezvous.Timing) (rendezvous.World, error) {
+func (r Requests) Run(ctx context.Context, seen *rendezvous.Snapshot, x Starting) (rendezvous.World, error) {
 	w := *seen.World
-	w.Phase, w.Master = rendezvous.Running, &step.Master
-	w.CountStart(idle)
+	w.Phase, w.Master = rendezvous.Running, &x.Step.Master
+	w.CountStart(x.Idle)
 	ev := history.Event{Kind: history.WorldRunning, Generation: w.Generation,
 		Text: fmt.Sprintf("generation %d running: world size %d", w.Generation, w.Size()),
-		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": f.Forming(),
-			"stopped_ms": slowestStop(seen), "waterfall": f}}
-	if idle > 0 {
-		ev.Fields["idle_ms"] = idle.Milliseconds()
+		Fields: history.Fields{"world_size": w.Size(), "idle_ms": nil, "barrier_ms": x.Timing.Forming(),
+			"stopped_ms": slowestStop(seen), "waterfall": x.Timing}}
+	if x.Idle > 0 {
+		ev.Fields["idle_ms"] = x.Idle.Milliseconds()
 	}
 	return r.turn(ctx, seen, w, store.Request{Then: append(r.putEndpoints(seen), history.Tell(r.Job, ev))})
 }
