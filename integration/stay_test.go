@@ -18,6 +18,7 @@ import (
 type stayers struct {
 	*place
 	python, script string
+	arguments      []string // of the script
 	nodes          map[string]*proc
 	took           times
 }
@@ -36,9 +37,9 @@ func newStayers(t *testing.T) *stayers {
 
 // up starts a node.
 func (s *stayers) up(node string) {
-	s.nodes[node] = s.run("--node="+node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=3",
-		"--scaling=fixed-batch",
-		"--last-call=200ms", "--log-dir=log-"+node, s.python, s.script)
+	args := []string{"--node=" + node, "--np=2:3", "--job-id=x", "--batch-size=48", "--lr=0.05", "--base-np=3",
+		"--scaling=fixed-batch", "--last-call=200ms", "--log-dir=log-" + node, s.python, s.script}
+	s.nodes[node] = s.run(append(args, s.arguments...)...)
 }
 
 var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)`)

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Callable, List, Optional, Tuple
 
+from .environment import world
 
 INTERVAL = 0.1
 """Seconds between two votes, about: a vote costs some tenths of a millisecond."""
@@ -29,6 +30,7 @@ class Vote:
         self._pending: Optional[Tuple[Any, Any]] = None
         self._broken = False
         self._group: Any = None
+        self._generation: Optional[int] = None
         self._skip = 0
         self._steps = 0
         self._since = 0.0
@@ -36,6 +38,9 @@ class Vote:
     def cast(self, asked: Callable[[], bool], size: int) -> bool:
         """Give this rank's wish for a step; True on every rank at the same step. The wish is
         asked for in the steps that have a vote, and the others cost next to nothing."""
+        if self._generation != world().generation:  # what was begun in another world is of it alone
+            self._pending, self._broken, self._group, self._skip = None, False, None, 0
+            self._generation = world().generation
         self._steps += 1
         if self._skip > 0:
             self._skip -= 1
@@ -111,12 +116,13 @@ def side_group() -> Any:
     global _side
     dist = torch_distributed()
     default = dist.distributed_c10d._get_default_group()
-    if _side is None or _side[0] is not default:
-        _side = (default, dist.new_group(backend="gloo"))
-    return _side[1]
+    generation = world().generation  # torch 2.15 gives one group the members of another world
+    if _side is None or _side[0] is not default or _side[1] != generation:
+        _side = (default, generation, dist.new_group(backend="gloo"))
+    return _side[2]
 
 
-_side: Optional[Tuple[Any, Any]] = None
+_side: Optional[Tuple[Any, int, Any]] = None
 
 
 def torch_distributed() -> Any:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import saving
+from . import saving, wrappers
 from .collective import gather, share_newest
 from .environment import world
 from .errors import ElasticError, LoadError, whole_number
@@ -60,6 +60,7 @@ class State:
         self._follower: Optional[Callable[[], None]] = None
         self._held = False
         self._torn = False
+        self._sharded = False  # each rank has a part of it alone
         for value in values.values():
             if hasattr(value, "register_step_post_hook"):
                 value.register_step_post_hook(self._tear)
@@ -101,7 +102,7 @@ class State:
     def save(self) -> Optional[str]:
         """Save now; only rank 0 writes. Returns the path, None where nothing was written."""
         self._saved_at = time.monotonic()
-        if world().rank != 0 or self._directory is None or self._saved_step == self.step:
+        if world().rank != 0 or self._directory is None or self._saved_step == self.step or self._sharded:
             return None
         content = self.content()
         mark: Dict[str, Any] = {"step": self.step, "samples": self.samples}
@@ -158,6 +159,12 @@ class State:
         """The step of the state that this rank has. None: it has none, or one that was left between the
         step of the optimizer and commit(), and is of no step."""
         return self.step if self._held and not self._torn else None
+
+    def newly_sharded(self) -> Optional[str]:
+        """What spreads the state over the ranks, the first time that something does."""
+        kind = wrappers.sharded([getattr(self, name) for name in self._names])
+        new, self._sharded = kind is not None and not self._sharded, self._sharded or kind is not None
+        return kind if new else None
 
     def content(self) -> Dict[str, Any]:
         """All that a rank needs that has nothing."""

@@ -24,7 +24,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, Optional
 
-from . import environment, saving, voting
+from . import environment, saving, voting, wrappers
 from .agent import Agent, Left, connect
 from .blocked import Watch
 from .environment import World, world
@@ -73,6 +73,7 @@ class Training:
         self._returned = threading.Event()  # run() is at its end: nothing is interrupted any more
         self._agent: Optional[Agent] = None
         self._group: Optional[Group] = None
+        self._looked = 0  # the generation in which the wrappers of the script were looked at
 
     def run(self) -> Any:
         import torch.distributed as dist
@@ -191,10 +192,26 @@ class Training:
     def _check(self) -> None:
         """Between two steps."""
         assert self._agent is not None
+        if self._looked < self._agent.generation:
+            self._look()
         if stopper().asked():
             self._stop()
         if self._agent.leaving.is_set():
             raise WorldChanged
+
+    def _look(self) -> None:
+        """Say once if a rank that is lost would take a part of the state along: this worker does not stay."""
+        assert self._agent is not None
+        self._looked = self._agent.generation
+        kind = self._state.newly_sharded()
+        if kind is not None:
+            self._agent.can_stay(False)
+            print(
+                f"elastic: the state is sharded ({kind}): workers are started again when the world changes, and State "
+                "saves none of it; save with torch.distributed.checkpoint",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _is_over(self, error: BaseException) -> bool:
         """Whether an error comes of the end of the world. The agent knows, a moment later."""
@@ -250,6 +267,8 @@ class Training:
                 raise ElasticError("the agent of this node has ended")
         self._group.interrupt()
         gc.collect()  # a DistributedDataParallel of the old group answers the gradients as long as it lives
+        wrappers.disarm(self._agent.generation)
+        self._look()
         self._group.leave()  # waits for other collectives of the group, which go on being ended until it has
         self._has_left()
         self._agent.left(self._state.held_step())

@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// newMistaken has nodes run testdata/stay_bad.py with a mistake.
+func newMistaken(t *testing.T, mistake string, nodes ...string) *stayers {
+	s := newStayers(t)
+	s.script = strings.TrimSuffix(s.script, "stay.py") + "stay_bad.py"
+	s.arguments = []string{mistake}
+	for _, n := range nodes {
+		s.up(n)
+	}
+	return s
+}
+
+// said waits until the standard error of one of the nodes has the text.
+func (s *stayers) said(text string) {
+	s.t.Helper()
+	until(s.t, "a worker says "+text, func() error {
+		for _, x := range s.nodes {
+			if strings.Contains(x.stderr()+x.stdout(), text) {
+				return nil
+			}
+		}
+		return errors.New("it does not")
+	})
+}
+
+// lose kills a node.
+func (s *stayers) lose(node string) {
+	s.t.Helper()
+	_ = s.nodes[node].kill(syscall.SIGKILL)
+	<-s.nodes[node].done
+	delete(s.nodes, node)
+}
+
+// A DistributedDataParallel that outlives its world is refused with one sentence.
+func TestAWrapperOfAnOldWorldIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "kept", "a", "b", "c")
+	s.trains(0, "a", "b", "c")
+	s.lose("c")
+	s.said("is called in another world: make it in the training function")
+}
+
+// Workers with sharded state say so once, and are started again when the world changes.
+func TestShardedStateIsToldAndNotKept(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "zero", "a", "b", "c")
+	g := s.trains(0, "a", "b", "c")
+	s.said("the state is sharded (ZeroRedundancyOptimizer)")
+	before := s.training("a").pid
+	s.lose("c")
+	s.trains(g, "a", "b")
+	if s.training("a").pid == before {
+		t.Error("a worker with sharded state stayed in its process")
+	}
+	if said := strings.Count(s.nodes["a"].stderr()+s.nodes["a"].stdout(), "the state is sharded"); said > 2 {
+		t.Errorf("two processes said it %d times", said)
+	}
+}
+
+// A state that cannot be copied is told with one sentence when a node comes.
+func TestAStateThatCannotBeCopied(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "uncopied", "a", "b")
+	s.trains(0, "a", "b")
+	s.up("c")
+	s.said("the state cannot be given to the ranks that have none")
+}
+
+// A rank raises an error of its own while another node dies: the error is told, or the next world
+// trains on.
+func TestAnErrorOfTheScriptWhileANodeDies(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "own", "a", "b", "c")
+	g := s.trains(0, "a", "b", "c")
+	if err := os.WriteFile(s.path("own"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.lose("c")
+	s.trains(g, "a", "b")
+}

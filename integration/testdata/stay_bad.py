@@ -1,0 +1,51 @@
+# Trains as stay.py does, and makes the mistake that its argument names.
+import os
+import sys
+
+import torch
+
+import elastic
+
+mistake = sys.argv[1]
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = torch.nn.Linear(8, 8).double()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+elastic.world(batch_size=8)
+more = {"callback": lambda: None} if mistake == "uncopied" else {}
+state = elastic.State(model=net, optimizer=optimizer, save_every=None, **more)
+kept = None
+
+
+def wrapped():
+    global kept
+    if mistake == "kept":
+        kept = kept or torch.nn.parallel.DistributedDataParallel(net)
+        return kept
+    if mistake == "zero":
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        state.optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=0.01)
+    return torch.nn.parallel.DistributedDataParallel(net)
+
+
+@elastic.train(state, backend="gloo")
+def loop(world):
+    model = wrapped()
+    data = torch.ones(4, 8, dtype=torch.double)
+    told = False
+    while not os.path.exists("target"):
+        optimizer.zero_grad()
+        model(data).sum().backward()
+        optimizer.step()
+        state.commit()
+        if not told:
+            print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
+                  f" at 0 after 0", flush=True)
+            told = True
+        if mistake == "own" and world.size == 3 and os.path.exists("own"):
+            raise KeyError("mine")
+
+
+loop()
+print("through: all", flush=True)
