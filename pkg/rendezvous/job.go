@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/roles"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -117,6 +118,21 @@ func (j *Job) Workers(nodes int) int {
 // Ports is how many ports the processes of the node of that rank need, in a job with roles.
 func (j *Job) Ports(nodes, rank int) int {
 	return j.Roles.Ports(j.Place(nodes), rank)
+}
+
+// Savers are the members of w that write a part of each save where nodes save apart: all of them;
+// with roles the nodes that have a server, and that of rank 0, which commits.
+func (j *Job) Savers(w *World) []membership.Ref {
+	if j.Roles == nil {
+		return w.Members
+	}
+	savers := []membership.Ref{w.Members[0]}
+	for i, serves := range j.Roles.Serves(j.Place(len(w.Members))) {
+		if i > 0 && serves {
+			savers = append(savers, w.Members[i])
+		}
+	}
+	return savers
 }
 
 // Predecessors are the uids that the job had in stores that were lost, the newest last: enough of

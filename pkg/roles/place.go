@@ -81,6 +81,15 @@ func (s *Spec) Ranks(z Size) [][]int {
 	return ranks
 }
 
+// Serves says of each node, by rank, whether it has a server.
+func (s *Spec) Serves(z Size) []bool {
+	nodes := make([]bool, z.Nodes)
+	for i, tasks := range s.Place(z) {
+		nodes[i] = slices.ContainsFunc(tasks, func(t Task) bool { return t.Role == Server })
+	}
+	return nodes
+}
+
 // Most is the largest number of trainers that one node of z has, at least 1.
 func (s *Spec) Most(z Size) int {
 	if s.Trainers == nil {

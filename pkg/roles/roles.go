@@ -58,6 +58,9 @@ func (t Task) Log() string {
 	return stem + "." + strconv.Itoa(t.Local)
 }
 
+// Same reports whether both are one process of the job, wherever it runs.
+func (t Task) Same(u Task) bool { return t.Role == u.Role && t.Index == u.Index }
+
 // String names the process.
 func (t Task) String() string { return fmt.Sprintf("%s %d", t.Role, t.Index) }
 

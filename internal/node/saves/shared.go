@@ -1,6 +1,8 @@
 package saves
 
 import (
+	"slices"
+
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -30,11 +32,18 @@ func (s *Saves) shared(w rendezvous.World) bool {
 	return false
 }
 
-// with are the nodes that each save a part; nil where rank 0's node has all of each save. A node
-// that has rank 0's directory has no part of its own.
+// with are the nodes that each save a part; nil where rank 0's node has all of each save, and where
+// this node has no part. A node that has rank 0's directory has no part of its own.
 func (s *Saves) with(w rendezvous.World) *pipeline.Sharing {
+	s.mu.Lock()
+	job := s.job
+	s.mu.Unlock()
+	self, savers := s.replicator.Self, job.Savers(&w)
+	if !slices.ContainsFunc(savers, func(r membership.Ref) bool { return r.Node == self }) {
+		return nil
+	}
 	apart := func(r membership.Ref) bool { return s.c.Mark.Dir == "" || !s.c.Mark.Of(r) }
-	return pipeline.NewSharing(w.Members, s.replicator.Self, s.rules().SaveFrom, apart)
+	return pipeline.NewSharing(savers, self, job.Rules.SaveFrom, apart)
 }
 
 func (s *Saves) tellShared() {

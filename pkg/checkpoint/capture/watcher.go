@@ -205,11 +205,15 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	return p, refused, err
 }
 
-// Last is Look for the time when the workers ended: there is nothing to wait for any more.
+// Last is Look for the time when the workers ended: there is nothing to wait for any more. Where some
+// processes still run (servers), what they have closed by now counts; they are given up after that.
 func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
 	state := c.workers.State()
 	if state == Running {
-		state = Killed // they are given up
+		if p, _, err := c.look(now, Running); p != nil || err != nil {
+			return p, nil, err
+		}
+		state = Killed
 	}
 	return c.look(now, state)
 }

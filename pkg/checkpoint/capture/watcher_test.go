@@ -545,6 +545,8 @@ func TestTheEndOfTheWorkers(t *testing.T) {
 	}{
 		{"opaque, ended", Exited, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
 		{"opaque, killed", Killed, func(b *bench) { b.write("m.raw", "x") }, "", 1},
+		{"opaque, closed by a server that runs on", Running, func(b *bench) { b.write("m.raw", "x") }, "m.raw", 0},
+		{"half, by a server that runs on", Running, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
 		{"whole, ended", Exited, func(b *bench) { b.write("m.pt", z) }, "m.pt", 0},
 		{"whole, killed", Killed, func(b *bench) { b.write("m.pt", z) }, "", 1},
 		{"half, ended", Exited, func(b *bench) { b.write("m.pt", z[:30]) }, "", 1},
