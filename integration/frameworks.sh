@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# frameworks.sh DIR: virtual environments DIR/torch and DIR/paddle with the frameworks that TestFrameworks runs, on CPUs.
+# frameworks.sh DIR: virtual environments DIR/torch, DIR/paddle and DIR/ps with the frameworks that TestFrameworks runs, on CPUs.
 # One that is there is used as it is.
 set -euo pipefail
 dir=$1
@@ -14,3 +14,4 @@ venv() { # NAME PACKAGE...
 mkdir -p "$dir"
 venv torch torch==2.15.0 accelerate==1.15.0 lightning==2.6.6
 venv paddle paddlepaddle==3.3.1 setuptools
+venv ps paddlepaddle==2.6.2 "numpy<2" "protobuf==4.25.*" setuptools # later wheels have no parameter servers

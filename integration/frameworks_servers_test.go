@@ -67,7 +67,7 @@ func (j *tables) learns(node string, more int) {
 
 // starts is how often the server on a node was started.
 func (j *tables) starts(node string) int {
-	return strings.Count(content(j.path("log-"+node, "serverlog.0")), "DownpourServer")
+	return strings.Count(content(j.path("log-"+node, "serverlog.0")), "running server with rank id")
 }
 
 // newest is the step of the newest commit.
@@ -98,8 +98,9 @@ func (j *tables) from(g, size int) (pass int) {
 }
 
 // Wide & deep on a real Paddle of version 2.6.2, two servers and three trainers on three nodes: the
-// tables learn, a trainer that is killed is started again alone, and a server that is killed with its
-// node has all go on from the newest committed tables.
+// tables learn, a trainer that is killed is started again alone, a server that is killed with its node
+// has all go on from the newest committed tables, and the number of trainers goes from 3 to 2 and to 4
+// while the servers stay.
 func TestFrameworksServers(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
@@ -137,6 +138,20 @@ func TestFrameworksServers(t *testing.T) {
 			t.Errorf("generation 2 goes on from pass %d, and pass %d was committed", from, committed)
 		}
 		j.learns("a", 4)
+
+		begun := [2]int{j.starts("a"), j.starts("b")}
+		p.must("scale", "x", "--np=2", "--detach")
+		st := p.after("x", 2, 2)
+		j.from(st.Generation, 2)
+		j.learns("a", 4)
+		j.join("d")
+		p.must("scale", "x", "--np=4", "--when-ready", "--detach")
+		st = p.after("x", st.Generation, 4)
+		j.from(st.Generation, 4)
+		j.learns("d", 2)
+		if now := [2]int{j.starts("a"), j.starts("b")}; now != begun {
+			t.Errorf("the servers were started %v times, and %v times before the number of trainers changed", now, begun)
+		}
 		p.must("stop", "x")
 		for _, x := range j.nodes {
 			p.ends(x, 93)

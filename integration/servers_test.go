@@ -230,6 +230,82 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	}
 }
 
+// The number of trainers changes with the nodes, and a node without a server is lost: the server goes
+// on in its process, at its port.
+func TestServersStay(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.serves("train.py")
+	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]*proc{}
+	join := func(name string) {
+		nodes[name] = p.run("--np=2", "--job-id=x", "--node="+name, "--server_num=1", "--log-dir=log-"+name, "train.py")
+	}
+	join("a")
+	join("b")
+	st := p.after("x", 0, 2)
+	lead := st.World[0].Node
+	server := p.pidIn("pid-server", "")
+	at := p.told("log-"+lead, "serverlog.0")["PADDLE_PORT"]
+	stays := func(size int) {
+		t.Helper()
+		st = p.after("x", st.Generation, size)
+		generation := st.Generation
+		until(t, "the trainers of the new size", func() error {
+			told := p.told("log-"+lead, "workerlog.0")
+			if told["ELASTIC_GENERATION"] != fmt.Sprint(generation) || told["PADDLE_TRAINERS_NUM"] != fmt.Sprint(size) {
+				return fmt.Errorf("%s of generation %s", told["PADDLE_TRAINERS_NUM"], told["ELASTIC_GENERATION"])
+			}
+			if !strings.HasSuffix(told["PADDLE_PSERVERS_IP_PORT_LIST"], ":"+at) || told["ELASTIC_RESTARTED"] != "1" {
+				t.Errorf("a trainer is told %q, ELASTIC_RESTARTED=%q", told["PADDLE_PSERVERS_IP_PORT_LIST"], told["ELASTIC_RESTARTED"])
+			}
+			return nil
+		})
+		if now := content(p.path("pid-server")); now != server {
+			t.Errorf("generation %d: the server is process %s, and was %s", generation, now, server)
+		}
+	}
+	p.must("scale", "x", "--np=3", "--when-ready", "--detach")
+	join("c")
+	stays(3)
+	p.must("scale", "x", "--np=2", "--detach")
+	stays(2)
+	p.says(nodes["c"], "standing by as a spare")
+	if err := nodes[st.World[1].Node].kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	stays(2)
+	if err := os.Remove(p.path("hold")); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(nodes[lead], 0)
+	if n := strings.Count(content(p.path("log-"+lead, "serverlog.0")), "TRAINING_ROLE=PSERVER"); n != 1 {
+		t.Errorf("the server started %d times, want 1", n)
+	}
+}
+
+// A trainer that fails for ever ends the job: each generation starts it again a few times, and the
+// failure of the last of them spends a restart of the job.
+func TestTrainerThatFailsForEver(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	fails := "import os\nif os.environ.get('PADDLE_TRAINER_ID') == '1': os._exit(7)\n" + serving
+	if err := os.WriteFile(p.path("fails.py"), []byte(fails), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x := p.run("--max-restarts=1", "--server_num=1", "--worker_num=2", "fails.py")
+	p.ends(x, 7)
+	if n := strings.Count(x.stderr(), "it is started again alone (1 of 1), the others go on"); n != 2 {
+		t.Errorf("it was started again alone %d times, want once in each of 2 generations", n)
+	}
+	p.says(x, "restarts used (1 of 1)")
+}
+
 // What contradicts itself, or cannot be, is refused before anything starts.
 func TestServersThatAreRefused(t *testing.T) {
 	t.Parallel()

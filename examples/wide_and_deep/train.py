@@ -8,9 +8,11 @@ The lines that make it elastic end in "# elastic". Everything else is ordinary P
 """
 
 import argparse
+import glob
 import os
 import shutil
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -57,9 +59,19 @@ def samples(path, seed):
             f.write("".join(f" 1 {i}" for i in ids) + f" 1 {label}\n")
 
 
+def tidy(keep):
+    """Removes old saves of this server, for ever."""
+    while True:
+        saves = sorted(glob.glob("step-*"), key=lambda name: int(name[5:]))
+        for old in saves[:-keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        time.sleep(2)
+
+
 def serve(resume, directory):
     os.makedirs(directory, exist_ok=True)
     os.chdir(directory)  # a path that a trainer names is below it
+    threading.Thread(target=tidy, args=[3], daemon=True).start()
     fleet.init_server()
     if resume:
         for table in (0, 1):  # the embeddings, and the dense weights

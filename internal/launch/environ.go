@@ -58,6 +58,7 @@ type Inputs struct {
 	Role             Role
 	Team             *roles.Team  // the processes of all nodes and their endpoints; nil: all are trainers
 	Tasks            []roles.Task // of this node, by local rank, with Team
+	ServersStay      bool         // the servers of Team kept their tables: these trainers are new to them
 	DeviceIDs        []string     // that the trainers of Team take in turn
 	Devices          [][]string   // NAME=VALUE of each worker's devices, by local rank; nil: none has one
 	VirtualLocalRank bool         // LOCAL_RANK is 0 for all, who see one device each

@@ -37,6 +37,9 @@ func (in *Inputs) task(e *env, local int) {
 	for _, l := range lists {
 		e.set(l.name, strings.Join(team.All(l.role), ","))
 	}
+	if in.ServersStay && t.Role == roles.Trainer {
+		e.int("ELASTIC_RESTARTED", 1)
+	}
 	if t.Role == roles.Trainer || t.Role == roles.Coordinator {
 		e.int("PADDLE_TRAINER_ID", t.Index)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -27,21 +28,21 @@ type processes interface {
 	PIDs() []int
 	Ask(ctx context.Context, d worker.Drain) error
 	Stop(ctx context.Context, grace time.Duration) error
-	Continue(generation uint64, ranks []int, worldSize int)
 }
 
 // group is the workers of this node, in the agent's words.
 type group struct {
 	w      *workers
 	g      processes
-	began  schema.Generation // for which the processes were started
 	runDir string
 	stay   *handover.Group
 	events chan event.Event
 	heard  sync.WaitGroup // watchStay
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex        // guards what follows
+	began      schema.Generation // for which the trainers were started
 	generation schema.Generation
+	ports      []int         // of this node
 	over       chan struct{} // closed when the generation is over for them
 	hangs      <-chan rendezvous.Failure
 	exited     bool // one of them has ended
@@ -61,7 +62,8 @@ func (g *group) begin(s action.Start) error {
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := either(g.g.Done(), over)
-		g.w.effects.Go(func() { g.w.progress(ended, world, launch.WorkerDir(g.runDir, uint64(g.began), 0)) })
+		dir := launch.WorkerDir(g.runDir, uint64(g.began), 0)
+		g.w.effects.Go(func() { g.w.progress(ended, world, dir) })
 	}
 	return nil
 }
@@ -125,13 +127,25 @@ func (g *group) process(local int) rendezvous.Process {
 // told is the last step that a worker told, and whether its loss was not a number then, where that
 // counts.
 func (g *group) told(local int) (*int64, bool) {
-	step, nan := lastTold(launch.WorkerDir(g.runDir, uint64(g.began), local))
+	g.mu.Lock()
+	began := uint64(g.began)
+	g.mu.Unlock()
+	step, nan := lastTold(launch.WorkerDir(g.runDir, began, local))
 	rule := g.w.job.Load().Rules.OnNaN
 	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 }
 
-// watchStay tells when the workers can stay, and when they cannot any more.
+// watchStay tells when the workers can stay, and when they cannot any more. Of servers their exit
+// tells that.
 func (g *group) watchStay() {
+	if e, ok := g.g.(*ensemble.Ensemble); ok {
+		select {
+		case <-e.Serving():
+			g.events <- event.Staying{Generation: g.Generation(), Can: true}
+		case <-e.Done():
+		}
+		return
+	}
 	can := false
 	for {
 		moved := g.stay.Moved()
@@ -170,15 +184,25 @@ func (g *group) Ask(reason string, grace time.Duration) error {
 	return g.g.Ask(ctx, worker.Drain{Reason: reason, GraceSeconds: grace.Seconds()})
 }
 
-func (g *group) Stop(ctx context.Context, grace time.Duration) error { return g.g.Stop(ctx, grace) }
+func (g *group) Stop(ctx context.Context, grace time.Duration) error {
+	g.w.keepPorts(nil)
+	return g.g.Stop(ctx, grace)
+}
 
 func (g *group) Pause(ctx context.Context) (held *int64, err error) {
-	held, err = g.stay.Leave(ctx)
+	if e, ok := g.g.(*ensemble.Ensemble); ok {
+		held, err = new(int64(math.MaxInt64)), e.Pause(ctx) // tables are newer than any checkpoint
+	} else {
+		held, err = g.stay.Leave(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if e, ok := g.g.(*ensemble.Ensemble); ok {
+		g.w.keepPorts(g.ports[len(g.ports)-e.Kept():])
+	}
 	close(g.over)
 	return held, nil
 }
@@ -187,6 +211,9 @@ func (g *group) Continue(ctx context.Context, s action.Start) error {
 	in, err := g.w.inputs(s)
 	if err != nil {
 		return err
+	}
+	if e, ok := g.g.(*ensemble.Ensemble); ok {
+		return g.continueTeam(e, in, s)
 	}
 	in.Began = uint64(g.began)
 	if err := g.begin(s); err != nil {
@@ -197,9 +224,26 @@ func (g *group) Continue(ctx context.Context, s action.Start) error {
 	for k := range in.Workers {
 		ranks = append(ranks, in.FirstRank+k)
 	}
-	g.g.Continue(in.Generation, ranks, in.WorldSize)
+	g.g.(*worker.Group).Continue(in.Generation, ranks, in.WorldSize)
 	g.w.saves.WorkersStarted(s.World.Generation, g.g.PIDs)
 	return g.stay.Hand(in.Generation, environs(in))
+}
+
+// continueTeam starts the trainers of another generation beside the servers that stay.
+func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.Start) error {
+	in.ServersStay = true
+	c, err := g.w.team(in)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.began, g.ports = s.World.Generation, s.Ports
+	g.mu.Unlock()
+	if err := g.begin(s); err != nil {
+		return err
+	}
+	g.w.saves.WorkersStarted(s.World.Generation, g.g.PIDs)
+	return e.Continue(g.w.ctx, c)
 }
 
 // environs is what the workers of a node are told in another generation, by local rank.

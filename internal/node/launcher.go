@@ -209,16 +209,12 @@ func shownDir(dir string) string {
 
 // started begins the group of a start.
 func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, error) {
-	spec, err := w.launched(in)
-	if err != nil {
-		return nil, refused{err, 125}
-	}
-	if err := os.RemoveAll(spec.RunDir); err != nil {
-		return nil, refused{err, 125}
-	}
-	w.record(in)
 	if in.Team != nil {
-		return w.startTeam(ctx, in, spec)
+		return w.startTeam(ctx, in)
+	}
+	spec, err := w.readied(in)
+	if err != nil {
+		return nil, err
 	}
 	if w.o.Launcher.Mode == RPC {
 		names := map[int]string{}
@@ -234,10 +230,33 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, err
 	return g, err
 }
 
+// readied is the spec of one start, with an empty directory of the generation, and recorded.
+func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
+	spec, err := w.launched(in)
+	if err == nil {
+		err = os.RemoveAll(spec.RunDir)
+	}
+	if err != nil {
+		return spec, refused{err, 125}
+	}
+	w.record(in)
+	return spec, nil
+}
+
+// team is the processes of one generation in a job with servers.
+func (w *workers) team(in launch.Inputs) (ensemble.Config, error) {
+	spec, err := w.readied(in)
+	return ensemble.Config{Spec: spec, Tasks: in.Tasks, Team: in.Team, Restarts: in.MaxRestarts, Notice: w.notice,
+		Through: w.through}, err
+}
+
 // startTeam starts the processes of a job with servers.
-func (w *workers) startTeam(ctx context.Context, in launch.Inputs, spec worker.Spec) (processes, error) {
-	e, err := ensemble.Start(ctx, w.ctx, ensemble.Config{Spec: spec, Tasks: in.Tasks, Team: in.Team,
-		Restarts: in.MaxRestarts, Notice: w.notice, Through: w.through})
+func (w *workers) startTeam(ctx context.Context, in launch.Inputs) (processes, error) {
+	c, err := w.team(in)
+	if err != nil {
+		return nil, err
+	}
+	e, err := ensemble.Start(ctx, w.ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,7 @@ type workers struct {
 	prepared *worker.Prepared // for the next generation
 	toldWarm bool             // it was said that processes wait
 	closed   bool
+	kept     []int // ports of servers that stay
 }
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
@@ -224,7 +226,26 @@ func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, e
 	return worker.Start(ctx, spec)
 }
 
+// keepPorts notes the ports of servers that stay, which the next generation has as its last ones; nil
+// for none.
+func (w *workers) keepPorts(ports []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = ports
+}
+
 func (w *workers) Ports(n int, host string) ([]int, error) {
+	w.mu.Lock()
+	kept := w.kept
+	w.mu.Unlock()
+	if kept != nil && len(kept) < n {
+		ports, err := w.newPorts(n-len(kept), host)
+		return slices.Concat(ports, kept), err
+	}
+	return w.newPorts(n, host)
+}
+
+func (w *workers) newPorts(n int, host string) ([]int, error) {
 	ports, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, host)
 	if errors.Is(err, launch.ErrPorts) && w.o.PortsHi > 0 {
 		return nil, refused{err, 125} // those that were given do not suffice: others cannot come free
@@ -260,7 +281,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	case err != nil:
 		return nil, refused{err, 125}
 	}
-	out := &group{w: w, g: g, began: world.Generation, runDir: in.RunDir, stay: stay,
+	out := &group{w: w, g: g, began: world.Generation, ports: s.Ports, runDir: in.RunDir, stay: stay,
 		events: make(chan event.Event, world.Slots)}
 	if err := out.begin(s); err != nil {
 		return nil, refused{err, 125}

@@ -135,6 +135,24 @@ func (j *Job) Savers(w *World) []membership.Ref {
 	return savers
 }
 
+// KeepsServers reports whether the World next leaves every server of w where it is. Servers that stay
+// have newer tables than the checkpoint: all of them stay, or none. The node of rank 0 has one, so
+// that the trainer of rank 0 knows whether it stayed.
+func (j *Job) KeepsServers(w, next *World) bool {
+	if next.Generation != w.Generation+1 || next.Cause == CauseWorkerFailed || next.Cause == CauseAsked {
+		return false
+	}
+	before := j.Roles.Serves(j.Place(len(w.Members)))
+	now := j.Roles.Serves(j.Place(len(next.Members)))
+	for rank, serves := range before {
+		there := rank < len(now) && now[rank]
+		if serves != there || serves && !next.Members[rank].Same(w.Members[rank]) {
+			return false
+		}
+	}
+	return before[0]
+}
+
 // Predecessors are the uids that the job had in stores that were lost, the newest last: enough of
 // them for who was away for long.
 func (j *Job) Predecessors() []schema.UID {

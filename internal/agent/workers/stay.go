@@ -22,9 +22,15 @@ func (g *Group) stays(f *Facts, out *outbox.Outbox) bool {
 		return false
 	}
 	if w.Generation > g.World.Generation {
-		return true
+		return f.Job.Roles == nil || f.Job.KeepsServers(&g.World, w)
 	}
-	return w.Phase == rendezvous.Waiting && (!w.Hold.Planned || keepsState(w.Hold))
+	if w.Phase != rendezvous.Waiting {
+		return false
+	}
+	if !w.Hold.Planned {
+		return f.Job.Roles == nil // a server may be lost: its tables are in the checkpoint alone
+	}
+	return keepsState(w.Hold)
 }
 
 // keepsState reports whether members that hold the state of training remain after a planned Hold.

@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -10,56 +11,65 @@ import (
 )
 
 // aloneAgain is how long a trainer that failed waits before it is started again alone, the second
-// time and later.
+// time and later: so long for each time before.
 const aloneAgain = time.Second
 
 // follow passes the end of one process on, once nothing of it is left. A trainer that failed is
-// started again before.
-func (e *Ensemble) follow(local int) {
-	t := e.c.Tasks[local]
+// started again before, until over ends.
+func (e *Ensemble) follow(over context.Context, m *member) {
 	for {
-		g := e.group(local)
+		e.mu.Lock()
+		g := m.group
+		e.mu.Unlock()
 		x := <-g.Exits()
 		<-g.Done()
-		x.LocalRank = local
-		if t.Role == roles.Trainer && e.startAgain(t, x) {
-			if _, err := e.begin(e.over, local); err == nil {
-				continue
-			}
+		if e.startAgain(over, m, x) && e.begin(over, m) == nil {
+			continue
 		}
-		if t.Role == roles.Trainer && x.Code == 0 && !x.Ours {
-			e.mu.Lock()
-			e.left--
-			e.mu.Unlock()
-		}
-		if t.Role == roles.Server && !x.Ours && x.Code == 0 && !e.listening.Load() {
-			x.Code, x.Note = 1, "it ended with exit code 0 before every server listened"
-		}
-		e.exits <- x
+		e.pass(m, x)
 		return
 	}
 }
 
-// startAgain reports whether a trainer that ended so is to be started again alone, and waits as long
+// pass passes the end of one process on, unless it ended for the next generation.
+func (e *Ensemble) pass(m *member, x worker.Exit) {
+	e.mu.Lock()
+	if m.retired {
+		e.mu.Unlock()
+		return
+	}
+	m.ended, x.LocalRank = true, m.local
+	switch {
+	case m.task.Role == roles.Trainer && x.Code == 0 && !x.Ours:
+		e.left--
+	case m.task.Role == roles.Server && x.Code == 0 && !x.Ours && !e.listening:
+		x.Code, x.Note = 1, "it ended with exit code 0 before every server listened"
+	}
+	e.mu.Unlock()
+	e.exits <- x
+}
+
+// startAgain reports whether a process that ended so is to be started again alone, and waits as long
 // as it is to wait.
-func (e *Ensemble) startAgain(t roles.Task, x worker.Exit) bool {
+func (e *Ensemble) startAgain(over context.Context, m *member, x worker.Exit) bool {
 	asks := rendezvous.Failure{Code: x.Code, Signal: x.Signal}.AsksForRestart()
 	e.mu.Lock()
-	if x.Code == 0 || x.Ours || asks || e.ending || e.again >= e.c.Restarts {
+	if m.task.Role != roles.Trainer || x.Code == 0 || x.Ours || asks || e.ending || m.retired || e.again >= e.c.Restarts {
 		e.mu.Unlock()
 		return false
 	}
 	e.again++
-	again := e.again
+	m.again++
+	again, c := e.again, e.c
 	e.mu.Unlock()
 	how := fmt.Sprintf("exit code %d", x.Code)
 	if x.Signal != "" {
 		how = x.Signal
 	}
-	e.c.Notice(fmt.Sprintf("%s ended with %s; it is started again alone (%d of %d), the others go on", t, how, again,
-		e.c.Restarts))
+	c.Notice(fmt.Sprintf("%s ended with %s; it is started again alone (%d of %d), the others go on", m.task, how, again,
+		c.Restarts))
 	select {
-	case <-e.over.Done():
+	case <-over.Done():
 		return false
 	case <-time.After(time.Duration(again-1) * aloneAgain):
 		return true

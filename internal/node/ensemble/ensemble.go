@@ -1,5 +1,6 @@
 // Package ensemble runs the processes of one node in a job with parameter servers: servers first,
-// trainers when every server listens, and a trainer that fails again alone.
+// trainers when every server listens, and a trainer that fails again alone. Servers can stay while
+// the trainers of one generation end and those of the next one start.
 package ensemble
 
 import (
@@ -8,8 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/worker"
@@ -31,67 +30,91 @@ type Config struct {
 // first; heter workers and trainers when every server of the job listens. A trainer that fails is
 // started again alone while the others go on. The servers end after the trainers.
 type Ensemble struct {
-	c     Config
-	exits chan worker.Exit
-	done  chan struct{}
-	over  context.Context // ends when the processes are asked or told to end
-	end   context.CancelFunc
-	runs  sync.WaitGroup
+	exits   chan worker.Exit
+	done    chan struct{}
+	serving chan struct{} // closed when all processes of the first generation have started
+	runs    sync.WaitGroup
 
-	listening atomic.Bool // every server of the job listens
+	mu        sync.Mutex // guards what follows
+	c         Config
+	members   []*member          // by local rank
+	end       context.CancelFunc // of what waits in this generation
+	again     int                // how often trainers were started again
+	left      int                // trainers that are not through
+	listening bool               // every server of the job listens
+	begun     bool               // every process of this generation was started
+	paused    bool               // the servers wait for the next generation
+	ending    bool               // no process starts any more
+}
 
-	mu     sync.Mutex // guards what follows
-	groups map[int]*worker.Group
-	again  int  // how often trainers were started again
-	left   int  // trainers that are not through
-	ending bool // no process starts any more
+// member is one process, over all its starts.
+type member struct {
+	task    roles.Task
+	local   int           // its local rank in the newest generation
+	group   *worker.Group // nil: it was not started yet
+	again   int           // how often it was started again alone
+	retired bool          // it ended for the next generation, which is no news
+	ended   bool          // its end was passed on
 }
 
 // Start starts the servers of this node, or nothing. The others follow, until life ends.
 func Start(ctx, life context.Context, c Config) (*Ensemble, error) {
-	e := &Ensemble{c: c, exits: make(chan worker.Exit, len(c.Tasks)), done: make(chan struct{}),
-		groups: map[int]*worker.Group{}}
-	e.over, e.end = context.WithCancel(life)
-	names := map[int]string{}
-	var first []int
-	for local, t := range c.Tasks {
-		names[local] = t.Log()
-		switch t.Role {
-		case roles.Trainer:
-			e.left++
-		case roles.Server, roles.Coordinator:
-			first = append(first, local)
+	e := &Ensemble{exits: make(chan worker.Exit, len(c.Tasks)), done: make(chan struct{}), serving: make(chan struct{})}
+	over, end := context.WithCancel(life)
+	e.enter(c, end, nil)
+	for _, m := range e.members {
+		if trains(m.task) {
+			continue
 		}
-	}
-	c.Spec.Logs.Rename(names)
-	for _, local := range first {
-		err := e.free(local)
+		err := free(c.Team, m.task)
 		if err == nil {
-			_, err = e.begin(ctx, local)
+			err = e.begin(ctx, m)
 		}
 		if err != nil {
 			e.abandon()
 			return nil, err
 		}
 	}
-	for _, local := range first {
-		e.runs.Go(func() { e.follow(local) })
+	for _, m := range e.members {
+		if !trains(m.task) {
+			e.runs.Go(func() { e.follow(over, m) })
+		}
 	}
-	e.runs.Go(e.startOthers)
+	e.runs.Go(func() { e.startOthers(over) })
 	go e.close()
 	return e, nil
+}
+
+// enter begins the generation of c. The members of stay are in it already. mu is held, or nothing
+// runs yet.
+func (e *Ensemble) enter(c Config, end context.CancelFunc, stay []*member) {
+	e.c, e.end, e.again, e.left, e.listening, e.begun, e.paused = c, end, 0, 0, false, false, false
+	e.members = make([]*member, len(c.Tasks))
+	names := map[int]string{}
+	for local, t := range c.Tasks {
+		names[local] = t.Log()
+		if t.Role == roles.Trainer {
+			e.left++
+		}
+		e.members[local] = &member{task: t, local: local}
+		if at := slices.IndexFunc(stay, func(m *member) bool { return m.task.Same(t) }); at >= 0 {
+			e.members[local] = stay[at]
+			stay[at].local, stay[at].task = local, t
+		}
+	}
+	c.Spec.Logs.Rename(names)
 }
 
 // close waits for the last process, and passes that on.
 func (e *Ensemble) close() {
 	e.runs.Wait()
-	e.end()
 	e.mu.Lock()
-	left := e.left
+	e.end()
+	c, left := e.c, e.left
 	e.mu.Unlock()
 	isTrainer := func(t roles.Task) bool { return t.Role == roles.Trainer }
-	if left == 0 && slices.ContainsFunc(e.c.Tasks, isTrainer) {
-		e.c.Through(len(slices.DeleteFunc(slices.Clone(e.c.Tasks), trains)))
+	if left == 0 && slices.ContainsFunc(c.Tasks, isTrainer) {
+		c.Through(len(slices.DeleteFunc(slices.Clone(c.Tasks), trains)))
 	}
 	close(e.exits)
 	close(e.done)
@@ -99,85 +122,48 @@ func (e *Ensemble) close() {
 
 // abandon ends what was started where the rest cannot be.
 func (e *Ensemble) abandon() {
-	e.end()
+	e.finish()
 	for _, g := range e.running(nil) {
 		_ = g.Stop(context.Background(), 0) // nil, or it would not return
 	}
 }
 
 // free refuses the port of a server that another process listens at.
-func (e *Ensemble) free(local int) error {
-	t := e.c.Tasks[local]
+func free(team *roles.Team, t roles.Task) error {
 	if t.Role != roles.Server {
 		return nil
 	}
-	if err := launch.Free(e.c.Team.Endpoint(t)); err != nil {
+	if err := launch.Free(team.Endpoint(t)); err != nil {
 		return fmt.Errorf("%s cannot listen: %w", t, err)
 	}
 	return nil
 }
 
 // begin starts one process, unless the processes are to end.
-func (e *Ensemble) begin(ctx context.Context, local int) (*worker.Group, error) {
+func (e *Ensemble) begin(ctx context.Context, m *member) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ending {
-		return nil, context.Canceled
+	if e.ending || m.retired {
+		return context.Canceled
 	}
-	spec, t := e.c.Spec, e.c.Tasks[local]
-	spec.First, spec.Ranks, spec.Env = local, []int{t.Index}, e.c.Spec.Env[local:local+1]
-	if t.Role != roles.Trainer {
-		spec.Name = t.String()
+	spec := e.c.Spec
+	spec.First, spec.Ranks, spec.Env = m.local, []int{m.task.Index}, spec.Env[m.local:m.local+1]
+	if m.task.Role != roles.Trainer {
+		spec.Name = m.task.String()
 	}
-	if e.c.Spec.Args != nil {
-		spec.Args = e.c.Spec.Args[local : local+1]
+	if spec.Args != nil {
+		spec.Args = spec.Args[m.local : m.local+1]
 	}
-	if e.again > 0 && t.Role == roles.Trainer {
-		restarted := fmt.Sprintf("ELASTIC_RESTARTED=%d", e.again)
+	if m.again > 0 {
+		restarted := fmt.Sprintf("ELASTIC_RESTARTED=%d", m.again)
 		spec.Env = [][]string{launch.Overlay(spec.Env[0], []string{restarted})}
 	}
 	spec.CPUs, spec.Lead = nil, 0
 	g, err := worker.Start(ctx, spec)
 	if err == nil {
-		e.groups[local] = g
+		m.group = g
 	}
-	return g, err
-}
-
-// startOthers starts heter workers and trainers once the servers listen.
-func (e *Ensemble) startOthers() {
-	var others []int
-	for local, t := range e.c.Tasks {
-		if t.Role == roles.Trainer || t.Role == roles.Heter {
-			others = append(others, local)
-		}
-	}
-	slices.SortStableFunc(others, func(a, b int) int { // a heter worker is listened for by the trainers
-		return roleOrder(e.c.Tasks[a]) - roleOrder(e.c.Tasks[b])
-	})
-	err := e.serversListen()
-	e.listening.Store(err == nil)
-	for _, local := range others {
-		if err == nil {
-			_, err = e.begin(e.over, local)
-		}
-		switch {
-		case err == nil:
-			e.runs.Go(func() { e.follow(local) })
-		case e.over.Err() != nil:
-			e.exits <- worker.Exit{LocalRank: local, Rank: e.c.Tasks[local].Index, Code: 143, Ours: true, At: time.Now()}
-		default:
-			e.exits <- worker.Exit{LocalRank: local, Rank: e.c.Tasks[local].Index, Code: startCode(err),
-				At: time.Now(), Note: err.Error()}
-		}
-	}
-}
-
-func roleOrder(t roles.Task) int {
-	if t.Role == roles.Heter {
-		return 0
-	}
-	return 1
+	return err
 }
 
 // startCode is the exit status of a process that could not be started.

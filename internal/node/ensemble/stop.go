@@ -12,20 +12,23 @@ import (
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
-func (e *Ensemble) group(local int) *worker.Group {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.groups[local]
+// chosen are the members that which chooses, by local rank; nil: all. mu is held.
+func (e *Ensemble) chosen(which func(roles.Task) bool) (all []*member) {
+	for _, m := range e.members {
+		if which == nil || which(m.task) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // running are the groups of the processes that which chooses; nil: of all.
-func (e *Ensemble) running(which func(roles.Task) bool) []*worker.Group {
+func (e *Ensemble) running(which func(roles.Task) bool) (all []*worker.Group) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var all []*worker.Group
-	for local, t := range e.c.Tasks {
-		if g := e.groups[local]; g != nil && (which == nil || which(t)) {
-			all = append(all, g)
+	for _, m := range e.chosen(which) {
+		if m.group != nil {
+			all = append(all, m.group)
 		}
 	}
 	return all
@@ -34,19 +37,24 @@ func (e *Ensemble) running(which func(roles.Task) bool) []*worker.Group {
 // finish has no process start any more.
 func (e *Ensemble) finish() {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.ending = true
-	e.mu.Unlock()
 	e.end()
+	if e.paused {
+		e.paused = false
+		e.runs.Done()
+	}
 }
 
 func (e *Ensemble) Exits() <-chan worker.Exit { return e.exits }
 func (e *Ensemble) Done() <-chan struct{}     { return e.done }
 
 // Task is what the process of that local rank does.
-func (e *Ensemble) Task(local int) roles.Task { return e.c.Tasks[local] }
-
-// Continue is never called: these processes do not stay for another generation.
-func (e *Ensemble) Continue(uint64, []int, int) {}
+func (e *Ensemble) Task(local int) roles.Task {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.c.Tasks[local]
+}
 
 // PIDs are the processes that run.
 func (e *Ensemble) PIDs() []int {
@@ -93,6 +101,6 @@ func (e *Ensemble) Stop(ctx context.Context, grace time.Duration) error {
 	case <-e.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("stop the processes of generation %d: %w", e.c.Spec.Generation, context.Cause(ctx))
+		return fmt.Errorf("stop the processes: %w", context.Cause(ctx))
 	}
 }
