@@ -22,6 +22,7 @@ const (
 	txn        = "pkg/rendezvous/txn"
 	scaling    = "pkg/scaling"
 	workerPkg  = "internal/worker"
+	ensemble   = "internal/node/ensemble"
 
 	registry = membership + "/registry.go"
 )
@@ -32,6 +33,10 @@ var plants = []plant{
 		`guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
 		store`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev),
 		store`, checkpoint, "TestCommit"},
+	{"servers: one stays beside a new one of another node", ensemble + "/stay.go", `if slices.Equal(before, c.Team.All(roles.Server)) {`, `if len(before) > 0 {`, ensemble, "TestNoServerStays"},
+	{"servers: one that has ended stays", ensemble + "/stay.go", `if !e.paused || ended || `, `if !e.paused || `, ensemble, "TestNoServerStays"},
+	{"servers: a trainer that fails is started again for ever", ensemble + "/alone.go", ` || e.again >= e.c.Restarts {`, ` {`, ensemble, "TestATrainerFailsForEver"},
+	{"servers: they stay beside a lost one", rendezvous + "/job.go", `if serves != there || serves && !next`, `if serves != there || false && !next`, rendezvous, "TestKeepsServers"},
 	{"parts: of another generation count", checkpoint + "/parts/parts.go", `if at >= 0 && r.Generation == g {`, `if at >= 0 {`, checkpoint + "/parts", "TestChoose"},
 	{"parts: of an earlier incarnation count", checkpoint + "/parts/parts.go", `return m.Same(r.Node) })
 		if at`, `return m.Node == r.Node.Node })
