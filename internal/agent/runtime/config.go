@@ -124,7 +124,7 @@ type Peers interface {
 
 // Disk is what this node keeps.
 type Disk interface {
-	// Lock takes the lock of node and job; ErrLocked while another agent of this host has it.
+	// Lock takes the lock of node and job; refusal.ErrLocked while another agent of this host has it.
 	Lock(node string) (unlock func(), err error)
 	// HostID is random, kept in the state directory: same id, same locks.
 	HostID() string

@@ -9,37 +9,13 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 )
-
-var (
-	// ErrLocked: another agent of this host has the node's name.
-	ErrLocked = errors.New("held by another agent of this host")
-	// ErrNoStore: the store did not answer within the connect timeout.
-	ErrNoStore = errors.New("the server does not answer")
-	// ErrRemoved: the job of this agent was removed.
-	ErrRemoved = errors.New("the job was removed")
-)
-
-// NameTaken: the name that was given is alive elsewhere.
-type NameTaken struct{ Node, Where string }
-
-func (e *NameTaken) Error() string {
-	return fmt.Sprintf("node %s is already here: %s", e.Node, e.Where)
-}
-
-// NotWithin: the server answers, and still this node could not take part within the connect timeout.
-type NotWithin struct {
-	Limit time.Duration
-	Err   error // what was in the way
-}
-
-func (e *NotWithin) Error() string { return fmt.Sprintf("not in the job after %s: %v", e.Limit, e.Err) }
-func (e *NotWithin) Unwrap() error { return e.Err }
 
 // hindrance is what keeps a node out that the server has nothing to do with. It may pass, and is
 // waited for.
@@ -119,9 +95,9 @@ func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 				return nil
 			}
 			if way := (hindrance{}); errors.As(last, &way) {
-				return over(124, &NotWithin{l.ConnectTimeout, way.error})
+				return over(124, &refusal.NotWithin{Limit: l.ConnectTimeout, Err: way.error})
 			}
-			return over(124, fmt.Errorf("%w: %w", ErrNoStore, last))
+			return over(124, fmt.Errorf("%w: %w", refusal.ErrNoStore, last))
 		case <-time.After(wait):
 		}
 	}
@@ -173,10 +149,10 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 		}
 	}
 	if l.joining.uid == "" {
-		if diff := l.differs(s.Job); len(diff) > 0 {
-			return done(over(2, &Differs{diff}))
+		if diff := refusal.Settings(s.Job, &l.Job, l.Given); len(diff) > 0 {
+			return done(over(2, &refusal.Differs{Settings: diff}))
 		}
-		if err := l.checkProgram(ctx, &s); errors.As(err, new(*OtherProgram)) {
+		if err := l.checkProgram(ctx, &s); errors.As(err, new(*refusal.OtherProgram)) {
 			return done(over(2, err))
 		} else if err != nil {
 			return nil, err
@@ -323,11 +299,11 @@ func (l *loop) lockName(
 			name = fmt.Sprintf("%s-%d", l.Node, k)
 		}
 		unlock, err := l.lock(ctx, name)
-		if errors.Is(err, ErrLocked) && !l.NodeGiven {
+		if errors.Is(err, refusal.ErrLocked) && !l.NodeGiven {
 			continue
 		}
-		if errors.Is(err, ErrLocked) {
-			e := over(1, &NameTaken{name, "another agent on this host"})
+		if errors.Is(err, refusal.ErrLocked) {
+			e := over(1, &refusal.NameTaken{Node: name, Where: "another agent on this host"})
 			return "", &e, nil
 		}
 		if err != nil {
@@ -349,7 +325,7 @@ func (l *loop) lockName(
 			}
 			l.joining.peersKnowJob = true
 			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
-				e := over(1, &NameTaken{name, "its agent answers at " + n.Address})
+				e := over(1, &refusal.NameTaken{Node: name, Where: "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
 			// Until its lease ends.

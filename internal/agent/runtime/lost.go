@@ -12,6 +12,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -98,8 +99,8 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 // another node of this host has of it.
 func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	name, unlock, err := l.name(ctx)
-	if errors.Is(err, ErrLocked) {
-		e := over(1, &NameTaken{l.Node, "another agent on this host"})
+	if errors.Is(err, refusal.ErrLocked) {
+		e := over(1, &refusal.NameTaken{Node: l.Node, Where: "another agent on this host"})
 		return &e, nil
 	}
 	if err != nil {
@@ -133,7 +134,7 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered
 		defer cancel()
 		gone, err := l.requests.Removed(ctx, l.joining.uid)
 		if err == nil && gone {
-			e := over(1, ErrRemoved)
+			e := over(1, refusal.ErrRemoved)
 			return &e, nil
 		}
 		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}

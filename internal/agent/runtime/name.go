@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/elasticd/elastic/internal/agent/refusal"
 )
 
 const (
@@ -23,7 +25,7 @@ func (l *loop) name(ctx context.Context) (string, func(), error) {
 			name = fmt.Sprintf("%s-%d", l.Node, k)
 		}
 		unlock, err := l.lock(ctx, name)
-		if errors.Is(err, ErrLocked) && !l.NodeGiven {
+		if errors.Is(err, refusal.ErrLocked) && !l.NodeGiven {
 			continue
 		}
 		return name, unlock, err
@@ -35,7 +37,7 @@ func (l *loop) name(ctx context.Context) (string, func(), error) {
 func (l *loop) lock(ctx context.Context, name string) (func(), error) {
 	for {
 		unlock, err := l.Disk.Lock(name)
-		if !errors.Is(err, ErrLocked) || !l.NodeGiven {
+		if !errors.Is(err, refusal.ErrLocked) || !l.NodeGiven {
 			return unlock, err
 		}
 		if l.joining.lockUntil.IsZero() {

@@ -3,24 +3,13 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/agent/detection"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
-
-// OtherProgram: this node was given another program than the nodes run that are in the job.
-type OtherProgram struct {
-	Job, Node   string // the job, and a node of it that answers
-	Ran, Yours  string // the program that the job was made with, and that of this node
-	NodeRunsRan bool   // that node runs the program that the job was made with
-}
-
-func (e *OtherProgram) Error() string {
-	return fmt.Sprintf("job %s runs `%s`, and this node was given `%s`", e.Job, e.Ran, e.Yours)
-}
 
 // checkProgram refuses a program that is not the job's while a node is here that runs another one,
 // unless a node runs this one, or the user said that it is meant. A job without a node goes on with
@@ -56,7 +45,7 @@ func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	for _, n := range others[:min(len(others), detection.MaxWitnesses)] {
 		if l.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
-			return &OtherProgram{Job: string(s.Job.Name), Node: n.Node, NodeRunsRan: !s.Job.Origin.Differs(n.Program),
+			return &refusal.OtherProgram{Job: string(s.Job.Name), Node: n.Node, NodeRunsRan: !s.Job.Origin.Differs(n.Program),
 				Ran: strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
 		}
 	}

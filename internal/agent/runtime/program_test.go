@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
@@ -67,7 +68,7 @@ func TestOtherProgramIsRefused(t *testing.T) {
 					return
 				}
 				<-b.done
-				if refused, ok := errors.AsType[*OtherProgram](b.result.Err); !ok || refused.Error() != c.want ||
+				if refused, ok := errors.AsType[*refusal.OtherProgram](b.result.Err); !ok || refused.Error() != c.want ||
 					refused.Node != "a" || !refused.NodeRunsRan || b.result.Status != 2 {
 					t.Errorf("it ended with %+v\n%s", b.result, s.story())
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -640,7 +641,7 @@ func (d *simDisk) Lock(node string) (func(), error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if by := d.host.locked[node]; by != nil && by != (*simAgent)(d) {
-		return nil, ErrLocked
+		return nil, refusal.ErrLocked
 	}
 	d.host.locked[node] = (*simAgent)(d)
 	return func() {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -530,7 +531,7 @@ func TestRemovedEndsWhoWasAway(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatalf("it goes on\n%s", s.story())
 		}
-		if a.result.Status != 1 || !errors.Is(a.result.Err, ErrRemoved) {
+		if a.result.Status != 1 || !errors.Is(a.result.Err, refusal.ErrRemoved) {
 			t.Errorf("it ended with %d, %v", a.result.Status, a.result.Err)
 		}
 	})

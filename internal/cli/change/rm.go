@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/cli/command"
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/cli/screen"
@@ -164,7 +164,7 @@ func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, by
 	}
 	for _, k := range kept {
 		n, err := k.Remove(name, !c.Context.Bool("keep-checkpoints"))
-		if errors.Is(err, runtime.ErrLocked) {
+		if errors.Is(err, refusal.ErrLocked) {
 			c.Out.Say("node %s of it still runs here: what it keeps stays", k.Node)
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/internal/hook"
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/local"
@@ -35,10 +35,10 @@ func Known(err error) *Error {
 	if e := differs(err); e != nil {
 		return e
 	}
-	if e, ok := errors.AsType[*runtime.NameTaken](err); ok {
+	if e, ok := errors.AsType[*refusal.NameTaken](err); ok {
 		return fromNameTaken(e)
 	}
-	if e, ok := errors.AsType[*runtime.NotWithin](err); ok {
+	if e, ok := errors.AsType[*refusal.NotWithin](err); ok {
 		return New(Timeout, "this node did not get into the job within %s", e.Limit).Of(err).Because("%v", e.Err).
 			Cure("run it again when that has passed, or with a longer --connect-timeout")
 	}
@@ -72,17 +72,17 @@ func fromLocal(p *local.Problem) *Error {
 
 // differs is the error of a node that does not fit the job that is there, or nil.
 func differs(err error) *Error {
-	if e, ok := errors.AsType[*runtime.Differs](err); ok {
+	if e, ok := errors.AsType[*refusal.Differs](err); ok {
 		return fromDiffers(e)
 	}
-	if e, ok := errors.AsType[*runtime.OtherProgram](err); ok {
+	if e, ok := errors.AsType[*refusal.OtherProgram](err); ok {
 		return fromOtherProgram(e)
 	}
 	return nil
 }
 
 // fromDiffers names every setting that is not the job's; the first is the one in the details.
-func fromDiffers(d *runtime.Differs) *Error {
+func fromDiffers(d *refusal.Differs) *Error {
 	first := d.Settings[0]
 	e := New(JobDiffers, "--%s=%s: the job has %s", first.Flag, first.Yours, first.Job).Of(d).
 		Because("what the job is was settled by its first node").Cure("leave the flag out, or --%s=%s", first.Flag,
@@ -106,7 +106,7 @@ func fromHook(e *hook.Failed) *Error {
 	return f
 }
 
-func fromNameTaken(e *runtime.NameTaken) *Error {
+func fromNameTaken(e *refusal.NameTaken) *Error {
 	return New(NodeName, "node name %s is taken", e.Node).Of(e).Because("%s", e.Where).
 		Cure("another --node, or none: a free name is found").Detail("node", e.Node)
 }
@@ -120,7 +120,7 @@ func fromNotFound(e *launch.NotFoundError) *Error {
 }
 
 // fromOtherProgram says what the other nodes run, as far as it is known.
-func fromOtherProgram(d *runtime.OtherProgram) *Error {
+func fromOtherProgram(d *refusal.OtherProgram) *Error {
 	e := New(JobDiffers, "%v", d).Of(d).Because("node %s is in the job and runs the first", d.Node)
 	if !d.NodeRunsRan {
 		e.Because("node %s is in the job and runs neither", d.Node)
@@ -138,12 +138,12 @@ type row struct {
 // nodeErrors are those of a node that takes part in a job.
 func nodeErrors(err error) []row {
 	return []row{
-		{runtime.ErrNoStore, func() *Error {
+		{refusal.ErrNoStore, func() *Error {
 			e := New(Server, "the server does not answer").Because("%v", err).Cure("is it up, and --server right?")
 			e.Status = Timeout.Status()
 			return e
 		}},
-		{runtime.ErrRemoved, func() *Error {
+		{refusal.ErrRemoved, func() *Error {
 			return New(JobNone, "the job of this node was removed").Because("elastic rm, while it was out of it")
 		}},
 		{syscall.EADDRINUSE, func() *Error {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -83,7 +83,7 @@ func (d *Disk) Lock(node string) (func(), error) {
 		}
 		unlock, err := lockDir(dir)
 		switch {
-		case err == nil || errors.Is(err, runtime.ErrLocked):
+		case err == nil || errors.Is(err, refusal.ErrLocked):
 			return unlock, err
 		case !errors.Is(err, fs.ErrNotExist): // else it was removed right now, with its job
 			return nil, fmt.Errorf("lock node %s: %w", node, err)
@@ -91,7 +91,7 @@ func (d *Disk) Lock(node string) (func(), error) {
 	}
 }
 
-// lockDir takes the lock in dir: runtime.ErrLocked. A lock whose file was removed since it was
+// lockDir takes the lock in dir: refusal.ErrLocked. A lock whose file was removed since it was
 // opened locks nothing.
 func lockDir(dir string) (func(), error) {
 	path := filepath.Join(dir, lockFile)
@@ -102,7 +102,7 @@ func lockDir(dir string) (func(), error) {
 		}
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = runtime.ErrLocked
+			err = refusal.ErrLocked
 		}
 		var mine, there fs.FileInfo
 		if err == nil {

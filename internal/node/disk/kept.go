@@ -167,7 +167,7 @@ func removes(name string, checkpoints bool) bool {
 }
 
 // Remove removes it, or all but its checkpoints, and returns how many bytes it had:
-// runtime.ErrLocked while its agent lives.
+// refusal.ErrLocked while its agent lives.
 func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	unlock, err := lockDir(k.Dir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/elasticd/elastic/internal/agent/runtime"
+	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -167,7 +167,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Remove("x", true); !errors.Is(err, runtime.ErrLocked) {
+	if _, err := k.Remove("x", true); !errors.Is(err, refusal.ErrLocked) {
 		t.Errorf("while its agent lives: %v", err)
 	}
 	unlock()
@@ -203,7 +203,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		wg.Go(func() {
 			for range 3000 {
 				unlock, err := d.Lock("a")
-				if errors.Is(err, runtime.ErrLocked) {
+				if errors.Is(err, refusal.ErrLocked) {
 					continue
 				}
 				if err != nil {
@@ -219,7 +219,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		wg.Go(func() {
 			for range 3000 {
 				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", true); err != nil &&
-					!errors.Is(err, runtime.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+					!errors.Is(err, refusal.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}
 			}

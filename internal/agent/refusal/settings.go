@@ -1,4 +1,4 @@
-package runtime
+package refusal
 
 import (
 	"fmt"
@@ -9,12 +9,25 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// differs are the given settings that are the job's and not equal to the job's.
-func (l *loop) differs(j *rendezvous.Job) []Setting {
-	mine := l.Job
+// Differs: settings that were given are not the job's.
+type Differs struct{ Settings []Setting }
+
+// Setting is one of them.
+type Setting struct{ Flag, Job, Yours string }
+
+func (e *Differs) Error() string {
+	var s []string
+	for _, d := range e.Settings {
+		s = append(s, fmt.Sprintf("--%s=%s: the job has %s", d.Flag, d.Yours, d.Job))
+	}
+	return strings.Join(s, "; ")
+}
+
+// Settings are the given flags that are settings of the job and not equal to those of job j.
+func Settings(j, mine *rendezvous.Job, given map[string]bool) []Setting {
 	var out []Setting
 	add := func(flag string, job, yours any) {
-		if l.Given[flag] && job != yours {
+		if given[flag] && job != yours {
 			out = append(out, Setting{flag, fmt.Sprint(job), fmt.Sprint(yours)})
 		}
 	}
@@ -40,18 +53,4 @@ func (l *loop) differs(j *rendezvous.Job) []Setting {
 	add("grace", time.Duration(j.Rules.Grace), time.Duration(mine.Rules.Grace))
 	add("finish-timeout", time.Duration(j.Rules.FinishTimeout), time.Duration(mine.Rules.FinishTimeout))
 	return out
-}
-
-// Differs: settings that were given are not the job's.
-type Differs struct{ Settings []Setting }
-
-// Setting is one of them.
-type Setting struct{ Flag, Job, Yours string }
-
-func (e *Differs) Error() string {
-	var s []string
-	for _, d := range e.Settings {
-		s = append(s, fmt.Sprintf("--%s=%s: the job has %s", d.Flag, d.Yours, d.Job))
-	}
-	return strings.Join(s, "; ")
 }
