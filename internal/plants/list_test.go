@@ -102,6 +102,8 @@ var plants = []plant{
 	{"section 10: a generation is proposed in a store that is behind", txn + "/propose.go", `store.NoneBelow(r.Job.AllClaims()), // a`, `// a`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{fence}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", reclaim + "/remake.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, reclaim, "TestDecide"},
+	{"section 10: a node waits for the first store that was lost alone", "internal/agent/runtime/lost.go", `lost := j.cluster != 0 && (j.cluster != s.Cluster || s.Rev < j.rev)`, `lost := false`, runtime, "TestWipedAgainWhileANewNodeWaits"},
+	{"section 10: a node stays in a job that was made again twice", rendezvous + "/job.go", `j.Time.After(was.Time) && slices`, `false && slices`, runtime, "TestWipedAgainAfterOneHeardOfTheRemake"},
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", reclaim + "/reclaim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, reclaim, "TestDecide"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if m != nil && len(bad) == 0 {`, `if m != nil && len(bad) >= 0 {`, checkpoint, "TestSalvage"},

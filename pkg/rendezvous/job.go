@@ -167,6 +167,16 @@ func (j *Job) Predecessors() []schema.UID {
 // Follows reports whether j is the job u, made again after its store was lost.
 func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
 
+// Replaces reports whether a node of the job was goes on in j: j is that job made again, or both were
+// made from one job, j later than was. The second happens where the store was lost once more before
+// others had heard of was.
+func (j *Job) Replaces(was *Job) bool {
+	if was.UID == "" || j.UID == was.UID || was.Follows(j.UID) {
+		return false
+	}
+	return j.Follows(was.UID) || j.Time.After(was.Time) && slices.ContainsFunc(was.Predecessors(), j.Follows)
+}
+
 // Admit lifts the quarantines of a node that began in Generation or before.
 type Admit struct {
 	Node       string            `json:"node"`

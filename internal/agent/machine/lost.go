@@ -146,7 +146,7 @@ func (m *Machine) applyReclaimed(e event.Reclaimed) {
 		m.drop() // the job was removed: its workers end, and joining says so
 		return
 	}
-	if e.Err != nil || m.self.job == nil || !e.Job.Follows(m.self.job.UID) || !m.self.joined {
+	if e.Err != nil || m.self.job == nil || !e.Job.Replaces(m.self.job) || !m.self.joined {
 		return
 	}
 	// The workers belong to a job that is no more: they end, and this node joins its successor.

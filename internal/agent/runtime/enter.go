@@ -28,13 +28,15 @@ type joinState struct {
 	node   string
 	unlock func()
 	logs   string
-	uid    schema.UID
+	job    rendezvous.Job // that this node is in; one without a uid: none yet
 	// lockUntil: the lock of the given node is waited for until then; zero: it was not held so far.
 	lockUntil time.Time
 
 	waitingFor  string    // the last line about what is waited for, while the store has lost the job
 	storeMissed bool      // the store did not answer at least once since this agent came
 	notBefore   time.Time // the job is not made from scratch before
+	cluster     uint64    // the store that had no job when it was last read, and its revision then
+	rev         int64
 	// settles: or, on a new server, before schema.Settled is there, from this revision on; 0: that is
 	// not waited for.
 	settles int64
@@ -129,7 +131,7 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 	if err := l.checkStore(ctx, &s); err != nil {
 		return nil, err
 	}
-	if s.Job.Follows(l.joining.uid) {
+	if s.Job.Replaces(&l.joining.job) {
 		if err := l.openPeers(ctx, &s); err != nil {
 			return nil, err
 		}
@@ -137,7 +139,7 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 			return done(over(125, err))
 		}
 	}
-	if l.joining.uid != "" && s.Job.UID != l.joining.uid {
+	if l.joining.job.UID != "" && s.Job.UID != l.joining.job.UID {
 		return nil, hindrance{fmt.Errorf("the store holds another job %s", l.Job.Name)}
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
@@ -148,7 +150,7 @@ func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
 			return nil, err
 		}
 	}
-	if l.joining.uid == "" {
+	if l.joining.job.UID == "" {
 		if diff := refusal.Settings(s.Job, &l.Job, l.Given); len(diff) > 0 {
 			return done(over(2, &refusal.Differs{Settings: diff}))
 		}
@@ -199,7 +201,7 @@ func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.E
 		return nil, l.requests.Remove(ctx, s) // and then it is made anew
 	case w.Phase == rendezvous.Done:
 		e := over(0, nil)
-		if l.joining.uid == "" {
+		if l.joining.job.UID == "" {
 			e.Lines = doneAlready(s.Job, l.Job.Origin)
 		}
 		return &e, nil
@@ -250,10 +252,10 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 	}
 	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.joining.logs, "/")}
 	e.Nodes, e.Before = l.countNodes(ctx, n.Node)
-	if l.joining.uid == "" {
+	if l.joining.job.UID == "" {
 		e.Lines = l.greeting(s)
 	}
-	l.joining.uid, l.joining.warned, l.joining.firstMute = s.Job.UID, false, ""
+	l.joining.job, l.joining.warned, l.joining.firstMute = *s.Job, false, ""
 	e.Lines = append(e.Lines, l.remade(s)...)
 	return e, nil
 }

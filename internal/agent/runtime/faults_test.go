@@ -188,6 +188,9 @@ func (s *faulty) look() {
 		// The store was lost again before nodes heard of the job that was made: they made another one.
 		s.tracef("job %s takes the place of %s, head %d of step %d", snap.Job.UID, s.known.UID, snap.Head.Number,
 			stepOf(snap.Head))
+		if a := s.knows(s.known.UID); a != nil {
+			s.wrongf("%s was made while %s was here, which is in %s", snap.Job.UID, a.label(), s.known.UID)
+		}
 		s.known, s.behind = snap.Job, false
 	default:
 		s.tracef("job %s was made from scratch", snap.Job.UID)
@@ -222,6 +225,21 @@ func (s *faulty) look() {
 	}
 }
 
+// knows is an agent that was not disturbed for a while and is in the job uid, or nil. mu is held.
+func (s *faulty) knows(uid schema.UID) *simAgent {
+	for _, a := range s.agents {
+		if a.undisturbed() && a.host.kept.uid == uid {
+			return a
+		}
+	}
+	return nil
+}
+
+// undisturbed reports whether nothing kept a from the store and its peers for a while. mu is held.
+func (a *simAgent) undisturbed() bool {
+	return !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second
+}
+
 func stepOf(h checkpoint.Head) int64 {
 	if h.Step == nil {
 		return 0
@@ -233,8 +251,7 @@ func stepOf(h checkpoint.Head) int64 {
 // is held.
 func (s *faulty) reachable() bool {
 	for _, a := range s.agents {
-		if !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second &&
-			s.has(a.host) {
+		if a.undisturbed() && s.has(a.host) {
 			return true
 		}
 	}

@@ -129,10 +129,10 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered
 			return s.Job == nil || s.Job.UID != uid || !s.Claimed(s.Job)
 		})
 	}
-	if l.joining.uid != "" { // this agent is of that job, and of no other
+	if l.joining.job.UID != "" { // this agent is of that job, and of no other
 		ctx, cancel := context.WithTimeout(ctx, asks)
 		defer cancel()
-		gone, err := l.requests.Removed(ctx, l.joining.uid)
+		gone, err := l.requests.Removed(ctx, l.joining.job.UID)
 		if err == nil && gone {
 			e := over(1, refusal.ErrRemoved)
 			return &e, nil
@@ -157,22 +157,29 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 	if elsewhere, err := l.elsewhere(ctx, name); err != nil || elsewhere {
 		return err
 	}
-	if l.joining.notBefore.IsZero() && l.Settle > 0 {
-		// A store that was just made, or was just away, may have lost the job: nodes that were in it
-		// need a moment to say so.
-		s, err := l.reader("").ReadJob(ctx)
-		if err != nil || s.Job != nil {
-			return err
-		}
-		settled, rev := l.settled(ctx)
-		if l.joining.storeMissed || s.Rev < young && !settled {
-			l.joining.notBefore, l.joining.settles = time.Now().Add(l.Settle), 0
-			if !settled {
-				l.joining.settles = rev + 1
-			}
-		}
-	}
 	return l.create(ctx)
+}
+
+// settle has this node wait before it makes a job in s: a store that was just made, or was just
+// away, may have lost the job, and nodes that were in it need a moment to say so. In a store that is
+// another one than before, or was set back, that moment begins anew.
+func (l *loop) settle(ctx context.Context, s *rendezvous.Snapshot) {
+	j := &l.joining
+	lost := j.cluster != 0 && (j.cluster != s.Cluster || s.Rev < j.rev)
+	j.cluster, j.rev = s.Cluster, s.Rev
+	j.storeMissed = j.storeMissed || lost
+	if l.Settle == 0 || !lost && !j.notBefore.IsZero() {
+		return
+	}
+	settled, rev := l.settled(ctx)
+	until := time.Now().Add(l.Settle)
+	if until.Before(j.notBefore) || !j.storeMissed && (s.Rev >= young || settled) {
+		return
+	}
+	j.notBefore, j.settles = until, 0
+	if !settled {
+		j.settles = rev + 1
+	}
 }
 
 // settled reports whether the server has been up for long enough to have heard every claim, and at
@@ -234,6 +241,7 @@ func (l *loop) create(ctx context.Context) error {
 			l.Job.Name, strings.Join(names, ", "))
 		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
+	l.settle(ctx, &s)
 	if wait := time.Until(l.joining.notBefore); wait > 0 {
 		return l.awaitClaims(ctx, wait)
 	}
@@ -300,8 +308,8 @@ func (l *loop) succeed(s *rendezvous.Snapshot) error {
 	if err := l.Workers.Succeed(*s.Job); err != nil {
 		return err
 	}
-	l.joining.uid, l.joining.claimed = s.Job.UID, true
-	return nil
+	l.joining.job, l.joining.claimed = *s.Job, true
+	return l.remember(s) // the disk is that job's now: what it claims is, too
 }
 
 // remade says that the job was made again, on a node that was in it.
@@ -346,7 +354,7 @@ func (l *loop) forgetEnded(a action.Leave) {
 func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) event.Event {
 	for {
 		job, err := l.recovery().Reclaim(ctx, c, l.claiming(ctx))
-		if err != nil || job.UID == c.Job.UID || job.Follows(c.Job.UID) {
+		if err != nil || job.UID == c.Job.UID || job.Replaces(&c.Job) {
 			return event.Reclaimed{Job: job, Err: err}
 		}
 		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved",

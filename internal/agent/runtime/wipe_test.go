@@ -98,14 +98,14 @@ type wiped struct {
 	last  schema.UID                     // of the job that was made last
 	stop  context.CancelFunc
 	fence map[schema.UID]schema.Generation // as it was when the store was wiped or set back
-	known map[schema.UID]bool              // jobs that were made
+	known map[schema.UID]*rendezvous.Job   // jobs that were made
 	older *schema.Generation               // the fence of a store that was set back; nil: the job was made again
 	two   bool                             // the job has two histories: numbers of checkpoints were given twice
 }
 
 func newWiped(t *testing.T, np string, seed uint64) *wiped {
 	s := &wiped{sim: newSim(t, np, seed), acked: map[schema.UID]checkpoint.Head{},
-		fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]bool{}}
+		fence: map[schema.UID]schema.Generation{}, known: map[schema.UID]*rendezvous.Job{}}
 	s.settle = schema.SettleTime
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
@@ -218,11 +218,11 @@ func (s *wiped) made() {
 	if snap.Job == nil {
 		return
 	}
-	if s.known[snap.Job.UID] { // a store that is set back shows what was made before
+	if s.known[snap.Job.UID] != nil { // a store that is set back shows what was made before
 		s.goesOnOlder(&snap)
 		return
 	}
-	s.known[snap.Job.UID], s.older = true, nil
+	s.known[snap.Job.UID], s.older = snap.Job, nil
 	j, was := snap.Job, s.last
 	s.last = j.UID
 	if s.acked[j.UID].Number < snap.Head.Number {
@@ -232,7 +232,7 @@ func (s *wiped) made() {
 	if was == "" {
 		return
 	}
-	if !j.Follows(was) {
+	if !j.Replaces(s.known[was]) {
 		for _, a := range s.agents {
 			if len(a.host.saved[a.node]) > 0 && a.host.salvaged[a.node] == was && a.reachable() {
 				s.wrongf("the job was made from scratch while %s was here, which has checkpoints of it", a.label())
@@ -244,8 +244,8 @@ func (s *wiped) made() {
 		func(a *simAgent) bool { return a.host.memory[a.node].World > 0 && a.reachable() }) {
 		return // the claimants had never heard of a World, and no other agent was there
 	}
-	if acked := s.acked[was]; acked.Number > 0 && !s.two &&
-		(snap.Head.Manifest != acked.Manifest || snap.Head.Number <= acked.Number) {
+	if acked := s.acked[was]; acked.Number > 0 && !s.two && // both may be made from one job, and have one head
+		(snap.Head.Manifest != acked.Manifest || j.Follows(was) && snap.Head.Number <= acked.Number) {
 		s.wrongf("checkpoint %d was acknowledged, and the job goes on from what had the number %d (head %d)",
 			acked.Number, j.Adopted, snap.Head.Number)
 	}
