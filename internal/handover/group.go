@@ -108,6 +108,32 @@ func (g *Group) Leave(ctx context.Context) (held *int64, err error) {
 	}
 }
 
+// Await returns when each worker has said that it waits for its first World. Workers that begin in no
+// generation say so without being told to leave one.
+func (g *Group) Await(ctx context.Context) error {
+	for {
+		moved := g.Moved()
+		all, closed := g.await()
+		switch {
+		case all:
+			return nil
+		case closed:
+			return ErrCannotStay
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (g *Group) await() (all, closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can || w.left == nil }), g.closed
+}
+
 func (g *Group) tellLeave() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

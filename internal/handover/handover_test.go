@@ -143,6 +143,43 @@ func TestWorldsAreHandedOver(t *testing.T) {
 	}
 }
 
+// Workers that begin in no generation say by themselves that they wait.
+func TestWorkersWaitForTheirFirstWorld(t *testing.T) {
+	s := server(t)
+	g := s.Expect(3, 2)
+	waits := make(chan error, 1)
+	go func() { waits <- g.Await(t.Context()) }()
+	a := dial(t, s, control(3, 0))
+	a.say(`{"can_stay":true}`)
+	a.say(`{"left":{"generation":3,"step":null}}`)
+	until(t, g, "one waits", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.workers[0].left != nil
+	})
+	select {
+	case err := <-waits:
+		t.Fatalf("one of two waits, and both do: %v", err)
+	default:
+	}
+	b := dial(t, s, control(3, 1))
+	b.say(`{"can_stay":true}`)
+	b.say(`{"left":{"generation":3,"step":null}}`)
+	if err := <-waits; err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Hand(7, []map[string]string{{"RANK": "2"}, {"RANK": "3"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.hears(`"RANK":"2"`)
+	b.hears(`"RANK":"3"`)
+	never := s.Expect(7, 1)
+	never.Close()
+	if err := never.Await(t.Context()); !errors.Is(err, ErrCannotStay) {
+		t.Fatalf("workers that have ended are waited for: %v", err)
+	}
+}
+
 // A state counts only if each worker of the node has one.
 func TestAWorkerWithoutAState(t *testing.T) {
 	s := server(t)

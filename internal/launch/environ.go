@@ -52,6 +52,8 @@ type Inputs struct {
 	// AgentSocket is where workers that can stay for another generation say so; "": nowhere.
 	AgentSocket string
 
+	Waits bool // the workers begin in no generation, and wait for the World that they are handed
+
 	// Hosts are the addresses of the nodes, by node rank.
 	Hosts []string
 
@@ -205,7 +207,7 @@ var told = []string{
 	"ELASTIC_LR_SCALE",
 	"ELASTIC_NODE", "ELASTIC_PREVIOUS_WORLD_SIZE", "ELASTIC_PROGRESS_FILE", "ELASTIC_RANK", "ELASTIC_RESUME_FROM",
 	"ELASTIC_RESUME_SAMPLES", "ELASTIC_RESUME_STEP", "ELASTIC_ROLE", "ELASTIC_WARMUP_BEGIN", "ELASTIC_WARMUP_LR_SCALE",
-	"ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
+	"ELASTIC_WAITS", "ELASTIC_WARMUP_SAMPLES", "ELASTIC_WORLD_SIZE",
 	"DISTRIBUTED_TRAINER_ENDPOINTS", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NNODES",
 	"NODE_RANK",
 	"PADDLE_AUTO_CLUSTER", "PADDLE_BACKUP_ENV_PATH", "PADDLE_CURRENT_ENDPOINT", "PADDLE_GLOBAL_RANK",
@@ -236,6 +238,9 @@ func (in *Inputs) elastic(e *env, local int) {
 	e.set("ELASTIC_DRAIN_FILE", DrainFile(in.RunDir, in.began()))
 	if in.AgentSocket != "" {
 		e.set("ELASTIC_AGENT_SOCKET", in.AgentSocket)
+	}
+	if in.Waits {
+		e.set("ELASTIC_WAITS", "1")
 	}
 }
 

@@ -46,6 +46,7 @@ type group struct {
 	over       chan struct{} // closed when the generation is over for them
 	hangs      <-chan rendezvous.Failure
 	exited     bool // one of them has ended
+	waits      bool // they were in no generation yet
 }
 
 // begin begins what follows the workers in the generation of s. Each exit is of the generation
@@ -59,6 +60,7 @@ func (g *group) begin(s action.Start) error {
 		return handover.ErrCannotStay
 	}
 	g.w.stay.world.Store(&world)
+	g.waits = false
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := either(g.g.Done(), over)
@@ -66,6 +68,13 @@ func (g *group) begin(s action.Start) error {
 		g.w.effects.Go(func() { g.w.progress(ended, world, dir) })
 	}
 	return nil
+}
+
+// await has the group be in no generation until it is handed one. g is the newest that there is.
+func (g *group) await(newest schema.Generation) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waits, g.generation, g.over = true, newest, make(chan struct{})
 }
 
 // either is closed when a or b is.
@@ -190,8 +199,13 @@ func (g *group) Stop(ctx context.Context, grace time.Duration) error {
 }
 
 func (g *group) Pause(ctx context.Context) (held *int64, err error) {
+	g.mu.Lock()
+	waits := g.waits
+	g.mu.Unlock()
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		held, err = new(int64(math.MaxInt64)), e.Pause(ctx) // tables are newer than any checkpoint
+	} else if waits {
+		err = g.stay.Await(ctx)
 	} else {
 		held, err = g.stay.Leave(ctx)
 	}

@@ -66,8 +66,8 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 		CheckpointDir:     w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan,
 		LRScale:   world.LRScale,
 		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.socketPath(),
-		LogDir: w.logs.Dir(),
-		Role:   l.role(), Devices: l.Devices.Environ(l.Binding, world.Slots),
+		LogDir: w.logs.Dir(), Waits: s.Waits,
+		Role: l.role(), Devices: l.Devices.Environ(l.Binding, world.Slots),
 		VirtualLocalRank: l.VirtualLocalRank,
 	}
 	if world.Master != nil {
@@ -90,6 +90,9 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	}
 	if world.Resume != nil {
 		in.Resume = &launch.Resume{From: s.Resume.From, Step: s.Resume.Step, Samples: s.Resume.Samples}
+		if s.Resume.From == "" { // it was not brought here; all ranks are told the same step
+			in.Resume.Step, in.Resume.Samples = world.Resume.Step, world.Resume.Samples
+		}
 	}
 	return in, nil
 }
@@ -224,7 +227,7 @@ func (w *workers) started(ctx context.Context, in launch.Inputs) (processes, err
 		w.logs.Rename(names)
 	}
 	g, err := w.begin(ctx, spec)
-	if err == nil {
+	if err == nil && !in.Waits { // else they are the processes that wait
 		w.warmLater(g, spec)
 	}
 	return g, err
@@ -239,7 +242,9 @@ func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
 	if err != nil {
 		return spec, refused{err, 125}
 	}
-	w.record(in)
+	if !in.Waits { // what they are told of a world comes when they are in one
+		w.record(in)
+	}
 	return spec, nil
 }
 

@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) event.Result {
 		Machine:  bootID(),
 		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
 		Settle: settle,
-		Times:  plan.DefaultTimeouts, Hint: hint(o),
+		Times:  plan.DefaultTimeouts, Hint: hint(o), Warm: o.Warm,
 	}
 	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)

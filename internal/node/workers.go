@@ -265,6 +265,9 @@ func (r refused) ExitCode() int { return r.code }
 func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {
 	world := s.World
 	in, err := w.inputs(s)
+	if err == nil && s.Waits && w.socketPath() == "" {
+		err = errors.New("no socket on which workers could wait")
+	}
 	if err != nil {
 		return nil, refused{err, 125}
 	}
@@ -283,7 +286,9 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	}
 	out := &group{w: w, g: g, began: world.Generation, ports: s.Ports, runDir: in.RunDir, stay: stay,
 		events: make(chan event.Event, world.Slots)}
-	if err := out.begin(s); err != nil {
+	if s.Waits {
+		out.await(world.Generation)
+	} else if err := out.begin(s); err != nil {
 		return nil, refused{err, 125}
 	}
 	w.saves.WorkersStarted(world.Generation, g.PIDs)

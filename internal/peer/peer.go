@@ -32,6 +32,7 @@ type Hello struct {
 	Generation  schema.Generation      `json:"generation"` // newest that it knows
 	Failed      bool                   `json:"failed,omitempty"`
 	Ended       bool                   `json:"ended,omitempty"`
+	Stays       bool                   `json:"stays,omitempty"` // its workers can stay in their processes
 
 	Stalled bool `json:"-"` // its own loop does not turn: nothing is said
 }
@@ -94,7 +95,7 @@ type reply struct {
 // answer sorts a reply that came from whom to names.
 func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
 	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended,
-		Holds: r.Holds, Reach: r.Reach}
+		Stays: r.Stays, Holds: r.Holds, Reach: r.Reach}
 	switch {
 	case r.Job != me.Job || r.UID != me.UID:
 		return membership.Answer{Kind: membership.Stranger}

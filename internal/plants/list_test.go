@@ -74,6 +74,8 @@ var plants = []plant{
 		g.takeOver()`, workerPkg, "TestWarmProcessesEnd"},
 	{"a worker that ended is handed a World", workers + "/apply.go", `	g.canStay = false
 	if e.Ours {`, `	if e.Ours {`, machine, "TestStories"},
+	{"a world waits for a node whose workers start", plan + "/assign.go", `return warming(s, n) || out(n)`, `return out(n)`, rendezvous, "TestANodeWhoseWorkersStart"},
+	{"workers that wait for their first world are ended when it comes", workers + "/first.go", `!g.Paused && late`, `late`, machine, "TestStories"},
 	{"G3: new workers in place of some that stayed begin without the checkpoint", workers + "/start.go", `		Unprepared: w.inMemory}`, `	}`, machine, "TestStories"},
 	{"a last call after a member left", plan + "/waiting.go", `cause == rendezvous.CauseDrain && p.survivors() >= p.s.Least()`, `false`, rendezvous, "TestPlan"},
 

@@ -55,8 +55,10 @@ type Node struct {
 	Place          int               `json:"place,omitempty"`
 	LastGeneration schema.Generation `json:"seen"`  // highest generation that the node ever saw
 	Since          time.Time         `json:"since"` // for people
-	Rev            int64             `json:"-"`
-	Lease          store.Lease       `json:"-"`
+	// Warming: its workers start, and do not wait for a World yet.
+	Warming bool        `json:"-"`
+	Rev     int64       `json:"-"`
+	Lease   store.Lease `json:"-"`
 }
 
 // Reason says why a node left of its own will.
@@ -119,6 +121,7 @@ type Answer struct {
 	Generation  schema.Generation // newest that the one who answered knows
 	Failed      bool              // its worker ended with a failure that it could not report
 	Ended       bool              // its workers ended
+	Stays       bool              // its workers can stay in their processes
 	Holds       bool              // it still holds the suspicion that it was asked about
 	Reach       AnswerKind        // what its dial of the address brought that it was asked about
 }
@@ -141,6 +144,7 @@ func (k AnswerKind) String() string {
 // Decode reads the entries of a job's prefix that this package owns.
 func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, suspects []Suspicion, err error) {
 	registered, gone, doubted := job.Nodes(), job.AllLeft(), job.AllSuspects()
+	warming := map[string]Incarnation{}
 	for i := range entries {
 		e := &entries[i]
 		if p := schema.Rest(registered, e.Key); len(p) == 1 {
@@ -167,7 +171,12 @@ func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, s
 			}
 			x.Node, x.By, x.Rev = p[0], p[1], e.Rev
 			suspects = append(suspects, x)
+		} else if p := schema.Rest(job.AllWarming(), e.Key); len(p) == 1 {
+			warming[p[0]] = Incarnation(e.Value)
 		}
+	}
+	for i := range nodes {
+		nodes[i].Warming = warming[nodes[i].Node] == nodes[i].Incarnation
 	}
 	return nodes, left, suspects, nil
 }

@@ -34,6 +34,7 @@ type Joining struct {
 	Generation   schema.Generation // the newest, for the event
 	Replaces     Incarnation       // whose place it takes, or ""
 	OtherProgram bool              // it runs another program than the job
+	Warms        bool              // its workers start before a world has it
 }
 
 // Join registers a node while the job is the one that was read and no other node has the name.
@@ -50,14 +51,27 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	if j.Replaces != "" {
 		ev.Fields["replaces"] = j.Replaces.Short()
 	}
+	then := []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease), history.Tell(r.Job, ev)}
+	if j.Warms {
+		then = append(then, store.PutLeased(r.Job.Warming(n.Node), []byte(n.Incarnation), n.Lease))
+	}
 	rev, err := store.Send(ctx, r.Store, store.Request{
-		If: []store.Guard{store.Unchanged(r.Job.Job(), j.JobRev), store.Absent(r.Job.Node(n.Node))},
-		Then: []store.Write{
-			store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease),
-			history.Tell(r.Job, ev),
-		},
+		If:   []store.Guard{store.Unchanged(r.Job.Job(), j.JobRev), store.Absent(r.Job.Node(n.Node))},
+		Then: then,
 	})
 	return rev, wrap("join", err)
+}
+
+// Warmed says that the workers of a node wait for a World, or are not started before one has it.
+// Late, it changes nothing: a later life has another registration.
+func (r Registry) Warmed(ctx context.Context, n Node) error {
+	here := store.Unchanged(r.Job.Node(n.Node), n.Rev)
+	res, err := r.Store.Txn(ctx, store.Txn{If: []store.Guard{here},
+		Then: []store.Write{store.Delete(r.Job.Warming(n.Node))}})
+	if err == nil && !res.OK {
+		err = store.ErrMoved
+	}
+	return wrap("say that the workers wait", err)
 }
 
 // Reregister puts the registration of a member back whose lease ran out, or over one of revision

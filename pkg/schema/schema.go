@@ -80,6 +80,8 @@ func (j Job) Endpoints(proposal string) string { return j.Plans(proposal) + "end
 
 func (j Job) Nodes() string               { return j.Prefix() + "nodes/" }
 func (j Job) Node(node string) string     { return j.Nodes() + node }
+func (j Job) AllWarming() string          { return j.Prefix() + "warming/" }
+func (j Job) Warming(node string) string  { return j.AllWarming() + node }
 func (j Job) AllHeld() string             { return j.Prefix() + "held/" }
 func (j Job) Held(node string) string     { return j.AllHeld() + node }
 func (j Job) AllLeft() string             { return j.Prefix() + "left/" }

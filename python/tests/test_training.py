@@ -180,6 +180,19 @@ class TrainingTest(PlayedWorld):
         self.assertEqual(outcome.get(timeout=60), "result")
         self.assertFalse(self.agent.hears("can_stay"))
 
+    def test_a_worker_that_waits_for_its_first_world(self):
+        worlds = []
+        os.environ["ELASTIC_WAITS"] = "1"
+        outcome = self.start(lambda world: worlds.append(world.generation))
+        self.assertTrue(self.agent.hears("can_stay"))
+        self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
+        self.assertEqual(worlds, [])
+        self.hand(5)
+        self.assertIsNone(outcome.get(timeout=60))
+        self.assertEqual(worlds, [5])
+        self.assertEqual(PlayedGroup.newest.opened, [(5, None)])
+        self.assertNotIn("ELASTIC_WAITS", os.environ)
+
     def test_the_function_is_left_out_of_a_collective_and_called_again(self):
         worlds = []
 

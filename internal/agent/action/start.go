@@ -20,6 +20,9 @@ type Start struct {
 	// Unprepared: Ready was reported for workers that hold the state, so the checkpoint may not be
 	// on this disk.
 	Unprepared bool
+	// Waits: the workers begin in no generation. They wait for the World that is handed to them, and
+	// World is one that they might be in.
+	Waits bool
 }
 
 // Hello is what this agent answers to its peers.
@@ -30,6 +33,7 @@ type Hello struct {
 	Generation  schema.Generation
 	Failed      bool
 	Ended       bool
+	Stays       bool             // the workers here can stay in their processes
 	Suspects    []membership.Ref // that it suspects now
 }
 

@@ -33,6 +33,12 @@ type (
 		Nodes, Before int
 		Lines         []string
 		Over          *Result // it cannot, or need not, take part
+		Warms         bool    // the others go on without this node until its workers wait
+	}
+	// ToldWarm answers TellWarm.
+	ToldWarm struct {
+		As  membership.Incarnation
+		Err error
 	}
 	// Renewed is the outcome of one renewal of a lease.
 	Renewed struct {
@@ -164,6 +170,7 @@ type (
 
 func (Saw) event()             {}
 func (Entered) event()         {}
+func (ToldWarm) event()        {}
 func (Renewed) event()         {}
 func (Registered) event()      {}
 func (Located) event()         {}

@@ -19,7 +19,7 @@ func (m *Machine) apply(e event.Event) {
 		m.applyRead(e)
 	case event.Stepped:
 		m.applyStep(e)
-	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left:
+	case event.Entered, event.Renewed, event.Registered, event.Located, event.Left, event.ToldWarm:
 		m.applyRegistration(e)
 	case event.Readied:
 		m.applyReady(e)
@@ -60,6 +60,11 @@ func (m *Machine) applyRegistration(e event.Event) {
 		m.applyRenewal(e)
 	case event.Registered:
 		m.applyRegistered(e)
+	case event.ToldWarm:
+		m.out.Answered(outbox.Warm, e.Err)
+		if m.is(e.As) && e.Err == nil {
+			m.self.warms = false
+		}
 	case event.Located:
 		m.out.Answered(outbox.Locate, nil)
 		m.seen.addressUnverified = false
@@ -92,7 +97,7 @@ func (m *Machine) applyEntered(e event.Entered) {
 	if m.self.job != nil && m.self.job.UID != e.Job.UID {
 		m.adoptJob(e.Job)
 	}
-	m.self = identity{joined: true, node: e.Node, job: &e.Job, logs: e.Logs}
+	m.self = identity{joined: true, node: e.Node, job: &e.Job, logs: e.Logs, warms: e.Warms}
 	m.keeper.nodes, m.keeper.before = e.Nodes, e.Before
 	m.out.Do(action.Renew{Lease: e.Node.Lease, TTL: e.TTL})
 	m.seen.awaitsJob, m.seen.stale, m.seen.addressUnverified = false, false, false

@@ -32,6 +32,7 @@ type Config struct {
 	WaitTimeout   time.Duration // 0: none
 	Hint          string        // how to bring more nodes, shown once while some are missing
 	Times         plan.Timeouts
+	Warm          bool // workers of a spare may start before a world has it
 }
 
 // Machine is the state of one agent. One goroutine owns it.
@@ -73,6 +74,7 @@ type identity struct {
 	logs    string
 	unkeyed time.Time // its registration is gone since then, and it is not known to have been dropped
 	listed  bool      // a world listed this incarnation
+	warms   bool      // the others go on without it until its workers wait
 }
 
 // observation is what this node read from the store, and whether it can.

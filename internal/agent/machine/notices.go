@@ -27,7 +27,7 @@ func (m *Machine) facts() *notice.Facts {
 		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.View, Quiet: m.workers.Quiet(), Over: m.over,
 		Store: notice.Store{AwaySince: o.awaySince, Stale: o.stale, SetBack: o.setBack, WrongJob: o.wrongJob,
 			Unreadable: o.unreadable}}
-	if g := m.workers.Group; g != nil {
+	if g := m.workers.Group; g != nil && !g.First {
 		f.Workers = &notice.Workers{World: &g.World, Started: g.Started, Handed: g.Handed, Paused: g.Paused,
 			Dead: g.Dead}
 	}

@@ -36,7 +36,8 @@ func (m *Machine) watchPeers() {
 func (m *Machine) hello() action.Hello {
 	h := action.Hello{UID: m.self.job.UID, Node: m.self.node.Node, Incarnation: m.self.node.Incarnation,
 		Generation: m.generation(), Suspects: m.peers.Suspects()}
-	if g := m.workers.Group; g != nil {
+	h.Stays = m.workers.Stay()
+	if g := m.workers.Group; g != nil && !g.First {
 		h.Failed = len(g.Failures) > 0
 		h.Ended = g.Dead
 	}

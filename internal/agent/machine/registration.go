@@ -84,6 +84,6 @@ func (m *Machine) departFromWorld() {
 // the store, now that it answers, has none. The others go on with a new incarnation of this node.
 func (m *Machine) stoppedAlone() bool {
 	g, w := m.workers.Group, m.seen.world
-	return g != nil && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
+	return g != nil && !g.First && g.Halt == action.HaltEnded && m.seen.peerGeneration == 0 && m.seen.awaySince.IsZero() &&
 		w.Generation == g.World.Generation && (w.Phase == rendezvous.Running || w.Phase == rendezvous.Finishing)
 }

@@ -108,6 +108,7 @@ func (m *Machine) inWorld(place State) {
 	switch place {
 	case StateSpare:
 		m.rememberWorld()
+		m.warmUp()
 		m.plan()
 	case StatePreparing:
 		m.workers.ReportEnd(m.workerFacts(), m.out)

@@ -218,7 +218,7 @@ func (w *teller) begins(f []string) error {
 	w.s.Job = &w.job
 	w.s.Wish = rendezvous.Wish{NP: np, Request: "r1", By: "run", Rev: 1}
 	w.m = New(Config{LeaseTTL: 3 * time.Second, StoreCutLimit: time.Minute,
-		Times: plan.DefaultTimeouts}, w.now)
+		Times: plan.DefaultTimeouts, Warm: slices.Contains(f, "warm")}, w.now)
 	w.tell(event.Ticked{})
 	return nil
 }
@@ -470,7 +470,9 @@ func (w *teller) ends(slot string, err error) error {
 		w.lives["a"]++
 		w.s = w.copy()
 		n := w.register("a")
-		w.tell(event.Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a"})
+		warms := w.m.cfg.Warm && w.s.World != nil && w.s.World.Phase == rendezvous.Running
+		w.s.Node("a").Warming = warms
+		w.tell(event.Entered{Node: n, Job: w.job, TTL: 3 * time.Second, Logs: "log/a", Warms: warms})
 		w.moved = true
 	case action.Read:
 		if err != nil {
@@ -480,6 +482,11 @@ func (w *teller) ends(slot string, err error) error {
 		w.see(w.copy(), true)
 	case action.Locate:
 		w.tell(event.Located{Address: w.m.self.node.Address})
+	case action.TellWarm:
+		w.s = w.copy()
+		w.s.Node("a").Warming = false
+		w.tell(event.ToldWarm{As: a.Me.Incarnation, Err: err})
+		w.moved = true
 	case action.Register:
 		if err != nil {
 			w.tell(event.Registered{As: a.Node.Incarnation, Err: err})

@@ -21,6 +21,8 @@ func (w *teller) state() string {
 		more = fmt.Sprintf(", workers of generation %d run", m.workers.Group.World.Generation)
 		if m.workers.Group.Paused {
 			more = fmt.Sprintf(", workers of generation %d wait", m.workers.Group.World.Generation)
+		} else if m.workers.Group.First && m.workers.Group.Halt == action.HaltPaused {
+			more = ", workers start"
 		} else if m.workers.Group.Halt != action.NoHalt {
 			more = fmt.Sprintf(", workers of generation %d are ending", m.workers.Group.World.Generation)
 		}
@@ -80,8 +82,13 @@ func (w *teller) does(a action.Action) {
 			text += fmt.Sprintf(", its workers gone for %s", gone)
 		}
 		do("ready", "get ready for generation %d%s", a.World.Generation, text)
+	case action.TellWarm:
+		do("warm", "tell that the others need not wait for its workers")
 	case action.StartWorkers:
 		late := ""
+		if a.Waits {
+			late = ", which wait for their first world"
+		}
 		if a.Unprepared {
 			late = ", the checkpoint is brought first"
 		}

@@ -27,7 +27,7 @@ func (m *Machine) sign() string {
 // running.
 func (m *Machine) publishTiming() {
 	g, t := m.workers.Group, m.keeper.start
-	if t.ran == 0 || g == nil || !g.Started || g.World.Generation != t.ran {
+	if t.ran == 0 || g == nil || g.First || !g.Started || g.World.Generation != t.ran {
 		return
 	}
 	m.keeper.start = startTiming{}

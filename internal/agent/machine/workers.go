@@ -17,6 +17,7 @@ func (m *Machine) workerFacts() *workers.Facts {
 	if rank, member := m.member(); member {
 		f.Rank = rank
 	}
+	f.Dropped = m.self.listed && f.Rank < 0
 	if o.readFailed {
 		f.Overtaken = o.peerGeneration
 	}

@@ -55,7 +55,7 @@ type Store struct {
 type Workers struct {
 	World   *rendezvous.World // of their generation
 	Started bool
-	Handed  bool // they were in an older generation before, and hold the state
+	Handed  bool // they waited for it: the state comes from memory, of these workers or of others
 	Paused  bool // they wait for the next generation
 	Dead    bool // no process of them is left
 }

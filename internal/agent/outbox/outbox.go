@@ -34,6 +34,7 @@ const (
 	Leave
 	Remember
 	Reclaim
+	Warm
 	Probe
 	Suspect
 	Withdraw

@@ -37,12 +37,13 @@ type Config struct {
 	WaitTimeout    time.Duration // 0: none
 	Hint           string        // how to bring more nodes, shown once while some are missing
 	Times          plan.Timeouts
+	Warm           bool // workers may start before a world has this node
 }
 
 // machine is the part of the settings that decisions rest on.
 func (c *Config) machine() machine.Config {
 	return machine.Config{LeaseTTL: c.LeaseTTL, StoreCutLimit: c.StoreCutLimit, WaitTimeout: c.WaitTimeout,
-		Hint: c.Hint, Times: c.Times}
+		Hint: c.Hint, Times: c.Times, Warm: c.Warm}
 }
 
 // Deps is everything outside.

@@ -33,6 +33,10 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		})
 	case action.Locate:
 		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })
+	case action.TellWarm:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.ToldWarm{As: a.Me.Incarnation, Err: l.registry.Warmed(ctx, a.Me)}
+		})
 	case action.Register:
 		l.effect(ctx, func(ctx context.Context) event.Event { return l.register(ctx, a) })
 	case action.Take:

@@ -244,13 +244,14 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 		return nil, err
 	}
 	n.Lease = lease
+	warms := !s.Job.Origin.Differs(n.Program) && l.warms(ctx, s)
 	n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence,
-		Replaces: replaces, OtherProgram: s.OtherProgram(&n)})
+		Replaces: replaces, OtherProgram: s.OtherProgram(&n), Warms: warms})
 	if err != nil {
 		l.revoke(ctx, lease)
 		return nil, err
 	}
-	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Logs: strings.TrimSuffix(l.joining.logs, "/")}
+	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Warms: warms, Logs: strings.TrimSuffix(l.joining.logs, "/")}
 	e.Nodes, e.Before = l.countNodes(ctx, n.Node)
 	if l.joining.job.UID == "" {
 		e.Lines = l.greeting(s)

@@ -26,24 +26,28 @@ func TestSchedules(t *testing.T) { schedules(t, 150, func(*simGroup) {}) }
 // they wait, and some say that they hold a state that they have not. A worker that waits takes part
 // in no collective; everything else holds as ever.
 func TestSchedulesOfWorkersThatStay(t *testing.T) {
-	kept := schedules(t, 60, func(g *simGroup) {
+	kept, first := schedules(t, 60, func(g *simGroup) {
 		g.stay = []stayKind{stayNot, stayWell, stayWell, stayWell, stayWell, staySilent, stayLiar,
 			stayBroken}[g.a.s.rng.IntN(8)]
 	})
 	if kept == 0 {
 		t.Error("no worker went on in another generation")
 	}
+	if first == 0 {
+		t.Error("no worker waited for its first generation")
+	}
 }
 
 // schedules runs count stories, or those that the environment asks for, with workers as they are
-// made by worker. It returns how often workers went on in another generation.
-func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept int) {
+// made by worker. It returns how often workers went on in another generation, and in their first one.
+func schedules(t *testing.T, most uint64, worker func(*simGroup)) (kept, first int) {
 	eachSeed(t, most, func(t *testing.T, seed uint64) *sim {
 		s := schedule(t, seed, worker)
-		kept += s.kept
+		kept, first = kept+s.kept, first+s.first
 		return s
 	})
-	return max(kept, len(os.Getenv("SEED"))) // of one story nothing is expected
+	one := len(os.Getenv("SEED")) // of one story nothing is expected
+	return max(kept, one), max(first, one)
 }
 
 func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {

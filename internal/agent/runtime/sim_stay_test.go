@@ -35,7 +35,10 @@ func (g *simGroup) Generation() schema.Generation {
 func (g *simGroup) Pause(ctx context.Context) (*int64, error) {
 	s := g.a.s
 	after := s.between(1, 400)
-	if g.stay == staySilent {
+	if g.Start.Waits {
+		after = s.between(1000, 8000) // its imports
+	}
+	if g.stay == staySilent || g.Start.Waits && g.stay == stayNot {
 		after = time.Hour
 	}
 	select {
@@ -53,6 +56,10 @@ func (g *simGroup) Pause(ctx context.Context) (*int64, error) {
 	defer s.mu.Unlock()
 	if g.ended {
 		return nil, errors.New("it has ended")
+	}
+	if g.Start.Waits {
+		s.tracef("%s: worker waits for its first generation", g.a.label())
+		return nil, nil
 	}
 	s.tracef("%s: worker leaves generation %d", g.a.label(), g.Start.World.Generation)
 	g.paused = true
@@ -90,6 +97,9 @@ func (g *simGroup) Continue(_ context.Context, st action.Start) error {
 	if st.World.Rollback > g.Start.World.Generation {
 		s.wrongf("%s takes the state of generation %d beyond the rollback of %d", g.a.label(), g.Start.World.Generation,
 			st.World.Rollback)
+	}
+	if g.Start.Waits {
+		s.first++
 	}
 	g.Start, g.paused = st, false
 	s.kept++

@@ -53,6 +53,7 @@ type sim struct {
 	trace  []told
 	wrong  []string
 	kept   int // how often workers went on in another generation
+	first  int // and how often in their first one, which they had waited for
 	began  time.Time
 }
 
@@ -165,7 +166,7 @@ func (s *sim) makeAgent(name string) *simAgent {
 	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
 	a.cfg = Config{Job: s.job, Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, LeaseTTL: 3 * time.Second,
-		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: plan.DefaultTimeouts, Given: map[string]bool{}}
+		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: plan.DefaultTimeouts, Given: map[string]bool{}, Warm: true}
 	return a
 }
 
@@ -369,7 +370,9 @@ func (a *simAgent) Start(_ context.Context, st action.Start) (Group, error) {
 	}
 	s.tracef("%s starts workers of generation %d, rank %d of %d", a.label(), st.World.Generation, st.Rank,
 		st.World.Count)
-	s.checkStart(a, st)
+	if g.paused = st.Waits; !st.Waits {
+		s.checkStart(a, st)
+	}
 	a.groups = append(a.groups, g)
 	if s.begins != nil {
 		s.begins(g)
@@ -513,7 +516,8 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 			return membership.Answer{Kind: membership.Refused}
 		case b.hello.Incarnation == ref.Incarnation:
 			return membership.Answer{Kind: membership.Same, Incarnation: ref.Incarnation,
-				Generation: b.hello.Generation, Failed: b.hello.Failed, Ended: b.hello.Ended}
+				Generation: b.hello.Generation, Failed: b.hello.Failed, Ended: b.hello.Ended,
+				Stays: b.hello.Stays}
 		case b.hello.Incarnation == "":
 			return membership.Answer{}
 		}

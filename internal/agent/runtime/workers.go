@@ -34,15 +34,23 @@ func (l *loop) startWorkers(ctx context.Context, s action.Start, started *starte
 			return failed(err)
 		}
 	}
-	s.Endpoints = l.endpoints(ctx, &s.World)
-	l.Saves.Open(s.World, s.Rank == 0)
+	if s.Waits {
+		if !l.othersStay(ctx, s.World.Members[:s.Rank]) {
+			return failed(errors.New("the workers of the others do not stay"))
+		}
+	} else {
+		s.Endpoints = l.endpoints(ctx, &s.World)
+		l.Saves.Open(s.World, s.Rank == 0)
+	}
 	group, err := l.Workers.Start(ctx, s)
 	if err != nil {
 		return failed(err)
 	}
 	started.group = group
 	close(started.ready)
-	l.forwardHangs(ctx, group, g)
+	if !s.Waits {
+		l.forwardHangs(ctx, group, g)
+	}
 	l.effects.Go(func() {
 		for e := range group.Events() {
 			l.send(ctx, e)

@@ -16,7 +16,7 @@ func (w *Workers) Apply(e event.Event, f *Facts, out *outbox.Outbox) {
 	switch e := e.(type) {
 	case event.Started:
 		out.AnsweredFor(outbox.Start, e.Generation, nil)
-		w.applyStarted(e, f)
+		w.applyStarted(e, f, out)
 	case event.Hung:
 		if g := w.of(e.Generation); g != nil && g.Halt == action.NoHalt {
 			e.Failure.Time = f.Now
@@ -33,7 +33,9 @@ func (w *Workers) Apply(e event.Event, f *Facts, out *outbox.Outbox) {
 	case event.Halted:
 		if g := w.of(e.Generation); g != nil {
 			g.Dead, g.canStay = true, false
-			w.noteIdle(f)
+			if !g.First {
+				w.noteIdle(f)
+			}
 		}
 	case event.Closed:
 		out.AnsweredFor(outbox.Close, e.Generation, e.Err)
@@ -69,16 +71,21 @@ func (w *Workers) ApplyReady(e event.Readied) {
 	w.floor = max(w.floor, e.Generation-1) // never one again that it reported beyond
 }
 
-func (w *Workers) applyStarted(e event.Started, f *Facts) {
+func (w *Workers) applyStarted(e event.Started, f *Facts, out *outbox.Outbox) {
 	g := w.of(e.Generation)
 	if g == nil {
 		return
 	}
 	if e.Err == nil {
 		g.Started, g.StartedAt = true, f.Now
+		if g.First {
+			out.Do(action.PauseWorkers{Generation: e.Generation})
+		}
 		return
 	}
-	g.Dead = true
+	if g.Dead = true; g.First {
+		return // no world has them: that is no failure
+	}
 	for i := range g.codes {
 		code := e.Code
 		g.codes[i] = &code
@@ -91,6 +98,7 @@ func (w *Workers) applyExit(e event.Exited, f *Facts) {
 	if g == nil || e.Process.Name == "" && e.LocalRank >= len(g.codes) {
 		return
 	}
+	g.unfit = true
 	g.canStay = false
 	if e.Ours {
 		return // it was asked or signalled: no code of its own, and never a failure

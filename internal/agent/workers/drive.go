@@ -25,6 +25,8 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 		return order{halt: action.HaltKilled}
 	case !f.Joined:
 		return endNow() // another incarnation runs, or none: nothing of these counts
+	case g.First:
+		return g.firstOrder(f, out)
 	case f.Overtaken > g.World.Generation:
 		return endNow() // a newer generation is there, and the store cannot be asked whether with this node
 	case w == nil || w.Generation < g.World.Generation:

@@ -19,7 +19,7 @@ func (w *Workers) GetReady(claim rendezvous.Claim, f *Facts, out *outbox.Outbox)
 		return false
 	}
 	ready := action.GetReady{World: *world, Memory: claim, Me: f.Self, Member: f.member(), Ports: f.ports(),
-		InMemory: w.holdsState(f)}
+		InMemory: w.needsNoCheckpoint(f)}
 	if w.stopped >= f.Ran { // other workers have trained since an older stop
 		ready.StopMS, ready.Idle = w.stopMS, w.idleAt
 	}

@@ -74,10 +74,14 @@ func (w *Workers) applyPaused(e event.Paused, f *Facts) {
 		return
 	}
 	if e.Err != nil {
-		g.canStay = false
+		g.canStay, g.unfit = false, true
 		return
 	}
 	g.Paused, g.held = true, e.Held
+	if g.First {
+		g.canStay = true // else they would not wait
+		return
+	}
 	w.noteIdle(f)
 }
 

@@ -24,7 +24,9 @@ type Facts struct {
 	World *rendezvous.World // the newest; nil: none
 	AsOf  time.Time         // when the newest read began that has World as its result
 	Ran   schema.Generation // the newest that is known to have run
-	Stale bool              // this process stood still, and has not read since
+	// Dropped: a world listed this incarnation, and the newest one does not.
+	Dropped bool
+	Stale   bool // this process stood still, and has not read since
 	// Overtaken is a generation that a peer told of while the store could not be asked about it;
 	// 0: none.
 	Overtaken schema.Generation
@@ -77,7 +79,8 @@ type Group struct {
 	StartedAt time.Time
 	Failures  []rendezvous.Failure // in the order in which they were seen
 	Halt      action.Halt
-	Handed    bool // they were in an older generation before, and hold the state
+	First     bool // they wait for their first World, and World is one that they might be in
+	Handed    bool // they waited for it: the state comes from memory, of these workers or of others
 	Paused    bool // none of them takes part in its generation any more; they wait for the next one
 	Dead      bool // no process of it is left
 
@@ -87,6 +90,7 @@ type Group struct {
 	haltedAt     time.Time
 	through      time.Time // when the last of them had ended with 0
 	canStay      bool      // each of them said that it can take part in another generation
+	unfit        bool      // one of them ended, or did not leave or wait as it should
 	held         *int64    // the least step of the states of those that wait; nil: one holds none
 	closed       bool      // no capture of it is under way
 	closingSince time.Time
@@ -114,11 +118,14 @@ func (w *Workers) Prepared(generation schema.Generation) bool { return w.ready >
 
 // IdleFor is how long no worker has run here. It must be asked while they run, too.
 func (w *Workers) IdleFor(now time.Time) time.Duration {
-	if g := w.Group; g != nil && !g.Dead {
+	if g := w.Group; g != nil && !g.Dead && !g.First {
 		w.idleSince = now
 	}
 	return now.Sub(w.idleSince)
 }
+
+// Stay reports whether the workers of a generation that runs here can stay for the next one.
+func (w *Workers) Stay() bool { return w.Group != nil && !w.Group.First && w.Group.canStay }
 
 // Joined takes in that this node joined: its new incarnation has reported no exit.
 func (w *Workers) Joined() { w.exit = reportedExit{} }

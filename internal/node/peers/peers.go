@@ -146,7 +146,7 @@ func (p *Peers) Tell(h action.Hello) {
 	defer p.mu.Unlock()
 	p.told = time.Now()
 	p.hello.Node, p.hello.Incarnation, p.hello.Generation = h.Node, h.Incarnation, h.Generation
-	p.hello.Failed, p.hello.Ended = h.Failed, h.Ended
+	p.hello.Failed, p.hello.Ended, p.hello.Stays = h.Failed, h.Ended, h.Stays
 }
 
 func (p *Peers) opened() (*peer.Client, *membership.Watcher) {

@@ -95,11 +95,21 @@ func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.
 // candidates are the nodes that a next World may have: registered in this attempt, not gone, not
 // asked to go, not in quarantine. In the order of their names.
 func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
-	c := fit(s, v, keptOut(s, dispensable))
+	out := keptOut(s, dispensable)
+	c := fit(s, v, func(n membership.Node) bool { return warming(s, n) || out(n) })
+	if len(c) < s.Least() { // better one whose workers are not there yet than no World
+		c = fit(s, v, out)
+	}
 	if len(c) < s.Least() { // better one that was late or lost before than no World
 		c = fit(s, v, keptOut(s, needed))
 	}
 	return c
+}
+
+// warming reports whether a world with n would wait for its workers, which start. A member is one
+// all the same: only those that the world does without are left out of the next one.
+func warming(s *rendezvous.Snapshot, n membership.Node) bool {
+	return n.Warming && s.World != nil && s.World.Rank(n.Ref) < 0
 }
 
 func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool) []membership.Node {

@@ -151,6 +151,8 @@ func (x *explainer) other(n *membership.Node) Node {
 		}
 	case x.w.Leaver(n.Ref) && x.w.Phase == rendezvous.Forming && !x.isReady(n):
 		st.State = NodeWaiting
+	case n.Warming:
+		st.State, st.Why = NodeJoining, new("its workers start")
 	}
 	return st
 }

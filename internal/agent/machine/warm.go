@@ -1,0 +1,35 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan"
+)
+
+// warmUp has a spare of a job that trains start its workers before a world has it. A node that joins
+// registers with the word that it does so (Joining.Warms): the others go on without it until its
+// workers wait, unless they need it.
+func (m *Machine) warmUp() {
+	w := m.seen.world
+	if w == nil {
+		return
+	}
+	trains := w.Phase == rendezvous.Running && w.Attempt == m.self.node.Attempt
+	if trains && m.cfg.Warm && m.self.job.Roles == nil && !m.self.job.Origin.Differs(m.self.node.Program) {
+		m.workers.StartFirst(m.withThisNode(w), m.workerFacts(), m.out)
+	}
+	if m.self.warms && (m.workers.FirstSettled() || m.workers.Group == nil) {
+		m.out.Request(outbox.Warm, action.TellWarm{Me: m.self.node})
+	}
+}
+
+// withThisNode is w as it were with this node as one more.
+func (m *Machine) withThisNode(w *rendezvous.World) rendezvous.World {
+	like := *w
+	like.Members, like.Count = append(slices.Clone(w.Members), m.self.node.Ref), w.Count+1
+	like.Plan, _ = plan.Batch(&rendezvous.Snapshot{Job: m.self.job}, like.Count) // nil: batch and rate are not told
+	return like
+}

@@ -1,0 +1,63 @@
+package workers
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// Workers of a spare may start before a world has it. They import what the script imports, and wait
+// for their first World.
+
+// WarmLimit is how long workers may take until they wait for their first World.
+const WarmLimit = 5 * time.Minute
+
+// askAgain is how long after the workers of the others could not stay they are asked again: they may
+// have been at their imports.
+const askAgain = 10 * time.Second
+
+// StartFirst starts workers that wait for their first World, once in a generation. Until then they
+// are told that they are in like, which is the newest world with this node as one more.
+func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *outbox.Outbox) {
+	if g := w.Group; g != nil && (!g.Dead || g.Started || f.Now.Before(g.haltedAt.Add(askAgain))) {
+		return
+	}
+	w.Group = &Group{World: like, codes: make([]*int, like.Slots), First: true, Halt: action.HaltPaused,
+		haltedAt: f.Now, closed: true}
+	out.RequestFor(outbox.Start, like.Generation, action.StartWorkers{Start: action.Start{World: like,
+		Rank: like.Count - 1, Node: f.Self.Node, Waits: true}})
+}
+
+// FirstSettled reports whether workers wait for their first World, or are not started before it.
+func (w *Workers) FirstSettled() bool { return w.Group != nil && (w.Group.Paused || w.Group.Dead) }
+
+// firstOrder is the order to workers that wait for their first World, or are on their way there. They
+// are ended where one of them fails, where they are late, and where this node goes or has no place for
+// them. A member that is waited for starts others in place of those that do not wait yet.
+func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
+	limit := g.haltedAt.Add(WarmLimit)
+	late := f.member() || !f.Now.Before(limit)
+	if !g.Paused && !late {
+		out.Wake(limit)
+	}
+	w := f.World
+	over := f.Leaving != nil || f.Dropped || w != nil && (w.Phase.Ended() || w.Attempt != f.Self.Attempt)
+	if g.unfit || g.Paused && !g.canStay || !g.Paused && late || over {
+		return endNow()
+	}
+	return order{}
+}
+
+// needsNoCheckpoint reports whether the workers here wait for the newest world, and either hold the
+// state or get it from another member: one that was in the world in which they were started has the
+// state, or the checkpoint.
+func (w *Workers) needsNoCheckpoint(f *Facts) bool {
+	g := w.Group
+	return w.holdsState(f) || w.waiting(f) && g.First && slices.ContainsFunc(f.World.Members, func(o membership.Ref) bool {
+		return !o.Same(f.Self.Ref) && g.World.Rank(o) >= 0
+	})
+}
