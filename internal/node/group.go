@@ -74,7 +74,9 @@ func (g *group) begin(s action.Start) error {
 func (g *group) await(newest schema.Generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waits, g.generation, g.over = true, newest, make(chan struct{})
+	none := make(chan rendezvous.Failure)
+	close(none)
+	g.waits, g.generation, g.over, g.hangs = true, newest, make(chan struct{}), none
 }
 
 // either is closed when a or b is.

@@ -45,7 +45,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
 				l.effects.Go(func() { // no step waits for it; what is left over goes after the next Run
 					_ = history.Trim(ctx, l.Store, l.Job.Name) // the next Run trims what this one leaves
-					l.clean(ctx, &a.Seen)
+					l.requests.RemoveLeftovers(ctx, &a.Seen)
 				})
 			}
 			return event.Stepped{World: w, Err: err}

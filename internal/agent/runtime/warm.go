@@ -7,9 +7,6 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// askedWhetherTheyStay is how many members are asked, so that one that is lost holds nobody up.
-const askedWhetherTheyStay = 2
-
 // warms reports whether this node, which joins, starts its workers before a world has it: the others
 // train, their workers stay when the world changes, and only the start of those here would hold them
 // up.
@@ -19,9 +16,9 @@ func (l *loop) warms(ctx context.Context, s *rendezvous.Snapshot) bool {
 		l.othersStay(ctx, w.Members)
 }
 
-// othersStay reports whether a member says that its workers can stay in their processes.
+// othersStay reports whether a member says that its workers can stay. One may be lost: two are asked.
 func (l *loop) othersStay(ctx context.Context, members []membership.Ref) bool {
-	for _, m := range members[:min(len(members), askedWhetherTheyStay)] {
+	for _, m := range members[:min(len(members), 2)] {
 		if a := l.Peers.Probe(ctx, m); a.Kind == membership.Same {
 			return a.Stays
 		}

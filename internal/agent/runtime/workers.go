@@ -48,9 +48,7 @@ func (l *loop) startWorkers(ctx context.Context, s action.Start, started *starte
 	}
 	started.group = group
 	close(started.ready)
-	if !s.Waits {
-		l.forwardHangs(ctx, group, g)
-	}
+	l.forwardHangs(ctx, group, g)
 	l.effects.Go(func() {
 		for e := range group.Events() {
 			l.send(ctx, e)

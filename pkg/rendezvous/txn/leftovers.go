@@ -1,4 +1,4 @@
-package runtime
+package txn
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// clean removes what nodes left behind that are not there any more: doing/ says nothing once its
+// RemoveLeftovers removes what nodes left behind that are not there any more: doing/ says nothing once its
 // node is gone, held/ nothing once no checkpoint that it names is kept. Who registers meanwhile
 // keeps its own. What it fails to remove is removed after the next Run.
-func (l *loop) clean(ctx context.Context, s *rendezvous.Snapshot) {
-	job := l.Job.Name
+func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
+	job := r.Job
 	gone := func(node string) bool { return s.Node(node) == nil }
 	rm := func(node, key string, rev int64) {
-		_, _ = l.Store.Txn(ctx, store.Txn{If: []store.Guard{store.Absent(job.Node(node)), store.Unchanged(key, rev)},
+		_, _ = r.Store.Txn(ctx, store.Txn{If: []store.Guard{store.Absent(job.Node(node)), store.Unchanged(key, rev)},
 			Then: []store.Write{store.Delete(key)}})
 	}
 	for _, d := range s.Doing {
