@@ -277,10 +277,16 @@ func TestServersStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	stays(2)
+	if said := p.must("logs", "x", "--gen=all"); !strings.Contains(said, "[server 0]: TRAINING_ROLE=PSERVER\n") {
+		t.Errorf("elastic logs has nothing of the server:\n%s", tail(said))
+	}
 	if err := os.Remove(p.path("hold")); err != nil {
 		t.Fatal(err)
 	}
 	p.ends(nodes[lead], 0)
+	if log := content(p.path("log-"+lead, "serverlog.0")); !strings.Contains(log, fmt.Sprintf("generation %d, server 0", st.Generation)) {
+		t.Errorf("the log of the server does not name generation %d:\n%s", st.Generation, tail(log))
+	}
 	if n := strings.Count(content(p.path("log-"+lead, "serverlog.0")), "TRAINING_ROLE=PSERVER"); n != 1 {
 		t.Errorf("the server started %d times, want 1", n)
 	}

@@ -27,10 +27,14 @@ type Query struct {
 	Follow     bool      // go on with what is written from now on, until the context ends
 }
 
+// noRank is the rank of what is no trainer.
+const noRank = -1
+
 // Line is one line of one worker.
 type Line struct {
 	Generation uint64 `json:"generation"`
 	Rank       int    `json:"rank"`
+	Process    string `json:"process,omitempty"` // "server 0" where it is no trainer: Rank is -1
 	Node       string `json:"node"`
 	Text       string `json:"line"`
 }
@@ -46,10 +50,12 @@ func (q Query) wants(h Header) bool {
 type Header struct {
 	Generation uint64
 	Rank       int
+	Process    string
 	Node, Job  string
 }
 
-// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----".
+// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----"; what
+// is no trainer has its name in place of the rank, as "server 0".
 func parseHeader(line string) (Header, bool) {
 	rest, ok := strings.CutPrefix(line, "---- elastic: generation ")
 	if !ok || !strings.HasSuffix(rest, " ----") {
@@ -68,6 +74,8 @@ func parseHeader(line string) (Header, bool) {
 			if h.Rank, err = strconv.Atoi(value); err != nil {
 				return Header{}, false
 			}
+		case "server", "heter", "coordinator":
+			h.Rank, h.Process = noRank, field
 		case "node":
 			h.Node = value
 		case "job":
@@ -95,26 +103,30 @@ func Read(ctx context.Context, dir string, q Query, emit func(Line) error) error
 	return nil
 }
 
-// workerLogs lists the logs that are being written, by local rank.
+// stems are the names of logs before their number, trainers first.
+var stems = []string{"workerlog", "heterlog", "serverlog", "coordinatorlog"}
+
+// workerLogs lists the logs that are being written, by role and local rank.
 func workerLogs(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list logs: %w", err)
 	}
 	type found struct {
-		rank int
-		name string
+		stem, rank int
+		name       string
 	}
 	var all []found
 	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), "workerlog.")
-		rank, err := strconv.Atoi(strings.TrimSuffix(name, ".err"))
-		if ok && err == nil && rank >= 0 && e.Type().IsRegular() {
-			all = append(all, found{rank, e.Name()})
+		stem, number, _ := strings.Cut(e.Name(), ".")
+		at := slices.Index(stems, stem)
+		rank, err := strconv.Atoi(strings.TrimSuffix(number, ".err"))
+		if at >= 0 && err == nil && rank >= 0 && e.Type().IsRegular() {
+			all = append(all, found{at, rank, e.Name()})
 		}
 	}
 	slices.SortFunc(all, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.stem, b.stem), cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
 	})
 	var paths []string
 	for _, f := range all {

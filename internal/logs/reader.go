@@ -33,7 +33,8 @@ func (r *reader) line(text string) error {
 	if !r.inside {
 		return nil
 	}
-	return r.emit(Line{r.section.Generation, r.section.Rank, r.section.Node, strings.ToValidUTF8(text, "?")})
+	return r.emit(Line{Generation: r.section.Generation, Rank: r.section.Rank,
+		Process: r.section.Process, Node: r.section.Node, Text: strings.ToValidUTF8(text, "?")})
 }
 
 // file reads one file to its end. One that was removed meanwhile has nothing to say.

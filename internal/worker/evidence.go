@@ -68,9 +68,9 @@ func (g *Group) signal(i int, sig syscall.Signal) bool {
 // core behind.
 func (g *Group) abort(ctx context.Context, i int) string {
 	w := g.workers[i]
-	path := g.spec.Logs.Path(g.spec.First + i)
+	path := g.spec.Logs.Path(g.logOf(i))
 	if g.spec.Logs.Apart() {
-		path = g.spec.Logs.ErrPath(g.spec.First + i)
+		path = g.spec.Logs.ErrPath(g.logOf(i))
 	}
 	before := sizeOf(path)
 	_ = unix.Prlimit(w.PID, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) // a core of a large process would take minutes

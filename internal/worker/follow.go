@@ -149,7 +149,7 @@ func (g *Group) tell(e Exit) {
 			}
 		}
 		if e.Ours && e.Code != 0 {
-			g.spec.Logs.Note(g.spec.First+e.LocalRank, g.endedLine(e, time.Now()))
+			g.spec.Logs.Note(g.logOf(e.LocalRank), g.endedLine(e, time.Now()))
 		}
 		e.ErrorFile = g.errorFile(e.LocalRank)
 		g.exits <- e

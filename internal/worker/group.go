@@ -83,6 +83,7 @@ type Group struct {
 	began    time.Time
 	oomKills int                   // seen so far; -1 where nobody counts
 	ranks    atomic.Pointer[[]int] // by local rank, where they went on in another generation; nil: those of spec
+	moved    atomic.Int64          // how much larger their local ranks are than when they started
 	aborted  []atomic.Bool         // by local rank: it was ended for its stack
 	held     []atomic.Bool         // by local rank: it is stopped, and will be ended for its stack
 
@@ -225,12 +226,18 @@ func (g *Group) begin(s Spec) error {
 func (g *Group) announce(generation uint64, worldSize int) {
 	g.shareConsole()
 	for i := range g.spec.Env {
-		g.spec.Logs.Begin(g.spec.First+i, output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i),
+		g.spec.Logs.Begin(g.logOf(i), output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i),
 			Name:      g.spec.Name,
 			WorldSize: worldSize,
 			Node:      g.spec.Node})
 	}
 }
+
+// Move says that worker 0 has another local rank from now on: its log is that of the new one.
+func (g *Group) Move(first int) { g.moved.Store(int64(first - g.spec.First)) }
+
+// logOf is the local rank of whose log worker i has.
+func (g *Group) logOf(i int) int { return g.spec.First + int(g.moved.Load()) + i }
 
 // Continue says that the workers, in their processes, go on in another generation with other ranks,
 // by local rank.

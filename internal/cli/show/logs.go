@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -232,11 +233,16 @@ func (r *reading) print(lines []logs.Line) error {
 		return nil
 	}
 	of := map[uint64]map[int][]string{}
+	others := map[uint64][]logs.Line{} // of servers and their like
 	var generations []uint64
 	for _, l := range lines {
 		if of[l.Generation] == nil {
 			of[l.Generation] = map[int][]string{}
 			generations = append(generations, l.Generation)
+		}
+		if l.Process != "" {
+			others[l.Generation] = append(others[l.Generation], l)
+			continue
 		}
 		of[l.Generation][l.Rank] = append(of[l.Generation][l.Rank], l.Text)
 	}
@@ -244,6 +250,12 @@ func (r *reading) print(lines []logs.Line) error {
 	for _, g := range generations {
 		for _, f := range r.folded(of[g]) {
 			if err := r.printLine(f); err != nil {
+				return err
+			}
+		}
+		slices.SortStableFunc(others[g], func(a, b logs.Line) int { return strings.Compare(a.Process, b.Process) })
+		for _, l := range others[g] {
+			if err := r.Out.Line("[%s]: %s", l.Process, l.Text); err != nil {
 				return err
 			}
 		}

@@ -72,6 +72,10 @@ func (e *Ensemble) Continue(life context.Context, c Config) error {
 	before := e.c.Team.All(roles.Server)
 	over, end := context.WithCancel(life)
 	e.enter(c, end, stay)
+	for _, m := range stay { // their logs say which generation this is
+		m.group.Move(m.local)
+		m.group.Continue(c.Spec.Generation, []int{m.task.Index}, c.Spec.WorldSize)
+	}
 	if slices.Equal(before, c.Team.All(roles.Server)) {
 		e.runs.Go(func() { e.startOthers(over) })
 	} else {
