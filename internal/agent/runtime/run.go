@@ -9,6 +9,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/inbox"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -31,7 +32,6 @@ type loop struct {
 	registry membership.Registry
 	events   chan event.Event
 	saw      chan follow.Update // apart from events: what is seen waits in no queue, a newer one takes its place
-	tick     *time.Timer
 	wake     *time.Timer
 	hello    action.Hello
 	met      bool // Peers knows the job
@@ -84,18 +84,18 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) event.Result {
 
 // turn is the loop: one event after the other, until the machine quits.
 func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan struct{}) event.Result {
-	l.tick = time.NewTimer(membership.UntilTick(time.Now().Add(-l.phase), machine.Tick))
-	defer l.tick.Stop()
 	l.wake = time.NewTimer(0)
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
-	in := &inbox{l: l, signals: signals, done: done, heard: map[os.Signal]int{}}
+	in := inbox.New(inbox.Sources{Done: done, Signals: signals, Behind: l.Saves.Behind, Peers: l.Peers.Signals,
+		Saw: l.saw, Events: l.events, Wake: l.wake.C, Phase: l.phase, Say: l.Say})
+	defer in.Close()
 	for {
-		in.wait()
+		in.Wait()
 		if l.gate != nil {
 			l.gate()
 		}
-		for _, e := range in.take() {
+		for _, e := range in.Take() {
 			if r := l.decide(ctx, m, e); r != nil {
 				return *r
 			}
