@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // beast is one agent of a herd, and the part of its outside that is played.
@@ -25,6 +26,8 @@ type beast struct {
 	dead chan struct{} // closed when nothing that it does reaches anybody any more
 	quit chan os.Signal
 	kill func()
+
+	tally *memory.Tally // what it asks of a store in memory
 
 	// guarded by herd.mu
 	hello   action.Hello
@@ -36,7 +39,7 @@ type beast struct {
 }
 
 func newBeast(h *herd, name string) *beast {
-	b := &beast{h: h, name: name, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
+	b := &beast{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
 		signals: make(chan event.Signal, 256), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b

@@ -109,6 +109,8 @@ type herd struct {
 	look   store.Store   // for the test itself: not counted
 	stores []store.Store
 	tally  *memory.Tally // a new one for each measurement
+	// cluster is the store in memory on which each agent is counted; nil: they share stores.
+	cluster *memory.Cluster
 
 	mu    sync.Mutex // guards all, lives, and what the beasts say it does
 	all   []*beast
@@ -129,14 +131,20 @@ func herdOn(t testing.TB, n int, endpoints []string) *herd {
 		}
 		return s
 	}
-	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: open(), tally: &memory.Tally{}, lives: map[string][]*beast{}}
+	h := newHerdWith(t, n, open())
+	for range 8 { // a connection for each agent would measure connections
+		h.stores = append(h.stores, memory.Count(open(), h.tally))
+	}
+	return h
+}
+
+// newHerdWith is a herd whose test looks into the store by look.
+func newHerdWith(t testing.TB, n int, look store.Store) *herd {
+	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: look, tally: &memory.Tally{}, lives: map[string][]*beast{}}
 	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
 			Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
-	for range 8 { // a connection for each agent would measure connections
-		h.stores = append(h.stores, memory.Count(open(), h.tally))
-	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			h.tell()
@@ -160,7 +168,12 @@ func (h *herd) start(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := newBeast(h, name)
-	store := severed{h.stores[len(h.all)%len(h.stores)], b.dead}
+	store := severed{dead: b.dead}
+	if h.cluster != nil {
+		store.Store = memory.Count(h.cluster.Client(name), b.tally)
+	} else {
+		store.Store = h.stores[len(h.all)%len(h.stores)]
+	}
 	h.all = append(h.all, b)
 	h.lives[name] = append(h.lives[name], b)
 	c := runtime.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,

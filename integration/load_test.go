@@ -19,7 +19,6 @@ import (
 
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
-	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -73,15 +72,7 @@ func load(b *testing.B, n int, ttl time.Duration) {
 	})
 	p.during(fmt.Sprintf("scaled to %d -> their workers started", n/2), "", func() {
 		g := h.newest()
-		s, err := rendezvous.Read(b.Context(), h.look, h.job.Name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		w := s.Wish
-		w.NP, w.By = n/2, "scale"
-		if _, err := (txn.Requests{Store: h.look, Job: h.job.Name}).SetWish(b.Context(), &s, w); err != nil {
-			b.Fatal(err)
-		}
+		h.scale(n / 2)
 		h.settles(g, n/2)
 	})
 	before := h.newest()
