@@ -108,7 +108,7 @@ func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Ha
 
 // fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
 func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash) error {
-	var errs []error
+	var last error
 	for _, holders := range r.holders() {
 		from, err := holders(ctx, n)
 		if err != nil {
@@ -120,7 +120,7 @@ func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.
 		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
 			return err
 		}
-		errs = append(errs, err)
+		last = err
 	}
-	return errors.Join(errs...)
+	return last // of those that say that they have it: they were asked last
 }

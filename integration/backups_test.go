@@ -1,0 +1,153 @@
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount mounts a small file system of memory in a new directory.
+func (p *place) mount(name, options string) string {
+	p.t.Helper()
+	dir := filepath.Join(p.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		p.t.Fatalf("mount a small disk: %v: run this test as root", err)
+	}
+	p.t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			p.t.Error(err)
+		}
+	})
+	return dir
+}
+
+// A checkpoint directory that cannot be written is refused before anything is made, with the reason
+// and what to do.
+func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	full, readonly := p.mount("full", "size=64k"), p.mount("readonly", "size=64k")
+	if err := os.WriteFile(filepath.Join(full, "fill"), make([]byte, 1<<16), 0o600); err == nil {
+		t.Log("the disk has room for all of it")
+	}
+	if err := unix.Mount("", readonly, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string][2]string{
+		full:                           {"no space left on device", "make room on its disk"},
+		readonly:                       {"read-only file system", "mounted for writing"},
+		filepath.Join(readonly, "new"): {"read-only file system", "mounted for writing"},
+	} {
+		x := p.run("--np=1", "--job_id=x", "--checkpoint-dir="+dir, "true")
+		p.ends(x, 125)
+		lines := strings.Split(strings.TrimSpace(x.stderr()), "\n")
+		if len(lines) != 3 || !strings.Contains(lines[0], want[0]) || !strings.HasSuffix(lines[0], "[E-CKPT-DIR]") ||
+			!strings.HasPrefix(lines[1], "  why: ") || !strings.Contains(lines[2], want[1]) {
+			t.Errorf("%s: it says\n%s", dir, x.stderr())
+		}
+	}
+	if out, err := p.try("jobs"); err == nil && strings.Contains(out, "x ") {
+		t.Errorf("a job was made: %s", out)
+	}
+}
+
+// A disk of the state directory that fills up while a job saves costs the saves that do not fit: the
+// job goes on, what was committed stays, and it is said with the file and what to do.
+func TestStateDirectoryFillsUp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.daemons(1)
+	small := p.mount("small", "size=3m")
+	p.set("XDG_STATE_HOME=" + small)
+	a := saving(p, `
+for step in range(1, 9):
+    save("weights.raw", step)
+    open(f"{d}/more.raw", "wb").write(os.urandom(900000))
+    time.sleep(1.2)
+`)
+	p.ends(a, 0)
+	all := p.events("x")
+	refused := kinds(all, "checkpoint_refused")
+	if n := len(kinds(all, "checkpoint_committed")); n == 0 || len(refused) == 0 || len(refused) > 2 {
+		t.Errorf("%d saves were committed, %d refusals told", n, len(refused))
+	}
+	for _, want := range []string{"was not taken (no-space)", "make room on the disk of"} {
+		if !strings.Contains(a.stderr(), want) {
+			t.Errorf("it does not say %q:\n%s", want, a.stderr())
+		}
+	}
+	p.must("ckpt", "get", "x", filepath.Join(p.dir, "got"))
+}
+
+// The disks of all nodes are put back to a backup that is older than the server's record: what the
+// record names and no disk has is told as lost, and the job goes on from the newest that is there.
+func TestRecordIsNewerThanTheDisks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.daemons(1)
+	a, b := trains(p, "a", 2), trains(p, "b", 2)
+	p.running("x", 1, 2)
+	p.committed("x", 2)
+	end := func() {
+		for _, x := range []*proc{a, b} {
+			if err := x.kill(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-x.done
+		}
+	}
+	end()
+	state, backup := filepath.Join(p.dir, "state"), filepath.Join(p.dir, "backup")
+	if out, err := exec.Command("cp", "-a", state, backup).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	had := len(kinds(p.events("x"), "checkpoint_committed"))
+	a, b = trains(p, "a", 2), trains(p, "b", 2)
+	p.running("x", 2, 2)
+	p.committed("x", had+6)
+	end()
+	if err := os.RemoveAll(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(backup, state); err != nil {
+		t.Fatal(err)
+	}
+	a, b = trains(p, "a", 2), trains(p, "b", 2)
+	p.ends(a, 93)
+	p.ends(b, 93)
+	for _, x := range []*proc{a, b} {
+		if !strings.Contains(x.stderr(), "[E-CKPT-LOST]") {
+			t.Errorf("it says\n%s", tail(x.stderr()))
+		}
+	}
+}
+
+// A node goes from one server to another one that knows no job of that name: to it that is a server
+// that lost the job, and the job goes on from its newest checkpoint.
+func TestTwoServersOfOneJobName(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.daemons(1)
+	a := trains(p, "a", 1)
+	p.running("x", 1, 1)
+	p.committed("x", 2)
+	p.must("stop", "x")
+	p.ends(a, 93)
+	q := newPlace(t)
+	q.daemons(1)
+	p.at = q.at
+	a = trains(p, "a", 1)
+	p.running("x", 2, 1)
+	p.says(a, "goes on from checkpoint ")
+	p.must("stop", "x")
+	p.ends(a, 93)
+	p.must("ckpt", "get", "x", filepath.Join(p.dir, "got"))
+}
