@@ -32,6 +32,32 @@ func TestUnsettledSaveIsTold(t *testing.T) {
 	b.want(b.look(time.Second), "step-1/model.raw", "step-1", 1)
 }
 
+// A file that stays open and is written over again and again is told as well; one that grows is not:
+// it is a save of many bytes.
+func TestFileThatStaysOpenIsTold(t *testing.T) {
+	b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
+	b.watch(nil)
+	f, err := os.Create(filepath.Join(b.dir, "weights.raw"))
+	must(t, err)
+	defer f.Close()
+	for n := range int64(30) {
+		_, err := f.WriteAt([]byte{byte(n), 0}, n)
+		must(t, err)
+		b.want(b.look(600*time.Millisecond), "", "", 0)
+	}
+	if len(b.refused) != 0 {
+		t.Fatalf("told while it grew: %v", b.refused)
+	}
+	for n := range 30 {
+		_, err := f.WriteAt([]byte{byte(n), 1}, 0)
+		must(t, err)
+		b.want(b.look(600*time.Millisecond), "", "", 0)
+	}
+	if len(b.refused) != 1 || b.refused[0].Path != "weights.raw" || !strings.Contains(b.refused[0].Err.Error(), "open for writing") {
+		t.Errorf("told: %v", b.refused)
+	}
+}
+
 // What the agent itself keeps below the checkpoint directory is no save.
 func TestExcludedDirectories(t *testing.T) {
 	b := newBench(t)

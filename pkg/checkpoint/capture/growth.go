@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -70,4 +71,18 @@ func sample(r io.ReaderAt, from, end int64) (string, error) {
 		err = nil
 	}
 	return string(b[:n]), err
+}
+
+// noteGrowth remembers when the fresh entries became larger: a save of many bytes is under way then.
+func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
+	var bytes int64
+	for _, e := range fresh {
+		for _, f := range e.files {
+			bytes += f.State.Size
+		}
+	}
+	if bytes > c.bytes {
+		c.grew = now
+	}
+	c.bytes = bytes
 }

@@ -264,7 +264,7 @@ func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, n
 	if c.doubt.began.IsZero() {
 		c.doubt.began = now
 	}
-	growing := now.Sub(c.moved) < 2*time.Second && c.evidence.writers != nil && len(c.evidence.writers) > 0
+	growing := now.Sub(c.grew) < 2*time.Second && len(c.evidence.writers) > 0
 	if growing || now.Sub(c.doubt.began) < doubtAfter || !c.doubt.told.IsZero() && now.Sub(c.doubt.told) < doubtAgain {
 		return nil
 	}

@@ -86,6 +86,8 @@ type Watcher struct {
 	last     *listing                   // the last Look
 	since    map[string]time.Time
 	moved    time.Time // when anything was written
+	grew     time.Time // when what was written became larger
+	bytes    int64     // of the fresh entries
 	fresh    int       // entries that are not as in base
 	evidence *evidence
 	memory   judge.Memory
@@ -297,6 +299,7 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 		}
 	}
 	c.last = found
+	c.noteGrowth(fresh, now)
 	slices.SortFunc(fresh, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return fresh
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,12 +41,15 @@ func diskUse(t *testing.T, keep int, every time.Duration) {
 	r := newReports()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	var mu sync.Mutex // each disk asks under a lock of its own
 	peak := map[string]int64{}
 	k := c.replicator("a", c.etcd.Client("a"), r.add)
 	b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
 	k.Keep, b.Keep = keep, keep
 	for name, disk := range c.disks {
 		disk.Set(func(string, string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			peak[name] = max(peak[name], used(disk.Root))
 			return nil
 		}, 1<<40)
