@@ -32,7 +32,7 @@ func main() {
 		<-asked
 		cancel()
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, console{os.Stdout, os.Stderr}))
 }
 
 var (
@@ -40,6 +40,9 @@ var (
 	errPeers = errors.New("stopped, as other ranks were asked to; this one was not")
 	errLost  = errors.New("lost connection")
 )
+
+// console is where a worker writes.
+type console struct{ stdout, stderr io.Writer }
 
 // run trains until the run is complete or ctx asks to stop, and returns the status
 // that the process ends with:
@@ -50,10 +53,10 @@ var (
 //	101  a new generation, please: the other ranks were asked to stop, we were not
 //	1    failure. A lost peer is one too: elastic blames the peer, not us
 //	2    usage
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, getenv func(string) string, to console) int {
 	var c config
 	f := flag.NewFlagSet("train", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f.SetOutput(to.stderr)
 	f.IntVar(&c.samples, "samples", 12_000, "samples in an epoch")
 	f.IntVar(&c.epochs, "epochs", 10, "epochs to train")
 	f.IntVar(&c.steps, "steps", 0, "steps to train, instead of --epochs")
@@ -73,17 +76,17 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	if f.NArg() > 0 || min(c.samples, c.epochs, c.baseBatch, c.hidden) < 1 || c.steps < 0 || c.baseLR <= 0 ||
 		c.pace < 0 {
-		fmt.Fprintln(stderr, "train: only flags, and only numbers above 0; see train -h")
+		fmt.Fprintln(to.stderr, "train: only flags, and only numbers above 0; see train -h")
 		return 2
 	}
 	w, err := readEnv(getenv, c)
 	if err == nil {
-		err = train(ctx, c, w, stdout)
+		err = train(ctx, c, w, to.stdout)
 	}
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "train: rank %d: %v\n", w.rank, err)
+	fmt.Fprintf(to.stderr, "train: rank %d: %v\n", w.rank, err)
 	switch {
 	case errors.Is(err, errAsked), errors.Is(err, errLost) && ctx.Err() != nil:
 		return 128 + int(syscall.SIGTERM)

@@ -53,9 +53,15 @@ func newWeights(hidden int, seed uint64) []float64 {
 	return w
 }
 
-// loss of the network on one sample, and whether its best guess is right. grad, if
-// any, grows by scale times the gradient.
-func loss(w []float64, x [2]float64, y int, scale float64, grad []float64) (float64, bool) {
+// gradient is where a gradient is added, scaled; the zero value takes none.
+type gradient struct {
+	into  []float64
+	scale float64
+}
+
+// loss of the network on one sample, and whether its best guess is right.
+func loss(w []float64, x [2]float64, y int, g gradient) (float64, bool) {
+	scale, grad := g.scale, g.into
 	hidden := (len(w) - classes) / (3 + classes)
 	h, dh := make([]float64, hidden), make([]float64, hidden)
 	for j := range h {

@@ -127,7 +127,7 @@ func (t *trainer) step(asked bool) (mine int, stop bool, err error) {
 		for i := first + t.rank; i < min(first+micro, n); i += t.size {
 			position := t.Samples + int64(i)
 			id := t.data.at(position)
-			l, _ := loss(t.Weights, t.data.x[id], t.data.y[id], scale, v[:end])
+			l, _ := loss(t.Weights, t.data.x[id], t.data.y[id], gradient{v[:end], scale})
 			v[end] += scale * l
 			v[end+1] += mark(position/int64(t.samples), id)
 			mine++
@@ -254,7 +254,7 @@ func (t *trainer) prove() error {
 	}
 	sum, right, n := 0.0, 0, float64(t.samples)
 	for i, x := range t.data.x {
-		l, ok := loss(t.Weights, x, t.data.y[i], 0, nil)
+		l, ok := loss(t.Weights, x, t.data.y[i], gradient{})
 		if sum += l; ok {
 			right++
 		}

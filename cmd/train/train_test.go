@@ -77,7 +77,7 @@ func runWorld(t *testing.T, envs [][]string, args ...string) (codes []int, out s
 	var all sync.WaitGroup
 	for r, env := range envs {
 		all.Go(func() {
-			codes[r] = run(t.Context(), append([]string{"--pace=0"}, args...), getenv(env), &stdout[r], &stderr[r])
+			codes[r] = run(t.Context(), append([]string{"--pace=0"}, args...), getenv(env), console{&stdout[r], &stderr[r]})
 		})
 	}
 	all.Wait()
@@ -321,7 +321,7 @@ func TestStrangersDoNotCount(t *testing.T) {
 	var rank0 sync.WaitGroup
 	start := func(i int, env []string) {
 		rank0.Go(func() {
-			codes[i] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(env), io.Discard, io.Discard)
+			codes[i] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(env), console{io.Discard, io.Discard})
 		})
 	}
 	start(0, envs[0])
@@ -336,8 +336,7 @@ func TestStrangersDoNotCount(t *testing.T) {
 	})
 	var late sync.WaitGroup
 	late.Go(func() {
-		codes[3] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(old(envs[1])), io.Discard,
-			io.Discard)
+		codes[3] = run(t.Context(), append([]string{"--pace=0"}, smallRun...), getenv(old(envs[1])), console{io.Discard, io.Discard})
 	})
 	late.Wait()
 	start(1, envs[1])
@@ -366,7 +365,7 @@ func TestUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, err bytes.Buffer
-			if got := run(t.Context(), c.args, func(n string) string { return c.env[n] }, &out, &err); got != c.want {
+			if got := run(t.Context(), c.args, func(n string) string { return c.env[n] }, console{&out, &err}); got != c.want {
 				t.Errorf("status %d, want %d\n%s%s", got, c.want, &out, &err)
 			}
 			if err.Len() == 0 {
@@ -505,8 +504,7 @@ func TestAllRanksStopTogether(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ask[r], ended[r] = cancel, make(chan int, 1)
 		go func() {
-			code := run(ctx, []string{"--step-sleep=1ms", "--save-every=0", "--epochs=100000"}, getenv(env), io.Discard,
-				io.Discard)
+			code := run(ctx, []string{"--step-sleep=1ms", "--save-every=0", "--epochs=100000"}, getenv(env), console{io.Discard, io.Discard})
 			if ctx.Err() == nil {
 				t.Errorf("rank %d ended with %d before it was asked to", r, code)
 			}

@@ -123,12 +123,18 @@ func (n *Nodes) pull(ctx context.Context, by membership.Ref, q pull) (p Pulled, 
 	if err != nil {
 		return p, err
 	}
-	return p, n.ask(ctx, by, http.MethodPost, PullPath, body, &p)
+	return p, n.ask(ctx, by, question{http.MethodPost, PullPath, body}, &p)
+}
+
+// question is a request to a node.
+type question struct {
+	method, path string
+	body         []byte
 }
 
 // ask sends a request to a node and reads its answer.
-func (n *Nodes) ask(ctx context.Context, node membership.Ref, method, path string, body []byte, into any) error {
-	r, err := http.NewRequestWithContext(ctx, method, "https://node"+path, bytes.NewReader(body))
+func (n *Nodes) ask(ctx context.Context, node membership.Ref, q question, into any) error {
+	r, err := http.NewRequestWithContext(ctx, q.method, "https://node"+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return err
 	}
@@ -158,7 +164,7 @@ func (n *Nodes) Clocks(ctx context.Context) map[string]time.Duration {
 			defer cancel()
 			var m moment
 			sent := time.Now()
-			if n.ask(ctx, r, http.MethodGet, NowPath, nil, &m) != nil {
+			if n.ask(ctx, r, question{method: http.MethodGet, path: NowPath}, &m) != nil {
 				return
 			}
 			middle := sent.Add(time.Since(sent) / 2)

@@ -64,10 +64,10 @@ func Run(ctx context.Context, o Options) event.Result {
 	}
 	store := o.Store
 	if o.Local != nil {
-		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Local)
+		store = revive(ctx, &effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Local)
 	}
 	if o.Shared != nil {
-		store = revive(ctx, &effects, o.Store, local.Endpoint(o.Endpoints[0]), *o.Shared)
+		store = revive(ctx, &effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Shared)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw}

@@ -23,13 +23,19 @@ type reviver struct {
 	at    local.Endpoint
 }
 
-// revive begins to care for the local server of r, whose store s is at at.
-func revive(ctx context.Context, effects *sync.WaitGroup, s store.Store, at local.Endpoint, r local.Runtime) *reviver {
-	v := &reviver{store: s, at: at, missed: make(chan struct{}, 1), close: func() {},
+// served is a store and where its server listens.
+type served struct {
+	store store.Store
+	at    local.Endpoint
+}
+
+// revive begins to care for the local server of r, which serves s now.
+func revive(ctx context.Context, effects *sync.WaitGroup, s served, r local.Runtime) *reviver {
+	v := &reviver{store: s.store, at: s.at, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			found, _, err := local.Ensure(ctx, r)
 			if r.Listen != "" {
-				return at, err // where the other nodes find it
+				return s.at, err // where the other nodes find it
 			}
 			return found, err
 		},

@@ -20,15 +20,23 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
+// part is a node's part in a job: its command, its server and its settings.
+type part struct {
+	c *command.Call
+	s *target.Server
+	o *node.Options
+}
+
 // outcome is the end of a node as the error of its command.
-func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Options, r event.Result) error {
+func (p part) outcome(ctx context.Context, r event.Result) error {
+	c, o := p.c, p.o
 	switch {
 	case r.Err == nil && r.Status == 0:
 		return nil
 	case r.Err == nil && r.Status == problem.Timeout.Status() && o.WaitTimeout > 0:
-		return waited(ctx, c, s, o)
+		return p.waited(ctx)
 	case r.Err == nil && r.Status == problem.CkptLost.Status():
-		return never(ctx, c, s, o)
+		return p.never(ctx)
 	case r.Err == nil:
 		return problem.Exit{Status: r.Status}
 	}
@@ -43,7 +51,8 @@ func outcome(ctx context.Context, c *command.Call, s *target.Server, o *node.Opt
 }
 
 // waited tells a node that would not wait any longer from a job that failed with the same status.
-func waited(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
+func (p part) waited(ctx context.Context) error {
+	c, s, o := p.c, p.s, p.o
 	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).Because("the server did not answer")
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
 	defer cancel()
@@ -60,7 +69,8 @@ func waited(ctx context.Context, c *command.Call, s *target.Server, o *node.Opti
 }
 
 // never tells a job that has lost its checkpoints from others that are not to be started again.
-func never(ctx context.Context, c *command.Call, s *target.Server, o *node.Options) error {
+func (p part) never(ctx context.Context) error {
+	s, o := p.s, p.o
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
 	defer cancel()
 	snap, err := rendezvous.Read(ctx, s, o.Job.Name)

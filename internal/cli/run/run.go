@@ -90,7 +90,7 @@ func takePart(ctx context.Context, c *command.Call, last *strings.Builder) error
 	if r.Err == nil && r.Status != 0 {
 		last.WriteString(farewell(ctx, s, o.Job.Name))
 	}
-	return outcome(ctx, c, s, &o, r)
+	return part{c, s, &o}.outcome(ctx, r)
 }
 
 // leads is what an elastic command in the pre-hook needs to find the server and what this machine
