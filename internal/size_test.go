@@ -15,7 +15,7 @@ import (
 
 // What a reader can take in at once. `make check` prints the largest of each.
 const (
-	maxPackage  = 2150 // lines of one package without tests
+	maxPackage  = 1700 // lines of code of one package, without tests, comments and empty lines
 	maxFile     = 400  // lines of one file without tests
 	maxFunction = 60   // lines of one function
 	maxColumns  = 150  // of one line, a tab is four
@@ -39,7 +39,7 @@ func TestSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := strings.Count(string(text), "\n")
-			total += n
+			total += code(string(text))
 			of := p.name() + "/" + name
 			files = append(files, size{of, n})
 			lines = append(lines, longest(of, string(text)))
@@ -63,6 +63,16 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// code counts the lines of a file that are neither empty nor a comment of their own.
+func code(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			n++
+		}
+	}
+	return n
 }
 
 // longest is the longest line of a file.
