@@ -12,7 +12,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
-.PHONY: help release build demo test check vuln unit fuzz integration soak kube slurm frameworks fidelity wheel bench bench-load bench-checkpoint spec image clean
+.PHONY: help release build demo test check vuln unit fuzz integration soak kube slurm frameworks fidelity wheel bench bench-stay bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -96,6 +96,10 @@ wheel: build ## the Python helper for pip, in bin/
 bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; twenty minutes
 	$(GO) build -o $(BIN)/bench ./bench
 	TORCHRUN="$(TORCHRUN)" exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
+
+bench-stay: ## kills, standstills and joins under the training function: COUNT=n of them (100), then a kill a minute for MINUTES (20); TORCH=python
+	COUNT=$(or $(COUNT),100) SEED=1 $(GO) test ./integration -run TestWorkersStayInTheirProcesses -count 1 -v -timeout 2h
+	COUNT=$(or $(MINUTES),20) EVERY=1m SEED=2 $(GO) test ./integration -run TestWorkersStayInTheirProcesses -count 1 -v -timeout 2h
 
 bench-load: ## a thousand agents of one process on one elasticd, and plans for 10,000 nodes: NODES=n; five minutes
 	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench Load -benchtime 1x -timeout 20m

@@ -16,19 +16,18 @@ import (
 	"time"
 )
 
-// step is the worker of both systems; inPlace is it with the helper's training function, for
-// Elastic alone.
-var (
-	//go:embed step.py
-	step []byte
-	//go:embed inplace.py
-	inPlace []byte
-)
+// step is the worker of all systems.
+//
+//go:embed step.py
+var step []byte
 
-// system is who starts the workers, as it comes: every timer at its default.
+// system is what starts the workers, and how: every timer is at its default.
 type system struct {
 	name  string
 	agent func(b *bed, node, np string) error
+	// settles is how long a job runs before something happens to it: the first rendezvous is over, and
+	// processes that are to wait do.
+	settles time.Duration
 }
 
 // contest is one thing that happens to a job of either system.
@@ -61,6 +60,7 @@ const patience = 100 * time.Second
 // tried is one trial; lost: the workers did not start, or made no step.
 type tried struct {
 	started, step time.Duration
+	stood         time.Duration // the longest time without a step of any worker
 	lost          bool
 }
 
@@ -76,43 +76,29 @@ func (o options) compare(ctx context.Context) error {
 		return fmt.Errorf("import torch with %s: %w", python, err)
 	}
 	torch := strings.TrimSpace(string(version))
-	systems := []system{{"Elastic", elasticAgent(python, "step.py")}, {"torchrun", torchrunAgent(python, torch)},
-		{"in place", elasticAgent(python, "inplace.py")}}
-	fmt.Printf("\nBeside torchrun, torch %s, c10d rendezvous: the same worker, an all-reduce over "+
-		"gloo on CPU; %d trials each. Seconds until all\n"+
-		"needed new workers started, and until each made a step; lost: not within %s\n", torch, o.peer, patience)
-	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max", "lost")
+	systems := []system{{"warm", elasticAgent(python), 20 * time.Second},
+		{"torchrun", torchrunAgent(python, torch), 3 * time.Second},
+		{"cold", elasticAgent(python, "--warm=off"), 3 * time.Second},
+		{"in place", elasticAgent(python, "in-place"), 3 * time.Second}}
+	fmt.Printf("\nElastic (restarted warm, restarted cold, in place) beside torchrun, torch %s, c10d rendezvous: the "+
+		"same worker, an all-reduce over\ngloo on CPU; %d trials each. Seconds until all needed new workers started, "+
+		"until each made a step, and the longest time without a\nstep of any worker; lost: not within %s\n",
+		torch, o.peer, patience)
+	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max", "stood", "max",
+		"lost")
 	for _, c := range contests {
 		if !strings.Contains("compare "+c.name, o.only) {
 			continue
 		}
 		var typical []time.Duration
 		for _, s := range systems {
-			var started, steps spread
-			lost := 0
-			for k := range o.peer {
-				progress("%s, %s: %d of %d", c.name, s.name, k+1, o.peer)
-				t, err := o.contend(ctx, s, c)
-				if err != nil {
-					progress("")
-					return fmt.Errorf("%s, %s, trial %d: %w", c.name, s.name, k+1, err)
-				}
-				if t.started > 0 {
-					started = append(started, t.started)
-				}
-				if t.lost {
-					lost++
-				} else {
-					steps = append(steps, t.step)
-				}
+			t, err := o.series(ctx, s, c)
+			if err != nil {
+				return err
 			}
-			progress("")
-			fmt.Printf("%-48s %-9s %9s %9s %9s %9s %6s\n", c.name, s.name, started.text(0.5), started.text(1),
-				steps.text(0.5), steps.text(1),
-				fmt.Sprintf("%d of %d", lost, o.peer))
-			typical = append(typical, started.at(0.5), steps.at(0.5))
+			typical = append(typical, t.started.at(0.5), t.steps.at(0.5))
 		}
-		ratio := func(i int) string {
+		ratio := func(i int) string { // torchrun's over that of warm workers
 			if typical[i] == 0 || typical[i+2] == 0 {
 				return "-"
 			}
@@ -122,6 +108,34 @@ func (o options) compare(ctx context.Context) error {
 	}
 	fmt.Printf("load at the end %s\n", load())
 	return nil
+}
+
+// trials is what one system made of one contest.
+type trials struct{ started, steps, stood spread }
+
+// series has one system go through one contest again and again, and prints its row.
+func (o options) series(ctx context.Context, s system, c contest) (all trials, err error) {
+	lost := 0
+	for k := range o.peer {
+		progress("%s, %s: %d of %d", c.name, s.name, k+1, o.peer)
+		t, err := o.contend(ctx, s, c)
+		if err != nil {
+			progress("")
+			return all, fmt.Errorf("%s, %s, trial %d: %w", c.name, s.name, k+1, err)
+		}
+		if t.started > 0 {
+			all.started = append(all.started, t.started)
+		}
+		if t.lost {
+			lost++
+		} else {
+			all.steps, all.stood = append(all.steps, t.step), append(all.stood, t.stood)
+		}
+	}
+	progress("")
+	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", c.name, s.name, all.started.text(0.5), all.started.text(1),
+		all.steps.text(0.5), all.steps.text(1), all.stood.text(0.5), all.stood.text(1), fmt.Sprintf("%d of %d", lost, o.peer))
+	return all, nil
 }
 
 func (s spread) text(q float64) string {
@@ -152,11 +166,20 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-func elasticAgent(python, worker string) func(*bed, string, string) error {
+// elasticAgent runs the worker under Elastic, with a flag of `elastic run` or an argument of the worker.
+func elasticAgent(python string, how ...string) func(*bed, string, string) error {
 	return func(b *bed, node, np string) error {
-		return b.start(node, []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" +
-			node, "--console=none",
-			python, filepath.Join(b.dir, worker)}, b.env)
+		args := []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node,
+			"--console=none"}
+		worker := []string{python, filepath.Join(b.dir, "step.py")}
+		for _, h := range how {
+			if strings.HasPrefix(h, "--") {
+				args = append(args, h)
+			} else {
+				worker = append(worker, h)
+			}
+		}
+		return b.start(node, append(args, worker...), b.env)
 	}
 }
 
@@ -188,10 +211,8 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 		return tried{}, err
 	}
 	defer b.remove()
-	for name, text := range map[string][]byte{"step.py": step, "inplace.py": inPlace} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), text, 0o600); err != nil {
-			return tried{}, err
-		}
+	if err := os.WriteFile(filepath.Join(b.dir, "step.py"), step, 0o600); err != nil {
+		return tried{}, err
 	}
 	b.env = append(b.env, "OMP_NUM_THREADS=1")
 	up := func(node string) error { return s.agent(b, node, c.np) }
@@ -205,8 +226,7 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 			return tried{}, cmp.Or(context.Cause(ctx), errors.New("it did not begin to train"))
 		}
 	}
-	// The first rendezvous is over, and what a node that waits needs to come up.
-	if err := b.pause(3 * time.Second); err != nil {
+	if err := b.pause(s.settles); err != nil {
 		return tried{}, err
 	}
 	at := time.Now()
@@ -224,8 +244,25 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 	}
 	t.started = last.Sub(at)
 	last, ok = b.since(at, "step", c.after, patience)
-	t.step, t.lost = last.Sub(at), !ok
+	t.step, t.lost, t.stood = last.Sub(at), !ok, b.stood(at, last)
 	return t, nil
+}
+
+// stood is the longest time without a step of any worker, from the last step before at until the end.
+func (b *bed) stood(at, end time.Time) (longest time.Duration) {
+	all := b.notes()
+	slices.SortFunc(all, func(x, y note) int { return x.at.Compare(y.at) })
+	var before time.Time
+	for _, x := range all {
+		if x.what != "step" && x.what != "on" || x.at.After(end) {
+			continue
+		}
+		if !before.IsZero() && x.at.After(at) {
+			longest = max(longest, x.at.Sub(before))
+		}
+		before = x.at
+	}
+	return longest
 }
 
 // since waits until n workers that started after a moment made a note, and returns when the last

@@ -62,7 +62,7 @@ func (s *stayers) training(node string) (at training) {
 func (s *stayers) trains(g int, nodes ...string) int {
 	s.t.Helper()
 	var first training
-	until(s.t, fmt.Sprintf("%v train in a generation after %d", nodes, g), func() error {
+	within(s.t, 4*limit, fmt.Sprintf("%v train in a generation after %d", nodes, g), func() error {
 		for i, n := range nodes {
 			at := s.training(n)
 			if i == 0 {
@@ -80,11 +80,9 @@ func (s *stayers) trains(g int, nodes ...string) int {
 // ended is the line that a worker of the script writes at its end; torch may write more after it.
 var ended = regexp.MustCompile(`(?m)^through: .*$`)
 
-// finish has the job end some steps from now, and holds every worker to the result of an
-// undisturbed run.
-func (s *stayers) finish() {
+// step is the one that the newest world told last.
+func (s *stayers) step() (step float64) {
 	s.t.Helper()
-	var step float64
 	until(s.t, "the newest world tells a step", func() error {
 		progress, _ := s.object("status", "x")["progress"].(map[string]any)
 		var ok bool
@@ -93,6 +91,26 @@ func (s *stayers) finish() {
 		}
 		return nil
 	})
+	return step
+}
+
+// goesOn waits until training has come so many steps further.
+func (s *stayers) goesOn(steps int) {
+	s.t.Helper()
+	from := s.step()
+	until(s.t, fmt.Sprintf("training goes on for %d steps", steps), func() error {
+		if now := s.step(); now < from+float64(steps) {
+			return fmt.Errorf("step %.0f, which was %.0f", now, from)
+		}
+		return nil
+	})
+}
+
+// finish has the job end some steps from now, and holds every worker to the result of an
+// undisturbed run.
+func (s *stayers) finish() {
+	s.t.Helper()
+	step := s.step()
 	if err := os.WriteFile(s.path("target"), []byte(strconv.Itoa(int(step)+500)), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -144,7 +162,8 @@ func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 
 // The node of rank 0 is killed, and another comes: the processes of the others live on, no step is
 // lost or taken twice, though nothing is ever saved. COUNT is how often a node is killed or stands
-// still; SEED chooses which.
+// still, in turn; SEED chooses which node and when. With EVERY, nodes are killed alone, one in each
+// such time.
 func TestWorkersStayInTheirProcesses(t *testing.T) {
 	t.Parallel()
 	s := newStayers(t)
@@ -154,11 +173,14 @@ func TestWorkersStayInTheirProcesses(t *testing.T) {
 	for _, n := range names {
 		s.up(n)
 	}
+	every, _ := time.ParseDuration(os.Getenv("EVERY"))
 	g := s.trains(0, names...)
 	for round := range soak(t) {
-		at, still := 0, false
+		next := time.After(every)
+		at, still := 0, every == 0 && round%2 == 1
 		if round > 0 {
-			at, still = r.IntN(len(names)), r.IntN(2) == 0
+			at = r.IntN(len(names))
+			s.goesOn(r.IntN(300))
 		}
 		others := []string{names[(at+1)%3], names[(at+2)%3]}
 		before := map[string]int{}
@@ -176,7 +198,9 @@ func TestWorkersStayInTheirProcesses(t *testing.T) {
 				t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[n], now)
 			}
 		}
+		<-next
 	}
+	s.logKept()
 	s.finish()
 	s.took.log(t)
 }

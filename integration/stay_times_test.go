@@ -20,6 +20,15 @@ func (t times) log(to testing.TB) {
 	}
 }
 
+// logKept tells which share of the time went into steps that count, and where the rest went.
+func (s *stayers) logKept() {
+	r := s.object("goodput", "x")
+	seconds, _ := r["seconds"].(map[string]any)
+	kept, _ := seconds["kept"].(float64)
+	elapsed, _ := r["elapsed_seconds"].(float64)
+	s.t.Logf("kept %.2f %% of %.0f s: %v", 100*kept/elapsed, elapsed, seconds)
+}
+
 // next is when the last of the nodes ended its first step of the generation at hand.
 func (s *stayers) next(nodes ...string) (last time.Time) {
 	for _, n := range nodes {
