@@ -93,7 +93,7 @@ fidelity: ## samplers of others through 10,000 sequences of worlds, and what com
 wheel: build ## the Python helper for pip, in bin/
 	$(BIN)/elastic wheel $(BIN)
 
-bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; twenty minutes
+bench: build ## how fast a job recovers, beside torchrun: TRIALS=n, PEER_TRIALS=n, TORCHRUN=VENV; forty minutes
 	$(GO) build -o $(BIN)/bench ./bench
 	TORCHRUN="$(TORCHRUN)" exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),20) -peer $(or $(PEER_TRIALS),3)
 
