@@ -22,7 +22,8 @@ var (
 // tables is a job of examples/wide_and_deep: real Paddle, two servers with tables.
 type tables struct {
 	*place
-	nodes map[string]*proc
+	nodes   map[string]*proc
+	servers int
 }
 
 func (j *tables) join(names ...string) {
@@ -32,7 +33,7 @@ func (j *tables) join(names ...string) {
 		j.t.Fatal(err)
 	}
 	for _, name := range names {
-		j.nodes[name] = j.run("--np=3", "--job-id=x", "--node="+name, "--log-dir=log-"+name, "--server_num=2",
+		j.nodes[name] = j.run("--np=3", "--job-id=x", "--node="+name, "--log-dir=log-"+name, fmt.Sprintf("--server_num=%d", j.servers),
 			"--save-from=all", script, "--passes=100000", "--pause=0.3")
 	}
 }
@@ -99,8 +100,8 @@ func (j *tables) from(g, size int) (pass int) {
 
 // Wide & deep on a real Paddle of version 2.6.2, two servers and three trainers on three nodes: the
 // tables learn, a trainer that is killed is started again alone, a server that is killed with its node
-// has all go on from the newest committed tables, and the number of trainers goes from 3 to 2 and to 4
-// while the servers stay.
+// has all go on from the newest committed tables, the number of trainers goes from 3 to 2 and to 4
+// while the servers stay, and one server loads what two have saved.
 func TestFrameworksServers(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
@@ -109,7 +110,7 @@ func TestFrameworksServers(t *testing.T) {
 	for range soak(t) {
 		p := newPlace(t)
 		p.set("PYTHON_EXEC=" + python)
-		j := &tables{place: p, nodes: map[string]*proc{}}
+		j := &tables{place: p, nodes: map[string]*proc{}, servers: 2}
 		j.join("a", "b", "c")
 		j.from(1, 3)
 		j.learns("a", 10)
@@ -155,6 +156,17 @@ func TestFrameworksServers(t *testing.T) {
 		p.must("stop", "x")
 		for _, x := range j.nodes {
 			p.ends(x, 93)
+		}
+		committed, j.servers = j.newest(), 1
+		j.join("a", "b", "c")
+		st = p.after("x", st.Generation, 3)
+		if from := j.from(st.Generation, 3); from < committed {
+			t.Errorf("one server goes on from pass %d, and two had committed pass %d", from, committed)
+		}
+		j.learns("a", 2)
+		p.must("stop", "x")
+		for _, name := range []string{"a", "b", "c"} {
+			p.ends(j.nodes[name], 93)
 		}
 		p.clear()
 	}

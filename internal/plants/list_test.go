@@ -33,10 +33,6 @@ var plants = []plant{
 		`guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),
 		store`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev),
 		store`, checkpoint, "TestCommit"},
-	{"servers: one stays beside a new one of another node", ensemble + "/stay.go", `if slices.Equal(before, c.Team.All(roles.Server)) {`, `if len(before) > 0 {`, ensemble, "TestNoServerStays"},
-	{"servers: one that has ended stays", ensemble + "/stay.go", `if !e.paused || ended || `, `if !e.paused || `, ensemble, "TestNoServerStays"},
-	{"servers: a trainer that fails is started again for ever", ensemble + "/alone.go", ` || e.again >= e.c.Restarts {`, ` {`, ensemble, "TestATrainerFailsForEver"},
-	{"servers: they stay beside a lost one", rendezvous + "/job.go", `if serves != there || serves && !next`, `if serves != there || false && !next`, rendezvous, "TestKeepsServers"},
 	{"parts: of another generation count", checkpoint + "/parts/parts.go", `if at >= 0 && r.Generation == g {`, `if at >= 0 {`, checkpoint + "/parts", "TestChoose"},
 	{"parts: of an earlier incarnation count", checkpoint + "/parts/parts.go", `return m.Same(r.Node) })
 		if at`, `return m.Node == r.Node.Node })
@@ -53,6 +49,10 @@ var plants = []plant{
 	{"parts: a report behind the fence", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `store.Unchanged(key, seen)`, pipeline, "TestALateReportChangesNothing"},
 	{"parts: a node ends before its last part is committed", pipeline + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, pipeline, "TestTheLastSaveOfAllNodes"},
 	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, pipeline, "TestTheNextGenerationSavesItsOwnParts"},
+	{"servers: one stays beside a new one of another node", ensemble + "/stay.go", `if slices.Equal(before, c.Team.All(roles.Server)) {`, `if len(before) > 0 {`, ensemble, "TestNoServerStays"},
+	{"servers: one that has ended stays", ensemble + "/stay.go", `if !e.paused || ended || `, `if !e.paused || false && ended || `, ensemble, "TestNoServerStays"},
+	{"servers: a trainer that fails is started again for ever", ensemble + "/alone.go", ` || e.again >= e.c.Restarts {`, ` {`, ensemble, "TestATrainerFailsForEver"},
+	{"servers: they stay beside a lost one", rendezvous + "/job.go", `if serves != there || serves && !next`, `if serves != there || false && !next`, rendezvous, "TestKeepsServers"},
 	{"C1: a commit between plan and propose is lost", txn + "/propose.go",
 		`store.Unchanged(r.Job.Head(), seen.Head.Rev),`, ``, rendezvous, "TestGuards/memory"},
 	{"C17: a suspicion counts though its watcher was not asked", verdict + "/verdict.go",
