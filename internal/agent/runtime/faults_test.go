@@ -26,10 +26,12 @@ import (
 // TestSavesOutliveFaults runs random stories with the real replicator, pipeline, retention and removal
 // over disks in memory. Workers save all the time. The store is wiped, set back, full, compacted
 // and stands still; agents are killed, frozen and cut off, some with the store and for longer than
-// every limit; disks are lost, full or fail; watches go deaf; workers fail or lose their guardian.
+// every limit, or from the store one way alone; disks are lost, full or fail; watches go deaf; clocks
+// are set; workers fail, hang or lose their guardian.
 // After each round no resume is older than the newest acknowledged checkpoint, all ranks began at
 // one step, the newest checkpoint is readable after the loss of any one machine, and a world runs
-// in its time. COUNT and SEED as in TestSchedules.
+// in its time. Now and then the store alone fails: no node is evicted by that, and no worker ends.
+// COUNT and SEED as in TestSchedules.
 func TestSavesOutliveFaults(t *testing.T) {
 	eachSeed(t, 40, savesOutliveFaults)
 }
@@ -85,6 +87,7 @@ func newFaulty(t *testing.T, seed uint64) *faulty {
 		names: []string{"a", "b", "c", "d"},
 		at:    map[string]*simAgent{}, lost: map[string]bool{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
+	s.clocks = r.IntN(4) == 0
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.look)
@@ -116,6 +119,9 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 		case <-g.gone:
 			return
 		case <-g.asked:
+			if s.hangs(g) {
+				return // it does not save, and ends when it is killed
+			}
 			if g.Start.Rank == 0 {
 				s.save(g, dir, step+1)
 			}
@@ -123,11 +129,17 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 			return
 		case <-time.After(time.Duration(500+s.rng.of(g.a.name, "work").IntN(2500)) * time.Millisecond):
 			step += 1 + int64(s.rng.of(g.a.name, "step").IntN(5))
-			if g.Start.Rank == 0 {
+			if g.Start.Rank == 0 && !s.hangs(g) {
 				s.save(g, dir, step)
 			}
 		}
 	}
+}
+
+func (s *faulty) hangs(g *simGroup) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.hung
 }
 
 // save writes step-N as a trainer does that says when a save is complete; it may be ended in the
@@ -286,6 +298,9 @@ func (s *faulty) rounds(n int) {
 		s.heal()
 		s.runs(3 * time.Minute)
 		s.settled()
+		if s.r.IntN(3) == 0 {
+			s.storeAlone()
+		}
 		if s.t.Failed() {
 			break
 		}
@@ -326,6 +341,49 @@ func (s *faulty) settled() {
 	})
 }
 
+// storeAlone has nothing but the store fail. G5: no node is evicted by that, and no worker ends. A
+// world may still grow, because nodes came back.
+func (s *faulty) storeAlone() {
+	s.t.Helper()
+	was := s.calm()
+	s.note("the store alone fails")
+	span := time.Duration(s.r.IntN(20)) * time.Second
+	if s.r.IntN(2) == 0 {
+		s.etcd.Freeze()
+		time.Sleep(span)
+		s.etcd.Thaw()
+	} else {
+		s.etcd.Down()
+		time.Sleep(span)
+		s.etcd.Up()
+	}
+	s.disturbed(s.names...)
+	time.Sleep(5 * time.Second)
+	is := s.snapshot().World
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is == nil || is.Ledger.Lost != was.Ledger.Lost || is.Count < was.Count ||
+		is.Generation != was.Generation && is.Count == was.Count {
+		s.wrongf("G5: generation %d of %d nodes ran; the store alone failed for %v, and then there was %+v",
+			was.Generation, was.Count, span, is)
+	}
+}
+
+// calm waits until one world has run for ten seconds, and nobody is suspected.
+func (s *faulty) calm() (was rendezvous.World) {
+	s.t.Helper()
+	since := time.Now()
+	s.until("a world runs for ten seconds", 5*time.Minute, func(x rendezvous.Snapshot) bool {
+		same := x.World != nil && x.World.Generation == was.Generation && x.World.Phase == rendezvous.Running &&
+			len(x.Suspects) == 0 && x.Job != nil && len(x.Claims) == 0
+		if x.World != nil && !same {
+			was, since = *x.World, time.Now()
+		}
+		return same && time.Since(since) > 10*time.Second
+	})
+	return was
+}
+
 func (s *faulty) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +422,7 @@ func (s *faulty) fault(name string) {
 	a := s.at[name]
 	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
 	alive := a != nil && !a.isDead()
-	switch k := s.r.IntN(22); {
+	switch k := s.r.IntN(26); {
 	case k < 2:
 		s.lose("set back", func() { s.restore(s.old, s.r.IntN(2) == 0) })
 		s.maybeKillAll()
@@ -420,6 +478,25 @@ func (s *faulty) fault(name string) {
 		a.leaves = true
 	case k < 21:
 		a.harm(true)
+	case k < 22:
+		if a.host.jumped == nil {
+			return
+		}
+		s.note("the clock of %s is set", name)
+		a.host.jumped.Add(int64(time.Duration(s.r.IntN(7200)-3600) * time.Second))
+	case k < 24:
+		way := []oneWay{wayOut, wayBack}[s.r.IntN(2)]
+		s.note("one way between %s and the store is cut: %d", name, way)
+		s.cutOneWay(a, way)
+		time.Sleep(span)
+		s.cutOneWay(a, noWay)
+	case k < 25:
+		s.note("the workers of %s hang", name)
+		s.mu.Lock()
+		for _, g := range a.groups {
+			g.hung = true
+		}
+		s.mu.Unlock()
 	default:
 		s.note("the workers of %s end", name)
 		s.mu.Lock()
@@ -429,6 +506,14 @@ func (s *faulty) fault(name string) {
 		s.mu.Unlock()
 	}
 	s.disturbed(name)
+}
+
+// cutOneWay cuts one way between a and the store, or opens both.
+func (s *faulty) cutOneWay(a *simAgent, way oneWay) {
+	s.mu.Lock()
+	a.way = way
+	s.mu.Unlock()
+	a.client.Deaf(way == wayBack)
 }
 
 func (s *faulty) cutOff(a *simAgent, on bool) {

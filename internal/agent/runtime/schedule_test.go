@@ -166,6 +166,9 @@ func (s *sim) scale(n int) {
 	}
 	s.mu.Lock()
 	s.tracef("scale to %d", n)
+	if s.least == 0 || n < s.least {
+		s.least = n
+	}
 	s.mu.Unlock()
 	w := snap.Wish
 	w.NP, w.By = n, "scale"

@@ -72,6 +72,15 @@ func nameless(text string) string {
 	return out.String()
 }
 
+// oneWay is a way between an agent and the store that is cut while the other one is not.
+type oneWay int
+
+const (
+	noWay   oneWay = iota // both are open
+	wayOut                // no request arrives, and watches go on
+	wayBack               // requests arrive; no answer and no change does
+)
+
 // fate is what becomes of a request of a.
 func (a *simAgent) fate(op memory.Op) memory.Fate {
 	words := []any{a.name, op.Kind, nameless(op.Key), len(op.Txn.If)}
@@ -80,8 +89,11 @@ func (a *simAgent) fate(op memory.Op) memory.Fate {
 	}
 	f := memory.Fate{Delay: a.s.rng.latency(words...)}
 	a.s.mu.Lock()
-	bad := a.bad
+	bad, way := a.bad, a.way
 	a.s.mu.Unlock()
+	if f.Lost, f.Mute = way == wayOut, way == wayBack; way != noWay {
+		return f
+	}
 	if !bad {
 		return f
 	}

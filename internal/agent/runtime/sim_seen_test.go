@@ -178,6 +178,9 @@ func (s *sim) finish() {
 			if last.Phase == rendezvous.Done {
 				s.wrongf("G8: the done job turned %s", w.Phase)
 			}
+			if lo, hi := s.sizes(w); w.Count < lo || w.Count > hi {
+				s.wrongf("G1: generation %d has %d nodes, and may have %d to %d", w.Generation, w.Count, lo, hi)
+			}
 			seen := map[string]bool{}
 			for _, m := range w.Members {
 				if seen[m.Node] {
@@ -201,6 +204,18 @@ func (s *sim) finish() {
 	if len(s.wrong) > 0 {
 		s.t.Errorf("%s\n%s", strings.Join(s.wrong, "\n"), s.story())
 	}
+}
+
+// sizes are the least and the largest number of nodes that w may have.
+func (s *sim) sizes(w *rendezvous.World) (lo, hi int) {
+	l := s.job.Limits
+	switch {
+	case !l.Exact:
+		return l.Min, l.Max
+	case s.least == 0:
+		return w.NP, w.NP
+	}
+	return min(l.Min, s.least), max(l.Max, w.NP)
 }
 
 // lost is how many node_lost events lie in e.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type sim struct {
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 	settle  time.Duration
+	clocks  bool            // wall clocks are set while agents run
 	real    bool            // checkpoints are kept by the real replicator
 	gaps    bool            // the history of the store has some
 	begins  func(*simGroup) // workers are started, or are handed a world; mu is held
@@ -52,6 +54,7 @@ type sim struct {
 	base   rendezvous.World       // what the store showed when it was set back last
 	trace  []told
 	wrong  []string
+	least  int // number of nodes that was ever wished for by scale; 0: none was
 	kept   int // how often workers went on in another generation
 	first  int // and how often in their first one, which they had waited for
 	began  time.Time
@@ -74,6 +77,7 @@ type simHost struct {
 	saved    map[string][]checkpoint.Head
 	salvaged map[string]schema.UID // of the job that the checkpoints belong to
 	kept     *keptDisk             // in a simulation with the real replicator
+	jumped   *atomic.Int64         // by how much its wall clock was set ahead; nil: it is never set
 	full     bool                  // nothing more is remembered
 	refused  int                   // how often that was tried
 }
@@ -109,6 +113,7 @@ type simAgent struct {
 	stuck   struct{ close, handOver bool } // set before it matters: what of its saves has no end
 	upSince time.Time                      // it was not disturbed since
 	bad     bool                           // its requests are lost and late
+	way     oneWay                         // to the store
 	leaves  bool                           // it was asked to: of the story alone
 }
 
@@ -158,6 +163,9 @@ func (s *sim) makeAgent(name string) *simAgent {
 		h = &simHost{id: name, locked: map[string]*simAgent{}, seen: map[string]schema.Generation{},
 			memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{},
 			salvaged: map[string]schema.UID{}, kept: newKeptDisk()}
+		if s.clocks {
+			h.jumped = new(atomic.Int64)
+		}
 		s.hosts[name] = h
 	}
 	a := &simAgent{s: s, host: h, name: name, client: s.etcd.Client(name), signals: make(chan os.Signal, 4),
@@ -179,7 +187,7 @@ func (s *sim) run(a *simAgent) {
 		a.kept = newKeptSaves(a)
 		saves = a.kept
 	}
-	a.loop = newLoop(a.cfg, Deps{Store: skew(a.client, s.ahead[a.name]), Workers: a, Peers: (*simPeers)(a),
+	a.loop = newLoop(a.cfg, Deps{Store: skew(a.client, s.ahead[a.name], a.host.jumped), Workers: a, Peers: (*simPeers)(a),
 		Disk: (*simDisk)(a), Saves: saves, Say: func(l action.Line) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -342,6 +350,7 @@ type simGroup struct {
 	stay   stayKind
 	can    bool  // it said that it can stay
 	paused bool  // it takes part in no collective
+	hung   bool  // it saves nothing more, and ends when it is killed
 	step   int64 // that it has come to; -1: it has no state
 
 	left  chan struct{} // closed when it leaves its generation
@@ -457,6 +466,11 @@ func (g *simGroup) Stop(ctx context.Context, grace time.Duration) error {
 	if grace > action.ShortGrace {
 		after = time.Second // they were asked, and save first
 	}
+	g.a.s.mu.Lock()
+	if g.hung {
+		after = grace
+	}
+	g.a.s.mu.Unlock()
 	g.later(after, &event.WorkerExit{Ours: true, Signal: "SIGTERM", Code: 143})
 	select {
 	case <-g.gone:

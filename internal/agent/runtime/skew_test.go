@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,21 +15,30 @@ import (
 
 // skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of
 // a simulation has the same clock, so the times in what it writes are moved by that, and those in
-// what it reads the other way: to itself it is right, and an hour away from everybody else.
+// what it reads the other way: to itself it is right, and an hour away from everybody else. A clock
+// that is set later moves what was written before, too.
 type skewed struct {
 	store.Store
-	ahead time.Duration
+	ahead  time.Duration
+	jumped *atomic.Int64
+}
+
+// by is how far the clock is ahead now.
+func (s skewed) by() time.Duration { return s.ahead + time.Duration(s.jumped.Load()) }
+
+// skew returns st as an agent sees it whose wall clock is ahead of the others', and may be set.
+// jumped is nil for one that is not.
+func skew(st store.Store, ahead time.Duration, jumped *atomic.Int64) store.Store {
+	if ahead == 0 && jumped == nil {
+		return st
+	}
+	if jumped == nil {
+		jumped = new(atomic.Int64)
+	}
+	return skewed{st, ahead, jumped}
 }
 
 var stamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
-
-// skew returns st as an agent sees it whose wall clock is ahead of the others'.
-func skew(st store.Store, ahead time.Duration) store.Store {
-	if ahead == 0 {
-		return st
-	}
-	return skewed{st, ahead}
-}
 
 // moved is a value with every time in it moved by d.
 func moved(v []byte, d time.Duration) []byte {
@@ -46,31 +56,40 @@ func moved(v []byte, d time.Duration) []byte {
 
 func (s skewed) Get(ctx context.Context, key, end string) (store.Read, error) {
 	r, err := s.Store.Get(ctx, key, end)
+	if s.by() == 0 {
+		return r, err
+	}
 	for i := range r.Entries {
-		r.Entries[i].Value, r.Entries[i].Memo = moved(r.Entries[i].Value, -s.ahead), nil
+		r.Entries[i].Value, r.Entries[i].Memo = moved(r.Entries[i].Value, -s.by()), nil
 	}
 	return r, err
 }
 
 func (s skewed) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	r, err := s.Store.GetRanges(ctx, ranges...)
+	if s.by() == 0 {
+		return r, err
+	}
 	for i := range r.Entries {
-		r.Entries[i].Value = moved(r.Entries[i].Value, -s.ahead)
+		r.Entries[i].Value, r.Entries[i].Memo = moved(r.Entries[i].Value, -s.by()), nil
 	}
 	return r, err
 }
 
 func (s skewed) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
+	if s.by() == 0 {
+		return s.Store.Txn(ctx, t)
+	}
 	then := make([]store.Write, len(t.Then))
 	for i, w := range t.Then {
-		w.Value = moved(w.Value, s.ahead)
+		w.Value = moved(w.Value, s.by())
 		then[i] = w
 	}
 	t.Then = then
 	r, err := s.Store.Txn(ctx, t)
 	if r.Else != nil {
 		own := *r.Else
-		own.Value, own.Memo = moved(own.Value, -s.ahead), nil
+		own.Value, own.Memo = moved(own.Value, -s.by()), nil
 		r.Else = &own
 	}
 	return r, err
@@ -81,9 +100,16 @@ func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan s
 	go func() {
 		defer close(out)
 		for c := range s.Store.Watch(ctx, key, end, from) {
+			if s.by() == 0 {
+				select {
+				case out <- c:
+				case <-ctx.Done():
+				}
+				continue
+			}
 			events := make([]store.Event, len(c.Events))
 			for i, e := range c.Events {
-				e.Value, e.Memo = moved(e.Value, -s.ahead), nil
+				e.Value, e.Memo = moved(e.Value, -s.by()), nil
 				events[i] = e
 			}
 			c.Events = events
@@ -98,7 +124,7 @@ func (s skewed) Watch(ctx context.Context, key, end string, from int64) <-chan s
 
 func TestSkewed(t *testing.T) {
 	c := memory.New()
-	right, ahead := c.Client("a"), skewed{c.Client("b"), time.Hour}
+	right, ahead := c.Client("a"), skew(c.Client("b"), time.Hour, new(atomic.Int64))
 	noon := []byte(`{"time":"2026-11-21T12:00:00.5Z"}`)
 	once := store.Request{If: []store.Guard{store.Absent("/k")}, Then: []store.Write{store.Put("/k", noon)}}
 	if _, err := store.Send(t.Context(), ahead, once); err != nil {
