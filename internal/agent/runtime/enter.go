@@ -264,11 +264,11 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 // greeting is the arithmetic of the job, and what is not used of what was given.
 func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 	j := s.Job
-	np := fmt.Sprint(s.Wish.NP)
-	if !j.Limits.Exact && j.Limits.Min != j.Limits.Max {
-		np = fmt.Sprintf("%d:%d", j.Limits.Min, j.Limits.Max)
+	np, size := fmt.Sprint(s.Wish.NP), fmt.Sprint(j.Workers(s.Wish.NP))
+	if l := j.Limits; !l.Exact && l.Min != l.Max {
+		np, size = l.String(), fmt.Sprintf("%d:%d", j.Workers(l.Min), j.Workers(l.Max))
 	}
-	sum := fmt.Sprintf("np=%s nodes x %s = world size %d", np, phrase.Count(j.Slots, "worker"), j.Workers(s.Wish.NP))
+	sum := fmt.Sprintf("np=%s nodes x %s = world size %s", np, phrase.Count(j.Slots, "worker"), size)
 	if j.Roles != nil {
 		sum = fmt.Sprintf("np=%s nodes, %s, %s", np, phrase.Count(len(j.Roles.Servers), "server"),
 			phrase.Count(j.Workers(s.Wish.NP), "trainer"))
