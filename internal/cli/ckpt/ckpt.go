@@ -117,7 +117,8 @@ func (k *saves) words() (verb, error) {
 }
 
 func takeVerb(words []string) (verb, error) {
-	usage := problem.New(problem.Usage, "what about the checkpoints?").Cure("elastic ckpt %s", Command().Args)
+	usage := problem.New(problem.Usage, "what about the checkpoints?").
+		Because("elastic ckpt wants to know what to do with them").Cure("elastic ckpt %s", Command().Args)
 	if len(words) == 0 {
 		return verb{}, usage
 	}
