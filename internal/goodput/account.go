@@ -56,6 +56,8 @@ func (a *account) take(e history.Event) {
 			a.running = &a.lives[n-1]
 			a.running.began, a.running.stopped = e.Time, e.Time
 		}
+	case history.Started:
+		a.goesOn(e)
 	case history.JobDone, history.JobFailed, history.JobStopped:
 		a.closes(e.Time, whole(e.Fields["last_step"]), told(e))
 		a.turn(Waiting, e.Time)
@@ -77,6 +79,25 @@ func (a *account) proposed(e history.Event) {
 	size, _ := e.Fields["world_size"].(float64)
 	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation), WorldSize: int64(size),
 		From: from}})
+}
+
+// goesOn notes that a generation went on from the state in memory: nothing of the one that ran before
+// is made again.
+func (a *account) goesOn(e history.Event) {
+	waterfall, _ := e.Fields["waterfall"].(map[string]any)
+	memory, _ := waterfall["from_memory"].(bool)
+	n := len(a.lives)
+	if !memory || n < 2 || a.lives[n-1].Generation.Generation != int64(e.Generation) {
+		return
+	}
+	for i := n - 2; i >= 0; i-- {
+		before := &a.lives[i]
+		before.Lost, before.redone = 0, false
+		if before.To != nil {
+			a.lives[n-1].From = before.To
+			return
+		}
+	}
 }
 
 // commits notes the newest commit of a generation. Where nodes are missing it ends the saving.

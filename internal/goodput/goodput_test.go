@@ -57,6 +57,32 @@ func TestAccount(t *testing.T) {
 	}
 }
 
+// Workers that stay go on with the state in memory: nothing of the generation before is made again,
+// though there is no checkpoint. A world between that never ran changes nothing.
+func TestAGenerationThatGoesOnFromMemory(t *testing.T) {
+	proposed := history.Fields{"world_size": 2., "resume_step": nil, "last_step": 100.}
+	memory := history.Fields{"waterfall": map[string]any{"from_memory": true}}
+	for name, c := range map[string]struct {
+		started history.Fields
+		want    float64
+	}{"from memory": {memory, 20}, "from scratch": {history.Fields{"waterfall": map[string]any{}}, 10}} {
+		events := []history.Event{
+			at(0, history.JobCreated, 0, nil),
+			at(0, history.WorldProposed, 1, history.Fields{"world_size": 3., "resume_step": 0., "last_step": nil}),
+			at(0, history.WorldRunning, 1, nil),
+			at(10, history.WorldProposed, 2, history.Fields{"world_size": 2., "resume_step": 0., "last_step": 100.}),
+			at(10, history.WorldProposed, 3, proposed),
+			at(10, history.WorldRunning, 3, nil),
+			at(10, history.Started, 3, c.started),
+			at(20, history.JobDone, 3, history.Fields{"last_step": 200.}),
+		}
+		r := goodput.Of("x", events, goodput.Now{Time: noon.Add(time.Hour)})
+		if got := r.Seconds[goodput.Kept]; math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: kept %.3f s, want %.3f: %+v", name, got, c.want, r)
+		}
+	}
+}
+
 func TestAJobThatRuns(t *testing.T) {
 	step := int64(50)
 	r := goodput.Of("x", []history.Event{

@@ -22,6 +22,8 @@ type Timing struct {
 	Barrier  *int64 `json:"barrier_ms"`  // all are Ready
 	Last     string `json:"last"`        // the node whose Ready came last
 	Started  *int64 `json:"started_ms"`  // By's own workers run
+	// FromMemory: they waited for the World, and the state of training comes from memory.
+	FromMemory bool `json:"from_memory,omitempty"`
 }
 
 // What a first sign can be, beside membership.Sign. A worker that failed and an agent's own

@@ -34,6 +34,7 @@ func (m *Machine) publishTiming() {
 	if t.sign.IsZero() {
 		return
 	}
+	t.timing.FromMemory = g.Handed
 	t.timing.Started = new(g.StartedAt.Sub(t.sign).Milliseconds())
 	m.out.Do(action.PublishTiming{World: g.World, Timing: t.timing})
 }
