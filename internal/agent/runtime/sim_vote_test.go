@@ -44,9 +44,9 @@ func (v *stayers) join(g *simGroup) {
 	}
 	g.left, g.still = make(chan struct{}), make(chan struct{})
 	w := g.Start.World
-	key := fmt.Sprint(w.UID, " ", w.Generation)
+	key := fmt.Sprint(w.UID, " ", w.Generation, " ", w.Members) // a store that was set back has one number twice
 	meets := v.worlds[key]
-	if meets == nil {
+	if meets == nil || meets.here[g.Start.Rank] != nil { // it begins again
 		meets = &simVote{here: map[int]*simGroup{}, said: map[int]int64{}, met: make(chan struct{})}
 		v.worlds[key] = meets
 	}
