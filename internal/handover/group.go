@@ -35,6 +35,8 @@ type workerState struct {
 	conn net.Conn // nil: it is not connected
 	can  bool
 	left *left // of the generation at hand; nil: it takes part in it
+
+	received Received // of the state of another rank, until it has all of it
 }
 
 // NewGroup is a group of its own: nobody connects to it.
@@ -62,6 +64,18 @@ func (g *Group) CanStay() bool {
 // canStay is CanStay. mu is held.
 func (g *Group) canStay() bool {
 	return !g.closed && !slices.ContainsFunc(g.workers, func(w workerState) bool { return !w.can })
+}
+
+// Received is how much of the state of another rank the workers have got that get one now.
+func (g *Group) Received() (all Received) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range g.workers {
+		if r := w.received; 0 <= r.Done && r.Done < r.Total {
+			all.Done, all.Total = all.Done+r.Done, all.Total+r.Total
+		}
+	}
+	return all
 }
 
 // changed has those who wait look again. mu is held.
@@ -254,7 +268,10 @@ func (g *Group) hear(w *workerState, s said) {
 		w.can = *s.CanStay
 	}
 	if s.Left != nil && s.Left.Generation == g.generation {
-		w.left = s.Left
+		w.left, w.received = s.Left, Received{}
+	}
+	if s.Received != nil {
+		w.received = *s.Received
 	}
 	g.changed()
 }

@@ -51,8 +51,15 @@ type opening struct {
 
 // said is a line of a worker.
 type said struct {
-	CanStay *bool `json:"can_stay"`
-	Left    *left `json:"left"`
+	CanStay  *bool     `json:"can_stay"`
+	Left     *left     `json:"left"`
+	Received *Received `json:"received"`
+}
+
+// Received is how much of the state of another rank a worker has got, in bytes.
+type Received struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"`
 }
 
 // left says that a worker takes part in no collective of a generation any more.

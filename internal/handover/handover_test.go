@@ -451,3 +451,23 @@ func served(w *worker) bool {
 	fmt.Fprintln(w, `{"generation":1,"op":"check","keys":["a"]}`)
 	return w.in.Scan()
 }
+
+// What workers have got of the state of another rank is theirs together, until each has all of it.
+func TestWhatWorkersHaveReceived(t *testing.T) {
+	s := server(t)
+	g := s.Expect(1, 2)
+	a, b := dial(t, s, control(1, 0)), dial(t, s, control(1, 1))
+	is := func(want Received) func() bool { return func() bool { return g.Received() == want } }
+	a.say(`{"received":{"done":10,"total":100}}`)
+	until(t, g, "one receives", is(Received{10, 100}))
+	b.say(`{"received":{"done":20,"total":100}}`)
+	until(t, g, "both receive", is(Received{30, 200}))
+	a.say(`{"received":{"done":100,"total":100}}`)
+	until(t, g, "one has all", is(Received{20, 100}))
+	b.say(`{"received":{"done":-5,"total":100}}`)
+	until(t, g, "nonsense counts for nothing", is(Received{}))
+	b.say(`{"received":{"done":40,"total":100}}`)
+	until(t, g, "one receives again", is(Received{40, 100}))
+	b.Close()
+	until(t, g, "one hung up", is(Received{}))
+}

@@ -146,8 +146,8 @@ func (g *group) told(local int) (*int64, bool) {
 	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 }
 
-// watchStay tells when the workers can stay, and when they cannot any more. Of servers their exit
-// tells that.
+// watchStay tells when the workers can stay, and when they cannot any more, and how much of the state
+// of another rank they have got. Of servers their exit tells that they cannot.
 func (g *group) watchStay() {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		select {
@@ -157,7 +157,7 @@ func (g *group) watchStay() {
 		}
 		return
 	}
-	can := false
+	can, receives := false, false
 	for {
 		moved := g.stay.Moved()
 		now := g.stay.CanStay()
@@ -165,9 +165,19 @@ func (g *group) watchStay() {
 			can = now
 			g.events <- event.Staying{Generation: g.Generation(), Can: can}
 		}
+		if r := g.stay.Received(); r.Total > 0 {
+			receives = true
+			g.w.doing.Moving("receiving", r.Done, r.Total)
+		} else if receives {
+			receives = false
+			g.w.doing.Nothing()
+		}
 		select {
 		case <-moved:
 		case <-g.g.Done():
+			if receives {
+				g.w.doing.Nothing()
+			}
 			return
 		}
 	}

@@ -70,7 +70,7 @@ func (e Exit) Ended() bool {
 // wait while bytes move.
 type Activity struct {
 	Node string `json:"-"`
-	// saving, fetching, checking (in seconds), unreadable (Done is the number of the checkpoint)
+	// saving, fetching, receiving (the state of a rank), checking (in seconds), unreadable (Done is the number of the checkpoint)
 	Kind  string    `json:"what"`
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`

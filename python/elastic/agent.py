@@ -66,6 +66,10 @@ class Agent:
         that of the state that it holds; None: it holds none."""
         self._say({"left": {"generation": self.generation, "step": step}})
 
+    def received(self, done: int, total: int) -> None:
+        """Say how many bytes of the state of another rank are here."""
+        self._say({"received": {"done": done, "total": total}})
+
     def next_world(self, seconds: float) -> Optional[Dict[str, str]]:
         """The environment of the next generation, if it comes in so many seconds."""
         try:

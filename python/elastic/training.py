@@ -169,6 +169,7 @@ class Training:
         return steps
 
     def _share(self, giver: int, rank: int, takes: bool) -> None:
+        assert self._agent is not None
         data: Optional[bytes] = None
         if rank == giver:
             try:
@@ -176,7 +177,7 @@ class Training:
             except Exception as error:
                 raise ElasticError(f"the state cannot be given to the ranks that have none: {error}") from error
         device = "cuda" if "nccl" in self._backend else "cpu"
-        data = voting.broadcast(data, giver, device)
+        data = voting.broadcast(data, giver, device, self._agent.received)
         if takes:
             self._state.take(voting.unpack(data))
 

@@ -12,7 +12,7 @@ reduction was complete. So no step is lost and none is counted twice.
 from __future__ import annotations
 
 import io
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 CHUNK = 32 << 20
 """Bytes of a state that one broadcast carries."""
@@ -54,8 +54,8 @@ def unpack(data: bytes) -> Any:
         return torch.load(io.BytesIO(data), map_location="cpu")
 
 
-def broadcast(data: Optional[bytes], giver: int, device: str) -> bytes:
-    """Give every rank the bytes of one rank, in chunks."""
+def broadcast(data: Optional[bytes], giver: int, device: str, tell: Callable[[int, int], None]) -> bytes:
+    """Give every rank the bytes of one rank, in chunks. tell is called after each with those that are here, and all."""
     import torch
     import torch.distributed as dist
 
@@ -70,6 +70,7 @@ def broadcast(data: Optional[bytes], giver: int, device: str) -> bytes:
         dist.broadcast(part, src=giver)
         if data is None:
             whole[begin:end].copy_(part)
+            tell(end, total)
     return bytes(whole.numpy().tobytes()) if data is None else data
 
 
