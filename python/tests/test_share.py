@@ -30,7 +30,7 @@ class ShareTest(test_training.PlayedWorld):
             self.addCleanup(patch.stop)
         test_training.environment._current.rank, test_training.environment._current.size = 1, 2
 
-    def broadcast(self, data, giver, device):
+    def broadcast(self, data, giver, device, tell):
         generation = test_training.environment.world().generation
         self.broadcasts.append(generation)
         if generation in self.breaks:
