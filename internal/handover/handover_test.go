@@ -471,3 +471,17 @@ func TestWhatWorkersHaveReceived(t *testing.T) {
 	b.Close()
 	until(t, g, "one hung up", is(Received{}))
 }
+
+// An answer of an older generation says nothing of the one at hand.
+func TestAnAnswerOfAnOlderGeneration(t *testing.T) {
+	s := server(t)
+	g := s.Expect(3, 1)
+	w := dial(t, s, control(3, 0))
+	w.say(`{"can_stay":true}`)
+	w.say(`{"left":{"generation":2,"step":7}}`)
+	w.say(`{"received":{"done":1,"total":2}}`) // what was said before is heard when this is
+	until(t, g, "its words are heard", func() bool { return g.Received().Done == 1 })
+	if err := g.Hand(4, make([]map[string]string, 1)); !errors.Is(err, ErrNotLeft) {
+		t.Errorf("a worker that has not left is handed a World: %v", err)
+	}
+}

@@ -65,8 +65,8 @@ var plants = []plant{
 	{"G4: workers that do not leave are waited for without end", workers + "/stay.go", `w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {`, `w.Phase.Ended() || w.Rollback > g.World.Generation {`, machine, "TestStories"},
 	{"G2: a state of before a rollback stays", workers + "/stay.go", `w.Phase.Ended() || w.Rollback > g.World.Generation || g.pauseIsOver(f, out) {`, `w.Phase.Ended() || g.pauseIsOver(f, out) {`, machine, "TestStatesOfBeforeARollbackAreGivenUp"},
 	{"G2: a commit of workers that stay without the fence", checkpoint + "/record.go", `guards := []store.Guard{schema.FenceIs(r.Job, r.uid(), h.Generation), store.Unchanged(r.Job.Head(), seen.Rev),`, `guards := []store.Guard{store.Unchanged(r.Job.Head(), seen.Rev),`, runtime, "TestSavesOfWorkersThatStay"},
-	{"G3: a state in memory does in place of a newer checkpoint", workers + "/stay.go", `return from == nil || from.Step == nil || *w.Group.held >= *from.Step`, `return true`, machine, "TestStatesThatAreOlderThanTheCheckpoint"},
-	{"G4: an answer of an older generation counts", "internal/handover/group.go", `s.Left != nil && s.Left.Generation == g.generation`, `s.Left != nil`, "internal/handover", "TestWorldsAreHandedOver"},
+	{"G3: a state in memory does in place of a newer checkpoint", workers + "/stay.go", `return from == nil || from.Step == nil || *w.Group.held >= *from.Step`, `return from == nil || from.Step == nil || true`, machine, "TestStatesThatAreOlderThanTheCheckpoint"},
+	{"G4: an answer of an older generation counts", "internal/handover/group.go", `s.Left != nil && s.Left.Generation == g.generation`, `s.Left != nil`, "internal/handover", "TestAnAnswerOfAnOlderGeneration"},
 	{"G2: a rollback is forgotten with its generation", plan + "/rollback.go", `return p.w.Rollback`, `return 0`, plan, "TestRollbackIsRemembered"},
 	{"a warm worker that does not fit becomes a worker", workerPkg + "/warm.go", `g.fits(c.order, w) && c.take(w.Env)`, `c.take(w.Env)`, workerPkg, "TestWarmProcessesThatDoNotFit"},
 	{"processes outlive a guardian that was not needed", workerPkg + "/group.go", `	if g.warm {
