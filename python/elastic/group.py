@@ -41,6 +41,8 @@ class Group:
         self._made: Set[int] = set()
         self._number: Optional[int] = None  # of this process, in its handle: no other of the world has it
         self.reconfigures = False
+        if "nccl" in backend:  # else its own watchdog ends the process before the agent has said what is lost
+            os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         self.meets = False  # it connects to the other ranks, for as long as its limit allows
 
     def open(self, world: World, word: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -67,10 +69,13 @@ class Group:
         """End the collectives that are under way. From the thread that hears the agent.
 
         Gloo ends one only when a connection to a member ends, so those of this process are shut.
-        NCCL's abort is written by its documentation; it was not tried."""
+        NCCL's abort is written by its documentation; it was not tried. Torch before 2.6 has it under
+        another name."""
         if "nccl" in self._backend:
             with contextlib.suppress(Exception):
-                self._dist.distributed_c10d._get_default_group().abort()
+                group = self._dist.distributed_c10d._get_default_group()
+                abort = getattr(group, "abort", None) or self._dist.distributed_c10d._abort_process_group
+                abort()
         connections.shut(self._mine())
 
     def quiet(self) -> bool:
