@@ -55,7 +55,8 @@ func TestSavesOfWorkersThatStay(t *testing.T) {
 		kept, lied = kept+s.kept, lied+v.lied
 		return s.sim
 	})
-	if os.Getenv("SEED") == "" && (kept == 0 || lied == 0) { // of one story nothing is expected
+	few := os.Getenv("SEED") != "" || seeds(30) < 30 // of a few stories nothing is expected
+	if !few && (kept == 0 || lied == 0) {
 		t.Errorf("workers went on in another generation %d times, and told %d lies", kept, lied)
 	}
 }
