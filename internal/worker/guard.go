@@ -145,11 +145,11 @@ func drainPipe(fd int, path string) {
 	}
 }
 
-// writeDrain puts the drain file in place whole: it is being polled.
 // overSuffix makes the name of the drain file into that of a file that appears, before SIGTERM, when
 // nothing can be saved any more. SIGTERM without either of them is not the agent's.
 const overSuffix = ".over"
 
+// writeDrain puts the drain file in place whole: it is being polled.
 func writeDrain(path string, d Drain) error {
 	data, err := json.Marshal(d)
 	if err != nil {

@@ -297,10 +297,7 @@ func (l *loop) lockName(
 		return replaced, nil, err
 	}
 	for k := 1; ; k++ {
-		name := l.Node
-		if k > 1 {
-			name = fmt.Sprintf("%s-%d", l.Node, k)
-		}
+		name := l.candidate(k)
 		unlock, err := l.lock(ctx, name)
 		if errors.Is(err, refusal.ErrLocked) && !l.NodeGiven {
 			continue

@@ -20,16 +20,21 @@ func (l *loop) name(ctx context.Context) (string, func(), error) {
 		return l.joining.node, func() {}, nil
 	}
 	for k := 1; ; k++ {
-		name := l.Node
-		if k > 1 {
-			name = fmt.Sprintf("%s-%d", l.Node, k)
-		}
+		name := l.candidate(k)
 		unlock, err := l.lock(ctx, name)
 		if errors.Is(err, refusal.ErrLocked) && !l.NodeGiven {
 			continue
 		}
 		return name, unlock, err
 	}
+}
+
+// candidate is the k-th name that this node may have, from 1 on.
+func (l *loop) candidate(k int) string {
+	if k == 1 {
+		return l.Node
+	}
+	return fmt.Sprintf("%s-%d", l.Node, k)
 }
 
 // lock takes the lock of node name. The name that was given may be that of an agent which was

@@ -32,7 +32,7 @@ func (w *words) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.after != "" && !w.quiet {
-		_ = w.write([]byte(w.after))
+		_ = w.write([]byte(w.after)) // there is no later line that could tell of a lost terminal
 		w.after = ""
 	}
 }

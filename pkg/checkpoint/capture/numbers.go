@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"path"
 )
 
@@ -85,26 +86,15 @@ func (c *Watcher) forget() {
 		}
 	}
 	gone := func(name string) bool { return !there[name] && v.passes[name].last <= v.settled }
-	for name := range v.closed {
-		if gone(name) {
-			delete(v.closed, name)
-		}
-	}
-	for name := range v.renamed {
-		if gone(name) {
-			delete(v.renamed, name)
-		}
-	}
-	for name := range v.void {
-		if gone(name) {
-			delete(v.void, name)
-		}
-	}
-	for name := range v.passes {
-		if gone(name) {
-			delete(v.passes, name)
-		}
-	}
+	deleteNames(v.closed, gone)
+	deleteNames(v.renamed, gone)
+	deleteNames(v.void, gone)
+	deleteNames(v.passes, gone) // last: gone reads it
+}
+
+// deleteNames deletes the names of m that are gone.
+func deleteNames[V any](m map[string]V, gone func(string) bool) {
+	maps.DeleteFunc(m, func(name string, _ V) bool { return gone(name) })
 }
 
 // lastNumber is the last number in a name.

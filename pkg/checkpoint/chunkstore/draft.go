@@ -57,14 +57,3 @@ func (s *Store) expect(at manifest.Position, h manifest.Hash, size int64) error 
 	s.drafts[at] = d
 	return nil
 }
-
-// dropDraft forgets the draft of a save: its manifest counts the chunks now, or it never comes.
-func (s *Store) dropDraft(at manifest.Position) {
-	s.mu.Lock()
-	d := s.drafts[at]
-	delete(s.drafts, at)
-	s.mu.Unlock()
-	if d != nil {
-		d.release()
-	}
-}

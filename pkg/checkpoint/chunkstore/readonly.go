@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Shelf is the directory of a Store, read from outside: its owner may be at
+// ReadOnlyStore is the directory of a Store, read from outside: its owner may be at
 // work in it, and nothing is changed.
 type ReadOnlyStore struct {
 	disk *dirfs.Disk
@@ -26,7 +26,7 @@ type ReadOnlyStore struct {
 	read map[manifest.Hash]bool // chunks that Verify read, and whether they are true to their hash
 }
 
-// OpenShelf opens the directory of a store: fs.ErrNotExist where there is none.
+// OpenReadOnly opens the directory of a store: fs.ErrNotExist where there is none.
 func OpenReadOnly(dir string) (*ReadOnlyStore, error) {
 	t, err := dirfs.Open(dir)
 	if err != nil {

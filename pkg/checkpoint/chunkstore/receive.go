@@ -62,8 +62,8 @@ func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (mis
 	if err := s.publish(ctx, g, m, raw, h); err != nil {
 		return nil, err
 	}
-	s.drop(h)
-	s.dropDraft(m.Position())
+	drop(s, s.offers, h)
+	drop(s, s.drafts, m.Position()) // its chunks are the manifest's now
 	return nil, nil
 }
 
@@ -113,11 +113,11 @@ func (o *offer) release() {
 	o.room.release()
 }
 
-// drop forgets an offer: what came of it stays until the next sweep.
-func (s *Store) drop(h manifest.Hash) {
+// drop forgets an offer or a draft: what came of it stays until the next sweep.
+func drop[K comparable](s *Store, offers map[K]*offer, key K) {
 	s.mu.Lock()
-	o := s.offers[h]
-	delete(s.offers, h)
+	o := offers[key]
+	delete(offers, key)
 	s.mu.Unlock()
 	if o != nil {
 		o.release()

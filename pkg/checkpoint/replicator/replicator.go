@@ -64,7 +64,7 @@ func (r *Replicator) Nodes(nodes []membership.Node) {
 // maxAway is how many nodes are remembered that are not registered any more.
 const maxAway = 8
 
-// view returns the nodes, and a channel that is closed when they change.
+// View returns the nodes, and a channel that is closed when they change.
 func (r *Replicator) View() ([]membership.Node, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +132,7 @@ func (r *Replicator) tidyNow(ctx context.Context) time.Duration {
 	return tidyEvery
 }
 
-// tidy reads the record once, and acts on it.
+// Tidy reads the record once, and acts on it.
 func (r *Replicator) Tidy(ctx context.Context) error {
 	seen := r.Store.Generation() // before the record is read: see garbage
 	if err := r.findLate(); err != nil {
@@ -173,7 +173,7 @@ func (r *Replicator) tell(ctx context.Context) error {
 	return nil
 }
 
-// drop removes surplus records, as rank 0's agent does after a commit. The disks follow.
+// DropSurplus removes surplus records, as rank 0's agent does after a commit. The disks follow.
 func (r *Replicator) DropSurplus(ctx context.Context, g schema.Generation) error {
 	head, committed, err := r.Read(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *Replicator) pinned(head manifest.Head) []manifest.Hash {
 	return append(slices.Clone(r.resume), head.Manifest)
 }
 
-// keepPartsFrom says which parts of saves on this disk may still be committed.
+// KeepPartsFrom says which parts of saves on this disk may still be committed.
 func (r *Replicator) KeepPartsFrom(p manifest.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

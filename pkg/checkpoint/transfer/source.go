@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Source has checkpoints to read: a Shelf, or a Distant node. Its errors are
+// Source has checkpoints to read: a ReadOnlyStore or a RemoteSource. Its errors are
 // ErrNotHeld, ErrDamaged, ErrStranger, and what the disk or the network brings.
 type Source interface {
 	Manifest(ctx context.Context, h manifest.Hash) ([]byte, error)
@@ -19,7 +19,7 @@ type Source interface {
 	Chunk(ctx context.Context, h manifest.Hash, dst []byte) error
 }
 
-// Distant is another node as a Source. One that did not answer is not asked
+// RemoteSource is another node as a Source. One that did not answer is not asked
 // again: each chunk would wait for it.
 type RemoteSource struct {
 	Peers Peers
