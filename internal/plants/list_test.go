@@ -93,8 +93,11 @@ var plants = []plant{
 	{"section 10: a spare that may have gone on is not waited for", reclaim + "/reclaim.go", `case wait == ForAll && len(all) > 0:`, `case wait == ForAll && len(missing) > 0:`, reclaim, "TestDecide"},
 	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `if k.settling.left() > 0 {`, `if false {`, runtime, "TestSetBackToClaims"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
-	{"section 10: spares are not written down", machine + "/lost.go", `	c.Spares = m.spares()
-`, ``, runtime, "TestWipedAndACopyIsOnASpare"},
+	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)
+`, `		_ = r
+`, runtime, "TestWipedAndACopyIsOnASpare"},
+	{"section 10: a spare that was reported lost is waited for", machine + "/lost.go", `!left && !o.snap.Missed[was.Incarnation]`, `!left`, runtime, "TestWipedAfterASpareWasLost"},
+	{"section 10: a spare without a registration is not waited for", machine + "/lost.go", `!left && !o.snap.Missed[was.Incarnation]`, `left && false`, runtime, "TestWipedWhileASpareHasNoLease"},
 	{"section 10: a claim counts before its node looked at its disk", reclaim + "/reclaim.go", `func(c rendezvous.Claim) bool { return !c.Looked }`, `func(c rendezvous.Claim) bool { return false }`, reclaim, "TestDecide"},
 	{"section 10: a store that is set back is believed", rendezvous + "/behind.go", `return s.Fence < c.Generation || s.Head.Number < c.Known.Number ||`, `return`, runtime, "TestSetBackWhileAllWereDead"},
 	{"section 10: agents that are alive do not notice a store that is set back", machine + "/observe.go", `o.behind = o.behind || m.isBehind(&e)`, `o.behind = false`, runtime, "TestSetBackStore"},

@@ -3,6 +3,7 @@ package machine
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -18,9 +19,9 @@ import (
 // memory is what this node has written down of the job, for the case that the store loses it.
 type memory struct {
 	world   schema.Generation // the newest World that is written down
-	spares  []string          // other nodes that were registered under it, and are written down with it
-	asked   []string          // likewise, on their way to the disk
-	ready   []string          // likewise, with what GetReady writes down
+	spares  []membership.Ref  // other nodes that were registered under it, and are written down with it
+	asked   []membership.Ref  // likewise, on their way to the disk
+	ready   []membership.Ref  // likewise, with what GetReady writes down
 	backoff time.Duration     // before the next try to write; 0: the last one succeeded
 }
 
@@ -65,12 +66,12 @@ func (m *Machine) rememberWorld() {
 	}
 	c := m.claim()
 	if m.out.Request(outbox.Remember, action.Remember{Claim: c}) {
-		m.memory.asked = c.Spares
+		m.memory.asked = m.spares()
 	}
 }
 
 // noteMemory takes in that World g is written down, with spares.
-func (m *Machine) noteMemory(g schema.Generation, spares []string) {
+func (m *Machine) noteMemory(g schema.Generation, spares []membership.Ref) {
 	if g >= m.memory.world {
 		m.memory.world, m.memory.spares = g, spares
 	}
@@ -78,28 +79,33 @@ func (m *Machine) noteMemory(g schema.Generation, spares []string) {
 
 // spares are the registered nodes beside those of the world, now or before under the same world: a
 // registration may be gone for a moment, with its lease. A node that announced its departure is
-// none.
-func (m *Machine) spares() []string {
-	o, names := &m.seen, []string{}
+// none, nor is one that was reported lost: its registration was gone by then, so it holds no
+// checkpoint that is newer than the head that was read with the report.
+func (m *Machine) spares() []membership.Ref {
+	o, refs := &m.seen, []membership.Ref{}
 	if o.world == nil || o.world.Count > Few {
 		return nil
 	}
 	if m.memory.world == o.world.Generation {
-		for _, name := range m.memory.spares {
-			gone := slices.ContainsFunc(o.snap.Left, func(l membership.Left) bool { return l.Node == name })
-			if !gone || o.snap.Node(name) != nil {
-				names = append(names, name)
+		for _, was := range m.memory.spares {
+			left := slices.ContainsFunc(o.snap.Left, func(l membership.Left) bool { return l.Node == was.Node })
+			switch n := o.snap.Node(was.Node); {
+			case n != nil:
+				refs = append(refs, n.Ref)
+			case !left && !o.snap.Missed[was.Incarnation]:
+				refs = append(refs, was)
 			}
 		}
 	}
 	for _, n := range o.snap.Nodes {
-		listed := slices.ContainsFunc(o.world.Members, func(r membership.Ref) bool { return r.Node == n.Node })
-		if o.snap.Whole && !listed && !slices.Contains(names, n.Node) && len(names) < mostSpares {
-			names = append(names, n.Node)
+		named := func(r membership.Ref) bool { return r.Node == n.Node }
+		if o.snap.Whole && !slices.ContainsFunc(o.world.Members, named) && !slices.ContainsFunc(refs, named) &&
+			len(refs) < mostSpares {
+			refs = append(refs, n.Ref)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.SortFunc(refs, func(a, b membership.Ref) int { return strings.Compare(a.Node, b.Node) })
+	return refs
 }
 
 // mostSpares bounds what is written down of spares.
@@ -127,7 +133,9 @@ func (m *Machine) claim() rendezvous.Claim {
 	c := rendezvous.Claimed(m.self.node.Node, *m.self.job, o.snap.Wish, o.world)
 	c.Known, c.Generation = o.snap.Head, max(c.Generation, o.snap.Fence)
 	c.Cluster, c.StoreRev, c.Behind = o.cluster, o.rev, o.behind
-	c.Spares = m.spares()
+	for _, r := range m.spares() {
+		c.Spares = append(c.Spares, r.Node)
+	}
 	return c
 }
 

@@ -31,7 +31,7 @@ func (m *Machine) workerFacts() *workers.Facts {
 func (m *Machine) getReady() {
 	c := m.claim()
 	if m.workers.GetReady(c, m.workerFacts(), m.out) {
-		m.memory.ready = c.Spares
+		m.memory.ready = m.spares()
 	}
 }
 

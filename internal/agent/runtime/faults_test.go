@@ -80,6 +80,7 @@ type faulty struct {
 	behind   bool              // the store was set back or wiped, and the job was not made again since
 	older    schema.Generation
 	forgot   bool // the store was set back or wiped
+	machines []lostMachine
 }
 
 func newFaulty(t *testing.T, seed uint64) *faulty {
@@ -571,26 +572,6 @@ func (s *faulty) diskFails(a *simAgent, span time.Duration) {
 
 func (d *keptDisk) all() []*memfs.FS { return []*memfs.FS{d.chunks, d.dir} }
 
-// loseDisk ends a machine for good; one of that name comes with an empty disk. At most one machine
-// is lost before the newest checkpoint has its copies again.
-func (s *faulty) loseDisk(a *simAgent) {
-	s.mu.Lock()
-	may := len(s.lost) == 0 && !s.behind && s.protected(a.host)
-	s.mu.Unlock()
-	if !may {
-		return
-	}
-	a.kill()
-	s.note("%s loses its disk", a.name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost[a.name] = true
-	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{},
-		seen:   map[string]schema.Generation{},
-		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
-		kept: newKeptDisk()}
-}
-
 // protected reports whether another machine has the newest checkpoint. mu is held.
 func (s *faulty) protected(but *simHost) bool {
 	for _, name := range s.names {
@@ -601,9 +582,23 @@ func (s *faulty) protected(but *simHost) bool {
 	return false
 }
 
+// endHung ends the workers that hang, as internal/hang does.
+func (s *faulty) endHung() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		for _, g := range a.groups {
+			if g.hung {
+				g.end(&event.WorkerExit{Code: 134, Signal: "SIGABRT"})
+			}
+		}
+	}
+}
+
 // heal ends every fault, and brings every node.
 func (s *faulty) heal() {
 	s.note("faults end")
+	s.endHung()
 	for _, n := range s.names {
 		if a := s.at[n]; a != nil {
 			a.harm(false)

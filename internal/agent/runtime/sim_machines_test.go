@@ -1,0 +1,49 @@
+package runtime
+
+import (
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// lostMachine is a machine that never comes back, as the node that it was in a generation.
+type lostMachine struct {
+	ref        membership.Ref
+	generation schema.Generation
+}
+
+// loseDisk ends a machine for good; one of that name comes with an empty disk. No second machine is
+// lost before the newest checkpoint has its copies again, and the world goes on without the first: if
+// the store were lost too, the others would wait for one of both, and rightly so.
+func (s *faulty) loseDisk(a *simAgent) {
+	snap := s.snapshot()
+	s.mu.Lock()
+	s.machines = slices.DeleteFunc(s.machines, func(m lostMachine) bool { return m.forgotten(&snap) })
+	may := len(s.lost) == 0 && len(s.machines) == 0 && !s.behind && s.protected(a.host)
+	ref := membership.Ref{Node: a.node, Incarnation: a.hello.Incarnation}
+	s.mu.Unlock()
+	if !may {
+		return
+	}
+	a.kill()
+	s.note("%s loses its disk", a.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[a.name] = true
+	s.machines = append(s.machines, lostMachine{ref: ref, generation: snap.Fence})
+	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{},
+		seen:   map[string]schema.Generation{},
+		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
+		kept: newKeptDisk()}
+}
+
+// forgotten reports whether no node waits for m any more, should the store be lost: it is no member
+// of the world, and it was reported lost or the world is newer.
+func (m lostMachine) forgotten(s *rendezvous.Snapshot) bool {
+	n := s.Node(m.ref.Node)
+	return s.World != nil && s.World.Rank(m.ref) < 0 && (n == nil || !n.Same(m.ref)) &&
+		(s.Missed[m.ref.Incarnation] || s.World.Generation > m.generation)
+}
