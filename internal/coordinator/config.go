@@ -35,13 +35,21 @@ type Config struct {
 	Insecure       bool // serve everybody who reaches a TCP address
 
 	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; least lease = ceil(1.5 × Election) seconds
-	Quota               int64         // bytes; 0: 2 GiB
+	// between two looks whether the database has something to write; 0: etcd's own. The log of etcd
+	// has every write before it is acknowledged, however long this is.
+	Flush time.Duration
+	Quota int64 // bytes; 0: 2 GiB
 
 	Log     *zap.Logger // nil: none
 	Version string      // of elasticd
 }
 
-const defaultQuota = 2 << 30
+const (
+	defaultQuota = 2 << 30
+	// signEvery, and up to a tenth more, passes between two signs of life of a watch. A watch without
+	// any for two seconds asks for one, after three it is opened again.
+	signEvery = 1800 * time.Millisecond
+)
 
 // ParseURLs reads a comma list of URLs that etcd accepts.
 func ParseURLs(list string) ([]url.URL, error) {
@@ -136,10 +144,12 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	e.TlsMinVersion = "TLS1.3"
 	e.TickMs, e.ElectionMs = uint(c.Heartbeat.Milliseconds()), uint(c.Election.Milliseconds())
 
+	e.BackendBatchInterval = c.Flush
+
 	e.EnableGRPCGateway = false
 	e.QuotaBackendBytes = c.Quota
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
-	e.WatchProgressNotifyInterval = time.Second // a watch is asked anew after 3 silent seconds
+	e.WatchProgressNotifyInterval = signEvery
 	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns), grpc.ChainStreamInterceptor(streams.Intercept)}
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(c.Log)
 	err := e.ServerFeatureGate.(interface{ SetFromMap(map[string]bool) error }).SetFromMap(map[string]bool{
