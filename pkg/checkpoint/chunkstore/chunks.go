@@ -95,7 +95,7 @@ func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
 // writeChunk stores data, whose hash is h.
 func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 	temp := s.disk.TempName()
-	f, err := s.disk.Fill(temp, 0o600, s.disk.From(bytes.NewReader(data)))
+	f, err := s.disk.FillDirect(temp, 0o600, s.disk.From(bytes.NewReader(data)))
 	if err != nil {
 		return err
 	}

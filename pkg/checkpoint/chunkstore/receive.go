@@ -139,7 +139,7 @@ func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) er
 		return err
 	}
 	temp, sum := s.disk.TempName(), sha256.New()
-	f, err := s.disk.Fill(temp, 0o600, s.disk.From(io.TeeReader(filled{io.LimitReader(r, size+1)}, sum)))
+	f, err := s.disk.FillDirect(temp, 0o600, s.disk.From(io.TeeReader(filled{io.LimitReader(r, size+1)}, sum)))
 	if err != nil {
 		return err
 	}

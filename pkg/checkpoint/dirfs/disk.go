@@ -35,7 +35,7 @@ type Disk struct {
 	scratch string // names of temporary files start with it
 	temp    atomic.Int64
 	failed  atomic.Int32
-	buffers sync.Pool // of *[pieceSize]byte
+	buffers sync.Pool // of *[directSize]byte
 }
 
 // newDisk writes below t; the names of its temporary files start with scratch.
@@ -59,7 +59,7 @@ func (d *Disk) TempName() string { return d.scratch + strconv.FormatInt(d.temp.A
 
 // write makes a new file, whose bytes are durable then; content writes them.
 func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) error) error {
-	f, err := d.Fill(name, perm, content)
+	f, err := d.fill(name, perm, func(f File) error { return content(&pieces{f: f}) })
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,13 @@ func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) erro
 	return nil
 }
 
-// fill writes a new file, and leaves it open and unsynced.
-func (d *Disk) Fill(name string, perm fs.FileMode, content func(io.Writer) error) (File, error) {
+// FillDirect writes a new file, mostly past the page cache, and leaves it open and unsynced: for what
+// is rarely read. The training keeps the memory, and the machine need not find any.
+func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer) error) (File, error) {
+	return d.fill(name, perm, func(f File) error { return content(&directPieces{pieces: pieces{f: f}}) })
+}
+
+func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (File, error) {
 	if d.failed.Load() >= maxFailed {
 		return nil, ErrQuarantined
 	}
@@ -82,7 +87,7 @@ func (d *Disk) Fill(name string, perm fs.FileMode, content func(io.Writer) error
 		err = f.Chmod(perm) // what the umask took
 	}
 	if err == nil {
-		err = content(&pieces{f: f})
+		err = content(f)
 	}
 	if err != nil {
 		return nil, WrapNoSpace(errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close(), d.Discard(name)))
@@ -101,9 +106,9 @@ func (d *Disk) copy(w io.Writer, r io.Reader) error {
 		_, err := whole.WriteTo(w)
 		return err
 	}
-	buf, ok := d.buffers.Get().(*[pieceSize]byte)
+	buf, ok := d.buffers.Get().(*[directSize]byte)
 	if !ok {
-		buf = new([pieceSize]byte)
+		buf = new([directSize]byte)
 	}
 	defer d.buffers.Put(buf)
 	_, err := io.CopyBuffer(w, r, buf[:])
@@ -118,6 +123,8 @@ const (
 	// earlySize is after how many bytes the disk is told to begin: the sync at
 	// the end then waits for little.
 	earlySize = manifest.ChunkSize
+	// directSize is how much goes past the page cache at once. Less is slower: each piece waits for the disk.
+	directSize = 1 << 20
 )
 
 // pieces writes a file in pieces, and has the disk begin early.
@@ -137,6 +144,26 @@ func (w *pieces) Write(b []byte) (n int, err error) {
 		}
 	}
 	return n, err
+}
+
+// directPieces writes a file past the page cache, but for what follows its last whole directSize.
+type directPieces struct {
+	pieces
+	small bool // such a piece was written: the rest begins anywhere
+}
+
+func (w *directPieces) Write(b []byte) (n int, err error) {
+	for len(b) >= directSize && !w.small && err == nil {
+		var k int
+		k, err = w.f.WriteDirect(b[:len(b)-len(b)%directSize])
+		n, b = n+k, b[k:]
+	}
+	if len(b) == 0 || err != nil {
+		return n, err
+	}
+	w.small = true
+	k, err := w.pieces.Write(b)
+	return n + k, err
 }
 
 // move renames temp over name, or discards it.

@@ -38,8 +38,9 @@ type File interface {
 	io.ReaderAt
 	io.Writer
 	io.Closer
-	Begin()      // has the disk begin with what was written, without waiting for it; Sync tells how it ended
-	Sync() error //
+	WriteDirect(b []byte) (int, error) // Write past the page cache where that is possible; from 0, in multiples of directSize
+	Begin()                            // has the disk begin with what was written, without waiting for it; Sync tells how it ended
+	Sync() error                       //
 	Stat() (fs.FileInfo, error)
 	Chmod(fs.FileMode) error
 }
