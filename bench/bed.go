@@ -15,10 +15,8 @@ import (
 	"time"
 )
 
-// bed is a job of its own: directories, server, agents. It is removed when its trial ends, and ctx
-// ends the trial.
+// bed is a job of its own: directories, server, agents. It is removed when its trial ends.
 type bed struct {
-	ctx      context.Context
 	bin, dir string
 	env      []string
 	server   string // "": the local one
@@ -28,7 +26,7 @@ type bed struct {
 	program  []string // the worker
 }
 
-func newBed(ctx context.Context, bin string, cut bool) (*bed, error) {
+func newBed(ctx context.Context, bin string) (*bed, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -44,7 +42,7 @@ func newBed(ctx context.Context, bin string, cut bool) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{ctx: ctx, bin: bin, dir: dir, agents: map[string]*exec.Cmd{}, program: []string{self, "worker"}}
+	b := &bed{bin: bin, dir: dir, agents: map[string]*exec.Cmd{}, program: []string{self, "worker"}}
 	for _, d := range []string{"run", "state", "starts"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, err
@@ -52,13 +50,20 @@ func newBed(ctx context.Context, bin string, cut bool) (*bed, error) {
 	}
 	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir+"/run", "XDG_STATE_HOME="+dir+"/state", "BENCH_DIR="+dir,
 		"ELASTICD_IDLE=1s")
-	if cut {
-		if b.net, err = newNetwork(b); err != nil {
-			b.remove()
-			return nil, err
-		}
-		b.server = b.net.server
+	return b, nil
+}
+
+// newNetworkBed is newBed with an elasticd, and each node in a network namespace of its own.
+func newNetworkBed(ctx context.Context, bin string) (*bed, error) {
+	b, err := newBed(ctx, bin)
+	if err != nil {
+		return nil, err
 	}
+	if b.net, err = newNetwork(ctx, b); err != nil {
+		b.remove()
+		return nil, err
+	}
+	b.server = b.net.server
 	return b, nil
 }
 
@@ -82,12 +87,12 @@ func (b *bed) remove() {
 }
 
 // pause waits between two looks. Its error says that there is to be no other.
-func (b *bed) pause(d time.Duration) error {
+func (b *bed) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
-	case <-b.ctx.Done():
-		return context.Cause(b.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -133,7 +138,7 @@ func (b *bed) start(node string, args, env []string) error {
 	return c.Start()
 }
 
-// processes are the agent of a node and all that descends from it.
+// processes are the agent of a node, first, and all that descends from it.
 func (b *bed) processes(node string) []int {
 	children := map[int][]int{}
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -156,12 +161,8 @@ func (b *bed) processes(node string) []int {
 	return all
 }
 
-// kill ends the agent of a node and, with all, everything that descends from it, at once.
-func (b *bed) kill(node string, all bool) {
-	pids := []int{b.agents[node].Process.Pid}
-	if all {
-		pids = b.processes(node)
-	}
+// kill ends processes of a node, its agent among them, at once.
+func (b *bed) kill(node string, pids []int) {
 	for _, pid := range pids {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -169,12 +170,8 @@ func (b *bed) kill(node string, all bool) {
 	delete(b.agents, node)
 }
 
-// freeze stops the agent of a node and, with all, everything that descends from it.
-func (b *bed) freeze(node string, all bool) {
-	pids := []int{b.agents[node].Process.Pid}
-	if all {
-		pids = b.processes(node)
-	}
+// freeze stops processes until the bed is removed.
+func (b *bed) freeze(pids []int) {
 	for _, pid := range pids {
 		b.frozen = append(b.frozen, pid)
 		syscall.Kill(pid, syscall.SIGSTOP)
@@ -209,7 +206,7 @@ func (b *bed) notes() []note {
 
 // running waits until n workers of one generation after g have started: which, and when the last
 // did.
-func (b *bed) running(g, n int) (int, time.Time, error) {
+func (b *bed) running(ctx context.Context, g, n int) (int, time.Time, error) {
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
 		byGen := map[int][]note{}
 		for _, s := range b.notes() {
@@ -223,21 +220,21 @@ func (b *bed) running(g, n int) (int, time.Time, error) {
 				return gen, last.at, nil
 			}
 		}
-		if err := b.pause(5 * time.Millisecond); err != nil {
+		if err := b.pause(ctx, 5*time.Millisecond); err != nil {
 			return 0, time.Time{}, err
 		}
 	}
-	events, _ := b.elastic("events", "b")
+	events, _ := b.elastic(ctx, "events", "b")
 	return 0, time.Time{}, fmt.Errorf("no generation after %d started %d workers within a minute:\n%s", g, n, events)
 }
 
 // elastic runs a command to its end.
-func (b *bed) elastic(args ...string) (string, error) {
+func (b *bed) elastic(ctx context.Context, args ...string) (string, error) {
 	if b.server != "" {
 		args = append(args, "--server="+b.server)
 	}
 	line := b.net.inside("", append([]string{filepath.Join(b.bin, "elastic")}, args...))
-	c := exec.CommandContext(b.ctx, line[0], line[1:]...)
+	c := exec.CommandContext(ctx, line[0], line[1:]...)
 	c.Env = b.env
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -259,9 +256,9 @@ type event struct {
 }
 
 // event waits for the first event that is wanted.
-func (b *bed) event(what string, want func(event) bool) (event, error) {
+func (b *bed) event(ctx context.Context, what string, want func(event) bool) (event, error) {
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); {
-		if out, err := b.elastic("events", "b", "-o", "json"); err == nil {
+		if out, err := b.elastic(ctx, "events", "b", "-o", "json"); err == nil {
 			for l := range strings.Lines(out) {
 				var e event
 				if json.Unmarshal([]byte(l), &e) == nil && want(e) {
@@ -269,7 +266,7 @@ func (b *bed) event(what string, want func(event) bool) (event, error) {
 				}
 			}
 		}
-		if err := b.pause(20 * time.Millisecond); err != nil {
+		if err := b.pause(ctx, 20*time.Millisecond); err != nil {
 			return event{}, err
 		}
 	}
@@ -277,6 +274,6 @@ func (b *bed) event(what string, want func(event) bool) (event, error) {
 }
 
 // after waits for the first event of a kind after a moment.
-func (b *bed) after(kind string, at time.Time) (event, error) {
-	return b.event(kind, func(e event) bool { return e.Kind == kind && !e.Time.Before(at.Truncate(time.Millisecond)) })
+func (b *bed) after(ctx context.Context, kind string, at time.Time) (event, error) {
+	return b.event(ctx, kind, func(e event) bool { return e.Kind == kind && !e.Time.Before(at.Truncate(time.Millisecond)) })
 }

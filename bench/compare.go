@@ -42,9 +42,9 @@ type contest struct {
 
 var contests = []contest{
 	{"agent and worker of 1 of 3 nodes killed (2:3)", "2:3", []string{"a", "b", "c"}, true, 2,
-		func(b *bed, _ func(string) error) error { b.kill("c", true); return nil }},
+		func(b *bed, _ func(string) error) error { b.kill("c", b.processes("c")); return nil }},
 	{"1 of 3 nodes stands still (2:3)", "2:3", []string{"a", "b", "c"}, true, 2,
-		func(b *bed, _ func(string) error) error { b.freeze("c", true); return nil }},
+		func(b *bed, _ func(string) error) error { b.freeze(b.processes("c")); return nil }},
 	{"worker of 1 of 2 nodes crashes (2)", "2", []string{"a", "b"}, true, 2,
 		func(b *bed, _ func(string) error) error { return b.crash() }},
 	{"the last needed node comes (2)", "2", []string{"a"}, false, 2,
@@ -206,7 +206,7 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 
 // contend is one trial of one system.
 func (o options) contend(ctx context.Context, s system, c contest) (tried, error) {
-	b, err := newBed(ctx, o.bin, false)
+	b, err := newBed(ctx, o.bin)
 	if err != nil {
 		return tried{}, err
 	}
@@ -222,11 +222,11 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 		}
 	}
 	if c.train {
-		if _, ok := b.since(time.Time{}, "step", len(c.before), patience); !ok {
+		if _, ok := b.since(ctx, time.Time{}, "step", len(c.before)); !ok {
 			return tried{}, cmp.Or(context.Cause(ctx), errors.New("it did not begin to train"))
 		}
 	}
-	if err := b.pause(s.settles); err != nil {
+	if err := b.pause(ctx, s.settles); err != nil {
 		return tried{}, err
 	}
 	at := time.Now()
@@ -234,7 +234,7 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 		return tried{}, err
 	}
 	var t tried
-	last, ok := b.since(at, "started", c.after, patience)
+	last, ok := b.since(ctx, at, "started", c.after)
 	if when, err := b.crashed(); err == nil {
 		at = when
 	}
@@ -243,7 +243,7 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 		return t, nil
 	}
 	t.started = last.Sub(at)
-	last, ok = b.since(at, "step", c.after, patience)
+	last, ok = b.since(ctx, at, "step", c.after)
 	t.step, t.lost, t.stood = last.Sub(at), !ok, b.stood(at, last)
 	return t, nil
 }
@@ -267,8 +267,8 @@ func (b *bed) stood(at, end time.Time) (longest time.Duration) {
 
 // since waits until n workers that started after a moment made a note, and returns when the last
 // did. It gives up early when no agent is left.
-func (b *bed) since(at time.Time, what string, n int, limit time.Duration) (time.Time, bool) {
-	for end := time.Now().Add(limit); time.Now().Before(end) && b.pause(20*time.Millisecond) == nil; {
+func (b *bed) since(ctx context.Context, at time.Time, what string, n int) (time.Time, bool) {
+	for end := time.Now().Add(patience); time.Now().Before(end) && b.pause(ctx, 20*time.Millisecond) == nil; {
 		fresh := map[string]bool{}
 		first := map[string]time.Time{} // of each worker after the moment
 		all := b.notes()

@@ -41,7 +41,7 @@ func (o options) logging(ctx context.Context) error {
 		{"elastic run", func(b *bed) error { return b.agent("a", "1", "--nproc-per-node="+strconv.Itoa(logWriters)) },
 			"a/log/workerlog.*"},
 	} {
-		b, err := newBed(ctx, o.bin, false)
+		b, err := newBed(ctx, o.bin)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (o options) logging(ctx context.Context) error {
 		err = way.start(b)
 		var w written
 		if err == nil {
-			w, err = b.writers(way.logs)
+			w, err = b.writers(ctx, way.logs)
 		}
 		b.remove()
 		if err != nil {
@@ -84,11 +84,11 @@ func plainWriters(b *bed) error {
 }
 
 // writers waits for the writers, and counts what is in their logs.
-func (b *bed) writers(logs string) (w written, err error) {
+func (b *bed) writers(ctx context.Context, logs string) (w written, err error) {
 	for i := range logWriters {
 		var bytes, longest int64
 		var slow int
-		if err := b.answer("written."+strconv.Itoa(i), &bytes, &longest, &slow); err != nil {
+		if err := b.answer(ctx, "written."+strconv.Itoa(i), &bytes, &longest, &slow); err != nil {
 			return w, err
 		}
 		w.bytes, w.slow = w.bytes+bytes, w.slow+slow
@@ -98,7 +98,7 @@ func (b *bed) writers(logs string) (w written, err error) {
 		if w.kept, err = lines(filepath.Join(b.dir, logs)); err != nil || w.kept >= w.bytes {
 			return w, err
 		}
-		if err := b.pause(50 * time.Millisecond); err != nil {
+		if err := b.pause(ctx, 50*time.Millisecond); err != nil {
 			return w, err
 		}
 	}

@@ -144,12 +144,16 @@ scenarios:
 }
 
 func (o options) once(ctx context.Context, s scenario) (result, error) {
-	b, err := newBed(ctx, o.bin, s.cut)
+	begin := newBed
+	if s.cut {
+		begin = newNetworkBed
+	}
+	b, err := begin(ctx, o.bin)
 	if err != nil {
 		return result{}, err
 	}
 	defer b.remove()
-	return s.trial(b)
+	return s.trial(ctx, b)
 }
 
 // spread sorts; at is the q-th quantile: the largest for p99 of less than 100.

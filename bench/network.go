@@ -23,7 +23,7 @@ var errNetwork = errors.New("no network namespaces (they need root and iproute2)
 
 var nodes = []string{"a", "b", "c"}
 
-func newNetwork(b *bed) (_ *network, err error) {
+func newNetwork(ctx context.Context, b *bed) (_ *network, err error) {
 	n := &network{prefix: fmt.Sprintf("eb%d", os.Getpid()), server: "http://10.77.0.1:2379"}
 	defer func() {
 		if err != nil {
@@ -42,7 +42,7 @@ func newNetwork(b *bed) (_ *network, err error) {
 			fmt.Sprintf("-n %s addr add 10.77.0.%d/24 dev eth0", ns, i+2), "-n "+ns+" link set eth0 up")
 	}
 	for _, s := range steps {
-		if err := ip(b.ctx, s); err != nil {
+		if err := ip(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +63,7 @@ func newNetwork(b *bed) (_ *network, err error) {
 		if raw, _ := os.ReadFile(out.Name()); strings.Contains(string(raw), "ready: ") {
 			return n, nil
 		}
-		if err := b.pause(20 * time.Millisecond); err != nil {
+		if err := b.pause(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -22,16 +22,16 @@ type usage struct {
 
 // rest prints what an agent with its guardians, and the local server cost while nothing happens.
 func (o options) rest(ctx context.Context) error {
-	b, err := newBed(ctx, o.bin, false)
+	b, err := newBed(ctx, o.bin)
 	if err != nil {
 		return err
 	}
 	defer b.remove()
 	b.program[1] = "waiter" // a node whose workers are busy is not at rest
-	if _, err := b.three("3", 3); err != nil {
+	if _, err := b.three(ctx, "3", 3); err != nil {
 		return err
 	}
-	if err := b.pause(2 * time.Second); err != nil { // the start itself is no rest
+	if err := b.pause(ctx, 2*time.Second); err != nil { // the start itself is no rest
 		return err
 	}
 	server := b.localServer()
@@ -44,7 +44,7 @@ func (o options) rest(ctx context.Context) error {
 	}
 	before, theirs := look()
 	began := time.Now()
-	if err := b.pause(atRest); err != nil {
+	if err := b.pause(ctx, atRest); err != nil {
 		return err
 	}
 	after, now := look()
@@ -58,8 +58,8 @@ func (o options) rest(ctx context.Context) error {
 	daemon := share(now.cpu - theirs.cpu)
 	fmt.Printf("\nAt rest for %.0fs, the costliest of three agents with its guardians: %.2f %% of a core (goal <= 0.3 "+
 		"%%%s), %.0f MB (goal <= 24%s); the local server: %.2f %% of a core (goal <= 1 %%%s), %.0f MB\n",
-		took.Seconds(), share(most.cpu), missed(share(most.cpu) > 0.3), mb(most.pss), missed(mb(most.pss) > 24),
-		daemon, missed(daemon > 1), mb(now.pss))
+		took.Seconds(), share(most.cpu), missed(share(most.cpu), 0.3), mb(most.pss), missed(mb(most.pss), 24),
+		daemon, missed(daemon, 1), mb(now.pss))
 	return nil
 }
 
@@ -83,8 +83,9 @@ func idle() error {
 	}
 }
 
-func missed(is bool) string {
-	if is {
+// missed says that a value is above its goal.
+func missed(value, goal float64) string {
+	if value > goal {
 		return ": missed"
 	}
 	return ""

@@ -38,7 +38,7 @@ func between(before, after copies) copies {
 // this machine, which has to do the work of both. Right before and right after, the same file is
 // copied by `cp` and fsync, and through TLS 1.3 and fsync. The first save is not counted.
 func saving(ctx context.Context, bin string, trials int, size int64) error {
-	b, err := newBed(ctx, bin, false)
+	b, err := newBed(ctx, bin)
 	if err != nil {
 		return err
 	}
@@ -50,31 +50,31 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 			return err
 		}
 	}
-	if _, _, err := b.running(0, 2); err != nil {
+	if _, _, err := b.running(ctx, 0, 2); err != nil {
 		return err
 	}
-	commits, stop, err := b.commits()
+	commits, stop, err := b.commits(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	fmt.Printf("a checkpoint of %.2f GB, %d trials; %d CPUs, %s; two nodes on one machine\n\n", float64(size)/1e9,
 		trials, runtime.NumCPU(), runtime.GOOS)
-	_, file, err := b.save(commits)
+	_, file, err := b.save(ctx, commits)
 	if err != nil {
 		return err
 	}
-	before, err := b.copies(file)
+	before, err := b.copies(ctx, file)
 	if err != nil {
 		return err
 	}
 	var all []round
 	for range trials {
-		r, file, err := b.save(commits)
+		r, file, err := b.save(ctx, commits)
 		if err != nil {
 			return err
 		}
-		after, err := b.copies(file)
+		after, err := b.copies(ctx, file)
 		if err != nil {
 			return err
 		}
@@ -118,19 +118,19 @@ func report(all []round, size int64) {
 }
 
 // save has one save made, and tells what it cost and where the file is.
-func (b *bed) save(commits <-chan time.Time) (r round, file string, err error) {
+func (b *bed) save(ctx context.Context, commits <-chan time.Time) (r round, file string, err error) {
 	if err := b.tell("save"); err != nil {
 		return r, "", err
 	}
 	var at, quiet int64
-	if err := b.answer("saved", &file, &at, &quiet); err != nil {
+	if err := b.answer(ctx, "saved", &file, &at, &quiet); err != nil {
 		return r, "", err
 	}
 	select {
 	case committed := <-commits:
 		r.save, r.quiet = committed.Sub(time.Unix(0, at)), time.Duration(quiet)
-	case <-b.ctx.Done():
-		return r, "", context.Cause(b.ctx)
+	case <-ctx.Done():
+		return r, "", context.Cause(ctx)
 	case <-time.After(5 * time.Minute):
 		return r, "", errors.New("no commit within five minutes")
 	}
@@ -138,18 +138,18 @@ func (b *bed) save(commits <-chan time.Time) (r round, file string, err error) {
 		return r, "", err
 	}
 	var busy int64
-	err = b.answer("step", &busy)
+	err = b.answer(ctx, "step", &busy)
 	r.busy = time.Duration(busy)
 	return r, file, err
 }
 
 // copies copies a file in each way.
-func (b *bed) copies(file string) (c copies, err error) {
+func (b *bed) copies(ctx context.Context, file string) (c copies, err error) {
 	for _, way := range []struct {
 		took *time.Duration
 		copy func(from, to string) error
 	}{{&c.cp, cp}, {&c.tls, tlsCopy}} {
-		if err := b.rest(); err != nil {
+		if err := b.rest(ctx); err != nil {
 			return c, err
 		}
 		to, began := filepath.Join(b.dir, "copy"), time.Now()
@@ -161,15 +161,15 @@ func (b *bed) copies(file string) (c copies, err error) {
 			return c, err
 		}
 	}
-	return c, b.rest()
+	return c, b.rest(ctx)
 }
 
 // rest gives each measurement the same start: nothing is left to write, and a virtual machine has
 // had the time to give its host back what memory was freed, which makes the next one to use it
 // slower.
-func (b *bed) rest() error {
+func (b *bed) rest(ctx context.Context) error {
 	syscall.Sync()
-	return b.pause(4 * time.Second)
+	return b.pause(ctx, 4*time.Second)
 }
 
 func cp(from, to string) error {
@@ -184,8 +184,8 @@ func cp(from, to string) error {
 }
 
 // commits yields when each commit could be read.
-func (b *bed) commits() (<-chan time.Time, func(), error) {
-	ctx, stop := context.WithCancel(b.ctx)
+func (b *bed) commits(ctx context.Context) (<-chan time.Time, func(), error) {
+	ctx, stop := context.WithCancel(ctx)
 	c := exec.CommandContext(ctx, filepath.Join(b.bin, "elastic"), "events", "b", "-f", "-o", "json")
 	c.Env = b.env
 	out, err := c.StdoutPipe()
@@ -217,9 +217,9 @@ func (b *bed) commits() (<-chan time.Time, func(), error) {
 // other removes.
 func (b *bed) tell(what string) error { return os.WriteFile(filepath.Join(b.dir, what), nil, 0o600) }
 
-func (b *bed) answer(what string, to ...any) error {
+func (b *bed) answer(ctx context.Context, what string, to ...any) error {
 	name := filepath.Join(b.dir, what)
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end) && b.pause(5*time.Millisecond) == nil; {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end) && b.pause(ctx, 5*time.Millisecond) == nil; {
 		raw, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -229,8 +229,8 @@ func (b *bed) answer(what string, to ...any) error {
 		}
 		return errors.Join(err, os.Remove(name))
 	}
-	if b.ctx.Err() != nil {
-		return context.Cause(b.ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return fmt.Errorf("the worker of rank 0 did not answer (%s) within five minutes", what)
 }

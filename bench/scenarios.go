@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ type scenario struct {
 	name  string
 	cut   bool // nodes in network namespaces
 	rows  []row
-	trial func(*bed) (result, error)
+	trial func(context.Context, *bed) (result, error)
 }
 
 // row is one thing that a trial measures; goal is what p99 is to be.
@@ -43,17 +44,17 @@ var (
 )
 
 var scenarios = []scenario{
-	{name: "agent killed", trial: lose(func(b *bed) error { b.kill("c", false); return nil }),
+	{name: "agent killed", trial: lose(func(ctx context.Context, b *bed) error { b.kill("c", b.processes("c")[:1]); return nil }),
 		rows: []row{{"agent killed, its workers with it -> decided", 0},
 			{"  … -> survivors' new workers started", second}}},
-	{name: "agent and workers killed", trial: lose(func(b *bed) error { b.kill("c", true); return nil }),
+	{name: "agent and workers killed", trial: lose(func(ctx context.Context, b *bed) error { b.kill("c", b.processes("c")); return nil }),
 		rows: []row{{"agent and workers killed at once -> decided", 0},
 			{"  … -> survivors' new workers started", second}}},
-	{name: "node frozen", trial: lose(func(b *bed) error { b.freeze("c", true); return nil }),
+	{name: "node frozen", trial: lose(func(ctx context.Context, b *bed) error { b.freeze(b.processes("c")); return nil }),
 		rows: []row{{"node silent (SIGSTOP of agent and workers) -> decided", 3 * second}, started}},
-	{name: "agent frozen", trial: lose(func(b *bed) error { b.freeze("c", false); return nil }),
+	{name: "agent frozen", trial: lose(func(ctx context.Context, b *bed) error { b.freeze(b.processes("c")[:1]); return nil }),
 		rows: []row{{"agent silent (SIGSTOP), its workers go on -> decided", 3 * second}, started}},
-	{name: "network cut", cut: true, trial: lose(func(b *bed) error { return b.net.cut(b.ctx, "c") }),
+	{name: "network cut", cut: true, trial: lose(func(ctx context.Context, b *bed) error { return b.net.cut(ctx, "c") }),
 		rows: []row{{"node cut off from server and nodes -> decided", 3 * second}, started}},
 	{name: "worker crash", trial: crashed,
 		rows: []row{{"worker crash -> all workers started again", 300 * time.Millisecond}}},
@@ -66,55 +67,55 @@ var scenarios = []scenario{
 }
 
 // three starts three nodes and waits until want of them train.
-func (b *bed) three(np string, want int) (int, error) {
+func (b *bed) three(ctx context.Context, np string, want int) (int, error) {
 	for _, n := range []string{"a", "b", "c"} {
 		if err := b.agent(n, np); err != nil {
 			return 0, err
 		}
 	}
-	g, _, err := b.running(0, want)
+	g, _, err := b.running(ctx, 0, want)
 	return g, err
 }
 
 // start tells of the start of generation g, for what happened at `at` and was over at `last`.
-func (b *bed) fall(g int, at, last time.Time) (*waterfall, error) {
-	e, err := b.event("workers_started", func(e event) bool { return e.Kind == "workers_started" && e.Generation == g })
+func (b *bed) fall(ctx context.Context, g int, at, last time.Time) (*waterfall, error) {
+	e, err := b.event(ctx, "workers_started", func(e event) bool { return e.Kind == "workers_started" && e.Generation == g })
 	return e.went(at, last), err
 }
 
 // lose takes node c of three away.
-func lose(how func(*bed) error) func(*bed) (result, error) {
-	return func(b *bed) (result, error) {
-		g, err := b.three("2:3", 3)
+func lose(how func(context.Context, *bed) error) func(context.Context, *bed) (result, error) {
+	return func(ctx context.Context, b *bed) (result, error) {
+		g, err := b.three(ctx, "2:3", 3)
 		if err != nil {
 			return result{}, err
 		}
 		at := time.Now()
-		if err := how(b); err != nil {
+		if err := how(ctx, b); err != nil {
 			return result{}, err
 		}
-		g, last, err := b.running(g, 2)
+		g, last, err := b.running(ctx, g, 2)
 		if err != nil {
 			return result{}, err
 		}
-		lost, err := b.after("node_lost", at)
+		lost, err := b.after(ctx, "node_lost", at)
 		if err != nil {
 			return result{}, err
 		}
-		fall, err := b.fall(g, at, last)
+		fall, err := b.fall(ctx, g, at, last)
 		return result{[]time.Duration{lost.Time.Sub(at), last.Sub(at)}, fall}, err
 	}
 }
 
-func crashed(b *bed) (result, error) {
-	g, err := b.three("3", 3)
+func crashed(ctx context.Context, b *bed) (result, error) {
+	g, err := b.three(ctx, "3", 3)
 	if err != nil {
 		return result{}, err
 	}
 	if err := b.crash(); err != nil {
 		return result{}, err
 	}
-	g, last, err := b.running(g, 3)
+	g, last, err := b.running(ctx, g, 3)
 	if err != nil {
 		return result{}, err
 	}
@@ -122,7 +123,7 @@ func crashed(b *bed) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	fall, err := b.fall(g, at, last)
+	fall, err := b.fall(ctx, g, at, last)
 	return result{[]time.Duration{last.Sub(at)}, fall}, err
 }
 
@@ -139,12 +140,12 @@ func (b *bed) crashed() (time.Time, error) {
 	return time.Unix(0, ns), err
 }
 
-func joined(b *bed) (result, error) {
+func joined(ctx context.Context, b *bed) (result, error) {
 	for _, n := range []string{"a", "b"} {
 		if err := b.agent(n, "3"); err != nil {
 			return result{}, err
 		}
-		if _, err := b.event("node_joined",
+		if _, err := b.event(ctx, "node_joined",
 			func(e event) bool { return e.Kind == "node_joined" && e.Node == n }); err != nil {
 			return result{}, err
 		}
@@ -153,50 +154,50 @@ func joined(b *bed) (result, error) {
 	if err := b.agent("c", "3"); err != nil {
 		return result{}, err
 	}
-	g, last, err := b.running(0, 3)
+	g, last, err := b.running(ctx, 0, 3)
 	if err != nil {
 		return result{}, err
 	}
-	here, err := b.after("node_joined", executed)
+	here, err := b.after(ctx, "node_joined", executed)
 	if err != nil {
 		return result{}, err
 	}
-	fall, err := b.fall(g, executed, last)
+	fall, err := b.fall(ctx, g, executed, last)
 	return result{[]time.Duration{last.Sub(executed), last.Sub(here.Time)}, fall}, err
 }
 
-func scaled(b *bed) (result, error) {
+func scaled(ctx context.Context, b *bed) (result, error) {
 	for _, n := range []string{"a", "b"} {
 		if err := b.agent(n, "2"); err != nil {
 			return result{}, err
 		}
 	}
-	g, _, err := b.running(0, 2)
+	g, _, err := b.running(ctx, 0, 2)
 	if err != nil {
 		return result{}, err
 	}
 	if err := b.agent("c", "2"); err != nil {
 		return result{}, err
 	}
-	if _, err := b.event("node_joined", func(e event) bool {
+	if _, err := b.event(ctx, "node_joined", func(e event) bool {
 		return e.Kind == "node_joined" &&
 			e.Node == "c"
 	}); err != nil {
 		return result{}, err
 	}
 	at := time.Now()
-	if out, err := b.elastic("scale", "b", "--np=3", "--detach"); err != nil {
+	if out, err := b.elastic(ctx, "scale", "b", "--np=3", "--detach"); err != nil {
 		return result{}, fmt.Errorf("%w: %s", err, out)
 	}
-	g, last, err := b.running(g, 3)
+	g, last, err := b.running(ctx, g, 3)
 	if err != nil {
 		return result{}, err
 	}
-	wait, err := b.after("wait_entered", at)
+	wait, err := b.after(ctx, "wait_entered", at)
 	if err != nil {
 		return result{}, err
 	}
-	fall, err := b.fall(g, at, last)
+	fall, err := b.fall(ctx, g, at, last)
 	return result{[]time.Duration{wait.Time.Sub(at), last.Sub(at)}, fall}, err
 }
 

@@ -6,37 +6,33 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/elasticd/elastic/internal/scope"
 )
 
-// Streams ends the watches and keep-alives of a server that is about to stop:
-// etcd itself waits five seconds for their clients to go, most times.
-type Streams struct {
-	ctx  context.Context
-	stop context.CancelFunc
-}
+// Streams ends the watches and keep-alives of a server that is about to stop. Without it, etcd
+// usually waits five seconds for the clients to close them.
+type Streams struct{ scope scope.Scope }
 
-// NewStreams returns what has to be handed to a server before it starts.
-func NewStreams() *Streams {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &Streams{ctx, cancel}
-}
+// NewStreams returns the Streams of one server. Its Intercept is an option of that server.
+func NewStreams() *Streams { return new(Streams) }
 
-// Stop ends all streams. The clients are told "unavailable", so that they go
-// on elsewhere, or later.
-func (s *Streams) Stop() { s.stop() }
+// Stop ends all streams with the code "unavailable": a client then asks another server, or tries
+// again later.
+func (s *Streams) Stop() { s.scope.End() }
 
 // Intercept is a grpc.StreamServerInterceptor.
 func (s *Streams) Intercept(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	ctx, cancel := context.WithCancel(ss.Context())
+	ctx, cancel := s.scope.Context(ss.Context())
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	err := next(srv, stream{ss, ctx})
-	if s.ctx.Err() != nil {
+	if s.scope.Ended() {
 		return status.Error(codes.Unavailable, "server is stopping")
 	}
 	return err
 }
 
+// stream is a stream with a context of its own: grpc asks a stream for it.
 type stream struct {
 	grpc.ServerStream
 	ctx context.Context

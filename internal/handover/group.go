@@ -9,6 +9,8 @@ import (
 	"net"
 	"slices"
 	"sync"
+
+	"github.com/elasticd/elastic/internal/scope"
 )
 
 // Why workers cannot be paused, or handed a World.
@@ -25,8 +27,7 @@ type Group struct {
 	generation uint64
 	workers    []workerState
 	moved      chan struct{} // closed at the next change
-	ctx        context.Context
-	leave      context.CancelFunc // ends what is asked of the store for the generation
+	requests   *scope.Scope  // of the generation, to the store
 	closed     bool
 }
 
@@ -41,9 +42,8 @@ type workerState struct {
 
 // NewGroup is a group of its own: nobody connects to it.
 func NewGroup(generation uint64, workers int) *Group {
-	g := &Group{generation: generation, workers: make([]workerState, workers), moved: make(chan struct{})}
-	g.ctx, g.leave = context.WithCancel(context.Background())
-	return g
+	return &Group{generation: generation, workers: make([]workerState, workers), moved: make(chan struct{}),
+		requests: new(scope.Scope)}
 }
 
 // Moved is closed when one of them says something new, connects or hangs up, and by Close.
@@ -92,7 +92,7 @@ func (g *Group) Close() {
 		return
 	}
 	g.closed = true
-	g.leave()
+	g.requests.End()
 	g.changed()
 	for _, w := range g.workers {
 		if w.conn != nil {
@@ -161,7 +161,7 @@ func (g *Group) tellLeave() error {
 			return fmt.Errorf("%w: %w", ErrCannotStay, err)
 		}
 	}
-	g.leave()
+	g.requests.End()
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 		return ErrNotLeft
 	}
 	g.generation = generation
-	g.ctx, g.leave = context.WithCancel(context.Background())
+	g.requests = new(scope.Scope)
 	for i := range g.workers {
 		w := &g.workers[i]
 		w.left = nil

@@ -205,12 +205,14 @@ func (g *Group) serveStore(c net.Conn, in *bufio.Scanner, storage Storage) {
 			return
 		}
 		g.mu.Lock()
-		ctx, generation := g.ctx, g.generation
+		requests, generation := g.requests, g.generation
 		g.mu.Unlock()
 		var reply Reply
 		err := ErrOldGeneration
 		if r.Generation == generation {
+			ctx, cancel := requests.Context(context.Background())
 			reply, err = storage.Do(ctx, r)
+			cancel()
 		}
 		if err != nil {
 			reply = Reply{Error: err.Error()}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
@@ -13,7 +14,6 @@ import (
 // doing tells the others of bytes that move for longer than a second: people see it, and the limits
 // of the barrier and of a planned stop wait for it.
 type doing struct {
-	ctx   context.Context
 	store store.Store
 	key   string
 
@@ -24,8 +24,8 @@ type doing struct {
 	news  chan struct{}
 }
 
-func newDoing(ctx context.Context, effects *sync.WaitGroup, store store.Store, key string) *doing {
-	d := &doing{ctx: ctx, store: store, key: key, news: make(chan struct{}, 1)}
+func newDoing(effects *scope.Scope, store store.Store, key string) *doing {
+	d := &doing{store: store, key: key, news: make(chan struct{}, 1)}
 	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
 	effects.Go(d.run)
 	return d
@@ -80,10 +80,10 @@ func (d *doing) tell() {
 	}
 }
 
-func (d *doing) run() {
+func (d *doing) run(ctx context.Context) {
 	for {
 		select {
-		case <-d.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-d.news:
 		}
@@ -94,10 +94,10 @@ func (d *doing) run() {
 		if now.Kind != "" {
 			w = store.Put(d.key, schema.Encode(now))
 		}
-		if _, err := d.store.Txn(d.ctx, store.Txn{Then: []store.Write{w}}); err != nil {
+		if _, err := d.store.Txn(ctx, store.Txn{Then: []store.Write{w}}); err != nil {
 			// Others wait for what it says: what became of it since is said until that is answered.
 			select {
-			case <-d.ctx.Done():
+			case <-ctx.Done():
 			case <-time.After(time.Second):
 				d.tell()
 			}

@@ -1,12 +1,11 @@
 package node
 
 import (
-	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
@@ -31,9 +30,8 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 			store.Txn{Then: []store.Write{store.Put("doing", []byte("saving"))}}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var effects sync.WaitGroup
-		d := newDoing(ctx, &effects, own, "doing")
+		var effects scope.Scope
+		d := newDoing(&effects, own, "doing")
 		time.Sleep(time.Second)
 		if got := said(); got != "" {
 			t.Errorf("of its last life it says %q", got)
@@ -53,7 +51,7 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 		if got := said(); got != "" {
 			t.Errorf("nothing moves, and it says %q", got)
 		}
-		cancel()
+		effects.End()
 		effects.Wait()
 	})
 }

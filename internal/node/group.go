@@ -65,7 +65,7 @@ func (g *group) begin(s action.Start) error {
 	if s.Rank == 0 {
 		ended := either(g.g.Done(), over)
 		dir := launch.WorkerDir(g.runDir, uint64(g.began), 0)
-		g.w.effects.Go(func() { g.w.progress(ended, world, dir) })
+		g.w.effects.Go(func(ctx context.Context) { g.w.progress(ctx, ended, world, dir) })
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.St
 		return err
 	}
 	g.w.saves.WorkersStarted(s.World.Generation, g.g.PIDs)
-	return e.Continue(g.w.ctx, c)
+	return e.Continue(c)
 }
 
 // environs is what the workers of a node are told in another generation, by local rank.

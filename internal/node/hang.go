@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/elasticd/elastic/internal/hang"
@@ -21,9 +22,9 @@ func (w *workers) watchHangs(world rendezvous.World, g processes, over <-chan st
 		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation), Members: world.Members,
 			Slots: world.Slots}}
 	w.hangs.Store(watch)
-	w.effects.Go(func() {
+	w.effects.Go(func(ctx context.Context) {
 		defer close(found)
-		f := watch.Run(w.ctx)
+		f := watch.Run(ctx)
 		if f == nil {
 			return
 		}

@@ -251,7 +251,7 @@ func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
 // team is the processes of one generation in a job with servers.
 func (w *workers) team(in launch.Inputs) (ensemble.Config, error) {
 	spec, err := w.readied(in)
-	return ensemble.Config{Spec: spec, Tasks: in.Tasks, Team: in.Team, Restarts: in.MaxRestarts, Notice: w.notice,
+	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team, Restarts: in.MaxRestarts, Notice: w.notice,
 		Through: w.through}, err
 }
 
@@ -261,7 +261,7 @@ func (w *workers) startTeam(ctx context.Context, in launch.Inputs) (processes, e
 	if err != nil {
 		return nil, err
 	}
-	e, err := ensemble.Start(ctx, w.ctx, c)
+	e, err := ensemble.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}

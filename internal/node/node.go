@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/progress"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -34,14 +34,13 @@ func Run(ctx context.Context, o Options) event.Result {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
-	ctx, cancel := context.WithCancel(ctx)
 	teller := newTeller(o.Stderr)
 	defer teller.close()
 	told := &notices{say: teller.say}
 	defer told.flush()
-	var effects sync.WaitGroup
+	effects := scope.New(ctx)
 	defer effects.Wait()
-	defer cancel()
+	defer effects.End()
 
 	server, err := peer.Listen(net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
 	if err != nil {
@@ -64,16 +63,16 @@ func Run(ctx context.Context, o Options) event.Result {
 	}
 	store := o.Store
 	if o.Local != nil {
-		store = revive(ctx, &effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Local)
+		store = revive(effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Local)
 	}
 	if o.Shared != nil {
-		store = revive(ctx, &effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Shared)
+		store = revive(effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Shared)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
-	workers := &workers{o: o, disk: disk, store: store, ctx: ctx, effects: &effects, notice: told.notice, raw: told.raw}
+	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: told.notice, raw: told.raw}
 	defer workers.close()
 	if workers.kubeflow = progress.NewKubeflow(lookUp(o.Environ), told.notice); workers.kubeflow != nil {
-		effects.Go(func() { workers.kubeflow.Run(ctx) })
+		effects.Go(workers.kubeflow.Run)
 	}
 	workers.connect(at)
 	c := runtime.Config{
@@ -89,9 +88,9 @@ func Run(ctx context.Context, o Options) event.Result {
 
 // connect gives the workers the other agents, and the checkpoints of this node.
 func (w *workers) connect(at *peers.Place) {
-	w.peers = peers.New(w.ctx, w.effects, at)
+	w.peers = peers.New(w.effects, at)
 	w.mark = &saves.Mark{Dir: w.o.CheckpointDir, Address: at.Here, Notice: w.notice}
-	w.saves = saves.New(w.ctx, saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
+	w.saves = saves.New(saves.Config{Job: w.o.Job.Name, Store: w.store, Effects: w.effects, Peers: w.peers,
 		Mark: w.mark, Notice: w.notice, PreHook: w.preHook})
 }
 

@@ -95,7 +95,7 @@ func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 	}
 	began := time.Now()
 	ended, told := make(chan struct{}), make(chan struct{})
-	w.effects.Go(func() {
+	w.effects.Go(func(context.Context) {
 		defer close(told)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"path/filepath"
 	"time"
 
@@ -17,7 +18,7 @@ const told = 2 * time.Second
 
 // progress passes on what rank 0's worker tells of its training, for as long as its group lives. It
 // is for people: what is lost is made good by the next line.
-func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir string) {
+func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World, dir string) {
 	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 	if e := w.o.ProgressRegex; e != nil {
 		tail = progress.NewLogTail(w.logs.Path(0), e)
@@ -31,7 +32,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		select {
 		case <-done:
 			ended = true
-		case <-w.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 			tick.Reset(membership.UntilTick(time.Now(), told))
@@ -42,7 +43,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		}
 		p.Generation = world.Generation
 		if tail.LossNaN() && !reported {
-			reported = w.reportNaN(world, p.Step)
+			reported = w.reportNaN(ctx, world, p.Step)
 		}
 		w.kubeflow.Tell(p)
 		if w.o.Progress != nil {
@@ -50,7 +51,7 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 		}
 		job := w.o.Job.Name
 		// An error says nothing that anybody waits for.
-		_, _ = w.store.Txn(w.ctx, store.Txn{
+		_, _ = w.store.Txn(ctx, store.Txn{
 			If:   []store.Guard{schema.FenceIs(job, world.UID, world.Generation)},
 			Then: []store.Write{store.Put(job.Progress(), schema.Encode(p))},
 		})
@@ -59,10 +60,10 @@ func (w *workers) progress(done <-chan struct{}, world rendezvous.World, dir str
 
 // reportNaN tells that the loss is not a number, and ends the generation where the job says so.
 // What is not told now is told with the next line.
-func (w *workers) reportNaN(world rendezvous.World, step *int64) bool {
+func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *int64) bool {
 	rule := w.job.Load().Rules.OnNaN
 	me := world.Members[0]
-	err := txn.Requests{Store: w.store, Job: w.o.Job.Name}.LossNaN(w.ctx, &world,
+	err := txn.Requests{Store: w.store, Job: w.o.Job.Name}.LossNaN(ctx, &world,
 		rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step, NaN: true,
 			Time: time.Now()},
 		rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)

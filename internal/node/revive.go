@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/local"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
@@ -30,7 +31,7 @@ type served struct {
 }
 
 // revive begins to care for the local server of r, which serves s now.
-func revive(ctx context.Context, effects *sync.WaitGroup, s served, r local.Runtime) *reviver {
+func revive(effects *scope.Scope, s served, r local.Runtime) *reviver {
 	v := &reviver{store: s.store, at: s.at, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			found, _, err := local.Ensure(ctx, r)
@@ -42,7 +43,7 @@ func revive(ctx context.Context, effects *sync.WaitGroup, s served, r local.Runt
 		open: func(ctx context.Context, at local.Endpoint) (store.Store, error) {
 			return etcd.Open(ctx, etcd.Config{Endpoints: []string{string(at)}})
 		}}
-	effects.Go(func() { v.run(ctx) })
+	effects.Go(v.run)
 	return v
 }
 

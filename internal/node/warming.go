@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -27,24 +28,24 @@ func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 	if !w.o.Warm || !ok || spec.TTY != nil {
 		return
 	}
-	w.effects.Go(func() {
-		if !w.during(g, warmAfter) || !roomToWarm(proc.Memory()) {
+	w.effects.Go(func(ctx context.Context) {
+		if !during(ctx, g, warmAfter) || !roomToWarm(proc.Memory()) {
 			return
 		}
 		p := w.warm(spec, w.warming(spec, script))
-		if p != nil && w.during(g, warmSettle) {
+		if p != nil && during(ctx, g, warmSettle) {
 			w.tellWarm(p)
 		}
 	})
 }
 
 // during waits; false: the group or the agent ended meanwhile.
-func (w *workers) during(g *worker.Group, d time.Duration) bool {
+func during(ctx context.Context, g *worker.Group, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return !isClosed(g.Done())
 	case <-g.Done():
-	case <-w.ctx.Done():
+	case <-ctx.Done():
 	}
 	return false
 }

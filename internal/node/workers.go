@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/progress"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -35,8 +36,7 @@ type workers struct {
 	o       Options
 	disk    *disk.Disk
 	store   store.Store
-	ctx     context.Context
-	effects *sync.WaitGroup
+	effects *scope.Scope // ends with the agent
 	notice  func(string)
 	raw     func(string) // says it without "elastic: " in front
 
@@ -99,11 +99,13 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	for pattern, h := range check.NewServer(w.peers.To).Handlers() {
 		w.peers.Server.Handle(pattern, h)
 	}
-	w.doing = newDoing(w.ctx, w.effects, w.store, w.o.Job.Name.Doing(node))
+	w.doing = newDoing(w.effects, w.store, w.o.Job.Name.Doing(node))
 	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}, job); err != nil {
 		return "", err
 	}
-	if err := w.preHook(w.ctx, 0, 0); err != nil {
+	ctx, done := w.effects.Context(context.Background())
+	defer done()
+	if err := w.preHook(ctx, 0, 0); err != nil {
 		return "", err
 	}
 	return shownDir(w.logs.Dir()), nil
@@ -179,7 +181,7 @@ func (w *workers) Sweep(ctx context.Context) error {
 // start, everybody waits. One that cannot be had is tried again, with its error, by the start.
 func (w *workers) prepare(slots int) {
 	w.preparing.Lock()
-	w.effects.Go(func() {
+	w.effects.Go(func(context.Context) {
 		defer w.preparing.Unlock()
 		p, err := worker.Prepare(w.spec(), slots)
 		if err != nil {
@@ -293,7 +295,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	}
 	w.saves.WorkersStarted(world.Generation, g.PIDs)
 	out.heard.Go(out.watchStay)
-	w.effects.Go(out.translate)
+	w.effects.Go(func(context.Context) { out.translate() })
 	return out, nil
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/elasticd/elastic/internal/node/saves"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // it joins again.
 func TestTheMarkMovesWithTheNode(t *testing.T) {
 	address := "10.0.0.1:7"
-	var effects sync.WaitGroup
+	var effects scope.Scope
 	w := &workers{dir: t.TempDir(), node: "a", effects: &effects, notice: func(s string) { t.Error(s) }, closed: true,
 		mark: &saves.Mark{Dir: t.TempDir(), Node: "a", Address: func() string { return address },
 			Notice: func(s string) { t.Error(s) }}}
@@ -51,14 +51,14 @@ func TestTheMarkMovesWithTheNode(t *testing.T) {
 }
 
 // standing is a node of one worker.
-func standing(t *testing.T) (*workers, worker.Spec, *sync.WaitGroup) {
+func standing(t *testing.T) (*workers, worker.Spec, *scope.Scope) {
 	t.Helper()
 	dir := t.TempDir()
 	logs, err := output.Open(output.Options{Dir: filepath.Join(dir, "log"), Notice: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var effects sync.WaitGroup
+	var effects scope.Scope
 	w := &workers{dir: dir, logs: logs, mark: &saves.Mark{}, effects: &effects, notice: func(s string) { t.Log(s) }}
 	w.job.Store(&rendezvous.Job{Slots: 1})
 	spec := w.spec()

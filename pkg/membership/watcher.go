@@ -144,7 +144,6 @@ type lineEvent struct {
 // watchRun is one Run: what its goroutine owns.
 type watchRun struct {
 	*Watcher
-	ctx      context.Context // of the lines
 	lines    sync.WaitGroup
 	heard    chan lineEvent
 	contacts []*contact
@@ -155,7 +154,7 @@ type watchRun struct {
 // Run watches until ctx ends, and returns when everything that it started has ended.
 func (w *Watcher) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &watchRun{Watcher: w, ctx: ctx, heard: make(chan lineEvent), tick: time.Now()}
+	r := &watchRun{Watcher: w, heard: make(chan lineEvent), tick: time.Now()}
 	defer func() {
 		cancel()
 		r.lines.Wait()
@@ -178,14 +177,14 @@ func (w *Watcher) Run(ctx context.Context) {
 		case out <- first:
 			r.queue = r.queue[1:]
 		case <-w.changed:
-			r.renew(r.awake())
+			r.renew(ctx, r.awake(ctx))
 		case <-clock.C:
-			now := r.awake()
+			now := r.awake(ctx)
 			clock.Reset(UntilTick(now, w.beats.Every))
 			r.tick = now
-			r.all(event{kind: ticked}, now)
+			r.all(ctx, event{kind: ticked}, now)
 		case h := <-r.heard:
-			r.hear(h, r.awake())
+			r.hear(ctx, h, r.awake(ctx))
 		}
 		r.woken.Add(1)
 	}
@@ -193,15 +192,15 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // awake returns the time, and first of all owns up to what this process missed: when it did not
 // run, silence says nothing about the others.
-func (r *watchRun) awake() time.Time {
+func (r *watchRun) awake(ctx context.Context) time.Time {
 	now := time.Now()
 	gap := now.Sub(r.tick)
 	late := gap - r.beats.Every
 	switch {
 	case gap > r.beats.Stall:
-		r.all(event{kind: stalled}, now)
+		r.all(ctx, event{kind: stalled}, now)
 	case late > r.beats.Every/2:
-		r.all(event{kind: starved, late: late}, now)
+		r.all(ctx, event{kind: starved, late: late}, now)
 	default:
 		return now
 	}
@@ -209,28 +208,28 @@ func (r *watchRun) awake() time.Time {
 	return now
 }
 
-func (r *watchRun) all(e event, now time.Time) {
+func (r *watchRun) all(ctx context.Context, e event, now time.Time) {
 	for _, c := range r.contacts {
-		r.collect(c)
-		r.apply(c, c.observe(e, now, r.beats))
+		r.collect(ctx, c)
+		r.apply(ctx, c, c.observe(e, now, r.beats))
 	}
 }
 
 // collect takes in the answer that a quiet line noted.
-func (r *watchRun) collect(c *contact) {
+func (r *watchRun) collect(ctx context.Context, c *contact) {
 	if c.line == nil {
 		return
 	}
 	at := c.line.answered.Swap(0)
 	if now := c.line.began.Add(time.Duration(at)); at > 0 && c.phase == up && now.After(c.last) {
-		r.apply(c, c.observe(event{kind: answered}, now, r.beats))
+		r.apply(ctx, c, c.observe(event{kind: answered}, now, r.beats))
 	}
 }
 
 // hear brings the lines of a contact in line with what one of them told.
-func (r *watchRun) hear(h lineEvent, now time.Time) {
+func (r *watchRun) hear(ctx context.Context, h lineEvent, now time.Time) {
 	c := h.on.to
-	r.collect(c)
+	r.collect(ctx, c)
 	switch {
 	case h.kind == ended:
 		h.on.cancel()
@@ -250,7 +249,7 @@ func (r *watchRun) hear(h lineEvent, now time.Time) {
 	default:
 		return
 	}
-	r.apply(c, c.observe(h.event, now, r.beats))
+	r.apply(ctx, c, c.observe(h.event, now, r.beats))
 }
 
 func (c *contact) dropOlder() {
@@ -260,14 +259,14 @@ func (c *contact) dropOlder() {
 	}
 }
 
-func (r *watchRun) apply(c *contact, o orders) {
+func (r *watchRun) apply(ctx context.Context, c *contact, o orders) {
 	if o.open {
 		if c.line != nil {
 			c.dropOlder()
 			c.older = c.line
 			c.older.quiet.Store(false)
 		}
-		c.line = r.open(c)
+		c.line = r.open(ctx, c)
 	}
 	if o.beat {
 		c.line.beat()
@@ -276,15 +275,15 @@ func (r *watchRun) apply(c *contact, o orders) {
 	r.queue = append(r.queue, o.signals...)
 	r.publish(&c.watched)
 	if c.line != nil && c.line.quiet.Swap(c.calm()) && !c.calm() {
-		r.collect(c)
+		r.collect(ctx, c)
 	}
 }
 
 // calm reports whether an answer of the node would change nothing but the time of its last one.
 func (c *contact) calm() bool { return c.phase == up && c.sign == "" && !c.missed && c.older == nil }
 
-func (r *watchRun) open(c *contact) *line {
-	ctx, cancel := context.WithCancel(r.ctx)
+func (r *watchRun) open(ctx context.Context, c *contact) *line {
+	ctx, cancel := context.WithCancel(ctx)
 	l := &line{to: c, beats: make(chan struct{}, 1), cancel: cancel, began: time.Now()}
 	tell := func(e event) {
 		select {
@@ -305,7 +304,7 @@ func (r *watchRun) open(c *contact) *line {
 }
 
 // renew brings the contacts in line with what is wanted.
-func (r *watchRun) renew(now time.Time) {
+func (r *watchRun) renew(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	wanted := slices.Clone(r.wanted)
 	r.mu.Unlock()
@@ -327,6 +326,6 @@ func (r *watchRun) renew(now time.Time) {
 	for _, ref := range wanted {
 		c := &contact{watched: watched{ref: ref}}
 		r.contacts = append(r.contacts, c)
-		r.apply(c, c.observe(event{kind: begun}, now, r.beats))
+		r.apply(ctx, c, c.observe(event{kind: begun}, now, r.beats))
 	}
 }

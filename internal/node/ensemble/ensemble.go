@@ -11,12 +11,14 @@ import (
 	"sync"
 
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/pkg/roles"
 )
 
 // Config is the processes of this node in one generation.
 type Config struct {
+	Life     *scope.Scope // of the agent: nothing starts after it
 	Spec     worker.Spec  // of all processes, by local rank
 	Tasks    []roles.Task // what each process does, by local rank
 	Team     *roles.Team  // the processes of all nodes
@@ -57,10 +59,10 @@ type member struct {
 	ended   bool          // its end was passed on
 }
 
-// Start starts the servers of this node, or nothing. The others follow, until life ends.
-func Start(ctx, life context.Context, c Config) (*Ensemble, error) {
+// Start starts the servers of this node, or nothing. The others follow, until the Life of c ends.
+func Start(ctx context.Context, c Config) (*Ensemble, error) {
 	e := &Ensemble{exits: make(chan worker.Exit, len(c.Tasks)), done: make(chan struct{}), serving: make(chan struct{})}
-	over, end := context.WithCancel(life)
+	over, end := c.Life.Context(context.Background())
 	e.enter(c, end, nil)
 	for _, m := range e.members {
 		if trains(m.task) {

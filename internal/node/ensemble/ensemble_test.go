@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
 	"github.com/elasticd/elastic/internal/worker/mark"
 	"github.com/elasticd/elastic/internal/worker/output"
@@ -126,7 +127,7 @@ func (b *bench) config(trainers int, servers ...string) Config {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c := Config{Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1], Restarts: 2, Through: func(int) {},
+	c := Config{Life: new(scope.Scope), Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1], Restarts: 2, Through: func(int) {},
 		Notice: func(s string) { b.mu.Lock(); b.said = append(b.said, s); b.mu.Unlock() }}
 	for _, t := range c.Tasks {
 		c.Spec.Ranks = append(c.Spec.Ranks, t.Index)
@@ -142,7 +143,7 @@ func (b *bench) config(trainers int, servers ...string) Config {
 
 func (b *bench) start(c Config) {
 	b.t.Helper()
-	e, err := Start(b.t.Context(), context.Background(), c)
+	e, err := Start(b.t.Context(), c)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -238,7 +239,7 @@ func TestTheServerStays(t *testing.T) {
 	if err := b.Pause(t.Context()); !errors.Is(err, ErrCannotStay) {
 		t.Errorf("paused twice: %v", err)
 	}
-	if err := b.Continue(context.Background(), b.config(3)); err != nil {
+	if err := b.Continue(b.config(3)); err != nil {
 		t.Fatal(err)
 	}
 	b.runs("t2", 1)
@@ -271,7 +272,7 @@ func TestNoServerStays(t *testing.T) {
 		if x := b.exit(); x.Signal != "SIGKILL" {
 			t.Errorf("%+v", x)
 		}
-		if err := b.Continue(context.Background(), b.config(1)); !errors.Is(err, ErrCannotStay) {
+		if err := b.Continue(b.config(1)); !errors.Is(err, ErrCannotStay) {
 			t.Errorf("continued: %v", err)
 		}
 	})
@@ -297,7 +298,7 @@ func TestNoServerStays(t *testing.T) {
 		if err := b.Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Continue(context.Background(), b.config(1, b.at, "127.0.0.1:"+b.port())); err != nil {
+		if err := b.Continue(b.config(1, b.at, "127.0.0.1:"+b.port())); err != nil {
 			t.Fatal(err)
 		}
 		if x := b.exit(); x.Code != 1 || x.Note == "" || b.Task(x.LocalRank).Role != roles.Server {
@@ -317,7 +318,7 @@ func TestAPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := Start(t.Context(), context.Background(), b.config(1)); err == nil || !strings.Contains(err.Error(), "server 0 cannot listen") {
+	if _, err := Start(t.Context(), b.config(1)); err == nil || !strings.Contains(err.Error(), "server 0 cannot listen") {
 		t.Errorf("started: %v", err)
 	}
 	if runs := b.read("t0"); len(runs) > 0 {

@@ -56,10 +56,10 @@ func (e *Ensemble) Pause(ctx context.Context) error {
 }
 
 // Continue enters the generation of c with the servers that are here, and starts its trainers, until
-// life ends. It fails with ErrCannotStay where the servers here are not those of c. Where a server
+// its Life ends. It fails with ErrCannotStay where the servers here are not those of c. Where a server
 // of another node is not the one of before, its tables are older than those here: that is a failure
 // of the new generation, and all start again.
-func (e *Ensemble) Continue(life context.Context, c Config) error {
+func (e *Ensemble) Continue(c Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	stay := e.chosen(serves)
@@ -70,7 +70,7 @@ func (e *Ensemble) Continue(life context.Context, c Config) error {
 		return ErrCannotStay
 	}
 	before := e.c.Team.All(roles.Server)
-	over, end := context.WithCancel(life)
+	over, end := c.Life.Context(context.Background())
 	e.enter(c, end, stay)
 	for _, m := range stay { // their logs say which generation this is
 		m.group.Move(m.local)

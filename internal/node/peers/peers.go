@@ -13,6 +13,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -24,8 +25,7 @@ const stalled = 1500 * time.Millisecond
 // Peers are the other agents of the job.
 type Peers struct {
 	place   *Place
-	ctx     context.Context
-	effects *sync.WaitGroup
+	effects *scope.Scope
 	Server  *peer.Server
 	signals chan event.Signal
 	news    chan struct{} // holds one value when larger is set
@@ -39,9 +39,9 @@ type Peers struct {
 	larger  schema.Generation // than the agent's own: it has not been told yet
 }
 
-// New has the peers of a node whose effects end with ctx.
-func New(ctx context.Context, effects *sync.WaitGroup, at *Place) *Peers {
-	return &Peers{place: at, ctx: ctx, effects: effects, Server: at.Server, signals: make(chan event.Signal),
+// New returns the peers of a node. What they do ends with effects.
+func New(effects *scope.Scope, at *Place) *Peers {
+	return &Peers{place: at, effects: effects, Server: at.Server, signals: make(chan event.Signal),
 		news: make(chan struct{}, 1)}
 }
 
@@ -67,17 +67,17 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	if err := p.Server.Serve(secret, self); err != nil {
 		return
 	}
-	p.effects.Go(func() {
+	p.effects.Go(func(ctx context.Context) {
 		select {
 		case <-time.After(membership.UntilTick(time.Now(), machine.Tick)): // its clock beats with the agent's
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 		}
-		p.watcher.Run(p.ctx)
+		p.watcher.Run(ctx)
 	})
 	p.effects.Go(p.passOn)
-	p.effects.Go(func() {
+	p.effects.Go(func(ctx context.Context) {
 		for s := range p.watcher.Signals() {
-			p.tell(event.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never,
+			p.tell(ctx, event.Signal{About: s.Ref, Sign: s.Sign, Answer: s.Answer, Silent: s.Silent, Never: s.Never,
 				Generation: s.Answer.Generation})
 		}
 	})
@@ -91,10 +91,10 @@ func (p *Peers) rekey(secret []byte) {
 	}
 }
 
-func (p *Peers) tell(s event.Signal) {
+func (p *Peers) tell(ctx context.Context, s event.Signal) {
 	select {
 	case p.signals <- s:
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -111,18 +111,18 @@ func (p *Peers) heard(g schema.Generation) {
 }
 
 // passOn tells the agent what was heard.
-func (p *Peers) passOn() {
+func (p *Peers) passOn(ctx context.Context) {
 	for {
 		select {
 		case <-p.news:
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 		p.mu.Lock()
 		g := p.larger
 		p.larger = 0
 		p.mu.Unlock()
-		p.tell(event.Signal{Generation: g})
+		p.tell(ctx, event.Signal{Generation: g})
 	}
 }
 

@@ -1,12 +1,11 @@
 package peers
 
 import (
-	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -14,9 +13,8 @@ import (
 // that moment.
 func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var effects sync.WaitGroup
-		p := New(ctx, &effects, &Place{})
+		var effects scope.Scope
+		p := New(&effects, &Place{})
 		effects.Go(p.passOn)
 		for _, g := range []schema.Generation{2, 4, 3} {
 			p.heard(g)
@@ -31,7 +29,7 @@ func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 				t.Fatalf("it was told of generation %d, want 4", most)
 			}
 		}
-		cancel()
+		effects.End()
 		effects.Wait()
 	})
 }

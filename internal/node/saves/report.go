@@ -53,8 +53,8 @@ func (s *Saves) report(e replicator.Event) {
 				e.Path, e.Reason, e.Err, s.node.Dir)
 		}
 		s.c.Notice(text)
-		s.c.Effects.Go(func() {
-			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		s.c.Effects.Go(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
 			// The refusal was said; that its event is lost with the store is no harm.
 			_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
@@ -74,8 +74,8 @@ func (s *Saves) report(e replicator.Event) {
 
 // wrote counts n transactions with events, and has old events removed when it is time.
 func (s *Saves) wrote(n int) {
-	s.c.Effects.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, trimLimit)
+	s.c.Effects.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, trimLimit)
 		defer cancel()
 		_ = s.told.Wrote(ctx, n) // what is left over goes the next time
 	})

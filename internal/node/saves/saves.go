@@ -12,6 +12,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
+	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
@@ -33,7 +34,7 @@ const hurry = 500 * time.Millisecond
 type Config struct {
 	Job     schema.Job
 	Store   store.Store
-	Effects *sync.WaitGroup
+	Effects *scope.Scope // of the node: what its saves do ends with it
 	Peers   *peers.Peers
 	Mark    *Mark
 	Notice  func(string)
@@ -59,7 +60,6 @@ type Node struct {
 // Saves are the checkpoints of this node.
 type Saves struct {
 	c       Config
-	ctx     context.Context
 	node    Node
 	writing writing
 	behind  chan struct{}    // the store shows an older head than the disk knows
@@ -86,9 +86,9 @@ type capturing struct {
 	asked  bool // to close
 }
 
-// New has the saves of a node whose effects end with ctx.
-func New(ctx context.Context, c Config) *Saves {
-	return &Saves{c: c, ctx: ctx, behind: make(chan struct{}, 1)}
+// New returns the saves of a node.
+func New(c Config) *Saves {
+	return &Saves{c: c, behind: make(chan struct{}, 1)}
 }
 
 // Join opens the store of checkpoints, once the node has its name and the job its id.
@@ -109,8 +109,8 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 	s.replicator, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}
 	s.mu.Unlock()
 	s.c.Peers.Server.Handle(transfer.Prefix, transfer.Handler(chunks))
-	s.c.Effects.Go(func() {
-		_ = k.Run(s.ctx)   // ends with ctx, and in no other way
+	s.c.Effects.Go(func(ctx context.Context) {
+		_ = k.Run(ctx)     // ends with ctx, and in no other way
 		_ = chunks.Close() // what it could not write is written again by the next agent
 	})
 	return nil
@@ -167,10 +167,10 @@ func (s *Saves) protect() {
 		s.spread()
 	}
 	var ctx context.Context
-	ctx, s.spread = context.WithCancel(s.ctx)
+	ctx, s.spread = s.c.Effects.Context(context.Background())
 	k := s.replicator
 	// An error leaves as many copies as there were; the next change of nodes tries again.
-	s.c.Effects.Go(func() { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
+	s.c.Effects.Go(func(context.Context) { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
 }
 
 func sameNodes(a, b []membership.Node) bool {
@@ -196,7 +196,7 @@ func (s *Saves) Open(w rendezvous.World, rank0 bool) {
 		}
 		return
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := s.c.Effects.Context(context.Background())
 	s.mu.Lock()
 	resume := s.resume
 	s.mu.Unlock()
@@ -222,7 +222,9 @@ func (s *Saves) Observe(g schema.Generation) {
 	if l == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, observeLimit)
+	ctx, done := s.c.Effects.Context(context.Background())
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, observeLimit)
 	defer cancel()
 	l.Observe(ctx)
 }

@@ -87,35 +87,35 @@ func both(rt *rapid.T, a, b *player, do func(*player) any) {
 // player does on one store what was drawn for both. What it returns has
 // revisions counted from its beginning, and leases by their order.
 type player struct {
+	t      *testing.T // its context ends with the test
 	rt     *rapid.T
-	ctx    context.Context
 	s      Subject
 	prefix string
 	base   int64
 	last   int64 // newest revision seen
 	leases []store.Lease
 
-	watching context.Context // of the watches
-	stop     context.CancelFunc
-	watches  []opened
+	watches []opened
+	stop    []context.CancelFunc // of the watches
 }
 
 func begin(t *testing.T, rt *rapid.T, s Subject, prefix string) *player {
-	p := &player{rt: rt, ctx: t.Context(), s: s, prefix: prefix}
-	r, err := s.A.Get(p.ctx, prefix, "")
+	p := &player{rt: rt, t: t, s: s, prefix: prefix}
+	r, err := s.A.Get(t.Context(), prefix, "")
 	if err != nil {
 		rt.Fatal(err)
 	}
 	p.base, p.last = r.Rev, r.Rev
-	p.watching, p.stop = context.WithTimeout(p.ctx, patience)
 	return p
 }
 
 // end removes what is left, so that no lease runs out in a later sequence.
 func (p *player) end() {
-	p.stop()
+	for _, stop := range p.stop {
+		stop()
+	}
 	for _, l := range p.leases {
-		if err := p.s.A.Revoke(p.ctx, l); err != nil {
+		if err := p.s.A.Revoke(p.t.Context(), l); err != nil {
 			p.rt.Fatal(err)
 		}
 	}
@@ -260,7 +260,7 @@ func (p *player) txn(d drawn) any {
 	if d.t.Else != "" {
 		t.Else = p.prefix + d.t.Else
 	}
-	res, err := p.s.A.Txn(p.ctx, t)
+	res, err := p.s.A.Txn(p.t.Context(), t)
 	if err != nil {
 		return kind(err)
 	}
@@ -274,7 +274,7 @@ func (p *player) txn(d drawn) any {
 
 func (p *player) get(key, end string) any {
 	key, end = p.at(key, end)
-	r, err := p.s.B.Get(p.ctx, key, end)
+	r, err := p.s.B.Get(p.t.Context(), key, end)
 	if err != nil {
 		return kind(err)
 	}
@@ -286,7 +286,7 @@ func (p *player) get(key, end string) any {
 }
 
 func (p *player) grant() any {
-	l, ttl, err := p.s.A.Grant(p.ctx, 10*time.Minute)
+	l, ttl, err := p.s.A.Grant(p.t.Context(), 10*time.Minute)
 	if err != nil {
 		return kind(err)
 	}
@@ -298,14 +298,14 @@ func (p *player) renew(i int) any {
 	if p.lease(i) == 0 {
 		return nil
 	}
-	return kind(p.s.B.Renew(p.ctx, p.lease(i)))
+	return kind(p.s.B.Renew(p.t.Context(), p.lease(i)))
 }
 
 func (p *player) revoke(i int) any {
 	if p.lease(i) == 0 {
 		return nil
 	}
-	return kind(p.s.A.Revoke(p.ctx, p.lease(i)))
+	return kind(p.s.A.Revoke(p.t.Context(), p.lease(i)))
 }
 
 type opened struct {
@@ -316,7 +316,9 @@ type opened struct {
 // watch opens a watch, told tells what it told.
 func (p *player) watch(key, end string, from int64) any {
 	if key, end = p.at(key, end); end == "" || key < end { // else nothing lies in there
-		p.watches = append(p.watches, opened{key, end, p.s.A.Watch(p.watching, key, end, p.base+from)})
+		ctx, stop := context.WithTimeout(p.t.Context(), patience)
+		p.stop = append(p.stop, stop)
+		p.watches = append(p.watches, opened{key, end, p.s.A.Watch(ctx, key, end, p.base+from)})
 	}
 	return nil
 }
@@ -331,7 +333,7 @@ func (p *player) told() any {
 			t.Then = append(t.Then, store.Put(w.key, []byte("stop")))
 		}
 	}
-	stop, err := p.s.B.Txn(p.ctx, t)
+	stop, err := p.s.B.Txn(p.t.Context(), t)
 	if err != nil {
 		return kind(err)
 	}
