@@ -40,7 +40,7 @@ type beast struct {
 
 func newBeast(h *herd, name string) *beast {
 	b := &beast{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
-		signals: make(chan event.Signal, 256), told: map[membership.Incarnation]bool{}}
+		signals: make(chan event.Signal, 1<<14), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -136,6 +136,7 @@ func (n network) Watch(refs []membership.Ref) {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()
 	n.watched = refs
+	clear(n.told) // what holds is told again
 	n.notice()
 }
 

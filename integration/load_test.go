@@ -65,9 +65,7 @@ func load(b *testing.B, n int, ttl time.Duration) {
 	tenth := n / 10
 	p.during(fmt.Sprintf("%d lost at once -> all others' workers started", tenth), "", func() {
 		g := h.newest()
-		for _, name := range h.members(n/4, tenth) {
-			h.kill(name)
-		}
+		h.kill(h.members(n/4, tenth)...)
 		h.settles(g, n-1-tenth)
 	})
 	p.during(fmt.Sprintf("scaled to %d -> their workers started", n/2), "", func() {
@@ -270,15 +268,24 @@ func (p *pulse) measure(f func()) (took, elasticd, agents time.Duration, writes,
 
 // during prints one phase.
 func (p *pulse) during(what, goal string, f func()) {
+	before := p.h.newest()
 	took, theirs, own, writes, peak := p.measure(f)
 	_, rss := cost(p.server.cmd.Process.Pid)
 	fmt.Printf("%-62s %7.3fs; CPU elasticd %.2fs, all agents %.2fs; %d writes, %d in the busiest second; elasticd %d MB%s\n", what, took.Seconds(),
 		theirs.Seconds(), own.Seconds(), writes, peak, rss>>20, goalOf(goal))
 	all, _, err := history.Read(p.h.t.Context(), p.h.look, p.h.job.Name, 0)
-	for i := len(all) - 1; err == nil && i >= 0; i-- {
-		if all[i].Kind == history.Started {
-			fmt.Printf("    generation %d, %s\n", all[i].Generation, all[i].Text)
-			break
+	if err != nil {
+		return
+	}
+	lost := map[schema.Generation]int{}
+	for _, e := range all {
+		switch {
+		case e.Kind == history.NodeLost:
+			lost[e.Generation+1]++
+		case e.Generation <= before:
+		case e.Kind == history.WorldProposed, e.Kind == history.Started:
+			fmt.Printf("    %s generation %d, without %d lost: %s\n", e.Time.Format("05.000"), e.Generation,
+				lost[e.Generation], e.Text)
 		}
 	}
 }

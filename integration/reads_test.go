@@ -80,10 +80,8 @@ func useOfStore(t *testing.T, n int) map[string]map[role]storeUse {
 		h.settles(g, n-1)
 	})
 	phase("many lost", func() {
-		g, row := h.newest(), h.members(n/4, rackSize)
-		for _, name := range row {
-			h.kill(name)
-		}
+		g := h.newest()
+		h.kill(h.members(n/4, rackSize)...)
 		h.settles(g, n-1-rackSize)
 	})
 	phase("halved", func() {

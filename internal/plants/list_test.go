@@ -188,6 +188,8 @@ var plants = []plant{
 	{"one that is cut off is a crowd", verdict + "/verdict.go", ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
 	{"one who has a part in some doubts explains all", verdict + "/verdict.go", `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, verdict, "TestCrowd"},
 	{"a crowd of those who were in doubt before counts", detection + "/judge.go", `!d.doubts[x]`, `len(d.doubts) == 0`, detection, "TestANewDoubtMakesACrowd"},
+	{"those that a lost node watched count as alive", verdict + "/watched.go", `if m.Unasked = true; !fresh {`, `if !fresh {`, verdict, "TestThoseThatALostNodeWatchedAreAsked"},
+	{"the first of a row is replaced alone", plan + "/change.go", `silent := goesOn && seen.Unasked`, `silent := false && seen.Unasked`, runtime, "TestARowOfNeighboursIsOneLoss"},
 
 	// The plan.
 	{"C11: the barrier does not wait for leavers", plan + "/barrier.go", `for _, l := range s.World.Leavers {

@@ -20,6 +20,8 @@ type situation struct {
 	*jobSnapshot
 	ev verdict.Evidence
 	m  plan.Observed
+
+	ring int // members that watch each other
 }
 
 // when is a moment at noon: the phase was entered just now, and a generation that runs or ran did
@@ -50,7 +52,7 @@ func (x *situation) refs() []membership.Ref {
 }
 
 func (x *situation) view() verdict.View {
-	return verdict.Judge(verdict.Records{Members: x.refs(), Nodes: x.Nodes, Left: x.Left, Suspects: x.Suspects},
+	return verdict.Judge(verdict.Records{Members: x.refs(), Ring: x.ring, Nodes: x.Nodes, Left: x.Left, Suspects: x.Suspects},
 		x.ev, verdict.DefaultTimeouts(3*time.Second, time.Minute), noon)
 }
 
@@ -248,6 +250,13 @@ func call(d time.Duration) fact  { return func(x *situation) { x.m.LastCallSince
 func doubtFor(d time.Duration) fact {
 	return func(x *situation) { x.m.SuspectSince = noon.Add(-d) }
 }
+
+// watching: the members watch each other, and the first sign of a loss was seen d ago.
+func watching(d time.Duration) fact {
+	return func(x *situation) { x.ring, x.m.FirstSign = len(x.World.Members), noon.Add(-d) }
+}
+
+func answered(node string) fact { return func(x *situation) { x.answer(node, membership.Same) } }
 
 func doing(node, what string) fact {
 	return func(x *situation) { x.Doing = append(x.Doing, rendezvous.Activity{Node: node, Kind: what}) }

@@ -35,10 +35,10 @@ func (d *Detection) Judge(f *Facts) {
 			d.evidence.Holds[r.Node][f.Self.Node] = f.Now
 		}
 	}
-	d.evidence.Absent = absent
+	d.evidence.Absent, d.evidence.Self = absent, f.Self.Incarnation
 	d.evidence.Isolated = d.isolated(f)
-	d.View = verdict.Judge(verdict.Records{Members: refs, Nodes: snap.Nodes, Left: snap.Left, Suspects: snap.Suspects},
-		d.evidence, d.limits, f.Now)
+	d.View = verdict.Judge(verdict.Records{Members: refs, Ring: ringSize(f), Nodes: snap.Nodes, Left: snap.Left,
+		Suspects: snap.Suspects}, d.evidence, d.limits, f.Now)
 	d.View.Rev = snap.Rev
 	d.noteCrowd(len(refs), f.Now)
 }
@@ -68,6 +68,14 @@ func listedRefs(f *Facts) []membership.Ref {
 		return nil
 	}
 	return append(w.Members[:len(w.Members):len(w.Members)], w.Leavers...)
+}
+
+// ringSize is how many members of the world that the snapshot shows watch each other.
+func ringSize(f *Facts) int {
+	if w := f.Snapshot.World; w != nil && !w.Phase.Ended() {
+		return len(w.Members)
+	}
+	return 0
 }
 
 // silence counts the nodes that this agent dialled lately in vain, and reports whether any

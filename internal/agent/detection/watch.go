@@ -8,6 +8,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -91,7 +92,7 @@ func (d *Detection) predecessors(f *Facts) []membership.Ref {
 	refused := func(r membership.Ref) bool {
 		return d.suspected[r.Incarnation].Sign == membership.ConnectionClosed
 	}
-	watched := membership.WatchTargets(ring, f.Self.Ref, 2, refused)
+	watched := membership.WatchTargets(ring, f.Self.Ref, verdict.Watchers, refused)
 	return slices.DeleteFunc(watched, func(r membership.Ref) bool { return r.Node == f.Self.Node })
 }
 

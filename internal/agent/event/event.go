@@ -156,6 +156,9 @@ type (
 		About membership.Incarnation
 		Err   error
 	}
+	// Reports are several of Probed, Signaled, Suspected and Withdrawn that came in one moment: a
+	// large job is judged once for all of them.
+	Reports struct{ All []Event }
 	// Left answers Leave.
 	Left struct {
 		As    membership.Incarnation
@@ -191,6 +194,7 @@ func (ExitReported) event()    {}
 func (FailureReported) event() {}
 func (Probed) event()          {}
 func (Signaled) event()        {}
+func (Reports) event()         {}
 func (Suspected) event()       {}
 func (Withdrawn) event()       {}
 func (Left) event()            {}

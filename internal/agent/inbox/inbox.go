@@ -74,7 +74,31 @@ func (i *Inbox) Take() []event.Event {
 	for len(i.batch) < mostAtOnce && i.poll() {
 	}
 	slices.SortStableFunc(i.batch, func(a, b event.Event) int { return order(a) - order(b) })
-	return i.batch
+	return together(i.batch)
+}
+
+// together makes one event of reports about other nodes that follow each other.
+func together(batch []event.Event) (all []event.Event) {
+	var reports []event.Event
+	flush := func() {
+		if len(reports) > 1 {
+			all = append(all, event.Reports{All: reports})
+		} else {
+			all = append(all, reports...)
+		}
+		reports = nil
+	}
+	for _, e := range batch {
+		switch e.(type) {
+		case event.Signaled, event.Probed, event.Suspected, event.Withdrawn:
+			reports = append(reports, e)
+		default:
+			flush()
+			all = append(all, e)
+		}
+	}
+	flush()
+	return all
 }
 
 // mostAtOnce bounds a batch.

@@ -26,7 +26,7 @@ func (m *Machine) apply(e event.Event) {
 	case event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted, event.Closed,
 		event.ExitReported, event.FailureReported:
 		m.workers.Apply(e, m.workerFacts(), m.out)
-	case event.Probed, event.Signaled, event.Suspected, event.Withdrawn:
+	case event.Probed, event.Signaled, event.Suspected, event.Withdrawn, event.Reports:
 		m.applyPeers(e)
 	case event.StoreBehind, event.Remembered, event.Claiming, event.Reclaimed:
 		m.applyMemory(e)
@@ -146,6 +146,10 @@ func (m *Machine) applyRenewal(e event.Renewed) {
 
 func (m *Machine) applyPeers(e event.Event) {
 	switch e := e.(type) {
+	case event.Reports:
+		for _, one := range e.All {
+			m.applyPeers(one)
+		}
 	case event.Probed:
 		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
 		m.peers.ApplyProbe(e, m.now)

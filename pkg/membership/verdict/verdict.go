@@ -33,6 +33,7 @@ type Member struct {
 	PastCutLimit bool                     // Absent: past the store-cut limit
 	WorkerFailed bool                     // Absent, and it answers that its worker failed
 	WorkersEnded bool                     // Absent, and it answers that its workers ended
+	Unasked      bool                     // Alive, but one of its watchers is not, and it has not answered the judge lately
 	After        time.Duration            // from the first sign to the verdict
 	unheard      bool                     // a watcher that accuses it was not asked yet whether it still does
 	accused      []membership.Incarnation // by these watchers, who are registered
@@ -67,6 +68,7 @@ type Answered struct {
 // Evidence is what one agent saw with its own eyes and clock. Its times are monotonic and
 // local; they delay verdicts, they never make one true.
 type Evidence struct {
+	Self    membership.Incarnation               // the judge
 	Answers map[membership.Incarnation]Answered  // own dials
 	Holds   map[string]map[string]time.Time      // suspects: node → watchers who said just now that they still hold
 	Absent  map[membership.Incarnation]time.Time // since when a key is known to be absent
@@ -92,6 +94,7 @@ func DefaultTimeouts(ttl, cut time.Duration) Timeouts {
 // Records are what the store says of the members of a world and of the registered nodes.
 type Records struct {
 	Members  []membership.Ref
+	Ring     int // so many of Members, the first ones, watch each other
 	Nodes    []membership.Node
 	Left     []membership.Left
 	Suspects []membership.Suspicion
@@ -121,6 +124,7 @@ func Judge(r Records, ev Evidence, l Timeouts, now time.Time) View {
 		}
 		v.Members = append(v.Members, s)
 	}
+	f.askWatched(&v, r.Ring)
 	for _, n := range r.Nodes {
 		if _, taken := v.at[n.Incarnation]; !taken {
 			v.Others = append(v.Others, n)

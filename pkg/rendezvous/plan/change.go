@@ -108,9 +108,10 @@ func (p *planner) withLedger(l rendezvous.Ledger) *planner {
 
 // blocked names an old member that is neither gone nor present nor cut by the wish: it may be
 // about to register again, and a World without it would stop a healthy node. A suspect blocks too,
-// for as long as a verdict takes: others may have it already, and would undo a World with it.
+// for as long as a verdict takes: others may have it already, and would undo a World with it. So does a
+// neighbour of a lost node that has not answered yet, for twice as long.
 func (p *planner) blocked() string {
-	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() {
+	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() && !p.unasked() {
 		return ""
 	}
 	here := map[string]membership.Incarnation{}
@@ -128,14 +129,20 @@ func (p *planner) blocked() string {
 		goesOn := here[m.Node] == m.Incarnation
 		doubted := goesOn && seen.State == verdict.Suspect && p.now.Before(p.m.SuspectSince.Add(p.t.Verdict))
 		away := seen.State == verdict.Absent && !seen.PastWindow && !seen.WorkerFailed && !out[m.Node] && !late[m.Node]
+		silent := goesOn && seen.Unasked && p.now.Before(p.m.FirstSign.Add(2*p.t.Verdict))
 		switch {
-		case doubted || away:
+		case doubted || away || silent:
 			return m.Node
 		case goesOn, here[m.Node] != "" && rank < target:
 			places-- // it goes on, or its next life has its rank
 		}
 	}
 	return ""
+}
+
+// unasked reports whether a neighbour of a lost node has not answered yet.
+func (p *planner) unasked() bool {
+	return slices.ContainsFunc(p.v.Members, func(m verdict.Member) bool { return m.Unasked })
 }
 
 // doubts reports whether somebody is neither alive for certain nor gone.

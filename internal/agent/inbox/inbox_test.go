@@ -1,0 +1,39 @@
+package inbox
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/rendezvous/follow"
+)
+
+// Reports about other nodes that wait are one event, and nothing overtakes another event of its
+// channel.
+func TestReportsComeTogether(t *testing.T) {
+	events := make(chan event.Event, 16)
+	peers := make(chan event.Signal, 16)
+	in := New(Sources{Behind: func() <-chan struct{} { return nil }, Events: events, Wake: make(chan time.Time),
+		Peers: func() <-chan event.Signal { return peers }, Saw: make(chan follow.Update)})
+	defer in.Close()
+	peers <- event.Signal{}
+	peers <- event.Signal{}
+	events <- event.Probed{}
+	events <- event.Readied{}
+	events <- event.Suspected{}
+	events <- event.Withdrawn{}
+	events <- event.Probed{}
+	in.Wait()
+	got := ""
+	for _, e := range in.Take() {
+		got += fmt.Sprintf("%T", e)
+		if r, ok := e.(event.Reports); ok {
+			got += fmt.Sprint(len(r.All))
+		}
+		got += " "
+	}
+	if want := "event.Reports3 event.Readied event.Reports3 "; got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+}

@@ -1,0 +1,40 @@
+package runtime
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Neighbours that end together are replaced in one generation, wherever their row lies: the nodes at
+// its ends find them in several steps, and those that decide wait for these.
+func TestARowOfNeighboursIsOneLoss(t *testing.T) {
+	for _, c := range []struct{ n, from, row int }{{4, 1, 2}, {30, 10, 3}, {40, 10, 16}, {40, 0, 12}, {40, 35, 10}} {
+		t.Run(fmt.Sprintf("%d of %d from rank %d", c.row, c.n, c.from), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, fmt.Sprintf("1:%d", c.n), 1)
+				for i := range c.n {
+					s.start(fmt.Sprintf("n%02d", i))
+				}
+				s.until("all of them run", 30*time.Second, s.running(0, c.n))
+				time.Sleep(5 * time.Second)
+				w := s.snapshot().World
+				lost := map[string]bool{}
+				for i := range c.row {
+					lost[w.Members[(c.from+i)%c.n].Node] = true
+				}
+				for _, a := range s.agents {
+					if lost[a.node] {
+						a.kill()
+					}
+				}
+				s.until("the others run without them", 10*time.Second, s.running(0, c.n-c.row))
+				if g := s.snapshot().World.Generation; g != w.Generation+1 {
+					t.Errorf("it took %d generations", g-w.Generation)
+				}
+				s.finish()
+			})
+		})
+	}
+}
