@@ -253,9 +253,10 @@ type nothing struct{}
 func (nothing) Behind() <-chan struct{} { return nil }
 
 func (nothing) Nodes([]membership.Node, checkpoint.Head)                            {}
-func (nothing) Open(rendezvous.World, bool)                                         {}
+func (nothing) Open(rendezvous.World, int)                                          {}
 func (nothing) Stay(rendezvous.World) error                                         { return nil }
-func (nothing) Close(context.Context, schema.Generation, bool) error                { return nil }
+func (nothing) Close(context.Context, schema.Generation) error                      { return nil }
+func (nothing) Finish(context.Context, schema.Generation) error                     { return nil }
 func (nothing) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
 func (nothing) HandOver(context.Context)                                            {}
 func (nothing) Prepare(context.Context, rendezvous.World) (event.Resume, error) {

@@ -30,7 +30,11 @@ func main() {
 	out := flag.String("out", "dist", "directory that is made anew")
 	check := flag.Bool("check", false, "build once more from a copy, and compare")
 	flag.Parse()
-	if err := run(*version, *out, *check); err != nil {
+	b, err := run(*version, *out)
+	if err == nil && *check {
+		err = b.again()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -46,27 +50,22 @@ type build struct {
 	cache   string    // of what was compiled, "" for that of the user
 }
 
-func run(version, out string, check bool) error {
+// run makes all files of a version.
+func run(version, out string) (build, error) {
 	number, ok := strings.CutPrefix(version, "v")
 	if !ok || number == "" || strings.ContainsAny(version, "/ \n") {
-		return fmt.Errorf("-version=%q: v1.2.3, or v1.2.3-rc.1", version)
+		return build{}, fmt.Errorf("-version=%q: v1.2.3, or v1.2.3-rc.1", version)
 	}
 	at, err := committed()
 	if err != nil {
-		return err
+		return build{}, err
 	}
 	out, err = filepath.Abs(out)
 	if err != nil {
-		return err
+		return build{}, err
 	}
 	b := build{version: number, root: ".", out: out, at: at, env: os.Environ()}
-	if err := b.make(); err != nil {
-		return err
-	}
-	if !check {
-		return nil
-	}
-	return b.again()
+	return b, b.make()
 }
 
 // committed is when the commit that is built was made.

@@ -37,7 +37,7 @@ func TestArchiveDependsOnContentsAlone(t *testing.T) {
 // A version that is none is refused before anything is built.
 func TestVersionsThatAreNone(t *testing.T) {
 	for _, v := range []string{"", "1.2.3", "v", "v1/2", "v1 2"} {
-		if err := run(v, filepath.Join(t.TempDir(), "dist"), false); err == nil {
+		if _, err := run(v, filepath.Join(t.TempDir(), "dist")); err == nil {
 			t.Errorf("%q is taken", v)
 		}
 	}

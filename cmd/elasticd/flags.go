@@ -63,7 +63,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 			}
 			if c.Bool("local") {
 				r := local.Runtime{Dir: c.String("runtime-dir"), Data: c.String("data-dir"), Idle: c.Duration("idle"), Listen: c.String("listen")}
-				return serveLocal(c.Context, r, c.Bool("ensured"), stderr)
+				return serveLocal(c.Context, localServer{Runtime: r, ensured: c.Bool("ensured")}, stderr)
 			}
 			cfg, err := config(c)
 			if err != nil {

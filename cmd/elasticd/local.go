@@ -26,15 +26,20 @@ const (
 	localSegment   = 4 << 20 // etcd allocates two of 64 MiB otherwise, in somebody's home
 )
 
-// serveLocal is the local server's life: until ctx ends, or nobody uses it,
-// or nobody can find it any more.
-func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Writer) error {
+// localServer is one local server.
+type localServer struct {
+	local.Runtime
+	ensured bool // a command started it, and waits for it
+}
+
+// serveLocal runs a local server until ctx ends, no client uses it, or its socket is gone.
+func serveLocal(ctx context.Context, r localServer, stderr io.Writer) error {
 	wal.SegmentSizeBytes = localSegment
 	release := func() {}
 	defer func() { release() }() // the last act: then the next server may start
 
 	listen := []url.URL{{Scheme: "unix", Path: r.Socket()}}
-	if r.Listen != "" { // whoever starts it so says that everybody is served
+	if r.Listen != "" { // with --listen it serves other machines too
 		listen = append(listen, url.URL{Scheme: "http", Host: r.Listen})
 	}
 	m, err := coordinator.Start(coordinator.Config{
@@ -50,8 +55,11 @@ func serveLocal(ctx context.Context, r local.Runtime, ensured bool, stderr io.Wr
 	if err := m.Ready(ctx); err != nil {
 		return err
 	}
-	if err := r.Announce(version.String(), ensured); err != nil {
+	if err := r.Announce(version.String()); err != nil {
 		return err
+	}
+	if r.ensured {
+		local.AnswerEnsure()
 	}
 
 	ctx, end := context.WithCancel(ctx)

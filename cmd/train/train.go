@@ -78,7 +78,7 @@ func (t *trainer) loop(ctx context.Context) error {
 	shown, shownAt, savedAt, stop := t.Samples, time.Now(), time.Now(), false
 	for !stop && t.left() > 0 {
 		begin := time.Now()
-		mine, stopping, err := t.step(t.asked(ctx))
+		mine, stopping, err := t.step(ctx)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,8 @@ func (t *trainer) left() int64 {
 
 // step takes the next global batch. mine is this rank's number of samples; stop is
 // the same on all ranks, and true if any was asked to.
-func (t *trainer) step(asked bool) (mine int, stop bool, err error) {
+func (t *trainer) step(ctx context.Context) (mine int, stop bool, err error) {
+	asked := t.asked(ctx)
 	// The mean of a micro-batch, over the micro-batches, times the weight: a sample
 	// counts size/global. Only the last batch of an epoch may be shorter.
 	n, scale := t.global, t.weight/float64(t.batch*t.accum)

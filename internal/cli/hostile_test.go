@@ -22,7 +22,7 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	if err := p.Table([][]string{{"NODE", "STATE"}, {evil, "running"}}); err != nil {
 		t.Fatal(err)
 	}
-	problem.Report(&words, problem.New(problem.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil), false)
+	problem.Report(&words, problem.New(problem.Failed, "%s", evil).Because("%s", evil).Cure("%s", evil))
 	if !strings.Contains(out.String(), "\x1b[32mrunning\x1b[0m") {
 		t.Errorf("our own colours are gone: %q", &out)
 	}

@@ -143,7 +143,7 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 			Text: fmt.Sprintf("data directory %s belongs to another cluster (its token is %s)", d.path, found.Token),
 			Why:  "etcd would go on with the old cluster and not say so", Fix: "another --data-dir"}
 	}
-	if err := d.whole(c.single()); err != nil {
+	if err := d.whole(c); err != nil {
 		return id, false, err
 	}
 	if id = *found; c.Token == "" && c.single() && !d.started() {
@@ -154,7 +154,7 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 
 // whole refuses data without the log that it was written to first: etcd would begin another log,
 // and wait for ever for the entries that its database is ahead of it. Who was here before had both.
-func (d *directory) whole(single bool) error {
+func (d *directory) whole(c Config) error {
 	member := filepath.Join(d.path, "member")
 	if _, err := os.Stat(filepath.Join(member, "snap", "db")); err != nil {
 		return nil // what is wrong with it etcd says itself
@@ -168,7 +168,7 @@ func (d *directory) whole(single bool) error {
 		return nil
 	}
 	gone := fmt.Sprintf("move %s away: the server begins empty, and nodes of its jobs make them again out of what they have", member)
-	if !single {
+	if !c.single() {
 		gone = fmt.Sprintf("remove this member from its cluster, move %s away, and add it again", d.path)
 	}
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database "+

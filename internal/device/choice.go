@@ -48,7 +48,7 @@ func (s Set) Choose(list string) (Choice, error) {
 	c := Choice{Vendor: s.Vendor, Found: len(s.Visible)+len(s.Hidden) > 0}
 	for id := range strings.SplitSeq(list, ",") {
 		id = strings.TrimSpace(id)
-		d, at, err := s.choose(id, c.Found)
+		d, at, err := s.choose(id)
 		if err != nil {
 			return Choice{}, err
 		}
@@ -61,8 +61,8 @@ func (s Set) Choose(list string) (Choice, error) {
 	return c, nil
 }
 
-func (s Set) choose(id string, found bool) (Device, int, error) {
-	if !found {
+func (s Set) choose(id string) (Device, int, error) {
+	if len(s.Visible)+len(s.Hidden) == 0 {
 		if n := number(id); n >= 0 && digits(id) {
 			return Device{Index: n, Label: strconv.Itoa(n)}, n, nil
 		}

@@ -154,15 +154,18 @@ func (a *account) lost(e history.Event) {
 	a.turn(Detection, sign)
 }
 
-// split says what the time of a generation was good for. tells: the job tells its steps.
-func (l *life) split(tells bool) map[Bucket]float64 {
+// untold divides the time of a generation of a job that tells no steps.
+func (l *life) untold() map[Bucket]float64 {
+	hung, again := l.hung(), l.uncommitted()
+	return map[Bucket]float64{Hung: hung, Untold: l.Seconds - hung - again, Redone: again}
+}
+
+// split divides the time of a generation of a job that tells its steps.
+func (l *life) split() map[Bucket]float64 {
 	hung := l.hung()
 	trained := l.Seconds - hung
 	part := map[Bucket]float64{Hung: hung}
 	switch {
-	case !tells:
-		again := l.uncommitted()
-		part[Untold], part[Redone] = trained-again, again
 	case l.To == nil || l.From != nil && l.Steps() == 0:
 		part[NoSteps] = trained
 	default:

@@ -95,7 +95,11 @@ func (a *account) report(job string) Report {
 	tells := slices.ContainsFunc(a.lives, func(l life) bool { return l.To != nil })
 	for i := range a.lives {
 		l := &a.lives[i]
-		for b, s := range l.split(tells) {
+		part := l.untold()
+		if tells {
+			part = l.split()
+		}
+		for b, s := range part {
 			r.Seconds[b] += s
 		}
 		r.Generations = append(r.Generations, l.Generation)

@@ -86,9 +86,9 @@ func hint(dir string) (h Hint, err error) {
 	return h, err
 }
 
-// Announce tells that the server is ready: to commands that look for it by its
-// data, to those that read the hint, and to an Ensure that waits for it.
-func (r Runtime) Announce(version string, ensured bool) error {
+// Announce writes down that the server is ready, for commands that look for it by its data, and for
+// readers of the hint.
+func (r Runtime) Announce(version string) error {
 	if err := os.Chmod(r.Socket(), 0o600); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}
@@ -103,16 +103,17 @@ func (r Runtime) Announce(version string, ensured bool) error {
 	if err := replace(filepath.Join(r.Data, socketFile), []byte(r.Socket())); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}
-	if !ensured {
-		return nil
-	}
+	return nil
+}
+
+// AnswerEnsure tells the Ensure that started this process and waits for it that the server is ready.
+func AnswerEnsure() {
 	word := os.NewFile(wordFD, "word")
 	fmt.Fprintln(word, os.Getpid()) // fails if Ensure was killed meanwhile: the server is there all the same
 	word.Close()
 	for fd := firstFD; fd <= lastFD; fd++ {
 		unix.Close(fd)
 	}
-	return nil
 }
 
 // Retire makes way for the next server: from now on no command finds this one,

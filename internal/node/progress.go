@@ -63,10 +63,13 @@ func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rend
 func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *int64) bool {
 	rule := w.job.Load().Rules.OnNaN
 	me := world.Members[0]
-	err := txn.Requests{Store: w.store, Job: w.o.Job.Name}.LossNaN(ctx, &world,
-		rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step, NaN: true,
-			Time: time.Now()},
-		rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
+	requests := txn.Requests{Store: w.store, Job: w.o.Job.Name}
+	report := requests.LossNaN
+	if rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback {
+		report = requests.FailLossNaN
+	}
+	err := report(ctx, &world, rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step,
+		NaN: true, Time: time.Now()})
 	return err == nil
 }
 

@@ -75,7 +75,7 @@ func (m *Machine) applyRegistration(e event.Event) {
 		if !m.is(e.As) {
 			return
 		}
-		m.out.AnsweredFor(outbox.Leave, pace(e.Quick), e.Err)
+		m.out.AnsweredFor(outbox.Leave, pace(action.Leave{Quick: e.Quick}), e.Err)
 		if e.Err == nil || store.Moved(e.Err) || e.Quick {
 			m.drop()
 		}

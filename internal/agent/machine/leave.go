@@ -50,7 +50,7 @@ func (m *Machine) leaving() {
 	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
 		l.Ended = w.Phase
 	}
-	m.out.RequestFor(outbox.Leave, pace(m.leave.Now), l)
+	m.out.RequestFor(outbox.Leave, pace(l), l)
 }
 
 // holdsFirst reports whether the others must save before this node goes.
@@ -73,8 +73,8 @@ func (m *Machine) awayFor(d time.Duration) bool {
 }
 
 // pace orders the requests to leave: a quick one replaces one that takes its time.
-func pace(quick bool) schema.Generation {
-	if quick {
+func pace(l action.Leave) schema.Generation {
+	if l.Quick {
 		return 2
 	}
 	return 1

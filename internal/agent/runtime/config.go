@@ -148,11 +148,13 @@ type Saves interface {
 	// Nodes are those that are registered, as far as this agent follows them, and the newest
 	// commit.
 	Nodes(nodes []membership.Node, head checkpoint.Head)
-	// Open begins to capture what the workers of w write; rank0 says whether this node captures.
-	Open(w rendezvous.World, rank0 bool)
-	// Close ends the captures of every generation up to g; with last it first takes, replicates
-	// and commits what the workers left complete. It returns when nothing is under way.
-	Close(ctx context.Context, g schema.Generation, last bool) error
+	// Open begins to capture what the workers of w write. rank is that of this node.
+	Open(w rendezvous.World, rank int)
+	// Close ends the captures of every generation up to g. It returns when nothing is under way.
+	Close(ctx context.Context, g schema.Generation) error
+	// Finish is Close, but first takes, replicates and commits what the workers left complete.
+	// A Close meanwhile cuts that short.
+	Finish(ctx context.Context, g schema.Generation) error
 	// Prepare has the resume checkpoint of w on this disk, verified.
 	Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error)
 	// Stay readies the checkpoint directory for workers that hold the state, in place of Prepare.

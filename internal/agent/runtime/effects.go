@@ -94,7 +94,11 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 		l.haltWorkers(ctx, a)
 	case action.CloseSaves:
 		l.sole(ctx, "close", func(ctx context.Context) event.Event {
-			return event.Closed{Generation: a.Generation, Err: l.Saves.Close(ctx, a.Generation, a.Last)}
+			end := l.Saves.Close
+			if a.Last {
+				end = l.Saves.Finish
+			}
+			return event.Closed{Generation: a.Generation, Err: end(ctx, a.Generation)}
 		})
 	case action.Remember:
 		l.effect(ctx, func(ctx context.Context) event.Event {

@@ -180,9 +180,9 @@ func (x *keptSaves) protect() {
 	x.wg.Go(func() { _ = x.replicator.Spread(ctx, head.Generation, head.Manifest, want-1) })
 }
 
-func (x *keptSaves) Open(w rendezvous.World, rank0 bool) {
+func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	dir := capture.Dir{FS: x.disk.dir}
-	if !rank0 {
+	if rank != 0 {
 		if err := capture.TakeInventory(x.chunks, dir); err != nil {
 			x.a.s.mu.Lock()
 			x.a.s.tracef("%s: %v", x.a.label(), err) // on a full disk, of which the next save tells
@@ -229,7 +229,15 @@ func (x *keptSaves) stamp(w rendezvous.World) checkpoint.Stamp {
 	return checkpoint.Stamp{Job: x.a.s.job.Name, UID: w.UID, Generation: w.Generation, WorldSize: w.Size()}
 }
 
-func (x *keptSaves) Close(ctx context.Context, g schema.Generation, last bool) error {
+func (x *keptSaves) Close(ctx context.Context, g schema.Generation) error {
+	return x.closeUp(ctx, g, false)
+}
+
+func (x *keptSaves) Finish(ctx context.Context, g schema.Generation) error {
+	return x.closeUp(ctx, g, true)
+}
+
+func (x *keptSaves) closeUp(ctx context.Context, g schema.Generation, last bool) error {
 	x.mu.Lock()
 	var closing []*keptLine
 	for of, l := range x.lines {

@@ -544,7 +544,7 @@ func (simSaves) Nodes([]membership.Node, checkpoint.Head) {}
 
 func (simSaves) Behind() <-chan struct{} { return nil }
 
-func (simSaves) Open(rendezvous.World, bool) {}
+func (simSaves) Open(rendezvous.World, int) {}
 
 func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) error { return nil }
 
@@ -573,8 +573,13 @@ func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (event.Resume, 
 
 func (s simSaves) HandOver(ctx context.Context) { s.wait(ctx, s.a.stuck.handOver) }
 
-func (s simSaves) Close(ctx context.Context, _ schema.Generation, last bool) error {
-	s.wait(ctx, last && s.a.stuck.close)
+func (s simSaves) Close(ctx context.Context, _ schema.Generation) error {
+	s.wait(ctx, false)
+	return nil
+}
+
+func (s simSaves) Finish(ctx context.Context, _ schema.Generation) error {
+	s.wait(ctx, s.a.stuck.close)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (l *loop) startWorkers(ctx context.Context, s action.Start, started *starte
 		}
 	} else {
 		s.Endpoints = l.endpoints(ctx, &s.World)
-		l.Saves.Open(s.World, s.Rank == 0)
+		l.Saves.Open(s.World, s.Rank)
 	}
 	group, err := l.Workers.Start(ctx, s)
 	if err != nil {
@@ -97,11 +97,11 @@ func (l *loop) continueWorkers(ctx context.Context, s action.Start, from, to *st
 	g := s.World.Generation
 	<-from.ready // it is: only workers that were started are paused
 	s.Endpoints = l.endpoints(ctx, &s.World)
-	l.Saves.Open(s.World, s.Rank == 0)
+	l.Saves.Open(s.World, s.Rank)
 	if err := from.group.Continue(ctx, s); err != nil {
 		err := from.group.Stop(ctx, action.ShortGrace)
 		if err == nil {
-			err = l.Saves.Close(ctx, g, false) // what Prepare puts back now is no save of g
+			err = l.Saves.Close(ctx, g) // what Prepare puts back now is no save of g
 		}
 		if err != nil {
 			return event.Started{Generation: g, Err: err, Code: 125} // the agent ends

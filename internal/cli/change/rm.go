@@ -107,6 +107,14 @@ func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 	return c.Confirm(fmt.Sprintf("remove job %s?", j.Name))
 }
 
+// part is what the user wants removed here.
+func part(c *command.Call) disk.Part {
+	if c.Context.Bool("keep-checkpoints") {
+		return disk.AllButCheckpoints
+	}
+	return disk.Everything
+}
+
 // sayHere says what of a job will be deleted on this machine.
 func sayHere(c *command.Call, here []disk.Kept) {
 	if len(here) == 0 {
@@ -115,7 +123,7 @@ func sayHere(c *command.Call, here []disk.Kept) {
 	var bytes int64
 	var names []string
 	for _, k := range here {
-		bytes, names = bytes+k.Size(!c.Context.Bool("keep-checkpoints")), append(names, k.Node)
+		bytes, names = bytes+k.Size(part(c)), append(names, k.Node)
 	}
 	without := ""
 	if c.Context.Bool("keep-checkpoints") {
@@ -163,7 +171,7 @@ func clear(c *command.Call, name schema.Job, uid schema.UID) (nodes []string, by
 		return nodes, 0, err
 	}
 	for _, k := range kept {
-		n, err := k.Remove(name, !c.Context.Bool("keep-checkpoints"))
+		n, err := k.Remove(name, part(c))
 		if errors.Is(err, refusal.ErrLocked) {
 			c.Out.Say("node %s of it still runs here: what it keeps stays", k.Node)
 			continue

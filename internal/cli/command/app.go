@@ -32,10 +32,17 @@ type App struct {
 // status.
 func (a App) Main(args []string, table []Command) int {
 	line, err := Normalise(args, table)
+	name, asJSON := line.Command, line.json
 	if err != nil {
-		return problem.Report(a.Stderr, explained(err, meant(args, table), table), wantsJSON(args))
+		name, asJSON = meant(args, table), wantsJSON(args)
+	} else {
+		err = a.dispatch(line, table)
 	}
-	return problem.Report(a.Stderr, explained(a.dispatch(line, table), line.Command, table), line.json)
+	report := problem.Report
+	if asJSON {
+		report = problem.ReportJSON
+	}
+	return report(a.Stderr, explained(err, name, table))
 }
 
 // wantsJSON looks for -o json in a line that could not be read to its end.

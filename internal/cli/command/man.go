@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -28,10 +29,10 @@ else it is the default.
 `)
 	for _, c := range table {
 		fmt.Fprintf(&b, ".SS %s\n%s.\n", roff(c.Name), roff(c.Usage))
-		manFlags(&b, c.Flags, true)
+		manFlags(&b, own(c.Flags))
 	}
 	b.WriteString(".SH FLAGS OF EVERY COMMAND\n")
-	manFlags(&b, Everywhere(), false)
+	manFlags(&b, Everywhere())
 	b.WriteString(`.SH FILES
 .TP
 .I elastic.yaml
@@ -54,16 +55,18 @@ ran; 126, 127, the program cannot be run, is not found; else the status of the w
 	return err
 }
 
-// manFlags writes the flags of a command; with own, those alone that not every command has.
-func manFlags(b *strings.Builder, flags []Flag, own bool) {
+// own returns the flags of a command that not every command has.
+func own(flags []Flag) []Flag {
 	common := map[string]bool{}
 	for _, f := range Everywhere() {
-		common[f.Name] = own
+		common[f.Name] = true
 	}
+	return slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return common[f.Name] })
+}
+
+// manFlags writes one paragraph for each flag.
+func manFlags(b *strings.Builder, flags []Flag) {
 	for _, f := range flags {
-		if common[f.Name] {
-			continue
-		}
 		name := "--" + f.Name
 		if f.Short != "" {
 			name = "-" + f.Short + ", " + name

@@ -124,8 +124,13 @@ type Exit struct{ Status int }
 
 func (e Exit) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
-// Report prints err as people, or scripts, read it, and returns the exit status.
-func Report(w io.Writer, err error, asJSON bool) int {
+// Report prints err for people, and returns the exit status.
+func Report(w io.Writer, err error) int { return report(w, err, (*Error).print) }
+
+// ReportJSON prints err for scripts, and returns the exit status.
+func ReportJSON(w io.Writer, err error) int { return report(w, err, (*Error).printJSON) }
+
+func report(w io.Writer, err error, print func(*Error, io.Writer)) int {
 	if err == nil {
 		return 0
 	}
@@ -134,15 +139,20 @@ func Report(w io.Writer, err error, asJSON bool) int {
 		return silent.Status
 	}
 	e := Known(err)
-	if asJSON {
-		details := e.Details
-		if details == nil {
-			details = map[string]any{}
-		}
-		json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
-			"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
-		return e.Status
+	print(e, w)
+	return e.Status
+}
+
+func (e *Error) printJSON(w io.Writer) {
+	details := e.Details
+	if details == nil {
+		details = map[string]any{}
 	}
+	json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
+		"code": e.Code, "message": e.Message, "why": e.Why, "fix": e.Fix, "details": details}})
+}
+
+func (e *Error) print(w io.Writer) {
 	line := func(what, text string) {
 		fmt.Fprintln(w, screen.Fold(what+": "+text, screen.Columns(w), len(what)+2))
 	}
@@ -153,5 +163,4 @@ func Report(w io.Writer, err error, asJSON bool) int {
 	if e.Fix != "" {
 		line("  fix", phrase.Plain(e.Fix))
 	}
-	return e.Status
 }

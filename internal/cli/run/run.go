@@ -33,7 +33,7 @@ func Command() command.Command {
 func runAction(ctx context.Context, c *command.Call) error {
 	var last strings.Builder
 	err := takePart(ctx, c, &last)
-	problem.Report(&last, err, false)
+	problem.Report(&last, err)
 	leaveMessage(terminationLog, last.String())
 	return err
 }

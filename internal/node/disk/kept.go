@@ -147,28 +147,36 @@ func (k Kept) Shelf() (*chunkstore.ReadOnlyStore, error) {
 	return chunkstore.OpenReadOnly(filepath.Join(k.Dir, StoreDir))
 }
 
+// Part is what is removed of the directory of a job.
+type Part int
+
+const (
+	Everything Part = iota
+	AllButCheckpoints
+)
+
 // Size is how many bytes Remove would delete.
-func (k Kept) Size(checkpoints bool) (bytes int64) {
+func (k Kept) Size(part Part) (bytes int64) {
 	list, err := os.ReadDir(k.Dir)
 	if err != nil {
 		return 0 // it is gone
 	}
 	for _, e := range list {
-		if removes(e.Name(), checkpoints) {
+		if part.has(e.Name()) {
 			bytes += sizeOf(filepath.Join(k.Dir, e.Name()))
 		}
 	}
 	return bytes
 }
 
-// removes reports whether Remove deletes an entry of the directory of a job.
-func removes(name string, checkpoints bool) bool {
-	return name != lockFile && (checkpoints || name != StoreDir && name != WorkDir && name != uidFile)
+// has reports whether Remove deletes an entry of the directory of a job.
+func (p Part) has(name string) bool {
+	return name != lockFile && (p == Everything || name != StoreDir && name != WorkDir && name != uidFile)
 }
 
-// Remove removes it, or all but its checkpoints, and returns how many bytes it had:
-// refusal.ErrLocked while its agent lives.
-func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
+// Remove removes a part of it, and returns how many bytes that had: refusal.ErrLocked while its agent
+// lives.
+func (k Kept) Remove(job schema.Job, part Part) (int64, error) {
 	unlock, err := lockDir(k.Dir)
 	if err != nil {
 		return 0, err
@@ -183,7 +191,7 @@ func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 	}
 	var bytes int64
 	for _, e := range list {
-		if !removes(e.Name(), checkpoints) {
+		if !part.has(e.Name()) {
 			continue
 		}
 		path := filepath.Join(k.Dir, e.Name())
@@ -192,7 +200,7 @@ func (k Kept) Remove(job schema.Job, checkpoints bool) (int64, error) {
 			return bytes, fmt.Errorf("remove what node %s keeps of job %s: %w", k.Node, job, err)
 		}
 	}
-	if !checkpoints {
+	if part != Everything {
 		return bytes, nil
 	}
 	if err := os.Remove(filepath.Join(k.Dir, lockFile)); err != nil {

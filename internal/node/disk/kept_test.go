@@ -167,11 +167,11 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Remove("x", true); !errors.Is(err, refusal.ErrLocked) {
+	if _, err := k.Remove("x", Everything); !errors.Is(err, refusal.ErrLocked) {
 		t.Errorf("while its agent lives: %v", err)
 	}
 	unlock()
-	if n, err := k.Remove("x", false); n != 10 || err != nil {
+	if n, err := k.Remove("x", AllButCheckpoints); n != 10 || err != nil {
 		t.Errorf("but the checkpoints: %d bytes, %v", n, err)
 	}
 	if diff := cmp.Diff([]string{"lock", "store/manifests/one", "uid", "work/one"},
@@ -179,7 +179,7 @@ func TestRemove(t *testing.T) {
 		t.Error(diff)
 	}
 	k = kept()
-	if n, err := k.Remove("x", true); n != 23 || err != nil {
+	if n, err := k.Remove("x", Everything); n != 23 || err != nil {
 		t.Errorf("all: %d bytes, %v", n, err)
 	}
 	if _, err := os.Stat(d.JobDir("a")); !errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +190,7 @@ func TestRemove(t *testing.T) {
 	}
 	// A job of that name began meanwhile: what is listed is not what is there.
 	life(t, d, "u2", "", "two")
-	if n, err := k.Remove("x", true); n != 0 || err != nil || len(files(t, d.JobDir("a"))) != 5 {
+	if n, err := k.Remove("x", Everything); n != 0 || err != nil || len(files(t, d.JobDir("a"))) != 5 {
 		t.Errorf("another job's: %d bytes, %v", n, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestLockOutlivesRemoval(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 3000 {
-				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", true); err != nil &&
+				if _, err := (Kept{Node: "a", Dir: d.JobDir("a")}).Remove("x", Everything); err != nil &&
 					!errors.Is(err, refusal.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 					t.Error(err)
 				}

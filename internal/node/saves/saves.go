@@ -187,10 +187,10 @@ func sameNodes(a, b []membership.Node) bool {
 
 // Open begins to capture before the workers start: on the node of rank 0, and on the others where each may have
 // its part of a save.
-func (s *Saves) Open(w rendezvous.World, rank0 bool) {
+func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.writing.begin(w.Generation)
 	dir, with := s.node.Directory, s.with(w)
-	if !rank0 && with == nil {
+	if rank != 0 && with == nil {
 		if err := capture.TakeInventory(s.chunks, dir); err != nil {
 			s.c.Notice("the checkpoint directory cannot be read: " + err.Error())
 		}
@@ -210,7 +210,7 @@ func (s *Saves) Open(w rendezvous.World, rank0 bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines[w.Generation] = &capturing{Pipeline: l, cancel: cancel}
-	s.leads = rank0
+	s.leads = rank == 0
 	s.protect()
 }
 
@@ -232,9 +232,25 @@ func (s *Saves) Observe(g schema.Generation) {
 // observeLimit is how long workers may be asked to end later because of that look.
 const observeLimit = 300 * time.Millisecond
 
-// Close ends the captures up to g. With last it takes first what the workers left complete, and
-// waits until that is committed or refused for good, or until it is called without.
-func (s *Saves) Close(ctx context.Context, g schema.Generation, last bool) error {
+// Close ends the captures up to g, and does not wait for long.
+func (s *Saves) Close(ctx context.Context, g schema.Generation) error {
+	return s.end(ctx, g, ending{(*pipeline.Pipeline).Close, hurry})
+}
+
+// Finish ends the captures up to g. It takes first what the workers left complete, and waits until
+// that is committed or refused for good: the grace of the Hold, and the fence, are its limits. Close
+// cuts it short.
+func (s *Saves) Finish(ctx context.Context, g schema.Generation) error {
+	return s.end(ctx, g, ending{(*pipeline.Pipeline).Finish, 0})
+}
+
+// ending is how captures end.
+type ending struct {
+	ask   func(*pipeline.Pipeline)
+	limit time.Duration // for each; 0: none
+}
+
+func (s *Saves) end(ctx context.Context, g schema.Generation, how ending) error {
 	s.mu.Lock()
 	var closing []*capturing
 	for of, l := range s.lines {
@@ -243,11 +259,7 @@ func (s *Saves) Close(ctx context.Context, g schema.Generation, last bool) error
 		}
 		if !l.asked {
 			l.asked = true
-			if last {
-				l.Pipeline.Finish()
-			} else {
-				l.Pipeline.Close()
-			}
+			how.ask(l.Pipeline)
 		}
 		closing = append(closing, l)
 	}
@@ -259,16 +271,15 @@ func (s *Saves) Close(ctx context.Context, g schema.Generation, last bool) error
 		maps.DeleteFunc(s.lines, func(of schema.Generation, _ *capturing) bool { return of <= g })
 	}()
 	for _, l := range closing {
-		limit := time.NewTimer(hurry)
-		if last {
-			limit.Stop() // the grace of the Hold, and the fence, are its limits
+		var limit <-chan time.Time
+		if how.limit > 0 {
+			limit = time.After(how.limit)
 		}
 		select {
 		case <-l.Done():
-		case <-limit.C:
+		case <-limit:
 		case <-ctx.Done():
 		}
-		limit.Stop()
 		l.cancel()
 		<-l.Done()
 	}

@@ -11,9 +11,9 @@ import (
 // lines puts the pieces of a stream together into lines.
 type lines struct{ part []byte }
 
-// add passes on every line that is complete, with its end; at the end of the stream, or where a
-// line becomes too long to hold back, what there is.
-func (l *lines) add(b []byte, end bool, each func(line []byte)) {
+// add passes on every line that is complete, with its end, and a part that becomes too long to hold
+// back.
+func (l *lines) add(b []byte, each func(line []byte)) {
 	b = append(l.part, b...)
 	l.part = nil
 	for len(b) > 0 {
@@ -27,11 +27,19 @@ func (l *lines) add(b []byte, end bool, each func(line []byte)) {
 		each(b[:cut])
 		b = b[cut:]
 	}
-	if len(b) > 0 && (end || len(b) >= longestPart) {
+	if len(b) >= longestPart {
 		each(b)
 		return
 	}
 	l.part = bytes.Clone(b)
+}
+
+// end passes on the part that is left at the end of the stream.
+func (l *lines) end(each func(line []byte)) {
+	if len(l.part) > 0 {
+		each(l.part)
+		l.part = nil
+	}
 }
 
 // duplicate is a file that gets the lines of one stream of all workers that hold one of some words.

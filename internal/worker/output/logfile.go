@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,7 +89,7 @@ func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 		return max(n, 0), nil, err
 	}
 	l.write(l.buf[:n])
-	l.turn(l.buf[n-1] == '\n')
+	l.turn(l.buf[:n])
 	return n, append([]byte(nil), l.buf[max(0, n-want):n]...), nil
 }
 
@@ -118,7 +119,7 @@ func (l *logFile) splice(pipe, want int) (int, []byte, error) {
 	if _, err := l.f.ReadAt(last, size+moved-int64(len(last))); err != nil {
 		last = nil
 	}
-	l.turn(len(last) > 0 && last[len(last)-1] == '\n')
+	l.turn(last)
 	return int(moved), last, nil
 }
 
@@ -205,10 +206,10 @@ func (l *logFile) gap(size int64) string {
 	return line
 }
 
-// turn rotates a file that is large enough, where a line ends; text that does
-// not end one for as long again is cut. Rotated files keep their number: 1 is
-// the oldest.
-func (l *logFile) turn(lineEnd bool) {
+// turn rotates a file that is large enough, if the last bytes that were written end a line; text that
+// does not end one for as long again is cut. Rotated files keep their number: 1 is the oldest.
+func (l *logFile) turn(last []byte) {
+	lineEnd := bytes.HasSuffix(last, []byte("\n"))
 	size, err := l.ready()
 	if err != nil || size < l.limit || (!lineEnd && size < l.limit+l.rotate+4*Chunk) {
 		return

@@ -105,7 +105,9 @@ func (p *Pump) move(fd int) (int, error) {
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
 	p.tail = append(p.tail[:0], p.tail[max(0, len(p.tail)-tailBytes):]...)
 	p.show(last)
-	p.copy(last, false)
+	if p.copies != nil {
+		p.copied.add(last, p.copyLine)
+	}
 	return n, nil
 }
 
@@ -116,12 +118,8 @@ func (p *Pump) Name(label string) {
 	p.label = label
 }
 
-// copy passes on the lines that the copy is to have. p.mu is held.
-func (p *Pump) copy(b []byte, end bool) {
-	if p.copies != nil {
-		p.copied.add(b, end, func(line []byte) { p.copies.take(p.label, line) })
-	}
-}
+// copyLine passes a line on to the copy. p.mu is held.
+func (p *Pump) copyLine(line []byte) { p.copies.take(p.label, line) }
 
 // Share tells the pump that the console shows other workers too. Lines are kept whole then, a
 // carriage return ends one as well, and prefix stands before each.
@@ -153,7 +151,9 @@ func (p *Pump) show(b []byte) {
 func (p *Pump) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.copy(nil, true)
+	if p.copies != nil {
+		p.copied.end(p.copyLine)
+	}
 	if p.Console == nil || len(p.part) == 0 {
 		return
 	}

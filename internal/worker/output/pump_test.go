@@ -114,9 +114,9 @@ func TestLines(t *testing.T) {
 			var got []string
 			each := func(b []byte) { got = append(got, string(b)) }
 			for _, p := range c.pieces {
-				l.add([]byte(p), false, each)
+				l.add([]byte(p), each)
 			}
-			l.add(nil, true, each)
+			l.end(each)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("(-want +got)\n%s", d)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
@@ -29,9 +30,9 @@ const (
 
 // of reports whether a file has text in it, and whether that was seen to grow as a log does: behind
 // what was there.
-func (g growing) of(t dirfs.Reader, e *entry, closed bool) (text, log bool, err error) {
+func (g growing) of(t dirfs.Reader, e *entry, status judge.Status) (text, log bool, err error) {
 	was := g[e.name]
-	if !closed || was.state.SameBytes(e.top) {
+	if status != judge.Done || was.state.SameBytes(e.top) {
 		return was.text, was.times >= growthTimes, nil
 	}
 	f, err := t.Open(e.name)

@@ -22,7 +22,7 @@ func (c *Watcher) decide(
 	l := judge.Look{Workers: state, Now: now, Temporary: c.temporary(found)}
 	c.countNumbers(fresh)
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
-		u, err := c.unit(found.entries[name], slices.Contains(fresh, found.entries[name]), now, state)
+		u, err := c.unit(found.entries[name], fresh, now, state)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -41,8 +41,9 @@ func (c *Watcher) decide(
 	return p, nil, err
 }
 
-// unit is what the judge is told of an entry.
-func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (judge.Unit, error) {
+// unit is what the judge is told of an entry. all are the fresh ones.
+func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState) (judge.Unit, error) {
+	fresh := slices.Contains(all, e)
 	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
 		Status: judge.Done, Passes: c.evidence.passesOf(e.name),
 		First: c.evidence.passes[e.name].first, Last: c.evidence.passes[e.name].last}
@@ -65,7 +66,7 @@ func (c *Watcher) unit(e *entry, fresh bool, now time.Time, state WorkerState) (
 	}
 	u.Since = c.since[e.name]
 	if !e.dir && !u.Counted && err == nil {
-		u.Text, u.Log, err = c.growth.of(c.tree, e, u.Status == judge.Done)
+		u.Text, u.Log, err = c.growth.of(c.tree, e, u.Status)
 	}
 	return u, err
 }

@@ -45,7 +45,7 @@ func Explain(s *rendezvous.Snapshot, now time.Time) Status {
 	for _, d := range s.Doing {
 		st.Doing = append(st.Doing, Activity{d.Node, d.Kind, d.Done, d.Total, Timestamp{d.Time}})
 	}
-	if next := st.next(s.Job.Limits.Exact); next != "" {
+	if next := st.next(s.Job.Limits); next != "" {
 		st.Next = &next
 	}
 	return st
@@ -63,8 +63,8 @@ func (st Status) Waiting() string {
 	return fmt.Sprintf("waiting for %s (%d of %d)", phrase.Count(m, "more node"), st.Wish.Present, st.Wish.NP)
 }
 
-// next is what there is for the user to do.
-func (st Status) next(exact bool) string {
+// next is what the user can do.
+func (st Status) next(limits rendezvous.Limits) string {
 	again := "the same `elastic run` line starts a new attempt, from scratch"
 	if st.Checkpoint != nil {
 		again = fmt.Sprintf("the same `elastic run` line starts a new attempt, from checkpoint %d",
@@ -88,7 +88,7 @@ func (st Status) next(exact bool) string {
 	case st.quarantined() != "":
 		return fmt.Sprintf("%s is in quarantine: start it again with a program that runs, or: elastic "+
 			"admit %s --job-id=%s", st.quarantined(), st.quarantined(), st.Job)
-	case exact && st.Wish.Present > 0:
+	case limits.Exact && st.Wish.Present > 0:
 		return fmt.Sprintf("`elastic run` on %s, or: elastic scale %s --np=%d",
 			phrase.Count(st.Wish.Missing, "more node"), st.Job, st.Wish.Present)
 	}

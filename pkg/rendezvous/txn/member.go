@@ -30,16 +30,24 @@ func (r Requests) Exit(ctx context.Context, w *rendezvous.World, node string, x 
 	})
 }
 
-// LossNaN tells that the loss of a generation is not a number; with fail the generation is over
-// because of it.
-func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure, fail bool) error {
+// LossNaN records the event that the loss of a generation is not a number.
+func (r Requests) LossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure) error {
+	return r.lossNaN(ctx, w, f)
+}
+
+// FailLossNaN is LossNaN, and ends the generation with the failure f.
+func (r Requests) FailLossNaN(ctx context.Context, w *rendezvous.World, f rendezvous.Failure) error {
+	return r.lossNaN(ctx, w, f, store.Put(r.Job.Failure(w.Generation), schema.Encode(f)))
+}
+
+func (r Requests) lossNaN(
+	ctx context.Context, w *rendezvous.World, f rendezvous.Failure, more ...store.Write,
+) error {
 	req := store.Request{
 		If: []store.Guard{store.Unchanged(r.Job.World(), w.Rev), store.Absent(r.Job.Failure(w.Generation))},
 		Then: []store.Write{history.Tell(r.Job, history.Event{Kind: history.LossNaN, Generation: w.Generation,
 			Node: f.Node, Text: f.String(), Fields: history.Fields{"rank": f.Rank, "step": f.Step}})}}
-	if fail {
-		req.Then = append(req.Then, store.Put(r.Job.Failure(w.Generation), schema.Encode(f)))
-	}
+	req.Then = append(req.Then, more...)
 	_, err := r.sendOn(ctx, schema.FenceIs(r.Job, w.UID, w.Generation), "report a loss that is not a number", req)
 	return err
 }

@@ -26,11 +26,11 @@ func (s *Store) Probe(ctx context.Context) error {
 	rank := 0
 	for range s.endpoints {
 		at := s.at.Load()
-		sent, err := s.try(clientv3.WithRequireLeader(ctx), int(at), requestLimit, countRoot(false))
+		sent, err := s.try(clientv3.WithRequireLeader(ctx), int(at), requestLimit, countRoot(linearizable))
 		if err == nil || errors.Is(err, rpctypes.ErrPermissionDenied) {
 			return nil // whom etcd knows and does not let look at all jobs may be let look at one
 		}
-		if r, verdict := s.judge(ctx, int(at), sent, err); r > rank {
+		if r, verdict := s.judge(ctx, attempt{int(at), sent, err}); r > rank {
 			rank, worst = r, fmt.Errorf("%s: %w: %w", s.endpoints[at], verdict, err)
 		}
 		s.leave(at)
@@ -45,8 +45,16 @@ func (s *Store) ownExpired() bool {
 	return err == nil && (now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore))
 }
 
+// attempt is one failed request to one endpoint.
+type attempt struct {
+	endpoint int
+	sent     bool // the request was
+	err      error
+}
+
 // judge ranks what an endpoint said: the greater, the more it tells.
-func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, error) {
+func (s *Store) judge(ctx context.Context, a attempt) (int, error) {
+	at, sent, err := a.endpoint, a.sent, a.err
 	var word rpctypes.EtcdError
 	switch text := err.Error() + s.handshake(ctx, at); {
 	case authFailed(err):
@@ -75,7 +83,7 @@ func (s *Store) judge(ctx context.Context, at int, sent bool, err error) (int, e
 		strings.Contains(text, "unexpected HTTP status"):
 		return 2, ErrNotEtcd
 	}
-	if _, err := s.try(ctx, at, renewLimit, countRoot(true)); err == nil {
+	if _, err := s.try(ctx, at, renewLimit, countRoot(serializable)); err == nil {
 		return 3, ErrNoQuorum
 	}
 	return 1, ErrUnreachable
@@ -135,12 +143,20 @@ func (s *Store) handshake(ctx context.Context, at int) string {
 	return err.Error()
 }
 
-// countRoot reads next to nothing; serializable is what a member without a
-// majority still answers.
-func countRoot(serializable bool) request {
+// consistency is which members can answer a read.
+type consistency int
+
+const (
+	linearizable consistency = iota // only with a majority
+	serializable                    // any member, alone too
+)
+
+// countRoot reads next to nothing.
+func countRoot(c consistency) request {
+	serial := c == serializable
 	return func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
 		_, err := pb.NewKVClient(c).Range(ctx, &pb.RangeRequest{Key: []byte(schema.Root), CountOnly: true,
-			Serializable: serializable}, o...)
+			Serializable: serial}, o...)
 		return err
 	}
 }

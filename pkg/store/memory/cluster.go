@@ -169,7 +169,11 @@ func (c *Cluster) turn(to state) {
 	case to == frozen:
 		c.held = held
 	case to == up && from != up:
-		c.wakeLeases(from == down)
+		if from == down {
+			c.extendLeases()
+		} else {
+			c.expireLeases()
+		}
 		for _, r := range held {
 			c.arrive(r)
 		}

@@ -87,13 +87,16 @@ func (c *Cluster) detach(e store.Entry) {
 	}
 }
 
-// wakeLeases is what a cluster does when it runs again.
-func (c *Cluster) wakeLeases(extend bool) {
+// extendLeases gives each lease its time anew: a cluster that was down does so when it starts.
+func (c *Cluster) extendLeases() {
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
-		if l := c.leases[id]; extend {
-			l.extend()
-		} else {
-			c.expire(l)
-		}
+		c.leases[id].extend()
+	}
+}
+
+// expireLeases ends the leases whose time passed while the cluster stood still.
+func (c *Cluster) expireLeases() {
+	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
+		c.expire(c.leases[id])
 	}
 }

@@ -52,7 +52,7 @@ func Check(t dirfs.Reader, f dirfs.Found) (Completeness, error) {
 		if _, err := in.Seek(0, io.SeekStart); err != nil {
 			return Torn, err
 		}
-		return checkPickle(in, slices.Contains(pickles, path.Ext(f.Path)))
+		return checkPickle(in, path.Ext(f.Path))
 	}
 	return Opaque, nil
 }
@@ -133,11 +133,11 @@ var errOpcode = errors.New("no opcode of a pickle")
 // checkPickle walks over the opcodes, without obeying any, up to STOP. Several
 // pickles may follow each other (Paddle); what follows otherwise (the raw
 // storages of old torch files) says nothing about its own end.
-func checkPickle(in io.Reader, pickled bool) (Completeness, error) {
+func checkPickle(in io.Reader, ext string) (Completeness, error) {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for {
 		switch err := skipPickle(r); {
-		case errors.Is(err, errOpcode) && !pickled:
+		case errors.Is(err, errOpcode) && !slices.Contains(pickles, ext):
 			return Opaque, nil // of another format, by its name and its bytes
 		case errors.Is(err, errOpcode):
 			return Torn, nil

@@ -51,16 +51,18 @@ type Node struct {
 
 func New() *FS {
 	d := &Machine{Free: 1 << 40}
-	return &FS{d, d.node(true, 0o700)}
+	return &FS{d, d.dir(0o700)}
 }
 
-func (d *Machine) node(dir bool, mode fs.FileMode) *Node {
+func (d *Machine) file(mode fs.FileMode) *Node {
 	d.inode++
 	now := time.Now()
-	n := &Node{dir: dir, mode: mode, Ino: d.inode, Mtime: now, Ctime: now}
-	if dir {
-		n.Names, n.kept = map[string]*Node{}, map[string]*Node{}
-	}
+	return &Node{mode: mode, Ino: d.inode, Mtime: now, Ctime: now}
+}
+
+func (d *Machine) dir(mode fs.FileMode) *Node {
+	n := d.file(mode)
+	n.dir, n.Names, n.kept = true, map[string]*Node{}, map[string]*Node{}
 	return n
 }
 
@@ -159,7 +161,7 @@ func (t *FS) Create(name string, perm fs.FileMode) (dirfs.File, error) {
 	if n != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
-	n = t.Machine.node(false, perm&0o755) // an umask
+	n = t.Machine.file(perm & 0o755) // an umask
 	dir.Names[base] = n
 	dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
 	return &memFile{t: t, n: n, name: name}, nil
@@ -179,7 +181,7 @@ func (t *FS) Mkdir(name string, perm fs.FileMode) error {
 			return err
 		}
 		if n == nil {
-			n = t.Machine.node(true, perm)
+			n = t.Machine.dir(perm)
 			dir.Names[base] = n
 			dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
 		} else if !n.dir {
