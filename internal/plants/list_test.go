@@ -291,6 +291,9 @@ var plants = []plant{
 		capture, "TestSavesBetweenTwoLooks"},
 	{"the first save is of two saves", capture + "/judge/belong.go", `if u := behind(wrote); u.Path != "" {`, `if u := behind(wrote); u.Path != "" && false {`,
 		capture, "TestPausesThatMixedSaves"},
+	{"the first save of the next generation is of two saves", capture + "/judge/judge.go", `		m.passes[k] = 1
+`, `		m.passes[k] = 0
+`, capture, "TestFirstSaveOfTheNextGeneration"},
 	{"what was still to come of the first save is taken with the next", capture + "/judge/belong.go", `ok && u.Passes-owed != rounds {`, `ok && u.Passes-owed != rounds && false {`,
 		capture, "TestPausesThatMixedSaves"},
 	{"two names that are one file are put back", checkpoint + "/chunkstore/restore/onename.go", `if folds, err := foldsCase(to); folds`, `if folds, err := foldsCase(to); folds && false`,

@@ -405,6 +405,20 @@ func TestSavesBetweenTwoLooks(t *testing.T) {
 	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
 }
 
+// A generation that resumes knows what belongs together, and has seen no save: of two saves between
+// two looks it makes none.
+func TestFirstSaveOfTheNextGeneration(t *testing.T) {
+	b := newBench(t, "model.raw", "optimizer.raw")
+	b.watch(&manifest.Manifest{Files: []manifest.File{{Path: "model.raw"}, {Path: "optimizer.raw"}},
+		Written: []string{"model.raw", "optimizer.raw"}})
+	for _, name := range []string{"model.raw", "optimizer.raw", "model.raw"} {
+		b.write(name, "x")
+	}
+	b.want(b.look(time.Minute), "", "", 0)
+	b.write("optimizer.raw", "x")
+	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
+}
+
 // What stays as it is while the others are written three times is not written with them.
 func TestWrittenNowAndThen(t *testing.T) {
 	b := newBench(t)
