@@ -321,6 +321,7 @@ var plants = []plant{
 }`, `return nil
 }`, pipeline, "TestEveryFault"},
 	{"chunks are not synced", chunkstore + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, pipeline, "TestEveryFault"},
+	{"a chunk on its way to another node is written over", chunkstore + "/lent.go", `if l.returned && l.readers == 0 {`, `if l.returned {`, chunkstore, "TestLent"},
 	{"what a peer sends is believed", chunkstore + "/receive.go", `if manifest.Hash(sum.Sum(nil)) != h {`, `if false {`, chunkstore, "TestReceive"},
 	{"a failed sync is tried again", checkpoint + "/dirfs/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, chunkstore, "TestSyncFailureIsFinal"},
 	{"a generation that was fenced meanwhile may still store", chunkstore + "/store.go", `	if g < s.generation {

@@ -135,7 +135,9 @@ func TestPutFollowed(t *testing.T) {
 	memfs.Model(t, from)
 	s := storeOn(t, memfs.New())
 	followed := make(chan manifest.Hash, 100)
-	follow := func(h manifest.Hash, size int64) {
+	follow := func(l *Lent) {
+		defer l.Return()
+		h, size := l.Hash, l.Size
 		c, err := s.OpenChunk(h)
 		if err != nil {
 			t.Error(err)

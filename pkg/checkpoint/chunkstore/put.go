@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,23 +44,23 @@ func (s Save) Bytes() (n int64) {
 }
 
 const (
-	putWriters = 4              // hash, write and sync at once
-	putBuffers = putWriters + 2 // of ChunkSize
-	racy       = time.Second    // a file written less than this before it was read may change without looking so
+	putWriters = 3 // hash, write and sync at once
+	// putBuffers is how many chunks of a save are in memory: one is read, each writer has one, and the
+	// others are lent.
+	putBuffers = putWriters + 1 + maxLent
+	racy       = time.Second // a file written less than this before it was read may change without looking so
 )
 
 // Put copies a save into the store, durably, and returns its manifest and the
 // hash of that. ErrNoSpace before the first byte, ErrTorn when a file is not
 // what it was in the picture, ErrBadPath, ErrFenced, ErrQuarantined.
 func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifest.Hash, error) {
-	return s.PutFollowed(ctx, save, func(manifest.Hash, int64) {})
+	return s.PutFollowed(ctx, save, (*Lent).Return)
 }
 
-// PutFollowed is Put that calls follow for each chunk, of so many bytes, that was not in the store
-// before, as soon as OpenChunk opens it. Several goroutines call follow.
-func (s *Store) PutFollowed(
-	ctx context.Context, save Save, follow func(chunk manifest.Hash, size int64),
-) (*manifest.Manifest, manifest.Hash, error) {
+// PutFollowed is Put that lends follow each chunk that was not in the store before, as soon as
+// OpenChunk opens it. Several goroutines call follow.
+func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest, manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
 		return nil, manifest.Hash{}, err
@@ -100,7 +101,8 @@ type intake struct {
 	m      *manifest.Manifest // its chunks are filled in
 	pins   *pins
 	room   *room
-	follow func(chunk manifest.Hash, size int64)
+	follow func(*Lent)
+	lent   atomic.Int32                        // to follow, not returned
 	known  map[dirfs.FileState]manifest.Chunks // of the files that the next Put need not read
 }
 
@@ -170,10 +172,9 @@ func (p *intake) copyIn(ctx context.Context) error {
 	for range putWriters {
 		g.Go(func() error {
 			for w := range work {
-				if err := p.write(w); err != nil {
+				if err := p.write(w, func() { buffers <- w.data[:0] }); err != nil {
 					return err
 				}
-				buffers <- w.data[:0]
 			}
 			return nil
 		})
@@ -199,8 +200,8 @@ func (p *intake) readFiles(ctx context.Context, work chan<- piece, buffers <-cha
 	return unchanged(p.save)
 }
 
-// write hashes a piece and stores it, unless it is there.
-func (p *intake) write(w piece) error {
+// write hashes a piece and stores it, unless it is there. free takes the memory of the piece back.
+func (p *intake) write(w piece, free func()) error {
 	h, size := manifest.Hash(sha256.Sum256(w.data)), int64(len(w.data))
 	*w.to = h
 	p.pins.add(h)
@@ -212,10 +213,28 @@ func (p *intake) write(w piece) error {
 		if err := p.s.writeChunk(h, w.data); err != nil {
 			return err
 		}
-		p.follow(h, size)
+		p.lend(&Lent{Hash: h, Size: size, data: w.data, free: free})
+	} else {
+		free()
 	}
 	p.room.spend(size)
 	return nil
+}
+
+// lend has a chunk followed, with its bytes unless too many are lent already.
+func (p *intake) lend(l *Lent) {
+	free := l.free
+	if p.lent.Add(1) > maxLent {
+		p.lent.Add(-1)
+		l.data, l.free = nil, nil
+		free()
+	} else {
+		l.free = func() {
+			p.lent.Add(-1)
+			free()
+		}
+	}
+	p.follow(l)
 }
 
 // pieces hands out a file, one chunk after the other, in buffers that come back.

@@ -3,7 +3,9 @@ package transfer
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,15 +23,28 @@ type Forward struct {
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
-	more   *sync.Cond // chunks or closed changed, or the context of a node ended
-	chunks []forwarded
+	more   *sync.Cond // queues or closed changed, or the context of a node ended
+	queues []*queue   // one for each node
 	closed bool
 }
 
-// forwarded is a chunk that is in the store.
+// queue is what one node is still to be sent.
+type queue struct {
+	chunks []*forwarded // guarded by the mu of the Forward
+	failed bool         // likewise: it gets no more
+}
+
+// forwarded is a chunk that is in the store, and may be in memory as well.
 type forwarded struct {
-	hash manifest.Hash
-	size int64
+	*chunkstore.Lent
+	nodes atomic.Int32 // that are still to be sent it
+}
+
+// sent notes that one node has the chunk, or gets it from nobody here.
+func (c *forwarded) sent() {
+	if c.nodes.Add(-1) == 0 {
+		c.Return()
+	}
 }
 
 // Forward begins to send to the nodes of to what Add names, until Close or ctx ends it. at is the
@@ -38,16 +53,26 @@ func (c *Copier) Forward(ctx context.Context, at manifest.Position, to []members
 	f := &Forward{copier: c, at: at}
 	f.more = sync.NewCond(&f.mu)
 	for _, n := range to {
-		f.done.Go(func() { f.send(ctx, n.Ref) })
+		q := &queue{}
+		f.queues = append(f.queues, q)
+		f.done.Go(func() { f.send(ctx, n.Ref, q) })
 	}
 	return f
 }
 
-// Add has a chunk sent that is in the store. It does not wait.
-func (f *Forward) Add(h manifest.Hash, size int64) {
+// Add has a chunk sent that is in the store, and returns it. It does not wait.
+func (f *Forward) Add(l *chunkstore.Lent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.chunks = append(f.chunks, forwarded{h, size})
+	c := &forwarded{Lent: l}
+	c.nodes.Store(1) // this function's
+	defer c.sent()
+	for _, q := range f.queues {
+		if !q.failed {
+			c.nodes.Add(1)
+			q.chunks = append(q.chunks, c)
+		}
+	}
 	f.more.Broadcast()
 }
 
@@ -61,39 +86,60 @@ func (f *Forward) Close() {
 }
 
 // send sends every chunk to one node, until one fails.
-func (f *Forward) send(ctx context.Context, to membership.Ref) {
+func (f *Forward) send(ctx context.Context, to membership.Ref, q *queue) {
 	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(streams)
 	stop := context.AfterFunc(ctx, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.more.Broadcast()
 	})
 	defer stop()
-	for i := 0; ; i++ {
-		chunk, ok := f.wait(ctx, i)
-		if !ok {
-			break
-		}
+	for range streams {
 		eg.Go(func() error {
-			return f.copier.Peers.WriteChunk(ctx, to, chunkstore.Upload{
-				Generation: f.at.Generation, Draft: f.at.Sequence, Hash: chunk.hash, Size: chunk.size,
-				Open: func() (io.ReadSeekCloser, error) { return f.copier.open(chunk.hash) },
-			})
+			for c := f.next(ctx, q); c != nil; c = f.next(ctx, q) {
+				err := f.copier.Peers.WriteChunk(ctx, to, chunkstore.Upload{
+					Generation: f.at.Generation, Draft: f.at.Sequence, Hash: c.Hash, Size: c.Size,
+					Open: func() (io.ReadSeekCloser, error) { return f.open(c) },
+				})
+				c.sent()
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	_ = eg.Wait() // Replicate finds out what the node has, and what it refuses
-}
-
-// wait returns the chunk i when it is there; false if there will be none, or ctx ends.
-func (f *Forward) wait(ctx context.Context, i int) (forwarded, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i >= len(f.chunks) && !f.closed && ctx.Err() == nil {
+	q.failed = true
+	for _, c := range q.chunks {
+		c.sent()
+	}
+	q.chunks = nil
+}
+
+// open opens a chunk in memory, or else on the disk.
+func (f *Forward) open(c *forwarded) (io.ReadSeekCloser, error) {
+	if r := c.Open(); r != nil {
+		return r, nil
+	}
+	return f.copier.open(c.Hash)
+}
+
+// next returns what a node is sent next, when it is there: what is in memory first. nil: there will
+// be nothing more, or ctx ended.
+func (f *Forward) next(ctx context.Context, q *queue) *forwarded {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(q.chunks) == 0 && !f.closed && ctx.Err() == nil {
 		f.more.Wait()
 	}
-	if i >= len(f.chunks) || ctx.Err() != nil {
-		return forwarded{}, false
+	if len(q.chunks) == 0 || ctx.Err() != nil {
+		return nil
 	}
-	return f.chunks[i], true
+	i := max(0, slices.IndexFunc(q.chunks, func(c *forwarded) bool { return c.InMemory() }))
+	c := q.chunks[i]
+	q.chunks = slices.Delete(q.chunks, i, i+1)
+	return c
 }

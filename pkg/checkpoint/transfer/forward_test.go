@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -32,8 +33,8 @@ func TestForwardWhileCopying(t *testing.T) {
 	}
 	forward := c.Forward(t.Context(), manifest.Position{Generation: 1, Sequence: 7}, []membership.Node{f.node("b")})
 	var once atomic.Bool
-	m, h, err := f.stores["a"].PutFollowed(t.Context(), save, func(h manifest.Hash, size int64) {
-		forward.Add(h, size)
+	m, h, err := f.stores["a"].PutFollowed(t.Context(), save, func(l *chunkstore.Lent) {
+		forward.Add(l)
 		if once.CompareAndSwap(false, true) {
 			<-arrived // the copying here goes on when the first chunk is there
 		}
@@ -77,8 +78,8 @@ func TestForwardToAFailingNode(t *testing.T) {
 			toB := c.Forward(ctx, at, []membership.Node{f.node("b")})
 			toC := c.Forward(t.Context(), at, []membership.Node{f.node("c")})
 			for h, size := range m.DistinctChunks() {
-				toB.Add(h, size)
-				toC.Add(h, size)
+				toB.Add(&chunkstore.Lent{Hash: h, Size: size})
+				toC.Add(&chunkstore.Lent{Hash: h, Size: size})
 			}
 			toC.Close()
 			toB.Close()
