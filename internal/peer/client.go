@@ -22,12 +22,13 @@ import (
 // Client dials the listeners of a job's other agents. It is a membership.Link.
 type Client struct {
 	self  Self
-	limit time.Duration // of a dial, to the hello
-	way   *atomic.Pointer[way]
+	limit func() time.Duration // of a dial, to the hello
+	pace  *pace
+	proof *atomic.Pointer[credentials]
 }
 
-// way is how this agent proves itself, under one secret.
-type way struct {
+// credentials are how this agent proves itself, under one secret.
+type credentials struct {
 	streams *tls.Config
 	chunks  *http.Transport
 }
@@ -38,8 +39,9 @@ func Dial(secret []byte, self Self) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{self: self, limit: dialLimit, way: &atomic.Pointer[way]{}}
-	c.way.Store(&way{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
+	pace := newPace()
+	c := &Client{self: self, limit: pace.limit, pace: pace, proof: &atomic.Pointer[credentials]{}}
+	c.proof.Store(&credentials{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
 	return c, nil
 }
 
@@ -49,13 +51,13 @@ func (c *Client) Rekey(secret []byte) error {
 	if err != nil {
 		return err
 	}
-	old := c.way.Swap(&way{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
+	old := c.proof.Swap(&credentials{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
 	old.chunks.CloseIdleConnections()
 	return nil
 }
 
 // Close ends the connections that wait for a next request.
-func (c *Client) Close() { c.way.Load().chunks.CloseIdleConnections() }
+func (c *Client) Close() { c.proof.Load().chunks.CloseIdleConnections() }
 
 // Probe dials to once and says what that brought.
 func (c *Client) Probe(ctx context.Context, to membership.Ref) membership.Answer {
@@ -95,6 +97,7 @@ func (c *Client) Reach(ctx context.Context, by membership.Ref, address string) (
 // Follow keeps one stream of beats to to; see membership.Link.
 func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan struct{},
 	heard func(membership.Answer)) membership.Answer {
+	began := time.Now()
 	t, a := c.open(ctx, to, request{Want: wantBeats})
 	if t == nil || a.Kind != membership.Same {
 		if t != nil {
@@ -102,12 +105,16 @@ func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan str
 		}
 		return a
 	}
-	broken := make(chan struct{})
+	broken, way := make(chan struct{}), c.pace.open(time.Since(began))
+	defer way.close()
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer close(broken)
 		heard(a)
-		c.listen(t, a, heard)
+		c.listen(t, a, func(a membership.Answer) {
+			way.answered()
+			heard(a)
+		})
 	})
 	defer reader.Wait()
 	defer t.Close()
@@ -120,6 +127,7 @@ func (c *Client) Follow(ctx context.Context, to membership.Ref, beats <-chan str
 		case <-beats:
 			out := newBeat(c.self.Hello())
 			t.SetWriteDeadline(time.Now().Add(userLimit))
+			way.sent()
 			if _, err := t.Write(out[:]); err != nil {
 				return membership.Answer{}
 			}
@@ -149,13 +157,23 @@ func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.
 // A reset before the hello may be a listener on its way down, and nonsense may be damage on the
 // way: neither counts before a second dial brought the same.
 func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
-	limit := c.limit
+	limit := c.limit()
 	switch q.Want {
 	case wantBeats:
 		limit = lineLimit
 	case wantReach:
 		limit += reachLimit
 	}
+	began := time.Now()
+	t, a := c.within(ctx, limit, to, q)
+	if a.Kind == membership.NoAnswer && time.Since(began) > limit+limit/4 && ctx.Err() == nil {
+		return c.within(ctx, limit, to, q) // this process did not run when the answer may have come
+	}
+	return t, a
+}
+
+func (c *Client) within(ctx context.Context, limit time.Duration, to membership.Ref, q request) (*tls.Conn,
+	membership.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t, first := c.once(ctx, to, q)
@@ -181,7 +199,7 @@ func (c *Client) once(ctx context.Context, to membership.Ref, q request) (*tls.C
 	if tcp, ok := raw.(*net.TCPConn); ok && q.Want == wantBeats {
 		giveUpAfter(tcp, userLimit) // without it the watcher gives up after its missed beats all the same
 	}
-	t := tls.Client(raw, c.way.Load().streams)
+	t := tls.Client(raw, c.proof.Load().streams)
 	r, err := c.exchange(ctx, t, q)
 	if err != nil {
 		t.Close()
@@ -306,7 +324,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host, r.Host = "https", t.to.Address, ""
 	r.Header.Set(headerTo, name(t.to))
 	r.Header.Set(headerGeneration, strconv.FormatUint(uint64(t.c.self.Hello().Generation), 10))
-	res, err := t.c.way.Load().chunks.RoundTrip(r)
+	res, err := t.c.proof.Load().chunks.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (a *agent) client(t testing.TB, secret []byte) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.limit = 10 * time.Second
+	c.limit = func() time.Duration { return 10 * time.Second }
 	t.Cleanup(c.Close)
 	return c
 }
@@ -103,7 +103,7 @@ func (a *agent) client(t testing.TB, secret []byte) *Client {
 // short makes c give up soon, where the right outcome is that nothing answers.
 func (c *Client) short() *Client {
 	d := *c
-	d.limit = 200 * time.Millisecond
+	d.limit = func() time.Duration { return 200 * time.Millisecond }
 	return &d
 }
 

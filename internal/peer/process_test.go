@@ -145,7 +145,7 @@ func TestStoppedProcessIsSilentAndClearedAndKilled(t *testing.T) {
 	for range 2 {
 		at := time.Now()
 		b.signal(t, syscall.SIGSTOP)
-		if s := until(t, w, b.ref, membership.Silent); s.Silent < time.Second {
+		if s := until(t, w, b.ref, membership.Silent); s.Silent < 600*time.Millisecond {
 			t.Errorf("stopped: %+v", s)
 		}
 		t.Logf("seen after %s", time.Since(at))

@@ -187,6 +187,13 @@ var plants = []plant{
 	{"a suspicion of a moment stays", detection + "/watch.go", ` || d.newestRecord > 0`, ``, runtime, "TestAShortSuspicionDoesNotStay"},
 	{"one that is cut off is a crowd", verdict + "/verdict.go", ` && !oneNode(doubts)`, ``, runtime, "TestWhoIsCutFromItsPeersIsReplacedInSeconds"},
 	{"one who has a part in some doubts explains all", verdict + "/verdict.go", `return d.By != x && d.About != x`, `return d.By != x && d.About != x && d.By == d.About`, verdict, "TestCrowd"},
+	{"a watcher that accuses later is not asked", detection + "/judge.go", `if len(late) > 0 && out`, `if len(late) > 9 && out`, detection, "TestAWatcherThatAccusesLaterIsAsked"},
+	{"a slow answer is forgotten with the next one", membership + "/patience.go", `g.longest = max(g.longest, gap)`, `g.longest = gap`, membership, "TestLimit"},
+	{"a slow first dial makes patient for minutes", membership + "/watched.go", `		if n.heard {
+`, `		if true {
+`, membership, "TestObserve"},
+	{"silence is a sign while this process did not run", membership + "/watcher.go", `; late > grace {`, `; late > time.Hour+grace {`, membership, "TestWatcherThatComesLateAccusesNobody"},
+	{"a probe waits as long as a node stood still", "internal/peer/pace.go", `w.best = min(w.best, trip)`, `w.best = max(w.best, trip)`, "internal/peer", "TestPace"},
 	{"a crowd of those who were in doubt before counts", detection + "/judge.go", `!d.doubts[x]`, `len(d.doubts) == 0`, detection, "TestANewDoubtMakesACrowd"},
 	{"those that a lost node watched count as alive", verdict + "/watched.go", `if m.Unasked = true; !fresh {`, `if !fresh {`, verdict, "TestThoseThatALostNodeWatchedAreAsked"},
 	{"the first of a row is replaced alone", plan + "/change.go", `silent := goesOn && seen.Unasked`, `silent := false && seen.Unasked`, runtime, "TestARowOfNeighboursIsOneLoss"},

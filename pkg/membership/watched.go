@@ -7,6 +7,7 @@ type kind int
 const (
 	begun    kind = iota // watching begins
 	ticked               // one beat of the own clock
+	expired              // silence may be a sign by now; between two ticks
 	answered             // the node answered over the line
 	ended                // the line broke, or its dial failed
 	starved              // a tick of the own clock came late
@@ -44,6 +45,7 @@ type watched struct {
 	next   time.Time // down: no dial before
 	last   time.Time // last answer, or when counting began (anew)
 	heard  bool      // it has answered
+	gaps   gaps      // between its answers
 	missed bool      // a dial that began at last or later has no answer
 	sign   Sign      // what is held against it
 	why    Answer    // of the dial that it is held for
@@ -61,6 +63,9 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 	case stalled:
 		n.last, n.missed, n.void = now, false, n.sign != ""
 	case answered:
+		if n.heard {
+			n.gaps.note(now.Sub(n.last), now, b)
+		}
 		n.phase, n.last, n.heard, n.missed = up, now, true, false
 		if n.sign != "" {
 			n.sign, n.void = "", false
@@ -87,13 +92,14 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 			}
 		}
 	case ticked:
-		// Half a beat less: what a tick began is looked at by later ticks, and these are not exact.
-		doubt, late := time.Duration(b.Missed)*b.Every-b.Every/2, b.Dial-b.Every/2
-		n.missed = n.missed || n.phase == dialling && now.Sub(n.began) >= late
-		if n.phase == up && now.Sub(n.last) >= doubt || n.phase == down && !now.Before(n.next) {
+		n.missed = n.missed || n.phase == dialling && now.Sub(n.began) >= n.wait(b)
+		if n.phase == up && now.Sub(n.last) >= n.doubt(b) || n.phase == down && !now.Before(n.next) {
 			dial()
 		}
 		o.beat = n.phase != down
+		o.signals = n.silence(now, b)
+	case expired:
+		n.missed = n.missed || n.phase == dialling && now.Sub(n.began) >= n.wait(b)
 		o.signals = n.silence(now, b)
 	}
 	return o
@@ -107,7 +113,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (n *watched) silence(now time.Time, b Beats) []Signal {
-	if !n.missed || now.Sub(n.last) < b.Silence {
+	if !n.missed || now.Sub(n.last) < n.limit(b) {
 		return nil
 	}
 	return n.suspect(Silent, Answer{}, now)

@@ -20,18 +20,20 @@ type Link interface {
 
 // Beats are the times of a Watcher.
 type Beats struct {
-	Every   time.Duration // between two beats
-	Missed  int           // beats without an answer before it dials anew
-	Dial    time.Duration // a dial without an answer for so long counts as one that has none
-	Silence time.Duration // without any answer, and the new dial had none either: Silent
-	Retry   time.Duration // between two dials of a node that is known to be gone
-	Stall   time.Duration // gap between two own ticks past which the watcher distrusts itself
+	Every    time.Duration // between two beats
+	Silence  time.Duration // without any answer, and a new dial had none either: Silent, at the earliest
+	First    time.Duration // the same of a node that never answered
+	Patience time.Duration // the same at the latest, however long its answers took before
+	Memory   time.Duration // for so long, and at most twice as long, a slow answer is remembered
+	Retry    time.Duration // between two dials of a node that is known to be gone
+	Stall    time.Duration // gap between two own ticks past which the watcher distrusts itself
 }
 
-// DefaultBeats signal silence 1.0 to 1.5 s after the last answer.
+// DefaultBeats signal the silence of a node that answered promptly so far 0.6 s after its last
+// answer.
 func DefaultBeats() Beats {
-	return Beats{Every: 250 * time.Millisecond, Missed: 3, Dial: 500 * time.Millisecond, Silence: time.Second,
-		Retry: time.Second, Stall: time.Second}
+	return Beats{Every: 250 * time.Millisecond, Silence: 600 * time.Millisecond, First: time.Second,
+		Patience: 3 * time.Second, Memory: 2 * time.Minute, Retry: time.Second, Stall: time.Second}
 }
 
 // Signal is a change of what a Watcher holds against a node.
@@ -149,6 +151,8 @@ type watchRun struct {
 	contacts []*contact
 	queue    []Signal
 	tick     time.Time
+	next     time.Time // tick
+	planned  time.Time // when the clock is to run out
 }
 
 // Run watches until ctx ends, and returns when everything that it started has ended.
@@ -163,7 +167,8 @@ func (w *Watcher) Run(ctx context.Context) {
 		w.mu.Unlock()
 		close(w.signals)
 	}()
-	clock := time.NewTimer(UntilTick(time.Now(), w.beats.Every))
+	r.next = r.tick.Add(UntilTick(r.tick, w.beats.Every))
+	clock := time.NewTimer(time.Until(r.wake()))
 	defer clock.Stop()
 	for {
 		var out chan<- Signal
@@ -179,15 +184,39 @@ func (w *Watcher) Run(ctx context.Context) {
 		case <-w.changed:
 			r.renew(ctx, r.awake(ctx))
 		case <-clock.C:
-			now := r.awake(ctx)
-			clock.Reset(UntilTick(now, w.beats.Every))
-			r.tick = now
-			r.all(ctx, event{kind: ticked}, now)
+			r.clock(ctx, r.awake(ctx))
 		case h := <-r.heard:
 			r.hear(ctx, h, r.awake(ctx))
 		}
+		clock.Reset(time.Until(r.wake()))
 		r.woken.Add(1)
 	}
+}
+
+// clock takes in that the clock ran out: for the next tick, or because the silence of a node may be
+// a sign.
+func (r *watchRun) clock(ctx context.Context, now time.Time) {
+	if now.Before(r.next) {
+		if late, grace := now.Sub(r.planned), r.beats.Every/8; late > grace { // what came meanwhile is read first
+			r.all(ctx, event{kind: starved, late: late + grace}, now)
+			return
+		}
+		r.all(ctx, event{kind: expired}, now)
+		return
+	}
+	r.tick, r.next = now, now.Add(UntilTick(now, r.beats.Every))
+	r.all(ctx, event{kind: ticked}, now)
+}
+
+// wake plans when the clock is to run out.
+func (r *watchRun) wake() time.Time {
+	r.planned = r.next
+	for _, c := range r.contacts {
+		if due := c.due(r.beats); !due.IsZero() {
+			r.planned = earlier(r.planned, due)
+		}
+	}
+	return r.planned
 }
 
 // awake returns the time, and first of all owns up to what this process missed: when it did not

@@ -104,6 +104,11 @@ type (
 		About    membership.Ref
 		Watchers []membership.Ref
 	}
+	// AskWatchers asks more watchers of a node that was dialled a moment ago.
+	AskWatchers struct {
+		About    membership.Ref
+		Watchers []membership.Ref
+	}
 	// WatchNodes sets the nodes whose heartbeats are watched.
 	WatchNodes struct{ Refs []membership.Ref }
 	// Suspect writes a suspicion.
@@ -161,6 +166,7 @@ func (Reclaim) action()         {}
 func (ReportExit) action()      {}
 func (ReportFailures) action()  {}
 func (Probe) action()           {}
+func (AskWatchers) action()     {}
 func (WatchNodes) action()      {}
 func (Suspect) action()         {}
 func (Withdraw) action()        {}

@@ -37,7 +37,7 @@ type Detection struct {
 	suspected    map[membership.Incarnation]event.Signal // by this agent, now
 	written      map[membership.Incarnation]bool         // its records in the store
 	newestRecord int64                                   // revision of the newest that may still be there; 0: none
-	probed       map[membership.Incarnation]time.Time
+	probed       map[membership.Incarnation]probe
 	watched      []membership.Ref
 	watchedIn    *rendezvous.World // the world that watched was derived from; nil: it is to be derived anew
 }
@@ -54,7 +54,7 @@ func (d *Detection) forget() {
 	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: d.evidence.Void}
 	d.suspected, d.written = map[membership.Incarnation]event.Signal{}, map[membership.Incarnation]bool{}
-	d.probed = map[membership.Incarnation]time.Time{}
+	d.probed = map[membership.Incarnation]probe{}
 	d.watched, d.watchedIn = nil, nil
 }
 
@@ -99,17 +99,24 @@ func (d *Detection) StoreWasAway(now time.Time) { d.evidence.Void = now.Add(d.li
 func (d *Detection) NewWorld() {
 	d.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
 	d.evidence.Holds = map[string]map[string]time.Time{}
-	d.probed = map[membership.Incarnation]time.Time{}
+	d.probed = map[membership.Incarnation]probe{}
 }
 
 // ApplyProbe takes in what a dialled node and its watchers answered.
 func (d *Detection) ApplyProbe(e event.Probed, now time.Time) {
 	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
-	holds := map[string]time.Time{}
-	for _, by := range e.Holds {
-		holds[by] = now
+	d.evidence.Holds[e.About.Node] = map[string]time.Time{}
+	d.ApplyHolds(event.WatchersAsked{About: e.About, Holds: e.Holds}, now)
+}
+
+// ApplyHolds takes in what more watchers answered.
+func (d *Detection) ApplyHolds(e event.WatchersAsked, now time.Time) {
+	if d.evidence.Holds[e.About.Node] == nil {
+		d.evidence.Holds[e.About.Node] = map[string]time.Time{}
 	}
-	d.evidence.Holds[e.About.Node] = holds
+	for _, by := range e.Holds {
+		d.evidence.Holds[e.About.Node][by] = now
+	}
 }
 
 // ApplySignal takes in what the watch over a node saw.

@@ -1,6 +1,7 @@
 package detection
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -125,17 +126,29 @@ func (d *Detection) witnesses(f *Facts) (refs []membership.Ref) {
 // probeEvery is how long the answer to a dial is not asked for again.
 const probeEvery = 500 * time.Millisecond
 
+// probe is the newest dial of a node: when it began, and who was asked beside it and since.
+type probe struct {
+	at    time.Time
+	asked []membership.Ref
+}
+
 // Probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs answers
-// of now.
+// of now. A watcher whose suspicion came after the dial began is asked when that has its answer.
 func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
 	ask := append(d.View.Ask[:len(d.View.Ask):len(d.View.Ask)], d.witnesses(f)...)
 	for _, r := range ask {
-		if at, ok := d.probed[r.Incarnation]; ok && f.Now.Sub(at) < probeEvery {
-			out.Wake(at.Add(probeEvery))
+		inc, watchers := r.Incarnation, watchersOf(f, r)
+		last, ok := d.probed[inc]
+		if !ok || f.Now.Sub(last.at) >= probeEvery {
+			if out.RequestAbout(outbox.Probe, inc, action.Probe{About: r, Watchers: watchers}) {
+				d.probed[inc] = probe{f.Now, watchers}
+			}
 			continue
 		}
-		if out.RequestAbout(outbox.Probe, r.Incarnation, action.Probe{About: r, Watchers: watchersOf(f, r)}) {
-			d.probed[r.Incarnation] = f.Now
+		out.Wake(last.at.Add(probeEvery))
+		late := slices.DeleteFunc(watchers, func(w membership.Ref) bool { return slices.ContainsFunc(last.asked, w.Same) })
+		if len(late) > 0 && out.RequestAbout(outbox.Probe, inc, action.AskWatchers{About: r, Watchers: late}) {
+			d.probed[inc] = probe{last.at, append(slices.Clone(last.asked), late...)}
 		}
 	}
 }

@@ -1,11 +1,19 @@
 package detection
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // The doubts are explained by one node until others accuse each other that were all in doubt before.
@@ -32,5 +40,57 @@ func TestANewDoubtMakesACrowd(t *testing.T) {
 		if got := d.evidence.Void.After(now); got != x.void {
 			t.Errorf("after %s suspected %s silence is void: %v, want %v", x.by, x.about, got, x.void)
 		}
+	}
+}
+
+// While a silent node is dialled a second watcher accuses it: it is asked as soon as the dial has
+// brought nothing, once, and the node is gone then.
+func TestAWatcherThatAccusesLaterIsAsked(t *testing.T) {
+	now := time.Now()
+	d, out := New(verdict.DefaultTimeouts(0, 0)), outbox.New()
+	ref := func(name string) membership.Ref {
+		return membership.Ref{Node: name, Incarnation: membership.Incarnation(name)}
+	}
+	snap := &rendezvous.Snapshot{Whole: true, World: &rendezvous.World{}}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		snap.World.Members = append(snap.World.Members, ref(name))
+		snap.Nodes = append(snap.Nodes, membership.Node{Ref: ref(name)})
+	}
+	accuse := func(by string) {
+		snap.Suspects = append(snap.Suspects, membership.Suspicion{Node: "b", Incarnation: "b", By: by,
+			Watcher: membership.Incarnation(by)})
+	}
+	step := func(after time.Duration, want ...action.Action) {
+		t.Helper()
+		now = now.Add(after)
+		f := &Facts{Now: now, Self: membership.Node{Ref: ref("a")}, Joined: true, Registered: true, Snapshot: snap,
+			World: snap.World}
+		out.Begin(now)
+		d.Judge(f)
+		d.Probe(f, out)
+		got := slices.DeleteFunc(slices.Clone(out.Actions()), func(a action.Action) bool {
+			_, wake := a.(action.Wake)
+			p, probe := a.(action.Probe)
+			return wake || probe && p.About.Node != "b" // those that b watched are asked as well
+		})
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s", diff)
+		}
+	}
+	accuse("c")
+	step(0, action.Probe{About: ref("b"), Watchers: []membership.Ref{ref("c")}})
+	accuse("d")
+	step(20 * time.Millisecond) // the dial is under way
+	out.AnsweredAbout(outbox.Probe, "b", nil)
+	d.ApplyProbe(event.Probed{About: ref("b"), Holds: []string{"c"}}, now)
+	step(230*time.Millisecond, action.AskWatchers{About: ref("b"), Watchers: []membership.Ref{ref("d")}})
+	if m := d.View.Find(ref("b")); m.State != verdict.Suspect {
+		t.Errorf("with one watcher asked b is %s", m.State)
+	}
+	out.AnsweredAbout(outbox.Probe, "b", nil)
+	d.ApplyHolds(event.WatchersAsked{About: ref("b"), Holds: []string{"d"}}, now)
+	step(5 * time.Millisecond)
+	if m := d.View.Find(ref("b")); m.State != verdict.Gone {
+		t.Errorf("with both asked b is %s", m.State)
 	}
 }

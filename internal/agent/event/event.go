@@ -143,6 +143,11 @@ type (
 		Answer membership.Answer
 		Holds  []string // watchers that still suspect it
 	}
+	// WatchersAsked answers AskWatchers.
+	WatchersAsked struct {
+		About membership.Ref
+		Holds []string // those that still suspect it
+	}
 	// Signaled is what the watch over other nodes saw.
 	Signaled struct{ Signal }
 	// Suspected answers Suspect.
@@ -193,6 +198,7 @@ func (Reclaimed) event()       {}
 func (ExitReported) event()    {}
 func (FailureReported) event() {}
 func (Probed) event()          {}
+func (WatchersAsked) event()   {}
 func (Signaled) event()        {}
 func (Reports) event()         {}
 func (Suspected) event()       {}

@@ -26,7 +26,7 @@ func (m *Machine) apply(e event.Event) {
 	case event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted, event.Closed,
 		event.ExitReported, event.FailureReported:
 		m.workers.Apply(e, m.workerFacts(), m.out)
-	case event.Probed, event.Signaled, event.Suspected, event.Withdrawn, event.Reports:
+	case event.Probed, event.WatchersAsked, event.Signaled, event.Suspected, event.Withdrawn, event.Reports:
 		m.applyPeers(e)
 	case event.StoreBehind, event.Remembered, event.Claiming, event.Reclaimed:
 		m.applyMemory(e)
@@ -153,6 +153,9 @@ func (m *Machine) applyPeers(e event.Event) {
 	case event.Probed:
 		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
 		m.peers.ApplyProbe(e, m.now)
+	case event.WatchersAsked:
+		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
+		m.peers.ApplyHolds(e, m.now)
 	case event.Signaled:
 		m.applySignal(e.Signal)
 	case event.Suspected:

@@ -125,6 +125,12 @@ func (w *teller) does(a action.Action) {
 			by += ", ask " + r.Node
 		}
 		do("", "dial %s%s", life(a.About), by)
+	case action.AskWatchers:
+		by := ""
+		for _, r := range a.Watchers {
+			by += ", ask " + r.Node
+		}
+		do("", "about %s%s", life(a.About), by)
 	case action.WatchNodes:
 		var names []string
 		for _, r := range a.Refs {

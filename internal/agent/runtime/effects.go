@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -55,7 +57,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers, action.HaltWorkers,
 		action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)
-	case action.Probe, action.WatchNodes, action.Suspect, action.Withdraw:
+	case action.Probe, action.AskWatchers, action.WatchNodes, action.Suspect, action.Withdraw:
 		l.doPeers(ctx, a)
 	case action.SayHello:
 		l.hello = a.Hello
@@ -118,7 +120,16 @@ func (l *loop) doWorkers(ctx context.Context, a action.Action) {
 func (l *loop) doPeers(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
 	case action.Probe:
-		l.effect(ctx, func(ctx context.Context) event.Event { return l.probe(ctx, a) })
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			p, holds := event.Probed{About: a.About}, l.askWatchers(ctx, a.About, a.Watchers)
+			p.Answer = l.Peers.Probe(ctx, a.About)
+			p.Holds = holds()
+			return p
+		})
+	case action.AskWatchers:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.WatchersAsked{About: a.About, Holds: l.askWatchers(ctx, a.About, a.Watchers)()}
+		})
 	case action.WatchNodes:
 		l.Peers.Watch(a.Refs)
 	case action.Suspect:
@@ -274,23 +285,23 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 	return r
 }
 
-func (l *loop) probe(ctx context.Context, a action.Probe) event.Event {
-	p := event.Probed{About: a.About}
-	holds := make([]bool, len(a.Watchers))
-	var all = make(chan struct{}, len(a.Watchers))
-	for i, w := range a.Watchers {
-		go func() { holds[i] = l.Peers.Holds(ctx, w, a.About); all <- struct{}{} }()
+// askWatchers asks all at once; what it returns waits for the answers, and names those that still
+// suspect the node.
+func (l *loop) askWatchers(ctx context.Context, about membership.Ref, watchers []membership.Ref) func() []string {
+	holds := make([]bool, len(watchers))
+	var all sync.WaitGroup
+	for i, w := range watchers {
+		all.Go(func() { holds[i] = l.Peers.Holds(ctx, w, about) })
 	}
-	p.Answer = l.Peers.Probe(ctx, a.About)
-	for range a.Watchers {
-		<-all
-	}
-	for i, w := range a.Watchers {
-		if holds[i] {
-			p.Holds = append(p.Holds, w.Node)
+	return func() (names []string) {
+		all.Wait()
+		for i, w := range watchers {
+			if holds[i] {
+				names = append(names, w.Node)
+			}
 		}
+		return names
 	}
-	return p
 }
 
 // handOver is how long a node that goes may take to leave its checkpoint with another one.
