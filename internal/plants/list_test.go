@@ -334,7 +334,7 @@ var plants = []plant{
 	{"a generation that was fenced meanwhile may still store", chunkstore + "/store.go", `	if g < s.generation {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
 	}
-	if !s.whole(m) {`, `	if !s.whole(m) {`, chunkstore, "TestFencedWhilePutting"},
+	if !s.whole(e.manifest) {`, `	if !s.whole(m) {`, chunkstore, "TestFencedWhilePutting"},
 	{"a clock decides between a side that changed and one that did not", "internal/kube/decide.go", `case edited && wished && s.Synced != 0:`, `case (edited || wished) && s.Synced != 0:`, "internal/kube", "TestDecideWithClocksThatDiffer"},
 	{"an edit of replicas in the second of the wish is lost", "internal/kube/decide.go", `s.NPAt.Truncate(time.Second)`, `s.NPAt`, "internal/kube", "TestDecide"},
 	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go", `		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)

@@ -33,7 +33,7 @@ func Salvage(
 			committed = append(committed, h)
 		}
 	}
-	later, err := captured(ctx, s, g, committed, held)
+	later, err := captured(ctx, s, onDisk{g, committed, held})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,15 +54,21 @@ func Salvage(
 	return committed, nil, nil
 }
 
-// captured are the captures of generation g that are on this disk and were made after every commit,
+// onDisk is what a disk has of the checkpoints of a job.
+type onDisk struct {
+	generation schema.Generation // the newest that the node saw
+	committed  []manifest.Head   // by number
+	held       []manifest.Hash
+}
+
+// captured are the captures of the generation that are on this disk and were made after every commit,
 // newest first. After a fall-back, which is a commit of older bytes, only those of a generation
 // without a commit.
-func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation, committed []manifest.Head,
-	held []manifest.Hash) ([]manifest.Head, error) {
+func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, of onDisk) ([]manifest.Head, error) {
 	var number manifest.Number
 	var last manifest.Position
 	noted := map[manifest.Hash]bool{}
-	for _, h := range committed {
+	for _, h := range of.committed {
 		m, err := s.ReadManifest(ctx, h.Manifest)
 		if err != nil {
 			return nil, err
@@ -83,7 +89,7 @@ func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generat
 		manifest.Position
 	}
 	var all []capture
-	for _, h := range held {
+	for _, h := range of.held {
 		if noted[h] {
 			continue
 		}
@@ -91,7 +97,7 @@ func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generat
 		if err != nil {
 			return nil, err
 		}
-		if at := (manifest.Position{}); m != nil && m.Generation == g && !m.Part {
+		if at := (manifest.Position{}); m != nil && m.Generation == of.generation && !m.Part {
 			at = manifest.Position{Generation: m.Generation, Sequence: m.Sequence}
 			if last.Before(at) {
 				all = append(all, capture{manifest.Head{Number: number + 1, Generation: m.Generation, Manifest: h,

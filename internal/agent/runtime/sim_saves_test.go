@@ -399,8 +399,9 @@ func (p keptPeers) Chunk(ctx context.Context, from membership.Ref, h manifest.Ha
 	return err
 }
 
-func (p keptPeers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
-	raw []byte) ([]manifest.Hash, error) {
+func (p keptPeers) Offer(
+	ctx context.Context, to membership.Ref, g schema.Generation, raw []byte,
+) ([]manifest.Hash, error) {
 	s, err := p.to(ctx, "offer", to)
 	if err != nil {
 		return nil, err

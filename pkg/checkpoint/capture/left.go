@@ -23,7 +23,7 @@ func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifes
 		return nil, err
 	}
 	gone := Workers{State: func() WorkerState { return Killed }}
-	c, err := watch(dir, t, stamp, gone, last)
+	c, err := watch(tree{dir, t}, stamp, gone, last)
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

@@ -213,7 +213,7 @@ func (l *listing) add(name string, depth int) error {
 			return errors.Join(err, l.list(name, list, depth+1))
 		}
 	}
-	e.files, err = dirfs.WalkFrom(l.tree, name, fi, func(p string) bool {
+	files := dirfs.Walker{Tree: l.tree, Skip: func(p string) bool {
 		if l.exclude[p] {
 			return true
 		}
@@ -222,7 +222,8 @@ func (l *listing) add(name string, depth int) error {
 			return true
 		}
 		return false
-	}, depth)
+	}}
+	e.files, err = files.From(name, fi, depth)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (c *Watcher) decide(
 		d = c.memory.Decide(l)
 	}
 	if d.Take == nil {
-		return nil, c.refuse(found, l.Units, d, now, state), nil
+		return nil, c.refuse(found, l.Units, d, instant{now, state}), nil
 	}
 	p, err := c.picture(found, l.Units, d, now)
 	return p, nil, err
@@ -253,10 +253,16 @@ type doubt struct {
 // ErrUnsettled says that there is a save that is not known to be complete.
 var ErrUnsettled = errors.New("a save is not taken yet")
 
+// instant is when the directory was looked at, and what was known of the workers before.
+type instant struct {
+	now     time.Time
+	workers WorkerState
+}
+
 // refuse says what is beyond repair, once, and what a save has waited for too long.
-func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, now time.Time,
-	state WorkerState) (refused []Refusal) {
-	if state != Running {
+func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, at instant) []Refusal {
+	now := at.now
+	if at.workers != Running {
 		return c.refuseAll(found, units, d)
 	}
 	if d.Path == "" {

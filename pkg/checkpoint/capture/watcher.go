@@ -118,7 +118,7 @@ func (c *Watcher) Stamp() manifest.Stamp { return c.stamp }
 // resume is what was put back for them, if anything.
 func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest) (*Watcher, error) {
 	if dir.FS != nil {
-		return watch(dir, dir.FS, stamp, workers, resume)
+		return watch(tree{dir, dir.FS}, stamp, workers, resume)
 	}
 	disk, err := dirfs.Make(dir.Path)
 	if err != nil {
@@ -126,7 +126,7 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	}
 	n := newNotices()
 	t := n.of(disk)
-	c, err := watch(dir, t, stamp, workers, resume)
+	c, err := watch(tree{dir, t}, stamp, workers, resume)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.close())
 	}
@@ -134,9 +134,16 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	return c, nil
 }
 
+// tree is a checkpoint directory that was opened for reading.
+type tree struct {
+	Dir
+	dirfs.Reader
+}
+
 func watch(
-	dir Dir, t dirfs.Reader, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest,
+	in tree, stamp manifest.Stamp, workers Workers, resume *manifest.Manifest,
 ) (*Watcher, error) {
+	dir, t := in.Dir, in.Reader
 	c := &Watcher{
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
 		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{},

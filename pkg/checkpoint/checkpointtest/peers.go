@@ -66,8 +66,9 @@ func (d *Peers) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash,
 	return err
 }
 
-func (d *Peers) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
-	raw []byte) ([]manifest.Hash, error) {
+func (d *Peers) Offer(
+	ctx context.Context, to membership.Ref, g schema.Generation, raw []byte,
+) ([]manifest.Hash, error) {
 	s, err := d.to(ctx, "offer", to.Node)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) 
 		return nil, manifest.Hash{}, fmt.Errorf("%w: %w", manifest.ErrBadManifest, err)
 	}
 	raw, h := m.Encode()
-	if err := s.publish(ctx, save.Generation, m, raw, h); err != nil {
+	if err := s.publish(ctx, save.Generation, encoded{m, raw, h}); err != nil {
 		return nil, manifest.Hash{}, err
 	}
 	s.mu.Lock()

@@ -59,7 +59,7 @@ func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (mis
 	if missing != nil {
 		return missing, nil
 	}
-	if err := s.publish(ctx, g, m, raw, h); err != nil {
+	if err := s.publish(ctx, g, encoded{m, raw, h}); err != nil {
 		return nil, err
 	}
 	drop(s, s.offers, h)

@@ -275,10 +275,16 @@ func (s *Store) fenced(g schema.Generation) error {
 	return nil
 }
 
+// encoded is a manifest as it is on disk, with its hash.
+type encoded struct {
+	manifest *manifest.Manifest
+	raw      []byte
+	hash     manifest.Hash
+}
+
 // publish makes the manifest durable, after its chunks, which are on disk,
 // verified, and counted by the caller.
-func (s *Store) publish(ctx context.Context, g schema.Generation, m *manifest.Manifest, raw []byte,
-	h manifest.Hash) error {
+func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -290,16 +296,16 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, m *manifest.Ma
 	if g < s.generation {
 		return fmt.Errorf("generation %d, %d was seen: %w", g, s.generation, ErrFenced)
 	}
-	if !s.whole(m) {
+	if !s.whole(e.manifest) {
 		return fmt.Errorf("a chunk was lost to another transfer's failed sync: %w", ErrDamaged)
 	}
-	if _, ok := s.held[h]; ok {
+	if _, ok := s.held[e.hash]; ok {
 		return nil
 	}
-	if err := s.disk.WriteFile(manifestDir, h.String(), raw); err != nil {
+	if err := s.disk.WriteFile(manifestDir, e.hash.String(), e.raw); err != nil {
 		return err
 	}
-	s.add(h, m)
+	s.add(e.hash, e.manifest)
 	s.tell()
 	return nil
 }

@@ -152,37 +152,44 @@ func (id FileState) SameBytes(o FileState) bool {
 // not a write: a rename, usually. A write moves both times to the same value.
 func (id FileState) Published() bool { return id.Ctime > id.Mtime }
 
-// walk lists the regular files at and below name. skip, if given, leaves out
-// what it says yes to. Links, devices and pipes are no part of a checkpoint.
+// Walk lists the regular files at and below name, without those for which skip returns true; nil
+// skips none. Links, devices and pipes are no part of a checkpoint.
 func Walk(t Reader, name string, skip func(path string) bool) (files []Found, err error) {
 	fi, err := t.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
-	return WalkFrom(t, name, fi, skip, 1)
+	return Walker{t, skip}.From(name, fi, 1)
 }
 
-func WalkFrom(t Reader, name string, fi fs.FileInfo, skip func(string) bool, depth int) (files []Found, err error) {
+// Walker lists regular files of a tree.
+type Walker struct {
+	Tree Reader
+	Skip func(path string) bool // nil: none
+}
+
+// From is Walk for a file or directory that was looked at already, at a depth below the root.
+func (w Walker) From(name string, fi fs.FileInfo, depth int) (files []Found, err error) {
 	if fi.Mode().IsRegular() {
 		return []Found{{Path: name, Mode: fi.Mode().Perm(), State: StateOf(fi)}}, nil
 	}
 	if !fi.IsDir() || depth > manifest.MaxDepth {
 		return nil, nil
 	}
-	list, err := t.ReadDir(name)
+	list, err := w.Tree.ReadDir(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range list {
 		below := path.Join(name, e.Name())
-		if skip != nil && skip(below) {
+		if w.Skip != nil && w.Skip(below) {
 			continue
 		}
-		fi, err := t.Lstat(below)
+		fi, err := w.Tree.Lstat(below)
 		if err != nil {
 			return nil, err
 		}
-		more, err := WalkFrom(t, below, fi, skip, depth+1)
+		more, err := w.From(below, fi, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,10 @@ type mixedPartsError struct{ error }
 // assemble brings the parts of a save onto this disk as one whole, each chunk from the nodes that
 // captured it.
 func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.Manifest, manifest.Hash, error) {
-	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers}
+	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers, Generation: l.stamp.Generation,
+		Report: func(done, total int64) {
+			l.replicator.Report(replicator.Moving{What: "replicate", Done: done, Total: total})
+		}}
 	var all []*manifest.Manifest
 	var nodes []string
 	owners := map[manifest.Hash][]membership.Ref{}
@@ -55,11 +58,7 @@ func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.M
 	}
 	raw, h := m.Encode()
 	from := func(chunk manifest.Hash) []membership.Ref { return owners[chunk] }
-	err = c.Assemble(ctx, l.stamp.Generation, raw, from,
-		func(done, total int64) {
-			l.replicator.Report(replicator.Moving{What: "replicate", Done: done, Total: total})
-		})
-	if err != nil {
+	if err = c.Assemble(ctx, raw, from); err != nil {
 		return nil, manifest.Hash{}, fmt.Errorf("bring the parts together: %w", err)
 	}
 	return m, h, nil

@@ -115,8 +115,9 @@ func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.
 			return err
 		}
 		from = slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self })
-		c := transfer.Copier{Store: r.Store, Peers: r.Peers}
-		err = c.Fetch(ctx, g, h, from, func(done, total int64) { r.Report(Moving{"fetch", done, total}) })
+		c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g,
+			Report: func(done, total int64) { r.Report(Moving{"fetch", done, total}) }}
+		err = c.Fetch(ctx, h, from)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
 			return err
 		}

@@ -50,8 +50,9 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node) ([]membership.Node, error) {
 	ctx, stop := r.whileRegistered(ctx, to)
 	defer stop()
-	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
-	return c.Replicate(ctx, g, h, to, func(done, total int64) { r.Report(Moving{"replicate", done, total}) })
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g,
+		Report: func(done, total int64) { r.Report(Moving{"replicate", done, total}) }}
+	return c.Replicate(ctx, h, to)
 }
 
 // Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
@@ -111,8 +112,8 @@ func (r *Replicator) CopyAway(ctx context.Context, g schema.Generation, h manife
 	}
 	ctx, cancel := context.WithTimeout(ctx, awayLimit)
 	defer cancel()
-	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
-	_, err := c.Replicate(ctx, max(g, r.Store.Generation()), h, to, nil)
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: max(g, r.Store.Generation())}
+	_, err := c.Replicate(ctx, h, to)
 	return err
 }
 

@@ -33,7 +33,7 @@ func BenchmarkPutAndReplicate(b *testing.B) {
 		began := time.Now()
 		_, h, err := a.Put(b.Context(), save)
 		must(b, err)
-		_, err = c.Replicate(b.Context(), 1, h, []membership.Node{f.node("b")}, nil)
+		_, err = c.Replicate(b.Context(), h, []membership.Node{f.node("b")})
 		must(b, err)
 		ours += time.Since(began)
 		b.StopTimer()

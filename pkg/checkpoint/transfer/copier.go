@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,17 +25,19 @@ const streams = 4
 
 // Copier moves checkpoints between this node's store and those of others.
 type Copier struct {
-	Store *chunkstore.Store
-	Peers Peers
+	Store      *chunkstore.Store
+	Peers      Peers
+	Generation schema.Generation       // in which this node acts; reading needs none
+	Report     func(done, total int64) // of the bytes that Replicate and Fetch move; nil: not told
 }
 
 // Replicate puts copies of a checkpoint that is held here onto the nodes of
-// to, and returns those that acknowledged: theirs is verified and durable. g
-// is the generation in which this node acts. The error says why others did
-// not; ErrFenced in it is final. What a broken transfer brought stays there,
-// and is not sent again.
-func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node,
-	report func(done, total int64)) ([]membership.Node, error) {
+// to, and returns those that acknowledged: theirs is verified and durable. The
+// error says why others did not; ErrFenced in it is final. What a broken
+// transfer brought stays there, and is not sent again.
+func (c *Copier) Replicate(
+	ctx context.Context, h manifest.Hash, to []membership.Node,
+) ([]membership.Node, error) {
 	m, err := c.Store.Manifest(h)
 	if err != nil {
 		return nil, err
@@ -43,12 +46,15 @@ func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.
 	if err != nil {
 		return nil, err
 	}
-	p := newProgress(m, len(to), report)
+	s := &sending{raw: raw, progress: newProgress(m, len(to), c.Report), sizes: map[manifest.Hash]int64{}}
+	for h, size := range m.DistinctChunks() {
+		s.sizes[h] = size
+	}
 	acked, errs := make([]bool, len(to)), make([]error, len(to))
 	var wg sync.WaitGroup
 	for i, n := range to {
 		wg.Go(func() {
-			errs[i] = c.send(ctx, g, h, m, raw, n.Ref, p)
+			errs[i] = c.send(ctx, n.Ref, s)
 			acked[i] = errs[i] == nil
 		})
 	}
@@ -65,16 +71,19 @@ func (c *Copier) Replicate(ctx context.Context, g schema.Generation, h manifest.
 	return holders, nil
 }
 
+// sending is a checkpoint on its way to other nodes.
+type sending struct {
+	raw      []byte                  // its manifest
+	sizes    map[manifest.Hash]int64 // of its chunks
+	progress *progress
+}
+
 // send offers the manifest, sends what is missing, and offers again, until the other side holds it.
-func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash, m *manifest.Manifest, raw []byte,
-	to membership.Ref, p *progress) error {
-	sizes := map[manifest.Hash]int64{}
-	for h, size := range m.DistinctChunks() {
-		sizes[h] = size
-	}
-	last := len(sizes) + 1
+func (c *Copier) send(ctx context.Context, to membership.Ref, s *sending) error {
+	p := s.progress
+	last := len(s.sizes) + 1
 	for {
-		missing, err := c.Peers.Offer(ctx, to, g, h, raw)
+		missing, err := c.Peers.Offer(ctx, to, c.Generation, s.raw)
 		if err != nil {
 			return err
 		}
@@ -88,18 +97,17 @@ func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash,
 		last = len(missing)
 		var left int64
 		for _, c := range missing {
-			left += sizes[c]
+			left += s.sizes[c]
 		}
 		p.reach(to.Node, p.each-left)
 		eg, ctx := errgroup.WithContext(ctx)
 		eg.SetLimit(streams)
 		for _, chunk := range missing {
-			size, ok := sizes[chunk]
-			if !ok {
+			if _, ok := s.sizes[chunk]; !ok {
 				return errors.Join(fmt.Errorf("node %s asks for a chunk that was not offered", to.Node), eg.Wait())
 			}
 			eg.Go(func() error {
-				return c.sendChunk(ctx, g, to, chunk, size, p)
+				return c.sendChunk(ctx, to, chunk, s)
 			})
 		}
 		if err := eg.Wait(); err != nil {
@@ -108,13 +116,13 @@ func (c *Copier) send(ctx context.Context, g schema.Generation, h manifest.Hash,
 	}
 }
 
-func (c *Copier) sendChunk(ctx context.Context, g schema.Generation, to membership.Ref, chunk manifest.Hash, size int64,
-	p *progress) error {
+func (c *Copier) sendChunk(ctx context.Context, to membership.Ref, chunk manifest.Hash, s *sending) error {
+	size := s.sizes[chunk]
 	open := func() (io.ReadSeekCloser, error) { return c.open(chunk) }
-	err := c.Peers.WriteChunk(ctx, to, chunkstore.Upload{Generation: g, Hash: chunk, Size: size, Open: open})
+	err := c.Peers.WriteChunk(ctx, to, chunkstore.Upload{Generation: c.Generation, Hash: chunk, Size: size, Open: open})
 	switch {
 	case err == nil:
-		p.add(to.Node, size)
+		s.progress.add(to.Node, size)
 	case errors.Is(err, chunkstore.ErrNotHeld):
 		return nil // it was started again meanwhile: the next offer asks anew
 	case errors.Is(err, chunkstore.ErrDamaged):
@@ -136,23 +144,22 @@ func (c *Copier) open(chunk manifest.Hash) (io.ReadSeekCloser, error) {
 
 // Fetch brings a checkpoint onto this disk, each chunk from any of the nodes
 // that has it: one that is away, or whose bytes are not true to their hash, is
-// passed over for the next. g is the generation in which this node acts. What
-// a broken Fetch brought stays. ErrNotHeld when nobody has all of it.
-func (c *Copier) Fetch(ctx context.Context, g schema.Generation, h manifest.Hash, from []membership.Ref,
-	report func(done, total int64)) error {
+// passed over for the next. What a broken Fetch brought stays. ErrNotHeld when
+// no node has all of it.
+func (c *Copier) Fetch(ctx context.Context, h manifest.Hash, from []membership.Ref) error {
 	raw, err := c.Manifest(ctx, h, from)
 	if err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
-	return c.Assemble(ctx, g, raw, func(manifest.Hash) []membership.Ref { return from }, report)
+	return c.Assemble(ctx, raw, func(manifest.Hash) []membership.Ref { return from })
 }
 
 // Assemble is Fetch for a manifest that is known, of chunks that are on different nodes: from says
 // which have one.
-func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte,
-	from func(chunk manifest.Hash) []membership.Ref,
-	report func(done, total int64)) error {
-	missing, err := c.Store.Offer(ctx, g, raw)
+func (c *Copier) Assemble(
+	ctx context.Context, raw []byte, from func(chunk manifest.Hash) []membership.Ref,
+) error {
+	missing, err := c.Store.Offer(ctx, c.Generation, raw)
 	if err != nil || missing == nil {
 		return err
 	}
@@ -160,7 +167,7 @@ func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte,
 	if err != nil {
 		return err
 	}
-	p := newProgress(m, 1, report)
+	p := newProgress(m, 1, c.Report)
 	want := map[manifest.Hash]int64{}
 	for h, size := range m.DistinctChunks() {
 		want[h] = size
@@ -179,7 +186,7 @@ func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte,
 			buf := buffers.Get().(*[]byte)
 			defer buffers.Put(buf)
 			data := (*buf)[:want[chunk]]
-			if err := c.fetchChunk(egctx, g, chunk, data, from(chunk), int(turn.Add(1))); err != nil {
+			if err := c.fetchChunk(egctx, chunk, data, rotated(from(chunk), int(turn.Add(1)))); err != nil {
 				return err
 			}
 			p.add("", int64(len(data)))
@@ -189,7 +196,7 @@ func (c *Copier) Assemble(ctx context.Context, g schema.Generation, raw []byte,
 	if err := eg.Wait(); err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
-	missing, err = c.Store.Offer(ctx, g, raw)
+	missing, err = c.Store.Offer(ctx, c.Generation, raw)
 	if err == nil && missing != nil {
 		err = fmt.Errorf("fetch: %d chunks went bad on this disk: %w", len(missing), chunkstore.ErrDamaged)
 	}
@@ -217,16 +224,24 @@ func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membershi
 	return nil, errors.Join(errs...)
 }
 
-// fetchChunk asks one node after the other, beginning with another one for
-// each chunk. The store believes nobody: it reads back what it wrote.
-func (c *Copier) fetchChunk(ctx context.Context, g schema.Generation, h manifest.Hash, data []byte,
-	from []membership.Ref, turn int) error {
+// rotated returns the nodes in the same order, beginning with another one at each turn.
+func rotated(nodes []membership.Ref, turn int) []membership.Ref {
+	if len(nodes) == 0 {
+		return nil
+	}
+	first := turn % len(nodes)
+	return slices.Concat(nodes[first:], nodes[:first])
+}
+
+// fetchChunk asks one node after the other. The store trusts no node: it reads back what it wrote.
+func (c *Copier) fetchChunk(
+	ctx context.Context, h manifest.Hash, data []byte, from []membership.Ref,
+) error {
 	errs := []error{fmt.Errorf("chunk %v: %w", h, chunkstore.ErrNotHeld)}
-	for i := range from {
-		n := from[(turn+i)%len(from)]
+	for _, n := range from {
 		err := c.Peers.Chunk(ctx, n, h, data)
 		if err == nil {
-			err = c.Store.WriteChunk(g, h, bytes.NewReader(data))
+			err = c.Store.WriteChunk(c.Generation, h, bytes.NewReader(data))
 			if err == nil || !errors.Is(err, chunkstore.ErrDamaged) {
 				return err // a full or broken disk is not the other side's fault
 			}

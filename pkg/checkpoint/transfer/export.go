@@ -54,7 +54,7 @@ func exportTo(ctx context.Context, m *manifest.Manifest, from []Source, to *dirf
 	if err := to.CheckSpace(m.Bytes(), 0); err != nil {
 		return err
 	}
-	if err := writeAll(ctx, m, from, to, all); err != nil {
+	if err := writeAll(ctx, m, from, below{to, all}); err != nil {
 		return errors.Join(err, to.RemoveAll(all))
 	}
 	tops := map[string]bool{}
@@ -72,8 +72,15 @@ func exportTo(ctx context.Context, m *manifest.Manifest, from []Source, to *dirf
 	return to.SyncDir(".")
 }
 
-// writeAll makes the files below the directory all, durable with their names.
-func writeAll(ctx context.Context, m *manifest.Manifest, from []Source, to *dirfs.Disk, all string) error {
+// below is a directory of a disk.
+type below struct {
+	*dirfs.Disk
+	dir string
+}
+
+// writeAll makes the files in the directory to, durable with their names.
+func writeAll(ctx context.Context, m *manifest.Manifest, from []Source, to below) error {
+	all := to.dir
 	dirs := map[string]bool{}
 	for _, f := range m.Files {
 		for d := path.Dir(path.Join(all, f.Path)); d != "."; d = path.Dir(d) {

@@ -73,7 +73,7 @@ func TestForwardToAFailingNode(t *testing.T) {
 			defer cancel()
 			peers := &checkpointtest.Peers{Stores: f.stores}
 			fail(peers, cancel)
-			c := Copier{Store: f.stores["a"], Peers: peers}
+			c := Copier{Store: f.stores["a"], Peers: peers, Generation: 1}
 			at := manifest.Position{Generation: 1, Sequence: 7}
 			toB := c.Forward(ctx, at, []membership.Node{f.node("b")})
 			toC := c.Forward(t.Context(), at, []membership.Node{f.node("c")})
@@ -89,8 +89,8 @@ func TestForwardToAFailingNode(t *testing.T) {
 			}
 			// What was not forwarded is sent as ever.
 			peers.Frozen, peers.Hook = "", nil
-			held, err := c.Replicate(t.Context(), 1, func() manifest.Hash { _, h := m.Encode(); return h }(),
-				[]membership.Node{f.node("b")}, nil)
+			held, err := c.Replicate(t.Context(), func() manifest.Hash { _, h := m.Encode(); return h }(),
+				[]membership.Node{f.node("b")})
 			if len(held) != 1 || err != nil {
 				t.Errorf("b does not hold it: %v", err)
 			}

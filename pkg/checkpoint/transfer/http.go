@@ -26,8 +26,9 @@ type Peers interface {
 	Manifest(ctx context.Context, from membership.Ref, h manifest.Hash) ([]byte, error)
 	// Chunk fetches one chunk into dst, which has its size. What comes is not verified yet.
 	Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, dst []byte) error
-	Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
-		raw []byte) (missing []manifest.Hash, err error)
+	// Offer offers a manifest, and returns the chunks that the other node lacks; nil: it holds the
+	// checkpoint now.
+	Offer(ctx context.Context, to membership.Ref, g schema.Generation, raw []byte) ([]manifest.Hash, error)
 	WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error
 }
 
@@ -142,20 +143,21 @@ func (p *HTTP) Chunk(ctx context.Context, from membership.Ref, h manifest.Hash, 
 	return nil
 }
 
-func (p *HTTP) Offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
-	raw []byte) ([]manifest.Hash, error) {
-	missing, err := p.offer(ctx, to, g, h, raw)
+func (p *HTTP) Offer(
+	ctx context.Context, to membership.Ref, g schema.Generation, raw []byte,
+) ([]manifest.Hash, error) {
+	r := put(manifestsURL+manifest.Sum(raw).String(), g, raw, int64(len(raw)))
+	missing, err := p.offer(ctx, to, r)
 	for errors.Is(err, errBusy) {
-		missing, err = p.offer(ctx, to, g, h, raw)
+		missing, err = p.offer(ctx, to, r)
 	}
 	return missing, err
 }
 
-func (p *HTTP) offer(ctx context.Context, to membership.Ref, g schema.Generation, h manifest.Hash,
-	raw []byte) ([]manifest.Hash, error) {
+func (p *HTTP) offer(ctx context.Context, to membership.Ref, r request) ([]manifest.Hash, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	resp, err := p.do(ctx, to, put(manifestsURL+h.String(), g, raw, int64(len(raw))))
+	resp, err := p.do(ctx, to, r)
 	if err != nil {
 		return nil, err
 	}

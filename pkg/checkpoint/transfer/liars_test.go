@@ -101,15 +101,15 @@ func TestPeersThatLie(t *testing.T) {
 					return truth(held)
 				}}
 				here := checkpointtest.OpenStore(t, memfs.New())
-				c := Copier{here, peers}
-				if err := c.Fetch(t.Context(), 1, h, []membership.Ref{liar}, nil); err == nil || here.Has(h) {
+				c := Copier{Store: here, Peers: peers, Generation: 1}
+				if err := c.Fetch(t.Context(), h, []membership.Ref{liar}); err == nil || here.Has(h) {
 					t.Errorf("fetched from the liar alone: %v", err)
 				}
-				must(t, c.Fetch(t.Context(), 1, h, []membership.Ref{liar, honest}, nil))
+				must(t, c.Fetch(t.Context(), h, []membership.Ref{liar, honest}))
 				must(t, here.Verify(t.Context(), h))
 
-				sender := Copier{held, peers}
-				acked, err := sender.Replicate(t.Context(), 1, h, []membership.Node{{Ref: liar}}, nil)
+				sender := Copier{Store: held, Peers: peers, Generation: 1}
+				acked, err := sender.Replicate(t.Context(), h, []membership.Node{{Ref: liar}})
 				if len(acked) > 0 || err == nil {
 					t.Errorf("acknowledged by the liar: %v", err)
 				}

@@ -64,7 +64,7 @@ func (f *farm) node(node string) membership.Node {
 func (f *farm) copier(t testing.TB, node string) *Copier {
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &Copier{f.stores[node], &HTTP{To: func(membership.Ref) http.RoundTripper { return tr }}}
+	return &Copier{Store: f.stores[node], Generation: 1, Peers: &HTTP{To: func(membership.Ref) http.RoundTripper { return tr }}}
 }
 
 // Both kinds of Peers say the same of the same store.
@@ -100,11 +100,11 @@ func TestPeers(t *testing.T) {
 			if err := p.Chunk(ctx, b, some, make([]byte, manifest.ChunkSize)); !errors.Is(err, chunkstore.ErrNotHeld) {
 				t.Errorf("chunk of who has none: %v", err)
 			}
-			if _, err := p.Offer(ctx, b, 1, manifest.Sum([]byte("junk")), []byte("junk")); !errors.Is(err,
+			if _, err := p.Offer(ctx, b, 1, []byte("junk")); !errors.Is(err,
 				manifest.ErrBadManifest) {
 				t.Errorf("junk: %v", err)
 			}
-			missing, err := p.Offer(ctx, b, 1, h, raw)
+			missing, err := p.Offer(ctx, b, 1, raw)
 			must(t, err)
 			sizes := map[manifest.Hash]int64{}
 			for h, n := range m.DistinctChunks() {
@@ -119,7 +119,7 @@ func TestPeers(t *testing.T) {
 			for _, c := range missing {
 				must(t, p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 1, Hash: c, Size: sizes[c], Open: open(c)}))
 			}
-			if missing, err = p.Offer(ctx, b, 1, h, raw); missing != nil || err != nil {
+			if missing, err = p.Offer(ctx, b, 1, raw); missing != nil || err != nil {
 				t.Errorf("when all is there: %v, %v", missing, err)
 			}
 			must(t, f.stores["b"].Verify(ctx, h))
@@ -129,7 +129,7 @@ func TestPeers(t *testing.T) {
 				t.Error("other bytes came back")
 			}
 			must(t, f.stores["b"].Raise(5))
-			if _, err := p.Offer(ctx, b, 4, h, raw); !errors.Is(err, chunkstore.ErrFenced) {
+			if _, err := p.Offer(ctx, b, 4, raw); !errors.Is(err, chunkstore.ErrFenced) {
 				t.Errorf("offer of an older generation: %v", err)
 			}
 			if err := p.WriteChunk(ctx, b, chunkstore.Upload{Generation: 4, Hash: some, Size: manifest.ChunkSize, Open: open(some)}); !errors.Is(err,
@@ -152,12 +152,16 @@ func TestReplicateAndFetch(t *testing.T) {
 		defer mu.Unlock()
 		last, total = done, of
 	}
-	got, err := f.copier(t, "a").Replicate(t.Context(), 1, h, []membership.Node{f.node("b"), f.node("c")}, report)
+	sender := f.copier(t, "a")
+	sender.Report = report
+	got, err := sender.Replicate(t.Context(), h, []membership.Node{f.node("b"), f.node("c")})
 	must(t, err)
 	if len(got) != 2 || last != total || total == 0 {
 		t.Errorf("%d holders, %d of %d bytes", len(got), last, total)
 	}
-	must(t, f.copier(t, "d").Fetch(t.Context(), 2, h, []membership.Ref{f.ref("b"), f.ref("c")}, report))
+	to := f.copier(t, "d")
+	to.Generation, to.Report = 2, report
+	must(t, to.Fetch(t.Context(), h, []membership.Ref{f.ref("b"), f.ref("c")}))
 	if last != total {
 		t.Errorf("fetched %d of %d bytes", last, total)
 	}
@@ -185,7 +189,7 @@ func TestReplicateResumes(t *testing.T) {
 		})
 	}
 	to := []membership.Node{f.node("b"), f.node("c")}
-	got, err := f.copier(t, "a").Replicate(t.Context(), 1, h, to, nil)
+	got, err := f.copier(t, "a").Replicate(t.Context(), h, to)
 	if err == nil || len(got) != 1 || got[0].Node != "c" {
 		t.Fatalf("holders %v, %v", got, err)
 	}
@@ -197,7 +201,7 @@ func TestReplicateResumes(t *testing.T) {
 	f.stores["b"] = again
 	f.mu.Unlock()
 	must1(t, len(f.stores["b"].Held()) == 0)
-	if _, err = f.copier(t, "a").Replicate(t.Context(), 1, h, to, nil); err != nil {
+	if _, err = f.copier(t, "a").Replicate(t.Context(), h, to); err != nil {
 		t.Fatal(err)
 	}
 	if n := puts.Load() + 100; n != 2 {
@@ -219,17 +223,17 @@ func TestFetchPassesOverDamage(t *testing.T) {
 	from := memfs.New()
 	memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 6*manifest.ChunkSize), 0o600)
 	m, h := checkpointtest.Put(t, f.stores["a"], from, 1, 1)
-	_, err := f.copier(t, "a").Replicate(t.Context(), 1, h, []membership.Node{f.node("b")}, nil)
+	_, err := f.copier(t, "a").Replicate(t.Context(), h, []membership.Node{f.node("b")})
 	must(t, err)
 	checkpointtest.Flip(t, f.disks["a"], m.Files[0].Chunks[0])
 	checkpointtest.Flip(t, f.disks["b"], m.Files[0].Chunks[1])
-	must(t, f.copier(t, "c").Fetch(t.Context(), 2, h, []membership.Ref{f.ref("a"), f.ref("b")}, nil))
+	must(t, f.copier(t, "c").Fetch(t.Context(), h, []membership.Ref{f.ref("a"), f.ref("b")}))
 	must(t, f.stores["c"].Verify(t.Context(), h))
 
 	f.add(t, "d", memfs.New())
 	checkpointtest.Flip(t, f.disks["a"], m.Files[0].Chunks[1])
 	from2 := []membership.Ref{f.ref("a"), f.ref("b")}
-	if err := f.copier(t, "d").Fetch(t.Context(), 2, h, from2, nil); !errors.Is(err, chunkstore.ErrNotHeld) ||
+	if err := f.copier(t, "d").Fetch(t.Context(), h, from2); !errors.Is(err, chunkstore.ErrNotHeld) ||
 		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("damaged everywhere: %v", err)
 	}
@@ -245,7 +249,7 @@ func TestReplicateFindsItsOwnDamage(t *testing.T) {
 	memfs.WriteFile(t, from, "model.bin", memfs.Bytes(1, 2*manifest.ChunkSize), 0o600)
 	m, h := checkpointtest.Put(t, f.stores["a"], from, 1, 1)
 	checkpointtest.Flip(t, f.disks["a"], m.Files[0].Chunks[1])
-	_, err := f.copier(t, "a").Replicate(t.Context(), 1, h, []membership.Node{f.node("b")}, nil)
+	_, err := f.copier(t, "a").Replicate(t.Context(), h, []membership.Node{f.node("b")})
 	if !errors.Is(err, chunkstore.ErrDamaged) {
 		t.Errorf("replicate: %v", err)
 	}
@@ -271,7 +275,7 @@ func TestTransferIsCancelled(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	if _, err := f.copier(t, "a").Replicate(ctx, 1, h, []membership.Node{f.node("b")}, nil); !errors.Is(err,
+	if _, err := f.copier(t, "a").Replicate(ctx, h, []membership.Node{f.node("b")}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("replicate: %v", err)
 	}
