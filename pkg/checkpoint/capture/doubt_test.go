@@ -75,5 +75,5 @@ func TestExcludedDirectories(t *testing.T) {
 	b.write("out/worker.txt", "x")
 	b.want(b.look(time.Minute), "", "", 0)
 	b.write("model.raw", "x")
-	b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
+	b.want(b.look(8*time.Second), "model.raw", "model.raw", unknown)
 }

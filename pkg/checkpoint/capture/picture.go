@@ -19,7 +19,7 @@ import (
 func (c *Watcher) decide(
 	found *listing, fresh []*entry, now time.Time, state WorkerState,
 ) (*Picture, []Refusal, error) {
-	l := judge.Look{Workers: state, Now: now, Temporary: c.temporary(found)}
+	l := judge.Look{Workers: state, Now: now, Began: c.began, Temporary: c.temporary(found)}
 	c.countNumbers(fresh)
 	for _, name := range slices.Sorted(maps.Keys(found.entries)) {
 		u, err := c.unit(found.entries[name], fresh, now, state)
@@ -265,7 +265,7 @@ func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, a
 	if at.workers != Running {
 		return c.refuseAll(found, units, d)
 	}
-	if d.Path == "" {
+	if d.Path == "" || d.Soon {
 		return nil
 	}
 	if c.doubt.began.IsZero() {

@@ -85,6 +85,7 @@ type Watcher struct {
 	in       map[string]bool            // entries of the last save, or of what was resumed from
 	last     *listing                   // the last Look
 	since    map[string]time.Time
+	began    time.Time // of the first Look
 	moved    time.Time // when anything was written
 	grew     time.Time // when what was written became larger
 	bytes    int64     // of the fresh entries
@@ -304,6 +305,9 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 		if found.entries[name] == nil {
 			delete(c.since, name)
 		}
+	}
+	if c.began.IsZero() {
+		c.began = now
 	}
 	c.last = found
 	c.noteGrowth(fresh, now)

@@ -188,7 +188,7 @@ func TestOpaqueFileIsCompleteWhenClosed(t *testing.T) {
 		}
 		must(t, f.Close())
 		b.want(b.look(300*time.Millisecond), want, want, unknown) // the first save: what else belongs to it?
-		b.want(b.look(2*time.Second), map[bool]string{true: "model.raw"}[want == ""], "model.raw", unknown)
+		b.want(b.look(4*time.Second), map[bool]string{true: "model.raw"}[want == ""], "model.raw", unknown)
 	}
 }
 
@@ -226,6 +226,28 @@ func TestRenamedIsCompleteAtOnce(t *testing.T) {
 			b.now = b.now.Add(time.Second)
 		}
 		b.want(b.look(0), "model.raw", "model.raw", unknown)
+	}
+}
+
+// A script that saves for the first time after a minute may pause for some seconds within that save.
+// What it wrote by then is taken when the pause ends its life.
+func TestFirstSaveWithAPause(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		b := newBench(t)
+		b.want(b.look(time.Minute), "", "", 0)
+		b.write("model.raw", "x")
+		b.want(b.look(5*time.Second), "", "", 0)
+		if killed {
+			b.state = Killed
+			b.want(b.once(true), "model.raw", "model.raw", unknown)
+			continue
+		}
+		b.write("optimizer.raw", "x")
+		b.want(b.look(5*time.Second), "", "", 0)
+		b.want(b.look(4*time.Second), "model.raw optimizer.raw", "", unknown)
+		if len(b.refused) != 0 {
+			t.Errorf("refused: %v", b.refused)
+		}
 	}
 }
 
@@ -502,14 +524,14 @@ func TestWhatIsNoSave(t *testing.T) {
 	b.watch(nil)
 	b.want(b.look(time.Minute), "", "", 0)
 	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
-	b.want(b.look(2*time.Second), "model.pt", "model.pt", unknown)
+	b.want(b.look(8*time.Second), "model.pt", "model.pt", unknown)
 	// A temporary name beside the first save may become a part of it.
 	b = newBench(t)
 	b.write("model.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
 	b.write("optimizer.pt.tmp", "x")
 	b.want(b.look(time.Minute), "", "", 0)
 	b.rename("optimizer.pt.tmp", "optimizer.raw")
-	b.want(b.look(2*time.Second), "model.pt optimizer.raw", "", unknown)
+	b.want(b.look(8*time.Second), "model.pt optimizer.raw", "", unknown)
 }
 
 // A script clears its directory by removing and making it: saves are found in the new one.

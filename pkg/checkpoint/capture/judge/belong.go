@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // owe finds out, after a save that was taken by a guess, which units were still to come: one that
@@ -73,11 +74,28 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
 	}
 	for _, u := range wrote {
-		if l.Now.Sub(u.Since) < FirstQuiet {
-			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet"}
+		if l.Now.Sub(u.Since) < m.quiet(l, u.Since) {
+			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet",
+				Soon: true}
 		}
 	}
 	return Decision{Guess: true}
+}
+
+const (
+	// quietShare is the part of the time from the start of the workers to their first save for which
+	// that must not change: a script that saves seldom may pause for longer within a save.
+	quietShare = 10
+	maxQuiet   = 30 * time.Second
+)
+
+// quiet is how long a save of which nothing was in a save before must not change, if its newest file
+// is of that time. Workers that were killed write nothing more.
+func (m *Memory) quiet(l Look, newest time.Time) time.Duration {
+	if l.Workers == Killed || len(m.passes) > 0 {
+		return FirstQuiet
+	}
+	return min(max(FirstQuiet, newest.Sub(l.Began)/quietShare), maxQuiet)
 }
 
 // behind is a unit that was written less often than another one; the zero Unit if there is none.

@@ -71,7 +71,8 @@ type Look struct {
 	Units     []Unit
 	Workers   Workers
 	Now       time.Time
-	Temporary string // a file of a temporary name beside the units, if there is one
+	Began     time.Time // of the watch: the workers started then
+	Temporary string    // a file of a temporary name beside the units, if there is one
 }
 
 // Decision is what to do after a look.
@@ -81,9 +82,10 @@ type Decision struct {
 	Guess bool   // taken because nothing changed for a while: more may belong to it
 	// Path and Why name what a save waits for, if there is something fresh and nothing to take.
 	Path, Why string
+	Soon      bool // it waits for nothing but a time, which is bounded
 }
 
-// FirstQuiet is how long the first save must not change before it is taken: what belongs
+// FirstQuiet is how long the first save must not change before it is taken, at least: what belongs
 // to it is not known yet.
 const FirstQuiet = time.Second
 
