@@ -153,3 +153,36 @@ func TestTwoServersOfOneJobName(t *testing.T) {
 	p.ends(a, 93)
 	p.must("ckpt", "get", "x", filepath.Join(p.dir, "got"))
 }
+
+// A node goes to another server that knows another job of the same name, and comes back: it has the
+// checkpoints of the first job again.
+func TestTwoServersThatBothKnowTheJob(t *testing.T) {
+	t.Parallel()
+	p, q := newPlace(t), newPlace(t)
+	p.daemons(1)
+	q.daemons(1)
+	first := p.at
+	stop := func(x *proc) {
+		t.Helper()
+		p.must("stop", "x")
+		p.ends(x, 93)
+	}
+	a := trains(p, "a", 1)
+	p.running("x", 1, 1)
+	p.committed("x", 2)
+	stop(a)
+	p.at = q.at
+	b := trains(p, "b", 1)
+	p.running("x", 1, 1)
+	p.committed("x", 1)
+	stop(b)
+	a = trains(p, "a", 1)
+	p.says(a, "another job x was here before")
+	p.says(a, "cannot be had from any node that is here")
+	stop(a)
+	p.at = first
+	a = trains(p, "a", 1)
+	p.running("x", 2, 1)
+	p.says(a, "from checkpoint ")
+	stop(a)
+}

@@ -11,6 +11,7 @@ var guards = []plant{
 	{"a wish for no nodes is read", rendezvous + "/valid.go", `s.Wish.Rev == 0 || s.Wish.NP > 0`, `true`, statusPkg, "TestRecordsThatPoseAsOthers"},
 	{"the id of a job is a path", rendezvous + "/valid.go", `	p.Name("uid", string(j.UID))
 `, ``, rendezvous, "TestIDsLeadNowhere"},
+	{"what was set aside of a job stays there", "internal/node/disk/kept.go", `half || was == "" && (uid == job.UID`, `half || false && (uid == job.UID`, "internal/node/disk", "TestAdopt"},
 	{"an id on the disk moves a store out", "internal/node/disk/kept.go", `err == nil && !schema.ValidName(uid)`, `false`, "internal/node/disk", "TestAnIDThatIsAPathMovesNothingOut"},
 	{"an address that stands for all is announced", "internal/cli/target/interface.go", `err == nil && a.Unmap().IsUnspecified()`, `err == nil && a.Unmap().IsMulticast()`, "internal/cli/target", "TestOursIsNotEvery"},
 	{"a job that cannot name a ConfigMap is kept equal", "internal/kube/sync.go", `!validObject.MatchString(name)`, `name == ""`, "internal/kube", "TestJobsThatCannotNameAConfigMap"},

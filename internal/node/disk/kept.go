@@ -1,12 +1,14 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -35,17 +37,25 @@ func DirsOf(stateDir, node string, job schema.Job) Dirs {
 
 // Adopt makes the directory of a node that holds its lock the job's. What belongs to another job of
 // the same name, its checkpoints and its generation too, is moved aside, and aside says where to;
-// but a job that was made again because its server was lost goes on with what it had.
+// but a job that was made again because its server was lost goes on with what it had. What was moved
+// aside before is moved back when its job is here again.
 func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) {
 	dir := d.JobDir(node)
 	was, err := uidOf(dir)
-	if err != nil || was == job.UID {
+	if err != nil {
 		return "", err
 	}
-	if was != "" && !job.Follows(was) {
+	if was != "" && was != job.UID && !job.Follows(was) {
 		if aside, err = setAside(dir, was); err != nil {
 			return "", fmt.Errorf("move what is left of an earlier job %s: %w", d.job, err)
 		}
+		was = ""
+	}
+	if was, err = bringBack(dir, was, job); err != nil {
+		return "", fmt.Errorf("move back what is left of job %s: %w", d.job, err)
+	}
+	if was == job.UID {
+		return aside, nil
 	}
 	if job.Follows(was) { // before it is the new job's for good: what is not told of then is taken for rubbish
 		if err := chunkstore.KeepLate(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
@@ -74,17 +84,11 @@ func uidOf(dir string) (schema.UID, error) {
 }
 
 // setAside moves all but the lock to a directory that no job can have: '~' is in no name. The id
-// goes last, so that who was interrupted goes on with it.
+// goes last: a directory without one is half of a move.
 func setAside(dir string, was schema.UID) (string, error) {
-	list, err := os.ReadDir(dir)
+	names, err := entries(dir)
 	if err != nil {
 		return "", err
-	}
-	names := []string{}
-	for _, e := range list {
-		if e.Name() != lockFile && e.Name() != uidFile {
-			names = append(names, e.Name())
-		}
 	}
 	names = append(names, uidFile)
 	to := dir + "~" + string(was)
@@ -94,15 +98,67 @@ func setAside(dir string, was schema.UID) (string, error) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return "", err
 	}
+	return to, move(names, dir, to)
+}
+
+// bringBack moves what was set aside of a job to its directory again: the newest, if was is "", and
+// else the rest of a move that was interrupted. It returns the id that the directory has then. The
+// id goes first.
+func bringBack(dir string, was schema.UID, job rendezvous.Job) (schema.UID, error) {
+	list, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return was, err
+	}
+	from, id, newest := "", was, time.Time{}
+	for _, e := range list {
+		of, ok := strings.CutPrefix(e.Name(), filepath.Base(dir)+"~")
+		path := filepath.Join(filepath.Dir(dir), e.Name())
+		uid, err := uidOf(path)
+		fi, statErr := e.Info()
+		if !ok || err != nil || statErr != nil || !fi.ModTime().After(newest) {
+			continue
+		}
+		half := was != "" && uid == "" && (of == string(was) || strings.HasPrefix(of, string(was)+"-"))
+		if half || was == "" && (uid == job.UID || job.Follows(uid)) {
+			from, id, newest = path, cmp.Or(was, uid), fi.ModTime()
+		}
+	}
+	if from == "" {
+		return was, nil
+	}
+	names, err := entries(from)
+	if err == nil {
+		err = move(append([]string{uidFile}, names...), from, dir)
+	}
+	_ = os.Remove(from) // not empty where the directory had a name already
+	return id, err
+}
+
+// entries are the names in the directory of a job, but for its lock and its id.
+func entries(dir string) (names []string, err error) {
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		if e.Name() != lockFile && e.Name() != uidFile {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// move moves the names that are in one directory and not in the other.
+func move(names []string, from, to string) error {
 	for _, name := range names {
-		if err := os.Rename(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
-			return "", err
+		if anyIn(to, []string{name}) || !anyIn(from, []string{name}) {
+			continue
+		}
+		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			return err
 		}
 	}
 	if err := syncDir(to); err != nil {
-		return "", err
+		return err
 	}
-	return to, syncDir(dir)
+	return syncDir(from)
 }
 
 func anyIn(dir string, names []string) bool {

@@ -103,10 +103,20 @@ func TestAdopt(t *testing.T) {
 	if g, err := d.Seen("a"); g != 0 || err != nil {
 		t.Errorf("another job has seen generation %d, %v", g, err)
 	}
-	// And once more in the same directory, after an old backup of the server came back.
-	life(t, d, "u2", "", "three")
-	if aside := life(t, d, "u4", "", "four"); aside != dir+"~u2-2" || len(files(t, dir+"~u2")) != 5 {
-		t.Errorf("moved to %q; %v is left of the first", aside, files(t, dir+"~u2"))
+	// The job of before is here again, on another server or from a backup: it has what it had.
+	aside = life(t, d, "u2", "", "three")
+	if want := dir + "~u3"; aside != want || len(files(t, dir+"~u3")) != 4 {
+		t.Fatalf("the first job moved what was there to %q, want %q: %v", aside, want, files(t, aside))
+	}
+	if got := files(t, dir); !slices.Contains(got, "store/manifests/one") || slices.Contains(got, "store/manifests/two") {
+		t.Errorf("the first job has %v", got)
+	}
+	if g, err := d.Seen("a"); g != 7 || err != nil {
+		t.Errorf("the first job has seen generation %d, %v", g, err)
+	}
+	aside = life(t, d, "u4", "u3", "four") // made again from the second one
+	if got := files(t, dir); aside != dir+"~u2" || !slices.Contains(got, "store/manifests/two") {
+		t.Errorf("the job that follows the second one moved %q aside and has %v", aside, got)
 	}
 	if strings.HasPrefix(filepath.Base(aside), "x~") && schema.ValidName(filepath.Base(aside)) {
 		t.Errorf("%s could be the directory of a job", aside)
@@ -132,22 +142,28 @@ func TestAnIDThatIsAPathMovesNothingOut(t *testing.T) {
 	}
 }
 
-// Wherever it is interrupted, the next agent makes the move complete.
+// Wherever it is interrupted, the next agent makes the move complete, or takes it back.
 func TestAdoptInterrupted(t *testing.T) {
-	d := newTestDisk(t)
-	life(t, d, "u1", "", "one")
-	dir := d.JobDir("a")
-	if err := os.MkdirAll(dir+"~u1", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(dir, StoreDir), filepath.Join(dir+"~u1", StoreDir)); err != nil {
-		t.Fatal(err)
-	}
-	if aside := life(t, d, "u2", "", "two"); aside != dir+"~u1" {
-		t.Errorf("moved to %s", aside)
-	}
-	if got := files(t, dir+"~u1"); !slices.Contains(got, "store/manifests/one") || !slices.Contains(got, "work/one") {
-		t.Errorf("%v lies aside", got)
+	for _, next := range []schema.UID{"u1", "u2"} {
+		d := newTestDisk(t)
+		life(t, d, "u1", "", "one")
+		dir := d.JobDir("a")
+		if err := os.MkdirAll(dir+"~u1", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, StoreDir), filepath.Join(dir+"~u1", StoreDir)); err != nil {
+			t.Fatal(err)
+		}
+		want, at := "", dir
+		if next == "u2" {
+			want, at = dir+"~u1", dir+"~u1"
+		}
+		if aside := life(t, d, next, "", "two"); aside != want {
+			t.Errorf("moved to %q, want %q", aside, want)
+		}
+		if got := files(t, at); !slices.Contains(got, "store/manifests/one") || !slices.Contains(got, "work/one") {
+			t.Errorf("%s has %v", at, got)
+		}
 	}
 }
 
