@@ -283,7 +283,7 @@ func (p *pulse) during(what, goal string, f func()) {
 		case e.Kind == history.NodeLost:
 			lost[e.Generation+1]++
 		case e.Generation <= before:
-		case e.Kind == history.WorldProposed, e.Kind == history.Started:
+		case e.Kind == history.WorldProposed, e.Kind == history.WorldRunning, e.Kind == history.Started:
 			fmt.Printf("    %s generation %d, without %d lost: %s\n", e.Time.Format("05.000"), e.Generation,
 				lost[e.Generation], e.Text)
 		}

@@ -167,6 +167,7 @@ var plants = []plant{
 			return 0, nil`, rendezvous, "TestUnknownResults"},
 	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(all, &entries[i])`, `parseMembers(all[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
 	{"members that cannot be read are left out", rendezvous + "/members.go", `len(all) != w.Count+w.Leaving`, `false`, rendezvous, "TestTornMembers"},
+	{"a world that forms has no endpoints", follow + "/follow.go", ` && w.Proposal == of && w.Master != nil {`, ` && w.Proposal == of {`, rendezvous, "TestEndpoints"},
 	{"leavers of a large world are lost", rendezvous + "/members.go", `all[:w.Count:w.Count], all[w.Count:]`, `all[:w.Count:w.Count], nil`, rendezvous, "TestWorldsOfManyNodes"},
 	{"all members are in every phase", rendezvous + "/world.go", `if w.Chunks > 0 {
 		w.Members, w.Leavers = nil, nil`, `if false {

@@ -21,7 +21,9 @@ func (r Ref) Validate() error {
 func (r Ref) ValidateMember() error {
 	var p schema.Problems
 	p.Note(r.Validate())
-	p.Check(r.Incarnation != "", "node %s has no incarnation", r.Node)
+	if r.Incarnation == "" {
+		p.Check(false, "node %s has no incarnation", r.Node)
+	}
 	return p.Err()
 }
 

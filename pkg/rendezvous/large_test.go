@@ -299,7 +299,8 @@ func TestProposeCleansUp(t *testing.T) {
 }
 
 // What a keeper cannot write does not keep it from writing the rest: lists that are too long for a
-// process's environment are left out, and there are none where a port is missing.
+// process's environment are left out, and there are none where a port is missing. A node that reads
+// before it starts its workers has them by the same read, and never those of a world that does not run.
 func TestEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		host string
@@ -315,12 +316,27 @@ func TestEndpoints(t *testing.T) {
 			w.must(w.Ready(t.Context(), world, w.nodes[m.Node],
 				rendezvous.Ready{Host: c.host, Ports: []int{1, 2, 1000 + i}}))
 		}
+		var cache follow.MemberCache
+		reader := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007", Members: &cache}
+		for range 2 {
+			reader.ReadOwn(t.Context())
+			if _, known := cache.Endpoints(world.Proposal); known {
+				t.Error("the endpoints of a world that does not run are known")
+			}
+		}
 		_, err = w.Run(t.Context(), w.see(), txn.Starting{Step: plan.Run{}})
 		w.must(err)
 		list, err := w.Endpoints(t.Context(), world)
 		w.must(err)
 		if len(list) != c.want || c.want > 0 && list[7] != c.host+":1007" {
 			t.Errorf("%d endpoints, want %d: %.3q", len(list), c.want, list)
+		}
+		reader.ReadOwn(t.Context())
+		if read, known := cache.Endpoints(world.Proposal); !known || !slices.Equal(read, list) {
+			t.Errorf("who reads before it starts knows %d endpoints, want %d", len(read), len(list))
+		}
+		if _, known := cache.Endpoints("another"); known {
+			t.Error("the endpoints of another world are known")
 		}
 	}
 }

@@ -80,3 +80,6 @@ func parseMembers(to []membership.Ref, e *store.Entry) ([]membership.Ref, error)
 	}
 	return to, nil
 }
+
+// ParseEndpoints reads the endpoints of the workers of a world: a line for each.
+func ParseEndpoints(e *store.Entry) []string { return strings.Split(string(e.Value), "\n") }

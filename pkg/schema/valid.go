@@ -26,12 +26,19 @@ func (p *Problems) Note(err error) {
 	}
 }
 
-// Name checks what is a part of keys and of paths.
-func (p *Problems) Name(what, s string) { p.Check(ValidName(s), "%s %.80q is not a name", what, s) }
+// Name checks what is a part of keys and of paths. A member list has thousands of them: what Check
+// would allocate for its arguments is allocated for a problem alone.
+func (p *Problems) Name(what, s string) {
+	if !ValidName(s) {
+		p.Check(false, "%s %.80q is not a name", what, s)
+	}
+}
 
 // Optional is Name for what may be empty.
 func (p *Problems) Optional(what, s string) {
-	p.Check(s == "" || ValidName(s), "%s %.80q is not a name", what, s)
+	if s != "" {
+		p.Name(what, s)
+	}
 }
 
 // Range checks a number.
@@ -55,6 +62,7 @@ func (p *Problems) Text(what, s string) {
 // Address checks host:port, or a host alone, by its characters: whether it leads anywhere is shown
 // by dialling.
 func (p *Problems) Address(what, s string) {
-	p.Check(len(s) <= 300 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }),
-		"%s %.80q is no address", what, s)
+	if len(s) > 300 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		p.Check(false, "%s %.80q is no address", what, s)
+	}
 }

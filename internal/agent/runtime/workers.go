@@ -62,6 +62,9 @@ func (l *loop) startWorkers(ctx context.Context, s action.Start, started *starte
 // endpoints are those of the workers of w; nil where they cannot be had. Most programs need none,
 // and those that do say so.
 func (l *loop) endpoints(ctx context.Context, w *rendezvous.World) []string {
+	if known, ok := l.members.Endpoints(w.Proposal); ok {
+		return known
+	}
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	found, err := l.requests.Endpoints(short, w)

@@ -17,6 +17,9 @@ type MemberCache struct {
 	proposal string
 	members  []membership.Ref
 	leavers  []membership.Ref
+
+	started   string   // a proposal that was read when it ran
+	endpoints []string // of its workers; nil: there is no list
 }
 
 // fill puts the members into w, whose record leaves them out.
@@ -34,4 +37,29 @@ func (m *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, 
 	}
 	w.Members, w.Leavers = m.members, m.leavers
 	return nil
+}
+
+// asked is the proposal of the large world that was read last; "": there was none.
+func (m *MemberCache) asked() string {
+	if m == nil {
+		return ""
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.proposal
+}
+
+// keepEndpoints keeps the endpoints of a world that runs: they were written with its phase, so that a
+// read which shows that it runs shows them as well.
+func (m *MemberCache) keepEndpoints(proposal string, endpoints []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.started, m.endpoints = proposal, endpoints
+}
+
+// Endpoints are those of the workers of a world, if it was read when it ran.
+func (m *MemberCache) Endpoints(proposal string) (endpoints []string, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.endpoints, proposal != "" && m.started == proposal
 }

@@ -48,14 +48,27 @@ func (r Reader) Follow(ctx context.Context, scope Scope) <-chan Update {
 	return f.out
 }
 
-// ReadOwn reads what ScopeOwn follows.
+// ReadOwn reads what ScopeOwn follows and, of a large world, the endpoints of its workers: a node reads
+// before it starts them.
 func (r Reader) ReadOwn(ctx context.Context) Update {
 	f := follower{Reader: r, scope: ScopeOwn, ranges: r.ranges(ScopeOwn)}
-	begun := time.Now()
+	begun, of := time.Now(), r.Members.asked()
+	if of != "" {
+		f.ranges = append(f.ranges, store.One(r.Job.Endpoints(of)))
+	}
 	if err := f.list(ctx); err != nil {
 		return Update{Err: err}
 	}
-	return f.update(ctx, begun)
+	u := f.update(ctx, begun)
+	if w := u.World; u.Err == nil && w != nil && w.Proposal == of && w.Master != nil {
+		at, there := find(f.entries, r.Job.Endpoints(of))
+		var endpoints []string
+		if there {
+			endpoints = rendezvous.ParseEndpoints(&f.entries[at])
+		}
+		r.Members.keepEndpoints(of, endpoints)
+	}
+	return u
 }
 
 // ReadJob reads what the job has one of, and the claims to it: what a node must know that joins. Of

@@ -50,5 +50,5 @@ func (r Requests) Endpoints(ctx context.Context, w *rendezvous.World) ([]string,
 	if err != nil || res.One() == nil {
 		return nil, err
 	}
-	return strings.Split(string(res.One().Value), "\n"), nil
+	return rendezvous.ParseEndpoints(res.One()), nil
 }
