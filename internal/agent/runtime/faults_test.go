@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
-	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -24,13 +22,17 @@ import (
 )
 
 // TestSavesOutliveFaults runs random stories with the real replicator, pipeline, retention and removal
-// over disks in memory. Workers save all the time. The store is wiped, set back, full, compacted
-// and stands still; agents are killed, frozen and cut off, some with the store and for longer than
-// every limit, or from the store one way alone; disks are lost, full or fail; watches go deaf; clocks
-// are set; workers fail, hang or lose their guardian.
+// over disks in memory. Workers save all the time, in one of several layouts: with a mark, written
+// over in place, as two files with a pause between, in renamed directories, or so that no save is ever
+// known to be complete. The store is wiped, set back, full, compacted and stands still; agents are
+// killed, frozen and cut off, some with the store and for longer than every limit, as they propose, or
+// from the store one way alone; disks are lost, full or fail; watches go deaf; clocks are set; workers
+// fail, hang or lose their guardian.
 // After each round no resume is older than the newest acknowledged checkpoint, all ranks began at
 // one step, the newest checkpoint is readable after the loss of any one machine, and a world runs
-// in its time. Now and then the store alone fails: no node is evicted by that, and no worker ends.
+// in its time. No checkpoint is of two saves or has a file of the agent, saves go on being committed or
+// are told to wait, no generation is proposed twice, a checkpoint that the record names survives the
+// loss of any one machine, and events are bounded. Now and then the store alone fails: no node is evicted by that, and no worker ends.
 // COUNT and SEED as in TestSchedules.
 func TestSavesOutliveFaults(t *testing.T) {
 	eachSeed(t, 40, savesOutliveFaults)
@@ -73,23 +75,48 @@ type faulty struct {
 	workers sync.WaitGroup
 
 	// guarded by sim.mu
-	known    *rendezvous.Job
-	rollback schema.Generation // the newest that began from an older checkpoint on purpose
-	head     checkpoint.Head   // the newest that was committed, of the job and those that it succeeds
-	lost     map[string]bool   // hosts whose disk was lost since then
-	behind   bool              // the store was set back or wiped, and the job was not made again since
-	older    schema.Generation
-	forgot   bool // the store was set back or wiped
-	machines []lostMachine
+	known     *rendezvous.Job
+	rollback  schema.Generation // the newest that began from an older checkpoint on purpose
+	head      checkpoint.Head   // the newest that was committed, of the job and those that it succeeds
+	lost      map[string]bool   // hosts whose disk was lost since then
+	behind    bool              // the store was set back or wiped, and the job was not made again since
+	older     schema.Generation
+	forgot    bool // the store was set back or wiped
+	machines  []lostMachine
+	layout    layout
+	often     bool  // it saves several times in a second, after a long history
+	whole     int64 // the step of the newest save that was written as a whole
+	stepsOf   map[checkpoint.Hash]int64
+	safe      checkpoint.Head              // the newest that was committed with two copies
+	commits   []committed                  // heads, and when they were seen
+	proposals map[schema.Generation]string // by generation, of the worlds that were seen
+	doomed    string                       // it dies with the store as it proposes
+	proposed  chan struct{}                // closed when it does
+}
+
+// committed is a head that was seen in the store.
+type committed struct {
+	head checkpoint.Head
+	at   time.Time
 }
 
 func newFaulty(t *testing.T, seed uint64) *faulty {
 	r := rand.New(rand.NewPCG(seed, 13))
-	s := &faulty{sim: newSim(t, []string{"2", "3", "2:3", "1:3"}[r.IntN(4)], seed), r: r,
-		names: []string{"a", "b", "c", "d"},
-		at:    map[string]*simAgent{}, lost: map[string]bool{}}
+	np, names := []string{"2", "3", "2:3", "1:3", "1:2"}[r.IntN(5)], []string{"a", "b", "c", "d"}
+	if np == "1:2" {
+		names = names[:2] // no spare takes a copy
+	}
+	s := &faulty{sim: newSim(t, np, seed), r: r, names: names, layout: layouts[r.IntN(len(layouts))],
+		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{}, at: map[string]*simAgent{}, lost: map[string]bool{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	s.clocks = r.IntN(4) == 0
+	switch r.IntN(40) {
+	case 0:
+		s.often = true
+	case 1:
+		s.layout = layoutUnsure
+	}
+	s.fated = s.dooms
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(t.Context())
 	go s.follow(ctx, s.matters, s.look)
@@ -101,12 +128,15 @@ func (s *faulty) train(g *simGroup) {
 	g.asked = make(chan struct{})
 	dir, w := g.a.host.kept.dir, g.Start.World
 	var step int64
-	if w.Resume != nil && w.Resume.Step != nil {
-		step = *w.Resume.Step
+	if w.Resume != nil {
+		step = s.stepOf(checkpoint.Head{Number: w.Resume.Number, Manifest: w.Resume.Manifest})
 	}
-	newest := int64(0)
-	if all := steps(dir); len(all) > 0 {
+	newest, all := int64(0), steps(dir)
+	if len(all) > 0 {
 		newest = all[len(all)-1]
+	}
+	if len(all) > 1 && !s.layout.counts() {
+		s.wrongf("%s: generation %d begins with files of the steps %v", g.a.label(), w.Generation, all)
 	}
 	if newest != step {
 		s.wrongf("%s: generation %d resumes from step %d, and its directory has step %d", g.a.label(), w.Generation,
@@ -129,7 +159,7 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 			}
 			g.later(time.Millisecond, &event.WorkerExit{Ours: true})
 			return
-		case <-time.After(time.Duration(500+s.rng.of(g.a.name, "work").IntN(2500)) * time.Millisecond):
+		case <-time.After(s.untilSave(g.a.name)):
 			step += 1 + int64(s.rng.of(g.a.name, "step").IntN(5))
 			if g.Start.Rank == 0 && !s.hangs(g) {
 				s.save(g, dir, step)
@@ -138,48 +168,19 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 	}
 }
 
+// untilSave is the time between two saves.
+func (s *faulty) untilSave(name string) time.Duration {
+	r := s.rng.of(name, "work")
+	if s.often {
+		return time.Duration(150+r.IntN(200)) * time.Millisecond
+	}
+	return time.Duration(500+r.IntN(2500)) * time.Millisecond
+}
+
 func (s *faulty) hangs(g *simGroup) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.hung
-}
-
-// save writes step-N as a trainer does that says when a save is complete; it may be ended in the
-// middle.
-func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
-	dir := fmt.Sprintf("step-%d", step)
-	d := dirfs.NewDisk(to, "")
-	write := func(name, data string) bool {
-		select {
-		case <-g.gone:
-			return false
-		default:
-		}
-		f, err := to.Create(dir+"/"+name, 0o600)
-		if err != nil {
-			return false
-		}
-		_, err = f.Write([]byte(data))
-		time.Sleep(20 * time.Millisecond)
-		err = errors.Join(err, f.Close())
-		select {
-		case <-g.gone: // it writes and removes nothing more
-			return false
-		default:
-			return err == nil
-		}
-	}
-	if to.Mkdir(dir, 0o700) != nil || !write("model.raw", fmt.Sprint("weights of ", step)) ||
-		!write("optimizer.raw", fmt.Sprint("moments of ", step)) {
-		return
-	}
-	if write(".elastic-commit", fmt.Sprintf(`{"step":%d}`, step)) { // and keeps only the newest
-		for _, old := range steps(to) {
-			if old < step {
-				_ = d.RemoveAll(fmt.Sprintf("step-%d", old))
-			}
-		}
-	}
 }
 
 // look holds what the store shows to what was acknowledged: a later head is never of an older step.
@@ -196,12 +197,12 @@ func (s *faulty) look() {
 	case snap.Job.UID == s.known.UID || s.known.Follows(snap.Job.UID):
 	case snap.Job.Follows(s.known.UID):
 		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence,
-			snap.Head.Number, stepOf(snap.Head))
+			snap.Head.Number, s.stepOf(snap.Head))
 		s.known, s.behind = snap.Job, false
 	case slices.ContainsFunc(s.known.Predecessors(), snap.Job.Follows):
 		// The store was lost again before nodes heard of the job that was made: they made another one.
 		s.tracef("job %s takes the place of %s, head %d of step %d", snap.Job.UID, s.known.UID, snap.Head.Number,
-			stepOf(snap.Head))
+			s.stepOf(snap.Head))
 		if a := s.knows(s.known.UID); a != nil {
 			s.wrongf("%s was made while %s was here, which is in %s", snap.Job.UID, a.label(), s.known.UID)
 		}
@@ -212,6 +213,7 @@ func (s *faulty) look() {
 			s.wrongf("the job was made from scratch while nodes were here that have checkpoints of it")
 		}
 		s.known, s.head, s.behind = snap.Job, checkpoint.Head{}, false
+		clear(s.proposals)
 	}
 	if snap.Job.UID != s.known.UID || s.behind && snap.Fence <= s.older {
 		return // an older state of the store
@@ -221,22 +223,25 @@ func (s *faulty) look() {
 			s.wrongf("the job goes on from an older state while nodes were here that know more")
 		}
 		s.head, s.behind = checkpoint.Head{}, false
+		clear(s.proposals)
 	}
+	s.noteWorld(snap.World)
 	switch h := snap.Head; {
 	case snap.World != nil && snap.World.Rollback > s.rollback:
-		s.tracef("the job goes back on purpose, from step %d to %d", stepOf(s.head), stepOf(h))
+		s.tracef("the job goes back on purpose, from step %d to %d", s.stepOf(s.head), s.stepOf(h))
 		s.head, s.rollback = h, snap.World.Rollback
 		clear(s.lost)
-	case h.Number == 0 && s.head.Number > 0, stepOf(h) < stepOf(s.head):
+	case h.Number == 0 && s.head.Number > 0, s.stepOf(h) < s.stepOf(s.head):
 		if len(s.lost) == 0 {
 			s.wrongf("checkpoint %d of step %d was acknowledged, and the job goes on from %d of step %d", s.head.Number,
-				stepOf(s.head), h.Number, stepOf(h))
+				s.stepOf(s.head), h.Number, s.stepOf(h))
 		}
 		s.head = h
 	case h.Number != s.head.Number:
 		s.head = h
 		clear(s.lost)
 	}
+	s.noteCommit(&snap)
 }
 
 // knows is an agent that was not disturbed for a while and is in the job uid, or nil. mu is held.
@@ -252,13 +257,6 @@ func (s *faulty) knows(uid schema.UID) *simAgent {
 // undisturbed reports whether nothing kept a from the store and its peers for a while. mu is held.
 func (a *simAgent) undisturbed() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second
-}
-
-func stepOf(h checkpoint.Head) int64 {
-	if h.Step == nil {
-		return 0
-	}
-	return *h.Step
 }
 
 // reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu
@@ -280,17 +278,24 @@ func (s *faulty) has(h *simHost) bool {
 
 func (s *faulty) up(name string) {
 	if a := s.at[name]; a == nil || a.isDead() {
-		s.at[name] = s.start(name)
+		a = s.start(name)
+		s.at[name] = a
+		if s.layout != layoutMarked {
+			s.workers.Go(func() { s.chatter(a) })
+		}
 	}
 }
 
 // rounds is the story.
 func (s *faulty) rounds(n int) {
 	s.t.Helper()
-	for _, name := range s.names[:3] {
+	for _, name := range s.names[:min(3, len(s.names))] {
 		s.up(name)
 	}
 	s.runs(2 * time.Minute)
+	if s.often {
+		s.longAgo()
+	}
 	s.old = s.etcd.Backup()
 	for range n {
 		for range 2 + s.r.IntN(5) {
@@ -300,12 +305,16 @@ func (s *faulty) rounds(n int) {
 		s.heal()
 		s.runs(3 * time.Minute)
 		s.settled()
+		s.goesOn()
 		if s.r.IntN(3) == 0 {
 			s.storeAlone()
 		}
 		if s.t.Failed() {
 			break
 		}
+	}
+	if s.often {
+		s.bounded()
 	}
 	s.stop()
 	if !s.forgot {
@@ -339,7 +348,7 @@ func (s *faulty) settled() {
 				holders++
 			}
 		}
-		return holders >= min(2, len(x.Nodes))
+		return s.layout == layoutUnsure && s.head.Number == 0 || holders >= min(2, len(x.Nodes))
 	})
 }
 
@@ -423,8 +432,11 @@ var errDisk = errors.New("input/output error")
 func (s *faulty) fault(name string) {
 	a := s.at[name]
 	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
+	if len(s.names) == 2 && s.r.IntN(4) == 0 {
+		span += 20 * time.Second
+	}
 	alive := a != nil && !a.isDead()
-	switch k := s.r.IntN(26); {
+	switch k := s.r.IntN(28); {
 	case k < 2:
 		s.lose("set back", func() { s.restore(s.old, s.r.IntN(2) == 0) })
 		s.maybeKillAll()
@@ -461,6 +473,7 @@ func (s *faulty) fault(name string) {
 		s.note("%s is cut from the store", name)
 		a.client.Cut(true)
 		time.Sleep(span)
+		s.hasCopies(a, span)
 		a.client.Cut(false)
 	case k < 16:
 		s.note("%s is cut from its peers", name)
@@ -492,7 +505,9 @@ func (s *faulty) fault(name string) {
 		s.cutOneWay(a, way)
 		time.Sleep(span)
 		s.cutOneWay(a, noWay)
-	case k < 25:
+	case k < 26:
+		s.diesProposing(name)
+	case k < 27:
 		s.note("the workers of %s hang", name)
 		s.mu.Lock()
 		for _, g := range a.groups {
@@ -544,8 +559,12 @@ func (s *faulty) maybeKillAll() {
 			a.kill()
 		}
 	}
-	if s.r.IntN(3) == 0 {
+	switch s.r.IntN(4) {
+	case 0:
 		time.Sleep(2 * time.Minute)
+	case 1: // one of them comes alone, and waits for longer than the limit
+		s.up(s.names[s.r.IntN(len(s.names))])
+		time.Sleep(70 * time.Second)
 	}
 }
 

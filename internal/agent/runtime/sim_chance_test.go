@@ -88,6 +88,9 @@ func (a *simAgent) fate(op memory.Op) memory.Fate {
 		words = append(words, nameless(w.Key))
 	}
 	f := memory.Fate{Delay: a.s.rng.latency(words...)}
+	if a.s.fated != nil && a.s.fated(a, op) {
+		return memory.Fate{Mute: true}
+	}
 	a.s.mu.Lock()
 	bad, way := a.bad, a.way
 	a.s.mu.Unlock()

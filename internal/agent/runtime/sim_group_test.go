@@ -119,6 +119,9 @@ func (g *simGroup) end(x *event.WorkerExit) {
 	close(g.gone)
 }
 
+// fail ends the worker as one that is killed from outside. mu is held.
+func (g *simGroup) fail() { g.end(&event.WorkerExit{Code: 137, Signal: "SIGKILL"}) }
+
 func (g *simGroup) later(d time.Duration, x *event.WorkerExit) {
 	time.AfterFunc(d, func() {
 		g.a.s.mu.Lock()

@@ -30,7 +30,14 @@ type keptDisk struct {
 	uid         schema.UID // of the job that it belongs to
 }
 
-func newKeptDisk() *keptDisk { return &keptDisk{chunks: memfs.New(), dir: memfs.New()} }
+func newKeptDisk() *keptDisk {
+	d := &keptDisk{chunks: memfs.New(), dir: memfs.New()}
+	d.dir.KeepNotes()
+	return d
+}
+
+// saves is the checkpoint directory, in which the agent has a directory of its own.
+func (d *keptDisk) saves() capture.Dir { return capture.Dir{FS: d.dir, Exclude: []string{ownDir}} }
 
 // adopt is what internal/node does before a disk becomes that of job.
 func (d *keptDisk) adopt(job rendezvous.Job) error {
@@ -62,6 +69,7 @@ type keptSaves struct {
 	chunks     *chunkstore.Store
 	disk       *keptDisk
 	lines      map[schema.Generation]*keptLine
+	commits    int // in the generation that is captured; guarded by sim.mu
 	resume     *manifest.Manifest
 	head       checkpoint.Head
 	nodes      []membership.Node
@@ -123,11 +131,14 @@ func (x *keptSaves) report(e replicator.Event) {
 		x.head = e.Head
 		x.mu.Unlock()
 		x.a.s.mu.Lock()
-		x.a.s.tracef("%s: checkpoint %d of step %d is committed, %d copies", x.a.label(), e.Head.Number, *e.Head.Step,
-			e.Head.Copies)
+		x.a.s.tracef("%s: checkpoint %d is committed, %d copies", x.a.label(), e.Head.Number, e.Head.Copies)
+		x.commits++
 		x.a.s.mu.Unlock()
 	case replicator.Refused:
 		x.a.s.mu.Lock()
+		if e.Reason == capture.Unsettled {
+			x.a.s.doubts = append(x.a.s.doubts, time.Now())
+		}
 		x.a.s.tracef("%s: a save is refused: %s %v", x.a.label(), e.Reason, e.Err)
 		x.a.s.mu.Unlock()
 	case replicator.Behind:
@@ -181,7 +192,7 @@ func (x *keptSaves) protect() {
 }
 
 func (x *keptSaves) Open(w rendezvous.World, rank int) {
-	dir := capture.Dir{FS: x.disk.dir}
+	dir := x.disk.saves()
 	if rank != 0 {
 		if err := capture.TakeInventory(x.chunks, dir); err != nil {
 			x.a.s.mu.Lock()
@@ -192,6 +203,9 @@ func (x *keptSaves) Open(w rendezvous.World, rank int) {
 	}
 	ctx, cancel := context.WithCancel(x.ctx)
 	line := &keptLine{cancel: cancel}
+	x.a.s.mu.Lock()
+	x.commits = 0
+	x.a.s.mu.Unlock()
 	x.mu.Lock()
 	resume := x.resume
 	x.mu.Unlock()
@@ -273,7 +287,7 @@ func (x *keptSaves) closeUp(ctx context.Context, g schema.Generation, last bool)
 }
 
 func (x *keptSaves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
-	dir := capture.Dir{FS: x.disk.dir}
+	dir := x.disk.saves()
 	if err := x.chunks.Raise(w.Generation); err != nil {
 		return event.Resume{}, err
 	}
@@ -297,7 +311,7 @@ func (x *keptSaves) Stay(w rendezvous.World) error {
 	if err := x.chunks.Raise(w.Generation); err != nil {
 		return err
 	}
-	return capture.Scratch(x.chunks, capture.Dir{FS: x.disk.dir})
+	return capture.Scratch(x.chunks, x.disk.saves())
 }
 
 func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
@@ -306,7 +320,8 @@ func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self mem
 		left.Resume = w.Resume.Number
 	}
 	if w.Members[0].Node == self.Node {
-		left.Dir = &capture.Dir{FS: x.disk.dir}
+		dir := x.disk.saves()
+		left.Dir = &dir
 	}
 	h, err := pipeline.CommitLeft(ctx, x.replicator, left)
 	if errors.Is(err, replicator.ErrStoreBehind) || errors.Is(err, checkpoint.ErrOtherJob) {
@@ -314,8 +329,7 @@ func (x *keptSaves) CommitLeft(ctx context.Context, w rendezvous.World, self mem
 	}
 	if h.Number > 0 {
 		x.a.s.mu.Lock()
-		x.a.s.tracef("%s commits what generation %d left: checkpoint %d of step %d", x.a.label(), w.Generation,
-			h.Number, *h.Step)
+		x.a.s.tracef("%s commits what generation %d left: checkpoint %d", x.a.label(), w.Generation, h.Number)
 		x.a.s.mu.Unlock()
 	}
 	return err
@@ -415,21 +429,4 @@ func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, c chunksto
 		return err
 	}
 	return checkpointtest.Deliver(s, c)
-}
-
-// steps are the saves that lie in a checkpoint directory, by their step.
-func steps(dir *memfs.FS) (all []int64) {
-	entries, err := dir.ReadDir(".")
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		var n int64
-		files, _ := dir.ReadDir(e.Name()) // a directory without files is no save
-		if _, err := fmt.Sscanf(e.Name(), "step-%d", &n); err == nil && len(files) > 0 {
-			all = append(all, n)
-		}
-	}
-	slices.Sort(all)
-	return all
 }

@@ -36,11 +36,12 @@ type sim struct {
 	program func(s *simGroup)        // what a worker does
 	ahead   map[string]time.Duration // by how much the wall clock of a host is ahead
 	settle  time.Duration
-	clocks  bool            // wall clocks are set while agents run
-	real    bool            // checkpoints are kept by the real replicator
-	gaps    bool            // the history of the store has some
-	begins  func(*simGroup) // workers are started, or are handed a world; mu is held
-	lie     func() bool     // whether a worker that lies does so now; nil: always. mu is held
+	clocks  bool                            // wall clocks are set while agents run
+	real    bool                            // checkpoints are kept by the real replicator
+	gaps    bool                            // the history of the store has some
+	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
+	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
+	lie     func() bool                     // whether a worker that lies does so now; nil: always. mu is held
 
 	read  lastRead
 	again context.CancelFunc // has the observer begin again; guarded by mu
@@ -54,9 +55,10 @@ type sim struct {
 	base   rendezvous.World       // what the store showed when it was set back last
 	trace  []told
 	wrong  []string
-	least  int // number of nodes that was ever wished for by scale; 0: none was
-	kept   int // how often workers went on in another generation
-	first  int // and how often in their first one, which they had waited for
+	least  int         // number of nodes that was ever wished for by scale; 0: none was
+	kept   int         // how often workers went on in another generation
+	first  int         // and how often in their first one, which they had waited for
+	doubts []time.Time // when a save was told that waits
 	began  time.Time
 }
 

@@ -29,7 +29,7 @@ type simVote struct {
 
 func newStayers(s *faulty) *stayers {
 	v := &stayers{faulty: s, worlds: map[string]*simVote{}, lies: 2}
-	s.begins = v.join
+	s.begins, s.layout, s.often = v.join, layoutMarked, false
 	return v
 }
 

@@ -110,8 +110,10 @@ func (e *entry) newest() (t int64) {
 
 // Dir is a checkpoint directory.
 type Dir struct {
-	Path    string
-	Exclude []string // directories that are no part of it: where the agent keeps its state and its logs
+	Path string
+	// Exclude are directories that are no part of it: where the agent keeps its state and its logs.
+	// With FS they are names in it.
+	Exclude []string
 	FS      dirfs.FS // the directory itself, where it is in no file system of this machine
 }
 
@@ -127,6 +129,9 @@ func (d Dir) Open() (dirfs.FS, error) {
 func (d Dir) within() map[string]bool {
 	in := map[string]bool{}
 	if d.Path == "" {
+		for _, x := range d.Exclude {
+			in[x] = true
+		}
 		return in
 	}
 	top, err := filepath.EvalSymlinks(d.Path)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -32,32 +31,10 @@ type notices struct {
 	told  chan struct{} // holds one value: there was one; closed when no more will be told
 	deaf  bool          // about a directory of this look
 
-	mu      sync.Mutex // held through each read: what was read is noted in the order of the kernel
-	paths   map[int32]string
-	passes  map[string]passes // by name
-	order   uint64            // of the newest of them
-	renamed map[string]bool   // by name: whether the last notice of it is that it was given
-	lost    bool              // the kernel had more to tell than it keeps
-}
-
-// passes are how often a name was closed after writing, or given, and when.
-type passes struct {
-	times       int
-	first, last uint64 // in the order of all
-}
-
-// and adds passes that came later.
-func (p passes) and(later passes) passes {
-	if p.times == 0 {
-		return later
-	}
-	return passes{p.times + later.times, p.first, later.last}
-}
-
-// pass notes one. mu is held.
-func (n *notices) pass(name string) {
-	n.order++
-	n.passes[name] = n.passes[name].and(passes{1, n.order, n.order})
+	mu    sync.Mutex // held through each read: what was read is noted in the order of the kernel
+	paths map[int32]string
+	done  doings
+	lost  bool // the kernel had more to tell than it keeps
 }
 
 const (
@@ -83,7 +60,7 @@ func newNotices() *notices {
 		return nil
 	}
 	n := &notices{queue: queue, conn: conn, ask: make(chan struct{}, 1), told: make(chan struct{}, 1),
-		paths: map[int32]string{}, passes: map[string]passes{}, renamed: map[string]bool{}}
+		paths: map[int32]string{}, done: newDoings()}
 	go n.run()
 	return n
 }
@@ -143,12 +120,11 @@ func (n *notices) parse(b []byte) {
 		name = path.Join(dir, name)
 		switch {
 		case mask&unix.IN_MOVED_TO != 0:
-			n.pass(name)
-			n.renamed[name] = true
+			n.done.note(name, dirfs.Named)
 		case mask&unix.IN_CLOSE_WRITE != 0:
-			n.pass(name)
+			n.done.note(name, dirfs.Closed)
 		case mask&(unix.IN_MODIFY|unix.IN_CREATE) != 0:
-			n.renamed[name] = false
+			n.done.note(name, dirfs.Wrote)
 		}
 	}
 }
@@ -161,13 +137,8 @@ func (n *notices) take(v *evidence) (lost bool) {
 	_ = n.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to tell
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v.settled, v.told = v.told, n.order
-	for name, k := range n.passes {
-		v.passes[name] = v.passes[name].and(k)
-	}
-	maps.Copy(v.renamed, n.renamed)
-	lost = n.lost
-	n.passes, n.renamed, n.lost = map[string]passes{}, map[string]bool{}, false
+	n.done.tell(v)
+	lost, n.lost = n.lost, false
 	if lost {
 		clear(v.passes)
 		clear(v.renamed)

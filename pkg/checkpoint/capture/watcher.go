@@ -77,6 +77,7 @@ type Watcher struct {
 	tree    dirfs.Reader
 	exclude map[string]bool
 	notices *notices // nil: there are none
+	notes   *noter
 	stamp   manifest.Stamp
 	workers Workers
 
@@ -149,7 +150,7 @@ func watch(
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
 		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{},
 		refused:  map[dirfs.FileState]bool{},
-		evidence: newEvidence(t),
+		evidence: newEvidence(t), notes: noterOf(t),
 	}
 	c.evidence.share = workers.Share
 	found, err := look(t, c.exclude)
@@ -275,6 +276,7 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	if c.notices.take(c.evidence) {
 		c.memory = judge.Memory{} // what was written how often is not known any more
 	}
+	c.notes.take(c.evidence)
 	fresh := c.note(found, now)
 	c.fresh = len(fresh)
 	if len(fresh) == 0 {

@@ -7,6 +7,8 @@ import (
 	"path"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
 // memInfo is a node as it was.
@@ -37,6 +39,8 @@ type memFile struct {
 	n    *Node
 	name string
 	at   int64
+
+	written bool // it was made by this opening
 }
 
 func (f *memFile) Read(p []byte) (int, error) {
@@ -77,6 +81,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 	f.at += int64(len(p))
 	f.n.Mtime = time.Now()
 	f.n.Ctime = f.n.Mtime
+	f.t.Machine.note(f.name, dirfs.Wrote)
 	return len(p), nil
 }
 
@@ -132,6 +137,9 @@ func (f *memFile) Close() error {
 	if err != nil {
 		return err
 	}
-	unlock()
+	defer unlock()
+	if f.written {
+		f.t.Machine.note(f.name, dirfs.Closed)
+	}
 	return nil
 }

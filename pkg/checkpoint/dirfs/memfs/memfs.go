@@ -29,6 +29,8 @@ type Machine struct {
 	Hook  func(op, name string) error // asked before each operation
 	Free  int64                       // free bytes; they do not shrink
 	inode uint64
+	notes []dirfs.Note
+	noted bool // notes are kept
 }
 
 // set changes the state while others use it, and returns the hook that was there.
@@ -38,6 +40,46 @@ func (t *FS) Set(hook func(op, name string) error, space int64) func(op, name st
 	was := t.Machine.Hook
 	t.Machine.Hook, t.Machine.Free = hook, space
 	return was
+}
+
+// KeepNotes makes t a dirfs.Noter that tells something.
+func (t *FS) KeepNotes() {
+	t.Machine.mu.Lock()
+	defer t.Machine.mu.Unlock()
+	t.Machine.noted = true
+}
+
+// Notes implements dirfs.Noter.
+func (t *FS) Notes(n int) []dirfs.Note {
+	t.Machine.mu.Lock()
+	defer t.Machine.mu.Unlock()
+	return t.Machine.notes[n:len(t.Machine.notes):len(t.Machine.notes)]
+}
+
+// note is called with mu held.
+func (d *Machine) note(name string, did dirfs.Did) {
+	if d.noted {
+		d.notes = append(d.notes, dirfs.Note{Name: name, Did: did})
+	}
+}
+
+// Overwrite writes a file in place: the file that has the name gets other bytes.
+func (t *FS) Overwrite(name string, data []byte) error {
+	unlock, err := t.enter("write", name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	n, err := t.there("write", name)
+	if err != nil {
+		return err
+	}
+	n.Data = bytes.Clone(data)
+	n.Mtime = time.Now()
+	n.Ctime = n.Mtime
+	t.Machine.note(name, dirfs.Wrote)
+	t.Machine.note(name, dirfs.Closed)
+	return nil
 }
 
 type Node struct {
@@ -164,7 +206,8 @@ func (t *FS) Create(name string, perm fs.FileMode) (dirfs.File, error) {
 	n = t.Machine.file(perm & 0o755) // an umask
 	dir.Names[base] = n
 	dir.Mtime, dir.Ctime = n.Mtime, n.Mtime
-	return &memFile{t: t, n: n, name: name}, nil
+	t.Machine.note(name, dirfs.Wrote)
+	return &memFile{t: t, n: n, name: name, written: true}, nil
 }
 
 func (t *FS) Mkdir(name string, perm fs.FileMode) error {
@@ -213,6 +256,7 @@ func (t *FS) Rename(old, new string) error {
 	to.Names[base] = n
 	now := time.Now()
 	n.Ctime, from.Mtime, from.Ctime, to.Mtime, to.Ctime = now, now, now, now, now
+	t.Machine.note(new, dirfs.Named)
 	return nil
 }
 

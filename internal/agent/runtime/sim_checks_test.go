@@ -1,0 +1,179 @@
+package runtime
+
+import (
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// noteCommit takes in the head of snap. One with one copy leaves the newest with two in the record: a
+// checkpoint that it names is readable after the loss of any one machine. mu is held.
+func (s *faulty) noteCommit(snap *rendezvous.Snapshot) {
+	h := snap.Head
+	if n := len(s.commits); n > 0 && s.commits[n-1].head.Number == h.Number || h.Number == 0 {
+		return
+	}
+	s.commits = append(s.commits, committed{h, time.Now()})
+	s.stepOf(h)
+	if h.Copies >= 2 || s.safe.Number > h.Number {
+		s.safe = h
+		return
+	}
+	if s.safe.Number == 0 || s.forgot || len(s.lost) > 0 || len(s.machines) > 0 {
+		return
+	}
+	recorded := slices.Concat(snap.History, []checkpoint.Head{h})
+	for _, lost := range s.names {
+		if !slices.ContainsFunc(recorded, func(r checkpoint.Head) bool { return s.elsewhere(r, lost) }) {
+			s.wrongf("checkpoint %d had two copies, %d has one, and without %s nothing that the record names is readable",
+				s.safe.Number, h.Number, lost)
+		}
+	}
+}
+
+// elsewhere reports whether a machine other than that one has a checkpoint. mu is held.
+func (s *faulty) elsewhere(h checkpoint.Head, than string) bool {
+	for _, name := range s.names {
+		if host := s.hosts[name]; name != than && host != nil {
+			if _, err := stepsIn(host.kept, h.Manifest); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasCopies checks a node that only the store did not reach for a while: it was given copies of what
+// was committed, if no other node was there to take them.
+func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) > 2 || span < 20*time.Second || a.isDead() || a.cut {
+		return
+	}
+	for _, b := range s.at {
+		if b != a && (b.isDead() || time.Since(b.upSince) < span+5*time.Second) {
+			return
+		}
+	}
+	since := slices.DeleteFunc(slices.Clone(s.commits), func(c committed) bool {
+		return time.Since(c.at) > span-10*time.Second || time.Since(c.at) < 3*time.Second
+	})
+	has := slices.ContainsFunc(since, func(c committed) bool {
+		_, err := stepsIn(a.host.kept, c.head.Manifest)
+		return err == nil
+	})
+	if len(since) > 2 && !has {
+		s.wrongf("%s answers, and has no copy of %d commits that were made while the store did not reach it", a.label(),
+			len(since))
+	}
+}
+
+// goesOn waits until a newer save is committed, or is told to wait.
+func (s *faulty) goesOn() {
+	s.t.Helper()
+	s.mu.Lock()
+	was, began := s.head, time.Now()
+	s.mu.Unlock()
+	s.until("a newer save is committed", 90*time.Second, func(rendezvous.Snapshot) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		told := func(at time.Time) bool { return began.Sub(at) < time.Minute }
+		return s.head.Number > was.Number || s.layout == layoutUnsure && slices.ContainsFunc(s.doubts, told)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := 2; i < len(s.doubts); i++ { // another node, or generation, may say it as well
+		if s.doubts[i].Sub(s.doubts[i-2]) < 10*time.Second {
+			s.wrongf("a save that waits was told three times in %v", s.doubts[i].Sub(s.doubts[i-2]))
+		}
+	}
+}
+
+// longAgo gives the job a history of events.
+func (s *faulty) longAgo() {
+	for i := range 2 * history.Kept {
+		w := history.Tell(s.job.Name, history.Event{Kind: history.Committed, Generation: 1})
+		if _, err := s.etcd.Client("past").Txn(s.t.Context(), store.Txn{Then: []store.Write{w}}); err != nil {
+			s.t.Fatal(i, err)
+		}
+	}
+}
+
+// bounded waits until one agent has committed so often that it has trimmed the events.
+func (s *faulty) bounded() {
+	s.t.Helper()
+	s.until("one agent has committed often", 5*time.Minute, func(rendezvous.Snapshot) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.ContainsFunc(s.agents, func(a *simAgent) bool {
+			return !a.isDead() && a.kept.commits > history.TrimEvery+50
+		})
+	})
+	if n, most := len(s.entries(s.job.Name.Events())), history.Kept+6*history.TrimEvery; n > most {
+		s.note("%d events are in the store", n)
+		s.t.Errorf("%d events are in the store, more than %d", n, most)
+	}
+}
+
+// diesProposing has a node die with the store in the moment in which it proposes the next generation:
+// its workers fail, so that it has one to propose.
+func (s *faulty) diesProposing(name string) {
+	s.note("the workers of %s end; who proposes dies with the store", name)
+	sent := make(chan struct{})
+	s.mu.Lock()
+	s.doomed, s.proposed = "*", sent
+	a := s.at[name]
+	for _, g := range a.groups {
+		g.fail()
+	}
+	s.mu.Unlock()
+	before := s.snapshot().Fence
+	select {
+	case <-sent:
+	case <-time.After(3 * time.Second):
+	}
+	for end := time.Now().Add(time.Millisecond); time.Now().Before(end) && s.snapshot().Fence == before; {
+		time.Sleep(20 * time.Microsecond) // until it has arrived, and before others hear of it
+	}
+	s.mu.Lock()
+	by := s.doomed
+	s.doomed = ""
+	s.mu.Unlock()
+	if a := s.at[by]; a != nil && !a.isDead() && s.snapshot().Fence > before {
+		s.noteWorld(s.snapshot().World)
+		a.kill()
+		s.lose("wiped", s.etcd.Wipe)
+		s.old = s.etcd.Backup()
+	}
+}
+
+// noteWorld checks that no number of a generation is given twice. Where nodes that knew of nothing newer
+// went on from an older store, all begins anew.
+func (s *faulty) noteWorld(w *rendezvous.World) {
+	if w == nil {
+		return
+	}
+	if was, ok := s.proposals[w.Generation]; ok && was != w.Proposal {
+		s.wrongf("generation %d was proposed twice", w.Generation)
+	}
+	s.proposals[w.Generation] = w.Proposal
+}
+
+// dooms has the first proposal of a story that asks for it applied and not answered.
+func (s *faulty) dooms(a *simAgent, op memory.Op) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.doomed != "*" || !slices.ContainsFunc(op.Txn.Then,
+		func(w store.Write) bool { return w.Key == s.job.Name.Fence() }) {
+		return false
+	}
+	s.doomed = a.name
+	close(s.proposed)
+	return true
+}
