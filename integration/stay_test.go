@@ -118,7 +118,7 @@ func (s *stayers) finish() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	alone := exec.Command(s.python, s.script)
+	alone := exec.Command(s.python, append([]string{s.script}, s.arguments...)...)
 	alone.Dir = s.path()
 	alone.Env = append(os.Environ(), "PACE=0", "OMP_NUM_THREADS=1", "PYTHONPATH="+helper)
 	out, err := alone.CombinedOutput()

@@ -2,7 +2,9 @@ package integration
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -26,7 +28,32 @@ func (s *stayers) logKept() {
 	seconds, _ := r["seconds"].(map[string]any)
 	kept, _ := seconds["kept"].(float64)
 	elapsed, _ := r["elapsed_seconds"].(float64)
-	s.t.Logf("kept %.2f %% of %.0f s: %v", 100*kept/elapsed, elapsed, seconds)
+	stood := s.recorded().Seconds()
+	s.t.Logf("kept %.2f %% of %.0f s: %v; by the workers' record of their steps: %.2f %%", 100*kept/elapsed, elapsed,
+		seconds, 100*(1-stood/elapsed))
+}
+
+// recorded is for how long no step ended, by what the workers of all nodes said: until the first step of
+// the job, and from the last step of each generation to the first of the next one.
+func (s *stayers) recorded() (stood time.Duration) {
+	longest := map[string]time.Duration{} // by generation
+	began, _ := time.Parse(time.RFC3339Nano, s.events("x")[0].Time)
+	first := int64(math.MaxInt64)
+	for _, x := range s.all {
+		for _, m := range trainsIn.FindAllStringSubmatch(x.stdout(), -1) {
+			at, _ := strconv.ParseInt(m[6], 10, 64)
+			after, _ := strconv.ParseInt(m[7], 10, 64)
+			if after == 0 { // it is new
+				first = min(first, at)
+				continue
+			}
+			longest[m[1]] = max(longest[m[1]], time.Duration(at-after))
+		}
+	}
+	for _, d := range longest {
+		stood += d
+	}
+	return stood + time.Unix(0, first).Sub(began)
 }
 
 // next is when the last of the nodes ended its first step of the generation at hand.

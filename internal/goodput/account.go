@@ -169,6 +169,8 @@ func (l *life) split() map[Bucket]float64 {
 	case l.To == nil || l.From != nil && l.Steps() == 0:
 		part[NoSteps] = trained
 	default:
+		part[NoSteps] = min(l.toFirst(), trained)
+		trained -= part[NoSteps]
 		again := 0.0
 		if steps := l.Steps(); steps > 0 {
 			again = trained * float64(l.Lost) / float64(steps)
@@ -176,6 +178,14 @@ func (l *life) split() map[Bucket]float64 {
 		part[Kept], part[Redone] = trained-again, again
 	}
 	return part
+}
+
+// toFirst is the time until the first step ended; 0: not known.
+func (l *life) toFirst() float64 {
+	if l.told == nil || l.told.First == nil {
+		return 0
+	}
+	return max(0, l.told.First.Sub(l.began).Seconds())
 }
 
 // A generation hung that told nothing for ten times as long as usual, and for half a minute at

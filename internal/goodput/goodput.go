@@ -16,7 +16,7 @@ const (
 	Kept      Bucket = "kept"      // steps that count
 	Redone    Bucket = "redone"    // steps that were lost and made again
 	Untold    Bucket = "untold"    // workers ran, of a job that tells no steps
-	NoSteps   Bucket = "no_steps"  // workers ran, and were not at a first step yet
+	NoSteps   Bucket = "no_steps"  // workers ran, and had not ended a first step yet, where that is told
 	Hung      Bucket = "hung"      // workers ran, and told nothing any more
 	Detection Bucket = "detection" // from the first sign of a loss to the decision
 	Barrier   Bucket = "barrier"   // from the proposal of a world to its start
@@ -57,10 +57,11 @@ func (g Generation) Steps() int64 {
 	return max(0, *g.To-*g.From)
 }
 
-// Told is when workers last told progress, and how often they usually do.
+// Told is when workers last told progress, how often they usually do, and when their first step ended.
 type Told struct {
 	At    time.Time
 	Every time.Duration // 0: not known
+	First *time.Time    // nil: not known
 }
 
 // Now is what the events of a job that goes on do not say yet.
@@ -130,5 +131,10 @@ func told(e history.Event) *Told {
 		return nil
 	}
 	every, _ := e.Fields["told_every"].(float64)
-	return &Told{At: at, Every: time.Duration(every * float64(time.Second))}
+	t := &Told{At: at, Every: time.Duration(every * float64(time.Second))}
+	text, _ = e.Fields["first_step_at"].(string)
+	if first, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		t.First = &first
+	}
+	return t
 }

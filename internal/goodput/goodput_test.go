@@ -95,6 +95,38 @@ func TestAJobThatRuns(t *testing.T) {
 	}
 }
 
+// The time until the first step of a generation is no training, however long the generation is.
+func TestTimeBeforeAFirstStep(t *testing.T) {
+	step := int64(50)
+	begin := []history.Event{
+		at(0, history.JobCreated, 0, nil),
+		at(1, history.WorldProposed, 1, history.Fields{"world_size": 1., "resume_step": 0.}),
+		at(2, history.WorldRunning, 1, nil),
+	}
+	next := []history.Event{
+		at(12, history.WorldProposed, 2, history.Fields{"world_size": 1., "resume_step": 50., "last_step": 50.,
+			"last_told": clock(11), "first_step_at": clock(9)}),
+		at(13, history.WorldRunning, 2, nil),
+		at(23, history.JobDone, 2, history.Fields{"last_step": 100., "last_told": clock(22), "first_step_at": clock(13.25)}),
+	}
+	first := noon.Add(9 * time.Second)
+	now := goodput.Now{Time: noon.Add(12 * time.Second), Step: &step, Told: &goodput.Told{At: noon, First: &first}}
+	for name, c := range map[string]struct {
+		report       goodput.Report
+		kept, before float64
+	}{
+		"a job that runs":           {goodput.Of("x", begin, now), 3, 7},
+		"two generations of a job":  {goodput.Of("x", append(begin[:3:3], next...), goodput.Now{}), 3 + 9.75, 7 + 0.25},
+		"a clock that was set back": {goodput.Of("x", begin, goodput.Now{Time: now.Time, Step: &step, Told: &goodput.Told{At: now.Time, First: &noon}}), 10, 0},
+	} {
+		got := c.report.Seconds
+		if math.Abs(got[goodput.Kept]-c.kept) > 1e-6 || math.Abs(got[goodput.NoSteps]-c.before) > 1e-6 {
+			t.Errorf("%s: %.3f s kept and %.3f before a first step, want %.3f and %.3f", name, got[goodput.Kept],
+				got[goodput.NoSteps], c.kept, c.before)
+		}
+	}
+}
+
 func TestNothingIsKnown(t *testing.T) {
 	if r := goodput.Of("x", nil, goodput.Now{Time: noon}); r.Elapsed != 0 || len(r.Generations) != 0 {
 		t.Errorf("%+v", r)

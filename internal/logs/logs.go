@@ -34,7 +34,7 @@ const noRank = -1
 type Line struct {
 	Generation uint64 `json:"generation"`
 	Rank       int    `json:"rank"`
-	Process    string `json:"process,omitempty"` // "server 0" where it is no trainer: Rank is -1
+	Process    string `json:"process,omitempty"` // "server 0", "waiting worker" where it is no trainer: Rank is -1
 	Node       string `json:"node"`
 	Text       string `json:"line"`
 }
@@ -55,9 +55,13 @@ type Header struct {
 }
 
 // parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----"; what
-// is no trainer has its name in place of the rank, as "server 0".
+// is no trainer has its name in place of the rank, as "server 0". A worker that is in no generation yet
+// has "---- elastic: since generation 2, waiting worker, node b, job x, TIME ----".
 func parseHeader(line string) (Header, bool) {
 	rest, ok := strings.CutPrefix(line, "---- elastic: generation ")
+	if !ok {
+		rest, ok = strings.CutPrefix(line, "---- elastic: since generation ")
+	}
 	if !ok || !strings.HasSuffix(rest, " ----") {
 		return Header{}, false
 	}
@@ -74,7 +78,7 @@ func parseHeader(line string) (Header, bool) {
 			if h.Rank, err = strconv.Atoi(value); err != nil {
 				return Header{}, false
 			}
-		case "server", "heter", "coordinator":
+		case "server", "heter", "coordinator", "waiting":
 			h.Rank, h.Process = noRank, field
 		case "node":
 			h.Node = value

@@ -64,8 +64,8 @@ func (g *group) begin(s action.Start) error {
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
 		ended := either(g.g.Done(), over)
-		dir := launch.WorkerDir(g.runDir, uint64(g.began), 0)
-		g.w.effects.Go(func(ctx context.Context) { g.w.progress(ctx, ended, world, dir) })
+		tail := g.w.tail(launch.WorkerDir(g.runDir, uint64(g.began), 0)) // before a step of this generation ends
+		g.w.effects.Go(func(ctx context.Context) { g.w.progress(ctx, ended, world, tail) })
 	}
 	return nil
 }

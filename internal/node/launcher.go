@@ -115,6 +115,7 @@ func (w *workers) asTeam(in *launch.Inputs, r *roles.Spec, s action.Start) error
 func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 	spec := w.spec()
 	spec.Job, spec.Node, spec.Generation, spec.WorldSize = in.Job, in.Node, in.Generation, in.WorldSize
+	spec.Waits = in.Waits
 	spec.Argv, spec.Env, spec.Dir = append([]string{w.o.Program}, w.o.Args...), launch.Environ(in), w.o.Dir
 	spec.RunDir = filepath.Dir(launch.DrainFile(in.RunDir, in.Generation))
 	if w.o.HangTimeout > 0 {

@@ -16,13 +16,17 @@ import (
 // told is how often progress is written to the store at most.
 const told = 2 * time.Second
 
+// tail reads what rank 0's worker tells, in its run directory.
+func (w *workers) tail(dir string) *progress.Tail {
+	if e := w.o.ProgressRegex; e != nil {
+		return progress.NewLogTail(w.logs.Path(0), e)
+	}
+	return progress.NewTail(filepath.Join(dir, "progress.jsonl"))
+}
+
 // progress passes on what rank 0's worker tells of its training, for as long as its group lives. It
 // is for people: what is lost is made good by the next line.
-func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World, dir string) {
-	tail := progress.NewTail(filepath.Join(dir, "progress.jsonl"))
-	if e := w.o.ProgressRegex; e != nil {
-		tail = progress.NewLogTail(w.logs.Path(0), e)
-	}
+func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World, tail *progress.Tail) {
 	if w.o.Progress != nil {
 		defer w.o.Progress(rendezvous.Progress{}) // these workers train no more
 	}

@@ -10,9 +10,10 @@ import (
 
 // line is one line of $ELASTIC_PROGRESS_FILE: any subset.
 type line struct {
-	Step    *int64 `json:"step"`
-	Loss    *loss  `json:"loss"`
-	Samples *int64 `json:"samples"`
+	Step    *int64   `json:"step"`
+	Loss    *loss    `json:"loss"`
+	Samples *int64   `json:"samples"`
+	First   *float64 `json:"first"` // when the first step of the generation ended, in seconds of Unix time
 	// Of the whole training: one of them suffices.
 	TotalSteps   *int64 `json:"total_steps"`
 	TotalSamples *int64 `json:"total_samples"`

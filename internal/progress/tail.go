@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"time"
 
 	"github.com/elasticd/elastic/internal/regular"
 	"github.com/elasticd/elastic/pkg/rendezvous"
@@ -23,10 +24,12 @@ type Tail struct {
 	total      total
 	nan        bool // the newest loss is not a finite number
 	pace       pace
+	began      time.Time
 }
 
-// NewTail reads lines of JSON, as $ELASTIC_PROGRESS_FILE has them, from the first on.
-func NewTail(path string) *Tail { return &Tail{path: path} }
+// NewTail reads lines of JSON, as $ELASTIC_PROGRESS_FILE has them, from the first on. A first step
+// that ended before this moment is one of an older generation.
+func NewTail(path string) *Tail { return &Tail{path: path, began: time.Now()} }
 
 // NewLogTail reads what an expression finds in a log, behind what is in it now.
 func NewLogTail(path string, e *regexp.Regexp) *Tail {
@@ -95,6 +98,11 @@ func (t *Tail) take(b []byte) bool {
 	}
 	if l.Samples != nil {
 		t.last.Samples = l.Samples
+	}
+	if l.First != nil {
+		if at := time.UnixMicro(int64(*l.First * 1e6)); at.After(t.began) && !at.After(time.Now()) {
+			t.last.First = &at
+		}
 	}
 	t.total.take(l)
 	return true

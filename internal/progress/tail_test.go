@@ -2,6 +2,7 @@ package progress
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -47,6 +48,31 @@ func TestProgressInALog(t *testing.T) {
 	write("step 14 loss 0.2\n")
 	if p, ok := tail.Read(); !ok || *p.Step != 14 {
 		t.Errorf("%+v, %v", p, ok)
+	}
+}
+
+// The end of a first step is that of the generation at hand: not one of before it began, and none to come.
+func TestWhenAFirstStepEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress.jsonl")
+	tail := NewTail(path)
+	tail.began = time.Now().Add(-time.Minute)
+	unix := func(d time.Duration) float64 { return float64(tail.began.Add(d).UnixMicro()) / 1e6 }
+	for _, c := range []struct {
+		first float64
+		want  time.Duration // after the generation began; 0: not known
+	}{{unix(-time.Second), 0}, {unix(time.Hour), 0}, {1e300, 0}, {unix(2 * time.Second), 2 * time.Second}} {
+		line := fmt.Sprintf(`{"step":7,"first":%f}`+"\n", c.first)
+		if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tail.at = 0
+		p, ok := tail.Read()
+		switch got := p.First; {
+		case !ok || (got == nil) != (c.want == 0):
+			t.Errorf("first %f: %v", c.first, got)
+		case got != nil && got.Sub(tail.began).Round(time.Millisecond) != c.want:
+			t.Errorf("first %f: %s after the generation began, want %s", c.first, got.Sub(tail.began), c.want)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ type Spec struct {
 	First      int    // local rank of worker 0; another one where a node has several groups
 	Name       string // of the only worker, where it has no rank; "": it has
 	WorldSize  int
+	Waits      bool // the workers are in no generation before Continue
 
 	Argv   []string   // Argv[0] is the file to execute, seen from Dir: it is not looked up
 	Args   [][]string // arguments by local rank where they differ; nil: those of Argv
@@ -218,18 +219,17 @@ func (g *Group) begin(s Spec) error {
 	}
 	g.oomKills = g.killedForMemory()
 	g.aborted, g.held = make([]atomic.Bool, len(s.Env)), make([]atomic.Bool, len(s.Env))
-	g.announce(s.Generation, s.WorldSize)
+	g.announce(output.Header{Generation: s.Generation, WorldSize: s.WorldSize, Waits: s.Waits})
 	return nil
 }
 
-// announce begins a generation in the logs, and on the console.
-func (g *Group) announce(generation uint64, worldSize int) {
+// announce begins a generation in the logs, and on the console. h says what all workers have in common.
+func (g *Group) announce(h output.Header) {
 	g.shareConsole()
+	h.Job, h.Node, h.Name = g.spec.Job, g.spec.Node, g.spec.Name
 	for i := range g.spec.Env {
-		g.spec.Logs.Begin(g.logOf(i), output.Header{Job: g.spec.Job, Generation: generation, Rank: g.rank(i),
-			Name:      g.spec.Name,
-			WorldSize: worldSize,
-			Node:      g.spec.Node})
+		h.Rank = g.rank(i)
+		g.spec.Logs.Begin(g.logOf(i), h)
 	}
 }
 
@@ -243,7 +243,7 @@ func (g *Group) logOf(i int) int { return g.spec.First + int(g.moved.Load()) + i
 // by local rank.
 func (g *Group) Continue(generation uint64, ranks []int, worldSize int) {
 	g.ranks.Store(&ranks)
-	g.announce(generation, worldSize)
+	g.announce(output.Header{Generation: generation, WorldSize: worldSize})
 }
 
 // rank is that of a worker now.

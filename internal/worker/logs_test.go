@@ -71,10 +71,14 @@ func TestHeaderAndAppend(t *testing.T) {
 	s := shell(t, 2, `printf "no line end"`)
 	s.Node, s.Generation, s.Ranks, s.WorldSize = "b", 2, []int{2, 3}, 4
 	runToEnd(t, s)
-	s.Generation = 3
+	s.Generation, s.Waits = 3, true
 	runToEnd(t, s)
+	s.Waits = false
+	runToEnd(t, s)
+	waits := `---- elastic: since generation 3, waiting worker, node b, job j, \S{24} ----` + "\n"
 	header := `---- elastic: generation %d, rank 3, world size 4, node b, job j, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ----` + "\n"
-	want := regexp.MustCompile("^" + fmt.Sprintf(header, 2) + "no line end\n" + fmt.Sprintf(header, 3) + "no line end$")
+	want := regexp.MustCompile("^" + fmt.Sprintf(header, 2) + "no line end\n" + waits +
+		"no line end\n" + fmt.Sprintf(header, 3) + "no line end$")
 	if got := read(t, s.Logs.Path(1)); !want.MatchString(got) {
 		t.Errorf("%q", got)
 	}

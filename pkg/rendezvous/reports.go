@@ -86,8 +86,10 @@ type Progress struct {
 	Samples          *int64            `json:"samples"`
 	SamplesPerSecond *float64          `json:"samples_per_second"`
 	// share of the whole training, 0 to 1; nil: its end is not told
-	Done     *float64  `json:"done,omitempty"`
-	Left     *Seconds  `json:"left,omitempty"`     // until the end, at the rate of now; nil: not known
-	Interval *Seconds  `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
-	Time     time.Time `json:"time"`               // of the newest line
+	Done     *float64 `json:"done,omitempty"`
+	Left     *Seconds `json:"left,omitempty"`     // until the end, at the rate of now; nil: not known
+	Interval *Seconds `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
+	// First is when the first step of the generation ended; nil: not told.
+	First *time.Time `json:"first,omitempty"`
+	Time  time.Time  `json:"time"` // of the newest line
 }

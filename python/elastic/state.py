@@ -61,6 +61,7 @@ class State:
         self._held = False
         self._torn = False
         self._sharded = False  # each rank has a part of it alone
+        self._first = (0, 0.0)  # the generation at hand, and when its first step ended
         for value in values.values():
             if hasattr(value, "register_step_post_hook"):
                 value.register_step_post_hook(self._tear)
@@ -130,7 +131,9 @@ class State:
             self._sampler.advance()
         else:
             self._samples += world().global_batch_size
-        figures: Dict[str, Any] = {"step": self.step, "samples": self.samples}
+        if self._first[0] != world().generation:
+            self._first = (world().generation, time.time())
+        figures: Dict[str, Any] = {"step": self.step, "samples": self.samples, "first": self._first[1]}
         if self._sampler is not None and self._sampler.total:
             figures["total_samples"] = self._sampler.total
         if loss is not None and has_samples:

@@ -238,12 +238,17 @@ type Header struct {
 	WorldSize  int
 	Node       string
 	Name       string // of a process without a rank; "": it has one
+	Waits      bool   // it is in no generation yet: Generation was the newest when it was started
 }
 
 func (h Header) line(now time.Time) string {
 	name := h.Name
 	if name == "" {
 		name = fmt.Sprintf("rank %d", h.Rank)
+	}
+	if h.Waits {
+		return fmt.Sprintf("---- elastic: since generation %d, waiting worker, node %s, job %s, %s ----\n",
+			h.Generation, h.Node, h.Job, Stamp(now))
 	}
 	return fmt.Sprintf("---- elastic: generation %d, %s, world size %d, node %s, job %s, %s ----\n",
 		h.Generation, name, h.WorldSize, h.Node, h.Job, Stamp(now))

@@ -167,11 +167,14 @@ func resumeStep(w *rendezvous.World) any {
 	return w.Resume.Step
 }
 
-// withProgress adds to f what the world of s told last of its progress: the step, when that was,
-// and the usual time in seconds between two of its words; null: not known.
+// withProgress adds to f what the world of s told last of its progress: the step, when its first step
+// ended, when it told the last one, and the usual time in seconds between two of its words; null: not known.
 func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
-	f["last_step"], f["last_told"], f["told_every"] = lastStep(s), nil, nil
+	f["last_step"], f["first_step_at"], f["last_told"], f["told_every"] = lastStep(s), nil, nil, nil
 	if p := progressOf(s); p != nil {
+		if p.First != nil {
+			f["first_step_at"] = p.First.UTC().Format(history.TimeFormat)
+		}
 		f["last_told"] = p.Time.UTC().Format(history.TimeFormat)
 		if p.Interval != nil {
 			f["told_every"] = time.Duration(*p.Interval).Seconds()
