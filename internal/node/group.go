@@ -60,6 +60,9 @@ func (g *group) begin(s action.Start) error {
 		return handover.ErrCannotStay
 	}
 	g.w.stay.world.Store(&world)
+	if g.waits {
+		g.w.warmth.Waits(nil)
+	}
 	g.waits = false
 	g.generation, g.over, g.hangs = world.Generation, over, g.w.watchHangs(world, g.g, over)
 	if s.Rank == 0 {
@@ -117,6 +120,11 @@ func (g *group) translate() {
 			Hang: x.Aborted}}
 	}
 	g.w.saves.WorkersEnded(g.Generation(), how)
+	g.mu.Lock()
+	if g.waits {
+		g.w.warmth.Waits(nil)
+	}
+	g.mu.Unlock()
 	g.stay.Close()
 	g.heard.Wait()
 	close(g.events)
@@ -217,7 +225,9 @@ func (g *group) Pause(ctx context.Context) (held *int64, err error) {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		held, err = new(int64(math.MaxInt64)), e.Pause(ctx) // tables are newer than any checkpoint
 	} else if waits {
-		err = g.stay.Await(ctx)
+		if err = g.stay.Await(ctx); err == nil {
+			g.w.warmth.Waits(g.g.PIDs())
+		}
 	} else {
 		held, err = g.stay.Leave(ctx)
 	}

@@ -18,8 +18,12 @@ import (
 // the recovery of a job has the processors for itself.
 const warmAfter = 10 * time.Second
 
-// warmSettle is how long the memory of processes that wait may grow before it is told.
-const warmSettle = 20 * time.Second
+// warmBegun is how long processes that are to wait may take to begin before they are counted, and
+// warmSettle how much longer their memory may grow.
+const (
+	warmBegun  = 5 * time.Second
+	warmSettle = 15 * time.Second
+)
 
 // warmLater has processes started, while the workers of g train, that import what those import, and
 // wait for the next World.
@@ -33,7 +37,12 @@ func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 			return
 		}
 		p := w.warm(spec, w.warming(spec, script))
-		if p != nil && during(ctx, g, warmSettle) {
+		if p == nil || !during(ctx, g, warmBegun) {
+			return
+		}
+		w.warmth.Changed()
+		if during(ctx, g, warmSettle) {
+			w.warmth.Changed()
 			w.tellWarm(p)
 		}
 	})
@@ -43,20 +52,15 @@ func (w *workers) warmLater(g *worker.Group, spec worker.Spec) {
 func during(ctx context.Context, g *worker.Group, d time.Duration) bool {
 	select {
 	case <-time.After(d):
-		return !isClosed(g.Done())
+		select {
+		case <-g.Done():
+		default:
+			return true
+		}
 	case <-g.Done():
 	case <-ctx.Done():
 	}
 	return false
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // warming is how processes that run a script wait.
@@ -112,3 +116,13 @@ func (w *workers) tellWarm(p *worker.Prepared) {
 
 // roomToWarm reports whether so much memory is free that processes may wait in it: a quarter.
 func roomToWarm(total, available int64) bool { return total > 0 && available >= total/4 }
+
+// standBy counts the processes that wait for the next start, and their memory.
+func (w *workers) standBy() (n int, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.prepared == nil {
+		return 0, 0
+	}
+	return w.prepared.Waiting()
+}

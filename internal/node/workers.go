@@ -20,6 +20,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/node/saves"
+	"github.com/elasticd/elastic/internal/node/warmth"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/internal/worker"
@@ -50,6 +51,7 @@ type workers struct {
 	dir     string // of the node and job
 	logs    *output.Logs
 	doing   *doing
+	warmth  *warmth.Count
 	hooking hooking
 	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: nobody watches
 	stay    staying
@@ -100,6 +102,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		w.peers.Server.Handle(pattern, h)
 	}
 	w.doing = newDoing(w.effects, w.store, w.o.Job.Name.Doing(node))
+	w.warmth = warmth.New(w.store, w.o.Job.Name.Warm(node), w.standBy)
+	w.effects.Go(w.warmth.Run)
 	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}, job); err != nil {
 		return "", err
 	}
@@ -206,6 +210,9 @@ func (w *workers) take() *worker.Prepared {
 	defer w.mu.Unlock()
 	p := w.prepared
 	w.prepared = nil
+	if w.warmth != nil {
+		w.warmth.Changed()
+	}
 	return p
 }
 

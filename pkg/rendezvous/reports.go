@@ -78,6 +78,14 @@ type Activity struct {
 	Rev   int64     `json:"-"`
 }
 
+// WarmWorkers are the processes of a node that wait to be its next workers, for people.
+type WarmWorkers struct {
+	Node  string `json:"-"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"` // of memory; of what processes share, their part
+	Rev   int64  `json:"-"`
+}
+
 // Progress is what the workers tell of their training.
 type Progress struct {
 	Generation       schema.Generation `json:"generation,omitempty"` // whose workers tell it

@@ -34,6 +34,7 @@ type Snapshot struct {
 	History  []checkpoint.Head // ckpt/n, oldest first
 	Held     map[string]Held
 	Doing    []Activity
+	Warm     []WarmWorkers
 	Progress *Progress
 	Events   []history.Event
 	Claims   []Claim // where Job is nil: who was in the job that the store has lost
@@ -212,9 +213,17 @@ func (s *Snapshot) decodeJob(job schema.Job, at map[string]*store.Entry) (err er
 	return nil
 }
 
+// decodeWarm reads how many workers wait on a node. A record that cannot be read says nothing.
+func (s *Snapshot) decodeWarm(node string, e *store.Entry) {
+	if w, err := schema.Decode[WarmWorkers](e); err == nil {
+		w.Node, w.Rev = node, e.Rev
+		s.Warm = append(s.Warm, w)
+	}
+}
+
 // decodeGeneration reads what lies under generations, holders and doings.
 func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error {
-	checkpoints, held, doing := job.Checkpoints(), job.AllHeld(), job.AllDoing()
+	checkpoints, held, doing, warm := job.Checkpoints(), job.AllHeld(), job.AllDoing(), job.AllWarm()
 	for i := range entries {
 		e := &entries[i]
 		if p := schema.Rest(checkpoints, e.Key); len(p) == 1 {
@@ -236,6 +245,8 @@ func (s *Snapshot) decodeGeneration(job schema.Job, entries []store.Entry) error
 				d.Node, d.Rev = p[0], e.Rev
 				s.Doing = append(s.Doing, d)
 			}
+		} else if p := schema.Rest(warm, e.Key); len(p) == 1 {
+			s.decodeWarm(p[0], e)
 		}
 	}
 	if s.World == nil {

@@ -88,6 +88,8 @@ func (j Job) AllLeft() string             { return j.Prefix() + "left/" }
 func (j Job) Left(node string) string     { return j.AllLeft() + node }
 func (j Job) AllDoing() string            { return j.Prefix() + "doing/" }
 func (j Job) Doing(node string) string    { return j.AllDoing() + node }
+func (j Job) AllWarm() string             { return j.Prefix() + "warm/" }
+func (j Job) Warm(node string) string     { return j.AllWarm() + node }
 func (j Job) Progress() string            { return j.Prefix() + "progress" }
 func (j Job) AllClaims() string           { return j.Prefix() + "claims/" }
 func (j Job) Claim(node string) string    { return j.AllClaims() + node }

@@ -66,6 +66,18 @@ func kilobytes(info, name string) int64 {
 	return 0
 }
 
+// ResidentBelow is the memory of the processes that root accepts, and of what descends from them.
+func ResidentBelow(root func(Process) bool) (bytes int64) {
+	all, err := All()
+	if err != nil {
+		return 0
+	}
+	for _, p := range Below(all, root) {
+		bytes += Resident(p.PID)
+	}
+	return bytes
+}
+
 // Resident is the memory that a process holds; of what several share, its part.
 func Resident(pid int) int64 {
 	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")

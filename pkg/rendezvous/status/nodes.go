@@ -28,6 +28,8 @@ type Node struct {
 	Why         *string            `json:"why"`
 	// OtherProgram says that the node runs another program than the one that the job was made with.
 	OtherProgram bool `json:"other_program"`
+	// Warm are the processes that wait to be its next workers; nil: none, or it told none.
+	Warm *rendezvous.WarmWorkers `json:"warm"`
 }
 
 // NodeState is what a node does, or what became of it.
@@ -70,6 +72,11 @@ func (x *explainer) nodes(state State) []Node {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; !told[n.Node] {
 			list, told[n.Node] = append(list, x.other(n)), true
+		}
+	}
+	for _, w := range s.Warm {
+		if i := slices.IndexFunc(list, func(n Node) bool { return n.Node == w.Node }); i >= 0 {
+			list[i].Warm = &w
 		}
 	}
 	for i := range list {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// RemoveLeftovers removes what nodes left behind that are not there any more: doing/ says nothing once its
-// node is gone, held/ nothing once no checkpoint that it names is kept. Who registers meanwhile
+// RemoveLeftovers removes what nodes left behind that are not there any more: doing/ and warm/ say nothing once
+// their node is gone, held/ nothing once no checkpoint that it names is kept. Who registers meanwhile
 // keeps its own. What it fails to remove is removed after the next Run.
 func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	job := r.Job
@@ -22,6 +22,11 @@ func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	for _, d := range s.Doing {
 		if gone(d.Node) {
 			rm(d.Node, job.Doing(d.Node), d.Rev)
+		}
+	}
+	for _, w := range s.Warm {
+		if gone(w.Node) {
+			rm(w.Node, job.Warm(w.Node), w.Rev)
 		}
 	}
 	kept := func(n checkpoint.Number) bool {
