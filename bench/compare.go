@@ -25,8 +25,8 @@ var step []byte
 type system struct {
 	name  string
 	agent func(b *bed, node, np string) error
-	// settles is how long a job runs before something happens to it: the first rendezvous is over, and
-	// processes that are to wait do.
+	// settles is how long a job runs before something happens to it: the first rendezvous is over,
+	// and processes that are to wait do.
 	settles time.Duration
 }
 
@@ -166,7 +166,8 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// elasticAgent runs the worker under Elastic, with a flag of `elastic run` or an argument of the worker.
+// elasticAgent runs the worker under Elastic, with a flag of `elastic run` or an argument of the
+// worker.
 func elasticAgent(python string, how ...string) func(*bed, string, string) error {
 	return func(b *bed, node, np string) error {
 		args := []string{filepath.Join(b.bin, "elastic"), "run", "--np=" + np, "--job-id=b", "--node=" + node,
@@ -248,7 +249,8 @@ func (o options) contend(ctx context.Context, s system, c contest) (tried, error
 	return t, nil
 }
 
-// stood is the longest time without a step of any worker, from the last step before at until the end.
+// stood is the longest time without a step of any worker, from the last step before at until the
+// end.
 func (b *bed) stood(at, end time.Time) (longest time.Duration) {
 	all := b.notes()
 	slices.SortFunc(all, func(x, y note) int { return x.at.Compare(y.at) })

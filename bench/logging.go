@@ -27,8 +27,8 @@ type written struct {
 	slow        int           // writes of more than 10 ms
 }
 
-// logging prints what eight workers that write a gigabyte a minute see of their logs, beside the same
-// writers with plain files.
+// logging prints what eight workers that write a gigabyte a minute see of their logs, beside the
+// same writers with plain files.
 func (o options) logging(ctx context.Context) error {
 	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n", logWriters, logFor.Seconds(), "",
 		"GB written", "GB lost", "longest write", "over 10 ms")

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// round is what one save took, and the copies of the same bytes right before and right after it: the
-// mean of both.
+// round is what one save took, and the copies of the same bytes right before and right after it:
+// the mean of both.
 type round struct {
 	copies
 	save        time.Duration

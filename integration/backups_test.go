@@ -59,8 +59,8 @@ func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A disk of the state directory that fills up while a job saves costs the saves that do not fit: the
-// job goes on, what was committed stays, and it is said with the file and what to do.
+// A disk of the state directory that fills up while a job saves costs the saves that do not fit:
+// the job goes on, what was committed stays, and it is said with the file and what to do.
 func TestStateDirectoryFillsUp(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -17,10 +17,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// One generation commits for months, at an elasticd and under the eyes of an agent: what the job has
-// in the store stays bounded, and so do the memory of both and the time of status. The transactions,
-// retention and the trimming of events are those of an agent; no bytes are saved. COUNT sets how many
-// commits there are.
+// One generation commits for months, at an elasticd and under the eyes of an agent: what the job
+// has in the store stays bounded, and so do the memory of both and the time of status. The
+// transactions, retention and the trimming of events are those of an agent; no bytes are saved.
+// COUNT sets how many commits there are.
 func TestManyCommitsInOneGeneration(t *testing.T) {
 	commits := 600
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {

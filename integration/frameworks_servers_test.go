@@ -99,9 +99,9 @@ func (j *tables) from(g, size int) (pass int) {
 }
 
 // Wide & deep on a real Paddle of version 2.6.2, two servers and three trainers on three nodes: the
-// tables learn, a trainer that is killed is started again alone, a server that is killed with its node
-// has all go on from the newest committed tables, the number of trainers goes from 3 to 2 and to 4
-// while the servers stay, and one server loads what two have saved.
+// tables learn, a trainer that is killed is started again alone, a server that is killed with its
+// node has all go on from the newest committed tables, the number of trainers goes from 3 to 2 and
+// to 4 while the servers stay, and one server loads what two have saved.
 func TestFrameworksServers(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
 	if _, err := os.Stat(python); err != nil {

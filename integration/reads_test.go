@@ -29,9 +29,9 @@ type storeUse struct {
 	receivedWhole int64
 }
 
-// An ordinary member, or a spare, of a large job asks the store for as much as one of a small job, in
-// each phase: it does not read what there is of each node. What grows is the list of members alone,
-// with at most 64 bytes for each of them.
+// An ordinary member, or a spare, of a large job asks the store for as much as one of a small job,
+// in each phase: it does not read what there is of each node. What grows is the list of members
+// alone, with at most 64 bytes for each of them.
 func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 	small, large := 120, 360
 	if soak(t) > 1 {
@@ -57,7 +57,8 @@ func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
 // rackSize is how many neighbours are lost at once.
 const rackSize = 10
 
-// useOfStore is what the median node of each role asked of the store in each phase of a job of n nodes.
+// useOfStore is what the median node of each role asked of the store in each phase of a job of n
+// nodes.
 func useOfStore(t *testing.T, n int) map[string]map[role]storeUse {
 	h := newHerdInMemory(t, n)
 	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}

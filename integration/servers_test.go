@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// serving is a script that is a server, a heter worker or a trainer, as its variables say. A trainer
-// ends when it has dialled every server; with a file named hold beside it, when that is gone.
+// serving is a script that is a server, a heter worker or a trainer, as its variables say. A
+// trainer ends when it has dialled every server; with a file named hold beside it, when that is
+// gone.
 const serving = `import os, socket, sys, time
 for name in sorted(os.environ):
     print(name + "=" + os.environ[name])
@@ -128,8 +129,8 @@ func ports(t *testing.T, host string, n int) (list []string) {
 	return list
 }
 
-// Servers, trainers and heter workers by their addresses, on two machines: each node runs its own, at
-// the ports of the lists.
+// Servers, trainers and heter workers by their addresses, on two machines: each node runs its own,
+// at the ports of the lists.
 func TestServersOnTwoMachines(t *testing.T) {
 	t.Parallel()
 	const first, second = "127.0.0.6", "127.0.0.7"
@@ -197,8 +198,8 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 		"PADDLE_COORDINATOR_NUM": "1"})
 }
 
-// A trainer that is killed is started again alone: the others, and the servers, go on. A server that
-// is killed has all start again.
+// A trainer that is killed is started again alone: the others, and the servers, go on. A server
+// that is killed has all start again.
 func TestTrainerAndServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -230,8 +231,8 @@ func TestTrainerAndServerKilled(t *testing.T) {
 	}
 }
 
-// The number of trainers changes with the nodes, and a node without a server is lost: the server goes
-// on in its process, at its port.
+// The number of trainers changes with the nodes, and a node without a server is lost: the server
+// goes on in its process, at its port.
 func TestServersStay(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -14,9 +14,9 @@ import (
 const maxParameters = 4
 
 // TestNoBooleanParameters: a reader of f(x, true) does not know what is true. Two functions, a type
-// with named constants or a struct say it. Allowed are the setter of a switch, whose only parameter is
-// "on", a condition "ok" that is checked, and what the signature of another module asks for: function
-// literals and unnamed parameters.
+// with named constants or a struct say it. Allowed are the setter of a switch, whose only parameter
+// is "on", a condition "ok" that is checked, and what the signature of another module asks for:
+// function literals and unnamed parameters.
 func TestNoBooleanParameters(t *testing.T) {
 	for _, p := range list(t, "./...") {
 		for _, name := range p.GoFiles {

@@ -80,8 +80,8 @@ func (l *lab) plannedChanges() {
 	l.asUndisturbed("losses")
 }
 
-// podAndDiskLost: the agent of rank 0 is killed with all that it had, and its pod is made again with
-// an empty disk.
+// podAndDiskLost: the agent of rank 0 is killed with all that it had, and its pod is made again
+// with an empty disk.
 func (l *lab) podAndDiskLost() {
 	l.must("scale", "statefulset/trainer", "--replicas=3")
 	three := l.runs("trainer", 3)

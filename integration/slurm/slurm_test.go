@@ -64,7 +64,8 @@ func TestNodeDown(t *testing.T) {
 	}
 }
 
-// TestTimeLimit: before its time is up the job saves, is queued again and goes on, until it is done.
+// TestTimeLimit: before its time is up the job saves, is queued again and goes on, until it is
+// done.
 func TestTimeLimit(t *testing.T) {
 	l := open(t)
 	const steps = 2200
@@ -82,8 +83,8 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// TestPythonSaves: Slurm's signal reaches a worker before its agent does, and the worker saves all the
-// same.
+// TestPythonSaves: Slurm's signal reaches a worker before its agent does, and the worker saves all
+// the same.
 func TestPythonSaves(t *testing.T) {
 	l := open(t)
 	program := filepath.Join(l.dir, "train.py")
@@ -108,8 +109,8 @@ for epoch in state.sampler.epochs(10**9):
 	l.must("scancel", job)
 }
 
-// TestNumNodes: scontrol gives the job another node, on which a step of its own starts an agent, and
-// takes one of another job away. The node that comes costs no step of training.
+// TestNumNodes: scontrol gives the job another node, on which a step of its own starts an agent,
+// and takes one of another job away. The node that comes costs no step of training.
 func TestNumNodes(t *testing.T) {
 	l := open(t)
 	const steps = 1800

@@ -1,5 +1,5 @@
-// Package cli is the table of the commands of elastic. show, change and setup have the commands; run
-// and ckpt are commands with packages of their own. Below them are command (the line and its
+// Package cli is the table of the commands of elastic. show, change and setup have the commands;
+// run and ckpt are commands with packages of their own. Below them are command (the line and its
 // settings), target (the server and the job that are meant), screen (output) and problem (errors).
 package cli
 

@@ -46,8 +46,8 @@ type Config struct {
 
 const (
 	defaultQuota = 2 << 30
-	// signEvery, and up to a tenth more, passes between two signs of life of a watch. A watch without
-	// any for two seconds asks for one, after three it is opened again.
+	// signEvery, and up to a tenth more, passes between two signs of life of a watch. A watch
+	// without any for two seconds asks for one, after three it is opened again.
 	signEvery = 1800 * time.Millisecond
 )
 
@@ -124,8 +124,9 @@ func (c Config) single() bool { return c.InitialCluster == "" && !c.Existing }
 
 // etcd builds the configuration of the embedded server.
 //
-// Its HTTP pages (/metrics, /version, /debug) know no users, so the ports of clients serve gRPC alone.
-// etcd wants an address for them all the same: a socket that is unlinked as soon as it is there.
+// Its HTTP pages (/metrics, /version, /debug) know no users, so the ports of clients serve gRPC
+// alone. etcd wants an address for them all the same: a socket that is unlinked as soon as it is
+// there.
 func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embed.Config, error) {
 	e := embed.NewConfig()
 	e.Name, e.Dir = c.Name, c.Dir

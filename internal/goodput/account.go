@@ -81,8 +81,8 @@ func (a *account) proposed(e history.Event) {
 		From: from}})
 }
 
-// goesOn notes that a generation went on from the state in memory: nothing of the one that ran before
-// is made again.
+// goesOn notes that a generation went on from the state in memory: nothing of the one that ran
+// before is made again.
 func (a *account) goesOn(e history.Event) {
 	waterfall, _ := e.Fields["waterfall"].(map[string]any)
 	memory, _ := waterfall["from_memory"].(bool)

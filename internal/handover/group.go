@@ -40,7 +40,7 @@ type workerState struct {
 	received Received // of the state of another rank, until it has all of it
 }
 
-// NewGroup is a group of its own: nobody connects to it.
+// NewGroup returns a Group to which no worker connects.
 func NewGroup(generation uint64, workers int) *Group {
 	return &Group{generation: generation, workers: make([]workerState, workers), moved: make(chan struct{}),
 		requests: new(scope.Scope)}
@@ -78,7 +78,7 @@ func (g *Group) Received() (all Received) {
 	return all
 }
 
-// changed has those who wait look again. mu is held.
+// changed has all waiting callers look again. mu is held.
 func (g *Group) changed() {
 	close(g.moved)
 	g.moved = make(chan struct{})
@@ -122,8 +122,8 @@ func (g *Group) Leave(ctx context.Context) (held *int64, err error) {
 	}
 }
 
-// Await returns when each worker has said that it waits for its first World. Workers that begin in no
-// generation say so without being told to leave one.
+// Await returns when each worker has said that it waits for its first World. Workers that begin in
+// no generation say so without being told to leave one.
 func (g *Group) Await(ctx context.Context) error {
 	for {
 		moved := g.Moved()

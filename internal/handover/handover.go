@@ -31,7 +31,7 @@ const Version = 1
 // SocketName is the name of the socket in its directory.
 const SocketName = "agent.sock"
 
-// longestLine is the largest line that is read: a value of the store and what is around it.
+// longestLine is the largest line that is read: a value of the store and its JSON.
 const longestLine = 2 << 20
 
 // mostConns is how many connections a server keeps: a worker that forgets to close its own takes no

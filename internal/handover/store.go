@@ -100,7 +100,7 @@ func (s *Store) once(r Request) (Reply, <-chan struct{}, error) {
 	return reply, s.changed, nil
 }
 
-// wake has those who wait look again. mu is held.
+// wake has all waiting requests look again. mu is held.
 func (s *Store) wake() {
 	if s.changed != nil {
 		close(s.changed)

@@ -207,7 +207,8 @@ func TestSyncBothWays(t *testing.T) {
 	}
 }
 
-// A range follows its pods by itself, so neither side is changed; what is outside of it is told once.
+// A range follows its pods by itself, so neither side is changed; what is outside of it is told
+// once.
 func TestSyncWarnsOutsideOfTheRange(t *testing.T) {
 	s, api := serve(t)
 	s.put("a", "x", 6)
@@ -256,7 +257,8 @@ func TestSyncSaysWhatAPersonHasToMend(t *testing.T) {
 	}
 }
 
-// A job whose ConfigMap the API server would refuse is told once and left alone; the others are not.
+// A job whose ConfigMap the API server would refuse is told once and left alone; the others are
+// not.
 func TestJobsThatCannotNameAConfigMap(t *testing.T) {
 	for _, name := range []string{"My", "a_b", "a..b", "a-", "a.-b"} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 )
 
 // ServerCore is what an installed Paddle says of its parameter servers. Neither
-// is_compiled_with_distribute nor core.is_compiled_with_brpc tells: both are true in wheels without.
+// is_compiled_with_distribute nor core.is_compiled_with_brpc tells: both are true in wheels
+// without.
 type ServerCore struct {
 	Version string
 	Library string // path; "": Paddle was not found

@@ -106,7 +106,8 @@ func (r Runtime) Announce(version string) error {
 	return nil
 }
 
-// AnswerEnsure tells the Ensure that started this process and waits for it that the server is ready.
+// AnswerEnsure tells the Ensure that started this process and waits for it that the server is
+// ready.
 func AnswerEnsure() {
 	word := os.NewFile(wordFD, "word")
 	fmt.Fprintln(word, os.Getpid()) // fails if Ensure was killed meanwhile: the server is there all the same

@@ -55,7 +55,7 @@ func (d *doing) Unreadable(number int64) bool {
 	if again && time.Since(d.wrote) < told {
 		return false
 	}
-	// Told again now and then: it says that everybody who is here *now* was asked.
+	// Told again now and then: it says that every node that is here *now* was asked.
 	d.wrote = time.Now()
 	d.now = rendezvous.Activity{Kind: "unreadable", Done: number, Time: d.wrote}
 	d.tell()

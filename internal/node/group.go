@@ -154,8 +154,8 @@ func (g *group) told(local int) (*int64, bool) {
 	return step, nan && (rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback)
 }
 
-// watchStay tells when the workers can stay, and when they cannot any more, and how much of the state
-// of another rank they have got. Of servers their exit tells that they cannot.
+// watchStay tells when the workers can stay, and when they cannot any more, and how much of the
+// state of another rank they have got. Of servers their exit tells that they cannot.
 func (g *group) watchStay() {
 	if e, ok := g.g.(*ensemble.Ensemble); ok {
 		select {

@@ -31,7 +31,7 @@ type Launcher struct {
 	Affinity         device.Affinity
 	VirtualLocalRank bool
 
-	Prefix           string // template of what is put before each line that --tee shows
+	Prefix           string // template of the text before each line that --tee shows
 	CopyOut, CopyErr []string
 
 	Lead     time.Duration // of rank 0's start before all others

@@ -47,7 +47,7 @@ func Dial(
 	return c.To, c.Close, nil
 }
 
-// Reach is the way to the stores of a job's nodes for one who is none of them. Close it.
+// Reach connects a process that is not a node of the job to the stores of its nodes. Close it.
 func Reach(secret []byte, job schema.Job, uid schema.UID) (transfer.Peers, func(), error) {
 	to, hangUp, err := Dial(secret, job, uid)
 	if err != nil {

@@ -26,11 +26,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Run takes part in the job until it ends or this node leaves it. The second result is the error of a
-// node that could not take part.
+// Run takes part in the job until it ends or this node leaves it. The second result is the error of
+// a node that could not take part.
 func Run(ctx context.Context, o Options) event.Result {
-	// `elastic run … | head`: a reader that goes is no reason to end the job. A handler, unlike ignoring,
-	// is not inherited by workers.
+	// `elastic run … | head`: a reader that goes is no reason to end the job. A handler, unlike
+	// ignoring, is not inherited by workers.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)

@@ -55,7 +55,7 @@ func (w *workers) socketPath() string {
 // expect hears so many workers of a generation from now on.
 func (s *staying) expect(g schema.Generation, workers int) *handover.Group {
 	if s.server == nil {
-		return handover.NewGroup(uint64(g), workers) // nobody connects
+		return handover.NewGroup(uint64(g), workers) // no worker connects
 	}
 	return s.server.Expect(uint64(g), workers)
 }
@@ -108,7 +108,7 @@ func (w *workers) askStore(
 	return reply, err
 }
 
-// longestRequest is the largest that an agent takes: a value and what is around it.
+// longestRequest is the largest request that an agent takes: a value and its JSON.
 const longestRequest = 4 << 20
 
 // answerStore answers another agent of the world of which this node is rank 0.

@@ -10,7 +10,7 @@ import (
 )
 
 // teller writes what the user is told. Telling never waits: a terminal that is stopped, or a pager
-// that nobody scrolls, must not stop the agent, whose heartbeats would stop with it.
+// that is not read, must not stop the agent, whose heartbeats would stop with it.
 type teller struct {
 	lines chan string
 	stop  chan struct{} // closed by close: write what is queued, and end
@@ -56,7 +56,7 @@ func (t *teller) say(l action.Line) {
 	}
 }
 
-// close waits for the last lines, not for ever. What is told after it nobody reads.
+// close waits for the last lines, not for ever. Lines after it are not shown.
 func (t *teller) close() {
 	close(t.stop)
 	limit := time.NewTimer(time.Second)

@@ -53,7 +53,7 @@ type workers struct {
 	doing   *doing
 	warmth  *warmth.Count
 	hooking hooking
-	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: nobody watches
+	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: hangs are not watched
 	stay    staying
 
 	announced bool // owned by Start, which is called for one generation after the other
@@ -74,7 +74,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w.disk.Close() // what is read of it again is read anew
+	w.disk.Close() // later reads open it again
 	if aside != "" {
 		w.notice(fmt.Sprintf("another job %s was here before: what this node kept of it is in %s now", w.o.Job.Name,
 			aside))
@@ -182,7 +182,7 @@ func (w *workers) Sweep(ctx context.Context) error {
 }
 
 // prepare has a guardian of so many workers stand by for the next generation: when that is to
-// start, everybody waits. One that cannot be had is tried again, with its error, by the start.
+// start, all nodes wait. If it cannot be made, the start tries again and returns the error.
 func (w *workers) prepare(slots int) {
 	w.preparing.Lock()
 	w.effects.Go(func(context.Context) {
@@ -235,8 +235,8 @@ func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, e
 	return worker.Start(ctx, spec)
 }
 
-// keepPorts notes the ports of servers that stay, which the next generation has as its last ones; nil
-// for none.
+// keepPorts notes the ports of servers that stay, which the next generation has as its last ones;
+// nil for none.
 func (w *workers) keepPorts(ports []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -152,7 +152,7 @@ func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.
 	}
 }
 
-// open dials to and asks q. The connection is there when somebody of this job answered.
+// open dials to and asks q. It returns a connection when a node of this job answered.
 //
 // A reset before the hello may be a listener on its way down, and nonsense may be damage on the
 // way: neither counts before a second dial brought the same.

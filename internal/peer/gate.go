@@ -54,7 +54,7 @@ type conn struct {
 	net.Conn
 	gate   *gate
 	remote netip.Prefix
-	use    use // written by the goroutine that welcomes it, before anybody else has it
+	use    use // written by the goroutine that welcomes it, before others have it
 }
 
 // admit counts a new connection, or closes it and returns nil. When there are too many that prove

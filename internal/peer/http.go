@@ -17,7 +17,7 @@ import (
 const MaxBody = 64 << 20
 
 const (
-	headerTo         = "Elastic-To"         // node/incarnation for whom the request is
+	headerTo         = "Elastic-To"         // node/incarnation that the request is for
 	headerGeneration = "Elastic-Generation" // newest that the sender knows
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrStranger says that who answers does not know the job's secret.
+// ErrStranger: the process that answers does not know the job's secret.
 var ErrStranger = errors.New("who answers is not of this job")
 
 // identity is the key pair that all agents of a job share.
@@ -22,7 +22,7 @@ type identity struct {
 	key  ed25519.PublicKey
 }
 
-// identify derives the identity from the secret: who knows the secret has it, and nobody else.
+// identify derives the identity from the secret: only a process that knows the secret has it.
 func identify(secret []byte) (identity, error) {
 	if len(secret) < 16 {
 		return identity{}, fmt.Errorf("the job's secret has only %d bytes", len(secret))
@@ -33,7 +33,7 @@ func identify(secret []byte) (identity, error) {
 	}
 	private := ed25519.NewKeyFromSeed(seed)
 	public := private.Public().(ed25519.PublicKey)
-	// TLS wants a certificate around the key. Nobody reads it, its dates least of all: clocks may
+	// TLS wants a certificate around the key. It is not read, nor are its dates: clocks may
 	// be wrong.
 	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
 		NotAfter: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}

@@ -1,8 +1,8 @@
 // Package peer is how the agents of a job talk to each other: each has one
-// listener, and dials whom it watches, whom it doubts and whom it fetches from.
+// listener, and dials the nodes that it watches, doubts or fetches from.
 //
 // Everything is TLS 1.3. Both ends derive the same key pair from the job's
-// secret and pin it, so who does not know the secret is a stranger, whatever
+// secret and pin it, so a node that does not know the secret is a stranger, whatever
 // it says. What is spoken inside is chosen by ALPN: "elastic-peer/1", below,
 // or HTTP/1.1 for checkpoint chunks and logs.
 //
@@ -92,7 +92,7 @@ type reply struct {
 	Reach membership.AnswerKind `json:"reach,omitempty"`
 }
 
-// answer sorts a reply that came from whom to names.
+// answer classifies a reply from the node at to.
 func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
 	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended,
 		Stays: r.Stays, Holds: r.Holds, Reach: r.Reach}
@@ -102,7 +102,7 @@ func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
 	case r.Node == to.Node && r.Incarnation == to.Incarnation:
 		a.Kind = membership.Same
 	case r.Incarnation == me.Incarnation:
-		// The address leads back to me: it says nothing about whoever has it elsewhere.
+		// The address leads back to this agent: that says nothing about the other node.
 		return membership.Answer{}
 	default:
 		a.Kind = membership.Other // another life of the node, or another node in its place

@@ -38,8 +38,8 @@ type Server struct {
 // proof is how this listener proves itself, and when it dials for another, under one secret.
 type proof struct{ listen, dial *tls.Config }
 
-// Listen binds addr at once, so that the port is known before the secret is. Until Serve who
-// connects waits in the kernel's queue: to a probe that is silence, never a refusal.
+// Listen binds addr at once, so that the port is known before the secret is. Until Serve a process
+// that connects waits in the kernel's queue: to a probe that is silence, never a refusal.
 func Listen(addr string) (*Server, error) { return listen(addr, defaultLimits()) }
 
 func listen(addr string, l limits) (*Server, error) {
@@ -59,7 +59,7 @@ func (s *Server) Addr() string {
 	return s.ln.Addr().String()
 }
 
-// Move listens on addr in place of where it listened. Who is connected stays so.
+// Move listens on addr in place of where it listened. Open connections stay open.
 func (s *Server) Move(addr string) error {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) Move(addr string) error {
 	return nil
 }
 
-// Serve begins to answer for self to who knows secret, and returns. It serves once.
+// Serve begins to answer for self to nodes that know secret, and returns. It serves once.
 func (s *Server) Serve(secret []byte, self Self) error {
 	id, err := identify(secret)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Server) Serve(secret []byte, self Self) error {
 	return err
 }
 
-// Rekey answers only those from now on who know another secret: that of the job that succeeds this
+// Rekey answers from now on only nodes that know another secret: that of the job that succeeds this
 // one. What is open goes on until its next life is asked for.
 func (s *Server) Rekey(secret []byte) error {
 	id, err := identify(secret)

@@ -179,7 +179,7 @@ type trainerMetric struct {
 	Value string `json:"value"`
 }
 
-// trainerBody is what the trainer takes. Absent is what is not known.
+// trainerBody is the body of a request to the trainer. Unknown values are absent.
 type trainerBody struct {
 	Percentage *int            `json:"progressPercentage,omitempty"`
 	Remaining  *int64          `json:"estimatedRemainingSeconds,omitempty"`

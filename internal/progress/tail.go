@@ -39,8 +39,8 @@ func NewLogTail(path string, e *regexp.Regexp) *Tail {
 // LossNaN reports whether the newest loss is not a finite number.
 func (t *Tail) LossNaN() bool { return t.nan }
 
-// Read takes what is new; false: nothing is. The newest line is as old as the last write to the
-// file.
+// Read takes the new lines; false: there are none. The newest line is as old as the last write to
+// the file.
 func (t *Tail) Read() (rendezvous.Progress, bool) {
 	f, err := regular.Open(t.path)
 	if err != nil {

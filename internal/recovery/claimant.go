@@ -25,7 +25,7 @@ type Recovery struct {
 	Disk     Disk
 	LeaseTTL time.Duration
 	Limit    time.Duration  // after it, nodes that are only slow are not waited for
-	Go       func(f func()) // runs f beside the caller, who waits for it in the end
+	Go       func(f func()) // runs f beside the caller, which waits for it in the end
 }
 
 // Disk is what a claim tells of this node's disk.
@@ -56,7 +56,7 @@ type claimant struct {
 	requests txn.Requests
 	registry membership.Registry
 	claim    rendezvous.Claim
-	tell     func(string) // says what is waited for, when that changes
+	tell     func(string) // says which nodes are waited for, when that changes
 
 	began    time.Time
 	limit    time.Time // nodes that are only slow are waited for until then
@@ -130,7 +130,7 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 			k.lapse(gone)
 		case <-wake.C:
 		}
-		select { // what is decided rests on the newest
+		select { // decide with the newest
 		case x := <-seen:
 			see(x)
 		default:
@@ -215,7 +215,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	if err := k.put(ctx, s); err != nil {
 		return err
 	}
-	if !c.Looked { // from the claim on no commit passes: what is on the disk now is all that there will be
+	if !c.Looked { // from the claim on no commit passes: the disk gains nothing after this look
 		if err := k.look(ctx); err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (k *claimant) step(ctx context.Context, s *rendezvous.Snapshot) error {
 	return err
 }
 
-// look finds out what is on the disk. What cannot be read is not claimed.
+// look reads the disk. A checkpoint that cannot be read is not claimed.
 func (k *claimant) look(ctx context.Context) error {
 	c := &k.claim
 	if g, err := k.r.Disk.Seen(c.Node); err == nil {

@@ -24,8 +24,8 @@ func New(ctx context.Context) *Scope {
 	return s
 }
 
-// Context returns a child of parent that is cancelled by End too. The caller calls the function when
-// the work is done.
+// Context returns a child of parent that is cancelled by End too. The caller calls the function
+// when the work is done.
 func (s *Scope) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	s.mu.Lock()

@@ -145,8 +145,8 @@ func drainPipe(fd int, path string) {
 	}
 }
 
-// overSuffix makes the name of the drain file into that of a file that appears, before SIGTERM, when
-// nothing can be saved any more. SIGTERM without either of them is not the agent's.
+// overSuffix makes the name of the drain file into that of a file that appears, before SIGTERM,
+// when nothing can be saved any more. SIGTERM without either of them is not the agent's.
 const overSuffix = ".over"
 
 // writeDrain puts the drain file in place whole: it is being polled.

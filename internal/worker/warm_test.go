@@ -188,7 +188,8 @@ func TestWarmProcessThatIsGone(t *testing.T) {
 	}
 }
 
-// Nothing is left of processes that wait: neither where they are not needed, nor after the guardian.
+// Nothing is left of processes that wait: neither where they are not needed, nor after the
+// guardian.
 func TestWarmProcessesEnd(t *testing.T) {
 	both(t, func(t *testing.T, noCgroup bool) {
 		for name, end := range map[string]func(p *Prepared){

@@ -61,9 +61,9 @@ type onDisk struct {
 	held       []manifest.Hash
 }
 
-// captured are the captures of the generation that are on this disk and were made after every commit,
-// newest first. After a fall-back, which is a commit of older bytes, only those of a generation
-// without a commit.
+// captured are the captures of the generation that are on this disk and were made after every
+// commit, newest first. After a fall-back, which is a commit of older bytes, only those of a
+// generation without a commit.
 func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, of onDisk) ([]manifest.Head, error) {
 	var number manifest.Number
 	var last manifest.Position

@@ -140,7 +140,7 @@ func Decode(e *store.Entry) ([]Event, error) {
 	return events, nil
 }
 
-// Of sorts the events of a read by revision, and leaves out what is not an event of job.
+// Of sorts the events of a read by revision, and leaves out entries that are no events of job.
 func Of(job schema.Job, entries []store.Entry) []Event {
 	var all []Event
 	for i := range entries {

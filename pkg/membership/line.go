@@ -13,7 +13,7 @@ type line struct {
 	cancel context.CancelFunc
 	began  time.Time
 	// quiet: an answer says nothing that the owner must know before its next tick. It is noted in
-	// answered, as the time since began, and wakes nobody.
+	// answered, as the time since began, and wakes no goroutine.
 	quiet    atomic.Bool
 	answered atomic.Int64
 }

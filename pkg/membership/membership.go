@@ -1,4 +1,4 @@
-// Package membership holds this node's lease and says who is alive.
+// Package membership holds this node's lease and says which nodes are alive.
 //
 // A node that is present has a registration: a key on a lease of its own. A
 // lost lease is a lost registration and no more: the node registers again as
@@ -95,7 +95,7 @@ const (
 // Suspicion is a watcher's record about an incarnation. It counts for that
 // incarnation only, and only while its watcher says that it still holds.
 type Suspicion struct {
-	Node        string      `json:"-"` // whom it is about
+	Node        string      `json:"-"` // the suspected node
 	By          string      `json:"-"` // the watcher
 	Incarnation Incarnation `json:"incarnation"`
 	Watcher     Incarnation `json:"watcher"`
@@ -117,8 +117,8 @@ func (s Suspicion) What() string {
 // Answer is what a dial of a node brought.
 type Answer struct {
 	Kind        AnswerKind
-	Incarnation Incarnation       // of who answered, for Same and Other
-	Generation  schema.Generation // newest that the one who answered knows
+	Incarnation Incarnation       // of the agent that answered, for Same and Other
+	Generation  schema.Generation // newest that the answering agent knows
 	Failed      bool              // its worker ended with a failure that it could not report
 	Ended       bool              // its workers ended
 	Stays       bool              // its workers can stay in their processes
@@ -133,7 +133,7 @@ const (
 	NoAnswer AnswerKind = iota // timed out, unreachable: proves nothing alone
 	Same                       // that incarnation answered
 	Other                      // another incarnation of the node answered
-	Stranger                   // somebody who is not of this job answered
+	Stranger                   // a process that is not of this job answered
 	Refused                    // a host that answers refused the connection
 )
 

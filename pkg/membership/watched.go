@@ -47,7 +47,7 @@ type watched struct {
 	heard  bool      // it has answered
 	gaps   gaps      // between its answers
 	missed bool      // a dial that began at last or later has no answer
-	sign   Sign      // what is held against it
+	sign   Sign      // the newest sign that it may be gone
 	why    Answer    // of the dial that it is held for
 	void   bool      // the sign is from before a stall: held no more, not taken back yet
 }

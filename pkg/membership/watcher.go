@@ -52,8 +52,8 @@ func (s Signal) Cleared() bool { return s.Sign == "" }
 // is the members in rank order and the spares behind them. So each node is watched by k others. One
 // that refused a dial is no watcher of those before it any more, and me watches these in its place:
 // machines that end together are often neighbours on the ring, and only the ends of such a row have
-// watchers that are left. Each refusal adds a node to watch, up to mostBehind: a row is found in steps
-// that grow, and not two nodes at a time.
+// watchers that are left. Each refusal adds a node to watch, up to mostBehind: a row is found in
+// steps that grow, and not two nodes at a time.
 func WatchTargets(ring []Ref, me Ref, k int, refused func(Ref) bool) []Ref {
 	at := slices.IndexFunc(ring, me.Same)
 	if at < 0 {
@@ -90,7 +90,7 @@ type Watcher struct {
 	woken atomic.Int64 // how often Run had something to do; a test counts
 }
 
-// NewWatcher returns a Watcher that watches nobody.
+// NewWatcher returns a Watcher that watches no node yet.
 func NewWatcher(l Link, b Beats) *Watcher {
 	return &Watcher{link: l, beats: b, signals: make(chan Signal), changed: make(chan struct{}, 1),
 		held: map[Incarnation]bool{}}
@@ -332,7 +332,7 @@ func (r *watchRun) open(ctx context.Context, c *contact) *line {
 	return l
 }
 
-// renew brings the contacts in line with what is wanted.
+// renew brings the contacts in line with the wanted nodes.
 func (r *watchRun) renew(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	wanted := slices.Clone(r.wanted)

@@ -64,7 +64,7 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 }
 
 const (
-	fewClaims = 8 // up to here everybody looks at all claims, and may make the job again
+	fewClaims = 8 // up to here every node reads all claims, and may make the job again
 	deciders  = 3 // of a larger World its first ranks do: for all the others the job itself is enough
 )
 

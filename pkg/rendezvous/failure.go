@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Failure is the cause that is known of the end of a generation, and who else failed in it.
+// Failure is the known cause of the end of a generation, and the other failures in it.
 type Failure struct {
 	Node        string                 `json:"node"`
 	Incarnation membership.Incarnation `json:"incarnation"`
@@ -27,7 +27,7 @@ type Failure struct {
 	// Victim: all that is known of it is that its connection to another worker broke, or that it
 	// was ended with others that hang. Any other failure of the generation is the cause then.
 	Victim bool            `json:"victim,omitempty"`
-	Others []CollateralEnd `json:"others,omitempty"` // who failed beside it; at most maxCollateral
+	Others []CollateralEnd `json:"others,omitempty"` // other failures; at most maxCollateral
 	Time   time.Time       `json:"time"`
 	Rev    int64           `json:"-"`
 }
@@ -125,7 +125,7 @@ func endedAs(code int, signal string) string {
 }
 
 // Lines is what there is to say of the failure below its first line: the traceback or the last
-// output, and who failed because of it.
+// output, and the workers that failed because of it.
 func (f Failure) Lines() []string {
 	var lines []string
 	shown := strings.Join(strings.Fields(f.Detail), " ")

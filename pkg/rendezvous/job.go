@@ -2,9 +2,9 @@
 // World, and what its nodes report. A Snapshot is one read of all of them.
 //
 // Package follow tells of every change as a new Snapshot. Package plan is a pure function from a
-// Snapshot to the next step of the job. Package txn has the transactions that carry a step out, each
-// with guards that refuse it when it arrives late. No agent is in charge: any may take any step, and
-// the store accepts one of them.
+// Snapshot to the next step of the job. Package txn has the transactions that carry a step out,
+// each with guards that refuse it when it arrives late. No agent is in charge: any may take any
+// step, and the store accepts one of them.
 package rendezvous
 
 import (
@@ -36,7 +36,7 @@ func (l Limits) String() string {
 	return fmt.Sprintf("%d:%d", l.Min, l.Max)
 }
 
-// Seconds is a duration, written in seconds for those who read the store.
+// Seconds is a duration, written in seconds for readers of the store.
 type Seconds time.Duration
 
 func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
@@ -135,9 +135,9 @@ func (j *Job) Savers(w *World) []membership.Ref {
 	return savers
 }
 
-// KeepsServers reports whether the World next leaves every server of w where it is. Servers that stay
-// have newer tables than the checkpoint: all of them stay, or none. The node of rank 0 has one, so
-// that the trainer of rank 0 knows whether it stayed.
+// KeepsServers reports whether the World next leaves every server of w where it is. Servers that
+// stay have newer tables than the checkpoint: all of them stay, or none. The node of rank 0 has
+// one, so that the trainer of rank 0 knows whether it stayed.
 func (j *Job) KeepsServers(w, next *World) bool {
 	if next.Generation != w.Generation+1 || next.Cause == CauseWorkerFailed || next.Cause == CauseAsked {
 		return false
@@ -154,7 +154,7 @@ func (j *Job) KeepsServers(w, next *World) bool {
 }
 
 // Predecessors are the uids that the job had in stores that were lost, the newest last: enough of
-// them for who was away for long.
+// them for a node that was away for long.
 func (j *Job) Predecessors() []schema.UID {
 	const most = 16
 	all := slices.Clone(j.Lineage)
@@ -167,9 +167,9 @@ func (j *Job) Predecessors() []schema.UID {
 // Follows reports whether j is the job u, made again after its store was lost.
 func (j *Job) Follows(u schema.UID) bool { return u != "" && slices.Contains(j.Predecessors(), u) }
 
-// Replaces reports whether a node of the job was goes on in j: j is that job made again, or both were
-// made from one job, j later than was. The second happens where the store was lost once more before
-// others had heard of was.
+// Replaces reports whether a node of the job was goes on in j: j is that job made again, or both
+// were made from one job, j later than was. The second happens where the store was lost once more
+// before others had heard of was.
 func (j *Job) Replaces(was *Job) bool {
 	if was.UID == "" || j.UID == was.UID || was.Follows(j.UID) {
 		return false
@@ -192,7 +192,7 @@ type Wish struct {
 	Until   int       `json:"until,omitempty"`
 	Stop    int       `json:"stop"`            // the attempt that it ends; 0: none
 	Grace   Seconds   `json:"grace,omitempty"` // of that stop; 0: the job's
-	Request string    `json:"request"`         // a wish is a cause by its id: 3→1→3 must restart those who stopped
+	Request string    `json:"request"`         // causes have an id: 3→1→3 restarts those that stopped
 	By      string    `json:"by"`              // run, scale, drain, stop
 	Time    time.Time `json:"time"`
 	Rev     int64     `json:"-"`

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Origin says who made a job, on which host, and with which command.
+// Origin is the user that made a job, the host, and the command.
 type Origin struct {
 	Owner   string   `json:"owner"`
 	Host    string   `json:"host"`

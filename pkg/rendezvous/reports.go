@@ -19,8 +19,8 @@ type Outcome struct {
 	Why       Why     `json:"why,omitempty"`
 	Message   string  `json:"message"`
 
-	// Failure is that of the worker, with its traceback and those who failed because of it; nil for
-	// other sources.
+	// Failure is that of the worker, with its traceback and the workers that failed because of it;
+	// nil for other sources.
 	Failure *Failure `json:"failure,omitempty"`
 }
 
@@ -70,7 +70,8 @@ func (e Exit) Ended() bool {
 // wait while bytes move.
 type Activity struct {
 	Node string `json:"-"`
-	// saving, fetching, receiving (the state of a rank), checking (in seconds), unreadable (Done is the number of the checkpoint)
+	// saving, fetching, receiving (the state of a rank), checking (in seconds), unreadable (Done is
+	// the number of the checkpoint)
 	Kind  string    `json:"what"`
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`

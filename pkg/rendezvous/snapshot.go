@@ -26,7 +26,7 @@ type Snapshot struct {
 	Nodes    []membership.Node // in the order of their names
 	Left     []membership.Left
 	Suspects []membership.Suspicion
-	Missed   map[membership.Incarnation]bool // who was no member, and was told lost
+	Missed   map[membership.Incarnation]bool // nodes that were no members, and were reported lost
 	Ready    map[string]Ready                // of the world's generation, by node
 	Exits    map[string]Exit                 // likewise
 	Failure  *Failure                        // likewise
@@ -37,7 +37,7 @@ type Snapshot struct {
 	Warm     []WarmWorkers
 	Progress *Progress
 	Events   []history.Event
-	Claims   []Claim // where Job is nil: who was in the job that the store has lost
+	Claims   []Claim // where Job is nil: from nodes of the job that the store has lost
 }
 
 // Held is what a node said that it has on its disk.
@@ -134,8 +134,8 @@ func Decode(job schema.Job, r store.Read) (Snapshot, error) {
 	return s, s.decodeGeneration(job, r.Entries)
 }
 
-// DecodePart makes a partial Snapshot of a read of some records of the job. Members of the World that
-// lie in plan/ are still missing: see ReadMembers.
+// DecodePart makes a partial Snapshot of a read of some records of the job. Members of the World
+// that lie in plan/ are still missing: see ReadMembers.
 func DecodePart(job schema.Job, r store.Read) (Snapshot, error) {
 	s := Snapshot{Rev: r.Rev, Cluster: r.Cluster,
 		Ready: map[string]Ready{}, Exits: map[string]Exit{}, Held: map[string]Held{},

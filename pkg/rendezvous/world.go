@@ -152,8 +152,8 @@ type World struct {
 	Count      int               `json:"count"`             // of the members
 	Members    []membership.Ref  `json:"members,omitempty"` // in rank order; above inline, in plan/
 	Chunks     int               `json:"chunks,omitempty"`
-	// Leavers are of older generations, and must stop before this one runs. Where members lie in plan/
-	// they lie behind them, and Leaving is how many they are.
+	// Leavers are of older generations, and must stop before this one runs. Where members lie in
+	// plan/ they lie behind them, and Leaving is how many they are.
 	Leavers    []membership.Ref `json:"leavers,omitempty"`
 	Leaving    int              `json:"leaving,omitempty"`
 	Newcomers  []int            `json:"newcomers,omitempty"` // node ranks of members in their first generation
@@ -172,7 +172,7 @@ type World struct {
 	Quarantine []Quarantine     `json:"quarantine,omitempty"`
 	Master     *Master          `json:"master,omitempty"`
 	Outcome    *Outcome         `json:"outcome,omitempty"`
-	// IdleMS is how long nobody trained before this World ran; 0: not known, or nobody had.
+	// IdleMS is how long no worker trained before this World ran; 0: not known, or none had.
 	IdleMS int64 `json:"idle_ms,omitempty"`
 	// Causes counts the starts after the first, over all attempts.
 	Causes map[Cause]Starts `json:"causes,omitempty"`
@@ -184,7 +184,7 @@ type World struct {
 	Rev      int64             `json:"-"`
 }
 
-// Starts is how often a World ran for one cause, and how long nobody trained before, in sum.
+// Starts is how often a World ran for one cause, and how long no worker trained before, in sum.
 type Starts struct {
 	Count  int   `json:"count"`
 	IdleMS int64 `json:"idle_ms"`

@@ -13,12 +13,12 @@
 //	table        as listed          as listed          sizes that were tuned one by one
 //
 // A cap (MaxBatch, MaxLR, MaxScale) refuses a world; it never bends a batch or a
-// rate, because a bent plan would be a training that nobody asked for.
+// rate, because a bent plan would change the training without being asked to.
 //
 // The one thing that depends on the path is the warm-up: where a change raises the
 // rate, Plan.WarmFrom has it climb over a number of samples.
 //
-// # Who takes how much
+// # The share of each rank
 //
 // Shares differ by at most one sample: a batch of n over w ranks gives rank r
 // one more than n/w if r < n%w. A worker that walks its batch from its rank on

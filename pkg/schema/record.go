@@ -13,8 +13,8 @@ var (
 	// ErrNewerFormat means that a newer Elastic wrote a record. A process that meets it writes
 	// nothing.
 	ErrNewerFormat = errors.New("written by a newer version of elastic")
-	// ErrBadRecord means that a record is none that Elastic writes: damaged, or written by somebody
-	// else.
+	// ErrBadRecord: Elastic did not write this record, or it is damaged. Another program may have
+	// written it else.
 	ErrBadRecord = errors.New("not a record of elastic")
 )
 
@@ -66,7 +66,7 @@ func decode[T any](e *store.Entry) (T, error) {
 		return env.Record, fmt.Errorf("%s: %w: %d bytes", e.Key, ErrBadRecord, len(e.Value))
 	}
 	err := json.Unmarshal(e.Value, &env)
-	if env.Format > format { // whatever else is the matter with it
+	if env.Format > format { // other errors of a newer format do not count
 		return env.Record, fmt.Errorf("%s: format %d: %w", e.Key, env.Format, ErrNewerFormat)
 	}
 	if err == nil && (env.Format < 1 || !bytes.Contains(e.Value, []byte(`"record"`))) {

@@ -1,7 +1,7 @@
 // Package schema is the etcd schema of a job: the name of every key, the
 // envelope of every record, and the guards that requests compare.
 //
-// It holds no logic and no client. Whoever owns a key (docs/PROTOCOL.md, section 1,
+// It holds no logic and no client. The owner of a key (docs/PROTOCOL.md, section 1,
 // "written by") builds the requests on it out of these pieces.
 package schema
 
@@ -61,12 +61,12 @@ func (j Job) World() string  { return j.Prefix() + "world" }
 func (j Job) Wish() string   { return j.Prefix() + "wish" }
 
 // Secret is what the nodes of the job of that uid prove themselves with. It lies beside all jobs,
-// so that who may read a job cannot pose as one of its nodes.
+// so that a user who may read a job cannot pose as one of its nodes.
 func (j Job) Secret(u UID) string { return j.Secrets() + string(u) }
 func (j Job) Secrets() string     { return "/elastic/secrets/" + string(j) + "/" }
 
 // Removed says that the job of that uid was removed. It lies beside all jobs, because with the job
-// everything below its prefix goes: who still has something of it must not take that for a lost
+// everything below its prefix goes: a node that still has data of it must not take that for a lost
 // store.
 func (j Job) Removed(u UID) string { return "/elastic/removed/" + string(j) + "/" + string(u) }
 

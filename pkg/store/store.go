@@ -20,14 +20,14 @@ type Store interface {
 	// Get reads [key, end) at one revision, linearizably; end "" means the one key.
 	// Entries come in the order of their keys.
 	Get(ctx context.Context, key, end string) (Read, error)
-	// GetRanges reads several ranges at one revision, linearizably. Entries come in the order of the
-	// ranges, and within each in the order of their keys.
+	// GetRanges reads several ranges at one revision, linearizably. Entries come in the order of
+	// the ranges, and within each in the order of their keys.
 	GetRanges(ctx context.Context, ranges ...Range) (Read, error)
 	// Txn applies Then if every guard holds, else it reads Else.
 	Txn(ctx context.Context, t Txn) (TxnResult, error)
 	// Watch tells of changes in [key, end) from revision from on, in order. The channel is
 	// closed after a response with an error (ErrCompacted: list again), or with ctx.
-	// A watch may go deaf without any error: whoever depends on it lists again now and then.
+	// A watch may go deaf without any error: callers that depend on it list again now and then.
 	Watch(ctx context.Context, key, end string, from int64) <-chan Change
 	// Grant makes a lease; the store may grant more than was asked.
 	Grant(ctx context.Context, ttl time.Duration) (Lease, time.Duration, error)

@@ -27,7 +27,7 @@ type (
 	}
 	// Forget ends the registration from here: no more renewals, the lease is given back.
 	Forget struct{ Lease store.Lease }
-	// Follow sets what is followed.
+	// Follow sets the scope that is followed.
 	Follow struct{ Scope follow.Scope }
 	// Read reads the world and the own registration, linearizably.
 	Read struct{}
@@ -53,8 +53,8 @@ type (
 		Memory rendezvous.Claim // what this node would claim, written down before Ready
 		Me     membership.Node
 		Member bool
-		// InMemory: the workers of this node wait for this World and hold a state that is as new as its
-		// checkpoint. They need none.
+		// InMemory: the workers of this node wait for this World and hold a state that is as new as
+		// its checkpoint. They need none.
 		InMemory bool
 		Ports    int // that its workers need
 		StopMS   int64

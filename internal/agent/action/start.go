@@ -20,8 +20,8 @@ type Start struct {
 	// Unprepared: Ready was reported for workers that hold the state, so the checkpoint may not be
 	// on this disk.
 	Unprepared bool
-	// Waits: the workers begin in no generation. They wait for the World that is handed to them, and
-	// World is one that they might be in.
+	// Waits: the workers begin in no generation. They wait for the World that is handed to them,
+	// and World is one that they might be in.
 	Waits bool
 }
 

@@ -66,8 +66,8 @@ func (d *Detection) Joined(ttl time.Duration, now time.Time) {
 	d.evidence.OnTime = now
 }
 
-// Reregistered takes in that the registration is on a new lease: the records of this agent went with
-// the old one.
+// Reregistered takes in that the registration is on a new lease: the records of this agent went
+// with the old one.
 func (d *Detection) Reregistered(now time.Time) {
 	d.evidence.OnTime = now
 	clear(d.written)
@@ -148,8 +148,8 @@ func (d *Detection) Suspects() (refs []membership.Ref) {
 	return refs
 }
 
-// Sign is the first sign of a change that this agent saw itself and that the store may not show yet;
-// "": none.
+// Sign is the first sign of a change that this agent saw itself and that the store may not show
+// yet; "": none.
 func (d *Detection) Sign() (sign membership.Sign) {
 	for _, s := range d.suspected {
 		if sign == "" || s.Sign < sign {

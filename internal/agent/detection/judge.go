@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 )
 
-// Judge derives who is alive, from the snapshot and from what this agent saw itself.
+// Judge derives which nodes are alive, from the snapshot and from this agent's own observations.
 func (d *Detection) Judge(f *Facts) {
 	snap := f.Snapshot
 	if !f.Joined || !snap.Whole {

@@ -106,8 +106,8 @@ func generation(w *rendezvous.World) schema.Generation {
 	return w.Generation
 }
 
-// OwesRecords reports whether this agent suspects a node, or a suspicion that it wrote may still be in
-// the store: it has to withdraw it.
+// OwesRecords reports whether this agent suspects a node, or a suspicion that it wrote may still be
+// in the store: it has to withdraw it.
 func (d *Detection) OwesRecords(f *Facts) bool {
 	snap := f.Snapshot
 	mine := func(s membership.Suspicion) bool {

@@ -28,8 +28,8 @@ type (
 		Job  rendezvous.Job
 		TTL  time.Duration
 		Logs string // directory of its workers' logs, as shown to the user
-		// Nodes is how many nodes were registered then, and Before how many of them have a lower name:
-		// both are counted up to one more than machine.Few.
+		// Nodes is how many nodes were registered then, and Before how many of them have a lower
+		// name: both are counted up to one more than machine.Few.
 		Nodes, Before int
 		Lines         []string
 		Over          *Result // it cannot, or need not, take part

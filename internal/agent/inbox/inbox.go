@@ -28,8 +28,8 @@ type Sources struct {
 	Say     func(action.Line)          // to the user
 }
 
-// Inbox gathers events. What is ready in one moment is taken in a fixed order, so that the same
-// happenings lead to the same decisions. One goroutine owns it.
+// Inbox gathers events. Events that are ready at the same moment are taken in a fixed order, so
+// that the same happenings lead to the same decisions. One goroutine owns it.
 type Inbox struct {
 	from  Sources
 	tick  *time.Timer
@@ -177,8 +177,8 @@ func stacks() string {
 	return string(b[:runtime.Stack(b, true)])
 }
 
-// leaving is what a signal asks for that came before times already (docs/REFERENCE.md, "Stopping and
-// signals").
+// leaving is what a signal asks for that came before times already (docs/REFERENCE.md, "Stopping
+// and signals").
 func leaving(s os.Signal, before int) event.Leaving {
 	switch s {
 	case syscall.SIGINT:

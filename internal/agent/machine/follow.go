@@ -16,9 +16,9 @@ const (
 	lookFor = 3 * time.Second
 )
 
-// follow sets what is followed. The few nodes that plan, and those with a suspicion in the store,
-// follow everything. The others follow the world and their own registration, with a look at
-// everything now and then.
+// follow sets the scope that is followed. The few nodes that plan, and those with a suspicion in
+// the store, follow everything. The others follow the world and their own registration, with a look
+// at everything now and then.
 func (m *Machine) follow() {
 	scope := follow.ScopeAll
 	if n := m.size(); n > Few && !m.peers.OwesRecords(m.peerFacts()) && !m.among(deputies) {
@@ -65,7 +65,7 @@ func (m *Machine) among(k int) bool {
 	return m.keeper.before < k
 }
 
-// countNodes takes in who is registered.
+// countNodes takes in the registered nodes.
 func (m *Machine) countNodes(nodes []membership.Node) {
 	k := &m.keeper
 	k.nodes = len(nodes)

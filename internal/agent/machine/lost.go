@@ -108,7 +108,7 @@ func (m *Machine) spares() []membership.Ref {
 	return refs
 }
 
-// mostSpares bounds what is written down of spares.
+// mostSpares bounds the number of spares that are written down.
 const mostSpares = 64
 
 // noteWritten takes in whether the memory could be written. A disk that does not take it is tried

@@ -3,9 +3,9 @@
 // so the same events lead to the same actions. Package runtime carries the actions out.
 //
 // An event goes through the package once, in the order of Decide: apply takes the facts out of it,
-// settle judges who is alive and whether this node still belongs to the world, Drive keeps or stops
-// the workers, State names what this node is now, and the function of that state asks for what it
-// may.
+// settle judges which nodes are alive and whether this node still belongs to the world, Drive keeps
+// or stops the workers, State names what this node is now, and the function of that state asks for
+// what it may.
 package machine
 
 import (
@@ -66,7 +66,7 @@ type departure struct {
 	since time.Time // when it was asked to; zero: it was registered then
 }
 
-// identity is who this node is.
+// identity is the name and registration of this node.
 type identity struct {
 	joined  bool // registered, or a member that lost only its registration
 	node    membership.Node
@@ -121,7 +121,7 @@ const (
 	stall = time.Second
 )
 
-// Decide applies e and returns what is to be done now.
+// Decide applies e and returns the actions to carry out now.
 func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	m.now = now
 	m.out.Begin(now)
@@ -143,7 +143,7 @@ func (m *Machine) Decide(e event.Event, now time.Time) []action.Action {
 	return m.out.Actions()
 }
 
-// settle derives who is alive, and whether this node still has its place.
+// settle derives which nodes are alive, and whether this node still has its place.
 func (m *Machine) settle() {
 	if m.over != nil {
 		m.drop()

@@ -139,7 +139,7 @@ func (m *Machine) noteRewritten(n *membership.Node) {
 	}
 }
 
-// acceptWorld takes w if it is newer than what is known: worlds never go back.
+// acceptWorld takes w if it is newer than the known one: worlds never go back.
 func (m *Machine) acceptWorld(w *rendezvous.World) {
 	known := m.seen.world
 	if m.self.job != nil && w.UID != m.self.job.UID {

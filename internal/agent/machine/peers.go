@@ -13,7 +13,7 @@ func (m *Machine) peerFacts() *detection.Facts {
 		Registered: m.self.unkeyed.IsZero(), Snapshot: &m.seen.snap, World: m.seen.world}
 }
 
-// judge derives who is alive.
+// judge derives which nodes are alive.
 func (m *Machine) judge() {
 	m.peers.Judge(m.peerFacts())
 	if m.self.joined && m.seen.snap.Whole {

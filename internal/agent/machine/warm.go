@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// warmUp has a spare of a job that trains start its workers before a world has it. A node that joins
-// registers with the word that it does so (Joining.Warms): the others go on without it until its
-// workers wait, unless they need it.
+// warmUp has a spare of a job that trains start its workers before a world has it. A node that
+// joins registers with the word that it does so (Joining.Warms): the others go on without it until
+// its workers wait, unless they need it.
 func (m *Machine) warmUp() {
 	w := m.seen.world
 	if w == nil {

@@ -48,8 +48,8 @@ func (m *Machine) applyReady(e event.Readied) {
 	m.workers.ApplyReady(e)
 }
 
-// noteHindrance says once why this node is not ready, because the others wait for it, or makes it leave
-// if it never can be.
+// noteHindrance says once why this node is not ready, because the others wait for it, or makes it
+// leave if it never can be.
 func (m *Machine) noteHindrance(e event.Readied) {
 	var unable interface{ ExitCode() int }
 	if errors.As(e.Err, &unable) {

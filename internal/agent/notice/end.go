@@ -64,7 +64,7 @@ func howEnded(o *rendezvous.Outcome) string {
 // shownLines is how many lines of a traceback the terminal gets; the log has it all.
 const shownLines = 30
 
-// sayFailure says why a worker failed, and who failed because of it.
+// sayFailure says why a worker failed, and which others failed because of it.
 func (n *Notices) sayFailure(failure *rendezvous.Failure) {
 	if failure == nil {
 		return

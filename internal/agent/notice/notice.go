@@ -1,5 +1,5 @@
-// Package notice decides which lines the user is told, in the forms of docs/REFERENCE.md. Each fact is
-// told once.
+// Package notice decides which lines the user is told, in the forms of docs/REFERENCE.md. Each fact
+// is told once.
 package notice
 
 import (

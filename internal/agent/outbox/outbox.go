@@ -1,5 +1,5 @@
-// Package outbox has the actions that a machine asks for: at most one request of a kind is under way,
-// and one that failed rests for a moment.
+// Package outbox has the actions that a machine asks for: at most one request of a kind is under
+// way, and one that failed rests for a moment.
 package outbox
 
 import (

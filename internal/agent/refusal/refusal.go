@@ -23,7 +23,8 @@ func (e *NameTaken) Error() string {
 	return fmt.Sprintf("node %s is already here: %s", e.Node, e.Where)
 }
 
-// NotWithin: the server answers, and still this node could not take part within the connect timeout.
+// NotWithin: the server answers, and still this node could not take part within the connect
+// timeout.
 type NotWithin struct {
 	Limit time.Duration
 	Err   error // what was in the way

@@ -33,7 +33,7 @@ type Config struct {
 	LeaseTTL       time.Duration
 	ConnectTimeout time.Duration // for the first contact; 0: none
 	StoreCutLimit  time.Duration
-	Settle         time.Duration // for those who were in a job that a new store may have lost; 0: none can be
+	Settle         time.Duration // for nodes of a job that a new store may have lost; 0: none
 	WaitTimeout    time.Duration // 0: none
 	Hint           string        // how to bring more nodes, shown once while some are missing
 	Times          plan.Timeouts
@@ -105,7 +105,7 @@ type Peers interface {
 	// Here is the address that others dial this agent at: of now, because a machine may get another
 	// one.
 	Here() string
-	// Open lets it prove that it belongs to the job, and answer those who prove the same. Opened
+	// Open lets it prove that it belongs to the job, and answer nodes that prove the same. Opened
 	// again, for the job that succeeds it, with another secret, it forgets the one before.
 	Open(secret []byte, job schema.Job, uid schema.UID)
 	// Probe dials a node once, with a deadline of its own.
@@ -115,17 +115,18 @@ type Peers interface {
 	// Reach asks by to dial address, which is this agent's, and returns what that brought. An
 	// error: by did not answer.
 	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
-	// Watch sets the nodes whose heartbeats are watched; what is seen comes out of Signals.
+	// Watch sets the nodes whose heartbeats are watched; Signals reports the results.
 	Watch(refs []membership.Ref)
 	Signals() <-chan event.Signal
-	// Tell says who this agent is, to those who dial it. Its heartbeats say that the owner of the
+	// Tell sets what this agent tells nodes that dial it. Its heartbeats say that the owner of the
 	// state is alive: they stop when Tell is not called for a while.
 	Tell(h action.Hello)
 }
 
 // Disk is what this node keeps.
 type Disk interface {
-	// Lock takes the lock of node and job; refusal.ErrLocked while another agent of this host has it.
+	// Lock takes the lock of node and job; refusal.ErrLocked while another agent of this host has
+	// it.
 	Lock(node string) (unlock func(), err error)
 	// HostID is random, kept in the state directory: same id, same locks.
 	HostID() string

@@ -45,7 +45,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		l.effect(ctx, func(ctx context.Context) event.Event {
 			w, err := l.take(ctx, a)
 			if _, ran := a.Step.(plan.Run); ran && err == nil {
-				l.effects.Go(func() { // no step waits for it; what is left over goes after the next Run
+				l.effects.Go(func() { // no step waits for it; the next Run removes the rest
 					_ = history.Trim(ctx, l.Store, l.Job.Name) // the next Run trims what this one leaves
 					l.requests.RemoveLeftovers(ctx, &a.Seen)
 				})

@@ -32,16 +32,16 @@ type joinState struct {
 	// lockUntil: the lock of the given node is waited for until then; zero: it was not held so far.
 	lockUntil time.Time
 
-	waitingFor  string    // the last line about what is waited for, while the store has lost the job
+	waitingFor  string    // the last line about this wait, while the store has lost the job
 	storeMissed bool      // the store did not answer at least once since this agent came
 	notBefore   time.Time // the job is not made from scratch before
 	cluster     uint64    // the store that had no job when it was last read, and its revision then
 	rev         int64
-	// settles: or, on a new server, before schema.Settled is there, from this revision on; 0: that is
-	// not waited for.
+	// settles: or, on a new server, before schema.Settled is there, from this revision on; 0: that
+	// is not waited for.
 	settles int64
-	// claimed: this agent was in the job when the store lost it, and has not said yet that the job is
-	// there again.
+	// claimed: this agent was in the job when the store lost it, and has not said yet that the job
+	// is there again.
 	claimed      bool
 	endedWorld   int64 // revision of the ended world that was there when this agent came
 	hasRead      bool  // the first read of the job is done
@@ -261,7 +261,7 @@ func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
 	return e, nil
 }
 
-// greeting is the arithmetic of the job, and what is not used of what was given.
+// greeting is the arithmetic of the job, and which given settings are not used.
 func (l *loop) greeting(s *rendezvous.Snapshot) []string {
 	j := s.Job
 	np, size := fmt.Sprint(s.Wish.NP), fmt.Sprint(j.Workers(s.Wish.NP))

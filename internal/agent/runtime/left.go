@@ -40,8 +40,8 @@ func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propos
 	}
 }
 
-// commitOwn commits what node n left captured and uncommitted as rank 0, before it joins: as soon as
-// it is registered the next generation may begin.
+// commitOwn commits what node n left captured and uncommitted as rank 0, before it joins: as soon
+// as it is registered the next generation may begin.
 func (l *loop) commitOwn(ctx context.Context, s *rendezvous.Snapshot, n membership.Node) error {
 	if rankZero(s).Node != n.Node {
 		return nil

@@ -28,7 +28,8 @@ const young = 20
 const lookAgain = 20 * time.Second
 
 // asks is how long a request may be without an answer on the way to a job that the store has lost.
-// A node that is in no job must notice that the store is away, and a claimant reads the claims again.
+// A node that is in no job must notice that the store is away, and a claimant reads the claims
+// again.
 const asks = 10 * time.Second
 
 // storeBehind is the error of a store that is behind what this node, or another one, has seen of
@@ -147,7 +148,7 @@ func (l *loop) recovery() *recovery.Recovery {
 		Go: l.effects.Go}
 }
 
-// claiming tells what is waited for.
+// claiming tells the user which nodes are waited for.
 func (l *loop) claiming(ctx context.Context) func(string) {
 	return func(text string) { l.send(ctx, event.Claiming{Text: text}) }
 }
@@ -161,8 +162,8 @@ func (l *loop) makeJob(ctx context.Context, name string) error {
 }
 
 // settle has this node wait before it makes a job in s: a store that was just made, or was just
-// away, may have lost the job, and nodes that were in it need a moment to say so. In a store that is
-// another one than before, or was set back, that moment begins anew.
+// away, may have lost the job, and nodes that were in it need a moment to say so. In a store that
+// is another one than before, or was set back, that moment begins anew.
 func (l *loop) settle(ctx context.Context, s *rendezvous.Snapshot) {
 	j := &l.joining
 	lost := j.cluster != 0 && (j.cluster != s.Cluster || s.Rev < j.rev)

@@ -16,8 +16,8 @@ import (
 // enough; after one that reached this node there is no error. A node that gets no answer to that
 // question from any node is not reached, either.
 //
-// Only a node that comes back asks. It was dropped: if that was because its address leads nowhere, or
-// because it is cut off, every world that it joins would find it silent and drop it again.
+// Only a node that comes back asks. It was dropped: if that was because its address leads nowhere,
+// or because it is cut off, every world that it joins would find it silent and drop it again.
 func (l *loop) unreached(ctx context.Context) error {
 	if l.joining.job.UID == "" {
 		return nil
@@ -51,7 +51,8 @@ func (l *loop) unreached(ctx context.Context) error {
 		l.joining.firstMute = ""
 		return nil
 	}
-	// All of them, and some again: a node that has just joined still answers as its incarnation before.
+	// All of them, and some again: a node that has just joined still answers as its incarnation
+	// before.
 	if slices.Contains(mute, l.joining.firstMute) {
 		l.warn("this node is cut off: " + strings.Join(mute, ", ") + " did not answer it; not joining before one does")
 	} else if l.joining.firstMute == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// asksAll reports whether this node must know all others before it joins: to find out who has the
-// rank that it was told, or whether other nodes run its program, which is not the job's.
+// asksAll reports whether this node must know all others before it joins: to find out which node
+// has the rank that it was told, or whether other nodes run its program, which is not the job's.
 func (l *loop) asksAll(s *rendezvous.Snapshot) bool {
 	return l.Place > 0 || s.Job.Origin.Differs(l.Job.Origin.Digest())
 }
@@ -27,8 +27,8 @@ func (l *loop) registered(ctx context.Context, node string) (*membership.Node, e
 	return &nodes[0], nil
 }
 
-// replaceOwn removes an earlier registration of this node, whose name this agent has, and returns its
-// incarnation.
+// replaceOwn removes an earlier registration of this node, whose name this agent has, and returns
+// its incarnation.
 func (l *loop) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
 	n, err := l.registered(ctx, l.joining.node)
 	switch {

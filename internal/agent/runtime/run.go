@@ -31,7 +31,7 @@ type loop struct {
 	requests txn.Requests
 	registry membership.Registry
 	events   chan event.Event
-	saw      chan follow.Update // apart from events: what is seen waits in no queue, a newer one takes its place
+	saw      chan follow.Update // updates do not queue: a newer one replaces the last
 	wake     *time.Timer
 	hello    action.Hello
 	met      bool // Peers knows the job
@@ -178,7 +178,7 @@ func (l *loop) reader(node string) follow.Reader {
 	return follow.Reader{Store: l.Store, Job: l.Job.Name, Node: node, Members: &l.members}
 }
 
-// followScope replaces what is followed.
+// followScope follows scope in place of the one before.
 func (l *loop) followScope(ctx context.Context, node string, scope follow.Scope) {
 	if l.follow != nil {
 		l.follow()

@@ -7,16 +7,17 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// warms reports whether this node, which joins, starts its workers before a world has it: the others
-// train, their workers stay when the world changes, and only the start of those here would hold them
-// up.
+// warms reports whether this node, which joins, starts its workers before a world has it: the
+// others train, their workers stay when the world changes, and only the start of those here would
+// hold them up.
 func (l *loop) warms(ctx context.Context, s *rendezvous.Snapshot) bool {
 	w := s.World
 	return l.Warm && s.Job.Roles == nil && w != nil && w.Phase == rendezvous.Running && w.Attempt == s.Job.Attempt &&
 		l.othersStay(ctx, w.Members)
 }
 
-// othersStay reports whether a member says that its workers can stay. One may be lost: two are asked.
+// othersStay reports whether a member says that its workers can stay. One may be lost: two are
+// asked.
 func (l *loop) othersStay(ctx context.Context, members []membership.Ref) bool {
 	for _, m := range members[:min(len(members), 2)] {
 		if a := l.Peers.Probe(ctx, m); a.Kind == membership.Same {

@@ -50,8 +50,8 @@ func (g *Group) order(f *Facts, out *outbox.Outbox) order {
 	return endNow()
 }
 
-// Drive keeps or stops the workers. Nothing here needs the store: a node that is cut off from it and
-// hears of a newer generation stops all the same.
+// Drive keeps or stops the workers. Nothing here needs the store: a node that is cut off from it
+// and hears of a newer generation stops all the same.
 func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 	g := w.Group
 	if g == nil {
@@ -79,9 +79,9 @@ func (w *Workers) Drive(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// closeCaptures ends the captures of a group. What was left complete still counts, unless the workers
-// were cut short. In a world that is done none was, even if the end came before this agent knew that
-// nothing is left of them.
+// closeCaptures ends the captures of a group. What was left complete still counts, unless the
+// workers were cut short. In a world that is done none was, even if the end came before this agent
+// knew that nothing is left of them.
 func (g *Group) closeCaptures(f *Facts, out *outbox.Outbox) {
 	done := f.generation() == g.World.Generation && f.World.Phase == rendezvous.Done
 	complete := g.Halt <= action.HaltAsked || done
@@ -94,15 +94,16 @@ func (g *Group) closeCaptures(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// futile reports whether nothing of g can be committed any more: a newer generation was proposed, or
-// its incarnation was dropped, and no copy of a node that is not registered counts. A save that is still
-// under way would wait for its copies, and this node neither joins nor is ready before it ends.
+// futile reports whether nothing of g can be committed any more: a newer generation was proposed,
+// or its incarnation was dropped, and no copy of a node that is not registered counts. A save that
+// is still under way would wait for its copies, and this node neither joins nor is ready before it
+// ends.
 func (g *Group) futile(f *Facts) bool {
 	return !f.Joined || f.generation() > g.World.Generation
 }
 
-// pressed reports whether this node does not wait for the last save: it was told twice to go, or the
-// store, without which nothing can be saved, is away for longer than its patience.
+// pressed reports whether this node does not wait for the last save: it was told twice to go, or
+// the store, without which nothing can be saved, is away for longer than its patience.
 func (g *Group) pressed(f *Facts) bool {
 	if f.Leaving == nil || f.Leaving.Now {
 		return f.Leaving != nil
@@ -111,12 +112,12 @@ func (g *Group) pressed(f *Facts) bool {
 	return away && f.Now.Sub(g.closingSince) > action.Patience
 }
 
-// linger is how long processes that the workers of rank 0 left running may go on before what they saved
-// is taken as it is.
+// linger is how long processes that the workers of rank 0 left running may go on before what they
+// saved is taken as it is.
 const linger = 5 * time.Second
 
-// lingers reports whether the workers of rank 0, here, are all through while a process that they started
-// is not: it may run for ever, and the job is not done before the last save is.
+// lingers reports whether the workers of rank 0, here, are all through while a process that they
+// started is not: it may run for ever, and the job is not done before the last save is.
 func (g *Group) lingers(f *Facts, out *outbox.Outbox) bool {
 	if g.through.IsZero() || g.World.Rank(f.Self.Ref) != 0 {
 		return false

@@ -16,8 +16,8 @@ import (
 // WarmLimit is how long workers may take until they wait for their first World.
 const WarmLimit = 5 * time.Minute
 
-// askAgain is how long after the workers of the others could not stay they are asked again: they may
-// have been at their imports.
+// askAgain is how long after the workers of the others could not stay they are asked again: they
+// may have been at their imports.
 const askAgain = 10 * time.Second
 
 // StartFirst starts workers that wait for their first World, once in a generation. Until then they
@@ -35,9 +35,9 @@ func (w *Workers) StartFirst(like rendezvous.World, f *Facts, out *outbox.Outbox
 // FirstSettled reports whether workers wait for their first World, or are not started before it.
 func (w *Workers) FirstSettled() bool { return w.Group != nil && (w.Group.Paused || w.Group.Dead) }
 
-// firstOrder is the order to workers that wait for their first World, or are on their way there. They
-// are ended where one of them fails, where they are late, and where this node goes or has no place for
-// them. A member that is waited for starts others in place of those that do not wait yet.
+// firstOrder is the order to workers that wait for their first World, or are on their way there.
+// They are ended where one of them fails, where they are late, and where this node goes or has no
+// place for them. A member that is waited for starts others in place of those that do not wait yet.
 func (g *Group) firstOrder(f *Facts, out *outbox.Outbox) order {
 	limit := g.haltedAt.Add(WarmLimit)
 	late := f.member() || !f.Now.Before(limit)

@@ -1,6 +1,6 @@
 // Package workers is the part of an agent that decides about the workers of its node: when a
-// generation is prepared, when its workers start, stay for the next one and end, when their captures
-// end, and what the others are told of how they ended.
+// generation is prepared, when its workers start, stay for the next one and end, when their
+// captures end, and what the others are told of how they ended.
 package workers
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Facts are what a decision about workers rests on, beside what is known of them.
+// Facts are the inputs of a decision about workers, apart from the state of the workers.
 type Facts struct {
 	Now    time.Time
 	Self   membership.Node
@@ -49,7 +49,7 @@ func (f *Facts) generation() schema.Generation {
 // hurried reports whether this node goes without waiting for anything.
 func (f *Facts) hurried() bool { return f.Leaving != nil && f.Leaving.Now }
 
-// Workers is what runs on this node, and what is prepared to run.
+// Workers are the groups that run on this node, or are prepared to run.
 type Workers struct {
 	Group *Group // the newest that was asked to start; nil: none is left
 

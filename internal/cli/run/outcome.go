@@ -101,8 +101,8 @@ func place(err error, o *node.Options) problem.Code {
 	return problem.Failed
 }
 
-// terminationLog is the file in which Kubernetes looks for the last word of a container. It is there
-// in the pods of Kubernetes alone.
+// terminationLog is the file in which Kubernetes looks for the last word of a container. It is
+// there in the pods of Kubernetes alone.
 const terminationLog = "/dev/termination-log"
 
 // longestMessage is how many bytes of it Kubernetes shows.
@@ -137,8 +137,8 @@ func farewell(ctx context.Context, s *target.Server, job schema.Job) string {
 	return lastWord(snap.World, string(job))
 }
 
-// lastWord is a sentence on the end of a job, and the last lines of the traceback for which there is
-// room.
+// lastWord is a sentence on the end of a job, and the last lines of the traceback for which there
+// is room.
 func lastWord(w *rendezvous.World, job string) string {
 	o := w.Outcome
 	text := fmt.Sprintf("job %s %s: %s\n", job, w.Phase, o.Message)

@@ -1,5 +1,5 @@
-// Package show has the commands that show a job: status, explain, nodes, jobs, events, logs, goodput
-// and ready.
+// Package show has the commands that show a job: status, explain, nodes, jobs, events, logs,
+// goodput and ready.
 package show
 
 import (

@@ -76,8 +76,8 @@ func LivingJob(ctx context.Context, c *command.Call, s *Server, name schema.Job)
 		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).Cure("name the job")
 }
 
-// JobOrNewest reads the job that is meant: the one that is named, else the only one that lives, else
-// the newest.
+// JobOrNewest reads the job that is meant: the one that is named, else the only one that lives,
+// else the newest.
 func JobOrNewest(ctx context.Context, c *command.Call, s *Server, name schema.Job) (rendezvous.Snapshot, error) {
 	if name != "" {
 		return ReadJob(ctx, s, name)

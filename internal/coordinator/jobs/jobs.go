@@ -1,6 +1,6 @@
-// Package jobs is what elasticd does with the jobs of its store: it tells their metrics, and removes
-// those that ended long ago. It reads records as they are written, without the packages that write
-// them.
+// Package jobs is what elasticd does with the jobs of its store: it tells their metrics, and
+// removes those that ended long ago. It reads records as they are written, without the packages
+// that write them.
 package jobs
 
 import (

@@ -28,8 +28,9 @@ func ended(e *mvccpb.KeyValue) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// RemoveEnded removes the jobs that ended long ago and have no nodes. The guards are those of Remove
-// and that the World is the one that was read: a job that is opened again at this moment stays.
+// RemoveEnded removes the jobs that ended long ago and have no nodes. The guards are those of
+// Remove and that the World is the one that was read: a job that is opened again at this moment
+// stays.
 func RemoveEnded(ctx context.Context, kv clientv3.KV, now time.Time) (removed int, err error) {
 	err = list(ctx, kv, func(j schema.Job) error {
 		r, err := kv.Txn(ctx).Then(clientv3.OpGet(j.Job()), clientv3.OpGet(j.World())).Commit()

@@ -24,7 +24,7 @@ type Disk struct {
 	job  schema.Job
 	host string
 
-	Server string // as it was given; what is remembered of another one says nothing of this one
+	Server string // as given; memories of jobs on another server do not count for this one
 
 	mu sync.Mutex // one SetSeen at a time: an older one must not end last
 

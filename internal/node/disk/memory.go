@@ -80,7 +80,7 @@ func (d *Disk) recall(node string) (*remembered, error) {
 func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 	kept, err := KeptOf(d.Dir, d.job)
 	if err != nil {
-		return nil // whoever can be read is asked for what it has when it claims
+		return nil // nodes that can be read are asked for their data when they claim
 	}
 	for _, k := range kept {
 		if m, err := d.recall(k.Node); err == nil && m != nil && k.Node != node && m.Server == d.Server {

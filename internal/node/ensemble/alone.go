@@ -49,8 +49,8 @@ func (e *Ensemble) pass(m *member, x worker.Exit) {
 	e.exits <- x
 }
 
-// startAgain reports whether a process that ended so is to be started again alone, and waits as long
-// as it is to wait.
+// startAgain reports whether a process that ended so is to be started again alone, and waits as
+// long as it is to wait.
 func (e *Ensemble) startAgain(over context.Context, m *member, x worker.Exit) bool {
 	asks := rendezvous.Failure{Code: x.Code, Signal: x.Signal}.AsksForRestart()
 	e.mu.Lock()

@@ -58,7 +58,8 @@ type bench struct {
 	said []string
 }
 
-// trainerScript notes its starts, fails as often as the file fail has it, and waits for the file go.
+// trainerScript notes its starts, fails as often as the file fail has it, and waits for the file
+// go.
 const trainerScript = `echo $$ >> t$i; n=$(wc -l < t$i); echo "$ELASTIC_RESTARTED" >> told$i
 [ -e fail$i ] && [ $n -le $(cat fail$i) ] && exit 7
 while [ ! -e go ]; do sleep 0.02; done; exit 0`

@@ -55,10 +55,10 @@ func (e *Ensemble) Pause(ctx context.Context) error {
 	return together(e.running(trains), func(g *worker.Group) error { return g.Stop(ctx, pauseGrace) })
 }
 
-// Continue enters the generation of c with the servers that are here, and starts its trainers, until
-// its Life ends. It fails with ErrCannotStay where the servers here are not those of c. Where a server
-// of another node is not the one of before, its tables are older than those here: that is a failure
-// of the new generation, and all start again.
+// Continue enters the generation of c with the servers that are here, and starts its trainers,
+// until its Life ends. It fails with ErrCannotStay where the servers here are not those of c. Where
+// a server of another node is not the one of before, its tables are older than those here: that is
+// a failure of the new generation, and all start again.
 func (e *Ensemble) Continue(c Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

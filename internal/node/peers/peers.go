@@ -19,7 +19,7 @@ import (
 )
 
 // stalled is how long the agent may not have said who it is before its heartbeats stop: its loop,
-// which ticks four times a second, hangs, and who hangs is silent.
+// which ticks four times a second, hangs then, and a node that hangs must be silent.
 const stalled = 1500 * time.Millisecond
 
 // Peers are the other agents of the job.
@@ -61,7 +61,7 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	self := peer.Self{Hello: p.Self, Holds: p.holds, Heard: p.heard}
 	client, err := peer.Dial(secret, self)
 	if err != nil {
-		return // the secret is no secret: nobody will be reached, and the leases decide
+		return // not a secret: no node can be reached, and the leases decide
 	}
 	p.client, p.watcher = client, membership.NewWatcher(client, membership.DefaultBeats())
 	if err := p.Server.Serve(secret, self); err != nil {
@@ -83,9 +83,9 @@ func (p *Peers) Open(secret []byte, job schema.Job, uid schema.UID) {
 	})
 }
 
-// rekey speaks with those who know another secret. mu is held.
+// rekey speaks with nodes that know another secret. mu is held.
 func (p *Peers) rekey(secret []byte) {
-	// A secret that is none reaches nobody, and the leases decide.
+	// If it is not a secret, no node can be reached, and the leases decide.
 	if p.client.Rekey(secret) == nil && p.Server.Rekey(secret) == nil {
 		p.secret = secret
 	}
@@ -106,7 +106,7 @@ func (p *Peers) heard(g schema.Generation) {
 	p.mu.Unlock()
 	select {
 	case p.news <- struct{}{}:
-	default: // who passes it on has not begun yet
+	default: // passOn has one to read already
 	}
 }
 
@@ -192,5 +192,6 @@ func (p *Peers) To(r membership.Ref) http.RoundTripper {
 	if c, _ := p.opened(); c != nil {
 		return c.To(r)
 	}
-	return http.NewFileTransport(http.Dir("/nonexistent")) // nobody is reached before the secret is known
+	// Before the secret is known no node can be reached.
+	return http.NewFileTransport(http.Dir("/nonexistent"))
 }

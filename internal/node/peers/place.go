@@ -14,7 +14,7 @@ type Place struct {
 	Port   int
 	Now    func() string // the address to be at, "" if that cannot be said; nil: host was given
 
-	mu   sync.Mutex // guards host: who asks may come from anywhere
+	mu   sync.Mutex // guards host: any goroutine may ask
 	Host string
 }
 

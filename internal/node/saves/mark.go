@@ -12,11 +12,11 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Mark is the file with which a node says in a checkpoint directory that it has that directory: other
-// nodes may have it too, on this machine or over NFS. Then rank 0's node alone captures from it and
-// puts back into it. Each node writes its mark before it joins, so that a node that prepares for a
-// world finds the marks of all of its members: same name, and the address that the world lists, which
-// is that of one life of one agent.
+// Mark is the file with which a node says in a checkpoint directory that it has that directory:
+// other nodes may have it too, on this machine or over NFS. Then rank 0's node alone captures from
+// it and puts back into it. Each node writes its mark before it joins, so that a node that prepares
+// for a world finds the marks of all of its members: same name, and the address that the world
+// lists, which is that of one life of one agent.
 type Mark struct {
 	Dir     string        // given with --checkpoint-dir; "": the node has a directory of its own
 	Node    string        // the name of this node

@@ -14,7 +14,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint directory.
+// Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint
+// directory.
 func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, error) {
 	if err := s.c.PreHook(ctx, w.Generation, w.Size()); err != nil {
 		return event.Resume{}, err
@@ -51,7 +52,7 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	case err == nil:
 		s.node.Activity.Nothing()
 	case errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNotHeld):
-		// Whoever plans must know: if nobody can bring it any more, an older one takes its place.
+		// The planning node must know: if no node can provide it, an older one takes its place.
 		if s.node.Activity.Unreadable(int64(r.Number)) {
 			s.c.Notice(fmt.Sprintf("checkpoint %d cannot be had from any node that is here; bring back a node that has it "+
 				"(elastic ckpt ls %s): %v", r.Number, s.c.Job, err))
@@ -60,8 +61,8 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 	return resume, err
 }
 
-// CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a checkpoint directory
-// counts on the node whose workers wrote it.
+// CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a
+// checkpoint directory counts on the node whose workers wrote it.
 func (s *Saves) CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error {
 	left := pipeline.Left{Stamp: s.stamp(w), Self: self}
 	if w.Resume != nil {
@@ -106,5 +107,5 @@ func (s *Saves) HandOver(ctx context.Context) {
 			return
 		}
 	}
-	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
+	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // alone, it stays on this disk
 }

@@ -149,7 +149,8 @@ func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 	s.protect()
 }
 
-// protect gives the head the copies that it lacks, when this node captures and another node is here. mu is held.
+// protect gives the head the copies that it lacks, when this node captures and another node is
+// here. mu is held.
 func (s *Saves) protect() {
 	head, copies := s.head, 0
 	for _, h := range head.Holders {
@@ -185,8 +186,8 @@ func sameNodes(a, b []membership.Node) bool {
 	return true
 }
 
-// Open begins to capture before the workers start: on the node of rank 0, and on the others where each may have
-// its part of a save.
+// Open begins to capture before the workers start: on the node of rank 0, and on the others where
+// each may have its part of a save.
 func (s *Saves) Open(w rendezvous.World, rank int) {
 	s.writing.begin(w.Generation)
 	dir, with := s.node.Directory, s.with(w)
@@ -238,8 +239,8 @@ func (s *Saves) Close(ctx context.Context, g schema.Generation) error {
 }
 
 // Finish ends the captures up to g. It takes first what the workers left complete, and waits until
-// that is committed or refused for good: the grace of the Hold, and the fence, are its limits. Close
-// cuts it short.
+// that is committed or refused for good: the grace of the Hold, and the fence, are its limits.
+// Close cuts it short.
 func (s *Saves) Finish(ctx context.Context, g schema.Generation) error {
 	return s.end(ctx, g, ending{(*pipeline.Pipeline).Finish, 0})
 }

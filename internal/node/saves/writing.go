@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// writing is what became of the workers of the newest generation, for those who look at their
+// writing is the state of the workers of the newest generation, for the watchers of their
 // files.
 type writing struct {
 	mu         sync.Mutex

@@ -17,8 +17,8 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// Variable tells in the environment whose a process is: a Mark, a slash, an id of the group, and for
-// a guardian GuardianWord.
+// Variable tells in the environment whose a process is: a Mark, a slash, an id of the group, and
+// for a guardian GuardianWord.
 const (
 	Variable     = "ELASTIC_WORKER_MARK"
 	GuardianWord = "/guardian"
@@ -133,8 +133,8 @@ func Look(root func(p proc.Process, mark string) bool) (Census, error) {
 	return c, nil
 }
 
-// Left is nil if there is nothing. The processes of which it could not be told count until HangLimit
-// has passed.
+// Left is nil if there is nothing. The processes of which it could not be told count until
+// HangLimit has passed.
 func (c Census) Left(waited time.Duration) error {
 	left := c.Ours
 	if waited <= HangLimit {

@@ -206,8 +206,8 @@ func (l *logFile) gap(size int64) string {
 	return line
 }
 
-// turn rotates a file that is large enough, if the last bytes that were written end a line; text that
-// does not end one for as long again is cut. Rotated files keep their number: 1 is the oldest.
+// turn rotates a file that is large enough, if the last bytes that were written end a line; text
+// that does not end one for as long again is cut. Rotated files keep their number: 1 is the oldest.
 func (l *logFile) turn(last []byte) {
 	lineEnd := bytes.HasSuffix(last, []byte("\n"))
 	size, err := l.ready()

@@ -67,10 +67,11 @@ func (c *Watcher) TakeInventory(s *chunkstore.Store) error { return takeInventor
 // TakeInventory remembers what was in the directory when the save was found.
 func (p *Picture) TakeInventory(s *chunkstore.Store) error { return takeInventory(s, p.seen) }
 
-// SetAside moves what a dead generation left in the directory out of the way of one that starts from
-// m, or from scratch if m is nil. What is not as it was at the last commit, and is not in m, may be
-// of any step. What was committed after m is of a later step. A script that looks for its files by
-// itself would begin there, on this node only. What was there before the first worker stays.
+// SetAside moves what a dead generation left in the directory out of the way of one that starts
+// from m, or from scratch if m is nil. What is not as it was at the last commit, and is not in m,
+// may be of any step. What was committed after m is of a later step. A script that looks for its
+// files by itself would begin there, on this node only. What was there before the first worker
+// stays.
 func SetAside(s *chunkstore.Store, t dirfs.FS, dir Dir, m *manifest.Manifest) error {
 	was, err := s.Inventory()
 	if err != nil {

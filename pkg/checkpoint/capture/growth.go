@@ -74,7 +74,8 @@ func sample(r io.ReaderAt, from, end int64) (string, error) {
 	return string(b[:n]), err
 }
 
-// noteGrowth remembers when the fresh entries became larger: a save of many bytes is under way then.
+// noteGrowth remembers when the fresh entries became larger: a save of many bytes is under way
+// then.
 func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
 	var bytes int64
 	for _, e := range fresh {

@@ -34,7 +34,8 @@ func (p passes) or(o passes) passes {
 	return passes{p.times + o.times, min(p.first, o.first), max(p.last, o.last)}
 }
 
-// countNumbers counts the numbers of the fresh entries, and of names that were written and are gone.
+// countNumbers counts the numbers of the fresh entries, and of names that were written and are
+// gone.
 func (c *Watcher) countNumbers(fresh []*entry) {
 	v := c.evidence
 	v.numbers = map[string]numbers{}

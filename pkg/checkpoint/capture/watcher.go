@@ -216,8 +216,9 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	return p, refused, err
 }
 
-// Last is Look for the time when the workers ended: there is nothing to wait for any more. Where some
-// processes still run (servers), what they have closed by now counts; they are given up after that.
+// Last is Look for the time when the workers ended: there is nothing to wait for any more. Where
+// some processes still run (servers), what they have closed by now counts; they are given up after
+// that.
 func (c *Watcher) Last(now time.Time) (*Picture, []Refusal, error) {
 	state := c.workers.State()
 	if state == Running {

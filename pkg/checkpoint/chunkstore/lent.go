@@ -44,8 +44,8 @@ func (l *Lent) Open() io.ReadSeekCloser {
 	return &lentReader{lent: l, bytes: bytes.NewReader(l.data)}
 }
 
-// Return gives the bytes back once the readers that are open now are closed. It is called once; Open
-// returns nil after the bytes are gone.
+// Return gives the bytes back once the readers that are open now are closed. It is called once;
+// Open returns nil after the bytes are gone.
 func (l *Lent) Return() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,8 +63,8 @@ func (l *Lent) freeIfUnused() {
 	}
 }
 
-// lentReader reads a chunk in memory. Whoever sends it may close it in another goroutine than the one
-// that reads: nothing is read after Close.
+// lentReader reads a chunk in memory. Whoever sends it may close it in another goroutine than the
+// one that reads: nothing is read after Close.
 type lentReader struct {
 	lent *Lent
 

@@ -45,8 +45,8 @@ func (s Save) Bytes() (n int64) {
 
 const (
 	putWriters = 3 // hash, write and sync at once
-	// putBuffers is how many chunks of a save are in memory: one is read, each writer has one, and the
-	// others are lent.
+	// putBuffers is how many chunks of a save are in memory: one is read, each writer has one, and
+	// the others are lent.
 	putBuffers = putWriters + 1 + maxLent
 	racy       = time.Second // a file written less than this before it was read may change without looking so
 )
@@ -244,8 +244,8 @@ type pieces struct {
 	buffers <-chan []byte
 }
 
-// read hands out one file: ErrTorn unless it is, before and after, the file of the picture. Its name
-// may be another's by then.
+// read hands out one file: ErrTorn unless it is, before and after, the file of the picture. Its
+// name may be another's by then.
 func (p pieces) read(ctx context.Context, dir dirfs.Reader, f dirfs.Found) error {
 	in, err := dir.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -69,8 +69,8 @@ func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) erro
 	return nil
 }
 
-// FillDirect writes a new file, mostly past the page cache, and leaves it open and unsynced: for what
-// is rarely read. The training keeps the memory, and the machine need not find any.
+// FillDirect writes a new file, mostly past the page cache, and leaves it open and unsynced: for
+// what is rarely read. The training keeps the memory, and the machine need not find any.
 func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer) error) (File, error) {
 	return d.fill(name, perm, func(f File) error { return content(&directPieces{pieces: pieces{f: f}}) })
 }
@@ -123,7 +123,8 @@ const (
 	// earlySize is after how many bytes the disk is told to begin: the sync at
 	// the end then waits for little.
 	earlySize = manifest.ChunkSize
-	// directSize is how much goes past the page cache at once. Less is slower: each piece waits for the disk.
+	// directSize is how much goes past the page cache at once. Less is slower: each piece waits for
+	// the disk.
 	directSize = 1 << 20
 )
 

@@ -17,7 +17,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // MarshalText writes a hash as hex.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote. The length is compared first: hex.Decode writes beyond a hash.
+// UnmarshalText reads what MarshalText wrote. The length is compared first: hex.Decode writes
+// beyond a hash.
 func (h *Hash) UnmarshalText(b []byte) error {
 	if len(b) != hex.EncodedLen(len(h)) {
 		return fmt.Errorf("a hash has %d hexadecimal digits, and not %d", hex.EncodedLen(len(h)), len(b))

@@ -1,6 +1,6 @@
 // Package pipeline carries the saves of one generation from capture to commit. Where each node
-// writes a part of a save, the pipelines of all nodes report their parts, and that of rank 0 commits
-// them as one checkpoint.
+// writes a part of a save, the pipelines of all nodes report their parts, and that of rank 0
+// commits them as one checkpoint.
 package pipeline
 
 import (

@@ -18,7 +18,8 @@ type Source struct {
 }
 
 // Start begins to watch for the saves of a generation; call it before its workers start. The
-// pipeline ends after Close, with ctx, or when a newer generation fences it; then it reports Closed.
+// pipeline ends after Close, with ctx, or when a newer generation fences it; then it reports
+// Closed.
 func Start(ctx context.Context, r *replicator.Replicator, from Source) (*Pipeline, error) {
 	writers := from.Writers
 	writers.Share = writers.share(r.Self, from.Resume)

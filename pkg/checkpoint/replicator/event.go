@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Event is what a Replicator and its pipelines report: Committed, Refused, Moving, Closed, Sharded or
-// Behind.
+// Event is what a Replicator and its pipelines report: Committed, Refused, Moving, Closed, Sharded
+// or Behind.
 type Event interface{ event() }
 
 // Committed says that a checkpoint is saved: it was read back as the head.
@@ -32,8 +32,8 @@ type Moving struct {
 	Done, Total int64
 }
 
-// Closed is the last event of a pipeline: everything it captured was committed, or refused for good,
-// unless Err says what stopped it.
+// Closed is the last event of a pipeline: everything it captured was committed, or refused for
+// good, unless Err says what stopped it.
 type Closed struct {
 	Generation schema.Generation
 	Err        error
@@ -43,8 +43,8 @@ type Closed struct {
 // Behind says that the store shows an older head than this node knows.
 type Behind struct{}
 
-// Sharded says that the saves of a generation were found to be of a shard format: each node captures
-// its part.
+// Sharded says that the saves of a generation were found to be of a shard format: each node
+// captures its part.
 type Sharded struct {
 	Generation schema.Generation
 	Format     string

@@ -76,8 +76,8 @@ func (r *Replicator) noteResume(n manifest.Number, h manifest.Hash, m *manifest.
 		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}})
 }
 
-// holders are the ways to find the nodes that have a checkpoint: those that its record names, and if
-// these do not have it any more, those whose inventory has it.
+// holders are the ways to find the nodes that have a checkpoint: those that its record names, and
+// if these do not have it any more, those whose inventory has it.
 func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membership.Ref, error) {
 	return []func(context.Context, manifest.Number) ([]membership.Ref, error){r.Record.Holders, r.Record.Claimants}
 }
@@ -106,7 +106,8 @@ func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Ha
 	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, chunkstore.ErrNotHeld)
 }
 
-// fetch asks the holders of the record, and if these do not have it any more, all who say that they do.
+// fetch asks the holders of the record, and if these do not have it any more, all who say that they
+// do.
 func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash) error {
 	var last error
 	for _, holders := range r.holders() {

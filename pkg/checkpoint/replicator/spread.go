@@ -56,8 +56,8 @@ func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manif
 }
 
 // Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
-// the other copies. Its errors are those of chunkstore.Put. A part is not copied to others: rank 0's
-// node fetches it.
+// the other copies. Its errors are those of chunkstore.Put. A part is not copied to others: rank
+// 0's node fetches it.
 func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.Manifest, manifest.Hash, error) {
 	nodes, _ := r.View()
 	to := transfer.Targets(nodes, r.Self, r.Replicas-1)
@@ -101,8 +101,9 @@ func (r *Replicator) whileRegistered(ctx context.Context, to []membership.Node) 
 	}
 }
 
-// CopyAway puts copies of a checkpoint onto nodes that lost their registration and still answer: cut
-// from the store of the job, they are no holders of a commit, and their disks are as good as others.
+// CopyAway puts copies of a checkpoint onto nodes that lost their registration and still answer:
+// cut from the store of the job, they are no holders of a commit, and their disks are as good as
+// others.
 func (r *Replicator) CopyAway(ctx context.Context, g schema.Generation, h manifest.Hash) error {
 	r.mu.Lock()
 	to := slices.Clone(r.away)

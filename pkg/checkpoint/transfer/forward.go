@@ -14,9 +14,9 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Forward sends the chunks of a save to other nodes while the save is still copied into the store of
-// this one. It saves time and promises nothing: a node that fails gets no more chunks, and Replicate
-// sends what is missing.
+// Forward sends the chunks of a save to other nodes while the save is still copied into the store
+// of this one. It saves time and promises nothing: a node that fails gets no more chunks, and
+// Replicate sends what is missing.
 type Forward struct {
 	copier *Copier
 	at     manifest.Position

@@ -7,12 +7,12 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// State is what is known of a member.
+// State is the verdict on a member.
 type State int
 
 const (
 	Alive   State = iota
-	Suspect       // somebody doubts it; nobody confirmed it
+	Suspect       // a node suspects it; no other confirmed it
 	Absent        // its key is gone; it may register again
 	Gone          // it is dead, replaced or left: a cause, and never part of a plan
 )
@@ -27,7 +27,7 @@ type Member struct {
 	Registered   bool                     // that key is of this very incarnation
 	Why          string                   // "agent gone", "silent", "lease expired", "left", "replaced"
 	Reason       string                   // the same for scripts: agent-gone, silent, lease-expired, left, replaced
-	By           []string                 // who confirmed it
+	By           []string                 // the nodes that confirmed it
 	Since        time.Time                // first sign, by the judge's clock
 	PastWindow   bool                     // Absent: past the re-registration window
 	PastCutLimit bool                     // Absent: past the store-cut limit
@@ -46,7 +46,7 @@ type View struct {
 	Rev     int64
 	Members []Member          // in the order that was given: rank order, then leavers
 	Others  []membership.Node // registered, and not one of these incarnations
-	Ask     []membership.Ref  // whom the judge must dial before it can say more
+	Ask     []membership.Ref  // the nodes that the judge must dial before it can decide
 
 	at map[membership.Incarnation]int // place among the members
 }
@@ -70,12 +70,12 @@ type Answered struct {
 type Evidence struct {
 	Self    membership.Incarnation               // the judge
 	Answers map[membership.Incarnation]Answered  // own dials
-	Holds   map[string]map[string]time.Time      // suspects: node → watchers who said just now that they still hold
+	Holds   map[string]map[string]time.Time      // suspect → watchers that confirmed it just now
 	Absent  map[membership.Incarnation]time.Time // since when a key is known to be absent
 	// since when every renewal of the own lease was on time; zero: they are not
 	OnTime   time.Time
 	Void     time.Time // silence and absent keys count for nothing before that moment
-	Isolated bool      // no peer at all answers: the judge may be the one who is cut off
+	Isolated bool      // no peer answers: the judge itself may be cut off
 }
 
 // Timeouts are the times of the verdicts (docs/PROTOCOL.md, section 4).
@@ -178,7 +178,7 @@ func (f *facts) judge(m membership.Ref) Member {
 	absent = absent && !present
 	switch {
 	case present && len(c.watchers) == 0:
-		return s // alive: nobody doubts it
+		return s // alive: no node suspects it
 	case answered && a.Kind == membership.Same && present:
 		return s // the accusation is void: it answers
 	case answered && (a.Kind == membership.Other || a.Kind == membership.Stranger):
@@ -251,7 +251,7 @@ func (f *facts) accuse(m membership.Ref) accusation {
 			continue
 		}
 		if w, ok := f.nodes[x.By]; !ok || w.Incarnation != x.Watcher {
-			continue // its watcher is no more: nobody can say that it still holds
+			continue // its watcher is gone: no node can confirm that it still holds
 		}
 		never = never && x.Never
 		c.watchers = append(c.watchers, x.Watcher)

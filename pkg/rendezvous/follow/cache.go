@@ -10,8 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// MemberCache remembers the members and leavers of one large world for an agent. They never change within a
-// proposal: each node reads them once, not with every phase. A nil MemberCache remembers nothing.
+// MemberCache remembers the members and leavers of one large world for an agent. They never change
+// within a proposal: each node reads them once, not with every phase. A nil MemberCache remembers
+// nothing.
 type MemberCache struct {
 	mu       sync.Mutex // the follower and reads share it
 	proposal string

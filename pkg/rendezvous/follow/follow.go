@@ -143,8 +143,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// update is what the entries show now. begun is when the read began that brought them; zero: a watch
-// did.
+// update is what the entries show now. begun is when the read began that brought them; zero: a
+// watch did.
 func (f *follower) update(ctx context.Context, begun time.Time) Update {
 	r := store.Read{Entries: f.entries, Rev: f.rev, Cluster: f.cluster}
 	if f.scope == ScopeOwn {
@@ -184,8 +184,8 @@ func (f *follower) decodeOwn(ctx context.Context, r store.Read) (rendezvous.Snap
 	return partial, err
 }
 
-// publish replaces what the reader has not taken yet. The follower is the only sender. An error never
-// replaces a snapshot.
+// publish replaces what the reader has not taken yet. The follower is the only sender. An error
+// never replaces a snapshot.
 func (f *follower) publish(s Update) {
 	select {
 	case old := <-f.out:

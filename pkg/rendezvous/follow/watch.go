@@ -7,9 +7,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// A snapshot of a thousand nodes takes as long as many changes take to come in, and its reader needs
-// as long again. After each snapshot, changes are gathered for a multiple of the time that it took,
-// and not for longer than anybody would notice.
+// A snapshot of a thousand nodes takes as long as many changes take to come in, and its reader
+// needs as long again. After each snapshot, changes are gathered for a multiple of the time that it
+// took, and not for longer than a user would notice.
 const (
 	restFactor = 3
 	maxRest    = 50 * time.Millisecond

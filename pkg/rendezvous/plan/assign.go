@@ -16,7 +16,7 @@ import (
 // checkpoint if it has none.
 func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
-	pool := make(map[string]*membership.Ref, len(from)) // who has no rank yet
+	pool := make(map[string]*membership.Ref, len(from)) // those without a rank
 	for i := range from {
 		pool[from[i].Node] = &from[i].Ref
 	}
@@ -39,7 +39,7 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 			take(r, rank)
 		}
 	}
-	var others []*membership.Ref // survivors of ranks that are no more, in their order, then anybody
+	var others []*membership.Ref // survivors of ranks that are gone, in order, then the rest
 	survivors := map[membership.Incarnation]bool{}
 	for _, o := range old[min(n, len(old)):] {
 		if r := pool[o.Node]; r != nil && r.Same(o) {
@@ -69,7 +69,7 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 
 // first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one that
 // was left over, a survivor before the others. That one takes the place of a newcomer, at rank 0 or
-// else the highest: a survivor stays in the world as long as anybody else can make room.
+// else the highest: a survivor stays in the world as long as another node can make room.
 func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref, holds func(string) bool) {
 	holder := func(r *membership.Ref) bool { return holds(r.Node) }
 	at := slices.IndexFunc(ranks, holder)
@@ -125,7 +125,7 @@ func fit(s *rendezvous.Snapshot, v verdict.View, out func(membership.Node) bool)
 		}
 		if seen := v.Find(n.Ref); seen != nil && (seen.State == verdict.Gone ||
 			seen.State == verdict.Suspect && told[n.Incarnation]) {
-			continue // also who was found gone by another, as long as it does not answer
+			continue // also a node that another one found gone, as long as it does not answer
 		}
 		c = append(c, n)
 	}

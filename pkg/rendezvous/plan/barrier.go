@@ -31,7 +31,8 @@ func (p *planner) forming() Step {
 	}
 	if bad, settled := p.unreadable(missing); bad {
 		if !settled {
-			return Nothing{p.now.Add(p.t.Barrier / 10)} // who holds it may come back: nobody falls back before
+			// A node that holds it may come back: no node falls back before.
+			return Nothing{p.now.Add(p.t.Barrier / 10)}
 		}
 		return p.fallBack()
 	}

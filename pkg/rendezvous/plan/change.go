@@ -106,9 +106,9 @@ func (p *planner) withLedger(l rendezvous.Ledger) *planner {
 	return &q
 }
 
-// blocked names an old member that is neither gone nor present nor cut by the wish: it may be
-// about to register again, and a World without it would stop a healthy node. A suspect blocks too,
-// for as long as a verdict takes: others may have it already, and would undo a World with it. So does a
+// blocked names an old member that is neither gone nor present nor cut by the wish: it may be about
+// to register again, and a World without it would stop a healthy node. A suspect blocks too, for as
+// long as a verdict takes: others may have it already, and would undo a World with it. So does a
 // neighbour of a lost node that has not answered yet, for twice as long.
 func (p *planner) blocked() string {
 	if p.w == nil || p.w.Attempt != p.s.Job.Attempt || !p.doubts() && !p.unasked() {
@@ -145,7 +145,7 @@ func (p *planner) unasked() bool {
 	return slices.ContainsFunc(p.v.Members, func(m verdict.Member) bool { return m.Unasked })
 }
 
-// doubts reports whether somebody is neither alive for certain nor gone.
+// doubts reports whether a node is neither alive for certain nor gone.
 func (p *planner) doubts() bool {
 	return slices.ContainsFunc(p.v.Members, func(m verdict.Member) bool {
 		return m.State == verdict.Suspect || m.State == verdict.Absent

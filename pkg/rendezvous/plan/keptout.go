@@ -19,8 +19,9 @@ const (
 )
 
 // keptOut says which nodes no plan has now. Where they are dispensable, a node whose workers failed
-// stays out until it runs another program or is admitted. Where they are needed, such a node is tried
-// again after its time, and one that only disturbs the others at once: that is better than no world.
+// stays out until it runs another program or is admitted. Where they are needed, such a node is
+// tried again after its time, and one that only disturbs the others at once: that is better than no
+// world.
 func keptOut(s *rendezvous.Snapshot, d demand) func(membership.Node) bool {
 	if s.World == nil {
 		return func(membership.Node) bool { return false }

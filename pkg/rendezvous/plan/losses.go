@@ -46,7 +46,7 @@ func (p *planner) unreported() []verdict.Member {
 	return out
 }
 
-// isNewLoss reports whether the loss of m is news: in this attempt, told by nobody yet, and not of
+// isNewLoss reports whether the loss of m is news: in this attempt, not reported yet, and not of
 // one that said good-bye. A leaver said it if it left since, or is back: its word is that of its
 // name only, and a later life may have written over it.
 func (p *planner) isNewLoss(m verdict.Member) bool {

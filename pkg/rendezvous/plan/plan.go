@@ -11,7 +11,7 @@ import (
 
 // Timeouts are the limits of Plan that are not the job's.
 type Timeouts struct {
-	Barrier time.Duration // after which a forming world goes on without who is missing
+	Barrier time.Duration // after which a forming world goes on without the missing members
 	Verdict time.Duration // that a failure waits for an open suspicion
 	Cause   time.Duration // within which a failure that is no victim is the cause of one that is
 	Nearby  time.Duration // within which a suspicion that opens belongs to the failure
@@ -83,7 +83,7 @@ type planner struct {
 
 	newHead, older *checkpoint.Head
 	distrust       string   // why, where newHead can be read and older is better
-	evict          []string // nodes that are dropped although nobody found them gone
+	evict          []string // nodes that are dropped although they were not found gone
 }
 
 // reportLost says who else is lost while there is nothing to be done: nobody waits for a node that

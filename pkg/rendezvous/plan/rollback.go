@@ -10,8 +10,8 @@ import (
 )
 
 // unreadable reports whether a node that the barrier waits for says that the resume checkpoint
-// cannot be had, and whether that is settled: everybody who had it at its commit is here, so that
-// nobody can come and bring it. Falling back earlier would lose what was acknowledged.
+// cannot be had, and whether that is settled: every node that had it at its commit is here, so that
+// no later node can provide it. Falling back earlier would lose what was acknowledged.
 func (p *planner) unreadable(missing []string) (bad, settled bool) {
 	r := p.w.Resume
 	if r == nil || p.s.Head.Number != r.Number {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Step is what is to be done next. Whoever takes it proves by its guards that the snapshot it was
-// planned on still holds.
+// Step is the next change of a job. The node that takes it proves by its guards that the snapshot
+// it was planned on still holds.
 type Step interface{ step() }
 
 type (
@@ -21,7 +21,7 @@ type (
 		World   rendezvous.World
 		Evicted []verdict.Member // gone, and still registered: their keys are deleted
 		Dropped []verdict.Member // members or leavers before, nothing now: shown to be unregistered
-		Lost    []verdict.Member // of these two, whose loss nobody told of yet
+		Lost    []verdict.Member // of these two, whose loss was not reported yet
 		Failure *ReportedFailure
 		NewHead *checkpoint.Head // the newest commit is unreadable: this becomes the head
 		Older   *checkpoint.Head // and it is this older one, under a new number
@@ -49,7 +49,7 @@ type (
 		Outcome rendezvous.Outcome
 		Ledger  rendezvous.Ledger
 		Lost    []verdict.Member
-		By      string // the node that takes the step, and so says who was lost
+		By      string // the node that takes the step, and so reports the lost ones
 		Failure *ReportedFailure
 	}
 )

@@ -52,7 +52,7 @@ func (p *planner) waiting() Step {
 }
 
 // survivors is how many members of this World can be members of the next: a member that leaves
-// takes no longer than one that is lost, so enough of them wait for nobody else.
+// takes no longer than one that is lost, so enough of them do not wait for the rest.
 func (p *planner) survivors() (n int) {
 	for _, c := range candidates(p.s, p.v) {
 		if p.w.Rank(c.Ref) >= 0 {

@@ -76,9 +76,9 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 	return mine
 }
 
-// renumbered is the claim with what has a number in numbers, under that, and without all else. Where
-// the newest that was read has none, as one that was only captured, what was committed before it
-// counts: if it cannot be read, the next world says so.
+// renumbered is the claim with what has a number in numbers, under that, and without all else.
+// Where the newest that was read has none, as one that was only captured, what was committed before
+// it counts: if it cannot be read, the next world says so.
 func renumbered(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
 	heads, read := c.Heads, c.Newest
 	c.Heads, c.Newest, c.Known = nil, nil, checkpoint.Head{}

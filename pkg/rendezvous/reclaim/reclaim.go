@@ -1,6 +1,6 @@
-// Package reclaim decides what is made of the claims to a job for which the store is behind: whether
-// it may be made again, from which checkpoint, and for which nodes it waits (docs/PROTOCOL.md,
-// section 10). It is pure.
+// Package reclaim decides what is made of the claims to a job for which the store is behind:
+// whether it may be made again, from which checkpoint, and for which nodes it waits
+// (docs/PROTOCOL.md, section 10). It is pure.
 package reclaim
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Verdict is what is to be done about a job that the store has lost.
+// Verdict is how to go on with a job that the store has lost.
 type Verdict struct {
 	Remake  *Remake          // it may be made again now
 	Missing []string         // else: the nodes that are waited for; empty: any node that may know more
@@ -21,7 +21,7 @@ type Verdict struct {
 	Newer   schema.UID       // or: others claim a job of that name that was made after this one
 }
 
-// Wait is for whom a node that claims a job waits.
+// Wait names the nodes that a claiming node waits for.
 type Wait int
 
 const (
@@ -29,15 +29,15 @@ const (
 	ForEnough             // enough time has passed for nodes that are only slow
 )
 
-// Decide says, for a node that claims the job uid, what is to be done about it. The same claims give
+// Decide returns, for a node that claims the job uid, how to go on with it. The same claims give
 // the same verdict on every node.
 //
-// The job may be made again when every member and spare of the newest World that is known, and every
-// holder of the newest commit that is known, has claimed and looked at its disk since: a newer commit
-// is then on none of them, because none passes while there is a claim. A spare may have gone on where
-// all members died. With ForEnough every member is enough, or so many of them that fewer
-// members and spares are missing than every commit has copies. A commit that is known of, and that
-// only a missing node has, is waited for without a limit.
+// The job may be made again when every member and spare of the newest World that is known, and
+// every holder of the newest commit that is known, has claimed and looked at its disk since: a
+// newer commit is then on none of them, because none passes while there is a claim. A spare may
+// have gone on where all members died. With ForEnough every member is enough, or so many of them
+// that fewer members and spares are missing than every commit has copies. A commit that is known
+// of, and that only a missing node has, is waited for without a limit.
 func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	chosen := newestJob(claims)
 	if chosen != uid {

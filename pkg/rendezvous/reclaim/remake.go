@@ -39,9 +39,9 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 	return r
 }
 
-// Without is the job as it is made again without the missing nodes, because an operator says that they
-// do not come back, from checkpoint n of those that the others have; nil if none of them
-// has it.
+// Without is the job as it is made again without the missing nodes, because an operator says that
+// they do not come back, from checkpoint n of those that the others have; nil if none of them has
+// it.
 func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 	mine := family(claims, newestJob(claims))
 	for _, c := range mine {
@@ -57,11 +57,11 @@ func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 	return nil
 }
 
-// mostHistory bounds what is adopted beside the head: a transaction is small.
+// mostHistory bounds how many older checkpoints are adopted: a transaction is small.
 const mostHistory = 32
 
 // adopt takes over the fence, the newest checkpoint and those before it. The head is numbered above
-// every number that anybody saw, and the fence is not below any generation: nothing of the time
+// every number that any node saw, and the fence is not below any generation: nothing of the time
 // before can pass for newer.
 func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	var number checkpoint.Number

@@ -17,7 +17,7 @@ type Origin struct {
 // that lost their registrations while the store was away register again well within it.
 const abandonedAfter = 10 * time.Second
 
-// abandoned reports whether the job goes on without anybody: it has not ended, no node is
+// abandoned reports whether the job goes on without a node: it has not ended, no node is
 // registered, and nothing was heard of one for a while.
 func (x *explainer) abandoned() bool {
 	s := x.s

@@ -51,8 +51,8 @@ const (
 // listed is how long a node that is lost or left stays in the list.
 const listed = 10 * time.Minute
 
-// nodes lists the members by rank, then the others that are registered by name, then who is lost or
-// left.
+// nodes lists the members by rank, then the other registered ones by name, then those that are lost
+// or left.
 func (x *explainer) nodes(state State) []Node {
 	s := x.s
 	list := []Node{}
@@ -129,7 +129,7 @@ func (x *explainer) member(n *membership.Node, seen *verdict.Member, state State
 	return st
 }
 
-// absent is a member whose registration is gone, and of whom nobody said that it is lost: it may
+// absent is a member whose registration is gone, and which was not reported lost: it may
 // come back.
 func (x *explainer) absent(m membership.Ref) Node {
 	return Node{Node: m.Node, State: NodeSuspect, Address: new(m.Address), Workers: new(x.w.Slots),
@@ -179,7 +179,7 @@ func (x *explainer) isReady(n *membership.Node) bool {
 	return ok && r.Incarnation == n.Incarnation
 }
 
-// suspectedBy is in words who doubts n, and why.
+// suspectedBy names the nodes that suspect n, and their signs.
 func (x *explainer) suspectedBy(n *membership.Node) string {
 	var by []string
 	for _, s := range x.s.Suspects {

@@ -12,7 +12,7 @@ import (
 )
 
 // Status is where a job is and why: the object of `elastic status -o json`. Its fields may grow in
-// number and never change their names; what is not known is null.
+// number and never change their names; unknown values are null.
 type Status struct {
 	Schema     string              `json:"schema"`
 	Job        schema.Job          `json:"job"`
@@ -51,7 +51,7 @@ const (
 	StateStopping  State = "stopping"
 )
 
-// Wish is what is wished, and what of it is here.
+// Wish is how many nodes the operator asked for, and how many are here.
 type Wish struct {
 	NP       int      `json:"np"`
 	Min      int      `json:"min"`
@@ -111,7 +111,7 @@ type Restarts struct {
 	Max  int `json:"max"`
 }
 
-// Server is where all this was read; whoever read it fills it in.
+// Server is where all this was read; the reader fills it in.
 type Server struct {
 	Kind      string   `json:"kind"` // local, elasticd, etcd
 	Endpoints []string `json:"endpoints"`

@@ -99,9 +99,9 @@ func note(t *time.Time, now time.Time) {
 	}
 }
 
-// barriers notes who became Ready. How long ago its workers were gone is said by the node itself,
-// so what is subtracted here is a duration of its clock, and the way of its Ready through the store
-// counts as stopping.
+// barriers notes the nodes that became Ready. How long ago its workers were gone is said by the
+// node itself, so what is subtracted here is a duration of its clock, and the way of its Ready
+// through the store counts as stopping.
 func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 	newest := f.ready
 	for node, r := range s.Ready {
@@ -159,7 +159,7 @@ func firstSign(s *rendezvous.Snapshot, v verdict.View, own string) string {
 	return ""
 }
 
-// asksForGrowth reports whether what is a sign that waits for the last call while workers train.
+// asksForGrowth reports whether what names a sign that waits for the last call while workers train.
 func asksForGrowth(what string) bool {
 	return what == rendezvous.SignWish || what == rendezvous.SignNodes
 }

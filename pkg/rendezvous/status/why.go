@@ -153,7 +153,8 @@ func (x *explainer) starting() explanation {
 	return v
 }
 
-// holdersAway are the nodes with the checkpoint that late nodes cannot have, if none of them is here.
+// holdersAway are the nodes with the checkpoint that late nodes cannot have, if none of them is
+// here.
 func (x *explainer) holdersAway(late map[string]bool) []string {
 	unreadable := func(d rendezvous.Activity) bool {
 		return d.Kind == "unreadable" && late[d.Node] && d.Done == int64(x.s.Head.Number)

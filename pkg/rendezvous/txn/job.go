@@ -53,7 +53,7 @@ func firstWish(j rendezvous.Job) rendezvous.Wish {
 	return rendezvous.Wish{NP: j.Limits.Max, Request: rand.Text(), By: "run", Time: time.Now()}
 }
 
-// tombstones are the words that a job was removed, for who still has something of it.
+// tombstones record that a job was removed, for nodes that still have data of it.
 func (r Requests) tombstones(j *rendezvous.Job) []store.Write {
 	now := []byte(time.Now().UTC().Format(history.TimeFormat))
 	tombs := []store.Write{store.Put(r.Job.Removed(j.UID), now)}

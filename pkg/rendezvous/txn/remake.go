@@ -27,7 +27,7 @@ func jobRev(s *rendezvous.Snapshot) int64 {
 	return s.Job.Rev
 }
 
-// Removed reports whether somebody removed the job of that uid: then nobody makes it again.
+// Removed reports whether the job of that uid was removed: then it must not be made again.
 func (r Requests) Removed(ctx context.Context, uid schema.UID) (bool, error) {
 	res, err := r.Store.Get(ctx, r.Job.Removed(uid), "")
 	return res.One() != nil, err

@@ -42,7 +42,7 @@ func saving(s *rendezvous.Snapshot) bool {
 }
 
 // Restore makes an earlier checkpoint the head again, under the number after the head's: what
-// trains next starts from it. It takes a generation of its own, in which nobody is: from here on no
+// trains next starts from it. It takes a generation of its own, without members: from here on no
 // commit of the generation before succeeds, however late it arrives, and would undo what was asked.
 // A world whose members are all gone is turned to waiting, so that who was only cut off from the
 // store stops, too.

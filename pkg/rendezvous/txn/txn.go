@@ -11,9 +11,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Requests makes the transactions of one job (docs/PROTOCOL.md, section 2). Each is harmless when it
-// is applied late, also after its sender crashed, froze or came back as somebody else. Each
-// returns store.ErrMoved when a guard no longer holds: it was not applied and never will be.
+// Requests makes the transactions of one job (docs/PROTOCOL.md, section 2). Each is harmless when
+// it is applied late, also after its sender crashed, froze or came back as another incarnation.
+// Each returns store.ErrMoved when a guard no longer holds: it was not applied and never will be.
 type Requests struct {
 	Store store.Store
 	Job   schema.Job
@@ -27,9 +27,9 @@ func (r Requests) send(ctx context.Context, what string, req store.Request) (int
 	return rev, nil
 }
 
-// sendOn is send for what rests on the job as it was seen, with its newest proposed generation as the
-// fence. Revisions do not come back in one store, but one that was wiped counts anew: there, only the
-// fence tells the job from the one that was lost.
+// sendOn is send for what rests on the job as it was seen, with its newest proposed generation as
+// the fence. Revisions do not come back in one store, but one that was wiped counts anew: there,
+// only the fence tells the job from the one that was lost.
 func (r Requests) sendOn(ctx context.Context, fence store.Guard, what string, req store.Request) (int64, error) {
 	req.If = append([]store.Guard{fence}, req.If...)
 	return r.send(ctx, what, req)
@@ -49,7 +49,8 @@ func (r Requests) turn(
 		rev = seen.World.Rev
 	}
 	to.Time = time.Now()
-	// The proof needs a value that is written once: two keepers may turn the same world the same way.
+	// The proof needs a value that is written once: two keepers may turn the same world the same
+	// way.
 	to.Turn = rand.Text()
 	rev, err := r.sendOn(ctx, r.fence(seen), "turn the world to "+string(to.Phase), store.Request{
 		If:   append([]store.Guard{store.Unchanged(r.Job.World(), rev)}, with.If...),

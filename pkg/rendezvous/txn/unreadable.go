@@ -22,7 +22,7 @@ type Unreadable struct {
 // Size is how many keys it has.
 func (u *Unreadable) Size() int { return u.size }
 
-// LookUnreadable finds out of a job that cannot be read what is needed to remove it.
+// LookUnreadable reads what Remove needs of a job whose record cannot be read.
 func (r Requests) LookUnreadable(ctx context.Context) (*Unreadable, error) {
 	read, err := r.Store.Get(ctx, r.Job.Prefix(), store.End(r.Job.Prefix()))
 	if err != nil {

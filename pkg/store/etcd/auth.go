@@ -18,7 +18,7 @@ import (
 type auth struct {
 	user, password string
 	token          atomic.Pointer[string]
-	turn           chan struct{} // held by who authenticates
+	turn           chan struct{} // held by the request that authenticates
 }
 
 func newAuth(user, password string) *auth {
@@ -48,8 +48,9 @@ func (a *auth) attach(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
 }
 
-// begin takes a token before the first request. A server that knows its clients by their certificates
-// does not ask for one, and would take this client for the user that its certificate names.
+// begin takes a token before the first request. A server that knows its clients by their
+// certificates does not ask for one, and would take this client for the user that its certificate
+// names.
 func (a *auth) begin(ctx context.Context, conn *grpc.ClientConn) error {
 	if a == nil || a.token.Load() != nil {
 		return nil
@@ -57,7 +58,7 @@ func (a *auth) begin(ctx context.Context, conn *grpc.ClientConn) error {
 	return a.renew(ctx, conn, "")
 }
 
-// renew takes a new token in place of old, unless somebody did meanwhile.
+// renew takes a new token in place of old, unless another request did meanwhile.
 func (a *auth) renew(ctx context.Context, conn *grpc.ClientConn, old string) error {
 	ctx, cancel := context.WithTimeout(ctx, authLimit)
 	defer cancel()

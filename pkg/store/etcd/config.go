@@ -147,7 +147,7 @@ func (s *Store) conn(i int) (*grpc.ClientConn, error) {
 			Endpoints:            []string{s.endpoints[i]},
 			TLS:                  s.tls,
 			Logger:               zap.NewNop(),
-			MaxUnaryRetries:      1, // who repeats a request is decided here
+			MaxUnaryRetries:      1, // this package decides about repeats
 			DialKeepAliveTime:    pingAfter,
 			DialKeepAliveTimeout: pingLimit,
 			DialOptions: []grpc.DialOption{

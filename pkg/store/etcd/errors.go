@@ -36,9 +36,9 @@ var (
 	ErrTLSFiles = errors.New("read the files for TLS")
 	// ErrPlain: a password or a certificate was given for an endpoint without TLS.
 	ErrPlain = errors.New("credentials for an endpoint without TLS")
-	// ErrNotEtcd: somebody answers there, but not an etcd v3.
+	// ErrNotEtcd: a server answers there, but it is not an etcd v3.
 	ErrNotEtcd = errors.New("this is not an etcd v3")
-	// ErrWantsTLS: somebody answers there in TLS, and was asked without. It is an ErrNotEtcd.
+	// ErrWantsTLS: a server answers there in TLS, and was asked without. It is an ErrNotEtcd.
 	ErrWantsTLS = fmt.Errorf("%w as it is asked: it speaks TLS, and is asked without", ErrNotEtcd)
 	// ErrNoQuorum: a member answers, but the cluster has no majority.
 	ErrNoQuorum = errors.New("etcd has no quorum")

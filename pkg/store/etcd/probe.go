@@ -28,7 +28,7 @@ func (s *Store) Probe(ctx context.Context) error {
 		at := s.at.Load()
 		sent, err := s.try(clientv3.WithRequireLeader(ctx), int(at), requestLimit, countRoot(linearizable))
 		if err == nil || errors.Is(err, rpctypes.ErrPermissionDenied) {
-			return nil // whom etcd knows and does not let look at all jobs may be let look at one
+			return nil // a user that may not read all jobs may still read one
 		}
 		if r, verdict := s.judge(ctx, attempt{int(at), sent, err}); r > rank {
 			rank, worst = r, fmt.Errorf("%s: %w: %w", s.endpoints[at], verdict, err)
@@ -72,7 +72,7 @@ func (s *Store) judge(ctx context.Context, a attempt) (int, error) {
 	case !sent && s.wantsTLS(ctx, at): // whether it said so, hung up or reset the connection
 		return 2, ErrWantsTLS
 	case !sent && strings.Contains(text, "connection reset by peer"):
-		return 1, ErrUnreachable // it died: nobody said anything
+		return 1, ErrUnreachable // it died without an answer
 	case !sent && (strings.Contains(text, "error reading server preface") ||
 		strings.Contains(text, "handshake failed")):
 		return 2, ErrNotEtcd
@@ -117,7 +117,7 @@ func (s *Store) wantsTLS(ctx context.Context, at int) bool {
 }
 
 // handshake says what TLS has against an endpoint, "" if nothing. In TLS 1.3 a
-// server refuses our certificate behind the handshake, and whoever has begun
+// server refuses our certificate after the handshake, and a client that has begun
 // to write may miss the reason.
 func (s *Store) handshake(ctx context.Context, at int) string {
 	address, plain := s.plain(at)

@@ -56,8 +56,8 @@ func (s *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 	return r, nil
 }
 
-// GetRanges, see store.Store. A transaction that only reads is no write to etcd, and is linearizable
-// like a read.
+// GetRanges, see store.Store. A transaction that only reads is no write to etcd, and is
+// linearizable like a read.
 func (s *Store) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	req := &pb.TxnRequest{}
 	for _, g := range ranges {
@@ -124,8 +124,8 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time
 }
 
 func (s *Store) Renew(ctx context.Context, l store.Lease) error {
-	// Without call options: gRPC writes the peer of a stream when the stream ends, which may be after
-	// this has returned. A renewal that may have been sent is simply sent again.
+	// Without call options: gRPC writes the peer of a stream when the stream ends, which may be
+	// after this has returned. A renewal that may have been sent is simply sent again.
 	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn, _ ...grpc.CallOption) error {
 		stream, err := pb.NewLeaseClient(c).LeaseKeepAlive(ctx)
 		if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) call(ctx context.Context, limit time.Duration, r repeat, f reque
 	return err
 }
 
-// leave makes the endpoint after i the one to ask, unless somebody else did.
+// leave makes the endpoint after i the one to ask, unless another request did.
 func (s *Store) leave(i int64) { s.at.CompareAndSwap(i, (i+1)%int64(len(s.endpoints))) }
 
 // try asks endpoint i, and once more with a new token if it wants one. It

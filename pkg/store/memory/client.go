@@ -237,9 +237,9 @@ func (cl *Client) Revoke(ctx context.Context, l store.Lease) error {
 // request is one on its way. It is applied at most once, under the lock.
 type request struct {
 	fate   Fate
-	limit  time.Duration // of the patience of who asked, once it is sent
+	limit  time.Duration // how long the caller waits, once it is sent
 	apply  func() error
-	answer chan error // holds the first; who asked may be gone
+	answer chan error // holds the first; the caller may be gone
 }
 
 func (r *request) reply(err error) {

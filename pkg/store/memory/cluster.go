@@ -214,9 +214,9 @@ func (c *Cluster) Restore(b Backup) {
 	}
 }
 
-// SetBack replaces the data of the cluster by an older copy of itself, as of its data directory: the
-// id stays. What is under way is lost. Watches end, because the revision is below the one that they
-// have told.
+// SetBack replaces the data of the cluster by an older copy of itself, as of its data directory:
+// the id stays. What is under way is lost. Watches end, because the revision is below the one that
+// they have told.
 func (c *Cluster) SetBack(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

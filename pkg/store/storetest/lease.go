@@ -23,7 +23,7 @@ func testLease(h *harness) {
 	if err := h.renew(h.A, l); err != nil {
 		h.Fatal(err)
 	}
-	for range 2 { // revoking what is gone is no error
+	for range 2 { // revoking a lease that is gone is no error
 		if err := h.A.Revoke(h.Context(), l); err != nil {
 			h.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 
 // Same does the same random things to both stores, in many short sequences,
 // and fails where they differ in more than where their revisions begin.
-// Nobody else may write to either. COUNT sets the number of sequences.
+// No other client may write to either. COUNT sets the number of sequences.
 func Same(t *testing.T, x, y Subject) {
 	count := "200"
 	if c := os.Getenv("COUNT"); c != "" {
@@ -109,7 +109,7 @@ func begin(t *testing.T, rt *rapid.T, s Subject, prefix string) *player {
 	return p
 }
 
-// end removes what is left, so that no lease runs out in a later sequence.
+// end removes the leases that are left, so that no lease runs out in a later sequence.
 func (p *player) end() {
 	for _, stop := range p.stop {
 		stop()

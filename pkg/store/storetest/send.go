@@ -83,7 +83,7 @@ func testSendLost(h *harness) {
 		}
 	}
 
-	// Somebody else was first: the same guard moved, whoever moved it.
+	// Another client was first: the same guard moved.
 	h.write(store.DeleteRange(h.prefix, store.End(h.prefix)))
 	line := &rough{Store: h.A, fates: []fate{lost}}
 	h.put("a=other")

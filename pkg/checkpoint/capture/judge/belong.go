@@ -83,14 +83,14 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 }
 
 const (
-	// quietShare is the part of the time from the start of the workers to their first save for which
-	// that must not change: a script that saves seldom may pause for longer within a save.
+	// quietShare is the part of the time from the start of the workers to their first save for
+	// which that must not change: a script that saves seldom may pause for longer within a save.
 	quietShare = 10
 	maxQuiet   = 30 * time.Second
 )
 
-// quiet is how long a save of which nothing was in a save before must not change, if its newest file
-// is of that time. Workers that were killed write nothing more.
+// quiet is how long a save of which nothing was in a save before must not change, if its newest
+// file is of that time. Workers that were killed write nothing more.
 func (m *Memory) quiet(l Look, newest time.Time) time.Duration {
 	if l.Workers == Killed || len(m.passes) > 0 {
 		return FirstQuiet

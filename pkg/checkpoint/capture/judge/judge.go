@@ -106,8 +106,8 @@ type Memory struct {
 	debt   map[string]int // by key, while unsure: how many passes of a newcomer belong to that save
 }
 
-// Remember starts with what an earlier generation knew: the keys that its last save wrote. How often
-// a save writes each is learned anew, and once until then: of two saves none is made.
+// Remember starts with what an earlier generation knew: the keys that its last save wrote. How
+// often a save writes each is learned anew, and once until then: of two saves none is made.
 func (m *Memory) Remember(keys []string) {
 	if len(keys) == 0 {
 		return

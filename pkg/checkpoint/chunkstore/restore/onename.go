@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// ErrOneName says that two files of a checkpoint would be one file, because the file system does not
-// tell upper from lower case.
+// ErrOneName says that two files of a checkpoint would be one file, because the file system does
+// not tell upper from lower case.
 var ErrOneName = errors.New("the file system does not tell upper from lower case in names")
 
 // distinctNames refuses a checkpoint in which two names differ in their case alone, where the file

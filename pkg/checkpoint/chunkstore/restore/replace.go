@@ -18,8 +18,8 @@ const displaced = manifest.ReservedPrefix + "was-"
 // displacedName is where a name is moved out of the way while it is replaced.
 func displacedName(name string) string { return displaced + url.PathEscape(name) }
 
-// Clean removes what an interrupted restore left in a directory. What it had moved out of the way is
-// complete: it goes back if nothing took its place.
+// Clean removes what an interrupted restore left in a directory. What it had moved out of the way
+// is complete: it goes back if nothing took its place.
 func Clean(to *dirfs.Disk) error {
 	list, err := to.FS.ReadDir(".")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package restore puts the files of a checkpoint into a directory. Each file and each directory is
-// there whole or as it was before; what has the right bytes already is not touched. The next restore
-// repairs what a crash left.
+// there whole or as it was before; what has the right bytes already is not touched. The next
+// restore repairs what a crash left.
 package restore
 
 import (

@@ -1,5 +1,5 @@
-// Package ledger keeps the books of a job: what the restart budget has left, how long a job that makes
-// no progress backs off, and which nodes are in quarantine. It is pure.
+// Package ledger keeps the books of a job: what the restart budget has left, how long a job that
+// makes no progress backs off, and which nodes are in quarantine. It is pure.
 package ledger
 
 import (
@@ -31,7 +31,7 @@ type Settled struct {
 	Pardoned   bool                // a failure that was charged gave its restart back
 }
 
-// Closing is what is known of a generation when its books are closed.
+// Closing is the outcome of a generation, with which its ledger is closed.
 type Closing struct {
 	Failure  *rendezvous.Failure
 	Stranger bool // the node of the failure runs another program than the job
