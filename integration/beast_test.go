@@ -158,6 +158,10 @@ func (n network) answer(to membership.Ref) membership.Answer {
 	return membership.Answer{Kind: membership.Refused}
 }
 
+func (n network) Confirm(ctx context.Context, to membership.Ref) membership.Answer {
+	return n.Probe(ctx, to)
+}
+
 func (n network) Probe(_ context.Context, to membership.Ref) membership.Answer {
 	n.h.mu.Lock()
 	defer n.h.mu.Unlock()

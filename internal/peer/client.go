@@ -61,7 +61,16 @@ func (c *Client) Close() { c.proof.Load().chunks.CloseIdleConnections() }
 
 // Probe dials to once and says what that brought.
 func (c *Client) Probe(ctx context.Context, to membership.Ref) membership.Answer {
-	t, a := c.open(ctx, to, request{Want: wantHello})
+	return c.hello(ctx, max(c.limit(), dialLimit), to)
+}
+
+// Confirm is Probe for no longer than an answer takes on the ways that this agent knows.
+func (c *Client) Confirm(ctx context.Context, to membership.Ref) membership.Answer {
+	return c.hello(ctx, c.limit(), to)
+}
+
+func (c *Client) hello(ctx context.Context, limit time.Duration, to membership.Ref) membership.Answer {
+	t, a := c.punctual(ctx, limit, to, request{Want: wantHello})
 	if t != nil {
 		t.Close()
 	}
@@ -157,17 +166,23 @@ func (c *Client) listen(t *tls.Conn, a membership.Answer, heard func(membership.
 // A reset before the hello may be a listener on its way down, and nonsense may be damage on the
 // way: neither counts before a second dial brought the same.
 func (c *Client) open(ctx context.Context, to membership.Ref, q request) (*tls.Conn, membership.Answer) {
-	limit := c.limit()
+	limit := max(c.limit(), dialLimit)
 	switch q.Want {
 	case wantBeats:
 		limit = lineLimit
 	case wantReach:
 		limit += reachLimit
 	}
+	return c.punctual(ctx, limit, to, q)
+}
+
+// punctual asks once more where this process did not run when the answer may have come.
+func (c *Client) punctual(ctx context.Context, limit time.Duration, to membership.Ref, q request) (*tls.Conn,
+	membership.Answer) {
 	began := time.Now()
 	t, a := c.within(ctx, limit, to, q)
 	if a.Kind == membership.NoAnswer && time.Since(began) > limit+limit/4 && ctx.Err() == nil {
-		return c.within(ctx, limit, to, q) // this process did not run when the answer may have come
+		return c.within(ctx, limit, to, q)
 	}
 	return t, a
 }

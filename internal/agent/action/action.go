@@ -103,6 +103,7 @@ type (
 	Probe struct {
 		About    membership.Ref
 		Watchers []membership.Ref
+		Silent   bool // to its watchers, and it is registered: two of them are needed beside the dial
 	}
 	// AskWatchers asks more watchers of a node that was dialled a moment ago.
 	AskWatchers struct {

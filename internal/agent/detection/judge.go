@@ -133,14 +133,17 @@ type probe struct {
 }
 
 // Probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs answers
-// of now. A watcher whose suspicion came after the dial began is asked when that has its answer.
+// of now. The dial of a node whose registration is gone is a patient one: with the lease it may be all
+// that decides. A watcher whose suspicion came after the dial began is asked when that has its answer.
 func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
 	ask := append(d.View.Ask[:len(d.View.Ask):len(d.View.Ask)], d.witnesses(f)...)
 	for _, r := range ask {
 		inc, watchers := r.Incarnation, watchersOf(f, r)
 		last, ok := d.probed[inc]
 		if !ok || f.Now.Sub(last.at) >= probeEvery {
-			if out.RequestAbout(outbox.Probe, inc, action.Probe{About: r, Watchers: watchers}) {
+			judged := d.View.Find(r)
+			silent := judged != nil && judged.State == verdict.Suspect
+			if out.RequestAbout(outbox.Probe, inc, action.Probe{About: r, Watchers: watchers, Silent: silent}) {
 				d.probed[inc] = probe{f.Now, watchers}
 			}
 			continue

@@ -78,7 +78,7 @@ func TestAWatcherThatAccusesLaterIsAsked(t *testing.T) {
 		}
 	}
 	accuse("c")
-	step(0, action.Probe{About: ref("b"), Watchers: []membership.Ref{ref("c")}})
+	step(0, action.Probe{About: ref("b"), Watchers: []membership.Ref{ref("c")}, Silent: true})
 	accuse("d")
 	step(20 * time.Millisecond) // the dial is under way
 	out.AnsweredAbout(outbox.Probe, "b", nil)

@@ -110,6 +110,8 @@ type Peers interface {
 	Open(secret []byte, job schema.Job, uid schema.UID)
 	// Probe dials a node once, with a deadline of its own.
 	Probe(ctx context.Context, to membership.Ref) membership.Answer
+	// Confirm is Probe of a node that its watchers find silent: for no longer than an answer takes.
+	Confirm(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
 	Holds(ctx context.Context, watcher, about membership.Ref) bool
 	// Reach asks by to dial address, which is this agent's, and returns what that brought. An

@@ -122,7 +122,11 @@ func (l *loop) doPeers(ctx context.Context, a action.Action) {
 	case action.Probe:
 		l.effect(ctx, func(ctx context.Context) event.Event {
 			p, holds := event.Probed{About: a.About}, l.askWatchers(ctx, a.About, a.Watchers)
-			p.Answer = l.Peers.Probe(ctx, a.About)
+			if a.Silent {
+				p.Answer = l.Peers.Confirm(ctx, a.About)
+			} else {
+				p.Answer = l.Peers.Probe(ctx, a.About)
+			}
 			p.Holds = holds()
 			return p
 		})

@@ -402,6 +402,10 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 	return membership.Answer{Kind: membership.Refused}
 }
 
+func (p *simPeers) Confirm(ctx context.Context, ref membership.Ref) membership.Answer {
+	return p.Probe(ctx, ref)
+}
+
 func (p *simPeers) Probe(ctx context.Context, ref membership.Ref) membership.Answer {
 	time.Sleep(time.Millisecond + p.s.rng.latency(p.name, "probe", ref.Address))
 	p.s.mu.Lock()

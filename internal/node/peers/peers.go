@@ -162,6 +162,13 @@ func (p *Peers) Probe(ctx context.Context, to membership.Ref) membership.Answer 
 	return membership.Answer{}
 }
 
+func (p *Peers) Confirm(ctx context.Context, to membership.Ref) membership.Answer {
+	if c, _ := p.opened(); c != nil {
+		return c.Confirm(ctx, to)
+	}
+	return membership.Answer{}
+}
+
 func (p *Peers) Holds(ctx context.Context, watcher, about membership.Ref) bool {
 	c, _ := p.opened()
 	if c == nil {
