@@ -3,7 +3,10 @@ package integration
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -91,32 +94,69 @@ if load("model.raw") == 0:
 	begins(t, a, "0 0", "2 2")
 }
 
-// What was closed before a planned stop is taken, though a signal ends the worker.
+// What was closed, or renamed, a moment before a planned stop is taken, though a signal ends the
+// worker.
 func TestSavedBeforeAPlannedStop(t *testing.T) {
-	p := newPlace(t)
-	a := saving(p, `
-step = load("weights.raw")
-print("began", step, flush=True)
-while step < 3:
-    step += 1
-    save("weights.raw", step)
+	for name, save := range map[string]string{"in place": "def put(step):\n    save(\"weights.raw\", step)\n",
+		"fsync and rename": `
+def put(step):
+    with open(f"{d}/weights.tmp", "wb") as f:
+        f.write(b"\0%06d" % step)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(f"{d}/weights.tmp", f"{d}/weights.raw")
+`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			a := saving(p, save+`
+for step in range(1, 5):
+    put(step)
     print("saved", step, flush=True)
-    time.sleep(1.5)
-if load("stopped") == 0:
-    save("weights.raw", 4)
-    print("saved", 4, flush=True)
-time.sleep(1000)
+    time.sleep(1.5 if step < 4 else 1000)
 `)
-	until(t, "the last save is closed", func() error {
-		if !regexp.MustCompile(`saved 4`).MatchString(a.stdout()) {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
-	if r := p.command("stop", "x"); r.status != 0 {
-		t.Fatalf("stop: %s", r.stderr)
+			until(t, "the last save is closed", func() error {
+				if !strings.Contains(a.stdout(), "saved 4") {
+					return fmt.Errorf("it is not")
+				}
+				return nil
+			})
+			if r := p.command("stop", "x"); r.status != 0 {
+				t.Fatalf("stop: %s", r.stderr)
+			}
+			if n := len(kinds(p.events("x"), "checkpoint_committed")); n != 4 {
+				t.Errorf("%d of 4 saves were committed\n%s", n, tail(a.stderr()))
+			}
+		})
 	}
+}
+
+// The state and the logs of the agent lie below the checkpoint directory: each save is committed,
+// and none has them in it.
+func TestCheckpointDirectoryWithTheStateInIt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if err := os.WriteFile(p.path("save.py"), []byte(`import os, sys, time
+for step in range(1, 5):
+    for _ in range(15):
+        print("step", step, flush=True)
+        time.sleep(0.1)
+    with open("weights.raw", "wb") as f:
+        f.write(b"\0%06d" % step)
+time.sleep(1.5)
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := p.run("--node=a", "--np=1", "--job_id=x", "--checkpoint-dir=.", "--state-dir=kept", "--log-dir=said",
+		"/usr/bin/python3", "save.py")
+	p.ends(a, 0)
 	if n := len(kinds(p.events("x"), "checkpoint_committed")); n != 4 {
 		t.Errorf("%d of 4 saves were committed\n%s", n, tail(a.stderr()))
+	}
+	p.must("ckpt", "get", "x", "got", "--state-dir=kept")
+	files, err := filepath.Glob(p.path("got", "*"))
+	if want := []string{p.path("got", "save.py"), p.path("got", "weights.raw")}; err != nil ||
+		!slices.Equal(files, want) {
+		t.Errorf("the checkpoint has %v, want %v (%v)", files, want, err)
 	}
 }

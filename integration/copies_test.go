@@ -2,10 +2,16 @@ package integration
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
@@ -49,4 +55,102 @@ func TestCutFromTheCopies(t *testing.T) {
 	t.Logf("%v: copies again %s after it", f, time.Since(healed).Round(time.Millisecond))
 	l.judge([]fault{f}, before, nil, nil)
 	w.holds(t)
+}
+
+// The server does not hear one of two nodes, and what the other one commits has one copy. The newest
+// checkpoint with two copies stays, and the node that answers its peer gets the newer ones as well:
+// when the machine of the only holder is lost with its disk, nothing of the job is.
+func TestTheOnlyHolderIsLost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c", "d")
+	w := l.law("x")
+	l.line = []string{"--np=2", "--job-id=x", "--keep=1", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
+		"train", "--step-sleep=10ms", "--save-every=700ms", "--steps=1000000"}
+	l.again("a")
+	l.again("b")
+	commits := func(after, copies int) (head checkpoint.Head) {
+		t.Helper()
+		w.reaches(t, limit, fmt.Sprintf("a commit after %d with %d copies", after, copies), func() error {
+			if head = w.head; int(head.Number) <= after || head.Copies != copies {
+				return fmt.Errorf("the newest checkpoint is %+v", head)
+			}
+			return nil
+		})
+		return head
+	}
+	commits(1, 2)
+	lost, left := w.zero(), "b"
+	if lost == "b" {
+		left = "a"
+	}
+	sever(theServer, both)(l, []string{left})
+	head := commits(int(commits(0, 1).Number)+1, 1)
+	until(t, left+" has the newest checkpoint", func() error {
+		newest := func() error {
+			w.mark(t)
+			w.look(func() { head = w.head })
+			return l.has(left, head)
+		}
+		if err := newest(); err != nil {
+			return err
+		}
+		frozen := l.signal(syscall.SIGSTOP, []string{lost}, (*lab).on) // no newer commit comes after the look
+		err := newest()
+		if err != nil {
+			for _, x := range frozen {
+				x.signal(syscall.SIGCONT)
+			}
+		}
+		return err
+	})
+	l.signal(syscall.SIGKILL, []string{lost}, (*lab).on)
+	if err := os.RemoveAll(filepath.Join(l.dir, "state", lost)); err != nil {
+		t.Fatal(err)
+	}
+	double := ""
+	for _, e := range w.since(0, history.Committed) {
+		if name, _, _ := strings.Cut(e.Text, " committed"); strings.HasSuffix(e.Text, ": 2 copies") {
+			double = name
+		}
+	}
+	for _, e := range w.since(0, history.Deleted) {
+		if strings.HasPrefix(e.Text, double+" ") {
+			t.Errorf("it was the newest one with two copies: %s", e.Text)
+		}
+	}
+	l.heal(left, "server")
+	l.heal("server", left)
+	l.again("c")
+	w.reaches(t, limit, "generation 2 commits", func() error {
+		if w.head.Generation < 2 {
+			return fmt.Errorf("the newest checkpoint is %+v", w.head)
+		}
+		return nil
+	})
+	w.look(func() {
+		if from := w.resumes[2]; from != *head.Step {
+			t.Errorf("generation 2 goes on from step %d, want %d", from, *head.Step)
+		}
+	})
+	w.holds(t)
+	// A machine that has nothing of the job fetches its newest checkpoint from those that have it.
+	l.ends(l.start("nsenter", l.inside("d", filepath.Join(bin, "elastic"), "ckpt", "get", "x", "got",
+		"--server="+l.addr["server"]+":2379", "--state-dir="+filepath.Join(l.dir, "state", "d"))...), 0)
+	if files, err := filepath.Glob(l.path("got", "step-*", "state.json")); err != nil || len(files) != 1 {
+		t.Errorf("got %v (%v)", files, err)
+	}
+}
+
+// has returns nil if the disk of a machine has a checkpoint.
+func (l *lab) has(name string, head checkpoint.Head) error {
+	l.t.Helper()
+	files, err := filepath.Glob(filepath.Join(l.dir, "state", name, "*", "nodes", name, "jobs/x/store/manifests",
+		head.Manifest.String()))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("checkpoint %d is not on %s", head.Number, name)
+	}
+	return nil
 }

@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// looksForItself is a script whose ranks do not ask what to resume from: each takes the file of the
+// highest step in its own checkpoint directory. Rank 0 of the first generation saves the steps of
+// its arguments, and is killed in the middle of step 50.
+const looksForItself = `
+import os, re, sys, time
+d, g, rank = (os.environ[k] for k in ("ELASTIC_CHECKPOINT_DIR", "ELASTIC_GENERATION", "ELASTIC_RANK"))
+steps = [int(n) for name in os.listdir(d) for n in re.findall(r"^model_step(\d+).raw$", name)]
+print(f"generation {g} rank {rank} begins at {max(steps, default=0)}", flush=True)
+if g == "1" and rank == "0":
+    for step in [int(a) for a in sys.argv[1:]] + [50]:
+        with open(f"{d}/model_step{step}.raw", "wb") as f:
+            f.write(b"\0" * 5000)
+            f.flush()
+            if step == 50:
+                time.sleep(0.5)
+                os.kill(os.getpid(), 9)
+        while not os.path.exists("committed"):
+            time.sleep(0.1)
+time.sleep(1000)
+`
+
+var leftBegins = regexp.MustCompile(`(?m)^generation 2 rank (\d+) begins at (\d+)$`)
+
+// A save that was never committed stays in the directory of rank 0 when its generation dies. All
+// ranks of the next one begin at one step all the same: from scratch, or that of the newest commit.
+func TestLeftoversOfADeadGeneration(t *testing.T) {
+	for name, c := range map[string]struct {
+		saved []string
+		begin string
+	}{"from scratch": {nil, "0"}, "from an older commit": {[]string{"10"}, "10"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.daemons(1)
+			if err := os.WriteFile(p.path("train.py"), []byte(looksForItself), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			node := func(name string) *proc {
+				return p.run(append([]string{"--node=" + name, "--np=2", "--job_id=x", "--log-dir=log-" + name,
+					"/usr/bin/python3", p.path("train.py")}, c.saved...)...)
+			}
+			a, b := node("a"), node("b")
+			p.running("x", 1, 2)
+			if c.saved != nil {
+				p.committed("x", len(c.saved))
+			}
+			if err := os.WriteFile(p.path("committed"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			until(t, "both ranks of generation 2 say where they begin", func() error {
+				got = nil
+				for _, m := range leftBegins.FindAllStringSubmatch(p.logs("log-*"), -1) {
+					got = append(got, m[2])
+				}
+				if len(got) < 2 {
+					return fmt.Errorf("%q do", got)
+				}
+				return nil
+			})
+			if got[0] != c.begin || got[1] != c.begin {
+				t.Errorf("the ranks begin at %v, want %s", got, c.begin)
+			}
+			p.must("stop", "x")
+			p.ends(a, 93)
+			p.ends(b, 93)
+		})
+	}
+}
+
+// The store and all nodes are lost together, and the second copy is on a spare. A member without a
+// copy, and a newcomer, wait for the holders for longer than for nodes that are only slow.
+func TestHoldersComeBackLate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	servers := p.daemons(1)
+	node := func(name string) *proc {
+		return p.run("--node="+name, "--np=2", "--job_id=x", "--store-cut-limit=2s", "--batch-size=256", "--lr=0.1",
+			"--scaling=fixed-batch", "--log-dir=log-"+name, "train", "--steps=100000", "--step-sleep=10ms",
+			"--save-every=300ms")
+	}
+	nodes := map[string]*proc{"b": node("b"), "c": node("c")}
+	st := p.running("x", 1, 2)
+	nodes["a"] = node("a") // its name is the first one: the copies go to it
+	p.reaches("x", "a is a spare", func(s status) error {
+		if s.node("a") != "spare" {
+			return fmt.Errorf("it is %s", s.node("a"))
+		}
+		return nil
+	})
+	zero, other := "b", "c"
+	if st.rank("c") == 0 {
+		zero, other = "c", "b"
+	}
+	p.heldBy("x", "a", zero)
+	p.loses(servers, func() {
+		for _, x := range nodes {
+			if err := x.kill(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-x.done
+		}
+	})
+	nodes[other], nodes["d"] = node(other), node("d")
+	until(t, other+" claims the job", func() error {
+		if r := p.command("status", "x"); !strings.Contains(r.stderr, "[E-JOB-LOST]") {
+			return fmt.Errorf("status: %d %s", r.status, r.stderr)
+		}
+		return nil
+	})
+	endures(t, 4*time.Second, "the job waits for the holders", func() error {
+		if out, err := p.try("status", "x"); err == nil {
+			return fmt.Errorf("it does not: %s", out)
+		}
+		return nil
+	})
+	nodes["a"], nodes[zero] = node("a"), node(zero)
+	p.madeAgain(2, 2, nodes["a"], nodes["b"], nodes["c"], nodes["d"])
+}
+
+// heldBy waits until the newest checkpoint is held by these nodes.
+func (p *place) heldBy(job string, nodes ...string) {
+	p.t.Helper()
+	want := strings.Join(nodes, ", ")
+	until(p.t, "the newest checkpoint is held by "+want, func() error {
+		out, err := p.try("ckpt", "ls", job)
+		if err == nil && !strings.HasSuffix(lastLine(out), want) {
+			err = fmt.Errorf("it is not:\n%s", out)
+		}
+		return err
+	})
+}
