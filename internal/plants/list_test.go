@@ -302,6 +302,7 @@ var plants = []plant{
 	{"the first save of the next generation is of two saves", capture + "/judge/judge.go", `		m.passes[k] = 1
 `, `		m.passes[k] = 0
 `, capture, "TestFirstSaveOfTheNextGeneration"},
+	{"a save with the time of the last one is none", capture + "/evidence.go", `e.same(was) && e.top.Ctime != was.top.Ctime`, `e.same(was) && false`, capture, "TestTimesThatAreSetBack"},
 	{"a pause in the first save ends it", capture + "/judge/belong.go", `newest.Sub(l.Began)/quietShare`, `newest.Sub(l.Began)*0`, capture, "TestFirstSaveWithAPause"},
 	{"what was still to come of the first save is taken with the next", capture + "/judge/belong.go", `ok && u.Passes-owed != rounds {`, `ok && u.Passes-owed != rounds && false {`,
 		capture, "TestPausesThatMixedSaves"},

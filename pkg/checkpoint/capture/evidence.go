@@ -15,26 +15,26 @@ import (
 
 // evidence is what is known of the files: who writes to them, who was through with them.
 type evidence struct {
-	tree     dirfs.Reader
-	share    Share
-	closed   map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
-	renamed  map[string]bool            // names whose last notice is a rename to them
-	passes   map[string]passes          // by name, since the last save, by the notices
-	told     uint64                     // the newest pass that was told
-	settled  uint64                     // and before the last look
-	numbers  map[string]numbers         // by family, of this look
-	void     map[string]int             // those of passes after which the entry was not whole
-	writers  map[dirfs.FileID]string    // files that are open for writing, and by whom
-	mapped   map[string]bool            // files that were mapped for writing when they were last looked at
-	unmapped map[string]bool            // entries with a file that was mapped since the last save, and is not any more
-	blind    string                     // why nobody's open files can be seen
-	sound    map[dirfs.Found]format.Completeness
+	tree    dirfs.Reader
+	share   Share
+	closed  map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
+	renamed map[string]bool            // names whose last notice is a rename to them
+	passes  map[string]passes          // by name, since the last save, by the notices
+	told    uint64                     // the newest pass that was told
+	settled uint64                     // and before the last look
+	numbers map[string]numbers         // by family, of this look
+	void    map[string]int             // those of passes after which the entry was not whole
+	writers map[dirfs.FileID]string    // files that are open for writing, and by whom
+	mapped  map[string]bool            // files that were mapped for writing when they were last looked at
+	unsure  map[string]bool            // entries that were written since the last save, and look as they did in it
+	blind   string                     // why nobody's open files can be seen
+	sound   map[dirfs.Found]format.Completeness
 }
 
 func newEvidence(t dirfs.Reader) *evidence {
 	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{},
 		passes: map[string]passes{}, void: map[string]int{},
-		mapped: map[string]bool{}, unmapped: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
+		mapped: map[string]bool{}, unsure: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
 
 // taken forgets what belongs to a save that was taken. Passes of since then stay.
@@ -46,7 +46,7 @@ func (v *evidence) taken(taken map[string]passes) {
 			delete(v.passes, name)
 		}
 		delete(v.void, name)
-		delete(v.unmapped, name)
+		delete(v.unsure, name)
 	}
 }
 
@@ -86,11 +86,19 @@ func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	}
 	is := v.writers[f.State.ID()] == openfiles.ByMap
 	if v.mapped[f.Path] && !is {
-		v.unmapped[e.name] = true
+		v.unsure[e.name] = true
 		delete(v.mapped, f.Path)
 	}
 	if is {
 		v.mapped[f.Path] = true
+	}
+}
+
+// noteTimes remembers a file that was closed after writing and has the size and the time of the last
+// save all the same: its writer set the time, as a copy does that keeps it.
+func (v *evidence) noteTimes(e, was *entry) {
+	if was != nil && !e.dir && v.passes[e.name].times > 0 && e.same(was) && e.top.Ctime != was.top.Ctime {
+		v.unsure[e.name] = true
 	}
 }
 

@@ -186,7 +186,7 @@ func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision, 
 			s.Directories = append(s.Directories, e.name)
 		}
 		for _, f := range e.files {
-			f.Unsure = c.evidence.unmapped[e.name]
+			f.Unsure = c.evidence.unsure[e.name]
 			s.Files = append(s.Files, f)
 		}
 	}

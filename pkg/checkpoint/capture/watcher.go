@@ -295,7 +295,8 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 		if !e.same(c.last.entries[name]) {
 			c.since[name], c.moved = now, now
 		}
-		if !e.same(c.base[name]) || c.evidence.unmapped[name] {
+		c.evidence.noteTimes(e, c.base[name])
+		if !e.same(c.base[name]) || c.evidence.unsure[name] {
 			fresh = append(fresh, e)
 		}
 		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() {

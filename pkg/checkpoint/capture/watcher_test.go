@@ -215,6 +215,30 @@ func TestMappedFileIsUnderWay(t *testing.T) {
 	b.want(b.look(2*time.Second), "model.raw", "model.raw", unknown)
 }
 
+// A file that is written in place, with the size and the time that it had, is a save: the time comes
+// from a copy that keeps it.
+func TestTimesThatAreSetBack(t *testing.T) {
+	b := newBench(t)
+	b.own = true
+	b.watch(nil)
+	b.look(0)
+	name, then := filepath.Join(b.dir, "model.raw"), time.Unix(1e9, 0)
+	for i := range 3 {
+		if i > 0 {
+			b.afterWrite(name) // its file's other times tell the two saves apart
+		}
+		b.write("model.raw", fmt.Sprint("step ", i))
+		must(t, os.Chtimes(name, then, then))
+		p := b.look(2 * time.Second)
+		b.want(p, "model.raw", "model.raw", unknown)
+		if p != nil && p.Save.Files[0].Unsure != (i > 0) {
+			t.Errorf("save %d: its bytes are unsure: %t", i, p.Save.Files[0].Unsure)
+		}
+		must(t, os.Chmod(name, 0o600+os.FileMode(i)))
+		b.want(b.look(5*time.Second), "", "", 0)
+	}
+}
+
 func TestRenamedIsCompleteAtOnce(t *testing.T) {
 	b := newBench(t, "model.raw")
 	for i := range 3 {
