@@ -203,9 +203,12 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 }
 
 func endedError(s *rendezvous.Snapshot) *problem.Error {
+	again := "elastic run, with the same line, begins a new attempt"
+	if s.World.Phase == rendezvous.Done {
+		again = "elastic run --again, with the same line, trains it anew from scratch"
+	}
 	return problem.New(problem.JobEnded, "job %s is %s", s.Job.Name, s.World.Phase).
-		Because("a job that has ended has no size and nothing to stop").
-		Cure("elastic run begins a new attempt of one that failed or was stopped")
+		Because("a job that has ended has no size and nothing to stop").Cure("%s", again)
 }
 
 // scaled says, on stdout, what the size is now.

@@ -123,11 +123,11 @@ func (s Setting) Nodes(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil && !Digits(text):
-		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).Cure(NpFix)
+		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).Cure("a number of nodes, from 1 to %d", maxNodes)
 	case err != nil || n > maxNodes:
-		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).Cure(NpFix)
+		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).Cure("a number of nodes, from 1 to %d", maxNodes)
 	case n < 1:
-		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).Cure(NpFix)
+		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).Cure("a number of nodes, from 1 to %d", maxNodes)
 	}
 	return n, nil
 }
@@ -143,14 +143,14 @@ func (s Setting) Limits() (rendezvous.Limits, error) {
 	low, high, ranged := strings.Cut(s.Text, ":")
 	least, err := s.Nodes(low)
 	if err != nil {
-		return rendezvous.Limits{}, err
+		return rendezvous.Limits{}, problem.Known(err).Cure(NpFix)
 	}
 	if !ranged {
 		return rendezvous.Limits{Min: least, Max: least, Exact: true}, nil
 	}
 	most, err := s.Nodes(high)
 	if err != nil {
-		return rendezvous.Limits{}, err
+		return rendezvous.Limits{}, problem.Known(err).Cure(NpFix)
 	}
 	if least > most {
 		return rendezvous.Limits{}, problem.New(problem.NPRange, "%s: MIN is above MAX", s).

@@ -73,7 +73,8 @@ func LivingJob(ctx context.Context, c *command.Call, s *Server, name schema.Job)
 			names[0])
 	}
 	return rendezvous.Snapshot{}, problem.New(problem.JobNone, "no job lives on this server").
-		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).Cure("name the job")
+		Because("the newest, %s, is %s", m.newest.Job.Name, m.newest.World.Phase).
+		Cure("elastic run begins a job; elastic jobs lists those that ended")
 }
 
 // JobOrNewest reads the job that is meant: the one that is named, else the only one that lives,
