@@ -247,8 +247,8 @@ func (d disk) SetSeen(string, schema.Generation) error { return nil }
 func (d disk) Remember(string, *rendezvous.Claim) error { return nil }
 func (d disk) Recall(string) (*rendezvous.Claim, error) { return nil, nil }
 func (d disk) Others(string) []rendezvous.Claim         { return nil }
-func (d disk) Salvage(context.Context, string, schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error) {
-	return nil, nil, nil
+func (d disk) Salvage(context.Context, string, schema.Generation) (checkpoint.Salvaged, error) {
+	return checkpoint.Salvaged{}, nil
 }
 
 // nothing is saved.

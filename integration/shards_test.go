@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -143,4 +145,73 @@ func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 		sizes = sizesOf(n)
 	}
 	j.disturbed(sizes, finish)
+}
+
+// kept is the size of the chunks on the disk of a node.
+func (p *place) kept(node string) (n int64) {
+	p.t.Helper()
+	chunks, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "*", "store", "chunks", "*"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, c := range chunks {
+		if fi, err := os.Stat(c); err == nil { // else it was removed right now
+			n += fi.Size()
+		}
+	}
+	return n
+}
+
+// Copies of shards go around in a ring: no node has all, all have about the same, and a node that is
+// lost with its disk costs nothing.
+func TestShardsGoAroundInARing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	script, err := filepath.Abs("testdata/shards.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish := p.path("finish")
+	const shard = 400_000
+	j := &shardedJob{place: p, program: []string{"/usr/bin/python3", script, finish, "0.1", strconv.Itoa(shard)},
+		flags: []string{"--save-from=all", "--keep=2"}, nodes: map[string]*proc{}}
+	j.join(3)
+	st := j.running("x", 1, 3)
+	j.commitsOf("x", 1, 4)
+	until(t, "three nodes have as many bytes", func() error {
+		var sizes []int64
+		for node := range j.nodes {
+			sizes = append(sizes, j.kept(node))
+		}
+		// Two to four saves of two shards each; all of them would be half as much again.
+		least, most := slices.Min(sizes), slices.Max(sizes)
+		if least < 4*shard || most > 8*shard || most > least+2*shard {
+			return fmt.Errorf("they have %d", sizes)
+		}
+		t.Logf("bytes of each node: %d", sizes)
+		return nil
+	})
+	var all []struct {
+		Copies, Parts int
+	}
+	if err := json.Unmarshal([]byte(j.must("ckpt", "ls", "x", "-o", "json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if c.Copies != 2 || c.Parts != 3 {
+			t.Errorf("%d copies of %d parts", c.Copies, c.Parts)
+		}
+	}
+	st = j.lose(st, 3)
+	j.lose(st, 2)
+	if err := os.WriteFile(finish, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range j.nodes {
+		j.ends(x, 0)
+	}
+	j.must("ckpt", "get", "x", p.path("got"))
+	if logs := j.logs("log-*"); strings.Contains(logs, "MIXED") {
+		t.Errorf("a checkpoint was loaded that is not of one save:\n%s", logs)
+	}
 }

@@ -9,6 +9,7 @@ import time
 
 PARTS, EVERY = 12, 10
 finish, pause = sys.argv[1], float(sys.argv[2])
+padding = int(sys.argv[3]) if len(sys.argv) > 3 else 0  # bytes in each shard that mean nothing
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 where, resume = os.environ["ELASTIC_CHECKPOINT_DIR"], os.environ["ELASTIC_RESUME_FROM"]
 
@@ -38,7 +39,8 @@ def load():
 def save(step):
     name = os.path.join(where, f"step-{step}")
     os.makedirs(name + ".tmp")
-    shard = {"step": step, "values": {str(i): after(step, i) for i in range(PARTS) if i % world == rank}}
+    shard = {"step": step, "values": {str(i): after(step, i) for i in range(PARTS) if i % world == rank},
+             "padding": os.urandom(padding // 2).hex()}
     with open(os.path.join(name + ".tmp", f"shard_{rank}.json"), "w") as f:
         json.dump(shard, f)
     os.rename(name + ".tmp", name)

@@ -33,7 +33,7 @@ type Disk interface {
 	// Seen is the highest generation that the node ever noted.
 	Seen(node string) (schema.Generation, error)
 	// Salvage is the checkpoints that are on it (checkpoint.Salvage).
-	Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error)
+	Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error)
 }
 
 const (
@@ -257,13 +257,15 @@ func (k *claimant) look(ctx context.Context) error {
 	if g, err := k.r.Disk.Seen(c.Node); err == nil {
 		c.Generation = max(c.Generation, g)
 	}
-	heads, newest, err := k.r.Disk.Salvage(ctx, c.Node, c.World)
+	found, err := k.r.Disk.Salvage(ctx, c.Node, c.World)
 	if err != nil {
 		return err
 	}
-	c.Heads, c.Newest = heads, newest
-	if n := len(heads); n > 0 && heads[n-1].Number > c.Known.Number {
-		c.Known = heads[n-1]
+	c.Heads, c.Newest, c.Parts = found.Committed, found.Newest, found.Parts
+	for _, h := range c.Committed() {
+		if h.Number > c.Known.Number {
+			c.Known = h
+		}
 	}
 	return nil
 }

@@ -15,6 +15,9 @@ func committedEvent(h manifest.Head) history.Event {
 	if h.Copies == 1 {
 		copies = "copy"
 	}
+	if h.Parts != nil {
+		copies += fmt.Sprintf(" of each of %d parts", len(h.Parts))
+	}
 	for _, r := range h.Holders {
 		holders = append(holders, r.Node)
 	}

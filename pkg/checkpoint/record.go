@@ -92,8 +92,8 @@ func (r *Record) fence(ctx context.Context) (schema.Generation, error) {
 
 // Commit makes a checkpoint the head, under the number after that of seen, and
 // returns once that was read back. h.Generation is that of the workers that
-// wrote the bytes, and holders have them, verified and durable; this node, which is one of
-// them, needs no guard.
+// wrote the bytes, and holders have them, verified and durable, or the parts that h.Parts says; this
+// node, which is one of them, needs no guard.
 //
 // ErrFenced: a newer generation was proposed, it can never be committed.
 // store.ErrMoved: another checkpoint became the head. *HolderGoneError: commit
@@ -109,6 +109,9 @@ func (r *Record) Commit(
 		if n.Node != r.Self {
 			guards = append(guards, store.Unchanged(r.Job.Node(n.Node), n.Rev))
 		}
+	}
+	if h.Parts != nil {
+		h.Copies = h.CopiesAt(nil, h.HeldBy)
 	}
 	rev, err := store.Send(ctx, r.Store, store.Request{If: guards, Then: append(r.writes(h), history.Tell(r.Job, committedEvent(h)))})
 	if errors.Is(err, store.ErrMoved) {
@@ -228,15 +231,7 @@ func (r *Record) Hold(ctx context.Context, node string, have []manifest.Number) 
 
 // Holders are the registered nodes that the record of a checkpoint names.
 func (r *Record) Holders(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
-	read, err := r.Store.Get(ctx, r.Job.Checkpoint(uint64(n)), "")
-	if err != nil {
-		return nil, fmt.Errorf("read holders: %w", err)
-	}
-	e := read.One()
-	if e == nil {
-		return nil, nil
-	}
-	h, err := DecodeHead(e)
+	h, err := r.Of(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +240,36 @@ func (r *Record) Holders(ctx context.Context, n manifest.Number) ([]membership.R
 		names = append(names, x.Node)
 	}
 	return r.registered(ctx, names)
+}
+
+// Of is the record of a checkpoint; the zero Head if there is none.
+func (r *Record) Of(ctx context.Context, n manifest.Number) (manifest.Head, error) {
+	read, err := r.Store.Get(ctx, r.Job.Checkpoint(uint64(n)), "")
+	if err != nil {
+		return manifest.Head{}, fmt.Errorf("read checkpoint %d: %w", n, err)
+	}
+	e := read.One()
+	if e == nil {
+		return manifest.Head{}, nil
+	}
+	return DecodeHead(e)
+}
+
+// Nodes are all that are registered, by name.
+func (r *Record) Nodes(ctx context.Context) (nodes []membership.Node, err error) {
+	read, err := r.Store.Get(ctx, r.Job.Nodes(), store.End(r.Job.Nodes()))
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	for i := range read.Entries {
+		n, err := schema.Decode[membership.Node](&read.Entries[i])
+		if err != nil {
+			return nil, err
+		}
+		n.Rev = read.Entries[i].Rev
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
 // Claimants are the registered nodes whose inventory in held/ has a checkpoint.

@@ -11,47 +11,87 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Salvage is what this disk can give to a job whose store was lost: the commits that it knows of
-// and has, oldest first, and the newest checkpoint of which every byte was read and found right.
+// Salvaged is what one disk can give to a job whose store was lost.
+type Salvaged struct {
+	Committed []manifest.Head // commits that it knows of and has, oldest first
+	// Newest is the newest checkpoint of which every byte was read and found right; nil: none.
+	Newest *manifest.Head
+	Parts  []FoundParts // of commits that it knows of and has not all of, oldest first
+}
+
+// FoundParts are parts of a commit of which every byte was read and found right.
+type FoundParts struct {
+	Head  manifest.Head   `json:"head"`
+	Parts []manifest.Hash `json:"parts"`
+}
+
+// Salvage reads what a disk can give to a job whose store was lost.
 //
 // Captured counts more than committed, if it is a later capture of generation g, in which the
 // newest World that this node knows trained: nobody can have asked for an older one since. Its
 // number is the one that it would have got, and it has no copies.
-func Salvage(
-	ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation,
-) (committed []manifest.Head, newest *manifest.Head, err error) {
+func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (found Salvaged, err error) {
 	heads, err := s.Heads()
 	if err != nil {
-		return nil, nil, err
+		return Salvaged{}, err
 	}
 	held, err := s.Held()
 	if err != nil {
-		return nil, nil, err
+		return Salvaged{}, err
 	}
 	for _, h := range heads {
 		if slices.Contains(held, h.Manifest) {
-			committed = append(committed, h)
-		}
-	}
-	later, err := captured(ctx, s, onDisk{g, committed, held})
-	if err != nil {
-		return nil, nil, err
-	}
-	newestFirst := slices.Clone(committed)
-	slices.Reverse(newestFirst)
-	for _, h := range append(later, newestFirst...) {
-		m, bad, err := s.Verify(ctx, h.Manifest)
-		if errors.Is(err, chunkstore.ErrNotHeld) {
+			found.Committed = append(found.Committed, h)
 			continue
 		}
+		parts, err := wholeParts(ctx, s, h)
 		if err != nil {
-			return nil, nil, err
+			return Salvaged{}, err
 		}
-		if m != nil && len(bad) == 0 {
-			return committed, &h, nil
+		if parts != nil {
+			found.Parts = append(found.Parts, FoundParts{h, parts})
 		}
 	}
-	return committed, nil, nil
+	later, err := captured(ctx, s, onDisk{g, found.Committed, held})
+	if err != nil {
+		return Salvaged{}, err
+	}
+	newestFirst := slices.Clone(found.Committed)
+	slices.Reverse(newestFirst)
+	for _, h := range append(later, newestFirst...) {
+		whole, err := readsWhole(ctx, s, h.Manifest)
+		if err != nil {
+			return Salvaged{}, err
+		}
+		if whole {
+			found.Newest = &h
+			break
+		}
+	}
+	return found, nil
+}
+
+// wholeParts are the parts of a commit that are here and whole.
+func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Head) (parts []manifest.Hash, err error) {
+	for _, p := range h.Parts {
+		whole, err := readsWhole(ctx, s, p.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		if whole {
+			parts = append(parts, p.Manifest)
+		}
+	}
+	return parts, nil
+}
+
+// readsWhole reads every byte of what a manifest lists, and reports whether all are right.
+func readsWhole(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Hash) (bool, error) {
+	m, bad, err := s.Verify(ctx, h)
+	if errors.Is(err, chunkstore.ErrNotHeld) {
+		return false, nil
+	}
+	return m != nil && len(bad) == 0, err
 }
 
 // onDisk is what a disk has of the checkpoints of a job.

@@ -57,8 +57,9 @@ func TestSalvage(t *testing.T) {
 			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
 				{Number: 2, Generation: 1, Manifest: all[1]}}))
 			c.prep(t, s, disk, all)
-			heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(disk), c.g)
+			found, err := Salvage(t.Context(), chunkstore.NewReadOnly(disk), c.g)
 			must(t, err)
+			heads, newest := found.Committed, found.Newest
 			if len(heads) != c.heads {
 				t.Errorf("%d commits, want %d", len(heads), c.heads)
 			}
@@ -69,8 +70,8 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	if heads, newest, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || heads != nil ||
-		newest != nil {
-		t.Errorf("an empty disk: %v %v %v", heads, newest, err)
+	if found, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || found.Committed != nil ||
+		found.Newest != nil || found.Parts != nil {
+		t.Errorf("an empty disk: %+v %v", found, err)
 	}
 }

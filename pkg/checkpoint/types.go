@@ -11,6 +11,7 @@ type (
 	Number   = manifest.Number
 	Hash     = manifest.Hash
 	Head     = manifest.Head
+	HeldPart = manifest.HeldPart
 	Manifest = manifest.Manifest
 	Cursor   = manifest.Cursor
 	Stamp    = manifest.Stamp

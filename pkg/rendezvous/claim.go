@@ -25,7 +25,9 @@ type Claim struct {
 	Known      checkpoint.Head   `json:"known"`             // the newest commit that it heard of
 	Heads      []checkpoint.Head `json:"heads"`             // committed, and on its disk; oldest first
 	Newest     *checkpoint.Head  `json:"newest"`            // the newest on its disk that it has read and found whole
-	// Heads and Newest were read while the claim was in the store
+	// of commits that this node has not all of, the parts that it has read and found whole
+	Parts []checkpoint.FoundParts `json:"parts,omitempty"`
+	// Heads, Newest and Parts were read while the claim was in the store
 	Looked bool `json:"looked"`
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
@@ -61,6 +63,15 @@ func Claimed(node string, j Job, wish Wish, w *World) Claim {
 		}
 	}
 	return c
+}
+
+// Committed are the commits of which something is on the disk of the node.
+func (c *Claim) Committed() []checkpoint.Head {
+	all := slices.Clone(c.Heads)
+	for _, p := range c.Parts {
+		all = append(all, p.Head)
+	}
+	return all
 }
 
 const (

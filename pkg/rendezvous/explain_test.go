@@ -211,10 +211,6 @@ func TestExplain(t *testing.T) {
 			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
 		}), "done done: every worker ended with 0 | a left (finished) |"},
-		"stopped, and the node with it": {aJob(1).here("a").world(rendezvous.Stopped, "a").
-			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
-			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator", Message: "the operator asked for it"}
-		}), "stopped stopped: the operator asked for it | a left (the job was stopped) | the same `elastic run` line starts a new attempt, from scratch"},
 		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1),
 				LocalRank: new(0), ExitCode: new(3),
@@ -281,7 +277,7 @@ const example = `{"schema":"elastic.status/1","job":"x","state":"waiting","since
  "nodes":[{"node":"lab1-2","state":"waiting","address":"127.0.0.1:41201","workers":1,"incarnation":"8f21c0","generation":1,"since":"2026-11-21T12:03:11.042Z","why":null},
           {"node":"lab1","state":"lost","address":"127.0.0.1:41201","workers":1,"incarnation":"8f21c0","generation":1,"since":"2026-11-21T12:03:11.042Z","why":"agent gone"}],
  "world":[{"node_rank":0,"node":"lab1","ranks":[0]},{"node_rank":1,"node":"lab1-2","ranks":[1]}],
- "checkpoint":{"number":4,"step":120,"samples":30720,"generation":1,"time":"2026-11-21T12:03:11.042Z","bytes":1048576,"holders":["lab1-2"],"replicas":2},
+ "checkpoint":{"number":4,"step":120,"samples":30720,"generation":1,"time":"2026-11-21T12:03:11.042Z","bytes":1048576,"holders":["lab1-2"],"copies":1,"parts":0,"replicas":2},
  "plan":{"scaling":"linear","global_batch_size":256,"batch_sizes":[128,128],"grad_accum_steps":1,"lr":0.1,"lr_scale":1.0},
  "waterfall":null,"progress":{"step":131,"loss":0.41,"samples":33536,"samples_per_second":870.5,"done":null,"left_seconds":null,"time":"2026-11-21T12:03:11.042Z"},
  "restarts":{"used":0,"max":3},"failure":null,"exit":null,

@@ -82,17 +82,25 @@ func (s *Snapshot) Target(present int) int {
 	return s.Wish.NP
 }
 
-// Holds says whether a node has the head on its disk, as far as is known: by its own word, else
-// by the record, which is newer than what the node said before the commit. Without any checkpoint
-// every node is as good as another.
+// Holds says whether a node has the head on its disk, or parts of it, as far as is known: by its own
+// word, else by the record, which is newer than what the node said before the commit. Of parts a node
+// says nothing. Without any checkpoint every node is as good as another.
 func (s *Snapshot) Holds(node string) bool {
 	if s.Head.Number == 0 {
 		return true
 	}
-	if have, ok := s.Held[node]; ok && (have.Rev > s.Head.Rev || slices.Contains(have.Numbers, s.Head.Number)) {
+	if have, ok := s.Held[node]; ok && (s.Head.Parts == nil && have.Rev > s.Head.Rev || slices.Contains(have.Numbers, s.Head.Number)) {
 		return slices.Contains(have.Numbers, s.Head.Number)
 	}
 	return s.Head.HeldBy(node)
+}
+
+// HoldsAll says whether a node has all of the head on its disk.
+func (s *Snapshot) HoldsAll(node string) bool {
+	if s.Head.Parts == nil {
+		return s.Holds(node)
+	}
+	return slices.Contains(s.Held[node].Numbers, s.Head.Number)
 }
 
 // Read reads the whole job at one revision. A job that does not exist has Job == nil.

@@ -243,6 +243,9 @@ func (c *Claim) Validate() error {
 	for i := range c.Heads {
 		p.Note(c.Heads[i].Validate())
 	}
+	for i := range c.Parts {
+		p.Note(c.Parts[i].Head.Validate())
+	}
 	return p.Err()
 }
 

@@ -83,7 +83,7 @@ func (n *Notices) tellCheckpoint(f *Facts) {
 	}
 	var holders []string
 	for _, r := range s.Head.Holders {
-		if s.Holds(r.Node) {
+		if s.HoldsAll(r.Node) {
 			holders = append(holders, r.Node)
 		}
 	}
@@ -91,7 +91,7 @@ func (n *Notices) tellCheckpoint(f *Facts) {
 		return
 	}
 	there := ""
-	if !s.Holds(f.Node.Node) {
+	if !s.HoldsAll(f.Node.Node) {
 		there = " there"
 	}
 	n.say("checkpoint %d%s is on %s; to get its files: elastic ckpt get %s %d DIR%s", s.Head.Number,

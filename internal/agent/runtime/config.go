@@ -143,7 +143,7 @@ type Disk interface {
 	// Others are what the other nodes of this host remember of the job on this server.
 	Others(node string) []rendezvous.Claim
 	// Salvage is the checkpoints that are on its disk (checkpoint.Shelf.Salvage).
-	Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head, error)
+	Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error)
 }
 
 // Saves captures, commits and fetches checkpoints.

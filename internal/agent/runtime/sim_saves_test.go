@@ -393,7 +393,7 @@ func (p keptPeers) Manifest(ctx context.Context, from membership.Ref, h manifest
 	if err != nil {
 		return nil, err
 	}
-	if !s.Has(h) {
+	if !s.HasManifest(h) {
 		return nil, chunkstore.ErrNotHeld
 	}
 	return s.RawManifest(h)
@@ -429,4 +429,12 @@ func (p keptPeers) WriteChunk(ctx context.Context, to membership.Ref, c chunksto
 		return err
 	}
 	return checkpointtest.Deliver(s, c)
+}
+
+func (p keptPeers) HoldParts(ctx context.Context, to membership.Ref, x chunkstore.Partial) error {
+	s, err := p.to(ctx, "hold", to)
+	if err != nil {
+		return err
+	}
+	return s.HoldParts(ctx, x)
 }

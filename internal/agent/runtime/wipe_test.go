@@ -54,8 +54,7 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
-func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) ([]checkpoint.Head, *checkpoint.Head,
-	error) {
+func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.kept != nil {
@@ -63,10 +62,10 @@ func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation)
 	}
 	heads := slices.Clone(d.host.saved[node])
 	if len(heads) == 0 {
-		return nil, nil, nil
+		return checkpoint.Salvaged{}, nil
 	}
 	newest := heads[len(heads)-1]
-	return heads, &newest, nil
+	return checkpoint.Salvaged{Committed: heads, Newest: &newest}, nil
 }
 
 // adopt is what Open and Succeed do with what the disk has of another job: it is kept if the job

@@ -158,15 +158,15 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		Detail("numbers", all)
 }
 
-// having is who has a checkpoint: by its own word, else by the record, which is newer than that
-// word.
+// having is who has a checkpoint, or parts of it: by its own word, else by the record, which is newer
+// than that word. Of parts a node says nothing.
 func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string) {
 	names := map[string]bool{}
 	for _, r := range h.Holders {
 		names[r.Node] = true
 	}
 	for name, said := range k.snap.Held {
-		if has := slices.Contains(said.Numbers, h.Number); has || said.Rev > h.Rev {
+		if has := slices.Contains(said.Numbers, h.Number); has || h.Parts == nil && said.Rev > h.Rev {
 			names[name] = has
 		}
 	}

@@ -25,7 +25,8 @@ type savedStatus struct {
 	Bytes      int64             `json:"bytes"`
 	Holders    []string          `json:"holders"` // that are registered now
 	Away       []string          `json:"away"`    // that have it, and are not
-	Copies     int               `json:"copies"`  // at its commit
+	Copies     int               `json:"copies"`  // at its commit, of its weakest part
+	Parts      int               `json:"parts"`   // 0: each of these had all of it then
 	Time       status.Timestamp  `json:"time"`
 	Manifest   checkpoint.Hash   `json:"manifest"`
 	Head       bool              `json:"head"`
@@ -37,7 +38,7 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 	w := k.snap.World
 	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation,
 		WorldSize: k.worldSize(h.Generation),
-		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies,
+		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies, Parts: len(h.Parts),
 		Time:     status.Timestamp{Time: h.Time},
 		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil &&
 			w.Resume.Number == h.Number}
@@ -55,6 +56,14 @@ func (st savedStatus) holders() string {
 	return phrase.List(names)
 }
 
+// copies are those at its commit, of each of its parts.
+func (st savedStatus) copies() string {
+	if st.Parts > 0 {
+		return fmt.Sprintf("%dx%d", st.Copies, st.Parts)
+	}
+	return fmt.Sprint(st.Copies)
+}
+
 func (k *saves) list(context.Context) error {
 	all := []savedStatus{}
 	rows := [][]string{{"NUMBER", "STEP", "GEN", "WORLD", "SIZE", "COPIES", "TIME", "", "HOLDERS"}}
@@ -67,7 +76,7 @@ func (k *saves) list(context.Context) error {
 		}
 		rows = append(rows, []string{fmt.Sprint(st.Number), screen.Known(st.Step), fmt.Sprint(st.Generation),
 			screen.Known(st.WorldSize),
-			screen.Size(st.Bytes), fmt.Sprint(st.Copies), k.Out.Since(h.Time), mark, st.holders()})
+			screen.Size(st.Bytes), st.copies(), k.Out.Since(h.Time), mark, st.holders()})
 	}
 	if k.Out.Json {
 		return k.Out.Object(all)
@@ -141,7 +150,7 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 	if entry == "" {
 		entry = "."
 	}
-	if err := k.Out.Folded(2, "%s  %s", k.snap.Job.Name, strings.Join(what, ", ")); err != nil {
+	if err := k.Out.Line("%s  %s", k.snap.Job.Name, strings.Join(what, ", ")); err != nil {
 		return err
 	}
 	for _, row := range [][2]string{

@@ -17,6 +17,7 @@ import (
 type verified struct {
 	Node     string             `json:"node"`
 	Number   *checkpoint.Number `json:"number"` // null: it was never committed, or its record was removed
+	Part     bool               `json:"part"`   // it is one of several parts of that checkpoint
 	Manifest checkpoint.Hash    `json:"manifest"`
 	Files    int                `json:"files"`
 	Bytes    int64              `json:"bytes"`
@@ -59,7 +60,7 @@ func (k *saves) verify(ctx context.Context) error {
 			return fmt.Errorf("list the checkpoints of node %s: %w", s.node, err)
 		}
 		for _, h := range held {
-			if only != nil && h != only.Manifest {
+			if only != nil && h != only.Manifest && !only.HasPart(h) {
 				continue
 			}
 			v, err := k.verifyOne(ctx, s, h)
@@ -95,7 +96,8 @@ func (v verified) number() checkpoint.Number {
 func (k *saves) verifyOne(ctx context.Context, s shelf, h checkpoint.Hash) (verified, error) {
 	v := verified{Node: s.node, Manifest: h, Damage: []damage{}}
 	for _, c := range k.snap.History {
-		if c.Manifest == h {
+		v.Part = v.Part || c.HasPart(h)
+		if c.Manifest == h || v.Part && v.Number == nil {
 			v.Number = &c.Number
 		}
 	}
@@ -121,6 +123,9 @@ func (k *saves) showVerified(all []verified) error {
 		row := []string{"-", v.Node, fmt.Sprint(v.Files), screen.Size(v.Bytes), "whole", ""}
 		if v.Number != nil {
 			row[0] = fmt.Sprint(*v.Number)
+		}
+		if v.Part {
+			row[4] = "whole part"
 		}
 		if !v.OK {
 			if worst == nil || v.number() > worst.number() {

@@ -251,14 +251,20 @@ func headText(k *status.Checkpoint, p *screen.Printer) string {
 		text += fmt.Sprintf(" (step %d)", *k.Step)
 	}
 	text += fmt.Sprintf(", %s, %s", screen.Size(k.Bytes), p.Since(k.Time.Time))
+	parts := ""
+	if k.Parts > 0 {
+		parts = fmt.Sprintf("%d parts ", k.Parts)
+	}
 	switch {
 	case len(k.Holders) == 0:
 		return text + ", on no node that is here"
-	case len(k.Holders) < k.Replicas:
-		return text + fmt.Sprintf(", unprotected: %s of %d, on %s", phrase.Count(len(k.Holders), "copy"), k.Replicas,
+	case k.Copies == 0:
+		return text + ", parts of it are on no node that is here"
+	case k.Copies < k.Replicas:
+		return text + fmt.Sprintf(", unprotected: %s of %d, %son %s", phrase.Count(k.Copies, "copy"), k.Replicas, parts,
 			phrase.List(k.Holders))
 	}
-	return text + ", on " + phrase.List(k.Holders)
+	return text + ", " + parts + "on " + phrase.List(k.Holders)
 }
 
 func planRow(st status.Status) string {

@@ -67,6 +67,9 @@ type (
 		Holders []struct {
 			Node string `json:"node"`
 		} `json:"holders"`
+		Parts []struct {
+			Holders []string `json:"holders"`
+		} `json:"parts"`
 		rev int64
 	}
 	progressRecord struct {
@@ -251,12 +254,26 @@ func (s *jobState) collectCheckpoint(e emitter) {
 // copies counts the registered nodes with the newest checkpoint: by their own word, else by the
 // record of the commit, which is newer than a word from before it.
 func (s *jobState) copies() (n int) {
+	fewest := s.copiesOf(nil)
+	for i, p := range s.head.Parts {
+		if n := s.copiesOf(p.Holders); i == 0 || n < fewest {
+			fewest = n
+		}
+	}
+	return fewest
+}
+
+// copiesOf counts those with a part that the record says of holders; nil: those with all of it.
+func (s *jobState) copiesOf(holders []string) (n int) {
 	holds := map[string]bool{}
 	for _, r := range s.head.Holders {
-		holds[r.Node] = true
+		holds[r.Node] = s.head.Parts == nil
+	}
+	for _, node := range holders {
+		holds[node] = true
 	}
 	for node, numbers := range s.held {
-		if has := slices.Contains(numbers, s.head.Number); has || s.heldRev[node] > s.head.rev {
+		if has := slices.Contains(numbers, s.head.Number); has || s.head.Parts == nil && s.heldRev[node] > s.head.rev {
 			holds[node] = has
 		}
 	}

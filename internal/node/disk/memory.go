@@ -91,14 +91,12 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 }
 
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
-func (d *Disk) Salvage(
-	ctx context.Context, node string, g schema.Generation,
-) (heads []checkpoint.Head, newest *checkpoint.Head, err error) {
+func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (found checkpoint.Salvaged, err error) {
 	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
-		heads, newest, err = checkpoint.Salvage(ctx, s, g)
+		found, err = checkpoint.Salvage(ctx, s, g)
 		return err
 	})
-	return heads, newest, err
+	return found, err
 }
 
 // read reads the checkpoints of a node, if it has any. The shelf stays open: what was read once is

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -12,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // Prepare has the resume checkpoint of w on this disk, verified, and its files in the checkpoint
@@ -98,7 +101,11 @@ func (s *Saves) HandOver(ctx context.Context) {
 		return
 	}
 	head, _, err := k.Record.Read(ctx)
-	if err != nil || head.Number == 0 || !chunks.Has(head.Manifest) {
+	if err != nil || head.Number == 0 || !chunks.HasManifest(head.Manifest) {
+		return
+	}
+	if !chunks.Has(head.Manifest) {
+		awaitWhole(ctx, k, head.Number)
 		return
 	}
 	elsewhere, err := k.Record.Claimants(ctx, head.Number)
@@ -109,3 +116,34 @@ func (s *Saves) HandOver(ctx context.Context) {
 	}
 	_ = k.Spread(ctx, head.Generation, head.Manifest, 1) // alone, it stays on this disk
 }
+
+// awaitWhole waits until another node has all of a checkpoint of which this one has parts: rank 0's
+// node brings them together when the world waits for a node that leaves. In a world that does not,
+// each part has its copies elsewhere.
+func awaitWhole(ctx context.Context, k *replicator.Replicator, n checkpoint.Number) {
+	ctx, cancel := context.WithTimeout(ctx, wholeLimit)
+	defer cancel()
+	prefix := k.Record.Job.AllHeld()
+	read, err := k.Record.Store.Get(ctx, prefix, store.End(prefix))
+	if err != nil {
+		return
+	}
+	changes := k.Record.Store.Watch(ctx, prefix, store.End(prefix), read.Rev+1)
+	for {
+		whole, err := k.Record.Claimants(ctx, n)
+		if err != nil || slices.ContainsFunc(whole, func(r membership.Ref) bool { return r.Node != k.Self }) {
+			return
+		}
+		select {
+		case _, open := <-changes:
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wholeLimit is how long a node that leaves waits for that.
+const wholeLimit = 15 * time.Second

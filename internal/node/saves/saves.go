@@ -152,16 +152,23 @@ func (s *Saves) Nodes(nodes []membership.Node, head checkpoint.Head) {
 // protect gives the head the copies that it lacks, when this node captures and another node is
 // here. mu is held.
 func (s *Saves) protect() {
-	head, copies := s.head, 0
+	head := s.head
+	here := map[string]bool{}
+	var names []string
 	for _, h := range head.Holders {
 		for _, n := range s.nodes {
 			if n.Same(h) {
-				copies++
+				here[n.Node] = true
+				names = append(names, n.Node)
 			}
 		}
 	}
+	copies := len(names)
+	if head.Parts != nil {
+		copies = head.CopiesAt(nil, func(node string) bool { return here[node] })
+	}
 	want := min(s.replicator.Replicas, len(s.nodes))
-	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads || !s.chunks.Has(head.Manifest) {
+	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads || !s.chunks.HasManifest(head.Manifest) {
 		return
 	}
 	if s.spread != nil {
@@ -171,7 +178,7 @@ func (s *Saves) protect() {
 	ctx, s.spread = s.c.Effects.Context(context.Background())
 	k := s.replicator
 	// An error leaves as many copies as there were; the next change of nodes tries again.
-	s.c.Effects.Go(func(context.Context) { _ = k.Spread(ctx, head.Generation, head.Manifest, want-1) })
+	s.c.Effects.Go(func(context.Context) { _ = k.Complete(ctx, head.Generation, head, want-1) })
 }
 
 func sameNodes(a, b []membership.Node) bool {

@@ -46,7 +46,7 @@ func (d *Peers) Manifest(ctx context.Context, from membership.Ref, h manifest.Ha
 	if err != nil {
 		return nil, err
 	}
-	if !s.Has(h) {
+	if !s.HasManifest(h) {
 		return nil, chunkstore.ErrNotHeld
 	}
 	return s.RawManifest(h)
@@ -82,6 +82,14 @@ func (d *Peers) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.
 		return err
 	}
 	return Deliver(s, c)
+}
+
+func (d *Peers) HoldParts(ctx context.Context, to membership.Ref, p chunkstore.Partial) error {
+	s, err := d.to(ctx, "hold", to.Node)
+	if err != nil {
+		return err
+	}
+	return s.HoldParts(ctx, p)
 }
 
 // Deliver writes a chunk into the store that it is sent to.

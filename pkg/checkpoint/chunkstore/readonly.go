@@ -42,27 +42,12 @@ func NewReadOnly(t dirfs.FS) *ReadOnlyStore {
 func (s *ReadOnlyStore) Close() error { return s.disk.FS.Close() }
 
 // Held lists the manifests that are there, whole or not.
-func (s *ReadOnlyStore) Held() (all []manifest.Hash, err error) {
-	list, err := s.disk.FS.ReadDir(manifestDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range list {
-		var h manifest.Hash
-		if h.UnmarshalText([]byte(e.Name())) == nil {
-			all = append(all, h)
-		}
-	}
-	return all, err
-}
+func (s *ReadOnlyStore) Held() (all []manifest.Hash, err error) { return s.list(manifestDir) }
 
 func (s *ReadOnlyStore) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
-	raw, err := s.disk.ReadFile(path.Join(manifestDir, h.String()), manifest.MaxSize)
+	raw, err := rawManifest(s.disk, h)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
-	}
-	if err == nil && manifest.Sum(raw) != h {
-		err = fmt.Errorf("manifest %v: %w", h, ErrDamaged)
 	}
 	return raw, err
 }
@@ -185,7 +170,7 @@ func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*man
 	return nil, err
 }
 
-// Newest is the newest commit that this disk has and knows of; the zero Head where there is none,
+// Newest is the newest commit that this disk has, or has parts of, and knows of; the zero Head where there is none,
 // or where it is one of before the job was made again.
 func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
 	late, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
@@ -200,8 +185,12 @@ func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
 	if err != nil {
 		return manifest.Head{}, err
 	}
+	partial, err := s.Partial()
+	if err != nil {
+		return manifest.Head{}, err
+	}
 	for _, h := range slices.Backward(heads) {
-		if slices.Contains(held, h.Manifest) {
+		if slices.Contains(held, h.Manifest) || slices.Contains(partial, h.Manifest) {
 			return h, nil
 		}
 	}

@@ -14,32 +14,6 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// garbage says which manifests go from a disk: those with no record that can
-// get none any more. seen was read before committed was: a generation older
-// than it could not commit afterwards. Pure.
-func garbage(held map[manifest.Hash]manifest.Position, committed []manifest.Head, seen schema.Generation,
-	pinned []manifest.Hash) (drop []manifest.Hash) {
-	keep := map[manifest.Hash]bool{}
-	var newest manifest.Position
-	for _, c := range committed {
-		keep[c.Manifest] = true
-		if p, ok := held[c.Manifest]; ok && newest.Before(p) {
-			newest = p
-		}
-	}
-	for _, p := range pinned {
-		keep[p] = true
-	}
-	for h, p := range held {
-		// An agent commits its captures in the order in which it made them, or never. A part is
-		// never committed itself: DropParts removes it.
-		if !keep[h] && (p.Generation < seen || !p.Part && p.Before(newest)) {
-			drop = append(drop, h)
-		}
-	}
-	return drop
-}
-
 // Retain removes from this disk what no record names any more and nothing
 // needs, and takes note of what was committed. seen is Seen() from before
 // committed was read, so that a node that has heard of a newer generation since
@@ -52,9 +26,13 @@ func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned
 	}
 	s.expire(now)
 	s.mu.Lock()
-	drop := garbage(s.held, committed, seen, pinned)
+	k := manifest.Keep(manifest.OnDisk{Held: s.held, Partial: s.partial}, committed, seen, pinned)
+	drop := k.Garbage(s.held)
 	s.mu.Unlock()
 	if err := s.NoteCommitted(committed); err != nil {
+		return err
+	}
+	if err := s.retainPartial(k); err != nil {
 		return err
 	}
 	for _, h := range drop {
@@ -157,7 +135,7 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	defer s.mu.Unlock()
 	var keep []manifest.Head
 	for _, c := range committed {
-		if _, ok := s.held[c.Manifest]; ok {
+		if s.knows(c.Manifest) {
 			keep = append(keep, c)
 		}
 	}
@@ -218,15 +196,16 @@ func decodeHeads(b []byte) (heads []manifest.Head) {
 func (s *Store) HasUncommitted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	needed := s.neededParts()
 	for h := range s.held {
-		if !slices.ContainsFunc(s.heads, func(c manifest.Head) bool { return c.Manifest == h }) {
+		if !needed[h] && !slices.ContainsFunc(s.heads, func(c manifest.Head) bool { return c.Manifest == h }) {
 			return true
 		}
 	}
 	return false
 }
 
-// Numbers lists the committed checkpoints on this disk that this node knows of, oldest first.
+// Numbers lists the committed checkpoints that this node knows of and has all of, oldest first.
 func (s *Store) Numbers() (have []manifest.Number) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,12 +217,12 @@ func (s *Store) Numbers() (have []manifest.Number) {
 	return have
 }
 
-// Newest is the newest committed checkpoint on this disk that this node knows of.
+// Newest is the newest committed checkpoint that this node knows of and has, or has parts of.
 func (s *Store) Newest() (manifest.Head, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range slices.Backward(s.heads) {
-		if _, ok := s.held[h.Manifest]; ok {
+		if s.knows(h.Manifest) {
 			return h, true
 		}
 	}

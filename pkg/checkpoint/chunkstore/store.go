@@ -33,7 +33,7 @@ var (
 // theirs. A manifest is there only if all its chunks are, verified and durable:
 // it is written last and removed first.
 //
-//	chunks/<hash>   manifests/<hash>   generation   heads   inventory   tmp/
+//	chunks/<hash>   manifests/<hash>   partial/<hash>   generation   heads   inventory   tmp/
 //
 // It may be used by many goroutines; mu guards the fields below it.
 type Store struct {
@@ -46,6 +46,7 @@ type Store struct {
 	unsynced   map[manifest.Hash]dirfs.File // chunks that a crash could take, open
 	renamed    bool                         // there are names of chunks that a crash could take
 	held       map[manifest.Hash]manifest.Position
+	partial    map[manifest.Hash]manifest.Partial // checkpoints of which only parts may be held
 	offers     map[manifest.Hash]*offer
 	drafts     map[manifest.Position]*offer        // chunks of saves whose manifest is still to come
 	known      map[dirfs.FileState]manifest.Chunks // what the files of the newest Put consist of
@@ -82,6 +83,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		unsynced: map[manifest.Hash]dirfs.File{},
 		renamed:  true, // a process that died may have left names unsynced
 		held:     map[manifest.Hash]manifest.Position{},
+		partial:  map[manifest.Hash]manifest.Partial{},
 		offers:   map[manifest.Hash]*offer{},
 		drafts:   map[manifest.Position]*offer{},
 		known:    map[dirfs.FileState]manifest.Chunks{},
@@ -90,7 +92,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 	if err := s.disk.RemoveAll(tempDir); err != nil {
 		return nil, err
 	}
-	for _, d := range []string{tempDir, manifestDir, chunkDir} {
+	for _, d := range []string{tempDir, manifestDir, partialDir, chunkDir} {
 		if err := t.Mkdir(d, 0o700); err != nil {
 			return nil, err
 		}
@@ -157,7 +159,7 @@ func (s *Store) loadManifests() error {
 			s.add(h, m)
 		}
 	}
-	return s.loadHeads()
+	return errors.Join(s.loadPartial(), s.loadHeads())
 }
 
 // whole reports whether every chunk is on disk. mu is held, or nobody else is there yet.
@@ -224,8 +226,14 @@ func (s *Store) readManifest(h manifest.Hash) (*manifest.Manifest, error) {
 	return manifest.Decode(b)
 }
 
-func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) {
-	b, err := s.disk.ReadFile(path.Join(manifestDir, h.String()), manifest.MaxSize)
+// RawManifest reads the bytes of a manifest, also of a checkpoint of which only parts are here.
+func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) { return rawManifest(s.disk, h) }
+
+func rawManifest(disk *dirfs.Disk, h manifest.Hash) ([]byte, error) {
+	b, err := disk.ReadFile(path.Join(manifestDir, h.String()), manifest.MaxSize)
+	if errors.Is(err, os.ErrNotExist) {
+		b, err = disk.ReadFile(path.Join(partialDir, h.String()), manifest.MaxSize)
+	}
 	if err != nil {
 		return nil, err
 	}

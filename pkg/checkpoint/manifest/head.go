@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -21,16 +22,51 @@ type Head struct {
 	Step       *int64            `json:"step"`    // null: nothing told it
 	Samples    *int64            `json:"samples"` // likewise
 	Bytes      int64             `json:"bytes"`
-	Holders    []membership.Ref  `json:"holders"` // at Commit; who holds it now is held/
-	Copies     int               `json:"copies"`
-	Time       time.Time         `json:"time"`
+	Holders    []membership.Ref  `json:"holders"` // at Commit, of all or of a part; who holds all of it now is held/
+	Copies     int               `json:"copies"`  // of its weakest part
+	// Parts say which of Holders had which part; nil: each of them had all.
+	Parts []HeldPart `json:"parts,omitempty"`
+	Time  time.Time  `json:"time"`
 	// Offered: it is of before the store was lost, and came after the job was made again without
 	// it. Only who asks for it starts from it, and it is not surplus before.
 	Offered bool  `json:"offered,omitempty"`
 	Rev     int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
 }
 
-// HeldBy reports whether node held it at Commit.
+// HeldPart is a part of a checkpoint, and the nodes that held it at Commit.
+type HeldPart struct {
+	Manifest Hash     `json:"manifest"`
+	Holders  []string `json:"holders"`
+}
+
+// HasPart reports whether a manifest is that of one of its parts.
+func (h Head) HasPart(part Hash) bool {
+	return slices.ContainsFunc(h.Parts, func(p HeldPart) bool { return p.Manifest == part })
+}
+
+// CopiesAt is how many copies of the weakest part nodes have of which has is true: those that have
+// all of it count for each part. has is asked for the holders of the record only where the
+// checkpoint is in parts.
+func (h Head) CopiesAt(all []string, has func(node string) bool) int {
+	if h.Parts == nil {
+		return len(all)
+	}
+	fewest := -1
+	for _, p := range h.Parts {
+		n := len(all)
+		for _, node := range p.Holders {
+			if has(node) && !slices.Contains(all, node) {
+				n++
+			}
+		}
+		if fewest < 0 || n < fewest {
+			fewest = n
+		}
+	}
+	return fewest
+}
+
+// HeldBy reports whether node held it, or a part of it, at Commit.
 func (h Head) HeldBy(node string) bool {
 	for _, r := range h.Holders {
 		if r.Node == node {

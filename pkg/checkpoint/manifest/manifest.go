@@ -34,6 +34,9 @@ const (
 	Format = 1
 )
 
+// MostParts is how many parts of a node are kept that are not committed yet: its newest.
+const MostParts = 8
+
 // ErrBadPath says that a save has a name that no manifest may have.
 var ErrBadPath = errors.New("bad path in the save")
 
@@ -55,7 +58,10 @@ type Manifest struct {
 	Cursor     *Cursor           `json:"cursor,omitempty"`  // nil: the script did not tell it
 	Written    []string          `json:"written,omitempty"` // by name: what each save of these workers writes
 	// of a save that other nodes have other parts of: no checkpoint
-	Part bool `json:"part,omitempty"`
+	Part bool   `json:"part,omitempty"`
+	Of   string `json:"of,omitempty"` // the node that captured that part; its captures have a Sequence of their own
+	// Parts are the manifests of the parts that it was merged of, in the order of the members.
+	Parts []Hash `json:"parts,omitempty"`
 	// Directories are restored as a whole, with nothing else in them; nil: all at the top.
 	Directories []string  `json:"directories"`
 	Time        time.Time `json:"time"`
@@ -160,6 +166,9 @@ func (m *Manifest) Check() error {
 	}
 	var total int64
 	last := ""
+	if len(m.Parts) > maxHolders || m.Part && m.Parts != nil || m.Of != "" && !schema.ValidName(m.Of) {
+		return fmt.Errorf("%d parts, of node %q", len(m.Parts), m.Of)
+	}
 	dirs, sizes := map[string]bool{}, map[Hash]int64{}
 	for _, f := range m.Files {
 		if err := CheckPath(f.Path); err != nil {

@@ -9,5 +9,6 @@ type Stamp struct {
 	UID        schema.UID
 	Generation schema.Generation
 	WorldSize  int
-	Part       bool // they wrote a part of a save: see Manifest
+	Part       bool   // they wrote a part of a save: see Manifest
+	Of         string // likewise
 }

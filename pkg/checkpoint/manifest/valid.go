@@ -21,5 +21,13 @@ func (h *Head) Validate() error {
 	for _, r := range h.Holders {
 		p.Note(r.Validate())
 	}
+	p.Range("parts", int64(len(h.Parts)), 0, maxHolders)
+	p.Check(h.Parts == nil || len(h.Parts) > 0, "there is a list of parts and no part")
+	for _, x := range h.Parts {
+		p.Range("holders of a part", int64(len(x.Holders)), 0, maxHolders)
+		for _, node := range x.Holders {
+			p.Name("holder of a part", node)
+		}
+	}
 	return p.Err()
 }

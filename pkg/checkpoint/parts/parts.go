@@ -18,7 +18,7 @@ import (
 )
 
 // Most is how many parts a node keeps that are not committed yet: its newest.
-const Most = 8
+const Most = manifest.MostParts
 
 // Part is what one node captured of a save: it is on that node's disk, verified and durable.
 type Part struct {
@@ -30,6 +30,8 @@ type Part struct {
 	// Again: the node captured this step twice in this generation, with different bytes. Nothing
 	// tells which of the two belongs to the parts of the others.
 	Again bool `json:"again,omitempty"`
+	// Holders have a copy, verified and durable, beside the node that captured it.
+	Holders []membership.Ref `json:"holders,omitempty"`
 }
 
 // Report is the record of one member of one generation: its parts that are not committed yet,
@@ -51,6 +53,9 @@ func (r *Report) Validate() error {
 	for _, x := range r.Parts {
 		p.Range("files", int64(x.Files), 0, manifest.MaxFiles)
 		p.Range("bytes", x.Bytes, 0, manifest.MaxBytes)
+		for _, h := range x.Holders {
+			p.Note(h.Validate())
+		}
 	}
 	return p.Err()
 }
@@ -156,7 +161,7 @@ func lacking(members []membership.Ref, of []*Report, step int64) Choice {
 func Merge(all []*manifest.Manifest, nodes []string) (*manifest.Manifest, error) {
 	lead := all[0]
 	m := *lead
-	m.Part, m.Written, m.Files, m.Directories = false, nil, nil, []string{}
+	m.Part, m.Of, m.Written, m.Files, m.Directories = false, "", nil, nil, []string{}
 	files := map[string]manifest.File{}
 	from := map[string]string{}
 	for i, p := range all {

@@ -21,47 +21,66 @@ type missingShardError struct{ error }
 // mixedPartsError says what the parts of a save contradict each other in.
 type mixedPartsError struct{ error }
 
-// assemble brings the parts of a save onto this disk as one whole, each chunk from the nodes that
-// captured it.
-func (l *Pipeline) assemble(ctx context.Context, set []parts.Owned) (*manifest.Manifest, manifest.Hash, error) {
-	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers, Generation: l.stamp.Generation,
-		Report: func(done, total int64) {
-			l.replicator.Report(replicator.Moving{What: "replicate", Done: done, Total: total})
-		}}
+// merged is a save of which every part is known.
+type merged struct {
+	*manifest.Manifest
+	raw   []byte
+	hash  manifest.Hash
+	parts []parts.Owned
+	// owners are the nodes that have a chunk, as far as they reported it.
+	owners map[manifest.Hash][]membership.Ref
+}
+
+// merge makes the manifest of a save of those of its parts, of which no shard is missing.
+func (l *Pipeline) merge(ctx context.Context, set []parts.Owned) (*merged, error) {
+	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers}
+	x := &merged{parts: set, owners: map[manifest.Hash][]membership.Ref{}}
 	var all []*manifest.Manifest
 	var nodes []string
-	owners := map[manifest.Hash][]membership.Ref{}
-	for _, x := range set {
-		raw, err := c.Manifest(ctx, x.Manifest, []membership.Ref{x.Node})
+	var hashes []manifest.Hash
+	for _, p := range set {
+		having := append([]membership.Ref{p.Node}, p.Holders...)
+		raw, err := c.Manifest(ctx, p.Manifest, having)
 		if err != nil {
-			return nil, manifest.Hash{}, fmt.Errorf("the part of node %s cannot be read: %w", x.Node.Node, err)
+			return nil, fmt.Errorf("the part of node %s cannot be read: %w", p.Node.Node, err)
 		}
 		m, err := manifest.Decode(raw)
 		if err != nil {
-			return nil, manifest.Hash{}, fmt.Errorf("the part of node %s: %w", x.Node.Node, err)
+			return nil, fmt.Errorf("the part of node %s: %w", p.Node.Node, err)
 		}
-		all, nodes = append(all, m), append(nodes, x.Node.Node)
+		all, nodes, hashes = append(all, m), append(nodes, p.Node.Node), append(hashes, p.Manifest)
 		for h := range m.DistinctChunks() {
-			owners[h] = append(owners[h], x.Node)
+			x.owners[h] = append(x.owners[h], having...)
 		}
 	}
 	m, err := parts.Merge(all, nodes)
 	if err != nil {
-		return nil, manifest.Hash{}, &mixedPartsError{err}
+		return nil, &mixedPartsError{err}
 	}
-	named, err := l.named(ctx, m, owners)
+	m.Parts = hashes
+	named, err := l.named(ctx, m, x.owners)
 	if err != nil {
-		return nil, manifest.Hash{}, err
+		return nil, err
 	}
 	if err := parts.Missing(pathsOf(m), named); err != nil {
-		return nil, manifest.Hash{}, &missingShardError{err}
+		return nil, &missingShardError{err}
 	}
-	raw, h := m.Encode()
-	from := func(chunk manifest.Hash) []membership.Ref { return owners[chunk] }
-	if err = c.Assemble(ctx, raw, from); err != nil {
-		return nil, manifest.Hash{}, fmt.Errorf("bring the parts together: %w", err)
+	x.Manifest = m
+	x.raw, x.hash = m.Encode()
+	return x, nil
+}
+
+// assemble brings all of a save onto this disk, each chunk from a node that has it.
+func (l *Pipeline) assemble(ctx context.Context, x *merged) error {
+	c := transfer.Copier{Store: l.replicator.Store, Peers: l.replicator.Peers, Generation: l.stamp.Generation,
+		Report: func(done, total int64) {
+			l.replicator.Report(replicator.Moving{What: "replicate", Done: done, Total: total})
+		}}
+	from := func(chunk manifest.Hash) []membership.Ref { return x.owners[chunk] }
+	if err := c.Assemble(ctx, x.raw, from); err != nil {
+		return fmt.Errorf("bring the parts together: %w", err)
 	}
-	return m, h, nil
+	return nil
 }
 
 // named are the shards that each .metadata of a save names, by its path.

@@ -85,7 +85,15 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 	}
 	at := slices.IndexFunc(s.pending, func(x pendingPart) bool { return x.Sequence == c.Parts[0].Sequence })
 	own := s.pending[at]
-	m, h, err := l.assemble(ctx, c.Parts)
+	x, err := l.merge(ctx, c.Parts)
+	var head manifest.Head
+	if err == nil {
+		head, err = l.protectParts(ctx, x)
+	}
+	inParts := err == nil
+	if errors.Is(err, errTooFewParts) { // one node may have all, as long as one answers that has each part
+		err = l.assemble(ctx, x)
+	}
 	var missing *missingShardError
 	var mixed *mixedPartsError
 	switch {
@@ -108,7 +116,9 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 		return l.report(ctx)
 	}
 	s.waits, s.told, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}
-	if err := l.carryMade(ctx, own.picture, m, h); err != nil {
+	if inParts {
+		l.carried(ctx, own.picture, x.Manifest, head)
+	} else if err := l.carryMade(ctx, own.picture, x.Manifest, x.hash); err != nil {
 		return err
 	}
 	s.release(own.Sequence)
@@ -170,7 +180,10 @@ func (l *Pipeline) settle(ctx context.Context) error {
 		}
 	}
 	s.closed = true
-	return l.report(ctx)
+	if err := l.report(ctx); err != nil {
+		return err
+	}
+	return l.complete(ctx)
 }
 
 // settleFollowing keeps the newest part of this node until rank 0's node has committed it, or is

@@ -252,11 +252,7 @@ const (
 func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
 	head, err := l.protect(ctx, m, h)
 	if err == nil {
-		_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
-		_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
-		l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
-		// What cannot be removed now is removed after the next commit.
-		_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)
+		l.carried(ctx, p, m, head)
 		if head.Copies < l.replicator.Replicas {
 			l.copyAway(ctx, h)
 		}
@@ -273,6 +269,21 @@ func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Ma
 	return nil
 }
 
+// carried takes note of a commit.
+func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.Manifest, head manifest.Head) {
+	_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
+	_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
+	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
+	// What cannot be removed now is removed after the next commit.
+	_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)
+}
+
+// headOf is the record that a manifest gets.
+func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
+	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(),
+		Time: time.Now().UTC()}
+}
+
 // protect commits with copies that hold at that moment.
 func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest, h manifest.Hash) (manifest.Head, error) {
 	var holders []membership.Node
@@ -281,7 +292,7 @@ func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest, h manifest
 		if holders, err = l.copies(ctx, h, holders); err != nil {
 			return manifest.Head{}, err
 		}
-		head, err := l.commit(ctx, m, h, holders)
+		head, err := l.commit(ctx, headOf(m, h), holders)
 		var gone *checkpoint.HolderGoneError
 		if !errors.As(err, &gone) {
 			return head, err
@@ -360,18 +371,16 @@ func (l *Pipeline) more(
 
 // commit sends the save until it is the head or, as it is, can never be:
 // ErrFenced, *HolderGoneError, or what the store refused.
-func (l *Pipeline) commit(ctx context.Context, m *manifest.Manifest, h manifest.Hash,
-	holders []membership.Node) (manifest.Head, error) {
-	head := manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(),
-		Time: time.Now().UTC()}
+func (l *Pipeline) commit(ctx context.Context, head manifest.Head, holders []membership.Node) (manifest.Head, error) {
+	g := head.Generation
 	for {
 		seen, _, err := l.replicator.Read(ctx)
 		switch {
-		case err == nil && seen.Generation == m.Generation && seen.Manifest == h:
+		case err == nil && seen.Generation == g && seen.Manifest == head.Manifest:
 			return seen, nil
-		case err == nil && seen.Generation == m.Generation && !l.made[seen.Manifest]:
+		case err == nil && seen.Generation == g && !l.made[seen.Manifest]:
 			// Somebody else commits as this generation: ours must not undo it.
-			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, m.Generation,
+			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, g,
 				chunkstore.ErrFenced)
 		case err == nil:
 			var made manifest.Head

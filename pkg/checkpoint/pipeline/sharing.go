@@ -154,7 +154,7 @@ func (l *Pipeline) classify(p *capture.Picture) bool {
 		s.found = true
 		l.replicator.Report(replicator.Sharded{Generation: l.stamp.Generation, Format: format})
 	}
-	p.Save.Part = true
+	p.Save.Part, p.Save.Of = true, s.self.Node
 	return true
 }
 
@@ -218,18 +218,19 @@ func (l *Pipeline) addPart(ctx context.Context, p *capture.Picture, m *manifest.
 				"name it by its step, like step-120, or write %s", ".elastic-commit")})
 		return nil
 	}
-	part := parts.Part{Step: *m.Step, Sequence: m.Sequence, Manifest: h, Files: len(m.Files), Bytes: m.Bytes()}
-	digest := digestOf(m)
+	digest, again := digestOf(m), false
 	if at := slices.IndexFunc(s.captured, func(c capturedStep) bool { return c.step == *m.Step }); at >= 0 {
 		if s.captured[at].digest == digest {
 			return nil
 		}
 		s.captured[at].digest = digest
-		part.Again = !s.grown(m)
+		again = !s.grown(m)
 	} else {
 		s.captured = append(s.captured, capturedStep{*m.Step, digest})
 		s.captured = s.captured[max(0, len(s.captured)-capturedSteps):]
 	}
+	part := parts.Part{Step: *m.Step, Sequence: m.Sequence, Manifest: h, Files: len(m.Files), Bytes: m.Bytes(),
+		Again: again, Holders: l.copyPart(ctx, h)}
 	s.pending = slices.DeleteFunc(s.pending, func(x pendingPart) bool { return x.Step == *m.Step })
 	s.pending = append(s.pending, pendingPart{part, p, m})
 	s.pending = s.pending[max(0, len(s.pending)-parts.Most):]
@@ -282,7 +283,7 @@ func (l *Pipeline) report(ctx context.Context) error {
 		l.settled(head)
 	}
 	r := parts.Report{Generation: l.stamp.Generation, Node: s.self, Closed: s.closed, Parts: []parts.Part{}}
-	from := manifest.Position{Generation: l.stamp.Generation, Sequence: s.sequence + 1}
+	from := manifest.Position{Generation: l.stamp.Generation, Sequence: s.sequence + 1, Of: s.self.Node}
 	for _, x := range s.pending {
 		r.Parts = append(r.Parts, x.Part)
 		from.Sequence = min(from.Sequence, x.Sequence)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,13 +29,17 @@ type team struct {
 	*cluster
 	t           *testing.T
 	with        Sharing
+	copies      int
 	replicators map[string]*replicator.Replicator
 	lines       map[string]*Pipeline
 	reports     map[string]reports
 }
 
-func newTeam(t *testing.T, all bool, names ...string) *team {
-	x := &team{cluster: newCluster(t, names...), t: t, replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{},
+func newTeam(t *testing.T, all bool, names ...string) *team { return newTeamOf(t, 2, all, names...) }
+
+// newTeamOf is newTeam with so many copies of each save.
+func newTeamOf(t *testing.T, copies int, all bool, names ...string) *team {
+	x := &team{cluster: newCluster(t, names...), t: t, copies: copies, replicators: map[string]*replicator.Replicator{}, lines: map[string]*Pipeline{},
 		reports: map[string]reports{}}
 	x.with.All = all
 	for _, n := range x.nodes {
@@ -51,6 +56,7 @@ func (x *team) open(node string, stamp manifest.Stamp, resume *manifest.Manifest
 	x.t.Helper()
 	r := newReports()
 	k := x.replicator(node, x.etcd.Client(node), r.add)
+	k.Replicas = x.copies
 	w := Writers{Workers: alive, With: &x.with}
 	w.Share = w.share(node, resume)
 	watcher, err := capture.Watch(capture.Dir{FS: x.dirs[node]}, stamp, w.Workers, resume)
@@ -91,12 +97,12 @@ func (x *team) quiet(node string) {
 	}
 }
 
-// whole is what the checkpoint has after a new node has fetched it, while the named one is gone.
-func (x *team) whole(h manifest.Head, without string) map[string]string {
+// whole is what the checkpoint has after a new node has fetched it, while the named ones are gone.
+func (x *team) whole(h manifest.Head, without ...string) map[string]string {
 	x.t.Helper()
 	peers := &checkpointtest.Peers{Stores: map[string]*chunkstore.Store{}}
 	for n, s := range x.peers.Stores {
-		if n != without {
+		if !slices.Contains(without, n) {
 			peers.Stores[n] = s
 		}
 	}
@@ -199,11 +205,18 @@ func TestDifferentBytesUnderOneName(t *testing.T) {
 	})
 }
 
-// A node is lost with its disk between its report and the commit: that save is lost, and no other.
+// A node is lost with its disk between its report and the commit, and has no copy: that save is lost,
+// and no other.
 func TestANodeDiesBetweenItsReportAndTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b", "c")
 		defer x.close()
+		x.peers.Hook = func(op, node string) error {
+			if op == "offer" {
+				return errors.New("no copies")
+			}
+			return nil
+		}
 		x.save("c", 10, map[string]string{"s2": "2"})
 		x.save("b", 10, map[string]string{"s1": "1"})
 		time.Sleep(2 * time.Second)
@@ -285,11 +298,10 @@ func TestOldPartsAreRemoved(t *testing.T) {
 		for _, n := range []string{"a", "b"} {
 			must(t, x.replicators[n].Tidy(t.Context()))
 		}
-		if n := len(x.peers.Stores["a"].Held()); n != 3 {
-			t.Errorf("a holds %d manifests, not the 3 checkpoints", n)
-		}
-		if n := len(x.peers.Stores["b"].Held()); n != 4 {
-			t.Errorf("b holds %d manifests, not the 3 checkpoints and its newest part", n)
+		for _, n := range []string{"a", "b"} {
+			if held := len(x.peers.Stores[n].Held()); held != 7 {
+				t.Errorf("%s holds %d manifests, not both parts of 3 checkpoints and the newest part of b", n, held)
+			}
 		}
 		x.save("a", 60, map[string]string{"s0": "a60"})
 		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 60 {
@@ -441,9 +453,9 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
-		committed, newest, err := checkpoint.Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["b"]), 1)
-		if err != nil || newest != nil || committed != nil {
-			t.Errorf("%+v %+v %v", committed, newest, err)
+		found, err := checkpoint.Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["b"]), 1)
+		if err != nil || found.Newest != nil || found.Committed != nil || found.Parts != nil {
+			t.Errorf("%+v %v", found, err)
 		}
 	})
 }
@@ -463,9 +475,11 @@ func TestAPartOutlivesNewerCommits(t *testing.T) {
 		next[replicator.Committed](t, x.reports["a"])
 		x.save("b", 60, map[string]string{"s1": "b60"})
 		time.Sleep(5 * time.Second)
-		must(t, x.replicators["b"].Tidy(t.Context()))
+		for _, n := range []string{"a", "b"} {
+			must(t, x.replicators[n].Tidy(t.Context()))
+		}
 		x.save("a", 60, map[string]string{"s0": "a60"})
-		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 60 {
+		if h := next[replicator.Committed](t, x.reports["a"]).Head; *h.Step != 60 || h.Parts == nil {
 			t.Errorf("head: %+v", h)
 		}
 	})

@@ -52,7 +52,8 @@ func (r *Replicator) prepareTree(
 	r.mu.Unlock()
 	for again := false; ; again = true {
 		if !r.Store.Has(h) || again {
-			if err := r.fetch(ctx, g, n, h); err != nil {
+			fetching := func(done, total int64) { r.Report(Moving{"fetch", done, total}) }
+			if err := r.fetch(ctx, fetched{g, n, h, fetching}); err != nil {
 				return "", nil, err
 			}
 		}
@@ -106,23 +107,71 @@ func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Ha
 	return "", fmt.Errorf("find what to resume from: manifest %v: %w", h, chunkstore.ErrNotHeld)
 }
 
+// Complete brings all of a checkpoint, of which each node has parts, onto this disk, and makes sure
+// that n other nodes hold all of it too: see Spread.
+func (r *Replicator) Complete(ctx context.Context, g schema.Generation, head manifest.Head, n int) error {
+	if !r.Store.Has(head.Manifest) {
+		g := max(g, r.Store.Generation())
+		saving := func(done, total int64) { r.Report(Moving{"replicate", done, total}) }
+		if err := r.fetch(ctx, fetched{g, head.Number, head.Manifest, saving}); err != nil {
+			return err
+		}
+	}
+	return r.Spread(ctx, g, head.Manifest, n)
+}
+
+// fetched is a checkpoint that is fetched in a generation.
+type fetched struct {
+	generation schema.Generation
+	number     manifest.Number
+	hash       manifest.Hash
+	report     func(done, total int64)
+}
+
 // fetch asks the holders of the record, and if these do not have it any more, all who say that they
 // do.
-func (r *Replicator) fetch(ctx context.Context, g schema.Generation, n manifest.Number, h manifest.Hash) error {
+func (r *Replicator) fetch(ctx context.Context, x fetched) error {
+	parts, err := r.parts(ctx, x.number)
+	if err != nil {
+		return err
+	}
+	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: x.generation, Report: x.report}
 	var last error
 	for _, holders := range r.holders() {
-		from, err := holders(ctx, n)
+		from, err := holders(ctx, x.number)
 		if err != nil {
 			return err
 		}
 		from = slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self })
-		c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g,
-			Report: func(done, total int64) { r.Report(Moving{"fetch", done, total}) }}
-		err = c.Fetch(ctx, h, from)
+		if parts != nil {
+			err = c.FetchParts(ctx, x.hash, transfer.Holders{All: from, Parts: parts})
+		} else {
+			err = c.Fetch(ctx, x.hash, from)
+		}
 		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
 			return err
 		}
-		last = err
+		last, parts = err, nil // those that are asked next have all of it
 	}
 	return last // of those that say that they have it: they were asked last
+}
+
+// parts are the other nodes with each part of a checkpoint that are registered; nil: it is not in
+// parts.
+func (r *Replicator) parts(ctx context.Context, n manifest.Number) (parts []transfer.PartHolders, err error) {
+	h, err := r.Record.Of(ctx, n)
+	if err != nil || h.Parts == nil {
+		return nil, err
+	}
+	nodes, err := r.Record.Nodes(ctx)
+	for _, p := range h.Parts {
+		of := transfer.PartHolders{Part: p.Manifest}
+		for _, x := range nodes {
+			if x.Node != r.Self && slices.Contains(p.Holders, x.Node) {
+				of.Nodes = append(of.Nodes, x.Ref)
+			}
+		}
+		parts = append(parts, of)
+	}
+	return parts, err
 }

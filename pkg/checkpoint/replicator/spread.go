@@ -56,8 +56,8 @@ func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manif
 }
 
 // Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
-// the other copies. Its errors are those of chunkstore.Put. A part is not copied to others: rank
-// 0's node fetches it.
+// the other copies. Its errors are those of chunkstore.Put. A part goes to others when all of it is
+// here.
 func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.Manifest, manifest.Hash, error) {
 	nodes, _ := r.View()
 	to := transfer.Targets(nodes, r.Self, r.Replicas-1)

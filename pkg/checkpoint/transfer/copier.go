@@ -154,6 +154,46 @@ func (c *Copier) Fetch(ctx context.Context, h manifest.Hash, from []membership.R
 	return c.Assemble(ctx, raw, func(manifest.Hash) []membership.Ref { return from })
 }
 
+// Holders are the nodes that have something of a checkpoint.
+type Holders struct {
+	All   []membership.Ref // its manifest, and parts of it
+	Parts []PartHolders    // nil: each has all of it
+}
+
+// PartHolders are the nodes that have a part of a checkpoint.
+type PartHolders struct {
+	Part  manifest.Hash
+	Nodes []membership.Ref
+}
+
+// FetchParts is Fetch of a checkpoint of which each node has parts.
+func (c *Copier) FetchParts(ctx context.Context, h manifest.Hash, from Holders) error {
+	raw, err := c.Manifest(ctx, h, from.All)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	owners := map[manifest.Hash][]membership.Ref{}
+	for _, p := range from.Parts {
+		of, err := c.Manifest(ctx, p.Part, p.Nodes)
+		if err != nil {
+			continue // a node may have all of the checkpoint by now
+		}
+		m, err := manifest.Decode(of)
+		if err != nil {
+			continue
+		}
+		for chunk := range m.DistinctChunks() {
+			owners[chunk] = append(owners[chunk], p.Nodes...)
+		}
+	}
+	return c.Assemble(ctx, raw, func(chunk manifest.Hash) []membership.Ref {
+		if refs := owners[chunk]; refs != nil {
+			return refs
+		}
+		return from.All
+	})
+}
+
 // Assemble is Fetch for a manifest that is known, of chunks that are on different nodes: from says
 // which have one.
 func (c *Copier) Assemble(
@@ -205,7 +245,7 @@ func (c *Copier) Assemble(
 
 // manifest reads it here or from the first node that has it.
 func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membership.Ref) ([]byte, error) {
-	if c.Store.Has(h) {
+	if c.Store.HasManifest(h) {
 		if raw, err := c.Store.RawManifest(h); err == nil {
 			return raw, nil
 		}

@@ -80,6 +80,10 @@ func (h *handler) offer(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), offerLimit)
 	defer cancel()
+	if parts := r.URL.Query()["part"]; parts != nil {
+		h.holdParts(ctx, w, chunkstore.Partial{Generation: g, Manifest: raw}, parts)
+		return
+	}
 	missing, err := h.s.Offer(ctx, g, raw)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -94,13 +98,30 @@ func (h *handler) offer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// holdParts answers HTTP.HoldParts.
+func (h *handler) holdParts(ctx context.Context, w http.ResponseWriter, x chunkstore.Partial, parts []string) {
+	for _, p := range parts {
+		var part manifest.Hash
+		if err := part.UnmarshalText([]byte(p)); err != nil {
+			refuse(w, fmt.Errorf("%w: %w", manifest.ErrBadManifest, err))
+			return
+		}
+		x.Parts = append(x.Parts, part)
+	}
+	if err := h.s.HoldParts(ctx, x); err != nil {
+		refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
 func (h *handler) manifest(w http.ResponseWriter, r *http.Request) {
 	hash, _, err := target(r)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	if !h.s.Has(hash) {
+	if !h.s.HasManifest(hash) {
 		refuse(w, chunkstore.ErrNotHeld)
 		return
 	}

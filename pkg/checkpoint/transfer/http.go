@@ -30,6 +30,8 @@ type Peers interface {
 	// checkpoint now.
 	Offer(ctx context.Context, to membership.Ref, g schema.Generation, raw []byte) ([]manifest.Hash, error)
 	WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error
+	// HoldParts has a node keep the manifest of a checkpoint, and the parts of it that it has.
+	HoldParts(ctx context.Context, to membership.Ref, p chunkstore.Partial) error
 }
 
 // answerLimit ends one request, retries included: a peer that froze is slower
@@ -194,4 +196,23 @@ func (p *HTTP) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.U
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// HoldParts sends the manifest with the parts that are asked for in the query. An elastic of before
+// them takes it for an offer, and asks for chunks: that is no acknowledgement.
+func (p *HTTP) HoldParts(ctx context.Context, to membership.Ref, x chunkstore.Partial) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	r := put(manifestsURL+manifest.Sum(x.Manifest).String(), x.Generation, x.Manifest, int64(len(x.Manifest)))
+	for _, h := range x.Parts {
+		r.query.Add("part", h.String())
+	}
+	resp, err := p.do(ctx, to, r)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusNoContent {
+		err = fmt.Errorf("node %s: it knows no parts of checkpoints", to.Node)
+	}
+	return errors.Join(err, resp.Body.Close())
 }

@@ -43,6 +43,7 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	if chosen != uid {
 		return Verdict{Newer: chosen}
 	}
+	claims = joined(claims)
 	mine := slices.DeleteFunc(family(claims, uid), func(c rendezvous.Claim) bool { return !c.Looked })
 	if len(mine) == 0 {
 		return Verdict{}

@@ -226,3 +226,62 @@ func TestWithout(t *testing.T) {
 		t.Errorf("what nobody has: %+v", r)
 	}
 }
+
+// inParts is a checkpoint of three parts, of which a and b, b and c, c and a have one each.
+func inParts(n checkpoint.Number) checkpoint.Head {
+	h := saved(n, byte(n), "a", "b", "c")
+	h.Copies = 2
+	for i, names := range [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}} {
+		h.Parts = append(h.Parts, checkpoint.HeldPart{Manifest: partOf(n, i), Holders: names})
+	}
+	return h
+}
+
+func partOf(n checkpoint.Number, i int) checkpoint.Hash { return checkpoint.Hash{byte(n), byte(i + 1)} }
+
+// found has parts of a checkpoint on the disk of the node.
+func (c claim) found(h checkpoint.Head, parts ...int) claim {
+	f := checkpoint.FoundParts{Head: h}
+	for _, i := range parts {
+		f.Parts = append(f.Parts, partOf(h.Number, i))
+	}
+	c.Parts, c.Known = append(c.Parts, f), h
+	return c
+}
+
+// A commit of which each node has parts is there when the claimants have all parts, together.
+func TestDecideOfParts(t *testing.T) {
+	one, two := saved(1, 1, "a", "b"), inParts(2)
+	for _, c := range []struct {
+		what   string
+		claims []claim
+		wait   Wait
+		want   string
+		copies int
+	}{
+		{"every node", []claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c", one).found(two, 0, 1),
+			says("c", 3, "a b c").found(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c, and 1", 2},
+		{"one is lost", []claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c").found(two, 0, 1)},
+			ForEnough, "remake: fence 3, 3 was 2 on a b, and 1, without c", 1},
+		{"one is late", []claim{says("a", 3, "a b c", one).found(two, 0, 2), says("b", 3, "a b c").found(two, 0, 1)},
+			ForAll, "wait for c", 0},
+		{"two are away", []claim{says("a", 3, "a b c", one).found(two, 0, 2)}, ForEnough, "wait for b c with 2", 0},
+		{"a part is damaged wherever it is", []claim{says("a", 3, "a b c", one).found(two, 0), says("b", 3, "a b c").found(two, 0, 1),
+			says("c", 3, "a b c").found(two, 1)}, ForAll, "remake: fence 3, 3 was 1 on a", 1},
+		{"one copy is damaged", []claim{says("a", 3, "a b c").found(two, 2), says("b", 3, "a b c").found(two, 0, 1),
+			says("c", 3, "a b c").found(two, 1, 2)}, ForAll, "remake: fence 3, 3 was 2 on a b c", 1},
+		{"one has all of it", []claim{says("a", 3, "a b c", two), says("b", 3, "a b c").found(two, 0, 1),
+			says("c", 3, "a b c").found(two, 1)}, ForAll, "remake: fence 3, 3 was 2 on a", 1},
+		{"a part that was not looked for again", []claim{says("a", 3, "a b c", one).found(two, 0, 2),
+			says("b", 3, "a b c").found(two, 0, 1).later(func(c *claim) { c.Looked = false })},
+			ForEnough, "wait for b c with 2", 0},
+	} {
+		v := decide(c.claims, "u", c.wait)
+		if got := told(v); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+		if v.Remake != nil && v.Remake.Head.Copies != c.copies {
+			t.Errorf("%s: %d copies, want %d: %+v", c.what, v.Remake.Head.Copies, c.copies, v.Remake.Head)
+		}
+	}
+}

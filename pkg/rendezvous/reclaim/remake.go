@@ -43,6 +43,7 @@ func remake(all, mine []rendezvous.Claim, missing []string, best *checkpoint.Hea
 // they do not come back, from checkpoint n of those that the others have; nil if none of them has
 // it.
 func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
+	claims = joined(claims)
 	mine := family(claims, newestJob(claims))
 	for _, c := range mine {
 		for _, h := range c.Heads {
@@ -80,15 +81,14 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	}
 	head := *best
 	r.Was, head.Number = best.Number, number+1
-	head.Holders, head.Copies = holders(mine, head.Manifest)
+	head = heldBy(mine, head)
 	head.Offered = false
 	r.Head = &head
 	older := map[checkpoint.Number]checkpoint.Head{}
 	for _, c := range mine {
 		for _, h := range c.Heads {
 			if h.Number < best.Number && h.Manifest != best.Manifest {
-				h.Holders, h.Copies = holders(mine, h.Manifest)
-				older[h.Number] = h
+				older[h.Number] = heldBy(mine, h)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/phrase"
@@ -173,6 +174,20 @@ func (x *explainer) checkpoint() *Checkpoint {
 	}
 	for _, n := range x.s.Nodes {
 		add(n.Node)
+	}
+	c.Copies = len(c.Holders)
+	if h.Parts == nil {
+		return c
+	}
+	var all []string
+	for _, node := range c.Holders {
+		if x.s.HoldsAll(node) {
+			all = append(all, node)
+		}
+	}
+	c.Copies = h.CopiesAt(all, func(node string) bool { return slices.Contains(c.Holders, node) })
+	if c.Copies > len(all) {
+		c.Parts = len(h.Parts)
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/status"
@@ -31,4 +32,40 @@ func TestTheHolderThatIsAwayIsNamed(t *testing.T) {
 	if got := status.Explain(&s, now).Why; strings.Contains(got, "only on") {
 		t.Errorf("its holder is here: %q", got)
 	}
+}
+
+// Of a checkpoint in parts the copies of the weakest part count, and all holders that are away are
+// named: nothing tells which of them has what is missing.
+func TestPartsOfTheCheckpoint(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	a, b := membership.Ref{Node: "a", Incarnation: "1"}, membership.Ref{Node: "b", Incarnation: "2"}
+	c := membership.Ref{Node: "c", Incarnation: "3"}
+	s := rendezvous.Snapshot{
+		Job: &rendezvous.Job{Name: "x", Attempt: 1, Limits: rendezvous.Limits{Min: 1, Max: 3}, Rules: rendezvous.Rules{Replicas: 2}},
+		World: &rendezvous.World{Generation: 2, Attempt: 1, Phase: rendezvous.Forming, Count: 1, Time: now,
+			Members: []membership.Ref{a}},
+		Nodes: []membership.Node{{Ref: a, Attempt: 1}, {Ref: b, Attempt: 1}, {Ref: c, Attempt: 1}},
+		Head: checkpoint.Head{Number: 7, Holders: []membership.Ref{a, b, c}, Rev: 9, Parts: []checkpoint.HeldPart{
+			{Holders: []string{"a", "b"}}, {Holders: []string{"b", "c"}}, {Holders: []string{"c", "a"}}}},
+		Held:   map[string]rendezvous.Held{"a": {Rev: 12}},
+		Doing:  []rendezvous.Activity{{Node: "a", Kind: "unreadable", Done: 7}},
+		Events: []history.Event{{Kind: history.NodeLost, Node: "c"}},
+	}
+	check := func(what string, copies, parts int) {
+		t.Helper()
+		if k := status.Explain(&s, now).Checkpoint; k.Copies != copies || k.Parts != parts {
+			t.Errorf("%s: %d copies, %d parts, on %v", what, k.Copies, k.Parts, k.Holders)
+		}
+	}
+	check("all are here", 2, 3)
+	s.Nodes = s.Nodes[:2]
+	check("one is lost", 1, 3)
+	const want = "generation 2 starts when a is ready; parts of checkpoint 7 are only on nodes that are away: bring back c"
+	if got := status.Explain(&s, now).Why; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.Held["a"] = rendezvous.Held{Numbers: []checkpoint.Number{7}, Rev: 12}
+	check("one has all of it", 1, 0)
+	s.Held["b"] = s.Held["a"]
+	check("two have", 2, 0)
 }

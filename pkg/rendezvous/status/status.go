@@ -72,6 +72,8 @@ type Checkpoint struct {
 	Time       Timestamp         `json:"time"`
 	Bytes      int64             `json:"bytes"`
 	Holders    []string          `json:"holders"` // that are not lost
+	Copies     int               `json:"copies"`  // on these, of its weakest part
+	Parts      int               `json:"parts"`   // 0: each of these has all of it
 	Replicas   int               `json:"replicas"`
 }
 

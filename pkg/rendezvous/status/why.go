@@ -147,8 +147,11 @@ func (x *explainer) starting() explanation {
 		}
 	}
 	if away := x.holdersAway(late); len(away) > 0 {
-		v.text += fmt.Sprintf("; checkpoint %d is only on %s: bring back one that has it", x.s.Head.Number,
-			phrase.List(away))
+		how := "; checkpoint %d is only on %s: bring back one that has it"
+		if x.s.Head.Parts != nil {
+			how = "; parts of checkpoint %d are only on nodes that are away: bring back %s"
+		}
+		v.text += fmt.Sprintf(how, x.s.Head.Number, phrase.List(away))
 	}
 	return v
 }
@@ -164,10 +167,12 @@ func (x *explainer) holdersAway(late map[string]bool) []string {
 	}
 	var away []string
 	for _, h := range x.s.Head.Holders {
-		if x.s.Node(h.Node) != nil {
-			return nil
+		if x.s.Node(h.Node) == nil {
+			away = append(away, h.Node)
 		}
-		away = append(away, h.Node)
+	}
+	if x.s.Head.Parts == nil && len(away) < len(x.s.Head.Holders) {
+		return nil
 	}
 	return away
 }

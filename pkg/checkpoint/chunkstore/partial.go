@@ -1,0 +1,172 @@
+package chunkstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// partialDir has the manifests of checkpoints of which this node has parts: their chunks are those of
+// the parts, each of which is held like a checkpoint of its own.
+const partialDir = "partial"
+
+// Partial is a checkpoint of which a node is to keep parts.
+type Partial struct {
+	Generation schema.Generation // in which the one who asks acts
+	Manifest   []byte
+	Parts      []manifest.Hash // that the node has
+}
+
+// HoldParts keeps the manifest of a checkpoint of which this node has parts: these stay as long as
+// the checkpoint may be committed, or is. nil is the acknowledgement that manifest and parts are on
+// this disk, verified and durable. ErrNotHeld if a part is not here; ErrFenced, ErrBadManifest,
+// ErrNoSpace.
+func (s *Store) HoldParts(ctx context.Context, x Partial) error {
+	m, err := manifest.Decode(x.Manifest)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(ctx.Err(), s.fenced(x.Generation)); err != nil {
+		return err
+	}
+	h := manifest.Sum(x.Manifest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range x.Parts {
+		at, held := s.held[p]
+		if !held || !at.Part {
+			return fmt.Errorf("part %v: %w", p, ErrNotHeld)
+		}
+		if !slices.Contains(m.Parts, p) {
+			return fmt.Errorf("%w: part %v is not of it", manifest.ErrBadManifest, p)
+		}
+	}
+	if _, there := s.partial[h]; there {
+		return nil
+	}
+	if err := s.disk.WriteFile(partialDir, h.String(), x.Manifest); err != nil {
+		return fmt.Errorf("keep the manifest: %w", err)
+	}
+	s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
+	s.tell()
+	return nil
+}
+
+// loadPartial takes up what HoldParts kept. What is damaged is fetched from another holder.
+func (s *Store) loadPartial() error {
+	list, err := s.disk.FS.ReadDir(partialDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		var h manifest.Hash
+		if h.UnmarshalText([]byte(e.Name())) != nil {
+			continue
+		}
+		m, err := s.readManifest(h)
+		if errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
+	}
+	return nil
+}
+
+// HasManifest reports whether the manifest of a checkpoint is on this disk, with all of it or with
+// parts.
+func (s *Store) HasManifest(h manifest.Hash) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.knows(h)
+}
+
+// knows is HasManifest; mu is held.
+func (s *Store) knows(h manifest.Hash) bool {
+	_, whole := s.held[h]
+	_, parts := s.partial[h]
+	return whole || parts
+}
+
+// DropParts removes the parts of saves that a node captured before a position: they are committed as
+// parts of a whole, or never will be. Of another node's parts the newest stay. Those of a checkpoint
+// that may be committed, or is, stay. Retain removes their chunks.
+func (s *Store) DropParts(before manifest.Position) error {
+	s.mu.Lock()
+	old := manifest.OldParts(s.held, s.neededParts(), before)
+	s.mu.Unlock()
+	for _, h := range old {
+		if err := s.remove(h); err != nil {
+			return fmt.Errorf("drop parts: %w", err)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	return s.disk.SyncDir(manifestDir)
+}
+
+// neededParts are the parts of checkpoints that this node knows of. mu is held.
+func (s *Store) neededParts() map[manifest.Hash]bool {
+	needed := map[manifest.Hash]bool{}
+	for _, p := range s.partial {
+		for _, h := range p.Parts {
+			needed[h] = true
+		}
+	}
+	for _, c := range s.heads {
+		for _, p := range c.Parts {
+			needed[p.Manifest] = true
+		}
+	}
+	return needed
+}
+
+// retainPartial forgets the checkpoints that no record names, or can name any more, of which this
+// node has parts.
+func (s *Store) retainPartial(k manifest.Kept) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var dropped bool
+	for h, p := range s.partial {
+		if k.Needs(h, p.At) {
+			continue
+		}
+		if err := s.disk.Discard(path.Join(partialDir, h.String())); err != nil {
+			return fmt.Errorf("retain: %w", err)
+		}
+		delete(s.partial, h)
+		dropped = true
+	}
+	if !dropped {
+		return nil
+	}
+	s.tell()
+	return s.disk.SyncDir(partialDir)
+}
+
+// Partial lists the checkpoints of which the store has parts, whole or not.
+func (s *ReadOnlyStore) Partial() ([]manifest.Hash, error) { return s.list(partialDir) }
+
+// list are the hashes that name files of a directory.
+func (s *ReadOnlyStore) list(dir string) (all []manifest.Hash, err error) {
+	list, err := s.disk.FS.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range list {
+		var h manifest.Hash
+		if h.UnmarshalText([]byte(e.Name())) == nil {
+			all = append(all, h)
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,77 @@
+package chunkstore
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// putPart puts a part of a save of the node of.
+func putPart(t *testing.T, s *Store, of string, seq uint64, text string) (*manifest.Manifest, manifest.Hash) {
+	t.Helper()
+	from := memfs.New()
+	memfs.WriteFile(t, from, "shard_"+of, []byte(text), 0o600)
+	save := saveOf(t, from, 1, seq)
+	save.Part, save.Of = true, of
+	m, h, err := s.Put(t.Context(), save)
+	must(t, err)
+	return m, h
+}
+
+// wholeOf is the manifest of a save of two parts.
+func wholeOf(a, b *manifest.Manifest, parts ...manifest.Hash) *manifest.Manifest {
+	m := *a
+	m.Part, m.Of, m.Parts = false, "", parts
+	m.Files = slices.Concat(a.Files, b.Files)
+	return &m
+}
+
+// A node keeps its part of a checkpoint as long as that may be committed, and as long as its record is
+// there, through a restart too; it does not say that it has all of it.
+func TestHoldParts(t *testing.T) {
+	disk := memfs.New()
+	s, err := OpenFS(disk)
+	must(t, err)
+	mine, own := putPart(t, s, "a", 1, "mine")
+	away, err := OpenFS(memfs.New())
+	must(t, err)
+	other, theirs := putPart(t, away, "b", 1, "theirs")
+	raw, whole := wholeOf(mine, other, own, theirs).Encode()
+	hold := func(parts ...manifest.Hash) error {
+		return s.HoldParts(t.Context(), Partial{Generation: 1, Manifest: raw, Parts: parts})
+	}
+	if err := hold(own, theirs); !errors.Is(err, ErrNotHeld) || s.HasManifest(whole) {
+		t.Fatalf("a part that is not here: %v", err)
+	}
+	must(t, hold(own))
+	must(t, hold(own))
+	check := func(what string, known, part bool) {
+		t.Helper()
+		if s.Has(whole) || s.HasManifest(whole) != known || s.Has(own) != part {
+			t.Errorf("%s: has it %v, knows it %v, part %v", what, s.Has(whole), s.HasManifest(whole), s.Has(own))
+		}
+	}
+	now := time.Now()
+	must(t, s.DropParts(manifest.Position{Generation: 1, Sequence: 9, Of: "a"}))
+	must(t, s.Retain(1, nil, nil, now))
+	check("before its commit", true, true)
+	s, err = OpenFS(disk.Crash(func() bool { return true }))
+	must(t, err)
+	check("after a crash", true, true)
+	head := manifest.Head{Number: 1, Generation: 1, Manifest: whole, Copies: 1,
+		Parts: []manifest.HeldPart{{Manifest: own, Holders: []string{"a"}}, {Manifest: theirs, Holders: []string{"b"}}}}
+	must(t, s.Retain(2, []manifest.Head{head}, nil, now))
+	check("committed, in the next generation", true, true)
+	if err := hold(own); !errors.Is(err, ErrFenced) {
+		t.Errorf("behind the fence: %v", err)
+	}
+	if h, ok := s.Newest(); !ok || h.Number != 1 || s.Numbers() != nil || s.HasUncommitted() {
+		t.Errorf("newest %+v, numbers %v, something uncommitted: %v", h, s.Numbers(), s.HasUncommitted())
+	}
+	must(t, s.Retain(2, nil, nil, now))
+	check("its record was removed", false, false)
+}

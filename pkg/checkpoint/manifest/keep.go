@@ -1,0 +1,107 @@
+package manifest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// OnDisk are the manifests on the disk of a node.
+type OnDisk struct {
+	Held    map[Hash]Position
+	Partial map[Hash]Partial
+}
+
+// Partial is a checkpoint of which a node has parts.
+type Partial struct {
+	At    Position
+	Parts []Hash // all of it, here or not
+}
+
+// Kept says which manifests stay on a disk.
+type Kept struct {
+	seen   schema.Generation
+	named  map[Hash]bool // by a record, or pinned; and the parts of these
+	newest Position      // of the commits that are here
+	// parts are the newest committed parts that are here, by node.
+	parts map[string]Position
+}
+
+// Keep says what stays. seen was read before committed was: a generation older than it could not
+// commit afterwards.
+func Keep(d OnDisk, committed []Head, seen schema.Generation, pinned []Hash) Kept {
+	k := Kept{seen: seen, named: map[Hash]bool{}, parts: map[string]Position{}}
+	for _, p := range pinned {
+		k.named[p] = true
+	}
+	for _, c := range committed {
+		k.named[c.Manifest] = true
+		at, ok := d.Held[c.Manifest]
+		if !ok {
+			at = d.Partial[c.Manifest].At
+		}
+		if k.newest.Before(at) {
+			k.newest = at
+		}
+		for _, p := range c.Parts {
+			k.named[p.Manifest] = true
+			if at, ok := d.Held[p.Manifest]; ok && k.parts[at.Of].Before(at) {
+				k.parts[at.Of] = at
+			}
+		}
+	}
+	for h, p := range d.Partial {
+		if !k.Needs(h, p.At) {
+			continue
+		}
+		for _, part := range p.Parts {
+			k.named[part] = true
+		}
+	}
+	return k
+}
+
+// Needs reports whether a checkpoint is committed, or may still be: an agent commits its captures in
+// the order in which it made them, or never.
+func (k Kept) Needs(h Hash, at Position) bool {
+	return k.named[h] || at.Generation >= k.seen && !at.Before(k.newest)
+}
+
+// Garbage says which manifests go from a disk: those with no record that can get none any more. A
+// part goes when a later one of its node is committed; OldParts are those that go earlier.
+func (k Kept) Garbage(held map[Hash]Position) (drop []Hash) {
+	for h, p := range held {
+		newest := k.newest
+		if p.Part {
+			newest = k.parts[p.Of]
+		}
+		if !k.named[h] && (p.Generation < k.seen || p.Before(newest)) {
+			drop = append(drop, h)
+		}
+	}
+	return drop
+}
+
+// OldParts are the parts that a node captured before a position, and of each other node all but the
+// newest; those that are needed stay.
+func OldParts(held map[Hash]Position, needed map[Hash]bool, before Position) (old []Hash) {
+	others := map[string][]Hash{}
+	for h, p := range held {
+		switch {
+		case !p.Part || needed[h]:
+		case p.Of != before.Of:
+			others[p.Of] = append(others[p.Of], h)
+		case p.Before(before):
+			old = append(old, h)
+		}
+	}
+	for _, of := range others {
+		slices.SortFunc(of, func(a, b Hash) int {
+			return cmp.Or(cmp.Compare(held[b].Generation, held[a].Generation),
+				cmp.Compare(held[b].Sequence, held[a].Sequence), slices.Compare(a[:], b[:]))
+		})
+		old = append(old, of[min(MostParts, len(of)):]...)
+	}
+	return old
+}

@@ -1,0 +1,223 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+)
+
+// saveParts has every node save a part whose size is that of its place, and returns the commit.
+func (x *team) saveParts(step int) manifest.Head {
+	x.t.Helper()
+	for i, m := range x.with.Members {
+		x.save(m.Node, step, map[string]string{"shard_" + m.Node: strings.Repeat(fmt.Sprint(step%10), 100*(i+1))})
+	}
+	return next[replicator.Committed](x.t, x.reports[x.with.Members[0].Node]).Head
+}
+
+// stored are the bytes of what a node holds.
+func (x *team) stored(node string) (n int64) {
+	x.t.Helper()
+	s := x.peers.Stores[node]
+	for _, h := range s.Held() {
+		m, err := s.Manifest(h)
+		must(x.t, err)
+		n += m.Bytes()
+	}
+	return n
+}
+
+// Each node has its own part and that of the node before it, of whatever sizes: no node takes in all
+// bytes, and any one may be lost, of three copies any two.
+func TestPartsAreSpreadInARing(t *testing.T) {
+	for _, copies := range []int{2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			names := []string{"a", "b", "c", "d"}
+			x := newTeamOf(t, copies, true, names...)
+			defer x.close()
+			head := x.saveParts(10)
+			if head.Copies != copies || len(head.Parts) != 4 || len(head.Holders) != 4 {
+				t.Errorf("head: %+v", head)
+			}
+			for i, n := range names {
+				var want int64
+				for k := range copies {
+					want += int64(100 * ((i-k+4)%4 + 1))
+				}
+				if got := x.stored(n); got != want {
+					t.Errorf("%d copies: %s has %d bytes, want %d", copies, n, got, want)
+				}
+			}
+			for i := range names {
+				lost := []string{names[i]}
+				if copies == 3 {
+					lost = append(lost, names[(i+1)%4])
+				}
+				if got := x.whole(head, lost...); len(got) != 4 {
+					t.Errorf("without %v: %d files", lost, len(got))
+				}
+			}
+			for step := 20; step <= 40; step += 10 { // a commit outlives newer parts
+				x.saveParts(step)
+				for _, n := range names {
+					must(t, x.replicators[n].Tidy(t.Context()))
+				}
+			}
+			time.Sleep(time.Second) // the oldest record is removed after the commit
+			head, committed, err := x.replicators["a"].Record.Read(t.Context())
+			must(t, err)
+			for _, h := range committed {
+				if got := x.whole(h, "b"); len(got) != 4 || len(committed) != 3 || head.Number != 4 {
+					t.Errorf("checkpoint %d without b: %d files", h.Number, len(got))
+				}
+			}
+		})
+	}
+}
+
+// Whoever does not have its copy, or does not keep it, rank 0's node has all of the save, and another
+// one: nothing is committed with fewer copies than there may be.
+func TestAPartWithTooFewCopies(t *testing.T) {
+	for what, fail := range map[string]func(x *team, op, node string) error{
+		"no copy is taken": func(_ *team, op, node string) error {
+			return fails(op == "offer" && node == "c")
+		},
+		"an older version keeps no parts": func(_ *team, op, node string) error { return fails(op == "hold" && node == "b") },
+		"a holder is replaced meanwhile": func(x *team, op, node string) error {
+			if op == "hold" && node == "c" {
+				x.peers.Hook = nil
+				x.join(x.t, "c", "2")
+			}
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newTeam(t, true, "a", "b", "c")
+				defer x.close()
+				x.peers.Hook = func(op, node string) error { return fail(x, op, node) }
+				head := x.saveParts(10)
+				x.peers.Hook = nil
+				if head.Parts != nil || head.Copies != 2 || !head.HeldBy("a") || !x.peers.Stores["a"].Has(head.Manifest) {
+					t.Errorf("head: %+v", head)
+				}
+			})
+		})
+	}
+}
+
+func fails(yes bool) error {
+	if yes {
+		return errors.New("no")
+	}
+	return nil
+}
+
+// When the workers of all nodes end, the newest checkpoint is on two nodes whole: the next world may
+// have one node only.
+func TestTheLastCheckpointIsBroughtTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		head := x.saveParts(10)
+		if x.peers.Stores["a"].Has(head.Manifest) {
+			t.Error("a has all of it while workers run")
+		}
+		for _, l := range x.lines {
+			l.Finish()
+		}
+		for _, l := range x.lines {
+			<-l.Done()
+		}
+		whole := 0
+		for _, s := range x.peers.Stores {
+			if s.Has(head.Manifest) {
+				whole++
+			}
+		}
+		if whole != 2 || !x.peers.Stores["a"].Has(head.Manifest) {
+			t.Errorf("%d nodes have all of it", whole)
+		}
+		if got := x.whole(head, "b", "c"); len(got) != 3 {
+			t.Errorf("with a alone: %d files", len(got))
+		}
+	})
+}
+
+// What the disks of any two of three nodes have is every part.
+func TestPartsAreSalvaged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		defer x.close()
+		head := x.saveParts(10)
+		for _, n := range []string{"a", "b", "c"} {
+			must(t, x.replicators[n].Tidy(t.Context()))
+		}
+		for _, lost := range []string{"a", "b", "c"} {
+			there := map[manifest.Hash]bool{}
+			for n, d := range x.disks {
+				if n == lost {
+					continue
+				}
+				found, err := checkpoint.Salvage(context.Background(), chunkstore.NewReadOnly(d), 1)
+				must(t, err)
+				if len(found.Parts) != 1 || found.Parts[0].Head.Number != head.Number || found.Newest != nil {
+					t.Fatalf("%s: %+v", n, found)
+				}
+				for _, p := range found.Parts[0].Parts {
+					there[p] = true
+				}
+			}
+			if len(there) != 3 {
+				t.Errorf("without %s there are %d parts", lost, len(there))
+			}
+		}
+	})
+}
+
+// Parts of a save that a newer commit overtook go from all disks, and so does what was kept for a
+// commit that never came.
+func TestPartsThatAreNeverCommittedGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		defer x.close()
+		x.save("b", 10, map[string]string{"shard_b": "alone"})
+		time.Sleep(3 * time.Second)
+		for step := 20; step <= 60; step += 10 {
+			x.saveParts(step)
+		}
+		time.Sleep(10 * time.Second)
+		for _, n := range []string{"a", "b", "c"} {
+			must(t, x.replicators[n].Tidy(t.Context()))
+			if held := len(x.peers.Stores[n].Held()); held != 6 {
+				t.Errorf("%s holds %d manifests, not two parts of each of 3 checkpoints", n, held)
+			}
+		}
+	})
+}
+
+// A node saves, and the others do not: its newest parts stay, on its disk and on that of the next one.
+func TestPartsWithoutOthersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		defer x.close()
+		for step := 10; step <= 300; step += 10 {
+			x.save("b", step, map[string]string{"shard_b": fmt.Sprint(step)})
+			time.Sleep(2 * time.Second)
+		}
+		for _, n := range []string{"b", "c"} {
+			must(t, x.replicators[n].Tidy(t.Context()))
+			if held := len(x.peers.Stores[n].Held()); held != 8 {
+				t.Errorf("%s holds %d parts", n, held)
+			}
+		}
+	})
+}
