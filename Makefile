@@ -37,7 +37,7 @@ vuln: ## known vulnerabilities in what is linked
 unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m
-	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes|TestSaves'
+	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes|TestSaves|TestReplay'
 	$(MAKE) fuzz FUZZTIME=3000x
 
 # Every decoder of bytes from elsewhere: package and target.
@@ -61,6 +61,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	$(MAKE) fuzz FUZZTIME=100000x
 	PYTHONPATH=python $(PYTHON) python/compare.py
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run 'TestSchedules|TestSavesOutliveFaults|TestWipes'
+	COUNT=$(or $(COUNT),30) $(GO) test -count=1 -timeout 1h ./internal/agent/runtime -run TestReplay
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v
 	COUNT=$(or $(COUNT),60) $(GO) test -count=1 -timeout 3h ./integration -run TestSlowWorkIsNoHang

@@ -307,6 +307,7 @@ var plants = []plant{
 		capture, "TestSavesBetweenTwoLooks"},
 	{"the first save is of two saves", capture + "/judge/belong.go", `if u := behind(wrote); u.Path != "" {`, `if u := behind(wrote); u.Path != "" && false {`,
 		capture, "TestPausesThatMixedSaves"},
+	{"a directory with a digit in its name is a save as a whole", capture + "/look.go", `if _, counted := e.order(); e.dir && !counted {`, `if e.dir && !e.numbered() {`, runtime, "TestSavesOutliveFaults"},
 	{"the first save of the next generation is of two saves", capture + "/judge/judge.go", `		m.passes[k] = 1
 `, `		m.passes[k] = 0
 `, capture, "TestFirstSaveOfTheNextGeneration"},

@@ -23,6 +23,12 @@ type plant struct {
 	pkg, test string // test as for -run
 }
 
+// testRun is a test that is run in the changed module.
+type testRun struct {
+	pkg, test string
+	seeds     int // that it plays; 0: as many as it does by itself
+}
+
 // few is how many are planted when nobody says how many: the whole list takes minutes.
 const few = 4
 
@@ -43,7 +49,7 @@ func TestPlants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := goTest(t, root, map[string][]byte{p.file: changed}, p)
+			out, err := goTest(t, root, map[string][]byte{p.file: changed}, testRun{pkg: p.pkg, test: p.test})
 			switch {
 			case err == nil:
 				t.Errorf("%s survives %s of %s: a test is missing\n%s: %s → %s\n%s", p.bug, p.test, p.pkg, p.file, p.old, p.new, out)
@@ -105,7 +111,7 @@ func defined(t *testing.T, dir, test string) bool {
 }
 
 // goTest runs the test that must fail, with files in place of those of the module.
-func goTest(t *testing.T, root string, files map[string][]byte, p plant) (string, error) {
+func goTest(t *testing.T, root string, files map[string][]byte, p testRun) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	replace := map[string]string{}
@@ -128,12 +134,16 @@ func goTest(t *testing.T, root string, files map[string][]byte, p plant) (string
 	if !strings.Contains(run, "/") {
 		run = "^" + run + "$"
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", at, "-vet=off", "-failfast", "-count=1", "-timeout", "2m", "-run", run, "./"+p.pkg)
+	timeout, count := "2m", "" // the test's own, not ours
+	if p.seeds > 0 {
+		timeout, count = "20m", strconv.Itoa(p.seeds)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", at, "-vet=off", "-failfast", "-count=1", "-timeout", timeout, "-run", run, "./"+p.pkg)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "COUNT=") // the test's own, not ours
+	cmd.Env = append(os.Environ(), "COUNT="+count)
 	out, err := cmd.CombinedOutput()
 	if len(out) > 4000 {
-		out = out[len(out)-4000:]
+		out = append(out[:200:200], out[len(out)-4000:]...)
 	}
 	return string(out), err
 }

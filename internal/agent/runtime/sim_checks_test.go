@@ -165,6 +165,16 @@ func (s *faulty) noteWorld(w *rendezvous.World) {
 	s.proposals[w.Generation] = w.Proposal
 }
 
+// forgetWorlds forgets generations where one of the nodes is away when a job is made again: the number of
+// one that only it knew may be given once more, to a world of another job. mu is held.
+func (s *faulty) forgetWorlds() {
+	for _, name := range s.names {
+		if a := s.at[name]; a != nil && (a.isDead() || a.frozen != nil) {
+			clear(s.proposals)
+		}
+	}
+}
+
 // dooms has the first proposal of a story that asks for it applied and not answered.
 func (s *faulty) dooms(a *simAgent, op memory.Op) bool {
 	s.mu.Lock()
