@@ -176,6 +176,8 @@ var plants = []plant{
 	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(all, &entries[i])`, `parseMembers(all[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
 	{"members that cannot be read are left out", rendezvous + "/members.go", `len(all) != w.Count+w.Leaving`, `false`, rendezvous, "TestTornMembers"},
 	{"a world that forms has no endpoints", follow + "/follow.go", ` && w.Proposal == of && w.Master != nil {`, ` && w.Proposal == of {`, rendezvous, "TestEndpoints"},
+	{"changes of another world are used", follow + "/cache.go", `m.proposal != "" && m.proposal == w.Base`, `m.proposal != "" && w.Base != ""`, rendezvous, "TestChangesOfAnotherWorldAreNotUsed"},
+	{"a world with leavers is told by its changes", rendezvous + "/members.go", ` || len(w.Leavers) > 0 {`, ` {`, rendezvous, "TestWorldsByTheirChanges"},
 	{"leavers of a large world are lost", rendezvous + "/members.go", `all[:w.Count:w.Count], all[w.Count:]`, `all[:w.Count:w.Count], nil`, rendezvous, "TestWorldsOfManyNodes"},
 	{"all members are in every phase", rendezvous + "/world.go", `if w.Chunks > 0 {
 		w.Members, w.Leavers = nil, nil`, `if false {

@@ -366,3 +366,85 @@ func TestTornMembers(t *testing.T) {
 		}
 	}
 }
+
+// A node that knows the members of a large world makes those of the next one from its changes, and reads
+// no list. A node that knows those of another world reads the list. Both see the same.
+func TestWorldsByTheirChanges(t *testing.T) {
+	const n = 300
+	tally := &memory.Tally{}
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(n).crowd(n)
+	counted := memory.Count(w.Store, tally)
+	next := func(members []membership.Ref, leavers ...membership.Ref) *rendezvous.World {
+		t.Helper()
+		s := w.see()
+		p := w.next(s)
+		p.World.Members, p.World.Count, p.World.Leavers = members, len(members), leavers
+		_, err := w.Propose(t.Context(), s, w.me(), p)
+		w.must(err)
+		return w.see().World
+	}
+	var all []membership.Ref
+	for _, m := range w.see().Nodes {
+		all = append(all, m.Ref)
+	}
+	first := all[:250]
+	hole := slices.Clone(first[:249])
+	hole[100] = first[249]
+	grown := append(slices.Clone(hole), all[260:262]...)
+	for _, c := range []struct {
+		name    string
+		to      []membership.Ref
+		leavers []membership.Ref
+		lists   int64 // read by a node that knows the world before
+	}{
+		{"the first", first, nil, 1}, {"the last one takes the place of a lost one", hole, nil, 0},
+		{"nobody changes", hole, nil, 0}, {"two more", grown, nil, 0}, {"one less", grown[:250], nil, 0},
+		{"one leaves", grown[:249], grown[249:250], 1}, {"the one after", grown[:248], nil, 0},
+		{"most change", slices.Concat(grown[:100], all[101:249]), nil, 1},
+	} {
+		cache := &follow.MemberCache{}
+		reader := follow.Reader{Store: counted, Job: w.Job, Node: "n00007", Members: cache}
+		if c.name != "the first" {
+			w.must(reader.ReadOwn(t.Context()).Err)
+		}
+		stale := follow.Reader{Store: counted, Job: w.Job, Node: "n00007", Members: &follow.MemberCache{}}
+		world := next(c.to, c.leavers...)
+		before := tally.Gets.Load()
+		u := reader.ReadOwn(t.Context())
+		w.must(u.Err)
+		if lists := tally.Gets.Load() - before - 1; lists != c.lists {
+			t.Errorf("%s: %d lists were read, want %d", c.name, lists, c.lists)
+		}
+		for who, got := range map[string]*rendezvous.World{"one that knows the world before": u.World,
+			"one that knows none": stale.ReadOwn(t.Context()).World} {
+			if !slices.Equal(got.Members, c.to) || !slices.Equal(got.Leavers, c.leavers) ||
+				got.Generation != world.Generation {
+				t.Errorf("%s: %s sees another world", c.name, who)
+			}
+		}
+	}
+}
+
+// The changes of one world say nothing to a node that knows the members of another one.
+func TestChangesOfAnotherWorldAreNotUsed(t *testing.T) {
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(200).crowd(200)
+	reader := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007", Members: &follow.MemberCache{}}
+	for k := range 5 {
+		s := w.see()
+		p := w.next(s)
+		for i, m := range s.Nodes[:150] {
+			if i < k {
+				m = s.Nodes[150+i]
+			}
+			p.World.Members = append(p.World.Members, m.Ref)
+		}
+		p.World.Count = len(p.World.Members)
+		_, err := w.Propose(t.Context(), s, w.me(), p)
+		w.must(err)
+		if k%2 == 0 { // it misses every other one
+			if got := reader.ReadOwn(t.Context()).World; !slices.Equal(got.Members, p.World.Members) {
+				t.Errorf("generation %d: a node that missed the one before sees other members", got.Generation)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/pkg/membership"
@@ -37,6 +38,51 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	}
 	w.Members, w.Leavers = all[:w.Count:w.Count], all[w.Count:]
 	return nil
+}
+
+// Change is a rank that a node has which another node, or none, had in the World before.
+type Change struct {
+	Rank   int            `json:"rank"`
+	Member membership.Ref `json:"member"`
+}
+
+// mostChanges keeps the World record small: it is sent to every node with each phase.
+const mostChanges = 100
+
+// NoteChanges notes in w, whose members lie outside its record, what differs from before, unless that is as
+// much as the list.
+func (w *World) NoteChanges(before *World) {
+	w.Base, w.Changes = "", nil
+	if before == nil || before.Chunks == 0 || w.Chunks == 0 || len(w.Leavers) > 0 {
+		return
+	}
+	var changes []Change
+	for rank, m := range w.Members {
+		if rank < len(before.Members) && before.Members[rank] == m {
+			continue
+		}
+		if changes = append(changes, Change{rank, m}); len(changes) > mostChanges {
+			return
+		}
+	}
+	w.Base, w.Changes = before.Proposal, changes
+}
+
+// MembersFrom are the members of w, made from those of its Base; nil where they do not follow from
+// these.
+func (w *World) MembersFrom(base []membership.Ref) []membership.Ref {
+	members := make([]membership.Ref, w.Count)
+	copy(members, base)
+	for _, c := range w.Changes {
+		if c.Rank < 0 || c.Rank >= w.Count {
+			return nil
+		}
+		members[c.Rank] = c.Member
+	}
+	if slices.ContainsFunc(members, func(r membership.Ref) bool { return r.Incarnation == "" }) {
+		return nil
+	}
+	return members
 }
 
 // ReadMembers reads the members and leavers of w that lie outside its record.

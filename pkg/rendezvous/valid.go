@@ -104,6 +104,10 @@ func (w *World) Validate() error {
 	p.Note(validRefs("member", w.Members))
 	p.Note(validRefs("", w.Leavers))
 	p.Text("cause_text", w.CauseText)
+	for _, c := range w.Changes {
+		p.Range("changed rank", int64(c.Rank), 0, int64(w.Count)-1)
+		p.Note(c.Member.ValidateMember())
+	}
 	for _, rank := range w.Newcomers {
 		p.Range("newcomer", int64(rank), 0, int64(w.Count)-1)
 	}

@@ -154,24 +154,28 @@ type World struct {
 	Chunks     int               `json:"chunks,omitempty"`
 	// Leavers are of older generations, and must stop before this one runs. Where members lie in
 	// plan/ they lie behind them, and Leaving is how many they are.
-	Leavers    []membership.Ref `json:"leavers,omitempty"`
-	Leaving    int              `json:"leaving,omitempty"`
-	Newcomers  []int            `json:"newcomers,omitempty"` // node ranks of members in their first generation
-	Slots      int              `json:"slots"`
-	Ranks      [][]int          `json:"ranks,omitempty"` // of each node's workers; nil: Slots in a row
-	Previous   int              `json:"previous"`        // world size of the newest World that ran before
-	Resume     *Resume          `json:"resume"`
-	Plan       *scaling.Plan    `json:"plan"`
-	LRScale    float64          `json:"lr_scale"`
-	Cause      Cause            `json:"cause,omitempty"`
-	CauseText  string           `json:"cause_text,omitempty"`
-	Request    string           `json:"request,omitempty"` // the wish that was read, and when it was written
-	WishRev    int64            `json:"wish_rev,omitempty"`
-	NP         int              `json:"np"` // the wish's size
-	Ledger     Ledger           `json:"ledger"`
-	Quarantine []Quarantine     `json:"quarantine,omitempty"`
-	Master     *Master          `json:"master,omitempty"`
-	Outcome    *Outcome         `json:"outcome,omitempty"`
+	Leavers []membership.Ref `json:"leavers,omitempty"`
+	Leaving int              `json:"leaving,omitempty"`
+	// Base is the proposal before, where Changes tell all that differs from its members and there are
+	// no leavers: a node that knows those reads no list.
+	Base       string        `json:"base,omitempty"`
+	Changes    []Change      `json:"changes,omitempty"`
+	Newcomers  []int         `json:"newcomers,omitempty"` // node ranks of members in their first generation
+	Slots      int           `json:"slots"`
+	Ranks      [][]int       `json:"ranks,omitempty"` // of each node's workers; nil: Slots in a row
+	Previous   int           `json:"previous"`        // world size of the newest World that ran before
+	Resume     *Resume       `json:"resume"`
+	Plan       *scaling.Plan `json:"plan"`
+	LRScale    float64       `json:"lr_scale"`
+	Cause      Cause         `json:"cause,omitempty"`
+	CauseText  string        `json:"cause_text,omitempty"`
+	Request    string        `json:"request,omitempty"` // the wish that was read, and when it was written
+	WishRev    int64         `json:"wish_rev,omitempty"`
+	NP         int           `json:"np"` // the wish's size
+	Ledger     Ledger        `json:"ledger"`
+	Quarantine []Quarantine  `json:"quarantine,omitempty"`
+	Master     *Master       `json:"master,omitempty"`
+	Outcome    *Outcome      `json:"outcome,omitempty"`
 	// IdleMS is how long no worker trained before this World ran; 0: not known, or none had.
 	IdleMS int64 `json:"idle_ms,omitempty"`
 	// Causes counts the starts after the first, over all attempts.

@@ -30,6 +30,11 @@ func (m *MemberCache) fill(ctx context.Context, st store.Store, job schema.Job, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.proposal != "" && m.proposal == w.Base {
+		if members := w.MembersFrom(m.members); members != nil {
+			m.proposal, m.members, m.leavers = w.Proposal, members, nil
+		}
+	}
 	if m.proposal != w.Proposal {
 		if err := rendezvous.ReadMembers(ctx, st, job, w); err != nil {
 			return err

@@ -28,6 +28,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 			return rendezvous.World{}, err
 		}
 	}
+	w.NoteChanges(seen.World)
 	guards, writes := r.proposal(seen, me, &w)
 	for _, x := range p.Evicted {
 		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
