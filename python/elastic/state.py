@@ -60,6 +60,7 @@ class State:
         self._follower: Optional[Callable[[], None]] = None
         self._held = False
         self._torn = False
+        self._was_held = False
         self._sharded = False  # each rank has a part of it alone
         self._first = (0, 0.0)  # the generation at hand, and when its first step ended
         for value in values.values():
@@ -156,7 +157,15 @@ class State:
 
     def hold(self) -> None:
         """This rank has the state that the world goes on from."""
-        self._held, self._torn = True, False
+        self._held, self._torn, self._was_held = True, False, True
+
+    def torn(self) -> bool:
+        """Whether a step was left between the step of the optimizer and commit()."""
+        return self._torn
+
+    def was_held(self) -> bool:
+        """Whether this rank has been in a world: what it holds now is not what the script began with."""
+        return self._was_held
 
     def held_step(self) -> Optional[int]:
         """The step of the state that this rank has. None: it has none, or one that was left between the
@@ -177,7 +186,7 @@ class State:
 
     def take(self, content: Dict[str, Any]) -> None:
         """Go on from the content of another rank, or of a checkpoint."""
-        self._held = False  # of two states at once, until all of it is there
+        self._held, self._was_held = False, True  # of two states at once, until all of it is there
         self._restore(content)
         self._saved_step = -1
 

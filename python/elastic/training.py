@@ -22,9 +22,9 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, NoReturn, Optional
 
-from . import environment, saving, voting, wrappers
+from . import environment, saving, stopping, voting, wrappers
 from .agent import Agent, Left, connect
 from .blocked import Watch
 from .environment import World, world
@@ -143,6 +143,8 @@ class Training:
         giver = voting.source(steps)
         if giver is not None and voting.takers(steps):
             self._share(giver, w.rank, w.rank in voting.takers(steps))
+        if giver is None and state.was_held():
+            self._begin_anew()
         if giver is not None and state.step != steps[giver]:
             raise LoadError(f"rank {giver} said that its state is of step {steps[giver]}, and it is of step {state.step}")
         state.hold()
@@ -272,6 +274,13 @@ class Training:
         self._group.interrupt()
         gc.collect()  # a DistributedDataParallel of the old group answers the gradients as long as it lives
         wrappers.disarm(self._agent.generation)
+        if self._state.torn():
+            print(
+                "elastic: this rank was left between optimizer.step() and state.commit(), and takes the state of another "
+                "rank, or the checkpoint; call commit() right after the step",
+                file=sys.stderr,
+                flush=True,
+            )
         self._look()
         self._group.leave()  # waits for other collectives of the group, which go on being ended until it has
         self._has_left()
@@ -290,15 +299,28 @@ class Training:
             if self._agent.gone.is_set():
                 raise ElasticError("the agent of this node has ended")
 
-    def _stop(self) -> None:
+    def _begin_anew(self) -> NoReturn:
+        """Have this process started again: all ranks begin from scratch, and its model has been trained."""
+        print(
+            "elastic: every rank was left between optimizer.step() and state.commit(), and there is no checkpoint: "
+            "training begins anew; call commit() right after the step",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._end(stopping.AGAIN)
+
+    def _stop(self) -> NoReturn:
         """Save and end, as asked. No vote is needed: the state of rank 0 is that of its last commit."""
-        assert self._agent is not None and self._group is not None
         if self._state.held_step() is not None:
             self._state.save_or_say()
+        self._end(STOPPED)
+
+    def _end(self, status: int) -> NoReturn:
+        assert self._agent is not None and self._group is not None
         self._interrupt(self._agent.generation)  # others may be in a collective still, and this process would wait for them
         self._group.close()
         self._has_left()
-        raise Stopped(STOPPED)
+        raise Stopped(status)
 
 
 WORDS = (

@@ -281,6 +281,29 @@ class TrainingTest(PlayedWorld):
             self.hand(2)
             outcome.get(timeout=60)
 
+    def test_no_rank_has_a_whole_state_and_there_is_no_checkpoint(self):
+        """What this process holds is no beginning: it is started again, and spends no restart."""
+        worlds = []
+
+        def function(world):
+            worlds.append(world.generation)
+            self.state.commit()
+            self.state._tear()
+            PlayedGroup.newest.collective()
+
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            outcome = self.start(function)
+            until(lambda: worlds)
+            self.agent.tell(leave=1)
+            self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": None})
+            self.hand(2)
+            end = outcome.get(timeout=60)
+        self.assertIsInstance(end, SystemExit)
+        self.assertEqual(end.code, 101)
+        self.assertEqual(worlds, [1])
+        self.assertIn("call commit() right after the step", said.getvalue())
+
     def test_the_function_is_left_between_two_steps(self):
         begun = threading.Event()
 
