@@ -146,8 +146,9 @@ func (n *Notices) tellWorld(f *Facts) {
 }
 
 func (n *Notices) tellForming(f *Facts, w *rendezvous.World) {
+	before := n.forming > 0 || n.running > 0 || n.waiting > 0 || n.spare // a node that comes needs no cause
 	n.forming = w.Generation
-	if f.Listed && w.CauseText != "" && w.CauseText != n.why { // no Hold told it
+	if f.Listed && before && w.CauseText != "" && w.CauseText != n.why { // no Hold told it
 		n.say("%s", w.CauseText)
 	}
 	n.why = ""

@@ -1,0 +1,34 @@
+package notice
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// A node that has just come is not told why the generation before its own ended, for it may have been
+// the cause itself, in an earlier life; a node that was there is told.
+func TestCauseOfAGeneration(t *testing.T) {
+	forming := func(g schema.Generation) *Facts {
+		w := &rendezvous.World{Generation: g, Phase: rendezvous.Forming, CauseText: "vm leaves (interrupted)"}
+		w.Members = append(w.Members, membership.Ref{Node: "vm"})
+		return &Facts{World: w, Snapshot: &rendezvous.Snapshot{}, Joined: true, Listed: true, Member: true}
+	}
+	texts := func(n *Notices, f *Facts) (all []string) {
+		for _, l := range n.Lines(f) {
+			all = append(all, l.Text)
+		}
+		return all
+	}
+	var n Notices
+	if got, want := texts(&n, forming(4)), []string{"generation 4 starting: vm"}; !slices.Equal(got, want) {
+		t.Errorf("a node that has just come: %q, want %q", got, want)
+	}
+	want := []string{"vm leaves (interrupted)", "generation 5 starting: vm"}
+	if got := texts(&n, forming(5)); !slices.Equal(got, want) {
+		t.Errorf("a node that was there: %q, want %q", got, want)
+	}
+}
