@@ -10,14 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
-)
 
-// What the workers of the measurement write: a gigabyte a minute together.
-const (
-	logWriters = 8
-	logFor     = time.Minute
-	logRate    = 1e9 / logWriters / 60 // bytes a second of each
-	logSlot    = 2 * time.Millisecond
+	"github.com/elasticd/elastic/bench/worker"
 )
 
 // written is what the writers of one run say of themselves, and what is in their logs.
@@ -30,7 +24,7 @@ type written struct {
 // logging prints what eight workers that write a gigabyte a minute see of their logs, beside the
 // same writers with plain files.
 func (o options) logging(ctx context.Context) error {
-	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n", logWriters, logFor.Seconds(), "",
+	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n", worker.LogWriters, worker.LogFor.Seconds(), "",
 		"GB written", "GB lost", "longest write", "over 10 ms")
 	for _, way := range []struct {
 		name  string
@@ -38,7 +32,7 @@ func (o options) logging(ctx context.Context) error {
 		logs  string // below the directory of the bed
 	}{
 		{"plain files", plainWriters, "plain/*"},
-		{"elastic run", func(b *bed) error { return b.agent("a", "1", "--nproc-per-node="+strconv.Itoa(logWriters)) },
+		{"elastic run", func(b *bed) error { return b.agent("a", "1", "--nproc-per-node="+strconv.Itoa(worker.LogWriters)) },
 			"a/log/workerlog.*"},
 	} {
 		b, err := newBed(ctx, o.bin)
@@ -67,7 +61,7 @@ func plainWriters(b *bed) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	for i := range logWriters {
+	for i := range worker.LogWriters {
 		out, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
 		if err != nil {
 			return err
@@ -85,7 +79,7 @@ func plainWriters(b *bed) error {
 
 // writers waits for the writers, and counts what is in their logs.
 func (b *bed) writers(ctx context.Context, logs string) (w written, err error) {
-	for i := range logWriters {
+	for i := range worker.LogWriters {
 		var bytes, longest int64
 		var slow int
 		if err := b.answer(ctx, "written."+strconv.Itoa(i), &bytes, &longest, &slow); err != nil {
@@ -105,9 +99,6 @@ func (b *bed) writers(ctx context.Context, logs string) (w written, err error) {
 	return w, nil
 }
 
-// logLine is what the writers write, again and again.
-var logLine = append(bytes.Repeat([]byte("step 1234567 loss 0.123456 "), 4), '\n')
-
 // lines counts the bytes of the writers' lines in the files of a pattern.
 func lines(pattern string) (n int64, err error) {
 	files, err := filepath.Glob(pattern)
@@ -119,40 +110,7 @@ func lines(pattern string) (n int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		n += int64(bytes.Count(raw, logLine) * len(logLine))
+		n += int64(bytes.Count(raw, worker.LogLine) * len(worker.LogLine))
 	}
 	return n, nil
-}
-
-// write is a worker that writes lines at an even rate. It returns only with an error.
-func write() error {
-	var total int64
-	var longest time.Duration
-	var slow int
-	began := time.Now()
-	for took := time.Duration(0); took < logFor; took = time.Since(began) {
-		due := int64(took.Seconds() * logRate)
-		count := max(0, due-total) / int64(len(logLine))
-		some := bytes.Repeat(logLine, int(count))
-		at := time.Now()
-		if _, err := os.Stdout.Write(some); err != nil {
-			return err
-		}
-		one := time.Since(at)
-		longest = max(longest, one)
-		if one > 10*time.Millisecond {
-			slow++
-		}
-		total += int64(len(some))
-		time.Sleep(logSlot)
-	}
-	dir, rank := os.Getenv("BENCH_DIR"), os.Getenv("ELASTIC_RANK")
-	temp := filepath.Join(dir, "writing."+rank)
-	err := errors.Join(os.WriteFile(temp, fmt.Appendln(nil, total, int64(longest), slow), 0o600),
-		os.Rename(temp, filepath.Join(dir, "written."+rank)))
-	if err != nil {
-		return err
-	}
-	time.Sleep(time.Hour) // the job goes on until its logs are counted
-	return nil
 }

@@ -21,14 +21,17 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/elasticd/elastic/bench/worker"
 )
 
 func main() {
-	workers := map[string]func() error{"worker": work, "saver": train, "waiter": idle, "logger": write}
+	workers := map[string]func() error{"worker": worker.Work, "saver": worker.Save, "waiter": worker.Wait,
+		"logger": worker.Log}
 	if len(os.Args) > 1 && workers[os.Args[1]] != nil {
 		err := workers[os.Args[1]]() // returns only with an error
 		fmt.Fprintf(os.Stderr, "bench %s: %v\n", os.Args[1], err)
-		if errors.Is(err, errCrash) {
+		if errors.Is(err, worker.ErrCrash) {
 			os.Exit(3)
 		}
 		os.Exit(1)

@@ -73,16 +73,6 @@ func (b *bed) ours(node string) (pids []int) {
 	return pids
 }
 
-// idle is a worker that only waits. It returns only with an error.
-func idle() error {
-	if err := begun(); err != nil {
-		return err
-	}
-	for {
-		time.Sleep(time.Hour)
-	}
-}
-
 // missed says that a value is above its goal.
 func missed(value, goal float64) string {
 	if value > goal {

@@ -6,35 +6,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/elasticd/elastic/bench/copies"
 )
 
 // round is what one save took, and the copies of the same bytes right before and right after it:
 // the mean of both.
 type round struct {
-	copies
+	copyTimes
 	save        time.Duration
 	quiet, busy time.Duration // the longest step of the training before the save, and after its rename
 }
 
-// copies are the times that copies of the bytes of a save take.
-type copies struct{ cp, tls time.Duration }
+// copyTimes are the times that copies of the bytes of a save take.
+type copyTimes struct{ cp, tls time.Duration }
 
 // allowed is the part that the save reached of what cp and a TLS copy, one after the other, allow.
 func (r round) allowed() float64 { return (r.cp + r.tls).Seconds() / r.save.Seconds() }
 
 // between is the mean of copies before and after something.
-func between(before, after copies) copies {
-	return copies{(before.cp + after.cp) / 2, (before.tls + after.tls) / 2}
+func between(before, after copyTimes) copyTimes {
+	return copyTimes{(before.cp + after.cp) / 2, (before.tls + after.tls) / 2}
 }
 
 // saving measures what it takes from a save's rename to its commit with two copies: two nodes of
@@ -82,7 +82,7 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 		if err != nil {
 			return err
 		}
-		r.copies, before = between(before, after), after
+		r.copyTimes, before = between(before, after), after
 		all = append(all, r)
 		fmt.Printf("%8d %10.3f %12.3f %14.3f %10.3f %8s\n", i+1, r.cp.Seconds(), r.tls.Seconds(), r.save.Seconds(),
 			r.allowed(), load())
@@ -150,11 +150,11 @@ func (b *bed) save(ctx context.Context, commits <-chan time.Time) (r round, file
 }
 
 // copies copies a file in each way.
-func (b *bed) copies(ctx context.Context, file string) (c copies, err error) {
+func (b *bed) copies(ctx context.Context, file string) (c copyTimes, err error) {
 	for _, way := range []struct {
 		took *time.Duration
 		copy func(from, to string) error
-	}{{&c.cp, cp}, {&c.tls, tlsCopy}} {
+	}{{&c.cp, copies.Plain}, {&c.tls, copies.TLS}} {
 		if err := b.rest(ctx); err != nil {
 			return c, err
 		}
@@ -176,17 +176,6 @@ func (b *bed) copies(ctx context.Context, file string) (c copies, err error) {
 func (b *bed) rest(ctx context.Context) error {
 	syscall.Sync()
 	return b.pause(ctx, 4*time.Second)
-}
-
-func cp(from, to string) error {
-	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
-		return fmt.Errorf("cp: %w: %s", err, out)
-	}
-	f, err := os.OpenFile(to, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // commits yields when each commit could be read.
@@ -251,56 +240,4 @@ func memory(pid int) (int64, error) {
 	var kb int64
 	_, err = fmt.Sscan(rest, &kb)
 	return kb << 10, err
-}
-
-// train is a worker that makes steps, and whose rank 0 saves when told to.
-func train() error {
-	dir := os.Getenv("BENCH_DIR")
-	size, err := strconv.ParseInt(os.Getenv("BENCH_SIZE"), 10, 64)
-	if err := errors.Join(err, begun()); err != nil {
-		return err
-	}
-	say := func(what string, v ...any) error {
-		temp := filepath.Join(dir, "say.tmp")
-		return errors.Join(os.WriteFile(temp, []byte(fmt.Sprintln(v...)), 0o600),
-			os.Rename(temp, filepath.Join(dir, what)))
-	}
-	var longest time.Duration
-	for last := time.Now(); ; {
-		time.Sleep(time.Millisecond)
-		now := time.Now()
-		longest, last = max(longest, now.Sub(last)), now
-		if os.Getenv("ELASTIC_RANK") != "0" {
-			continue
-		}
-		switch {
-		case os.Remove(filepath.Join(dir, "save")) == nil:
-			file, err := save(size)
-			if err != nil {
-				return err
-			}
-			last = time.Now() // the save itself is the script's own time
-			if err := say("saved", file, last.UnixNano(), int64(longest)); err != nil {
-				return err
-			}
-			longest = 0
-		case os.Remove(filepath.Join(dir, "longest")) == nil:
-			if err := say("step", int64(longest)); err != nil {
-				return err
-			}
-			longest = 0
-		}
-	}
-}
-
-// save writes a file like no other and renames it, as careful scripts do.
-func save(size int64) (string, error) {
-	dir := os.Getenv("ELASTIC_CHECKPOINT_DIR")
-	temp, name := filepath.Join(dir, "model.tmp"), filepath.Join(dir, "model.bin")
-	f, err := os.Create(temp)
-	if err != nil {
-		return "", err
-	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(noise(), size), make([]byte, copyBuffer))
-	return name, errors.Join(err, f.Sync(), f.Close(), os.Rename(temp, name))
 }

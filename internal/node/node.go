@@ -18,6 +18,7 @@ import (
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
+	"github.com/elasticd/elastic/internal/node/revive"
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/peer"
 	"github.com/elasticd/elastic/internal/progress"
@@ -63,10 +64,10 @@ func Run(ctx context.Context, o Options) event.Result {
 	}
 	store := o.Store
 	if o.Local != nil {
-		store = revive(effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Local)
+		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *o.Local)
 	}
 	if o.Shared != nil {
-		store = revive(effects, served{o.Store, local.Endpoint(o.Endpoints[0])}, *o.Shared)
+		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *o.Shared)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
 	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: told.notice, raw: told.raw}

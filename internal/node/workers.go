@@ -17,6 +17,7 @@ import (
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/hang"
 	"github.com/elasticd/elastic/internal/launch"
+	"github.com/elasticd/elastic/internal/node/activity"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/node/saves"
@@ -50,7 +51,7 @@ type workers struct {
 	job     atomic.Pointer[rendezvous.Job]
 	dir     string // of the node and job
 	logs    *output.Logs
-	doing   *doing
+	doing   *activity.Activity
 	warmth  *warmth.Count
 	hooking hooking
 	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: hangs are not watched
@@ -101,7 +102,7 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	for pattern, h := range check.NewServer(w.peers.To).Handlers() {
 		w.peers.Server.Handle(pattern, h)
 	}
-	w.doing = newDoing(w.effects, w.store, w.o.Job.Name.Doing(node))
+	w.doing = activity.New(w.effects, w.store, w.o.Job.Name.Doing(node))
 	w.warmth = warmth.New(w.store, w.o.Job.Name.Warm(node), w.standBy)
 	w.effects.Go(w.warmth.Run)
 	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}, job); err != nil {

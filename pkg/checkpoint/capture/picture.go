@@ -66,9 +66,26 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 	}
 	u.Since = c.since[e.name]
 	if !e.dir && !u.Counted && err == nil {
-		u.Text, u.Log, err = c.growth.of(c.tree, e, u.Status)
+		if u.Text, u.Log = c.growth.Last(e.name); u.Status == judge.Done {
+			u.Text, u.Log, err = c.growth.Of(c.tree, e.name, e.top)
+		}
 	}
 	return u, err
+}
+
+// noteGrowth remembers when the fresh entries became larger: a save of many bytes is under way
+// then.
+func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
+	var bytes int64
+	for _, e := range fresh {
+		for _, f := range e.files {
+			bytes += f.State.Size
+		}
+	}
+	if bytes > c.bytes {
+		c.grew = now
+	}
+	c.bytes = bytes
 }
 
 // several reports whether more than one file of the family was written at once: their numbers are

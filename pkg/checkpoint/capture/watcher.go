@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/growth"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
@@ -93,7 +94,7 @@ type Watcher struct {
 	fresh    int       // entries that are not as in base
 	evidence *evidence
 	memory   judge.Memory
-	growth   growing
+	growth   growth.Files
 	shards   map[string]bool // families whose numbers count no steps
 	explicit bool            // marks are used here: what has none is not finished
 	refused  map[dirfs.FileState]bool
@@ -148,7 +149,7 @@ func watch(
 	dir, t := in.Dir, in.Reader
 	c := &Watcher{
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
-		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growing{},
+		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growth.Files{},
 		refused:  map[dirfs.FileState]bool{},
 		evidence: newEvidence(t), notes: noterOf(t),
 	}

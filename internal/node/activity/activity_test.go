@@ -1,4 +1,4 @@
-package node
+package activity
 
 import (
 	"testing"
@@ -31,7 +31,7 @@ func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		var effects scope.Scope
-		d := newDoing(&effects, own, "doing")
+		d := New(&effects, own, "doing")
 		time.Sleep(time.Second)
 		if got := said(); got != "" {
 			t.Errorf("of its last life it says %q", got)

@@ -1,4 +1,5 @@
-package main
+// Package copies copies files, as a measure for the saving of checkpoints.
+package copies
 
 import (
 	"crypto/ed25519"
@@ -14,15 +15,15 @@ import (
 	"time"
 )
 
-// noise is bytes that no chunk has twice, and nothing compresses.
-func noise() io.Reader {
+// Noise is bytes that no chunk has twice, and nothing compresses.
+func Noise() io.Reader {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails
 	return rand.NewChaCha8(seed)
 }
 
-// tlsCopy sends a file through TLS 1.3 over the loopback interface into another, and syncs that.
-func tlsCopy(from, to string) error {
+// TLS sends a file through TLS 1.3 over the loopback interface into another, and syncs that.
+func TLS(from, to string) error {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return err
@@ -50,7 +51,8 @@ func tlsCopy(from, to string) error {
 	return errors.Join(sent, <-received)
 }
 
-const copyBuffer = 128 << 10
+// Buffer is the size of the buffer of one copy.
+const Buffer = 128 << 10
 
 func send(addr string, config *tls.Config, from string) error {
 	in, err := os.Open(from)
@@ -62,7 +64,7 @@ func send(addr string, config *tls.Config, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(c, struct{ io.Reader }{in}, make([]byte, copyBuffer))
+	_, err = io.CopyBuffer(c, struct{ io.Reader }{in}, make([]byte, Buffer))
 	return errors.Join(err, c.Close())
 }
 
@@ -76,6 +78,6 @@ func receive(l net.Listener, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, c, make([]byte, copyBuffer))
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, c, make([]byte, Buffer))
 	return errors.Join(err, out.Sync(), out.Close())
 }

@@ -1,4 +1,5 @@
-package node
+// Package revive keeps the local server alive: it starts it again when it is missed.
+package revive
 
 import (
 	"context"
@@ -11,9 +12,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// reviver is the store of the local server. When that does not answer, it is started again: on its
+// Store is the store of the local server. When that does not answer, it is started again: on its
 // data, by whichever agent misses it first, and found where that one has it.
-type reviver struct {
+type Store struct {
 	missed chan struct{} // holds one value when the server was missed
 	ensure func(context.Context) (local.Endpoint, error)
 	open   func(context.Context, local.Endpoint) (store.Store, error) // until ctx ends
@@ -24,19 +25,19 @@ type reviver struct {
 	at    local.Endpoint
 }
 
-// served is a store and where its server listens.
-type served struct {
-	store store.Store
-	at    local.Endpoint
+// Served is a store and where its server listens.
+type Served struct {
+	Store store.Store
+	At    local.Endpoint
 }
 
-// revive begins to care for the local server of r, which serves s now.
-func revive(effects *scope.Scope, s served, r local.Runtime) *reviver {
-	v := &reviver{store: s.store, at: s.at, missed: make(chan struct{}, 1), close: func() {},
+// Begin begins to care for the local server of r, which serves s now.
+func Begin(effects *scope.Scope, s Served, r local.Runtime) *Store {
+	v := &Store{store: s.Store, at: s.At, missed: make(chan struct{}, 1), close: func() {},
 		ensure: func(ctx context.Context) (local.Endpoint, error) {
 			found, _, err := local.Ensure(ctx, r)
 			if r.Listen != "" {
-				return s.at, err // where the other nodes find it
+				return s.At, err // where the other nodes find it
 			}
 			return found, err
 		},
@@ -47,7 +48,7 @@ func revive(effects *scope.Scope, s served, r local.Runtime) *reviver {
 	return v
 }
 
-func (v *reviver) run(ctx context.Context) {
+func (v *Store) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -68,7 +69,7 @@ func (v *reviver) run(ctx context.Context) {
 
 // move goes on at another place. What is under way at the old one ends, and who watches there lists
 // again, here.
-func (v *reviver) move(ctx context.Context, at local.Endpoint) {
+func (v *Store) move(ctx context.Context, at local.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at == v.at {
@@ -84,13 +85,13 @@ func (v *reviver) move(ctx context.Context, at local.Endpoint) {
 	v.store, v.close, v.at = s, end, at
 }
 
-func (v *reviver) current() store.Store {
+func (v *Store) current() store.Store {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.store
 }
 
-func (v *reviver) miss(err error) error {
+func (v *Store) miss(err error) error {
 	if err != nil && !store.Refused(err) && err != store.ErrLeaseLost {
 		select {
 		case v.missed <- struct{}{}:
@@ -100,30 +101,30 @@ func (v *reviver) miss(err error) error {
 	return err
 }
 
-func (v *reviver) Get(ctx context.Context, key, end string) (store.Read, error) {
+func (v *Store) Get(ctx context.Context, key, end string) (store.Read, error) {
 	r, err := v.current().Get(ctx, key, end)
 	return r, v.miss(err)
 }
 
-func (v *reviver) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
+func (v *Store) GetRanges(ctx context.Context, ranges ...store.Range) (store.Read, error) {
 	r, err := v.current().GetRanges(ctx, ranges...)
 	return r, v.miss(err)
 }
 
-func (v *reviver) Renew(ctx context.Context, l store.Lease) error {
+func (v *Store) Renew(ctx context.Context, l store.Lease) error {
 	return v.miss(v.current().Renew(ctx, l))
 }
 
-func (v *reviver) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
+func (v *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	return v.current().Txn(ctx, t)
 }
 
-func (v *reviver) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
+func (v *Store) Watch(ctx context.Context, key, end string, from int64) <-chan store.Change {
 	return v.current().Watch(ctx, key, end, from)
 }
 
-func (v *reviver) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
+func (v *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time.Duration, error) {
 	return v.current().Grant(ctx, ttl)
 }
 
-func (v *reviver) Revoke(ctx context.Context, l store.Lease) error { return v.current().Revoke(ctx, l) }
+func (v *Store) Revoke(ctx context.Context, l store.Lease) error { return v.current().Revoke(ctx, l) }

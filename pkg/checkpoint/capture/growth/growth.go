@@ -1,19 +1,18 @@
-package capture
+// Package growth tells logs from saves: a log is text that is only ever continued.
+package growth
 
 import (
 	"errors"
 	"io"
 	"io/fs"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// growing tells logs from saves: text that is only ever continued.
-type growing map[string]growth
+// Files is what is known of each file, by its path.
+type Files map[string]growth
 
 // growth is what is known of how one file changes.
 type growth struct {
@@ -28,14 +27,14 @@ const (
 	growthTimes  = 3    // before it is a log
 )
 
-// of reports whether a file has text in it, and whether that was seen to grow as a log does: behind
-// what was there.
-func (g growing) of(t dirfs.Reader, e *entry, status judge.Status) (text, log bool, err error) {
-	was := g[e.name]
-	if status != judge.Done || was.state.SameBytes(e.top) {
+// Of reports whether the file at path, in the state now, has text in it, and whether that was seen to
+// grow as a log does: at its end.
+func (g Files) Of(t dirfs.Reader, path string, now dirfs.FileState) (text, log bool, err error) {
+	was := g[path]
+	if was.state.SameBytes(now) {
 		return was.text, was.times >= growthTimes, nil
 	}
-	f, err := t.Open(e.name)
+	f, err := t.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, false, nil
 	}
@@ -43,11 +42,11 @@ func (g growing) of(t dirfs.Reader, e *entry, status judge.Status) (text, log bo
 		return false, false, err
 	}
 	defer f.Close()
-	is := growth{state: e.top}
-	if is.head, err = sample(f, 0, e.top.Size); err != nil {
+	is := growth{state: now}
+	if is.head, err = sample(f, 0, now.Size); err != nil {
 		return false, false, err
 	}
-	if is.tail, err = sample(f, max(0, e.top.Size-growthSample), e.top.Size); err != nil {
+	if is.tail, err = sample(f, max(0, now.Size-growthSample), now.Size); err != nil {
 		return false, false, err
 	}
 	is.text = !strings.Contains(is.head, "\x00") && utf8.ValidString(is.head[:max(0, len(is.head)-utf8.UTFMax)])
@@ -60,8 +59,14 @@ func (g growing) of(t dirfs.Reader, e *entry, status judge.Status) (text, log bo
 			is.times = was.times + 1
 		}
 	}
-	g[e.name] = is
+	g[path] = is
 	return is.text, is.times >= growthTimes, nil
+}
+
+// Last is what Of returned last for a file that is open for writing now.
+func (g Files) Last(path string) (text, log bool) {
+	was := g[path]
+	return was.text, was.times >= growthTimes
 }
 
 // sample reads the bytes from an offset, and not behind end.
@@ -72,19 +77,4 @@ func sample(r io.ReaderAt, from, end int64) (string, error) {
 		err = nil
 	}
 	return string(b[:n]), err
-}
-
-// noteGrowth remembers when the fresh entries became larger: a save of many bytes is under way
-// then.
-func (c *Watcher) noteGrowth(fresh []*entry, now time.Time) {
-	var bytes int64
-	for _, e := range fresh {
-		for _, f := range e.files {
-			bytes += f.State.Size
-		}
-	}
-	if bytes > c.bytes {
-		c.grew = now
-	}
-	c.bytes = bytes
 }

@@ -1,4 +1,5 @@
-package node
+// Package activity tells the other nodes which bytes this one moves.
+package activity
 
 import (
 	"context"
@@ -11,9 +12,12 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// doing tells the others of bytes that move for longer than a second: people see it, and the limits
+// every is how often the store is written at most.
+const every = 2 * time.Second
+
+// Activity tells the others of bytes that move for longer than a second: people see it, and the limits
 // of the barrier and of a planned stop wait for it.
-type doing struct {
+type Activity struct {
 	store store.Store
 	key   string
 
@@ -24,15 +28,16 @@ type doing struct {
 	news  chan struct{}
 }
 
-func newDoing(effects *scope.Scope, store store.Store, key string) *doing {
-	d := &doing{store: store, key: key, news: make(chan struct{}, 1)}
+// New begins to tell at key. What an earlier agent of this node told is removed.
+func New(effects *scope.Scope, store store.Store, key string) *Activity {
+	d := &Activity{store: store, key: key, news: make(chan struct{}, 1)}
 	d.tell() // nothing: what an earlier agent was at when it ended it is not at any more
 	effects.Go(d.run)
 	return d
 }
 
 // Moving is told how far bytes are; it never waits.
-func (d *doing) Moving(what string, done, total int64) {
+func (d *Activity) Moving(what string, done, total int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -40,7 +45,7 @@ func (d *doing) Moving(what string, done, total int64) {
 		d.since = now
 	}
 	d.now = rendezvous.Activity{Kind: what, Done: done, Total: total, Time: now}
-	if now.Sub(d.since) > time.Second && now.Sub(d.wrote) > told {
+	if now.Sub(d.since) > time.Second && now.Sub(d.wrote) > every {
 		d.wrote = now
 		d.tell()
 	}
@@ -48,11 +53,11 @@ func (d *doing) Moving(what string, done, total int64) {
 
 // Unreadable tells that checkpoint number cannot be had here, until nothing is told; false: it was
 // told already.
-func (d *doing) Unreadable(number int64) bool {
+func (d *Activity) Unreadable(number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	again := d.now.Kind == "unreadable" && d.now.Done == number
-	if again && time.Since(d.wrote) < told {
+	if again && time.Since(d.wrote) < every {
 		return false
 	}
 	// Told again now and then: it says that every node that is here *now* was asked.
@@ -63,7 +68,7 @@ func (d *doing) Unreadable(number int64) bool {
 }
 
 // Nothing moves any more.
-func (d *doing) Nothing() {
+func (d *Activity) Nothing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.since, d.now = time.Time{}, rendezvous.Activity{}
@@ -73,14 +78,14 @@ func (d *doing) Nothing() {
 	}
 }
 
-func (d *doing) tell() {
+func (d *Activity) tell() {
 	select {
 	case d.news <- struct{}{}:
 	default:
 	}
 }
 
-func (d *doing) run(ctx context.Context) {
+func (d *Activity) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
