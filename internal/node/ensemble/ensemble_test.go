@@ -234,6 +234,7 @@ func TestTheServerStays(t *testing.T) {
 	b.start(b.config(1))
 	<-b.Serving()
 	server := b.runs("server", 1)[0]
+	b.runs("t0", 1) // it started, and has written that it runs
 	if err := b.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
