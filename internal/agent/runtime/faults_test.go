@@ -298,9 +298,6 @@ func (s *faulty) rounds(n int) {
 		s.up(name)
 	}
 	s.runs(2 * time.Minute)
-	if s.often {
-		s.longAgo()
-	}
 	s.old = s.etcd.Backup()
 	for range n {
 		for range 2 + s.r.IntN(5) {
@@ -437,10 +434,12 @@ var errDisk = errors.New("input/output error")
 func (s *faulty) fault(name string) {
 	a := s.at[name]
 	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
-	if len(s.names) == 2 && s.r.IntN(4) == 0 {
-		span += 20 * time.Second
-	}
 	alive := a != nil && !a.isDead()
+	if len(s.names) == 2 && alive && s.r.IntN(8) == 0 {
+		s.cutFromStore(a, 20*time.Second+span)
+		s.disturbed(name)
+		return
+	}
 	switch k := s.r.IntN(28); {
 	case k < 2:
 		s.lose("set back", func() { s.restore(s.old, s.r.IntN(2) == 0) })
@@ -475,11 +474,7 @@ func (s *faulty) fault(name string) {
 		time.Sleep(span)
 		a.thaw()
 	case k < 15:
-		s.note("%s is cut from the store", name)
-		a.client.Cut(true)
-		time.Sleep(span)
-		s.hasCopies(a, span)
-		a.client.Cut(false)
+		s.cutFromStore(a, span)
 	case k < 16:
 		s.note("%s is cut from its peers", name)
 		s.cutOff(a, true)
@@ -530,6 +525,15 @@ func (s *faulty) fault(name string) {
 	s.disturbed(name)
 }
 
+// cutFromStore keeps the store from a, and nothing else.
+func (s *faulty) cutFromStore(a *simAgent, span time.Duration) {
+	s.note("%s is cut from the store", a.name)
+	a.client.Cut(true)
+	time.Sleep(span)
+	s.hasCopies(a, span)
+	a.client.Cut(false)
+}
+
 // cutOneWay cuts one way between a and the store, or opens both.
 func (s *faulty) cutOneWay(a *simAgent, way oneWay) {
 	s.mu.Lock()
@@ -556,7 +560,7 @@ func (s *faulty) disturbed(names ...string) {
 
 // maybeKillAll ends all agents with the store, sometimes for longer than every limit.
 func (s *faulty) maybeKillAll() {
-	if s.r.IntN(3) > 0 {
+	if s.r.IntN(2) > 0 {
 		return
 	}
 	for _, n := range s.names {
@@ -564,13 +568,27 @@ func (s *faulty) maybeKillAll() {
 			a.kill()
 		}
 	}
-	switch s.r.IntN(4) {
+	switch s.r.IntN(3) {
 	case 0:
 		time.Sleep(2 * time.Minute)
 	case 1: // one of them comes alone, and waits for longer than the limit
-		s.up(s.names[s.r.IntN(len(s.names))])
+		s.up(s.poorest())
 		time.Sleep(70 * time.Second)
 	}
+}
+
+// poorest is a node that was in the job and has not the newest checkpoint, or any one.
+func (s *faulty) poorest() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.r.IntN(len(s.names))
+	for i := range s.names {
+		name := s.names[(from+i)%len(s.names)]
+		if h := s.hosts[name]; h != nil && s.head.Number > 0 && !s.has(h) {
+			return name
+		}
+	}
+	return s.names[from]
 }
 
 // diskFails has every write to the disk of a fail for a while, or find no space.

@@ -105,9 +105,16 @@ func (s *faulty) longAgo() {
 	}
 }
 
-// bounded waits until one agent has committed so often that it has trimmed the events.
+// bounded gives the job a history of events, and waits until one agent has committed so often that it
+// has trimmed them.
 func (s *faulty) bounded() {
 	s.t.Helper()
+	s.longAgo()
+	s.mu.Lock()
+	for _, a := range s.agents {
+		a.kept.commits = 0
+	}
+	s.mu.Unlock()
 	s.until("one agent has committed often", 5*time.Minute, func(rendezvous.Snapshot) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
