@@ -302,7 +302,7 @@ func (b *bed) living() (pids []string) {
 	return pids
 }
 
-// alive reports whether a process runs: one that nobody has waited for does not.
+// alive reports whether a process runs: a zombie does not.
 func alive(pid string) bool {
 	raw, err := os.ReadFile("/proc/" + pid + "/stat")
 	_, rest, _ := strings.Cut(string(raw), ") ")

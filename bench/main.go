@@ -170,7 +170,7 @@ func (s spread) at(q float64) time.Duration {
 	return d[int(q*float64(len(d)-1)+0.5)]
 }
 
-// progress tells who watches how far it is.
+// progress shows the user how far it is.
 func progress(format string, args ...any) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		fmt.Fprintf(os.Stderr, "\r"+format+"\x1b[K", args...)

@@ -23,7 +23,7 @@ const (
 	localElection  = 5 * localHeartbeat
 	localFlush     = 500 * time.Millisecond
 	localQuota     = 512 << 20
-	localSegment   = 4 << 20 // etcd allocates two of 64 MiB otherwise, in somebody's home
+	localSegment   = 4 << 20 // etcd allocates two of 64 MiB otherwise, in a user's home
 )
 
 // localServer is one local server.

@@ -97,7 +97,7 @@ func (g *group) dial(ctx context.Context, master string, ours hello) error {
 }
 
 // sum replaces v, on every rank, by the sum over all ranks. Rank 0 adds in rank
-// order: the result does not depend on who is fast.
+// order: the result does not depend on which rank is fast.
 func (g *group) sum(v []float64) error {
 	got := make([]float64, 0, len(v))
 	if g.rank > 0 {

@@ -37,7 +37,7 @@ const (
 func savePath(dir string, step int) string { return filepath.Join(dir, fmt.Sprintf("step-%d", step)) }
 
 // save writes a directory step-<n>. The commit file comes last: a worker killed at
-// any point before leaves a save that nobody takes for one.
+// any point before leaves files that are not taken for a save.
 func save(dir string, s *state) error {
 	path := savePath(dir, s.Step)
 	for _, do := range []func() error{

@@ -88,7 +88,7 @@ type Use int
 const (
 	Server Use = iota // of elasticd, which is a client of the other members as well
 	Peer              // of a member towards the others
-	Client            // of whoever uses the server; its name is the user of etcd
+	Client            // of a user of the server; its name is the user of etcd
 )
 
 // Spec says what to sign.
@@ -106,7 +106,7 @@ func (a *Authority) Sign(s Spec, now time.Time) (Pair, error) {
 		return Pair{}, err
 	}
 	if form.NotAfter.After(a.cert.NotAfter) {
-		form.NotAfter = a.cert.NotAfter // beyond it nobody would believe it
+		form.NotAfter = a.cert.NotAfter // after that it would not be accepted
 	}
 	form.KeyUsage = x509.KeyUsageDigitalSignature
 	form.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

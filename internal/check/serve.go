@@ -37,7 +37,7 @@ type Server struct {
 	rounds map[string]*pulled
 }
 
-// pulled is one transfer, which everybody who asks for it shares.
+// pulled is one transfer, which all nodes that ask for it share.
 type pulled struct {
 	done   chan struct{}
 	result Pulled // set before done is closed

@@ -92,7 +92,7 @@ func (m *Member) tell() (full bool) {
 }
 
 // full reports whether any member raised the alarm NOSPACE: then etcd takes
-// no put and no new lease until somebody disarms it.
+// no put and no new lease until an operator disarms it.
 func (m *Member) full() bool { return m.alarm(pb.AlarmType_NOSPACE) }
 
 func (m *Member) alarm(kind pb.AlarmType) bool {
@@ -190,7 +190,7 @@ func (m *Member) defragmentPeer(ctx context.Context, urls []string) error {
 }
 
 // tidy is what is done now and then, by the leader: jobs that ended long ago
-// go, and space is given back before anybody misses it.
+// go, and space is given back before it runs out.
 func (m *Member) tidy(ctx context.Context, now time.Time) {
 	if !m.leads() {
 		return

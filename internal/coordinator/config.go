@@ -32,7 +32,7 @@ type Config struct {
 	Token          string // "": etcd's own for a cluster, a random one for a single member
 
 	Clients, Peers TLS
-	Insecure       bool // serve everybody who reaches a TCP address
+	Insecure       bool // serve every client that reaches a TCP address
 
 	Heartbeat, Election time.Duration // 0: 100 ms and 1 s; least lease = ceil(1.5 × Election) seconds
 	// between two looks whether the database has something to write; 0: etcd's own. The log of etcd
@@ -89,7 +89,7 @@ func (c Config) complete() (Config, error) {
 		c.AdvertisePeers = reachable(c.ListenPeers)
 	}
 	if c.ListenPeers == nil {
-		c.AdvertisePeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}} // etcd wants one; nobody dials it
+		c.AdvertisePeers = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}} // not dialled
 	}
 	if c.Quota == 0 {
 		c.Quota = defaultQuota

@@ -78,7 +78,7 @@ func unusable(what string, err error) error {
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("%s: %v", what, err), Fix: fix}
 }
 
-// own writes down who holds the lock, and looks whether a plain etcd, which
+// own writes down which process holds the lock, and looks whether a plain etcd, which
 // does not know of our lock, has its own on the database.
 func (d *directory) own() error {
 	if err := d.lock.Truncate(0); err != nil {
@@ -126,7 +126,7 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 		switch {
 		case id.Token != "":
 		case c.single() && !d.started():
-			id.Token = rand.Text() // else a wiped store and its successor are the same cluster to everybody
+			id.Token = rand.Text() // else a wiped store looks like the one before
 		default:
 			id.Token = embed.NewConfig().InitialClusterToken
 		}
@@ -153,11 +153,12 @@ func (d *directory) identify(c Config, given string) (id identity, fresh bool, e
 }
 
 // whole refuses data without the log that it was written to first: etcd would begin another log,
-// and wait for ever for the entries that its database is ahead of it. Who was here before had both.
+// and wait for ever for the entries that its database is ahead of it. Data of an earlier server had
+// both.
 func (d *directory) whole(c Config) error {
 	member := filepath.Join(d.path, "member")
 	if _, err := os.Stat(filepath.Join(member, "snap", "db")); err != nil {
-		return nil // what is wrong with it etcd says itself
+		return nil // etcd itself reports its errors
 	}
 	log := filepath.Join(member, "wal")
 	list, err := os.ReadDir(log)

@@ -13,11 +13,11 @@ var (
 	ErrOtherMember = errors.New("data directory of another member")
 	// ErrListen says that an address cannot be listened on, or should not.
 	ErrListen = errors.New("cannot listen")
-	// ErrStopped says that etcd ended although nobody asked it to.
+	// ErrStopped says that etcd ended without being asked to.
 	ErrStopped = errors.New("etcd stopped")
 )
 
-// Problem is an error for the one who starts a server: what, why, what to do.
+// Problem is an error for the operator of a server: what, why, what to do.
 type Problem struct {
 	Kind           error // one of the sentinels above
 	Text, Why, Fix string

@@ -69,7 +69,7 @@ func (t TLS) info() transport.TLSInfo {
 	return transport.TLSInfo{CertFile: t.Cert, KeyFile: t.Key, TrustedCAFile: t.CA, ClientCertAuth: t.ClientAuth}
 }
 
-// secure refuses settings without effect, and addresses that admit everybody without saying so.
+// secure refuses settings without effect, and addresses that admit every client without --insecure.
 func (c Config) secure() error {
 	for _, side := range []struct {
 		tls    TLS
@@ -104,9 +104,9 @@ func (t TLS) fits(flag string, listen []url.URL) error {
 	return nil
 }
 
-// exposed refuses an address that admits everybody who reaches it. A socket is its user's alone: it
-// is made with a umask of 077. A TCP port is not, on loopback neither: every user of the machine
-// reaches it.
+// exposed refuses an address that admits every client that reaches it. A socket is its user's
+// alone: it is made with a umask of 077. A TCP port is not, on loopback neither: every user of the
+// machine reaches it.
 func (c Config) exposed(t TLS, flag string, u url.URL) error {
 	if u.Scheme == "unix" || u.Scheme == "unixs" {
 		return checkSocket(u.Host + u.Path)

@@ -20,7 +20,7 @@ func Logger(w io.Writer) *zap.Logger {
 	return zap.New(quiet{core})
 }
 
-// quiet drops what etcd warns of at every start and what is so on purpose.
+// quiet drops warnings that etcd prints at every start, and those of settings made on purpose.
 type quiet struct{ zapcore.Core }
 
 func (q quiet) With(f []zapcore.Field) zapcore.Core { return quiet{q.Core.With(f)} }

@@ -42,7 +42,7 @@ func Explain(e Ending) Cause {
 		c, raised = fromOutput(e.Output)
 	}
 	switch {
-	case slices.Contains(kernel, e.Signal): // nobody dies of a broken connection in this way
+	case slices.Contains(kernel, e.Signal): // not of a broken connection
 	case e.Signal == "SIGPIPE":
 		c.Victim = true
 	case raised:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Standstill is what is known of one rank of a job that makes no progress.
+// Standstill is the evidence about one rank of a job that makes no progress.
 type Standstill struct {
 	Rank     int
 	State    string // of its process, as in /proc

@@ -120,7 +120,7 @@ func (a *account) turn(to Bucket, at time.Time) {
 		a.in, a.short = Waiting, false
 	}
 	switch {
-	case a.ended: // it is nobody's
+	case a.ended: // the time between attempts does not count
 	case a.in == Kept && a.running != nil:
 		a.running.Seconds += passed
 		a.running.stopped = at

@@ -34,7 +34,7 @@ type Evidence struct {
 	Collective *diagnosis.Collective `json:"collective,omitempty"`
 }
 
-// Fit shortens what is too large to be sent and kept: most bytes are for this rank.
+// Fit shortens evidence that is too large to be sent and kept: most bytes are for this rank.
 func (e *Evidence) Fit(most int) {
 	if len(e.Flight) > most/2 {
 		e.Flight = nil

@@ -14,7 +14,7 @@ const (
 	cpuTicks  = 2 * 10 * time.Millisecond
 )
 
-// Look is what is seen of the workers of one node at one time.
+// Look is an observation of the workers of one node at one time.
 type Look struct {
 	At     time.Time
 	Pulses []Pulse // by local rank

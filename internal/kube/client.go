@@ -70,7 +70,7 @@ func Open(base, dir string) (*Client, error) {
 		http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}, nil
 }
 
-// StatefulSet is what is read of one.
+// StatefulSet has the fields that are read of one.
 type StatefulSet struct {
 	Metadata struct {
 		Name            string            `json:"name"`

@@ -102,7 +102,7 @@ func (r Runtime) named() string {
 	return socket
 }
 
-// dial reports whether somebody listens. One that is too busy to answer does.
+// dial reports whether a server listens. One that is too busy to answer does.
 func dial(ctx context.Context, socket string) (bool, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", socket)

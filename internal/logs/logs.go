@@ -27,7 +27,7 @@ type Query struct {
 	Follow     bool      // go on with what is written from now on, until the context ends
 }
 
-// noRank is the rank of what is no trainer.
+// noRank is the rank of a process that is no trainer.
 const noRank = -1
 
 // Line is one line of one worker.
@@ -54,9 +54,9 @@ type Header struct {
 	Node, Job  string
 }
 
-// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----"; what
-// is no trainer has its name in place of the rank, as "server 0". A worker that is in no generation yet
-// has "---- elastic: since generation 2, waiting worker, node b, job x, TIME ----".
+// parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----";
+// what is no trainer has its name in place of the rank, as "server 0". A worker that is in no
+// generation yet has "---- elastic: since generation 2, waiting worker, node b, job x, TIME ----".
 func parseHeader(line string) (Header, bool) {
 	rest, ok := strings.CutPrefix(line, "---- elastic: generation ")
 	if !ok {

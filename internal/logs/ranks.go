@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxSpan bounds a span of ranks: what is beyond is a slip of the finger.
+// maxSpan bounds a span of ranks: a longer one is a typing error.
 const maxSpan = 1 << 20
 
 // ParseRanks parses numbers and spans, as 0,4-7.

@@ -71,7 +71,7 @@ func (g *Group) follow() {
 		g.takeOver()
 	}
 	for i := range g.workers {
-		if g.pending[i] { // nobody could wait for it
+		if g.pending[i] { // it could not be waited for
 			g.tell(Exit{LocalRank: i, Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL", Ours: ours, At: time.Now(),
 				Note: "its guardian was killed"})
 		}
@@ -193,12 +193,12 @@ func (g *Group) answer(text string) {
 	}
 	select {
 	case g.asked <- err:
-	default: // nobody waited for the one before
+	default: // the one before was not read
 	}
 }
 
 // killedForMemory counts the workers, and what runs beside them, that the kernel killed for memory;
-// -1: nobody counts.
+// -1: not counted.
 func (g *Group) killedForMemory() int {
 	dir := string(g.cgroup)
 	if dir == "" {

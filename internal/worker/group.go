@@ -82,7 +82,7 @@ type Group struct {
 	warm     bool          // processes were started that wait
 	streams  []streamOrder
 	began    time.Time
-	oomKills int                   // seen so far; -1 where nobody counts
+	oomKills int                   // seen so far; -1 where they are not counted
 	ranks    atomic.Pointer[[]int] // by local rank, where they went on in another generation; nil: those of spec
 	moved    atomic.Int64          // how much larger their local ranks are than when they started
 	aborted  []atomic.Bool         // by local rank: it was ended for its stack
@@ -159,7 +159,7 @@ func (p *Prepared) Close() {
 	if g.warm {
 		g.takeOver()
 	} else {
-		g.guardian.Kill() // it waits for its order; nobody descends from it
+		g.guardian.Kill() // it waits for its order; it has no children
 	}
 	g.guardian.Wait()
 	g.cgroup.Remove()
@@ -223,7 +223,8 @@ func (g *Group) begin(s Spec) error {
 	return nil
 }
 
-// announce begins a generation in the logs, and on the console. h says what all workers have in common.
+// announce begins a generation in the logs, and on the console. h says what all workers have in
+// common.
 func (g *Group) announce(h output.Header) {
 	g.shareConsole()
 	h.Job, h.Node, h.Name = g.spec.Job, g.spec.Node, g.spec.Name

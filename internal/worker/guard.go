@@ -120,7 +120,7 @@ func (g *guardian) drain() {
 	}
 }
 
-// drainPipe ends when the pipe is empty: it is the agent's too, who made it
+// drainPipe ends when the pipe is empty: it is the agent's too, which made it
 // non-blocking.
 func drainPipe(fd int, path string) {
 	var log *os.File

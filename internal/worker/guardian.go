@@ -163,7 +163,7 @@ func (g *guardian) run(childEnded <-chan os.Signal, orders <-chan order) {
 				orders, g.orphaned, g.killing = nil, time.Now(), true
 				continue
 			}
-			g.reap() // who ended before the order ended by itself
+			g.reap() // a process that ended before the order ended by itself
 			g.obey(o)
 		}
 	}

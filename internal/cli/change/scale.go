@@ -232,7 +232,7 @@ func holds(s *rendezvous.Snapshot, np int) bool {
 		(s.World.Phase == rendezvous.Running || s.World.Phase == rendezvous.Finishing)
 }
 
-// followScale follows until the wish holds, and says meanwhile what is missing.
+// followScale follows until the wish holds, and says meanwhile how many nodes are missing.
 func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, limit time.Duration) error {
 	c, seen := f.Call, f.Seen
 	name := seen.Job.Name

@@ -62,7 +62,7 @@ func stopAction(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
-	// Nobody is there to take note of it: the end is written from here.
+	// No node is there to take note of it: the end is written from here.
 	if len(snap.Nodes) == 0 && !target.Ended(&snap) {
 		if _, err := requests.End(ctx, &snap, plan.StopWithoutNodes(&snap, c.Out.Now())); err != nil &&
 			!store.Moved(err) {

@@ -38,8 +38,8 @@ func (k *saves) remove(ctx context.Context) error {
 	}
 }
 
-// unused refuses to remove what is needed: the head, from which the next world starts, and what the
-// newest world started from, which its nodes may still be fetching.
+// unused refuses to remove a checkpoint that is needed: the head, from which the next world starts,
+// and what the newest world started from, which its nodes may still be fetching.
 func (k *saves) unused(h checkpoint.Head) error {
 	head, w := k.snap.Head, k.snap.World
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// insist makes a job that the server has lost again, without those who are missing.
+// insist makes a job that the server has lost again, without the missing nodes.
 func (k *saves) insist(ctx context.Context) error {
 	claims := k.snap.Claims
 	name := claims[0].Job.Name

@@ -115,7 +115,7 @@ func (s Setting) notATime() error {
 	return s.Refuse("not a time").Cure("--%s=30s, 500ms, 2m", s.Name)
 }
 
-// maxNodes bounds np: what is beyond is a slip of the finger.
+// maxNodes bounds np: a larger number is a typing error.
 const maxNodes = scaling.MaxWorld
 
 // Nodes parses one size.

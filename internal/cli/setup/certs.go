@@ -31,7 +31,7 @@ func Certs() command.Command {
 		}}
 }
 
-// certificate is what is printed of one.
+// certificate has the printed fields of one.
 type certificate struct {
 	File  string    `json:"file"`
 	Key   string    `json:"key"`

@@ -146,7 +146,7 @@ func Where(c *command.Call) (string, error) {
 	return "the local server", nil
 }
 
-// OpenTo is what is said of a server that everybody reaches, and how that ends.
+// OpenTo is the warning about a server that every client reaches, and its cure.
 func OpenTo(at string) string {
 	return fmt.Sprintf("anyone who reaches %s can change the job: close the port to others, "+
 		"or run elasticd with --trusted-ca-file and add --server=https://%[1]s --cacert=FILE", at)

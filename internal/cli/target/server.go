@@ -173,11 +173,11 @@ func localServer(
 }
 
 // Patience is for how long a command that only asks bears with a server that is slow, or has no
-// leader at the moment. Where nobody listens it bears nothing.
+// leader at the moment. Without a listener it has no effect.
 const Patience = 3 * time.Second
 
 // answer asks the server until it answers, or says something that more asking does not change.
-// limit is for how long run waits for one where nobody listens yet.
+// limit is for how long run waits for a server that does not listen yet.
 func answer(ctx context.Context, c *command.Call, st *etcd.Store, limit time.Duration) error {
 	most := Patience
 	if limit > 0 {

@@ -123,7 +123,7 @@ func (l *logFile) splice(pipe, want int) (int, []byte, error) {
 	return int(moved), last, nil
 }
 
-// ready opens the file if it must be, also when somebody removed it, and
+// ready opens the file if it must be, also when it was removed, and
 // returns its size.
 func (l *logFile) ready() (int64, error) {
 	for range 2 {

@@ -41,7 +41,7 @@ type Options struct {
 	CopyOut, CopyErr []string
 
 	// Notice is told, in a sentence, what the user should know: bytes that
-	// could not be written or shown. It may block. nil: nobody.
+	// could not be written or shown. It may block. nil: not told.
 	Notice func(string)
 }
 
@@ -89,7 +89,7 @@ func Open(o Options) (*Logs, error) {
 		}
 		l.lock, err = lockDir(l.dir)
 		if errors.Is(err, errors.ErrUnsupported) && try == 1 {
-			l.lock.Close() // where nobody can lock, nobody is the first
+			l.lock.Close() // without locks, no log set is the first
 			l.lock = nil
 			continue
 		}

@@ -27,7 +27,7 @@ type evidence struct {
 	writers map[dirfs.FileID]string    // files that are open for writing, and by whom
 	mapped  map[string]bool            // files that were mapped for writing when they were last looked at
 	unsure  map[string]bool            // entries that were written since the last save, and look as they did in it
-	blind   string                     // why nobody's open files can be seen
+	blind   string                     // why open files cannot be seen
 	sound   map[dirfs.Found]format.Completeness
 }
 
@@ -94,8 +94,8 @@ func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 	}
 }
 
-// noteTimes remembers a file that was closed after writing and has the size and the time of the last
-// save all the same: its writer set the time, as a copy does that keeps it.
+// noteTimes remembers a file that was closed after writing and has the size and the time of the
+// last save all the same: its writer set the time, as a copy does that keeps it.
 func (v *evidence) noteTimes(e, was *entry) {
 	if was != nil && !e.dir && v.passes[e.name].times > 0 && e.same(was) && e.top.Ctime != was.top.Ctime {
 		v.unsure[e.name] = true

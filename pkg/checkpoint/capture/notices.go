@@ -23,7 +23,7 @@ import (
 // machines write unseen, makes them deaf: then there is only the clock for looking.
 //
 // The goroutine of the Watcher owns deaf. What is not asked for stays with the kernel: a save of
-// many writes wakes nobody.
+// many writes wakes no goroutine.
 type notices struct {
 	queue *os.File
 	conn  syscall.RawConn

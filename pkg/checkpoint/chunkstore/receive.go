@@ -101,7 +101,7 @@ func (s *Store) offer(g schema.Generation, m *manifest.Manifest, h manifest.Hash
 		s.offers[h] = o
 	}
 	s.mu.Unlock()
-	if was != nil { // somebody was faster
+	if was != nil { // another request was faster
 		o.release()
 		return was, nil
 	}

@@ -162,7 +162,7 @@ func (s *Store) loadManifests() error {
 	return errors.Join(s.loadPartial(), s.loadHeads())
 }
 
-// whole reports whether every chunk is on disk. mu is held, or nobody else is there yet.
+// whole reports whether every chunk is on disk. mu is held, or the Store is not shared yet.
 func (s *Store) whole(m *manifest.Manifest) bool {
 	for c := range m.DistinctChunks() {
 		if k := s.chunks[c]; k == nil || !k.present {
@@ -318,7 +318,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	return nil
 }
 
-// add counts the chunks of a manifest that is on disk. mu is held, or nobody else is there yet.
+// add counts the chunks of a manifest that is on disk. mu is held, or the Store is not shared yet.
 func (s *Store) add(h manifest.Hash, m *manifest.Manifest) {
 	s.held[h] = m.Position()
 	for c := range m.DistinctChunks() {

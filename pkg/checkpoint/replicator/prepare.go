@@ -26,7 +26,7 @@ type Resume struct {
 // Prepare brings the checkpoint that a generation resumes from onto this
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
-// ErrNotHeld: nobody who is registered has all of it.
+// ErrNotHeld: no registered node has all of it.
 func (r *Replicator) Prepare(ctx context.Context, from Resume, dir capture.Dir) (string, *manifest.Manifest, error) {
 	t, err := dir.Open()
 	if err != nil {

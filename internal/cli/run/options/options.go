@@ -166,7 +166,7 @@ func hostName() string {
 	return host
 }
 
-// madeUp is a name for a job that nobody named, after its program: train-7f3a.
+// madeUp is a name for a job without one, after its program: train-7f3a.
 func madeUp(argv []string) string {
 	name := filepath.Base(argv[0])
 	if strings.HasPrefix(name, "python") {

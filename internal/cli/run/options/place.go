@@ -13,7 +13,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// defaultJob is what a job with given nodes is called where nobody named it, as Paddle calls it.
+// defaultJob is the name of a job with given nodes and no name, as Paddle calls it.
 const defaultJob = "default"
 
 // fixed settles a job whose nodes are all given, or this node's rank among them: by --ips, by a

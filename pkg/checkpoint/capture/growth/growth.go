@@ -14,7 +14,7 @@ import (
 // Files is what is known of each file, by its path.
 type Files map[string]growth
 
-// growth is what is known of how one file changes.
+// growth is how one file changed so far.
 type growth struct {
 	state      dirfs.FileState // when it was last seen closed
 	text       bool
@@ -27,8 +27,8 @@ const (
 	growthTimes  = 3    // before it is a log
 )
 
-// Of reports whether the file at path, in the state now, has text in it, and whether that was seen to
-// grow as a log does: at its end.
+// Of reports whether the file at path, in the state now, has text in it, and whether that was seen
+// to grow as a log does: at its end.
 func (g Files) Of(t dirfs.Reader, path string, now dirfs.FileState) (text, log bool, err error) {
 	was := g[path]
 	if was.state.SameBytes(now) {

@@ -50,7 +50,7 @@ func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
 	return Decision{}
 }
 
-// lacksFirst is lacks while nobody knows what belongs together.
+// lacksFirst is lacks while it is not known which files belong together.
 func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
 	if u := behind(wrote); u.Path != "" {

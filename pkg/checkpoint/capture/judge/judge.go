@@ -20,10 +20,10 @@ type Status int
 const (
 	Busy Status = iota // it is being written, or nothing shows that its writer is through with it
 	Done
-	Broken // and nobody goes on with it
+	Broken // and it is not written any more
 )
 
-// Unit is what is written as one: a file, or a directory of one step.
+// Unit is written as one: a file, or a directory of one step.
 type Unit struct {
 	Path    string
 	Key     string // the same in each save: the path, without its numbers if it is counted
