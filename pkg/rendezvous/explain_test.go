@@ -211,6 +211,10 @@ func TestExplain(t *testing.T) {
 			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Source: "worker", Message: "every worker ended with 0"}
 		}), "done done: every worker ended with 0 | a left (finished) |"},
+		"stopped, and the node with it": {aJob(1).here("a").world(rendezvous.Stopped, "a").
+			gone("a").told(history.NodeLeft, "a", history.Fields{"reason": "finished"}).with(func(s *jobSnapshot) {
+			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "operator", Message: "the operator asked for it"}
+		}), "stopped stopped: the operator asked for it | a left (the job was stopped) | the same `elastic run` line starts a new attempt, from scratch"},
 		"failed": {aJob(2).world(rendezvous.Failed, "a", "b").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1),
 				LocalRank: new(0), ExitCode: new(3),

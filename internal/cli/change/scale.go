@@ -193,6 +193,7 @@ func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 		return 0, problem.New(problem.NPRange, "%s: job %s takes %d to %d nodes", shown, j.Name, j.Limits.Min,
 			j.Limits.Max).
 			Because("it was begun with --np=%d:%d", j.Limits.Min, j.Limits.Max).
+			Cure("a size in that range; another range takes elastic stop %s, and elastic run with it", j.Name).
 			Detail("min", j.Limits.Min).Detail("max", j.Limits.Max)
 	}
 	if _, err := scaling.For(j.Base, j.Workers(np)); err != nil {
@@ -239,6 +240,10 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 	if c.Context.Bool("detach") {
 		return scaled(c, seen, wish.NP, fmt.Sprintf("job %s was asked to scale to %d", name, wish.NP))
 	}
+	stays := fmt.Sprintf("job %s stays asked for %d", name, wish.NP)
+	if status.Lacking(seen, wish) > 0 {
+		c.Out.Say("following until %d are here; Ctrl-C ends this command only, %s", wish.NP, stays)
+	}
 	ctx, cancel := target.Within(ctx, limit)
 	defer cancel()
 	var missing target.ProgressLine
@@ -264,8 +269,7 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 		}
 		return false, nil
 	})
-	return target.Cut(c, err, missing.Last, target.Asked{Stays: fmt.Sprintf("job %s stays asked for %d", name, wish.NP),
-		Cure: undo(seen, wish.NP)})
+	return target.Cut(c, err, missing.Last, target.Asked{Stays: stays, Cure: undo(seen, wish.NP)})
 }
 
 // undo is what there is to do while too few nodes are here. before is the job as it was when the

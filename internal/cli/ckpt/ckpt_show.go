@@ -150,7 +150,7 @@ func (k *saves) showHead(st savedStatus, m *checkpoint.Manifest) error {
 	if entry == "" {
 		entry = "."
 	}
-	if err := k.Out.Line("%s  %s", k.snap.Job.Name, strings.Join(what, ", ")); err != nil {
+	if err := k.Out.Folded(2, "%s  %s", k.snap.Job.Name, strings.Join(what, ", ")); err != nil {
 		return err
 	}
 	for _, row := range [][2]string{

@@ -101,6 +101,14 @@ func (p *Printer) Say(format string, args ...any) {
 	}
 }
 
+// SayAfterEcho is Say where a terminal has just shown Ctrl-C: it begins a new line.
+func (p *Printer) SayAfterEcho(format string, args ...any) {
+	if !p.Quiet && Columns(p.Words) > 0 {
+		fmt.Fprintln(p.Words)
+	}
+	p.Say(format, args...)
+}
+
 // Paint colours a state.
 func (p *Printer) Paint(word string) painted {
 	if !p.Colour {

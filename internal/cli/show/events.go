@@ -53,6 +53,9 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 	return target.Followed{Call: c, Server: s, Seen: &snap}.Follow(ctx, show)
 }
 
+// eventIndent is where the second line of an event begins on a terminal: below the time's end.
+const eventIndent = 4
+
 func showEvent(c *command.Call, e history.Event) error {
 	if c.Out.Json {
 		return c.Out.Object(e)
@@ -65,6 +68,6 @@ func showEvent(c *command.Call, e history.Event) error {
 	if f := rendezvous.TimingOf(e); f != nil && c.Context.Bool("verbose") {
 		text += ": " + f.String()
 	}
-	return c.Out.Line("%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind,
+	return c.Out.Folded(eventIndent, "%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind,
 		node, text)
 }

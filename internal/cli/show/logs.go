@@ -28,6 +28,7 @@ func Logs() command.Command {
 			command.JobFlag(),
 			{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
 			{Name: "rank", Arg: "RANKS", Usage: "of these ranks only, as 0,4-7"},
+			{Name: "node", Arg: "NODE", Usage: "of this node only"},
 			{Name: "gen", Arg: "N|all", Usage: "of this generation (the newest)"},
 			{Name: "tail", Short: "n", Arg: "N", Usage: "the last lines of each rank (all)"},
 			{Name: "first-failure", Kind: command.Boolean,
@@ -57,6 +58,9 @@ func logsAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	r.snap = &snap
+	if err := r.unknown(); err != nil {
+		return err
+	}
 	if err := r.settle(); err != nil {
 		return err
 	}
@@ -156,8 +160,9 @@ func (r *reading) sources() (all []source, err error) {
 				})
 			}})
 	}
+	all = slices.DeleteFunc(all, func(s source) bool { return !r.asks(s.node) })
 	for _, n := range r.snap.Nodes {
-		if here[n.Node] {
+		if here[n.Node] || !r.asks(n.Node) {
 			continue
 		}
 		all = append(all, source{string(n.Incarnation), n.Node, func(ctx context.Context, q logs.Query,
@@ -168,13 +173,39 @@ func (r *reading) sources() (all []source, err error) {
 	return all, nil
 }
 
+// asks reports whether the logs of a node were asked for.
+func (r *reading) asks(node string) bool {
+	only := r.Setting("node")
+	return !only.Given || only.Text == node
+}
+
+// unknown refuses a node that the job never had.
+func (r *reading) unknown() error {
+	only := r.Setting("node")
+	if !only.Given {
+		return nil
+	}
+	var names []string
+	for _, n := range status.Explain(r.snap, r.Out.Now()).Nodes {
+		if n.Node == only.Text {
+			return nil
+		}
+		names = append(names, n.Node)
+	}
+	e := problem.New(problem.Usage, "%s: job %s has no such node", only, r.snap.Job.Name)
+	if len(names) > 0 {
+		e = e.Because("its nodes are %s", phrase.List(names))
+	}
+	return e.Cure("elastic nodes %s", r.snap.Job.Name)
+}
+
 // missing names the members of the newest world whose logs cannot be read from here.
 func (r *reading) missing(all []source) (names []string) {
 	if r.snap.World == nil {
 		return nil
 	}
 	for _, m := range r.snap.World.Members {
-		if !slices.ContainsFunc(all, func(s source) bool { return s.node == m.Node }) {
+		if r.asks(m.Node) && !slices.ContainsFunc(all, func(s source) bool { return s.node == m.Node }) {
 			names = append(names, m.Node)
 		}
 	}

@@ -103,7 +103,7 @@ func Cut(c *command.Call, err error, missing string, asked Asked) error {
 		}
 		return problem.New(problem.Timeout, "%v", err).Because("%s; %s", missing, asked.Stays).Cure("%s", asked.Cure)
 	case errors.Is(err, context.Canceled):
-		c.Out.Say("%s; %s", asked.Stays, asked.Cure)
+		c.Out.SayAfterEcho("%s; %s", asked.Stays, asked.Cure)
 	}
 	return err
 }

@@ -92,7 +92,7 @@ func (x *explainer) nodes(state State) []Node {
 		if told[node] || (w.kind != history.NodeLost && w.kind != history.NodeLeft) || x.now.Sub(w.at) > listed {
 			continue
 		}
-		past = append(past, w.status(node))
+		past = append(past, w.withJob(x.s.World).status(node))
 	}
 	sort.Slice(past, func(i, k int) bool { return past[i].Node < past[k].Node })
 	return append(list, past...)
@@ -217,6 +217,18 @@ func (w lastEvent) status(node string) Node {
 		st.Generation = new(w.generation)
 	}
 	return st
+}
+
+// withJob names the end of the job, where the node left because of it.
+func (w lastEvent) withJob(world *rendezvous.World) lastEvent {
+	if w.kind == history.NodeLeft && w.why == string(membership.Finished) && world != nil &&
+		(world.Phase == rendezvous.Stopped || world.Phase == rendezvous.Failed) {
+		w.why = fmt.Sprintf("the job %s", world.Phase)
+		if world.Phase == rendezvous.Stopped {
+			w.why = "the job was stopped"
+		}
+	}
+	return w
 }
 
 func lastEvents(events []history.Event) map[string]lastEvent {

@@ -11,9 +11,7 @@ import (
 
 // ScaleEffect says what becomes of training when that is asked: what it costs, and how to undo it.
 func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
-	after := *s
-	after.Wish = wish
-	present, _, _ := plan.Shortage(&after, plan.StoreView(s, time.Time{}))
+	present := here(s, wish)
 	missing := phrase.Count(wish.NP-present, "more node")
 	if wish.NP > present+1 {
 		missing += " are"
@@ -42,6 +40,17 @@ func ScaleEffect(s *rendezvous.Snapshot, wish rendezvous.Wish) string {
 		return fmt.Sprintf("asked for %d, %d here; training goes on with %d", wish.NP, present, s.World.Count)
 	}
 	return fmt.Sprintf("asked for %d, %d here", wish.NP, present)
+}
+
+// Lacking is how many nodes the job lacks for a wish.
+func Lacking(s *rendezvous.Snapshot, wish rendezvous.Wish) int { return max(0, wish.NP-here(s, wish)) }
+
+// here is how many nodes the job would have for a wish.
+func here(s *rendezvous.Snapshot, wish rendezvous.Wish) int {
+	after := *s
+	after.Wish = wish
+	present, _, _ := plan.Shortage(&after, plan.StoreView(s, time.Time{}))
+	return present
 }
 
 // Trains reports whether a world of this attempt runs, or is about to.
