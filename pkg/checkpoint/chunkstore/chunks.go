@@ -108,6 +108,11 @@ func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 // no manifest is written before flush.
 func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 	s.mu.Lock() // through the rename: of two files for one chunk, the one that stays is the one that is synced
+	// A flush under way syncs the file that is there: another one in its place would not be durable.
+	if c := s.chunk(h); c.present && c.verified {
+		s.mu.Unlock()
+		return errors.Join(f.Close(), s.disk.Discard(temp))
+	}
 	if err := s.disk.Move(temp, chunkPath(h)); err != nil {
 		s.mu.Unlock()
 		return errors.Join(err, f.Close())

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -74,4 +75,31 @@ func TestHoldParts(t *testing.T) {
 	}
 	must(t, s.Retain(2, nil, nil, now))
 	check("its record was removed", false, false)
+}
+
+// A chunk is written by two transfers at once, the second time while the first one is synced: what is
+// held then survives a crash.
+func TestAChunkThatComesTwice(t *testing.T) {
+	disk := memfs.New()
+	s, err := OpenFS(disk)
+	must(t, err)
+	data := []byte("the same bytes")
+	h := manifest.Sum(data)
+	must(t, s.writeChunk(h, data))
+	flushed := map[manifest.Hash]bool{}
+	for c := range s.unsynced {
+		flushed[c] = true
+	}
+	files := s.unsynced
+	s.unsynced = map[manifest.Hash]dirfs.File{} // as flush does, before it syncs them
+	must(t, s.writeChunk(h, data))
+	for _, f := range files {
+		must(t, errors.Join(f.Sync(), f.Close()))
+	}
+	must(t, disk.SyncDir("chunks"))
+	after, err := OpenFS(disk.Crash(func() bool { return true }))
+	must(t, err)
+	if ok, err := after.VerifyChunk(h); !ok || err != nil || !flushed[h] {
+		t.Errorf("after the crash: whole %v, %v", ok, err)
+	}
 }
