@@ -67,7 +67,7 @@ soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; Te
 	COUNT=$(or $(COUNT),60) $(GO) test -count=1 -timeout 3h ./integration -run TestSlowWorkIsNoHang
 	COUNT=$(or $(COUNT),20) $(GO) test -count=1 -timeout 6h ./integration/...
 	COUNT=1 $(GO) test -count=1 -timeout 1h ./pkg/checkpoint -run TestEveryFaultOfParts
-	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run 'TestFSDP|TestANodeIsLostWhile|TestScriptsOfUsersStay' -v)
+	$(if $(TORCH),TORCH=$(TORCH) COUNT=$(or $(COUNT),30) $(GO) test -tags torch -count=1 -timeout 6h ./integration -run 'TestFSDP|TestANodeIsLostWhile|TestScriptsOfUsersStay|TestFullyShardedStateIsToldAndNotKept' -v)
 	$(MAKE) frameworks COUNT=$(or $(COUNT),20)
 	$(MAKE) kube
 	$(MAKE) slurm

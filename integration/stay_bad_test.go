@@ -53,8 +53,15 @@ func TestAWrapperOfAnOldWorldIsRefused(t *testing.T) {
 func TestShardedStateIsToldAndNotKept(t *testing.T) {
 	t.Parallel()
 	s := newMistaken(t, "zero", "a", "b", "c")
+	s.toldAndNotKept("ZeroRedundancyOptimizer")
+}
+
+// toldAndNotKept has a node of three lost, and expects that each process says once what spreads its state.
+func (s *stayers) toldAndNotKept(kind string) {
+	t := s.t
+	t.Helper()
 	g := s.trains(0, "a", "b", "c")
-	s.said("the state is sharded (ZeroRedundancyOptimizer)")
+	s.said("the state is sharded (" + kind + ")")
 	before := s.training("a").pid
 	s.lose("c")
 	s.trains(g, "a", "b")

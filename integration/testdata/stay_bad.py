@@ -22,6 +22,10 @@ def wrapped():
     if mistake == "kept":
         kept = kept or torch.nn.parallel.DistributedDataParallel(net)
         return kept
+    if mistake == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        return fully_shard(net)
     if mistake == "zero":
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
