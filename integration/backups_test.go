@@ -12,7 +12,7 @@ import (
 )
 
 // mount mounts a small file system of memory in a new directory.
-func (p *place) mount(name, options string) string {
+func (p *sandbox) mount(name, options string) string {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -33,7 +33,7 @@ func (p *place) mount(name, options string) string {
 // and what to do.
 func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	full, readonly := p.mount("full", "size=64k"), p.mount("readonly", "size=64k")
 	if err := os.WriteFile(filepath.Join(full, "fill"), make([]byte, 1<<16), 0o600); err == nil {
 		t.Log("the disk has room for all of it")
@@ -63,7 +63,7 @@ func TestCheckpointDirectoryThatCannotBeWritten(t *testing.T) {
 // the job goes on, what was committed stays, and it is said with the file and what to do.
 func TestStateDirectoryFillsUp(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.daemons(1)
 	small := p.mount("small", "size=3m")
 	p.set("XDG_STATE_HOME=" + small)
@@ -91,7 +91,7 @@ for step in range(1, 9):
 // names: that is told as lost, and nothing begins from scratch.
 func TestRecordIsNewerThanTheDisks(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.daemons(1)
 	a, b := trains(p, "a", 2), trains(p, "b", 2)
 	p.running("x", 1, 2)
@@ -136,14 +136,14 @@ func TestRecordIsNewerThanTheDisks(t *testing.T) {
 // that lost the job, and the job goes on from its newest checkpoint.
 func TestTwoServersOfOneJobName(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.daemons(1)
 	a := trains(p, "a", 1)
 	p.running("x", 1, 1)
 	p.committed("x", 2)
 	p.must("stop", "x")
 	p.ends(a, 93)
-	q := newPlace(t)
+	q := newSandbox(t)
 	q.daemons(1)
 	p.at = q.at
 	a = trains(p, "a", 1)
@@ -158,7 +158,7 @@ func TestTwoServersOfOneJobName(t *testing.T) {
 // checkpoints of the first job again.
 func TestTwoServersThatBothKnowTheJob(t *testing.T) {
 	t.Parallel()
-	p, q := newPlace(t), newPlace(t)
+	p, q := newSandbox(t), newSandbox(t)
 	p.daemons(1)
 	q.daemons(1)
 	first := p.at

@@ -32,7 +32,7 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 		t.Run(end.how+end.record, func(t *testing.T) {
 			for i := range soak(t) {
 				bad := (i*3 + 5) % 8
-				p := newPlace(t)
+				p := newSandbox(t)
 				p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+end.how, "RECORD="+end.record)
 				args := []string{"--np=2", "--nproc-per-node=4", "--job-id=x", "--max-restarts=0", "--console=none",
 					"python3", script}
@@ -73,7 +73,7 @@ func TestTheRightRankIsBlamed(t *testing.T) {
 func TestTracebackOfTorch(t *testing.T) {
 	for name, decorator := range map[string]string{"record": "@record", "plain": ""} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newSandbox(t)
 			script := "from torch.distributed.elastic.multiprocessing.errors import record\n" + decorator +
 				"\ndef main():\n    raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')\nmain()\n"
 			if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {

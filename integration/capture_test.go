@@ -12,7 +12,7 @@ import (
 
 // saving runs one node with a Python script of these lines; save(name, step) writes a file in
 // place.
-func saving(p *place, body string) *proc {
+func saving(p *sandbox, body string) *proc {
 	p.t.Helper()
 	script := `import os, sys, time
 d = os.environ["ELASTIC_CHECKPOINT_DIR"]
@@ -53,7 +53,7 @@ func begins(t *testing.T, a *proc, want ...string) {
 func TestEachSaveInADirectoryWithADigit(t *testing.T) {
 	for _, name := range []string{"resnet50/last.pt", "exp1/ckpt/last.pt"} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newSandbox(t)
 			a := saving(p, fmt.Sprintf(`
 name = %q
 step = load(name)
@@ -76,7 +76,7 @@ if step == 0:
 // Model and optimizer are renamed to their names two seconds apart, and the worker is killed in
 // between: the next generation has both of the save before.
 func TestKilledBetweenTwoRenames(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	a := saving(p, `
 print("began", load("model.raw"), load("optimizer.raw"), flush=True)
 if load("model.raw") == 0:
@@ -108,7 +108,7 @@ def put(step):
 `} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			a := saving(p, save+`
 for step in range(1, 5):
     put(step)
@@ -135,7 +135,7 @@ for step in range(1, 5):
 // and none has them in it.
 func TestCheckpointDirectoryWithTheStateInIt(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	if err := os.WriteFile(p.path("save.py"), []byte(`import os, sys, time
 for step in range(1, 5):
     for _ in range(15):

@@ -13,7 +13,7 @@ import (
 )
 
 // wipe deletes what a node keeps on its disk.
-func (p *place) wipe(node string) {
+func (p *sandbox) wipe(node string) {
 	p.t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node))
 	if err != nil || len(dirs) != 1 {
@@ -25,7 +25,7 @@ func (p *place) wipe(node string) {
 }
 
 // committed waits until n checkpoints were committed.
-func (p *place) committed(job string, n int) {
+func (p *sandbox) committed(job string, n int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("%d checkpoints are committed", n), func() error {
 		if got := len(kinds(p.events(job), "checkpoint_committed")); got < n {
@@ -35,7 +35,7 @@ func (p *place) committed(job string, n int) {
 	})
 }
 
-func trainNode(p *place, node string, np int, more ...string) *proc {
+func trainNode(p *sandbox, node string, np int, more ...string) *proc {
 	args := []string{"--node=" + node, fmt.Sprintf("--np=%d", np), "--job_id=x", "--batch-size=256", "--lr=0.1",
 		"--scaling=fixed-batch", "--log-dir=log-" + node, "train", "--steps=400", "--step-sleep=10ms",
 		"--save-every=300ms"}
@@ -59,7 +59,7 @@ func steps(all ...*proc) map[int]int {
 // The node of rank 0 is killed and its disk is gone: the survivor becomes rank 0 and goes on from
 // the last commit, which lies on its own disk.
 func TestRankZeroAndItsDiskAreLost(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	a, b := trainNode(p, "a", 2), trainNode(p, "b", 2)
 	first := p.running("x", 1, 2)
 	zero, other := a, b
@@ -90,7 +90,7 @@ func TestRankZeroAndItsDiskAreLost(t *testing.T) {
 
 // A planned change asks the workers to save first: no step is done twice.
 func TestAPlannedChangeLosesNoStep(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	a, b := trainNode(p, "a", 2, "--steps=100000", "--step-sleep=5ms"),
 		trainNode(p, "b", 2, "--steps=100000", "--step-sleep=5ms")
 	p.running("x", 1, 2)
@@ -139,7 +139,7 @@ func TestAPlannedChangeLosesNoStep(t *testing.T) {
 }
 
 // logs is all that the workers of a node wrote.
-func (p *place) logs(dir string) string {
+func (p *sandbox) logs(dir string) string {
 	p.t.Helper()
 	files, err := filepath.Glob(p.path(dir, "workerlog.*"))
 	if err != nil {
@@ -162,7 +162,7 @@ func TestAnUnchangedTorchScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlace(t)
+	p := newSandbox(t)
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=2", "--job_id=x", "--console=all", "--log-dir=log-"+name, python, script)
 	}

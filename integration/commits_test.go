@@ -26,7 +26,7 @@ func TestManyCommitsInOneGeneration(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("COUNT")); err == nil {
 		commits = n
 	}
-	p := newPlace(t)
+	p := newSandbox(t)
 	server := p.daemons(1)[0]
 	a := p.run("--node=a", "--np=1", "--job_id=x", "sleep", "10000")
 	p.running("x", 1, 1)
@@ -100,7 +100,7 @@ type sample struct {
 	agent, server int64 // resident bytes
 }
 
-func (c *committer) measure(p *place, server *daemon, a *proc) (m sample) {
+func (c *committer) measure(p *sandbox, server *daemon, a *proc) (m sample) {
 	c.t.Helper()
 	r, err := c.store.Get(c.t.Context(), c.job.Prefix(), store.End(c.job.Prefix()))
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // after the cut is saved at once all the same.
 func TestCutFromTheCopies(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b", "c", "d")
-	w := l.law("x")
+	l := newTestbed(t, "a", "b", "c", "d")
+	w := l.audit("x")
 	l.line = []string{"--np=3", "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "train",
 		"--step-sleep=20ms", "--save-every=300ms", "--steps=1000000"}
 	for _, name := range l.names[1:] {
@@ -62,8 +62,8 @@ func TestCutFromTheCopies(t *testing.T) {
 // when the machine of the only holder is lost with its disk, nothing of the job is.
 func TestTheOnlyHolderIsLost(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b", "c", "d")
-	w := l.law("x")
+	l := newTestbed(t, "a", "b", "c", "d")
+	w := l.audit("x")
 	l.line = []string{"--np=2", "--job-id=x", "--keep=1", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
 		"train", "--step-sleep=10ms", "--save-every=700ms", "--steps=1000000"}
 	l.again("a")
@@ -94,7 +94,7 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 		if err := newest(); err != nil {
 			return err
 		}
-		frozen := l.signal(syscall.SIGSTOP, []string{lost}, (*lab).on) // no newer commit comes after the look
+		frozen := l.signal(syscall.SIGSTOP, []string{lost}, (*testbed).on) // no newer commit comes after the look
 		err := newest()
 		if err != nil {
 			for _, x := range frozen {
@@ -103,7 +103,7 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 		}
 		return err
 	})
-	l.signal(syscall.SIGKILL, []string{lost}, (*lab).on)
+	l.signal(syscall.SIGKILL, []string{lost}, (*testbed).on)
 	if err := os.RemoveAll(filepath.Join(l.dir, "state", lost)); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestTheOnlyHolderIsLost(t *testing.T) {
 }
 
 // has returns nil if the disk of a machine has a checkpoint.
-func (l *lab) has(name string, head checkpoint.Head) error {
+func (l *testbed) has(name string, head checkpoint.Head) error {
 	l.t.Helper()
 	files, err := filepath.Glob(filepath.Join(l.dir, "state", name, "*", "nodes", name, "jobs/x/store/manifests",
 		head.Manifest.String()))

@@ -50,7 +50,7 @@ func TestCutFromItsPeers(t *testing.T) {
 		var was *rendezvous.World
 		w.look(func() { was = w.world })
 		off := was.Members[rank].Node
-		undo := sever((*lab).peers, both)(l, []string{off})
+		undo := sever((*testbed).peers, both)(l, []string{off})
 		cut := time.Now()
 		w.reaches(t, limit, "a later generation commits", func() error {
 			if w.head.Generation <= was.Generation {

@@ -12,7 +12,7 @@ import (
 // A server on a disk without space says what, why and the fix, and not the stack of etcd.
 func TestServerOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	small := filepath.Join(p.dir, "small")
 	if err := os.Mkdir(small, 0o700); err != nil {
 		t.Fatal(err)

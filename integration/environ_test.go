@@ -13,7 +13,7 @@ import (
 const dump = `f=env.$ELASTIC_GENERATION.$ELASTIC_NODE.$ELASTIC_LOCAL_RANK; env -0 >$f.tmp && mv $f.tmp $f; exec sleep 1000`
 
 // environ is what a worker saw.
-func (p *place) environ(generation int, node string, local int) map[string]string {
+func (p *sandbox) environ(generation int, node string, local int) map[string]string {
 	p.t.Helper()
 	path := p.path(fmt.Sprintf("env.%d.%s.%d", generation, node, local))
 	until(p.t, path+" is there", func() error { _, err := os.Stat(path); return err })
@@ -26,7 +26,7 @@ func (p *place) environ(generation int, node string, local int) map[string]strin
 }
 
 // holds compares; a value that is a regular expression begins with ^.
-func (p *place) holds(who string, got, want map[string]string) {
+func (p *sandbox) holds(who string, got, want map[string]string) {
 	p.t.Helper()
 	for k, w := range want {
 		g, ok := got[k]
@@ -41,7 +41,7 @@ func (p *place) holds(who string, got, want map[string]string) {
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	// What is left of another launcher must not reach a worker, the rest must.
 	p.set("RANK=77", "WORLD_SIZE=78", "MASTER_ADDR=elsewhere", "MASTER_PORT=1", "TORCHELASTIC_RESTART_COUNT=9",
 		"TORCHELASTIC_RUN_ID=other", "TORCHELASTIC_OF_OLD=1",
@@ -125,7 +125,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestEnvironmentWithoutBatchAndRate(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("OMP_NUM_THREADS=4", "TORCH_NCCL_ASYNC_ERROR_HANDLING=0")
 	p.run("--job-id=x", "--node=a", "sh", "-c", dump)
 	p.running("x", 1, 1)

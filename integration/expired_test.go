@@ -12,7 +12,7 @@ import (
 
 // expired makes two directories of certificates of the same authorities: one of an hour, and one
 // that ended yesterday.
-func (p *place) expired() (valid, old string) {
+func (p *sandbox) expired() (valid, old string) {
 	p.t.Helper()
 	request := certs.Request{Dir: p.path("valid"), Hosts: []string{"127.0.0.1"}, Clients: []string{"client"},
 		Life: time.Hour, Now: time.Now()}
@@ -34,7 +34,7 @@ func (p *place) expired() (valid, old string) {
 // and by a member that have one, and by a client, whether it is its own or the server's.
 func TestExpiredCertificates(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	valid, old := p.expired()
 	at := "https://" + address(t)
 	server := func(of string, more ...string) *proc {

@@ -16,36 +16,36 @@ type kind struct {
 	more  bool // or up to two more at once
 	calm  bool // it must be without consequence: no node is lost, no worker restarted
 	// strike makes it happen to nodes; undo puts it right.
-	strike func(l *lab, nodes []string) (undo func())
+	strike func(l *testbed, nodes []string) (undo func())
 }
 
 var everyKind = []kind{
-	{name: "kill agent", nodes: 1, more: true, strike: kill((*lab).agent)},
-	{name: "kill agent and worker", nodes: 1, more: true, strike: kill((*lab).agent, (*lab).workers)},
-	{name: "kill machine", nodes: 1, more: true, strike: kill((*lab).on)},
-	{name: "freeze agent", nodes: 1, more: true, strike: freeze((*lab).agent)},
-	{name: "freeze worker", nodes: 1, more: true, calm: true, strike: freeze((*lab).workers)},
-	{name: "freeze machine", nodes: 1, more: true, strike: freeze((*lab).on)},
+	{name: "kill agent", nodes: 1, more: true, strike: kill((*testbed).agent)},
+	{name: "kill agent and worker", nodes: 1, more: true, strike: kill((*testbed).agent, (*testbed).workers)},
+	{name: "kill machine", nodes: 1, more: true, strike: kill((*testbed).on)},
+	{name: "freeze agent", nodes: 1, more: true, strike: freeze((*testbed).agent)},
+	{name: "freeze worker", nodes: 1, more: true, calm: true, strike: freeze((*testbed).workers)},
+	{name: "freeze machine", nodes: 1, more: true, strike: freeze((*testbed).on)},
 	{name: "cut between", nodes: 2, calm: true, strike: pair(true)}, // silence needs a second witness
 	{name: "cut one way between", nodes: 2, calm: true, strike: pair(false)},
-	{name: "cut from its peers", nodes: 1, strike: sever((*lab).peers, both)},
-	{name: "cut off", nodes: 1, more: true, strike: sever((*lab).everybody, both)},
+	{name: "cut from its peers", nodes: 1, strike: sever((*testbed).peers, both)},
+	{name: "cut off", nodes: 1, more: true, strike: sever((*testbed).everybody, both)},
 	{name: "cut from the server", nodes: 1, more: true, calm: true, strike: sever(theServer, both)},
 	{name: "cut on the way to the server", nodes: 1, calm: true, strike: sever(theServer, there)},
 	{name: "cut on the way from the server", nodes: 1, calm: true, strike: sever(theServer, back)},
-	{name: "freeze server", calm: true, strike: func(l *lab, _ []string) func() {
+	{name: "freeze server", calm: true, strike: func(l *testbed, _ []string) func() {
 		l.server.signal(syscall.SIGSTOP)
 		return func() { l.server.signal(syscall.SIGCONT) }
 	}},
-	{name: "kill server", calm: true, strike: func(l *lab, _ []string) func() {
+	{name: "kill server", calm: true, strike: func(l *testbed, _ []string) func() {
 		l.server.end()
 		return l.server.start
 	}},
 }
 
 // kill ends all of these processes of each node; undo starts its agent again.
-func kill(whom ...func(*lab, string) []process) func(*lab, []string) func() {
-	return func(l *lab, nodes []string) func() {
+func kill(whom ...func(*testbed, string) []process) func(*testbed, []string) func() {
+	return func(l *testbed, nodes []string) func() {
 		l.signal(syscall.SIGKILL, nodes, whom...)
 		return func() {
 			for _, name := range nodes {
@@ -55,8 +55,8 @@ func kill(whom ...func(*lab, string) []process) func(*lab, []string) func() {
 	}
 }
 
-func freeze(whom ...func(*lab, string) []process) func(*lab, []string) func() {
-	return func(l *lab, nodes []string) func() {
+func freeze(whom ...func(*testbed, string) []process) func(*testbed, []string) func() {
+	return func(l *testbed, nodes []string) func() {
 		frozen := l.signal(syscall.SIGSTOP, nodes, whom...)
 		return func() {
 			for _, x := range frozen {
@@ -66,7 +66,7 @@ func freeze(whom ...func(*lab, string) []process) func(*lab, []string) func() {
 	}
 }
 
-func (l *lab) signal(s syscall.Signal, nodes []string, whom ...func(*lab, string) []process) (all []process) {
+func (l *testbed) signal(s syscall.Signal, nodes []string, whom ...func(*testbed, string) []process) (all []process) {
 	for _, name := range nodes {
 		for _, w := range whom {
 			all = append(all, w(l, name)...)
@@ -87,17 +87,17 @@ const (
 	both = there | back
 )
 
-func theServer(*lab, []string) []string { return []string{"server"} }
+func theServer(*testbed, []string) []string { return []string{"server"} }
 
 // peers are the nodes but these.
-func (l *lab) peers(nodes []string) []string {
+func (l *testbed) peers(nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(l.names), func(n string) bool { return slices.Contains(nodes, n) })
 }
 
-func (l *lab) everybody(nodes []string) []string { return append(l.peers(nodes), "server") }
+func (l *testbed) everybody(nodes []string) []string { return append(l.peers(nodes), "server") }
 
-func sever(from func(*lab, []string) []string, w way) func(*lab, []string) func() {
-	return func(l *lab, nodes []string) func() {
+func sever(from func(*testbed, []string) []string, w way) func(*testbed, []string) func() {
+	return func(l *testbed, nodes []string) func() {
 		others := from(l, nodes)
 		each := func(do func(from, to string)) {
 			for _, name := range nodes {
@@ -116,13 +116,13 @@ func sever(from func(*lab, []string) []string, w way) func(*lab, []string) func(
 	}
 }
 
-func pair(twoWay bool) func(*lab, []string) func() {
+func pair(twoWay bool) func(*testbed, []string) func() {
 	w := there
 	if twoWay {
 		w = both
 	}
-	return func(l *lab, nodes []string) func() {
-		return sever(func(*lab, []string) []string { return nodes[1:] }, w)(l, nodes[:1])
+	return func(l *testbed, nodes []string) func() {
+		return sever(func(*testbed, []string) []string { return nodes[1:] }, w)(l, nodes[:1])
 	}
 }
 
@@ -163,7 +163,7 @@ func draw(r *rand.Rand, names []string) []fault {
 }
 
 // suffer has the faults of a round happen, each at its time, and be put right.
-func (l *lab) suffer(all []fault) {
+func (l *testbed) suffer(all []fault) {
 	l.t.Helper()
 	type moment struct {
 		at time.Duration

@@ -21,7 +21,7 @@ var (
 
 // tables is a job of examples/wide_and_deep: real Paddle, two servers with tables.
 type tables struct {
-	*place
+	*sandbox
 	nodes   map[string]*proc
 	servers int
 }
@@ -108,9 +108,9 @@ func TestFrameworksServers(t *testing.T) {
 		t.Fatalf("make frameworks has the interpreters: %v", err)
 	}
 	for range soak(t) {
-		p := newPlace(t)
+		p := newSandbox(t)
 		p.set("PYTHON_EXEC=" + python)
-		j := &tables{place: p, nodes: map[string]*proc{}, servers: 2}
+		j := &tables{sandbox: p, nodes: map[string]*proc{}, servers: 2}
 		j.join("a", "b", "c")
 		j.from(1, 3)
 		j.learns("a", 10)

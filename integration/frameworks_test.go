@@ -45,7 +45,7 @@ func survives(t *testing.T, venv, script, np string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("PYTHON_EXEC=" + python)
 	node := func(name string) *proc {
 		return p.run("--np="+np, "--job-id=x", "--node="+name, "--checkpoint-dir=ckpt-"+name, "--log-dir=log-"+name,

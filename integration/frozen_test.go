@@ -9,11 +9,11 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// cluster is a lab whose nodes train, three of them and a spare, under the law.
-func cluster(t *testing.T) (*lab, *law) {
+// cluster is a testbed whose nodes train, three of them and a spare, under the audit.
+func cluster(t *testing.T) (*testbed, *audit) {
 	t.Helper()
-	l := newLab(t, "a", "b", "c", "d")
-	w := l.law("x")
+	l := newTestbed(t, "a", "b", "c", "d")
+	w := l.audit("x")
 	l.all("--np=3", "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch", "train",
 		"--step-sleep=20ms", "--save-every=300ms", "--steps=1000000")
 	l.trains(w, 3, 0)
@@ -24,8 +24,8 @@ func cluster(t *testing.T) (*lab, *law) {
 // when it goes on it finds that out before it does anything else. So it is when
 // the agent alone stands still; its worker, which is nobody's any more, ends then.
 func TestFrozenMachineIsReplaced(t *testing.T) {
-	for name, whom := range map[string]func(*lab, string) []process{"agent and worker": (*lab).on,
-		"agent": (*lab).agent} {
+	for name, whom := range map[string]func(*testbed, string) []process{"agent and worker": (*testbed).on,
+		"agent": (*testbed).agent} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, w := cluster(t)
@@ -71,7 +71,7 @@ func TestFrozenWorkerIsNoLoss(t *testing.T) {
 	l, w := cluster(t)
 	zero, from := w.zero(), w.mark(t)
 	was := l.crew()
-	thaw := freeze((*lab).workers)(l, []string{zero})
+	thaw := freeze((*testbed).workers)(l, []string{zero})
 	time.Sleep(endure(t, 5*time.Second, time.Minute))
 	rev := w.mark(t)
 	thaw()

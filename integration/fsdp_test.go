@@ -33,8 +33,8 @@ func TestFSDP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlace(t)
-	j := &shardedJob{place: p, program: []string{python, script, "--float64", "--save-every=10", "--pause=0.03",
+	p := newSandbox(t)
+	j := &shardedJob{sandbox: p, program: []string{python, script, "--float64", "--save-every=10", "--pause=0.03",
 		"--steps=" + steps}, nodes: map[string]*proc{}}
 	j.disturbed(sizesOf(rounds), p.path("finish"))
 	got := fsdpLoss.FindStringSubmatch(j.logs("log-*"))

@@ -105,14 +105,14 @@ func keysIn(m map[string]any) func(func(string) bool) {
 
 // vandal writes garbage into the store of a place, and puts back what was there.
 type vandal struct {
-	*place
+	*sandbox
 	client *clientv3.Client
 	random *rand.Rand
 }
 
 func newVandal(t *testing.T, seed uint64) *vandal {
 	t.Helper()
-	v := &vandal{place: newPlace(t), random: rand.New(rand.NewPCG(seed, seed))}
+	v := &vandal{sandbox: newSandbox(t), random: rand.New(rand.NewPCG(seed, seed))}
 	v.daemons(1)
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{v.at}, Logger: zap.NewNop()})
 	if err != nil {

@@ -25,7 +25,7 @@ func TestHangsAreFound(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			for i := range soak(t) {
 				bad := (i + 1) % 4
-				p := newPlace(t)
+				p := newSandbox(t)
 				p.set(fmt.Sprintf("BAD=%d", bad), "HOW="+how, "HELPER="+helper[how])
 				args := []string{"--np=2", "--nproc-per-node=2", "--job-id=x", "--max-restarts=1", "--hang-timeout=3s",
 					"--console=none", "/usr/bin/python3", script}
@@ -107,7 +107,7 @@ while not os.path.exists("through"):
 // Ranks that wait for one that evaluates, saves or downloads do not hang. COUNT is how many minutes
 // it does so.
 func TestSlowWorkIsNoHang(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	if err := os.WriteFile(p.path("t.py"), []byte(slowWork), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestSlowWorkIsNoHang(t *testing.T) {
 
 // A worker that hardly gets a processor computes slowly; it does not hang.
 func TestStarvedWorkIsNoHang(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	script := "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('fed'):\n    for _ in range(1000): pass\n"
 	if err := os.WriteFile(p.path("t.py"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)

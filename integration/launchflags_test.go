@@ -11,7 +11,7 @@ import (
 // A debugger works where the only worker has the terminal.
 func TestDebuggerOnATerminal(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	if err := os.WriteFile(p.path("train.py"), []byte("answer = 6 * 7\nbreakpoint()\nprint('went on')\n"),
 		0o644); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestDebuggerOnATerminal(t *testing.T) {
 // A signal that is named has the node save and leave, as SIGTERM does.
 func TestSignalsToHandle(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--job-id=x", "--node=a", "--signals-to-handle=SIGTERM,SIGUSR1", "sh", "-c", sit)
 	p.running("x", 1, 1)
 	pidIn(t, p.path("worker.a"))
@@ -41,7 +41,7 @@ func TestSignalsToHandle(t *testing.T) {
 // Each worker sees its own card as local rank 0, and lines with a word are copied.
 func TestVirtualLocalRankAndFilters(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.gpus(4)
 	p.trainers("train.py")
 	p.ends(p.run("--gpus=2,3", "--virtual-local-rank", "--duplicate-stdout-filters=PADDLE_TRAINER_ID,WORLD",

@@ -8,7 +8,7 @@ import (
 
 func TestBelowMinAndBack(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	train := []string{"--np=2", "--job-id=x", "train", "--steps=1000000", "--step-sleep=20ms"}
 	a, b := p.run(append([]string{"--node=a"}, train...)...), p.run(append([]string{"--node=b"}, train...)...)
 	rank := p.running("x", 1, 2).rank("a")
@@ -44,7 +44,7 @@ func TestBelowMinAndBack(t *testing.T) {
 
 func TestEarlyFinisherRestartsNobody(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	program := []string{"--np=2", "--job-id=x", "sh", "-c",
 		`[ $RANK = 0 ] && exit 0; echo $$ >slow; until [ -e through ]; do sleep 0.05; done`}
 	a, b := p.run(append([]string{"--node=a"}, program...)...), p.run(append([]string{"--node=b"}, program...)...)
@@ -94,7 +94,7 @@ func TestEarlyFinisherRestartsNobody(t *testing.T) {
 
 func TestFailedJobGoesOnWithANewAttempt(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	args := []string{"--job-id=x", "--node=a", "--max-restarts=1", "sh", "-c",
 		`[ -e cured ] || exit 9; echo $$ >worker; exec sleep 1000`}
 	first := p.run(args...)

@@ -42,7 +42,7 @@ func TestLeftoversOfADeadGeneration(t *testing.T) {
 	}{"from scratch": {nil, "0"}, "from an older commit": {[]string{"10"}, "10"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			p.daemons(1)
 			if err := os.WriteFile(p.path("train.py"), []byte(looksForItself), 0o600); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestLeftoversOfADeadGeneration(t *testing.T) {
 // copy, and a newcomer, wait for the holders for longer than for nodes that are only slow.
 func TestHoldersComeBackLate(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	servers := p.daemons(1)
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=2", "--job_id=x", "--store-cut-limit=2s", "--batch-size=256", "--lr=0.1",
@@ -131,7 +131,7 @@ func TestHoldersComeBackLate(t *testing.T) {
 }
 
 // heldBy waits until the newest checkpoint is held by these nodes.
-func (p *place) heldBy(job string, nodes ...string) {
+func (p *sandbox) heldBy(job string, nodes ...string) {
 	p.t.Helper()
 	want := strings.Join(nodes, ", ")
 	until(p.t, "the newest checkpoint is held by "+want, func() error {

@@ -22,7 +22,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// BenchmarkLoad is a herd on the real elasticd, on one machine: what it takes to come up, to lose
+// BenchmarkLoad is a fleet on the real elasticd, on one machine: what it takes to come up, to lose
 // one and many, to scale, to get over a restart of elasticd, and at rest. `make bench-load`; NODES
 // is how many, 1000 by default; LEASE_TTL is 30s (`elastic run` has 3s, which a thousand agents on
 // the CPUs of one machine do not hold while all of them start). All agents share one process and
@@ -43,7 +43,7 @@ func BenchmarkLoad(b *testing.B) {
 
 func load(b *testing.B, n int, ttl time.Duration) {
 	server := startElasticd(b)
-	h := herdOn(b, n, []string{server.client})
+	h := fleetOn(b, n, []string{server.client})
 	h.ttl = ttl
 	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
 	h.job.Rules.LastCall = rendezvous.Seconds(5 * time.Minute) // no World before all are here
@@ -86,7 +86,7 @@ func load(b *testing.B, n int, ttl time.Duration) {
 
 // settles waits until n living agents have started the workers of one generation, the newest, which
 // is after g.
-func (h *herd) settles(g schema.Generation, n int) {
+func (h *fleet) settles(g schema.Generation, n int) {
 	h.t.Helper()
 	within(h.t, 5*time.Minute, fmt.Sprintf("%d agents train", n), func() error {
 		newest, count := h.newest(), 0
@@ -104,7 +104,7 @@ func (h *herd) settles(g schema.Generation, n int) {
 	})
 }
 
-func (h *herd) newest() (g schema.Generation) {
+func (h *fleet) newest() (g schema.Generation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.all {
@@ -113,9 +113,9 @@ func (h *herd) newest() (g schema.Generation) {
 	return g
 }
 
-func (h *herd) member(rank int) string { return h.members(rank, 1)[0] }
+func (h *fleet) member(rank int) string { return h.members(rank, 1)[0] }
 
-func (h *herd) members(from, n int) (names []string) {
+func (h *fleet) members(from, n int) (names []string) {
 	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
 	if err != nil {
 		h.t.Fatal(err)
@@ -127,7 +127,7 @@ func (h *herd) members(from, n int) (names []string) {
 }
 
 // answers waits until the store answers and every living agent's registration is there.
-func (h *herd) answers() {
+func (h *fleet) answers() {
 	h.t.Helper()
 	within(h.t, 2*time.Minute, "elasticd answers", func() error {
 		ctx, cancel := context.WithTimeout(h.t.Context(), time.Second)
@@ -208,9 +208,9 @@ func cost(pid int) (cpu time.Duration, rss int64) {
 	return cpu, rss
 }
 
-// pulse measures what a phase takes: time, CPU of elasticd and of the herd, writes and renewals.
+// pulse measures what a phase takes: time, CPU of elasticd and of the fleet, writes and renewals.
 type pulse struct {
-	h      *herd
+	h      *fleet
 	server *single
 	end    chan struct{}
 	done   sync.WaitGroup
@@ -219,7 +219,7 @@ type pulse struct {
 	peak int64 // writes in the busiest second of the phase
 }
 
-func newPulse(h *herd, d *single) *pulse {
+func newPulse(h *fleet, d *single) *pulse {
 	p := &pulse{h: h, server: d, end: make(chan struct{})}
 	p.done.Go(func() {
 		beat := time.NewTicker(100 * time.Millisecond)
@@ -310,5 +310,5 @@ func (p *pulse) rest(d time.Duration) {
 	}
 	fmt.Printf("at rest: elasticd %.3f of a core (goal <= 0.5%s), %d MB (goal <= 300%s); an agent %.3f %% of a core, without its process and heartbeats; %.1f writes a second\n",
 		share, mark(share > 0.5), rss>>20, mark(rss>>20 > 300),
-		100*own.Seconds()/took.Seconds()/float64(len(p.h.beasts())), float64(writes)/took.Seconds())
+		100*own.Seconds()/took.Seconds()/float64(len(p.h.agents())), float64(writes)/took.Seconds())
 }

@@ -51,7 +51,7 @@ func sameLosses(t *testing.T, made, undisturbed []madeStep, tolerance float64) {
 
 // disturb runs nodes of a job in worlds of 2, 2 after a kill, 3, 1 and 2 workers, each of which
 // makes steps, and stops it.
-func disturb(p *place, node func(name string) *proc, made func() []madeStep) {
+func disturb(p *sandbox, node func(name string) *proc, made func() []madeStep) {
 	p.t.Helper()
 	trains := func(after, world int) (generation int) {
 		p.t.Helper()
@@ -87,19 +87,19 @@ func disturb(p *place, node func(name string) *proc, made func() []madeStep) {
 // Under fixed-batch each step has the same loss in every world, to the order of additions.
 func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
 	t.Parallel()
-	start := func(p *place, name string, flags ...string) *proc {
+	start := func(p *sandbox, name string, flags ...string) *proc {
 		line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.2",
 			"--scaling=fixed-batch", "--log-dir=log-" + name,
 			"train", "--samples=970", "--losses=losses.jsonl"}
 		return p.run(append(line, flags...)...)
 	}
-	p := newPlace(t)
+	p := newSandbox(t)
 	disturb(p, func(name string) *proc {
 		return start(p, name, "--epochs=1000000", "--step-sleep=10ms", "--save-every=200ms")
 	}, func() []madeStep { return trainSteps(p) })
 	made := trainSteps(p)
 
-	still := newPlace(t)
+	still := newSandbox(t)
 	steps := fmt.Sprintf("--steps=%d", made[len(made)-1].Step)
 	a, b := start(still, "a", steps, "--pace=0"), start(still, "b", steps, "--pace=0")
 	still.ends(a, 0)
@@ -108,7 +108,7 @@ func TestEachStepOfTrainHasTheSameLoss(t *testing.T) {
 }
 
 // trainSteps are the steps that `train` told.
-func trainSteps(p *place) (all []madeStep) {
+func trainSteps(p *sandbox) (all []madeStep) {
 	p.t.Helper()
 	b, err := os.ReadFile(p.path("losses.jsonl"))
 	if err != nil {
@@ -147,7 +147,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 // tracedSteps are the steps that all ranks of a generation noted, with the mean of their losses:
 // that of the global batch, as each rank weights its own.
-func tracedSteps(p *place) (all []madeStep) {
+func tracedSteps(p *sandbox) (all []madeStep) {
 	p.t.Helper()
 	files, err := filepath.Glob(p.path("steps-*"))
 	if err != nil {
@@ -204,14 +204,14 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 	}
 	for precision, tolerance := range precisions {
 		t.Run(precision, func(t *testing.T) {
-			start := func(p *place, name string, flags ...string) *proc {
+			start := func(p *sandbox, name string, flags ...string) *proc {
 				line := []string{"--node=" + name, "--np=2", "--job-id=x", "--batch-size=48", "--lr=0.05",
 					"--scaling=fixed-batch",
 					"--max-restarts=10", "--log-dir=log-" + name, debianPython, p.script(traced), example, precision,
 					"--samples=970"}
 				return p.run(append(line, flags...)...)
 			}
-			p := newPlace(t)
+			p := newSandbox(t)
 			disturb(p, func(name string) *proc {
 				return start(p, name, "--epochs=100000", "--save-every=300ms", "--pause=0.03")
 			}, func() []madeStep { return tracedSteps(p) })
@@ -219,7 +219,7 @@ func TestEachStepOfTorchHasTheSameLoss(t *testing.T) {
 			for _, s := range made {
 				last = max(last, s.Step)
 			}
-			still := newPlace(t)
+			still := newSandbox(t)
 			epochs := fmt.Sprintf("--epochs=%d", last*48/970+1)
 			a, b := start(still, "a", epochs), start(still, "b", epochs)
 			still.ends(a, 0)
@@ -239,10 +239,10 @@ func TestOneScriptForEveryLauncher(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := []string{example, "--float64", "--epochs=2", "--samples=970"}
-	p := newPlace(t)
+	p := newSandbox(t)
 	own := os.Environ()
 	plain := func(args ...string) *proc {
-		x := newPlace(t)
+		x := newSandbox(t)
 		x.env = append(own, "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1")
 		return x.start(debianPython, append(args, script...)...)
 	}

@@ -24,7 +24,7 @@ type link struct {
 }
 
 // lossy replaces the way of a machine to the bridge. Frames pass through this process.
-func (l *lab) lossy(name string, k link) {
+func (l *testbed) lossy(name string, k link) {
 	l.t.Helper()
 	i := 1 + slices.Index(l.names, name)
 	here, there := fmt.Sprint("here", i), fmt.Sprint("there", i)
@@ -39,7 +39,7 @@ func (l *lab) lossy(name string, k link) {
 }
 
 // tap makes a device in the namespace of the bridge, whose other end this process has.
-func (l *lab) tap(name string) *os.File {
+func (l *testbed) tap(name string) *os.File {
 	l.t.Helper()
 	made := make(chan *os.File)
 	go func() {
@@ -105,11 +105,11 @@ func (k link) carry(from, to *os.File) {
 // somebody was suspected is told. COUNT is the minutes.
 func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b", "c", "d")
+	l := newTestbed(t, "a", "b", "c", "d")
 	for _, name := range l.names {
 		l.lossy(name, link{100 * time.Millisecond, 0.025})
 	}
-	w := l.law("x")
+	w := l.audit("x")
 	l.all("--np=4", "--job-id=x", "sh", "-c", sit)
 	l.running("x", 1, 4)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 // other and all at once, no worker restarts and no generation is made.
 func TestThreeServersOfTenNodes(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	all := p.daemons(3)
 	p.undisturbed("elasticd", 10, func(agents []*proc) {
 		p.pauseLeader(all, endure(t, 6*time.Second, time.Minute))
@@ -48,7 +48,7 @@ func TestThreeServersOfTenNodes(t *testing.T) {
 }
 
 // pauseLeader stops the leader of these for d, in which another one is elected.
-func (p *place) pauseLeader(all []*daemon, d time.Duration) {
+func (p *sandbox) pauseLeader(all []*daemon, d time.Duration) {
 	p.t.Helper()
 	leader := all[p.leads(all)]
 	leader.signal(syscall.SIGSTOP)

@@ -22,9 +22,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// dialFrom dials as a program on a machine of the lab does: the socket is made in its network
+// dialFrom dials as a program on a machine of the testbed does: the socket is made in its network
 // namespace.
-func (l *lab) dialFrom(name string) func(context.Context, string) (net.Conn, error) {
+func (l *testbed) dialFrom(name string) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (c net.Conn, err error) {
 		done := make(chan struct{})
 		go func() {
@@ -45,9 +45,9 @@ func (l *lab) dialFrom(name string) func(context.Context, string) (net.Conn, err
 }
 
 // listening are the TCP addresses of a machine that others could reach, as the kernel tells them.
-func (l *lab) listening(name string) (all []string) {
+func (l *testbed) listening(name string) (all []string) {
 	l.t.Helper()
-	cmd := l.place.start("nsenter", l.inside(name, "cat", "/proc/net/tcp", "/proc/net/tcp6")...)
+	cmd := l.sandbox.start("nsenter", l.inside(name, "cat", "/proc/net/tcp", "/proc/net/tcp6")...)
 	l.ends(cmd, 0)
 	for line := range strings.Lines(cmd.stdout()) {
 		f := strings.Fields(line)
@@ -86,7 +86,7 @@ func said(c net.Conn, config *tls.Config, ask string) string {
 // and remove nothing on any port that the kernel lists for the server and for each node.
 func TestStranger(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b", "evil")
+	l := newTestbed(t, "a", "b", "evil")
 	l.server.end()
 	at := l.addr["server"]
 	l.ends(l.start(filepath.Join(bin, "elastic"), "certs", "--host="+at), 0)

@@ -14,7 +14,7 @@ import (
 
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	// Bytes that are neither text nor end in a line.
 	x := p.run("--job-id=x", "--node=a", "sh", "-c", `printf 'a\000b\377\r\n\n'; printf 'words\n' >&2; printf 'no end'`)
 	p.ends(x, 0)
@@ -95,7 +95,7 @@ func checkSchema(t *testing.T, st map[string]any) {
 
 var moment = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 
-func (p *place) object(args ...string) map[string]any {
+func (p *sandbox) object(args ...string) map[string]any {
 	p.t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal([]byte(p.must(append(args, "-o", "json")...)), &o); err != nil {
@@ -163,7 +163,7 @@ func checkEvents(t *testing.T, lines string) map[string][]map[string]any {
 // One job with everything in it: loss, failure, back-off, scale and end.
 func TestEventsAndStatus(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	program := []string{"--np=2", "--job-id=x", "--batch-size=64", "--lr=0.1", "sh", "-c",
 		`echo '{"step":7,"loss":0.5,"samples":70}' >>"$ELASTIC_PROGRESS_FILE"; echo $$ >worker.$ELASTIC_NODE; until [ -e through ]; do sleep 0.05; done`}
 	node := func(name string) *proc { return p.run(append([]string{"--node=" + name}, program...)...) }
@@ -278,7 +278,7 @@ func TestEventsAndStatus(t *testing.T) {
 }
 
 // started reports whether a worker of a generation wrote its header on a node.
-func started(p *place, generation int, node string) error {
+func started(p *sandbox, generation int, node string) error {
 	for _, h := range p.headers() {
 		if strings.HasPrefix(h, fmt.Sprintf("---- elastic: generation %d, ", generation)) &&
 			strings.Contains(h, "node "+node+",") {
@@ -290,7 +290,7 @@ func started(p *place, generation int, node string) error {
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	for _, c := range []string{"status", "events", "jobs", "nodes", "stop"} {
 		p.refused(1, "E-NO-SERVER", c)
 	}

@@ -47,7 +47,7 @@ func TestPoisonedCheckpointsAreLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			x := p.run("--job-id=x", "--keep=20", "--max-restarts=10", c.flag, "python3",
 				p.script("import os\n"+fmt.Sprintf(poisoned, c.load, c.step)))
 			for _, step := range []int{25, 30, 35} {
@@ -71,7 +71,7 @@ func TestPoisonedCheckpointsAreLeft(t *testing.T) {
 }
 
 // committedStep waits until a checkpoint of a step is committed.
-func (p *place) committedStep(job string, step int) {
+func (p *sandbox) committedStep(job string, step int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("step %d is committed", step), func() error {
 		out, err := p.try("ckpt", "ls", job, "-o", "json")
@@ -90,7 +90,7 @@ func (p *place) committedStep(job string, step int) {
 }
 
 // cycles holds the generations that died between the first and the last to what is promised.
-func (p *place) cycles(all []eventLine) {
+func (p *sandbox) cycles(all []eventLine) {
 	p.t.Helper()
 	dead := len(kinds(all, "world_running")) - 2
 	p.t.Logf("%d generations died before one was healthy", dead)
@@ -103,7 +103,7 @@ func (p *place) cycles(all []eventLine) {
 // the next generation goes on from the one before.
 func TestDamagedCheckpointIsLeft(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--job-id=x", "--node=a", "--keep=20", "--max-restarts=10", "python3", p.script(`
 import os
 state = elastic.State(save_every=5, keep=20, filling=os.urandom(100_000))
@@ -140,7 +140,7 @@ while state.step < 60:
 // damageChunksOf changes bytes in the middle of every chunk that only the newest checkpoint has,
 // and returns their number. The files that the worker saved are removed: a copy of them is no help
 // here.
-func (p *place) damageChunksOf(save string) (n int) {
+func (p *sandbox) damageChunksOf(save string) (n int) {
 	p.t.Helper()
 	jobs := filepath.Join(p.dir, "state", "elastic", "*", "nodes", "*", "jobs", "x")
 	saved, err := filepath.Glob(filepath.Join(jobs, "work", save))

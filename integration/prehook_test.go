@@ -15,7 +15,7 @@ func TestPreHookDecidesWhoRuns(t *testing.T) {
 		"before a generation": `echo hook of $ELASTIC_NODE for generation $ELASTIC_GENERATION; test $ELASTIC_NODE$ELASTIC_GENERATION != b1 || { echo no disk; exit 3; }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newSandbox(t)
 			args := []string{"--np=1:2", "--job-id=x", "--last-call=60s", "--max-restarts=0", "--pre-hook", hook,
 				"sh", "-c", "echo world of $ELASTIC_WORLD_SIZE"}
 			if name == "before it joins" {
@@ -56,7 +56,7 @@ func TestPreHookDecidesWhoRuns(t *testing.T) {
 // elastic check as the pre-hook tries the ways between the nodes of the generation that starts, and
 // alone those of a job that runs.
 func TestCheck(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	args := []string{"--np=3", "--job-id=x", "--max-restarts=0", "--pre-hook", "elastic check -o json --transfer=200ms",
 		"sh", "-c", "until test -e ../work/end; do sleep 0.1; done"}
 	var all []*proc

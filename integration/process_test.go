@@ -69,7 +69,7 @@ func processes(want func(pid int, line string, environ []byte) bool) []process {
 
 // left are the processes that agents of this place started, and theirs: they
 // have its directory in their environment. The local server has not.
-func (p *place) left() []process {
+func (p *sandbox) left() []process {
 	mark := []byte("XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "run") + "\x00")
 	return processes(func(pid int, _ string, environ []byte) bool {
 		return pid != os.Getpid() && bytes.Contains(append(environ, 0), mark)
@@ -77,14 +77,14 @@ func (p *place) left() []process {
 }
 
 // servers are the local servers of this place.
-func (p *place) servers() []process {
+func (p *sandbox) servers() []process {
 	return processes(func(_ int, line string, _ []byte) bool {
 		return strings.HasPrefix(line, filepath.Join(bin, "elasticd")) && strings.Contains(line, p.dir+"/")
 	})
 }
 
 // localServer is the one that the runtime directory names.
-func (p *place) localServer() process {
+func (p *sandbox) localServer() process {
 	p.t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.dir, "run", "elastic", "elasticd.json"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 const idleWorker = "while :; do sleep 1; done"
 
 // nodeState waits until a node of job x is in a state.
-func (p *place) nodeState(node, want string) {
+func (p *sandbox) nodeState(node, want string) {
 	p.t.Helper()
 	until(p.t, node+" is "+want, func() error {
 		out, err := p.try("nodes", "x", "-o", "json")
@@ -28,7 +28,7 @@ func (p *place) nodeState(node, want string) {
 // node is put into quarantine, until it is admitted; the first trains on, and no restart is spent.
 // Scaling to a size whose nodes are not here touches no worker.
 func TestMistypedNewcomer(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
 	p.running("x", 1, 1)
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=1:2", "--job-id=x", "--node=b", "sh", "-c", "exit 2")
@@ -59,7 +59,7 @@ func TestMistypedNewcomer(t *testing.T) {
 
 // A node that is lost for the third time is put into quarantine; the other trains on without it.
 func TestFlappingNode(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	a := p.run("--np=1:2", "--job-id=x", "--node=a", "--last-call=100ms", "sh", "-c", idleWorker)
 	p.running("x", 1, 1)
 	for i := range 3 {

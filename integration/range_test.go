@@ -10,7 +10,7 @@ import (
 
 func TestRange(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	node := func(name string) *proc {
 		return p.run("--np=1:4", "--job-id=x", "--last-call=2s", "--node="+name, "sh", "-c", sit)
 	}
@@ -140,7 +140,7 @@ func at(t *testing.T, e eventLine) time.Time {
 // A later agent with another size joins; with another of the rest it is refused.
 func TestLaterAgentDiffers(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	a := p.run("--np=2", "--job-id=x", "--node=a", "--batch-size=64", "sh", "-c", sit)
 	p.says(a, "this node is a;") // it has the name: the job waits from before that on
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=2", "--job-id=x", "--batch-size=32", "sh", "-c", sit)

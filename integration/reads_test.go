@@ -63,7 +63,7 @@ const rackSize = 10
 // useOfStore is what the median node of each role asked of the store in each phase of a job of n
 // nodes.
 func useOfStore(t *testing.T, n int) map[string]map[role]storeUse {
-	h := newHerdInMemory(t, n)
+	h := newFleetInMemory(t, n)
 	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
 	h.job.Rules.LastCall = rendezvous.Seconds(limit)
 	use := map[string]map[role]storeUse{}
@@ -97,16 +97,16 @@ func useOfStore(t *testing.T, n int) map[string]map[role]storeUse {
 	return use
 }
 
-// newHerdInMemory is a herd on a store in memory that counts for each agent.
-func newHerdInMemory(t *testing.T, n int) *herd {
+// newFleetInMemory is a fleet on a store in memory that counts for each agent.
+func newFleetInMemory(t *testing.T, n int) *fleet {
 	c := memory.New()
-	h := newHerdWith(t, n, c.Client("look"))
+	h := newFleetWith(t, n, c.Client("look"))
 	h.cluster = c
 	return h
 }
 
 // scale asks for np nodes.
-func (h *herd) scale(np int) {
+func (h *fleet) scale(np int) {
 	h.t.Helper()
 	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (h *herd) scale(np int) {
 }
 
 // registered waits until n nodes are registered, and each of them in no older world than it left.
-func (h *herd) registered(n int) {
+func (h *fleet) registered(n int) {
 	h.t.Helper()
 	until(h.t, "those that left stand by", func() error {
 		nodes := h.job.Name.Nodes()
@@ -140,9 +140,9 @@ func (h *herd) registered(n int) {
 }
 
 // counts are the counters of each agent that lives.
-func (h *herd) counts() map[string]storeUse {
+func (h *fleet) counts() map[string]storeUse {
 	counts := map[string]storeUse{}
-	for _, b := range h.beasts() {
+	for _, b := range h.agents() {
 		if !b.isDead() {
 			counts[b.name] = storeUse{requests: b.tally.Requests(), sent: b.tally.Sent.Load(),
 				receivedWhole: b.tally.Received.Load()}
@@ -152,7 +152,7 @@ func (h *herd) counts() map[string]storeUse {
 }
 
 // medians are what the median node of each role has asked for since before, in so many generations.
-func (h *herd) medians(before map[string]storeUse, generations int64) map[role]storeUse {
+func (h *fleet) medians(before map[string]storeUse, generations int64) map[role]storeUse {
 	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
 	if err != nil {
 		h.t.Fatal(err)

@@ -24,7 +24,7 @@ while not os.path.exists("committed"):
     time.sleep(0.01)
 sys.exit(7)
 `
-	run := func(p *place, variables string) *proc {
+	run := func(p *sandbox, variables string) *proc {
 		line := append([]string{"--job-id=x", "--nproc-per-node=2", "--max-restarts=0", "--console=all", "env"},
 			strings.Fields(variables)...)
 		return p.run(append(line, debianPython, p.script(training))...)
@@ -35,7 +35,7 @@ sys.exit(7)
 	} {
 		t.Run(variables, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			if c.first != "" {
 				x := run(p, c.first)
 				p.committedStep("x", 1)

@@ -69,7 +69,7 @@ func carryOut(t *testing.T, c *clientv3.Client, call []string) {
 }
 
 // guardedEtcd starts a real etcd with the users of docs/SECURITY.md, and with TLS.
-func guardedEtcd(t *testing.T, p *place) {
+func guardedEtcd(t *testing.T, p *sandbox) {
 	t.Helper()
 	etcd, err := exec.LookPath("etcd")
 	if err != nil {
@@ -106,7 +106,7 @@ func guardedEtcd(t *testing.T, p *place) {
 }
 
 // as returns the place of a user: its certificate, or a certificate of no user and a password.
-func (p *place) as(user, by string) *place {
+func (p *sandbox) as(user, by string) *sandbox {
 	q := *p
 	cert := user
 	q.env = slices.Clone(p.env)
@@ -141,7 +141,7 @@ func TestRoles(t *testing.T) {
 	for _, by := range []string{"certificate", "password"} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			guardedEtcd(t, p)
 			trainer := p.as("trainer", by)
 			a := trains(trainer, "a", 1)

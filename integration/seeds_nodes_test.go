@@ -28,7 +28,7 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			p.set("ELASTICD_IDLE=2s")
 			p.gpus(4)
 			p.trainers("train.py")
@@ -57,7 +57,7 @@ func TestPaddleLinesOfSeveralMachines(t *testing.T) {
 }
 
 // sawCards compares what the workers of node i of two were told; without cards they have all four.
-func (p *place) sawCards(i int, cards []string) {
+func (p *sandbox) sawCards(i int, cards []string) {
 	p.t.Helper()
 	n, visible := len(cards), strings.Join(cards, ",")
 	if n == 0 {
@@ -85,7 +85,7 @@ func (p *place) sawCards(i int, cards []string) {
 // own command, and new nodes started with the new size.
 func TestPaddleElasticLines(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	at := freeAddress(t, "127.0.0.1")
 	p.start(filepath.Join(bin, "elasticd"), "--name=s", "--data-dir="+p.path("data"), "--insecure", "--http=",
 		"--listen-client-urls=http://"+at, "--advertise-client-urls=http://"+at)

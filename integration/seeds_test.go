@@ -19,7 +19,7 @@ print("args", sys.argv)
 `
 
 // gpus puts a machine with so many GPUs into the place.
-func (p *place) gpus(n int) {
+func (p *sandbox) gpus(n int) {
 	p.t.Helper()
 	script := "#!/bin/sh\n"
 	for i := range n {
@@ -34,7 +34,7 @@ func (p *place) gpus(n int) {
 	p.set("PATH=" + p.path("smi") + ":" + os.Getenv("PATH"))
 }
 
-func (p *place) trainers(names ...string) {
+func (p *sandbox) trainers(names ...string) {
 	p.t.Helper()
 	for _, name := range names {
 		if err := os.WriteFile(p.path(name), []byte(trainer), 0o644); err != nil {
@@ -44,7 +44,7 @@ func (p *place) trainers(names ...string) {
 }
 
 // told is what the last start of a worker printed, from its log.
-func (p *place) told(log ...string) map[string]string {
+func (p *sandbox) told(log ...string) map[string]string {
 	p.t.Helper()
 	vars := map[string]string{}
 	for line := range strings.Lines(content(p.path(log...))) {
@@ -81,7 +81,7 @@ func TestPaddleOnOneMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			p.gpus(8)
 			p.trainers(c.script)
 			args := strings.Fields(c.line)
@@ -123,7 +123,7 @@ func TestPaddleOnOneMachine(t *testing.T) {
 }
 
 // shows compares what Paddle's launcher says, but for times, ports and the width of columns.
-func (p *place) shows(x *proc, gpus, script, args string, n int) {
+func (p *sandbox) shows(x *proc, gpus, script, args string, n int) {
 	p.t.Helper()
 	said := regexp.MustCompile(`[ \t]+`).ReplaceAllString(x.stderr(), " ")
 	for _, want := range []string{
@@ -159,7 +159,7 @@ func freeAddress(t *testing.T, host string) string {
 // server is on the first.
 func TestPaddleOnTwoMachines(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("ELASTICD_IDLE=2s")
 	p.gpus(4)
 	p.trainers("train.py")
@@ -186,7 +186,7 @@ func TestPaddleOnTwoMachines(t *testing.T) {
 // What does not fit is refused with the reason, and the job waits for who fits.
 func TestNodesThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("ELASTICD_IDLE=2s")
 	p.gpus(4)
 	at := freeAddress(t, "127.0.0.3")
@@ -217,7 +217,7 @@ func TestNodesThatDoNotFit(t *testing.T) {
 // torchrun's way: the endpoint is on one of the nodes, and another one comes first.
 func TestEndpointOfANode(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("ELASTICD_IDLE=2s")
 	at := freeAddress(t, "127.0.0.1")
 	line := []string{"--nnodes=1:2", "--nproc-per-node=2", "--rdzv-id=c10d", "--rdzv-backend=c10d", "--rdzv-endpoint=" +

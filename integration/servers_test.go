@@ -52,7 +52,7 @@ func signalPID(t *testing.T, pid string, sig syscall.Signal) {
 }
 
 // pidIn waits for a file with the number of a process, another one than before.
-func (p *place) pidIn(name, before string) (pid string) {
+func (p *sandbox) pidIn(name, before string) (pid string) {
 	p.t.Helper()
 	until(p.t, name, func() error {
 		pid = content(p.path(name))
@@ -64,7 +64,7 @@ func (p *place) pidIn(name, before string) (pid string) {
 	return pid
 }
 
-func (p *place) serves(name string) {
+func (p *sandbox) serves(name string) {
 	p.t.Helper()
 	if err := os.WriteFile(p.path(name), []byte(serving), 0o644); err != nil {
 		p.t.Fatal(err)
@@ -74,7 +74,7 @@ func (p *place) serves(name string) {
 // The command line of Paddle's quick start for parameter servers: environment, logs and messages.
 func TestServersOfTheQuickStart(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.gpus(8)
 	p.serves("train.py")
 	x := p.run("--server_num=1", "--worker_num=2", "--gpus=0,1", "train.py")
@@ -138,7 +138,7 @@ func TestServersOnTwoMachines(t *testing.T) {
 	for name, heter := range map[string]bool{"ps": false, "ps-heter": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			p.set("ELASTICD_IDLE=2s")
 			p.serves("train.py")
 			q := ports(t, "127.0.0.1", 7)
@@ -186,7 +186,7 @@ func TestServersOnTwoMachines(t *testing.T) {
 // A heterogeneous job on one machine by numbers, and a coordinator.
 func TestHeterWorkersOnOneMachine(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.serves("train.py")
 	x := p.run("--server_num=2", "--trainer_num=2", "--heter_worker_num=1;2", "--coordinator_num=1",
 		"--heter_devices=cpu;gpu;cpu", "train.py")
@@ -202,7 +202,7 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 // that is killed has all start again.
 func TestTrainerAndServerKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.serves("train.py")
 	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestTrainerAndServerKilled(t *testing.T) {
 // goes on in its process, at its port.
 func TestServersStay(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.serves("train.py")
 	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestServersStay(t *testing.T) {
 // failure of the last of them spends a restart of the job.
 func TestTrainerThatFailsForEver(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	fails := "import os\nif os.environ.get('PADDLE_TRAINER_ID') == '1': os._exit(7)\n" + serving
 	if err := os.WriteFile(p.path("fails.py"), []byte(fails), 0o644); err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func TestTrainerThatFailsForEver(t *testing.T) {
 // What contradicts itself, or cannot be, is refused before anything starts.
 func TestServersThatAreRefused(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.serves("train.py")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -370,7 +370,7 @@ func TestServersThatAreRefused(t *testing.T) {
 // The workers of a job of --run_mode=rpc know where they meet, and logs have their ranks.
 func TestRPC(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--run_mode=rpc", "--nproc_per_node=2", "sh", "-c", "env")
 	p.ends(x, 0)
 	for rank := range 2 {

@@ -17,7 +17,7 @@ import (
 
 // shardedJob is a job whose nodes each save a part of the state on a disk of their own.
 type shardedJob struct {
-	*place
+	*sandbox
 	program []string
 	flags   []string
 	nodes   map[string]*proc
@@ -132,13 +132,13 @@ func sizesOf(rounds int) (sizes []int) {
 // on from a whole checkpoint, the newest that was committed, at another size too.
 func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	script, err := filepath.Abs("testdata/shards.py")
 	if err != nil {
 		t.Fatal(err)
 	}
 	finish := p.path("finish")
-	j := &shardedJob{place: p, program: []string{"/usr/bin/python3", script, finish, "0.02"},
+	j := &shardedJob{sandbox: p, program: []string{"/usr/bin/python3", script, finish, "0.02"},
 		flags: []string{"--save-from=all"}, nodes: map[string]*proc{}}
 	sizes := []int{2}
 	if n := soak(t); n > 1 {
@@ -148,7 +148,7 @@ func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 }
 
 // kept is the size of the chunks on the disk of a node.
-func (p *place) kept(node string) (n int64) {
+func (p *sandbox) kept(node string) (n int64) {
 	p.t.Helper()
 	chunks, err := filepath.Glob(filepath.Join(p.dir, "state", "elastic", "*", "nodes", node, "jobs", "*", "store", "chunks", "*"))
 	if err != nil {
@@ -166,14 +166,14 @@ func (p *place) kept(node string) (n int64) {
 // lost with its disk costs nothing.
 func TestShardsGoAroundInARing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	script, err := filepath.Abs("testdata/shards.py")
 	if err != nil {
 		t.Fatal(err)
 	}
 	finish := p.path("finish")
 	const shard = 400_000
-	j := &shardedJob{place: p, program: []string{"/usr/bin/python3", script, finish, "0.1", strconv.Itoa(shard)},
+	j := &shardedJob{sandbox: p, program: []string{"/usr/bin/python3", script, finish, "0.1", strconv.Itoa(shard)},
 		flags: []string{"--save-from=all", "--keep=2"}, nodes: map[string]*proc{}}
 	j.join(3)
 	st := j.running("x", 1, 3)

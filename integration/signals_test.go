@@ -9,7 +9,7 @@ import (
 )
 
 // touch makes a file, for a worker that looks for it.
-func (p *place) touch(name string) {
+func (p *sandbox) touch(name string) {
 	p.t.Helper()
 	if err := os.WriteFile(p.path(name), nil, 0o600); err != nil {
 		p.t.Fatal(err)
@@ -43,7 +43,7 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			x := p.run("--job-id=x", "--node=a", "--grace=1h", "sh", "-c", c.program)
 			p.running("x", 1, 1)
 			worker := pidIn(t, p.path("worker.a"))
@@ -86,7 +86,7 @@ func TestSignals(t *testing.T) {
 
 func TestStopEndsEveryNode(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	var nodes []*proc
 	for _, n := range []string{"a", "b", "spare"} {
 		nodes = append(nodes, p.run("--np=2", "--job-id=x", "--node="+n, "sh", "-c", sit))
@@ -114,7 +114,7 @@ func TestStopEndsEveryNode(t *testing.T) {
 // A job whose name was made up cannot be come back to.
 func TestMadeUpJobStopsWithItsNode(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("sh", "-c", sit)
 	var job string
 	until(t, "the job has a name", func() error {
@@ -152,7 +152,7 @@ func TestExitStatusOfWorkers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			x := p.run("--job-id=x", "--node=a", "--max-restarts=0", "sh", "-c", c.program)
 			p.ends(x, c.status)
 			st := p.state("x", c.state)
@@ -178,7 +178,7 @@ func TestExitStatusOfWorkers(t *testing.T) {
 // Before any worker ran.
 func TestExitStatusOfTheAgent(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.touch("notexecutable")
 	for _, c := range []struct {
 		status int

@@ -9,7 +9,7 @@ import (
 )
 
 // slow limits what goes from and to a machine.
-func (l *lab) slow(name, rate string) {
+func (l *testbed) slow(name, rate string) {
 	l.t.Helper()
 	port := "p" + string(rune('1'+slices.Index(l.names, name)))
 	for ns, device := range map[string]string{l.ns(name): "eth0", l.ns("switch"): port} {
@@ -25,7 +25,7 @@ func (l *lab) slow(name, rate string) {
 // one is.
 func TestSlowLinkIsNamed(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b", "c", "d")
+	l := newTestbed(t, "a", "b", "c", "d")
 	l.slow("c", "20mbit")
 	l.all("--np=4", "--job-id=x", "sh", "-c", sit)
 	l.running("x", 1, 4)

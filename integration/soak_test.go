@@ -71,8 +71,8 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 	if r.IntN(2) == 0 {
 		np, size = "3:5", 5
 	}
-	l := newLab(t, "a", "b", "c", "d", "e")
-	w := l.law("x")
+	l := newTestbed(t, "a", "b", "c", "d", "e")
+	w := l.audit("x")
 	flags := []string{"--np=" + np, "--job-id=x", "--batch-size=240", "--lr=0.1", "--scaling=fixed-batch",
 		"--max-restarts=1000", "train", "--step-sleep=20ms", "--save-every=300ms"}
 	l.all(append(flags, "--steps=1000000")...)
@@ -111,7 +111,7 @@ func storm(t *testing.T, seed uint64, rounds int, f *figures) {
 const window = 10 * time.Second
 
 // judge holds what came of a round to what may come of its faults.
-func (l *lab) judge(all []fault, before []process, worlds, lost []history.Event) {
+func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Event) {
 	l.t.Helper()
 	hit, away := map[string]bool{}, map[string]time.Duration{} // away: from the server alone
 	calm := true
@@ -150,7 +150,7 @@ func (l *lab) judge(all []fault, before []process, worlds, lost []history.Event)
 
 // trains waits until a world of n nodes runs, everybody is registered and nobody doubted, and a
 // checkpoint was committed by it after that revision; and holds that nothing else is left running.
-func (l *lab) trains(w *law, n int, after int64) {
+func (l *testbed) trains(w *audit, n int, after int64) {
 	l.t.Helper()
 	w.reaches(l.t, limit, fmt.Sprintf("%d nodes train", n), func() error {
 		x := w.world
@@ -184,7 +184,7 @@ func (l *lab) trains(w *law, n int, after int64) {
 }
 
 // crew are the workers of these machines, of all without a name.
-func (l *lab) crew(names ...string) (all []process) {
+func (l *testbed) crew(names ...string) (all []process) {
 	if names == nil {
 		names = l.names
 	}
@@ -196,7 +196,7 @@ func (l *lab) crew(names ...string) (all []process) {
 
 // proves stops the job, has a new attempt finish it, and reads that every sample was taken once an
 // epoch, and that each generation went on from the checkpoint that its world names.
-func (l *lab) proves(w *law, flags []string) {
+func (l *testbed) proves(w *audit, flags []string) {
 	l.t.Helper()
 	l.must("stop", "x")
 	for _, name := range l.names {
@@ -210,7 +210,7 @@ func (l *lab) proves(w *law, flags []string) {
 		l.ends(l.agents[name], 0)
 	}
 	said := ""
-	for _, x := range l.place.all {
+	for _, x := range l.sandbox.all {
 		said += x.stdout()
 	}
 	if !regexp.MustCompile(fmt.Sprintf(`(?m)^done: %d steps, .*every sample once an epoch`, step+20)).

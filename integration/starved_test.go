@@ -15,7 +15,7 @@ func TestStarved(t *testing.T) {
 	if soak(t) > 1 {
 		others, nice = 100, -10
 	}
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.daemons(1)
 	p.undisturbed("elasticd", 5, func([]*proc) {
 		busy := exec.CommandContext(t.Context(), "sh", "-c",

@@ -68,7 +68,7 @@ type eventLine struct {
 	Exit                *exit
 }
 
-func (p *place) status(job string) (status, error) {
+func (p *sandbox) status(job string) (status, error) {
 	var st status
 	out, err := p.try("status", job, "-o", "json")
 	if err == nil {
@@ -78,7 +78,7 @@ func (p *place) status(job string) (status, error) {
 }
 
 // reaches waits for a status for which is returns nil, and returns it.
-func (p *place) reaches(job, what string, is func(status) error) (st status) {
+func (p *sandbox) reaches(job, what string, is func(status) error) (st status) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("job %s: %s", job, what), func() (err error) {
 		if st, err = p.status(job); err != nil {
@@ -102,7 +102,7 @@ func (s status) String() string {
 }
 
 // running waits until generation g runs with n workers.
-func (p *place) running(job string, g, n int) status {
+func (p *sandbox) running(job string, g, n int) status {
 	p.t.Helper()
 	return p.reaches(job, fmt.Sprintf("generation %d running with %d workers", g, n), func(s status) error {
 		if s.State != "running" || s.Generation != g || s.WorldSize != n {
@@ -113,7 +113,7 @@ func (p *place) running(job string, g, n int) status {
 }
 
 // state waits for a state.
-func (p *place) state(job, want string) status {
+func (p *sandbox) state(job, want string) status {
 	p.t.Helper()
 	return p.reaches(job, want, func(s status) error {
 		if s.State != want {
@@ -143,7 +143,7 @@ func (s status) rank(node string) int {
 	return -1
 }
 
-func (p *place) events(job string) []eventLine {
+func (p *sandbox) events(job string) []eventLine {
 	p.t.Helper()
 	var all []eventLine
 	for line := range strings.Lines(p.must("events", job, "-o", "json")) {

@@ -16,7 +16,7 @@ import (
 
 // stayers is a job whose workers stay when the world changes.
 type stayers struct {
-	*place
+	*sandbox
 	python, script string
 	arguments      []string // of the script
 	nodes          map[string]*proc
@@ -30,7 +30,7 @@ func newStayers(t *testing.T) *stayers {
 		t.Fatal(err)
 	}
 	python := cmp.Or(os.Getenv("TORCH"), "/usr/bin/python3")
-	s := &stayers{place: newPlace(t), python: python, script: script, nodes: map[string]*proc{}, took: times{}}
+	s := &stayers{sandbox: newSandbox(t), python: python, script: script, nodes: map[string]*proc{}, took: times{}}
 	s.set("OMP_NUM_THREADS=1")
 	return s
 }

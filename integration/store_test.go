@@ -33,7 +33,7 @@ func address(t testing.TB) string {
 
 // daemon is a server that is started, killed and started again with the same flags.
 type daemon struct {
-	p       *place
+	p       *sandbox
 	client  string
 	program string
 	args    []string
@@ -62,7 +62,7 @@ func (d *daemon) signal(s syscall.Signal) {
 }
 
 // member is one of a cluster, by the flags that elasticd and etcd share.
-func (p *place) member(program, name, client, peer, cluster string) *daemon {
+func (p *sandbox) member(program, name, client, peer, cluster string) *daemon {
 	return &daemon{p: p, client: client, program: program, args: []string{
 		"--name=" + name, "--data-dir=" + filepath.Join(p.dir, "data-"+name),
 		"--listen-client-urls=http://" + client, "--advertise-client-urls=http://" + client,
@@ -71,7 +71,7 @@ func (p *place) member(program, name, client, peer, cluster string) *daemon {
 }
 
 // daemons are n members of elasticd, running.
-func (p *place) daemons(n int) []*daemon {
+func (p *sandbox) daemons(n int) []*daemon {
 	p.t.Helper()
 	var peers, clients, cluster []string
 	for i := range n {
@@ -95,7 +95,7 @@ func (p *place) daemons(n int) []*daemon {
 
 // undisturbed runs n nodes at a server of that kind, has fault happen, and holds that neither a
 // worker nor the generation noticed.
-func (p *place) undisturbed(kind string, n int, fault func(agents []*proc)) {
+func (p *sandbox) undisturbed(kind string, n int, fault func(agents []*proc)) {
 	p.t.Helper()
 	var agents []*proc
 	var names []string
@@ -143,7 +143,7 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 	for _, name := range []string{"elasticd", "etcd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			var d *daemon
 			if name == "elasticd" {
 				d = p.daemons(1)[0]
@@ -194,7 +194,7 @@ func TestServerFrozenThenRestarted(t *testing.T) {
 
 func TestLeaderOfThreePaused(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	all := p.daemons(3)
 	p.undisturbed("elasticd", 2, func([]*proc) {
 		p.pauseLeader(all, 10*time.Second)
@@ -202,7 +202,7 @@ func TestLeaderOfThreePaused(t *testing.T) {
 }
 
 // leads is the place among all of the member that leads them.
-func (p *place) leads(all []*daemon) (at int) {
+func (p *sandbox) leads(all []*daemon) (at int) {
 	p.t.Helper()
 	until(p.t, "a member leads", func() error {
 		for i, d := range all {
@@ -227,7 +227,7 @@ func (p *place) leads(all []*daemon) (at int) {
 // The local server is the agents' to keep: whoever finds it gone starts it again.
 func TestLocalServerKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.undisturbed("local", 2, func([]*proc) {
 		was := p.localServer()
 		was.signal(syscall.SIGKILL)

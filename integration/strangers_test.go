@@ -13,7 +13,7 @@ import (
 
 // hide has nobody reach a machine that reaches everybody, as behind a router that translates
 // addresses: who dials it meets silence, or a refusal.
-func (l *lab) hide(name string, how ...string) (show func()) {
+func (l *testbed) hide(name string, how ...string) (show func()) {
 	l.t.Helper()
 	rule := func(do string) {
 		l.t.Helper()
@@ -43,8 +43,8 @@ func TestNobodyReachesIt(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, "a", "b", "c")
-			w := l.law("x")
+			l := newTestbed(t, "a", "b", "c")
+			w := l.audit("x")
 			show := l.hide("c", x.how...)
 			l.all("--np=2:3", "--job-id=x", "sh", "-c", sit)
 			c := l.agents["c"]
@@ -76,7 +76,7 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, "a", "c")
+			l := newTestbed(t, "a", "c")
 			show := l.hide("c", x.how...)
 			l.all("--np=2", "--job-id=x", "sh", "-c", sit)
 			l.says(l.agents["c"], "this node cannot be reached at "+l.addr["c"]+":")
@@ -107,7 +107,7 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 // of the other: it is refused, or stands by there, and neither job notices.
 func TestTheOtherCluster(t *testing.T) {
 	t.Parallel()
-	p, q := newPlace(t), newPlace(t)
+	p, q := newSandbox(t), newSandbox(t)
 	p.daemons(1)
 	q.daemons(1)
 	wrong := p.at

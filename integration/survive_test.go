@@ -16,7 +16,7 @@ import (
 )
 
 // wholeNode runs testdata/whole.py, which saves one file again and again.
-func wholeNode(p *place, node, size, how, pause string, more ...string) *proc {
+func wholeNode(p *sandbox, node, size, how, pause string, more ...string) *proc {
 	script, err := filepath.Abs("testdata/whole.py")
 	if err != nil {
 		p.t.Fatal(err)
@@ -39,7 +39,7 @@ func sizeOr(t testing.TB, small int) string {
 }
 
 // workersOf are the worker processes of a node.
-func (p *place) workersOf(node, program string) []process {
+func (p *sandbox) workersOf(node, program string) []process {
 	return processes(func(_ int, line string, environ []byte) bool {
 		environ = append([]byte{0}, append(environ, 0)...)
 		return strings.Contains(line, program) && bytes.Contains(environ, []byte("\x00ELASTIC_NODE="+node+"\x00")) &&
@@ -48,7 +48,7 @@ func (p *place) workersOf(node, program string) []process {
 }
 
 // commitsOf waits until a generation has made n commits.
-func (p *place) commitsOf(job string, g, n int) {
+func (p *sandbox) commitsOf(job string, g, n int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("generation %d committed %d times", g, n), func() error {
 		made := 0
@@ -65,7 +65,7 @@ func (p *place) commitsOf(job string, g, n int) {
 }
 
 // after waits for a generation beyond g that runs with n workers.
-func (p *place) after(job string, g, n int) status {
+func (p *sandbox) after(job string, g, n int) status {
 	p.t.Helper()
 	return p.reaches(job, fmt.Sprintf("a generation after %d running with %d workers", g, n), func(s status) error {
 		if s.State != "running" || s.Generation <= g || s.WorldSize != n {
@@ -82,7 +82,7 @@ func anyTime(d time.Duration) { time.Sleep(rand.N(d)) }
 // whole, the same on both nodes, and never older than what was loaded before.
 func TestOverwrittenInPlaceAndKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	size := sizeOr(t, 8<<20)
 	start := func(node string) *proc { return wholeNode(p, node, size, "inplace", "2") }
 	nodes := map[string]*proc{"a": start("a"), "b": start("b")}
@@ -116,7 +116,7 @@ var loaded = regexp.MustCompile(`(?m)^generation (\d+) rank \d+: from step (\d+)
 
 // loaded is what each generation up to g that loaded anything began with, in their order, which
 // must rise.
-func (p *place) loaded(g int) (from []int) {
+func (p *sandbox) loaded(g int) (from []int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("both ranks of generation %d tell what they loaded", g), func() error {
 		if n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^generation %d rank \d: `, g)).
@@ -156,7 +156,7 @@ func (p *place) loaded(g int) (from []int) {
 // disk does anything move backwards, and the node is of use again.
 func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	size := sizeOr(t, 16<<20)
 	nodes := map[string]*proc{}
 	for _, n := range []string{"a", "b", "c"} {
@@ -243,7 +243,7 @@ func TestFrozenRankZeroCommitsNothingLate(t *testing.T) {
 
 // seen is the highest generation that each node and each store of this place noted on its disk, by
 // file.
-func (p *place) seen() map[string]int {
+func (p *sandbox) seen() map[string]int {
 	p.t.Helper()
 	all := map[string]int{}
 	for _, pattern := range []string{"generation", "store/generation"} {
@@ -268,7 +268,7 @@ func (p *place) seen() map[string]int {
 // What three saved is loaded by two and then by five, each from its own disk, bit for bit.
 func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	const tell = `[ -z "$ELASTIC_RESUME_FROM" ] || find "$ELASTIC_RESUME_FROM" -type f | sort | xargs cat | sha256sum |
 		sed "s/^/generation $ELASTIC_GENERATION of $ELASTIC_WORLD_SIZE loads /"; exec train "$@"`
 	node := func(name string) *proc {
@@ -327,7 +327,7 @@ func TestSavedByThreeLoadedByTwoAndFive(t *testing.T) {
 }
 
 // sum is the hash of all files below a directory, in the order of their names.
-func (p *place) sum(dir string) string {
+func (p *sandbox) sum(dir string) string {
 	p.t.Helper()
 	x := p.start("sh", "-c", `find "$1" -type f | sort | xargs cat | sha256sum`, "sh", dir)
 	p.ends(x, 0)
@@ -337,7 +337,7 @@ func (p *place) sum(dir string) string {
 // Nodes leave politely and come back, the one of rank 0 too: no step is done twice.
 func TestPoliteLeavesLoseNoStep(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	start := func(name string) *proc {
 		return p.run("--node="+name, "--np=1:2", "--job_id=x", "--last-call=200ms", "--batch-size=256", "--lr=0.1",
 			"--scaling=fixed-batch",
@@ -377,7 +377,7 @@ var (
 
 // noStepTwice reads in the logs of `train` that each generation went on after the last step of the
 // one before.
-func (p *place) noStepTwice() {
+func (p *sandbox) noStepTwice() {
 	p.t.Helper()
 	logs := p.logs("log-*")
 	var ends, begins []int
@@ -402,7 +402,7 @@ func (p *place) noStepTwice() {
 // and puts back into it: one that comes anew fetches nothing, and finds what to resume from.
 func TestSharedCheckpointDirectory(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	start := func(node string) *proc {
 		return wholeNode(p, node, "1048576", "rename", "0.2", "--replicas=1", "--checkpoint-dir="+p.path("shared"))
 	}

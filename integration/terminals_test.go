@@ -31,7 +31,7 @@ func hostNode(t *testing.T) string {
 
 func TestThreeTerminals(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("ELASTICD_IDLE=2s")
 	first, second := hostNode(t), hostNode(t)+"-2"
 
@@ -128,7 +128,7 @@ func TestThreeTerminals(t *testing.T) {
 
 func TestTenAtOnce(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	const n = 10
 	for range n {
 		p.run("--np=10", "--job-id=ten", "sh", "-c", "exec sleep 1000")
@@ -154,7 +154,7 @@ func TestTenAtOnce(t *testing.T) {
 }
 
 // headers are the lines in all logs of workers that say that one was started.
-func (p *place) headers() (all []string) {
+func (p *sandbox) headers() (all []string) {
 	files, _ := filepath.Glob(p.path("log", "workerlog.*"))
 	more, _ := filepath.Glob(p.path("log", "*", "workerlog.*"))
 	for _, f := range append(files, more...) {
@@ -168,7 +168,7 @@ func (p *place) headers() (all []string) {
 }
 
 // oneStart holds what was started so far to n workers, each once, of generation g.
-func (p *place) oneStart(n, g int) {
+func (p *sandbox) oneStart(n, g int) {
 	p.t.Helper()
 	h := p.headers()
 	seen := map[string]bool{}

@@ -38,7 +38,7 @@ func TestSignalledTogether(t *testing.T) {
 	for name, np := range map[string]string{"exactly": "2", "range": "1:2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			saved := 0
 			for round := range max(3, soak(t)) {
 				nodes := p.pair(np, "/usr/bin/python3", "-c", counting)
@@ -56,7 +56,7 @@ func TestSignalledTogether(t *testing.T) {
 	}
 	t.Run("trainer", func(t *testing.T) { // it saves when it is asked, and at no other time
 		t.Parallel()
-		p := newPlace(t)
+		p := newSandbox(t)
 		for round := range max(3, soak(t)) {
 			nodes := p.pair("2", "train", "--steps=1000000", "--step-sleep=20ms", "--save-every=1h")
 			until(t, "it trains", func() error {
@@ -78,7 +78,7 @@ func TestSignalledTogether(t *testing.T) {
 
 // signalAll sends SIGTERM to every process of the nodes, to the workers first; in each second round
 // to the agents when one worker has ended.
-func (p *place) signalAll(round int, program string) {
+func (p *sandbox) signalAll(round int, program string) {
 	p.t.Helper()
 	all := p.left()
 	isWorker := func(x process) bool {
@@ -106,7 +106,7 @@ func (p *place) signalAll(round int, program string) {
 }
 
 // pair starts two nodes, and returns when both train.
-func (p *place) pair(np string, program ...string) (nodes []*proc) {
+func (p *sandbox) pair(np string, program ...string) (nodes []*proc) {
 	p.t.Helper()
 	for _, name := range []string{"a", "b"} {
 		nodes = append(nodes, p.run(append([]string{"--np=" + np, "--job-id=x", "--node=" + name, "--last-call=1s",
@@ -123,7 +123,7 @@ func (p *place) pair(np string, program ...string) (nodes []*proc) {
 
 // upAndTraining waits until the workers of both nodes can be signalled, and returns their
 // generation.
-func (p *place) upAndTraining() (g int) {
+func (p *sandbox) upAndTraining() (g int) {
 	p.t.Helper()
 	until(p.t, "its workers can be signalled", func() error {
 		st, err := p.status("x")
@@ -155,7 +155,7 @@ func numbers(words *regexp.Regexp, nodes []*proc) []int {
 // copy, before it goes on.
 func TestLeaveWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	nodes := p.pair("1:2", "/usr/bin/python3", "-c", counting)
 	p.upAndTraining()
 	server := p.localServer()

@@ -72,7 +72,7 @@ func TestTorchrunLines(t *testing.T) {
 
 // runs starts the line on each of its nodes, and compares what its workers saw.
 func runs(t *testing.T, launcher string, line torchLine) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	p.set("ELASTICD_IDLE=2s", "OMP_NUM_THREADS=")
 	script, err := os.ReadFile(filepath.Join("testdata", "seen.py"))
 	if err != nil {
@@ -121,7 +121,7 @@ func runs(t *testing.T, launcher string, line torchLine) {
 var shownLine = regexp.MustCompile(`(?m)^.*\b(?:out|err) [0-9]+$`)
 
 // saw compares what every worker of a line left.
-func (p *place) saw(line torchLine) {
+func (p *sandbox) saw(line torchLine) {
 	p.t.Helper()
 	size := len(line.nodes) * line.workers
 	for rank := range size {

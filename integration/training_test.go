@@ -12,7 +12,7 @@ import (
 )
 
 // script writes a training script that imports the helper as a user's does, and returns its path.
-func (p *place) script(body string) string {
+func (p *sandbox) script(body string) string {
 	p.t.Helper()
 	path := filepath.Join(p.dir, "train.py")
 	if err := os.WriteFile(path, []byte("import elastic, time, sys\n"+body), 0o600); err != nil {
@@ -23,7 +23,7 @@ func (p *place) script(body string) string {
 
 func TestALossThatIsNotANumberFailsTheJob(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--job-id=x", "--on-nan=fail", "python3", p.script(`
 state = elastic.State(save_every=None)
 while True:
@@ -62,7 +62,7 @@ func TestTheRateFollowsTheWorld(t *testing.T) {
 
 // followTheRate scales a job between one worker, with a rate of 0.1, and two.
 func followTheRate(t *testing.T, policy string, two float64) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	node := func(name string) *proc {
 		return p.run("--node="+name, "--np=1", "--job-id=x", "--batch-size=32", "--lr=0.1", "--base-np=1",
 			"--scaling="+policy, "--warmup-samples=4000", "--log-dir=log-"+name,

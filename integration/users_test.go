@@ -14,7 +14,7 @@ import (
 const nobody = 65534
 
 // asNobody runs a program as another user of this machine, and returns what it said.
-func (p *place) asNobody(name string, args ...string) (string, error) {
+func (p *sandbox) asNobody(name string, args ...string) (string, error) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), name, args...)
 	cmd.Dir = "/"
@@ -28,7 +28,7 @@ func (p *place) asNobody(name string, args ...string) (string, error) {
 
 // open lets every user of this machine go through a directory, so that nothing but the modes of
 // what elastic made is in their way.
-func (p *place) open(dirs ...string) {
+func (p *sandbox) open(dirs ...string) {
 	p.t.Helper()
 	for _, d := range dirs {
 		if err := os.Chmod(d, 0o755); err != nil {
@@ -45,7 +45,7 @@ func TestTwoUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("this test becomes another user: run it as root")
 	}
-	p := newPlace(t)
+	p := newSandbox(t)
 	shared, err := os.MkdirTemp("/tmp", "shared") // programs that everybody may run
 	if err != nil {
 		t.Fatal(err)

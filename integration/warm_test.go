@@ -59,7 +59,7 @@ func ancestors(pid string) (all []string) {
 // A worker that is killed is followed by the process that waited, with the environment of its
 // generation, and another one waits. With --warm=off none does.
 func TestWarmWorkersTakeOver(t *testing.T) {
-	p := newPlace(t)
+	p := newSandbox(t)
 	if err := os.WriteFile(p.path("train.py"), []byte(warmScript), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestWarmWorkersTakeOver(t *testing.T) {
 }
 
 // kill ends agents; what they started goes with them.
-func (p *place) kill(all ...*proc) {
+func (p *sandbox) kill(all ...*proc) {
 	for _, x := range all {
 		if err := x.kill(syscall.SIGKILL); err != nil {
 			p.t.Error(err)

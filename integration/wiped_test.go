@@ -11,7 +11,7 @@ import (
 
 // loses kills the servers, deletes their data and starts them again at the same addresses. between
 // happens while there is no server.
-func (p *place) loses(all []*daemon, between func()) {
+func (p *sandbox) loses(all []*daemon, between func()) {
 	p.t.Helper()
 	for _, d := range all {
 		d.end()
@@ -28,13 +28,13 @@ func (p *place) loses(all []*daemon, between func()) {
 }
 
 // trains is trainNode for as long as the test wants.
-func trains(p *place, node string, np int, more ...string) *proc {
+func trains(p *sandbox, node string, np int, more ...string) *proc {
 	return trainNode(p, node, np, append([]string{"--steps=100000"}, more...)...)
 }
 
 // madeAgain waits until the job runs again as generation g on n nodes, and holds it to what it was:
 // it goes on from a checkpoint, with an event, and above every generation.
-func (p *place) madeAgain(g, n int, all ...*proc) {
+func (p *sandbox) madeAgain(g, n int, all ...*proc) {
 	p.t.Helper()
 	p.running("x", g, n)
 	remade := kinds(p.events("x"), "job_remade")
@@ -70,7 +70,7 @@ func TestServerLosesEverything(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("members=%d", members), func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			servers := p.daemons(members)
 			a, b := trains(p, "a", 2), trains(p, "b", 2)
 			p.running("x", 1, 2)
@@ -91,7 +91,7 @@ func TestServerLosesEverything(t *testing.T) {
 // The same with the local server, which the agents start again by themselves.
 func TestLocalServerLosesEverything(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	a, b := trains(p, "a", 2), trains(p, "b", 2)
 	p.running("x", 1, 2)
 	p.committed("x", 2)
@@ -111,7 +111,7 @@ func TestLocalServerLosesEverything(t *testing.T) {
 // makes nothing.
 func TestServerAndAllAgentsLost(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	servers := p.daemons(1)
 	a, b := trains(p, "a", 2), trains(p, "b", 2)
 	p.running("x", 1, 2)
@@ -142,7 +142,7 @@ func TestServerAndAllAgentsLost(t *testing.T) {
 // Those who are missing never come back: the operator goes on without them.
 func TestLostForGood(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	servers := p.daemons(1)
 	a, b := trains(p, "a", 2), trains(p, "b", 2)
 	p.running("x", 1, 2)
@@ -177,7 +177,7 @@ func TestLostForGood(t *testing.T) {
 // makes nothing, until somebody gives them up.
 func TestBeginAnewAfterALoss(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	a := trains(p, "a", 1)
 	p.running("x", 1, 1)
 	p.committed("x", 1)
@@ -213,7 +213,7 @@ func TestBeginAnewAfterALoss(t *testing.T) {
 
 // keeps stops the servers, copies their data, and starts them again. setBack puts the copy in place
 // of the data while they are stopped.
-func (p *place) keeps(all []*daemon) (setBack func(between func())) {
+func (p *sandbox) keeps(all []*daemon) (setBack func(between func())) {
 	p.t.Helper()
 	data := func(i int) string { return filepath.Join(p.dir, fmt.Sprintf("data-m%d", i)) }
 	copyAll := func(from, to string) {
@@ -248,7 +248,7 @@ func TestServerSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"agents alive": false, "agents restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSandbox(t)
 			servers := p.daemons(1)
 			a, b := trains(p, "a", 2), trains(p, "b", 2)
 			p.running("x", 1, 2)

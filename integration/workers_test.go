@@ -11,7 +11,7 @@ import (
 
 func TestLongLine(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	const n = 64 << 20
 	x := p.run("--job-id=x", "sh", "-c", fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo end`, n))
 	p.ends(x, 0)
@@ -39,7 +39,7 @@ func TestLongLine(t *testing.T) {
 
 func TestRestartsUsed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	// Rank 1 fails at once, every time; rank 0 is its victim.
 	args := []string{"--np=2", "--job-id=x", "--max-restarts=3", "sh", "-c",
 		`echo "last words" >&2; [ $RANK = 1 ] && exit 7; exec sleep 1000`}
@@ -117,7 +117,7 @@ func TestRestartsUsed(t *testing.T) {
 // waits for it: the grace is for the worker.
 func TestPlannedStopEndsWithItsWorkers(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--job-id=x", "--node=a", "--grace=1h", "sh", "-c", breed)
 	p.running("x", 1, 1)
 	grandchild := pidIn(t, p.path("grandchild.a"))
@@ -131,7 +131,7 @@ func TestPlannedStopEndsWithItsWorkers(t *testing.T) {
 // Who catches SIGTERM has the whole grace, alone, and its save is waited for.
 func TestPlannedStopWaitsForTheSave(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--job-id=x", "--node=a", "sh", "-c",
 		`trap 'cp "$ELASTIC_DRAIN_FILE" drain; sleep 2; echo saved >saved; exit 0' TERM; sleep 1000 & echo $$ >worker; while :; do wait; done`)
 	p.running("x", 1, 1)
@@ -148,7 +148,7 @@ func TestPlannedStopWaitsForTheSave(t *testing.T) {
 
 func TestManyWorkersOfANode(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newSandbox(t)
 	x := p.run("--job-id=x", "--node=a", "--nproc-per-node=3", "sh", "-c", `echo "I am $LOCAL_RANK"; sleep 1`)
 	p.ends(x, 0)
 	for i := range 3 {

@@ -43,12 +43,12 @@ var (
 // Hundreds of agents in one process: the real agent, its real requests and a
 // real etcd. What is played is the workers, the disks and the network between
 // agents.
-func TestHerd(t *testing.T) {
+func TestFleet(t *testing.T) {
 	n := 300
 	if soak(t) > 1 {
 		n = 1000
 	}
-	h := newHerd(t, n)
+	h := newFleet(t, n)
 	h.measure(fmt.Sprintf("generation 1 of %d nodes", n), toForm, func() {
 		for i := range n {
 			h.start(fmt.Sprintf("node%04d", i))
@@ -72,7 +72,7 @@ func TestHerd(t *testing.T) {
 	if got := h.world().Members[rank].Node; got != "spare" {
 		t.Errorf("rank %d was %s and is %s", rank, lost, got)
 	}
-	for _, b := range h.beasts() {
+	for _, b := range h.agents() {
 		if want := map[string]int{lost: 1, "spare": 1}[b.name]; b.times() != 2-want {
 			t.Errorf("%s started workers %d times", b.name, b.times())
 		}
@@ -81,9 +81,9 @@ func TestHerd(t *testing.T) {
 
 // A rack that ends is one loss, and not as many as it has pairs of neighbours: with leases of half
 // a minute nothing but the nodes themselves can say so.
-func TestARowOfTheHerdIsLost(t *testing.T) {
+func TestARowOfTheFleetIsLost(t *testing.T) {
 	const n, row = 60, 30
-	h := newHerd(t, n)
+	h := newFleet(t, n)
 	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
 	h.job.Rules.LastCall = rendezvous.Seconds(time.Minute)
 	for i := range n {
@@ -98,8 +98,8 @@ func TestARowOfTheHerdIsLost(t *testing.T) {
 	}
 }
 
-// herd is the agents, and the network between them.
-type herd struct {
+// fleet is the agents, and the network between them.
+type fleet struct {
 	t      testing.TB
 	n      int
 	job    rendezvous.Job
@@ -110,16 +110,16 @@ type herd struct {
 	// cluster is the store in memory on which each agent is counted; nil: they share stores.
 	cluster *memory.Cluster
 
-	mu    sync.Mutex // guards all, lives, and what the beasts say it does
-	all   []*beast
-	lives map[string][]*beast // the same, by name
+	mu    sync.Mutex // guards all, lives, and what the agents say it does
+	all   []*fleetAgent
+	lives map[string][]*fleetAgent // the same, by name
 	run   sync.WaitGroup
 }
 
-func newHerd(t *testing.T, n int) *herd { return herdOn(t, n, etcdtest.Start(t).Endpoints()) }
+func newFleet(t *testing.T, n int) *fleet { return fleetOn(t, n, etcdtest.Start(t).Endpoints()) }
 
-// herdOn is a herd on a server that is there.
-func herdOn(t testing.TB, n int, endpoints []string) *herd {
+// fleetOn is a fleet on a server that is there.
+func fleetOn(t testing.TB, n int, endpoints []string) *fleet {
 	ctx, cancel := context.WithCancel(context.Background()) // the stores are needed longer than t.Context is
 	t.Cleanup(cancel)
 	open := func() store.Store {
@@ -129,17 +129,17 @@ func herdOn(t testing.TB, n int, endpoints []string) *herd {
 		}
 		return s
 	}
-	h := newHerdWith(t, n, open())
+	h := newFleetWith(t, n, open())
 	for range 8 { // a connection for each agent would measure connections
 		h.stores = append(h.stores, memory.Count(open(), h.tally))
 	}
 	return h
 }
 
-// newHerdWith is a herd whose test looks into the store by look.
-func newHerdWith(t testing.TB, n int, look store.Store) *herd {
-	h := &herd{t: t, n: n, ttl: 30 * time.Second, look: look, tally: &memory.Tally{}, lives: map[string][]*beast{}}
-	h.job = rendezvous.Job{Name: "herd", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
+// newFleetWith is a fleet whose test looks into the store by look.
+func newFleetWith(t testing.TB, n int, look store.Store) *fleet {
+	h := &fleet{t: t, n: n, ttl: 30 * time.Second, look: look, tally: &memory.Tally{}, lives: map[string][]*fleetAgent{}}
+	h.job = rendezvous.Job{Name: "fleet", Limits: rendezvous.Limits{Min: n, Max: n, Exact: true}, Slots: 1,
 		Base: scaling.Base{Nodes: n, Slots: 1},
 		Rules: rendezvous.Rules{MaxRestarts: 3, LastCall: rendezvous.Seconds(3 * time.Second),
 			Grace: rendezvous.Seconds(time.Second), Replicas: 2, Keep: 3, Load: "all"}}
@@ -148,7 +148,7 @@ func newHerdWith(t testing.TB, n int, look store.Store) *herd {
 			h.tell()
 		}
 		var names []string
-		for _, b := range h.beasts() {
+		for _, b := range h.agents() {
 			names = append(names, b.name)
 		}
 		h.kill(names...)
@@ -157,17 +157,17 @@ func newHerdWith(t testing.TB, n int, look store.Store) *herd {
 	return h
 }
 
-func (h *herd) beasts() []*beast {
+func (h *fleet) agents() []*fleetAgent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.all)
 }
 
 // start starts an agent on a machine of its own.
-func (h *herd) start(name string) {
+func (h *fleet) start(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := newBeast(h, name)
+	b := newFleetAgent(h, name)
 	store := severed{dead: b.dead}
 	if h.cluster != nil {
 		store.Store = memory.Count(h.cluster.Client(name), b.tally)
@@ -185,7 +185,7 @@ func (h *herd) start(name string) {
 }
 
 // kill ends agents as SIGKILL does, all in one moment: nothing that they do reaches anybody.
-func (h *herd) kill(names ...string) {
+func (h *fleet) kill(names ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range names {
@@ -199,7 +199,7 @@ func (h *herd) kill(names ...string) {
 }
 
 // tell logs what happened, but that every node came and went.
-func (h *herd) tell() {
+func (h *fleet) tell() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	all, _, err := history.Read(ctx, h.look, h.job.Name, 0)
@@ -213,7 +213,7 @@ func (h *herd) tell() {
 	}
 }
 
-func (h *herd) world() *rendezvous.World {
+func (h *fleet) world() *rendezvous.World {
 	h.t.Helper()
 	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
 	if err != nil || s.World == nil || len(s.World.Members) != h.n {
@@ -223,11 +223,11 @@ func (h *herd) world() *rendezvous.World {
 }
 
 // running waits until every member of generation g has started its workers.
-func (h *herd) running(g schema.Generation) {
+func (h *fleet) running(g schema.Generation) {
 	h.t.Helper()
 	within(h.t, 2*time.Minute, fmt.Sprintf("generation %d runs", g), func() error {
 		started := 0
-		for _, b := range h.beasts() {
+		for _, b := range h.agents() {
 			if b.started(g) {
 				started++
 			}
@@ -240,7 +240,7 @@ func (h *herd) running(g schema.Generation) {
 }
 
 // measure holds what f costs the store to what n nodes may.
-func (h *herd) measure(what string, most budget, f func()) {
+func (h *fleet) measure(what string, most budget, f func()) {
 	h.t.Helper()
 	counters := []struct {
 		name string

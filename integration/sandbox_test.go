@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// place is one user on one machine: a runtime, a state and a working
+// sandbox is one user on one machine: a runtime, a state and a working
 // directory of its own. Whatever is started in it ends with the test, and a
 // process that an agent started and that outlives it is an error.
-type place struct {
+type sandbox struct {
 	t   testing.TB
 	dir string
 	env []string
@@ -28,13 +28,13 @@ type place struct {
 	at  string // --server, "" for the local server
 }
 
-func newPlace(t testing.TB) *place {
+func newSandbox(t testing.TB) *sandbox {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "e") // short: the path of a socket has a limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{t: t, dir: dir}
+	p := &sandbox{t: t, dir: dir}
 	for _, d := range []string{"run", "work"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -48,14 +48,14 @@ func newPlace(t testing.TB) *place {
 }
 
 // set adds to the environment of everything that is started from now on.
-func (p *place) set(kv ...string) { p.env = append(p.env, kv...) }
+func (p *sandbox) set(kv ...string) { p.env = append(p.env, kv...) }
 
 // path is a file in the working directory.
-func (p *place) path(name ...string) string {
+func (p *sandbox) path(name ...string) string {
 	return filepath.Join(append([]string{p.dir, "work"}, name...)...)
 }
 
-func (p *place) read(name ...string) string {
+func (p *sandbox) read(name ...string) string {
 	p.t.Helper()
 	b, err := os.ReadFile(p.path(name...))
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *place) read(name ...string) string {
 }
 
 // clear ends everything and, when the test failed, tells its story.
-func (p *place) clear() {
+func (p *sandbox) clear() {
 	if p.t.Failed() {
 		p.tell()
 	}
@@ -99,7 +99,7 @@ func (p *place) clear() {
 }
 
 // tell logs what the processes said, what happened, and where it stood.
-func (p *place) tell() {
+func (p *sandbox) tell() {
 	for _, x := range p.all {
 		p.t.Logf("== %s\n-- stderr\n%s-- stdout\n%s", x, tail(x.stderr()), tail(x.stdout()))
 	}
@@ -136,7 +136,7 @@ type proc struct {
 func (x *proc) String() string { return strings.Join(x.cmd.Args, " ") }
 
 // start starts a program of any kind.
-func (p *place) start(name string, args ...string) *proc {
+func (p *sandbox) start(name string, args ...string) *proc {
 	p.t.Helper()
 	x := &proc{cmd: exec.Command(name, args...), done: make(chan struct{})}
 	x.cmd.Dir, x.cmd.Env = p.path(), p.env
@@ -161,12 +161,12 @@ func (p *place) start(name string, args ...string) *proc {
 }
 
 // run is `elastic run` with these arguments, in the background.
-func (p *place) run(args ...string) *proc {
+func (p *sandbox) run(args ...string) *proc {
 	p.t.Helper()
 	return p.start(filepath.Join(bin, "elastic"), append(append([]string{"run"}, p.server()...), args...)...)
 }
 
-func (p *place) server() []string {
+func (p *sandbox) server() []string {
 	if p.at == "" {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (x *proc) ended() (int, bool) {
 }
 
 // ends waits until the process ends and holds its status to want.
-func (p *place) ends(x *proc, want int) {
+func (p *sandbox) ends(x *proc, want int) {
 	p.t.Helper()
 	until(p.t, x.String()+" ends", func() error {
 		if _, ok := x.ended(); !ok {
@@ -216,7 +216,7 @@ func (p *place) ends(x *proc, want int) {
 }
 
 // says waits for a text on stderr.
-func (p *place) says(x *proc, text string) {
+func (p *sandbox) says(x *proc, text string) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("%s says %q", x, text), func() error {
 		if said := x.stderr(); !strings.Contains(said, text) {
@@ -238,7 +238,7 @@ type result struct {
 }
 
 // command runs `elastic …` to its end.
-func (p *place) command(args ...string) result {
+func (p *sandbox) command(args ...string) result {
 	p.t.Helper()
 	// After the command's name, which may be followed by positionals.
 	line := slices.Insert(slices.Clone(args), 1, p.server()...)
@@ -256,7 +256,7 @@ func (p *place) command(args ...string) result {
 }
 
 // try runs a command and returns its stdout.
-func (p *place) try(args ...string) (string, error) {
+func (p *sandbox) try(args ...string) (string, error) {
 	r := p.command(args...)
 	if r.status != 0 {
 		return r.stdout, fmt.Errorf("elastic %s ended with %d: %s", strings.Join(args, " "), r.status,
@@ -266,7 +266,7 @@ func (p *place) try(args ...string) (string, error) {
 }
 
 // must runs a command that has to succeed.
-func (p *place) must(args ...string) string {
+func (p *sandbox) must(args ...string) string {
 	p.t.Helper()
 	out, err := p.try(args...)
 	if err != nil {
@@ -276,7 +276,7 @@ func (p *place) must(args ...string) string {
 }
 
 // refused runs a command that has to fail with this status and code.
-func (p *place) refused(status int, code string, args ...string) {
+func (p *sandbox) refused(status int, code string, args ...string) {
 	p.t.Helper()
 	r := p.command(args...)
 	var line string

@@ -19,9 +19,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// beast is one agent of a herd, and the part of its outside that is played.
-type beast struct {
-	h    *herd
+// fleetAgent is one agent of a fleet, and the part of its outside that is played.
+type fleetAgent struct {
+	h    *fleet
 	name string
 	dead chan struct{} // closed when nothing that it does reaches anybody any more
 	quit chan os.Signal
@@ -29,7 +29,7 @@ type beast struct {
 
 	tally *memory.Tally // what it asks of a store in memory
 
-	// guarded by herd.mu
+	// guarded by fleet.mu
 	hello   action.Hello
 	watched []membership.Ref
 	told    map[membership.Incarnation]bool
@@ -38,14 +38,14 @@ type beast struct {
 	newest  schema.Generation // that it started workers of
 }
 
-func newBeast(h *herd, name string) *beast {
-	b := &beast{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
+func newFleetAgent(h *fleet, name string) *fleetAgent {
+	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
 		signals: make(chan event.Signal, 1<<14), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
 
-func (b *beast) isDead() bool {
+func (b *fleetAgent) isDead() bool {
 	select {
 	case <-b.dead:
 		return true
@@ -54,14 +54,14 @@ func (b *beast) isDead() bool {
 	}
 }
 
-func (b *beast) started(g schema.Generation) bool {
+func (b *fleetAgent) started(g schema.Generation) bool {
 	b.h.mu.Lock()
 	defer b.h.mu.Unlock()
 	return b.newest == g
 }
 
 // times is how often it started workers.
-func (b *beast) times() int {
+func (b *fleetAgent) times() int {
 	b.h.mu.Lock()
 	defer b.h.mu.Unlock()
 	return b.starts
@@ -120,7 +120,7 @@ func (s severed) Revoke(ctx context.Context, l store.Lease) error {
 }
 
 // network is the other agents: a dead one refuses, at once.
-type network struct{ *beast }
+type network struct{ *fleetAgent }
 
 func (n network) Here() string                        { return n.name + ":1" }
 func (n network) Open([]byte, schema.Job, schema.UID) {}
@@ -180,7 +180,7 @@ func (n network) Holds(_ context.Context, watcher, about membership.Ref) bool {
 }
 
 // living is the agent of that name, nil if it is dead. mu is held.
-func (h *herd) living(name string) *beast {
+func (h *fleet) living(name string) *fleetAgent {
 	for _, b := range h.lives[name] {
 		if !b.isDead() {
 			return b
@@ -190,7 +190,7 @@ func (h *herd) living(name string) *beast {
 }
 
 // stable is the workers of an agent: they stand there until they are stopped.
-type stable struct{ *beast }
+type stable struct{ *fleetAgent }
 
 func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
 func (s stable) Sweep(context.Context) error                 { return nil }
@@ -237,7 +237,7 @@ func (g *idle) Ask(string, time.Duration) error              { g.end(); return n
 func (g *idle) Stop(context.Context, time.Duration) error    { g.end(); return nil }
 
 // disk keeps nothing: no agent comes back to a machine.
-type disk struct{ *beast }
+type disk struct{ *fleetAgent }
 
 func (d disk) Lock(string) (func(), error)             { return func() {}, nil }
 func (d disk) HostID() string                          { return d.name }

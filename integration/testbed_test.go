@@ -15,11 +15,11 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// lab is machines with a network of their own: each has a network namespace,
+// testbed is machines with a network of their own: each has a network namespace,
 // and a bridge in one more joins them. Nothing of it touches this machine's
 // own network, and it ends with the test, or with this process if that is killed.
-type lab struct {
-	*place
+type testbed struct {
+	*sandbox
 	id     string            // what the names of its namespaces begin with
 	names  []string          // of the machines with an agent
 	addr   map[string]string // by machine
@@ -32,13 +32,13 @@ type lab struct {
 // cut is a way on which nothing arrives.
 type cut struct{ from, to string }
 
-// newLab has a machine for each name, and one for elasticd, which runs.
-func newLab(t testing.TB, names ...string) *lab {
+// newTestbed has a machine for each name, and one for elasticd, which runs.
+func newTestbed(t testing.TB, names ...string) *testbed {
 	t.Helper()
-	l := &lab{names: names, id: "el" + strings.ToLower(rand.Text()[:8]), addr: map[string]string{},
+	l := &testbed{names: names, id: "el" + strings.ToLower(rand.Text()[:8]), addr: map[string]string{},
 		agents: map[string]*proc{}, cuts: map[cut]int{}}
 	l.sweep(t)
-	l.place = newPlace(t) // its processes end before their namespaces go
+	l.sandbox = newSandbox(t) // its processes end before their namespaces go
 	l.ip("netns", "add", l.ns("switch"))
 	l.ip("-n", l.ns("switch"), "link", "add", "bridge", "type", "bridge")
 	l.ip("-n", l.ns("switch"), "link", "set", "bridge", "up")
@@ -54,18 +54,18 @@ func newLab(t testing.TB, names ...string) *lab {
 	}
 	socket := filepath.Join(l.dir, "etcd.sock") // for this process, which has no other way there
 	client := "http://" + l.addr["server"] + ":2379"
-	l.server = &daemon{p: l.place, client: "unix://" + socket, program: "nsenter",
+	l.server = &daemon{p: l.sandbox, client: "unix://" + socket, program: "nsenter",
 		args: l.inside("server", filepath.Join(bin, "elasticd"),
 			"--name=server", "--data-dir="+filepath.Join(l.dir, "data"), "--insecure", "--http=",
 			"--listen-client-urls="+client+",unix://"+socket, "--advertise-client-urls="+client)}
-	l.place.at = l.server.client
+	l.sandbox.at = l.server.client
 	l.server.start()
 	l.says(l.server.x, "elasticd: ready: ")
 	return l
 }
 
 // sweep starts a process that outlives this one, however it ends, and then removes the namespaces.
-func (l *lab) sweep(t testing.TB) {
+func (l *testbed) sweep(t testing.TB) {
 	t.Helper()
 	for _, tool := range []string{"ip", "iptables", "nsenter"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -90,9 +90,9 @@ func (l *lab) sweep(t testing.TB) {
 	})
 }
 
-func (l *lab) ns(name string) string { return l.id + "-" + name }
+func (l *testbed) ns(name string) string { return l.id + "-" + name }
 
-func (l *lab) ip(args ...string) {
+func (l *testbed) ip(args ...string) {
 	l.t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 		l.t.Fatalf("ip %s: %v: %s\nthese tests make network namespaces: run them as root", strings.Join(args, " "), err,
@@ -104,12 +104,12 @@ func (l *lab) ip(args ...string) {
 func mark(name string) string { return "LAB_MACHINE=" + name }
 
 // inside are the arguments of nsenter for a program on a machine. Its process becomes the program.
-func (l *lab) inside(name, program string, args ...string) []string {
+func (l *testbed) inside(name, program string, args ...string) []string {
 	return append([]string{"--net=/run/netns/" + l.ns(name), "env", mark(name), program}, args...)
 }
 
 // all starts an agent on each machine, with this line.
-func (l *lab) all(line ...string) {
+func (l *testbed) all(line ...string) {
 	l.t.Helper()
 	l.line = line
 	for _, name := range l.names {
@@ -118,7 +118,7 @@ func (l *lab) all(line ...string) {
 }
 
 // again starts the agent of a machine.
-func (l *lab) again(name string) {
+func (l *testbed) again(name string) {
 	l.t.Helper()
 	args := append([]string{"run", "--server=" + l.addr["server"] + ":2379", "--node=" + name, "--log-dir=log-" + name,
 		"--state-dir=" + filepath.Join(l.dir, "state", name)}, l.line...)
@@ -126,7 +126,7 @@ func (l *lab) again(name string) {
 }
 
 // on are the processes on a machine: its agent, the guardian, workers, and what these started.
-func (l *lab) on(name string) []process {
+func (l *testbed) on(name string) []process {
 	m := []byte("\x00" + mark(name) + "\x00")
 	return slices.DeleteFunc(l.left(), func(x process) bool {
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", x.pid))
@@ -135,12 +135,12 @@ func (l *lab) on(name string) []process {
 }
 
 // agent is that of a machine, if it runs.
-func (l *lab) agent(name string) []process {
+func (l *testbed) agent(name string) []process {
 	return slices.DeleteFunc(l.on(name), func(x process) bool { return x.pid != l.agents[name].cmd.Process.Pid })
 }
 
 // workers are those that train on a machine.
-func (l *lab) workers(name string) []process {
+func (l *testbed) workers(name string) []process {
 	return slices.DeleteFunc(l.on(name), func(x process) bool { return generation(x) == 0 })
 }
 
@@ -150,10 +150,10 @@ func generation(x process) schema.Generation {
 	return g
 }
 
-// law follows a job of this lab.
-func (l *lab) law(job string) *law {
+// audit follows a job of this testbed.
+func (l *testbed) audit(job string) *audit {
 	l.t.Helper()
-	return newLaw(l.t, l.server.client, job, func(node string, g schema.Generation) []process {
+	return newAudit(l.t, l.server.client, job, func(node string, g schema.Generation) []process {
 		return slices.DeleteFunc(l.workers(node), func(x process) bool { return generation(x) >= g })
 	})
 }
@@ -170,21 +170,21 @@ func variable(pid int, name string) string {
 }
 
 // cut lets nothing of from arrive at to, until heal has been called as often.
-func (l *lab) cut(from, to string) {
+func (l *testbed) cut(from, to string) {
 	l.t.Helper()
 	if l.cuts[cut{from, to}]++; l.cuts[cut{from, to}] == 1 {
 		l.rule("-I", from, to)
 	}
 }
 
-func (l *lab) heal(from, to string) {
+func (l *testbed) heal(from, to string) {
 	l.t.Helper()
 	if l.cuts[cut{from, to}]--; l.cuts[cut{from, to}] == 0 {
 		l.rule("-D", from, to)
 	}
 }
 
-func (l *lab) rule(do, from, to string) {
+func (l *testbed) rule(do, from, to string) {
 	l.t.Helper()
 	out, err := exec.Command("ip", "netns", "exec", l.ns(to), "iptables", "-w", do, "INPUT", "-s", l.addr[from], "-j",
 		"DROP").CombinedOutput()

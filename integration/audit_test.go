@@ -20,10 +20,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// law follows every change of a job's keys, in the order in which the store
+// audit follows every change of a job's keys, in the order in which the store
 // made them, and holds each to the guarantees. It misses none: what was
 // written while the store or this process stood still is read afterwards.
-type law struct {
+type audit struct {
 	job    schema.Job
 	client *clientv3.Client
 	stale  func(node string, g schema.Generation) []process // workers there of generations before g
@@ -44,14 +44,14 @@ type law struct {
 	wrong   []string
 }
 
-func newLaw(t testing.TB, endpoint, job string, stale func(string, schema.Generation) []process) *law {
+func newAudit(t testing.TB, endpoint, job string, stale func(string, schema.Generation) []process) *audit {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &law{job: schema.Job(job), client: c, stale: stale, news: make(chan struct{}),
+	l := &audit{job: schema.Job(job), client: c, stale: stale, news: make(chan struct{}),
 		nodes: map[string]membership.Node{}, doubt: map[string]bool{}, resumes: map[schema.Generation]int64{}}
 	l.end = sync.OnceFunc(func() { cancel(); l.work.Wait(); c.Close() })
 	t.Cleanup(l.end)
@@ -59,7 +59,7 @@ func newLaw(t testing.TB, endpoint, job string, stale func(string, schema.Genera
 	return l
 }
 
-func (l *law) follow(ctx context.Context) {
+func (l *audit) follow(ctx context.Context) {
 	// From revision 1: before the job. Across restarts of the server the client goes on where it
 	// was.
 	for r := range l.client.Watch(ctx, l.job.Prefix(), clientv3.WithPrefix(), clientv3.WithRev(1)) {
@@ -82,12 +82,12 @@ func (l *law) follow(ctx context.Context) {
 	}
 }
 
-func (l *law) breach(format string, args ...any) {
+func (l *audit) breach(format string, args ...any) {
 	l.wrong = append(l.wrong, fmt.Sprintf("revision %d: ", l.rev)+fmt.Sprintf(format, args...))
 }
 
 // must decodes a record of ours.
-func must[T any](l *law, e *store.Entry) T {
+func must[T any](l *audit, e *store.Entry) T {
 	v, err := schema.Decode[T](e)
 	if err != nil {
 		l.breach("%v", err)
@@ -96,7 +96,7 @@ func must[T any](l *law, e *store.Entry) T {
 }
 
 // apply takes one transaction. mu is held.
-func (l *law) apply(events []*clientv3.Event) {
+func (l *audit) apply(events []*clientv3.Event) {
 	l.rev = events[0].Kv.ModRevision
 	at := map[string]*store.Entry{} // what it wrote
 	for _, e := range events {
@@ -153,7 +153,7 @@ func (l *law) apply(events []*clientv3.Event) {
 }
 
 // commit: G2, and the numbers of checkpoints rise by one.
-func (l *law) commit(h checkpoint.Head, fallback bool) {
+func (l *audit) commit(h checkpoint.Head, fallback bool) {
 	if h.Generation != l.fence && !fallback {
 		l.breach("G2: a checkpoint of generation %d was committed; generation %d was proposed", h.Generation, l.fence)
 	}
@@ -167,7 +167,7 @@ func (l *law) commit(h checkpoint.Head, fallback bool) {
 }
 
 // ready: G4. Who reported Ready has no worker of an older generation, now or ever again.
-func (l *law) ready(node string, g schema.Generation) {
+func (l *audit) ready(node string, g schema.Generation) {
 	for _, x := range l.stale(node, g) {
 		l.breach("G4: %s is ready for generation %d, and %s runs (generation %d)", node, g, x, generation(x))
 	}
@@ -175,7 +175,7 @@ func (l *law) ready(node string, g schema.Generation) {
 
 // turn: G1 and the resume of each generation; and of G4, that beside a world that runs older
 // workers live only where nobody is registered.
-func (l *law) turn(w *rendezvous.World) {
+func (l *audit) turn(w *rendezvous.World) {
 	old := l.world
 	l.world = w
 	if old == nil || w.Generation > old.Generation {
@@ -199,7 +199,7 @@ func (l *law) turn(w *rendezvous.World) {
 	}
 }
 
-func (l *law) proposed(w *rendezvous.World) {
+func (l *audit) proposed(w *rendezvous.World) {
 	var names []string
 	for _, m := range w.Members {
 		names = append(names, m.Node)
@@ -225,21 +225,21 @@ func (l *law) proposed(w *rendezvous.World) {
 	}
 }
 
-// look is what the law knows; f is called with mu held.
-func (l *law) look(f func()) {
+// look is what the audit knows; f is called with mu held.
+func (l *audit) look(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()
 }
 
 // zero is the node of rank 0.
-func (l *law) zero() (name string) {
+func (l *audit) zero() (name string) {
 	l.look(func() { name = l.world.Members[0].Node })
 	return name
 }
 
-// mark is the newest revision of the store, which the law then knows.
-func (l *law) mark(t testing.TB) int64 {
+// mark is the newest revision of the store, which the audit then knows.
+func (l *audit) mark(t testing.TB) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -268,7 +268,7 @@ func (l *law) mark(t testing.TB) int64 {
 }
 
 // since are the events after a revision, of some kinds.
-func (l *law) since(rev int64, kinds ...history.Kind) (all []history.Event) {
+func (l *audit) since(rev int64, kinds ...history.Kind) (all []history.Event) {
 	l.look(func() {
 		for _, e := range l.past {
 			if e.Rev/1000 > rev && slices.Contains(kinds, e.Kind) {
@@ -279,8 +279,8 @@ func (l *law) since(rev int64, kinds ...history.Kind) (all []history.Event) {
 	return all
 }
 
-// reaches waits until is, which looks at what the law knows, returns nil.
-func (l *law) reaches(t testing.TB, limit time.Duration, what string, is func() error) {
+// reaches waits until is, which looks at what the audit knows, returns nil.
+func (l *audit) reaches(t testing.TB, limit time.Duration, what string, is func() error) {
 	t.Helper()
 	end := time.After(limit)
 	for {
@@ -299,7 +299,7 @@ func (l *law) reaches(t testing.TB, limit time.Duration, what string, is func() 
 }
 
 // holds fails the test with every breach.
-func (l *law) holds(t testing.TB) {
+func (l *audit) holds(t testing.TB) {
 	t.Helper()
 	l.look(func() {
 		for _, w := range l.wrong {
