@@ -18,6 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -69,6 +70,7 @@ type keptSaves struct {
 	chunks     *chunkstore.Store
 	disk       *keptDisk
 	lines      map[schema.Generation]*keptLine
+	told       *history.Trimmer
 	commits    int // in the generation that is captured; guarded by sim.mu
 	resume     *manifest.Manifest
 	head       checkpoint.Head
@@ -106,6 +108,7 @@ func (x *keptSaves) open(node string, job rendezvous.Job) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.disk, x.chunks = disk, chunks
+	x.told = &history.Trimmer{Store: x.a.client, Job: x.a.s.job.Name}
 	x.replicator = &replicator.Replicator{Store: chunks, Self: node, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
 		Peers:  keptPeers{x.a},
 		Record: &checkpoint.Record{Store: x.a.client, Job: x.a.s.job.Name, UID: job.UID, Self: node}, Report: x.report}
@@ -134,6 +137,7 @@ func (x *keptSaves) report(e replicator.Event) {
 		x.a.s.tracef("%s: checkpoint %d is committed, %d copies", x.a.label(), e.Head.Number, e.Head.Copies)
 		x.commits++
 		x.a.s.mu.Unlock()
+		x.wg.Go(func() { _ = x.told.Wrote(x.ctx, 1) }) // as internal/node/saves does
 	case replicator.Refused:
 		x.a.s.mu.Lock()
 		if e.Reason == capture.Unsettled {
