@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -112,11 +113,31 @@ func (j *shardedJob) disturbed(sizes []int, finish string) {
 	if err := os.WriteFile(finish, nil, 0o600); err != nil {
 		j.t.Fatal(err)
 	}
+	j.trainsToItsEnd()
 	for _, x := range j.nodes {
 		j.ends(x, 0)
 	}
 	if logs := j.logs("log-*"); strings.Contains(logs, "MIXED") {
 		j.t.Errorf("a checkpoint was loaded that is not of one save:\n%s", logs)
+	}
+}
+
+// trainsToItsEnd waits until a node ends, however long that takes while the job commits.
+func (j *shardedJob) trainsToItsEnd() {
+	j.t.Helper()
+	for step, over := -1, false; !over; {
+		until(j.t, fmt.Sprintf("a node ends, or a step after %d is committed", step), func() error {
+			newest := j.newest()
+			for _, x := range j.nodes {
+				_, ended := x.ended()
+				over = over || ended
+			}
+			if !over && newest <= step {
+				return errors.New("neither")
+			}
+			step = newest
+			return nil
+		})
 	}
 }
 
