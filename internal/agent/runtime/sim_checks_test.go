@@ -153,7 +153,10 @@ func (s *faulty) diesProposing(name string) {
 	s.doomed = ""
 	s.mu.Unlock()
 	if a := s.at[by]; a != nil && !a.isDead() && s.snapshot().Fence > before {
-		s.noteWorld(s.snapshot().World)
+		w := s.snapshot().World
+		s.mu.Lock()
+		s.noteWorld(w)
+		s.mu.Unlock()
 		a.kill()
 		s.lose("wiped", s.etcd.Wipe)
 		s.old = s.etcd.Backup()
@@ -161,7 +164,7 @@ func (s *faulty) diesProposing(name string) {
 }
 
 // noteWorld checks that no number of a generation is given twice. Where nodes that knew of nothing newer
-// went on from an older store, all begins anew.
+// went on from an older store, all begins anew. mu is held.
 func (s *faulty) noteWorld(w *rendezvous.World) {
 	if w == nil {
 		return

@@ -282,14 +282,15 @@ func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, a
 	if at.workers != Running {
 		return c.refuseAll(found, units, d)
 	}
-	if d.Path == "" || d.Soon {
+	if d.Path == "" {
 		return nil
 	}
 	if c.doubt.began.IsZero() {
 		c.doubt.began = now
 	}
 	growing := now.Sub(c.grew) < 2*time.Second && len(c.evidence.writers) > 0
-	if growing || now.Sub(c.doubt.began) < doubtAfter || !c.doubt.told.IsZero() && now.Sub(c.doubt.told) < doubtAgain {
+	early := now.Sub(c.doubt.began) < doubtAfter+d.Quiet
+	if growing || early || !c.doubt.told.IsZero() && now.Sub(c.doubt.told) < doubtAgain {
 		return nil
 	}
 	c.doubt.told = now

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,8 +212,12 @@ func TestANodeDiesBetweenItsReportAndTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b", "c")
 		defer x.close()
+		var lost atomic.Bool
 		x.peers.Hook = func(op, node string) error {
-			if op == "offer" {
+			switch {
+			case lost.Load() && node == "c":
+				return errors.New("no route")
+			case !lost.Load() && op == "offer":
 				return errors.New("no copies")
 			}
 			return nil
@@ -220,12 +225,7 @@ func TestANodeDiesBetweenItsReportAndTheCommit(t *testing.T) {
 		x.save("c", 10, map[string]string{"s2": "2"})
 		x.save("b", 10, map[string]string{"s1": "1"})
 		time.Sleep(2 * time.Second)
-		x.peers.Hook = func(op, node string) error {
-			if node == "c" {
-				return errors.New("no route")
-			}
-			return nil
-		}
+		lost.Store(true)
 		x.gone(t, "c")
 		x.replicators["a"].Nodes(x.nodes)
 		x.save("a", 10, map[string]string{"s0": "0"})

@@ -74,9 +74,9 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
 	}
 	for _, u := range wrote {
-		if l.Now.Sub(u.Since) < m.quiet(l, u.Since) {
+		if quiet := m.quiet(l, u.Since); l.Now.Sub(u.Since) < quiet {
 			return Decision{Path: u.Path, Why: "it is the first save, and what else belongs to it is not known yet",
-				Soon: true}
+				Quiet: quiet}
 		}
 	}
 	return Decision{Guess: true}

@@ -82,7 +82,7 @@ type Decision struct {
 	Guess bool   // taken because nothing changed for a while: more may belong to it
 	// Path and Why name what a save waits for, if there is something fresh and nothing to take.
 	Path, Why string
-	Soon      bool // it waits for nothing but a time, which is bounded
+	Quiet     time.Duration // it is taken when nothing of it has changed for so long
 }
 
 // FirstQuiet is how long the first save must not change before it is taken, at least: what belongs
