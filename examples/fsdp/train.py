@@ -42,6 +42,7 @@ def main():
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--save-every", type=int, default=20)
     parser.add_argument("--keep", type=int, default=2, help="saves that stay in the directory")
+    parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--float64", action="store_true")
     parser.add_argument("--pause", type=float, default=0, help="seconds after each step, to have time for changes")
     args = parser.parse_args()
@@ -52,7 +53,7 @@ def main():
     dist.init_process_group("gloo")
     model = network()
     fully_shard(model, mesh=init_device_mesh("cpu", (world.size,)))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     directory = os.environ.get("ELASTIC_CHECKPOINT_DIR", "checkpoints")  # elastic
     resume = os.environ.get("ELASTIC_RESUME_FROM")  # elastic
 

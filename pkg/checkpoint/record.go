@@ -274,11 +274,19 @@ func (r *Record) Nodes(ctx context.Context) (nodes []membership.Node, err error)
 
 // Claimants are the registered nodes whose inventory in held/ has a checkpoint.
 func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership.Ref, error) {
+	names, err := r.Inventories(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return r.registered(ctx, names)
+}
+
+// Inventories are the nodes whose inventory in held/ has a checkpoint, also those that have left.
+func (r *Record) Inventories(ctx context.Context, n manifest.Number) (names []string, err error) {
 	read, err := r.Store.Get(ctx, r.Job.AllHeld(), store.End(r.Job.AllHeld()))
 	if err != nil {
 		return nil, fmt.Errorf("read holders: %w", err)
 	}
-	var names []string
 	for i := range read.Entries {
 		e := &read.Entries[i]
 		rest := schema.Rest(r.Job.AllHeld(), e.Key)
@@ -287,7 +295,7 @@ func (r *Record) Claimants(ctx context.Context, n manifest.Number) ([]membership
 			names = append(names, rest[0])
 		}
 	}
-	return r.registered(ctx, names)
+	return names, nil
 }
 
 // registered are the nodes of these names that are registered, by name.

@@ -272,3 +272,24 @@ func realStore(t testing.TB) store.Store {
 	t.Cleanup(s.Close)
 	return s
 }
+
+// The inventory of a node that has left still tells what it has: a node with parts of a checkpoint
+// need not wait for another that has all of it.
+func TestInventoriesOfNodesThatLeft(t *testing.T) {
+	onEtcds(t, func(t *testing.T, s store.Store) {
+		r := newRecord(s)
+		here := register(t, s, "here", "1")
+		for _, node := range []string{"here", "left"} {
+			must(t, r.Hold(t.Context(), node, []manifest.Number{6}))
+		}
+		must(t, r.Hold(t.Context(), "older", []manifest.Number{5}))
+		all, err := r.Inventories(t.Context(), 6)
+		if err != nil || !slices.Equal(all, []string{"here", "left"}) {
+			t.Errorf("inventories: %v, %v", all, err)
+		}
+		registered, err := r.Claimants(t.Context(), 6)
+		if err != nil || !slices.Equal(registered, []membership.Ref{here.Ref}) {
+			t.Errorf("registered: %v, %v", registered, err)
+		}
+	})
+}

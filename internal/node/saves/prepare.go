@@ -130,8 +130,8 @@ func awaitWhole(ctx context.Context, k *replicator.Replicator, n checkpoint.Numb
 	}
 	changes := k.Record.Store.Watch(ctx, prefix, store.End(prefix), read.Rev+1)
 	for {
-		whole, err := k.Record.Claimants(ctx, n)
-		if err != nil || slices.ContainsFunc(whole, func(r membership.Ref) bool { return r.Node != k.Self }) {
+		whole, err := k.Record.Inventories(ctx, n) // also of rank 0's node, if that has left before
+		if err != nil || slices.ContainsFunc(whole, func(node string) bool { return node != k.Self }) {
 			return
 		}
 		select {
