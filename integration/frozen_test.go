@@ -79,8 +79,8 @@ func TestFrozenWorkerIsNoLoss(t *testing.T) {
 	if now := l.crew(); !slices.Equal(now, was) {
 		t.Errorf("the workers were %v and are %v", was, now)
 	}
-	// A suspicion that is taken back says only how busy this machine is.
-	if e := w.since(from, history.NodeLost, history.WaitEntered, history.WorldProposed); len(e) > 0 {
+	if e := w.since(from, history.NodeSuspected, history.NodeLost, history.WaitEntered,
+		history.WorldProposed); len(e) > 0 {
 		t.Errorf("it was taken for a loss: %v", e)
 	}
 	w.holds(t)

@@ -18,7 +18,7 @@ const partialDir = "partial"
 
 // Partial is a checkpoint of which a node is to keep parts.
 type Partial struct {
-	Generation schema.Generation // in which the one who asks acts
+	Generation schema.Generation // of the node that asks
 	Manifest   []byte
 	Parts      []manifest.Hash // that the node has
 }
@@ -60,25 +60,9 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 
 // loadPartial takes up what HoldParts kept. What is damaged is fetched from another holder.
 func (s *Store) loadPartial() error {
-	list, err := s.disk.FS.ReadDir(partialDir)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		var h manifest.Hash
-		if h.UnmarshalText([]byte(e.Name())) != nil {
-			continue
-		}
-		m, err := s.readManifest(h)
-		if errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	return s.eachManifest(partialDir, func(h manifest.Hash, m *manifest.Manifest) {
 		s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
-	}
-	return nil
+	})
 }
 
 // HasManifest reports whether the manifest of a checkpoint is on this disk, with all of it or with

@@ -139,7 +139,20 @@ func (s *Store) loadChunks() error {
 // loadManifests takes up what is whole. What is not, or lacks a chunk, is not
 // held: fetched again like any other it is written anew.
 func (s *Store) loadManifests() error {
-	list, err := s.disk.FS.ReadDir(manifestDir)
+	err := s.eachManifest(manifestDir, func(h manifest.Hash, m *manifest.Manifest) {
+		if s.whole(m) {
+			s.add(h, m)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.loadPartial(), s.loadHeads())
+}
+
+// eachManifest calls take for each manifest of a directory that is not damaged.
+func (s *Store) eachManifest(dir string, take func(manifest.Hash, *manifest.Manifest)) error {
+	list, err := s.disk.FS.ReadDir(dir)
 	if err != nil {
 		return err
 	}
@@ -155,11 +168,9 @@ func (s *Store) loadManifests() error {
 		if err != nil {
 			return err
 		}
-		if s.whole(m) {
-			s.add(h, m)
-		}
+		take(h, m)
 	}
-	return errors.Join(s.loadPartial(), s.loadHeads())
+	return nil
 }
 
 // whole reports whether every chunk is on disk. mu is held, or the Store is not shared yet.

@@ -156,7 +156,7 @@ func (l *Pipeline) complete(ctx context.Context) error {
 	}
 	err = l.replicator.Complete(ctx, l.stamp.Generation, head, l.replicator.Replicas-1)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, chunkstore.ErrFenced) {
-		// It has its copies: whoever goes on fetches each part from a node that has it.
+		// It has its copies: a node that goes on fetches each part from a node that has it.
 		l.refuse(capture.Refusal{Reason: capture.TooFewNodes, Step: head.Step,
 			Err: fmt.Errorf("checkpoint %d stays in parts on several nodes: %w", head.Number, err)})
 	}
