@@ -67,9 +67,10 @@ var may = map[string][]string{
 	"pkg/rendezvous/follow":  {"pkg/history", "pkg/membership", "pkg/rendezvous", "pkg/schema", "pkg/store"},
 	"pkg/rendezvous/plan/ledger": {"internal/phrase", "pkg/checkpoint", "pkg/membership",
 		"pkg/membership/verdict", "pkg/rendezvous", "pkg/schema"},
+	"pkg/rendezvous/plan/trust": {"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan/ledger"},
 	"pkg/rendezvous/plan": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/membership",
 		"pkg/membership/verdict", "pkg/checkpoint", "pkg/rendezvous", "pkg/scaling",
-		"pkg/rendezvous/plan/ledger"},
+		"pkg/rendezvous/plan/ledger", "pkg/rendezvous/plan/trust"},
 	"pkg/rendezvous/txn": {"internal/phrase", "pkg/schema", "pkg/store", "pkg/history", "pkg/membership",
 		"pkg/membership/verdict",
 		"pkg/checkpoint", "pkg/rendezvous", "pkg/rendezvous/plan", "pkg/rendezvous/reclaim"},
@@ -370,7 +371,8 @@ var purePackages = []string{"internal/agent/action", "internal/agent/detection",
 	"internal/agent/machine", "internal/agent/notice", "internal/agent/outbox", "internal/agent/workers",
 	"internal/diagnosis", "pkg/checkpoint/capture/judge",
 	"pkg/checkpoint/parts", "pkg/membership/verdict", "pkg/rendezvous/plan",
-	"pkg/rendezvous/plan/ledger", "pkg/rendezvous/reclaim", "pkg/rendezvous/status", "pkg/scaling"}
+	"pkg/rendezvous/plan/ledger", "pkg/rendezvous/plan/trust", "pkg/rendezvous/reclaim",
+	"pkg/rendezvous/status", "pkg/scaling"}
 
 // noImport is what a package that decides does not import: it has no use for I/O, goroutines or
 // chance.

@@ -354,10 +354,10 @@ var plants = []plant{
 	{"the end of a world is not announced to its workers", workerPkg + "/guardian.go", `		_ = os.WriteFile(g.spec.Drain+overSuffix, nil, 0o600)
 `, ``, workerPkg, "TestTheEndIsAnnounced"},
 	{"grandchildren outlive the guardian", workerPkg + "/guard.go", `if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {`, `if err := error(nil); err != nil {`, workerPkg, "TestKilledAgentTakesEverythingAlong"},
-	{"a checkpoint that generations die of is trusted", rendezvous + "/plan/trust.go", `case e.again():`, `case false:`, rendezvous + "/plan", "TestSuspicion"},
-	{"a generation that committed died where it began", rendezvous + "/plan/trust.go", `e.resume != nil && e.head.Number > e.resume.Number`, `false`, rendezvous + "/plan", "TestSuspicion"},
-	{"what was saved after the loss was lost is used", rendezvous + "/plan/trust.go", `return h.Step == nil || *h.Step < wrong`, `return true`, rendezvous + "/plan", "TestPoisonThatWasSavedIsSkipped"},
-	{"a bug goes back for ever", rendezvous + "/plan/trust.go", ` || !f.NaN && rolled >= mostRollbacks`, ``, rendezvous + "/plan", "TestABugIsNotTakenForPoisonForEver"},
+	{"a checkpoint that generations die of is trusted", plan + "/trust/trust.go", `case e.again():`, `case false:`, plan + "/trust", "TestSuspicion"},
+	{"a generation that committed died where it began", plan + "/trust/trust.go", `e.resume != nil && e.head.Number > e.resume.Number`, `false`, plan + "/trust", "TestSuspicion"},
+	{"what was saved after the loss was lost is used", plan + "/trust/trust.go", `return h.Step == nil || *h.Step < wrong`, `return true`, plan, "TestPoisonThatWasSavedIsSkipped"},
+	{"a bug goes back for ever", plan + "/trust/trust.go", ` || !f.NaN && rolled >= MostRollbacks`, ``, plan, "TestABugIsNotTakenForPoisonForEver"},
 	{"the order of Go is not that of Python", "cmd/train/order.go", `mix(right^o.keys[i])`, `mix(right+o.keys[i])`, "cmd/train", "TestOrderIsTheHelpers"},
 	{"a restart in the middle of a warm-up begins it again", scaling + "/warmup.go", `before.LRScale == p.LRScale && `, `false && `, scaling, "TestWarmup"},
 	{"a cap is not looked at", scaling + "/scaling.go", `		err = b.capped(p, world)

@@ -9,6 +9,7 @@ import (
 	"github.com/elasticd/elastic/pkg/membership/verdict"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
+	"github.com/elasticd/elastic/pkg/rendezvous/plan/trust"
 )
 
 // books closes the books of the present generation, once: a Hold that did it carries the result.
@@ -33,7 +34,7 @@ func (p *planner) books() ledger.Settled {
 	}
 	b := ledger.Settle(p.w, p.s.Job.Rules, e)
 	if f != nil && !b.Collateral && !b.Newcomer && !f.Victim && !f.AsksForRestart() {
-		p.trust(&b, f)
+		trust.Settle(p.s, f, &b)
 	}
 	return b
 }

@@ -80,3 +80,19 @@ func (p *planner) rollback(g schema.Generation) schema.Generation {
 	}
 	return 0
 }
+
+// back makes an older checkpoint the newest where the books say so, unless that was done already or
+// an operator chose one meanwhile.
+func (p *planner) back(l *rendezvous.Ledger) {
+	b := l.Back
+	if l.Back = nil; b == nil || p.newHead != nil || p.s.Head.Number != b.From || p.s.Fence != p.w.Generation {
+		return
+	}
+	for i, h := range p.s.History {
+		if h.Number == b.To {
+			head := h
+			head.Number = p.s.Head.Number + 1
+			p.newHead, p.older, p.distrust = &head, &p.s.History[i], b.Why
+		}
+	}
+}

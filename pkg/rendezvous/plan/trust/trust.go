@@ -1,4 +1,9 @@
-package plan
+// Package trust decides whether the checkpoint that a failed generation began from is used again.
+//
+// A checkpoint can be bit for bit what was saved and still be worthless: the state in it was
+// poisoned before it was saved. It earns trust by the steps that are made from it, and loses it
+// by a generation that dies of it.
+package trust
 
 import (
 	"fmt"
@@ -8,16 +13,12 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/ledger"
 )
 
-// A checkpoint can be bit for bit what was saved and still be worthless: the state in it was
-// poisoned before it was saved. It earns trust by the steps that are made from it, and loses it
-// by a generation that dies of it.
-
 const (
 	// trustedAfter is how many steps made from a checkpoint are a sign that its state is sound.
 	trustedAfter = 10
-	// mostRollbacks bounds how often in a row a failing job goes back to an older checkpoint. A
+	// MostRollbacks bounds how often in a row a failing job goes back to an older checkpoint. A
 	// lost loss has a bound of its own, Rules.Rollbacks.
-	mostRollbacks = 3
+	MostRollbacks = 3
 )
 
 // ending is how a generation died of a failure of its own.
@@ -114,11 +115,11 @@ func (e ending) before() (older *checkpoint.Head) {
 	return older
 }
 
-// trust closes the books about the checkpoint that a failed generation began from: b says which one
+// Settle closes the books about the checkpoint that a failed generation began from: b says which one
 // the next generation begins from, or that the job has failed.
-func (p *planner) trust(b *ledger.Settled, f *rendezvous.Failure) {
+func Settle(s *rendezvous.Snapshot, f *rendezvous.Failure, b *ledger.Settled) {
 	l := &b.Ledger
-	e := ending{failure: f, resume: p.w.Resume, previous: l.Death, history: p.s.History, head: p.s.Head}
+	e := ending{failure: f, resume: s.World.Resume, previous: l.Death, history: s.History, head: s.Head}
 	at := e.step()
 	if at == nil {
 		return
@@ -129,56 +130,40 @@ func (p *planner) trust(b *ledger.Settled, f *rendezvous.Failure) {
 	}
 	l.Death = &rendezvous.Death{Step: *at, Rollbacks: rolled}
 	if f.NaN {
-		p.lossLost(b, f, *at)
+		settleNaN(s, e, b)
 		if b.Fail != nil {
 			return
 		}
 	}
-	to, why := e.target(p.s.Head)
+	to, why := e.target(s.Head)
 	if to == nil && why != "" && f.NaN {
 		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, and no older checkpoint is left",
 			*at))
 		return
 	}
-	if to == nil || !f.NaN && rolled >= mostRollbacks {
+	if to == nil || !f.NaN && rolled >= MostRollbacks {
 		return
 	}
 	l.Death.Rollbacks, l.Death.WentBack = rolled+1, true
-	l.Back = &rendezvous.Back{From: p.s.Head.Number, To: to.Number, Why: why}
+	l.Back = &rendezvous.Back{From: s.Head.Number, To: to.Number, Why: why}
 }
 
-// lossLost settles a loss that is not a number by the rule of the job. It spends no restart: it has
+// settleNaN settles a loss that is not a number by the rule of the job. It spends no restart: it has
 // a bound of its own.
-func (p *planner) lossLost(b *ledger.Settled, f *rendezvous.Failure, at int64) {
-	rules, rolled := p.s.Job.Rules, b.Ledger.Death.Rollbacks
-	b.Ledger.Used, b.Ledger.Charged = p.w.Ledger.Used, p.w.Ledger.Charged
+func settleNaN(s *rendezvous.Snapshot, e ending, b *ledger.Settled) {
+	rules, rolled, at := s.Job.Rules, b.Ledger.Death.Rollbacks, b.Ledger.Death.Step
+	b.Ledger.Used, b.Ledger.Charged = s.World.Ledger.Used, s.World.Ledger.Charged
 	b.Spent, b.Backoff, b.Fail = false, 0, nil
 	switch {
 	case rules.OnNaN == rendezvous.NaNFails:
-		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d", at))
+		b.Fail = lossOutcome(e.failure, fmt.Sprintf("the loss is not a number at step %d", at))
 	case rolled >= rules.Rollbacks:
-		b.Fail = lossOutcome(f, fmt.Sprintf("the loss is not a number at step %d, after going back %d times", at,
-			rolled))
+		b.Fail = lossOutcome(e.failure, fmt.Sprintf("the loss is not a number at step %d, after going back %d times",
+			at, rolled))
 	}
 }
 
 func lossOutcome(f *rendezvous.Failure, message string) *rendezvous.Outcome {
 	return &rendezvous.Outcome{Code: ledger.ExitNever, Source: "elastic", Node: &f.Node, Why: rendezvous.LossNaN,
 		Message: message}
-}
-
-// back makes an older checkpoint the newest where the books say so, unless that was done already or
-// an operator chose one meanwhile.
-func (p *planner) back(l *rendezvous.Ledger) {
-	b := l.Back
-	if l.Back = nil; b == nil || p.newHead != nil || p.s.Head.Number != b.From || p.s.Fence != p.w.Generation {
-		return
-	}
-	for i, h := range p.s.History {
-		if h.Number == b.To {
-			head := h
-			head.Number = p.s.Head.Number + 1
-			p.newHead, p.older, p.distrust = &head, &p.s.History[i], b.Why
-		}
-	}
 }
