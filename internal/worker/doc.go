@@ -38,11 +38,13 @@
 // A worker writes into a pipe, not into its log file. Handing it the file
 // would turn a full disk into an error inside the training script, and would
 // make rotation impossible while the worker lives. The pipe has two readers:
-// the agent moves its content into the log with splice(2), which consumes a
-// byte from the pipe only once it is in the file, so that an agent that is
-// killed in between loses nothing; and the guardian, which holds the same pipe
-// open (no SIGPIPE, no stall), writes what is left in it into the log after the
-// agent's end. Nobody looks for line ends on the way, so a line may have any
+// the agent moves its content with splice(2) into a second pipe, the stage, and
+// from there into the log. Splice consumes a byte only once it is in the other
+// pipe or the file, so that an agent that is killed in between loses nothing.
+// The guardian, which holds both pipes open (no SIGPIPE, no stall), writes what
+// is left in them into the log after the agent's end. The kernel locks a pipe
+// while it writes from it to a file: that is the stage's, and a worker waits
+// for the disk only once its own pipe is full. Nobody looks for line ends on the way, so a line may have any
 // length. If the file takes nothing more, the agent goes on emptying the pipe
 // and counts.
 //

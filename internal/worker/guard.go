@@ -74,7 +74,7 @@ func keepOnly(s *startOrder) {
 		ours = append(ours, w.Out, w.Err)
 	}
 	for _, st := range s.Streams {
-		ours = append(ours, st.Read)
+		ours = append(ours, st.Staged, st.Read)
 	}
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -116,6 +116,7 @@ func receive(in *gob.Decoder) <-chan order {
 // it was killed.
 func (g *guardian) drain() {
 	for _, s := range g.spec.Streams {
+		drainPipe(s.Staged, s.Log)
 		drainPipe(s.Read, s.Log)
 	}
 }

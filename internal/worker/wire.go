@@ -36,11 +36,11 @@ type workerOrder struct {
 	Err  int
 }
 
-// streamOrder is the guardian's own copy of a read end, and where to put what
-// the agent leaves in it.
+// streamOrder is the guardian's own copies of read ends, and where to put what the agent leaves in
+// them: first what is Staged, which left the worker's pipe earlier.
 type streamOrder struct {
-	Read int
-	Log  string
+	Staged, Read int
+	Log          string
 }
 
 type stopOrder struct {

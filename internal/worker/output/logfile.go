@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chunk is how much is moved at once, and the size of the pipes.
+// Chunk is how much is moved at once.
 const Chunk = 256 << 10
 
 // logFile is the log of one worker. Whatever happens to the file, its users
@@ -73,7 +73,7 @@ func (l *logFile) begin(line string) {
 func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n, last, err = l.splice(pipe, want); err == nil || err == syscall.EAGAIN {
+	if n, last, err = l.append(pipe, want); err == nil || err == syscall.EAGAIN {
 		return n, last, err
 	}
 	// The file takes nothing, or its file system knows no splice.
@@ -93,10 +93,10 @@ func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 	return n, append([]byte(nil), l.buf[max(0, n-want):n]...), nil
 }
 
-// splice is take without a moment at which bytes are in neither pipe nor file.
+// append is take without a moment at which bytes are in neither pipe nor file.
 // The offset is asked for each time, so that others may truncate the file;
 // O_APPEND cannot be spliced to.
-func (l *logFile) splice(pipe, want int) (int, []byte, error) {
+func (l *logFile) append(pipe, want int) (int, []byte, error) {
 	if l.dropped > 0 { // write says first what is missing
 		return 0, nil, syscall.ENOSPC
 	}
@@ -104,23 +104,28 @@ func (l *logFile) splice(pipe, want int) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	var moved int64
-	for {
-		at := size
-		moved, err = unix.Splice(pipe, nil, int(l.f.Fd()), &at, Chunk, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
-		if err != syscall.EINTR {
-			break
-		}
-	}
+	at := size
+	moved, err := splice(pipe, int(l.f.Fd()), &at)
 	if err != nil || moved == 0 {
 		return 0, nil, err
 	}
-	last := make([]byte, min(int64(want), moved))
-	if _, err := l.f.ReadAt(last, size+moved-int64(len(last))); err != nil {
+	last := make([]byte, min(want, moved))
+	if _, err := l.f.ReadAt(last, size+int64(moved-len(last))); err != nil {
 		last = nil
 	}
 	l.turn(last)
-	return int(moved), last, nil
+	return moved, last, nil
+}
+
+// splice moves up to a chunk from a pipe to another pipe, or to that place of a file, and does not wait
+// for bytes.
+func splice(from, to int, at *int64) (int, error) {
+	for {
+		n, err := unix.Splice(from, nil, to, at, Chunk, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		if err != syscall.EINTR {
+			return int(n), err
+		}
+	}
 }
 
 // ready opens the file if it must be, also when it was removed, and

@@ -13,6 +13,9 @@ import (
 const (
 	tailBytes   = 16 << 10
 	longestPart = 64 << 10 // of a line that is held back
+	// patience is the size of a worker's pipe: what it writes while the disk takes nothing. At 1 GB a
+	// minute from eight workers that is half a second.
+	patience = 1 << 20
 	// settleLimit bounds how long the report of an exit waits for a log that
 	// does not take the last words.
 	settleLimit = time.Second
@@ -25,9 +28,11 @@ type Pump struct {
 	Console *console // nil: not shown
 	copies  *duplicate
 
-	Read *os.File // nil until open
-	conn syscall.RawConn
-	done chan struct{} // nil until start
+	Read   *os.File // nil until open
+	conn   syscall.RawConn
+	Staged *os.File      // what was taken out of the pipe and is on its way into the log
+	stage  *os.File      // the other end
+	done   chan struct{} // nil until start
 
 	mu   sync.Mutex // held while a piece is moved: their order is that of the pipe
 	tail []byte     // the last bytes
@@ -41,24 +46,47 @@ type Pump struct {
 	copied lines
 }
 
-// Open makes the pipe and returns the end for the worker.
+// Open makes the pipes and returns the end for the worker.
 func (p *Pump) Open() (*os.File, error) {
+	read, write, err := pipe(patience)
+	if err != nil {
+		return nil, err
+	}
+	if p.Staged, p.stage, err = pipe(Chunk); err == nil {
+		p.conn, err = read.SyscallConn()
+	}
+	if err != nil {
+		read.Close()
+		write.Close()
+		p.closeStage()
+		return nil, err
+	}
+	p.Read = read
+	return write, nil
+}
+
+// pipe makes a pipe that holds size bytes, or as many as this user may have. Its read end does not
+// block; a worker expects that its write end does.
+func pipe(size int) (read, write *os.File, err error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	unix.FcntlInt(uintptr(fd[0]), unix.F_SETPIPE_SZ, Chunk) // as much as we may have
-	unix.SetNonblock(fd[0], true)                           // our end only; a worker expects to block
-	p.Read = os.NewFile(uintptr(fd[0]), "output of a worker")
-	conn, err := p.Read.SyscallConn()
-	if err != nil {
-		p.Read.Close()
-		p.Read = nil
-		unix.Close(fd[1])
-		return nil, err
+	for ; size >= Chunk; size /= 2 {
+		if _, err := unix.FcntlInt(uintptr(fd[0]), unix.F_SETPIPE_SZ, size); err == nil {
+			break
+		}
 	}
-	p.conn = conn
-	return os.NewFile(uintptr(fd[1]), "output"), nil
+	unix.SetNonblock(fd[0], true)
+	return os.NewFile(uintptr(fd[0]), "output of a worker"), os.NewFile(uintptr(fd[1]), "output"), nil
+}
+
+// closeStage closes both ends of the stage, if there is one.
+func (p *Pump) closeStage() {
+	if p.Staged != nil {
+		p.Staged.Close()
+		p.stage.Close()
+	}
 }
 
 // Start starts the pump.
@@ -70,6 +98,7 @@ func (p *Pump) Start() {
 // run ends at the end of the pipe, or after finish.
 func (p *Pump) run() {
 	defer close(p.done)
+	defer p.closeStage()
 	defer p.Read.Close()
 	defer p.flush()
 	for {
@@ -91,15 +120,29 @@ func (p *Pump) run() {
 	}
 }
 
-// move moves one piece, and returns its size, 0 at the end of the pipe. p.mu
-// is held.
-func (p *Pump) move(fd int) (int, error) {
+// move moves one piece into the log, and returns its size, 0 at the end of the pipe. EAGAIN: the pipe
+// is empty. p.mu is held.
+//
+// The piece goes by way of the stage, which is empty before and after. The kernel locks a pipe while it
+// writes from it to a file, for as long as the disk takes, and the worker would wait for that lock.
+func (p *Pump) move(fd int) (n int, err error) {
+	staged, err := splice(fd, int(p.stage.Fd()), nil)
+	for err == nil && n < staged {
+		var moved int
+		moved, err = p.record()
+		n += moved
+	}
+	return n, err
+}
+
+// record moves what is in the stage into the log, and shows it. p.mu is held.
+func (p *Pump) record() (int, error) {
 	want := tailBytes
 	if p.Console != nil || p.copies != nil {
 		want = Chunk
 	}
-	n, last, err := p.Log.take(fd, want)
-	if err != nil || n == 0 {
+	n, last, err := p.Log.take(int(p.Staged.Fd()), want)
+	if err != nil {
 		return 0, err
 	}
 	p.tail = append(p.tail, last[max(0, len(last)-tailBytes):]...)
@@ -229,5 +272,6 @@ func (p *Pump) Finish() {
 		<-p.done
 	case p.Read != nil: // never started
 		p.Read.Close()
+		p.closeStage()
 	}
 }
