@@ -290,10 +290,6 @@ func (p *sandbox) refused(status int, code string, args ...string) {
 	}
 }
 
-// limit is what a wait may take: far beyond what it takes, on a machine that
-// does other things too.
-const limit = 45 * time.Second
-
 // until waits for a state outside this process, which can only be asked for
 // again and again, and fails with the last reason why it is not there.
 func until(t testing.TB, what string, f func() error) {

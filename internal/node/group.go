@@ -272,6 +272,7 @@ func (g *group) continueTeam(e *ensemble.Ensemble, in launch.Inputs, s action.St
 	if err != nil {
 		return err
 	}
+	g.w.usePorts(s.Ports)
 	g.mu.Lock()
 	g.began, g.ports = s.World.Generation, s.Ports
 	g.mu.Unlock()

@@ -252,8 +252,8 @@ func (w *workers) readied(in launch.Inputs) (worker.Spec, error) {
 // team is the processes of one generation in a job with servers.
 func (w *workers) team(in launch.Inputs) (ensemble.Config, error) {
 	spec, err := w.readied(in)
-	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team, Restarts: in.MaxRestarts, Notice: w.notice,
-		Through: w.through}, err
+	return ensemble.Config{Life: w.effects, Spec: spec, Tasks: in.Tasks, Team: in.Team, Restarts: in.MaxRestarts,
+		RefillAfter: rendezvous.RefillAfter, Notice: w.notice, Through: w.through}, err
 }
 
 // startTeam starts the processes of a job with servers.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/check"
 	"github.com/elasticd/elastic/internal/hang"
-	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node/activity"
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
@@ -65,7 +63,7 @@ type workers struct {
 	prepared *worker.Prepared // for the next generation
 	toldWarm bool             // it was said that processes wait
 	closed   bool
-	kept     []int // ports of servers that stay
+	ports    ports
 }
 
 func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
@@ -236,33 +234,6 @@ func (w *workers) begin(ctx context.Context, spec worker.Spec) (*worker.Group, e
 	return worker.Start(ctx, spec)
 }
 
-// keepPorts notes the ports of servers that stay, which the next generation has as its last ones;
-// nil for none.
-func (w *workers) keepPorts(ports []int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.kept = ports
-}
-
-func (w *workers) Ports(n int, host string) ([]int, error) {
-	w.mu.Lock()
-	kept := w.kept
-	w.mu.Unlock()
-	if kept != nil && len(kept) < n {
-		ports, err := w.newPorts(n-len(kept), host)
-		return slices.Concat(ports, kept), err
-	}
-	return w.newPorts(n, host)
-}
-
-func (w *workers) newPorts(n int, host string) ([]int, error) {
-	ports, err := launch.Ports(n, w.o.PortsLo, w.o.PortsHi, host)
-	if errors.Is(err, launch.ErrPorts) && w.o.PortsHi > 0 {
-		return nil, refused{err, 125} // those that were given do not suffice: others cannot come free
-	}
-	return ports, err
-}
-
 // refused is a start that failed, with the exit status that it stands for.
 type refused struct {
 	error
@@ -272,8 +243,15 @@ type refused struct {
 func (r refused) Unwrap() error { return r.error }
 func (r refused) ExitCode() int { return r.code }
 
+// errServersEnded: servers that were to stay for a generation have ended, when other nodes may rely
+// on it that they do.
+var errServersEnded = errors.New("a server ended while the world changed")
+
 func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, error) {
 	world := s.World
+	if s.Unprepared && w.job.Load().Roles != nil {
+		return nil, refused{errServersEnded, 125}
+	}
 	in, err := w.inputs(s)
 	if err == nil && s.Waits && w.socketPath() == "" {
 		err = errors.New("no socket on which workers could wait")
@@ -281,6 +259,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	if err != nil {
 		return nil, refused{err, 125}
 	}
+	w.usePorts(s.Ports)
 	stay := w.stay.expect(world.Generation, world.Slots) // before the first of them may speak
 	g, err := w.started(ctx, in)
 	if err != nil {

@@ -65,6 +65,9 @@ func (r Rules) NaNRule() string {
 	return string(cmp.Or(r.OnNaN, NaNIgnored))
 }
 
+// RefillAfter is how long workers run until every restart that they spent before is given back.
+const RefillAfter = 10 * time.Minute
+
 // Rules are the settings of a job that are no sizes.
 type Rules struct {
 	MaxRestarts   int                 `json:"max_restarts"`

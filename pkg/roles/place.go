@@ -112,13 +112,14 @@ type Team struct {
 	Nodes [][]Task
 	HTTP  string // gloo's rendezvous
 
-	at map[Role][]string // by index
+	at    map[Role][]string // by index
+	found map[Role][]string // by index
 }
 
 // NewTeam places the processes. ports are, node after node, HOST:PORT of each port that the node
 // was asked for by Ports.
 func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
-	t := &Team{Spec: s, Nodes: s.Place(z), at: map[Role][]string{}}
+	t := &Team{Spec: s, Nodes: s.Place(z), at: map[Role][]string{}, found: map[Role][]string{}}
 	need := 0
 	for _, tasks := range t.Nodes {
 		need += len(tasks) + 1
@@ -128,7 +129,8 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 	}
 	for _, tasks := range t.Nodes {
 		for i, task := range tasks {
-			t.put(task, ports[i])
+			t.at[task.Role] = set(t.at[task.Role], task.Index, listensAt(task, ports[i]))
+			t.found[task.Role] = set(t.found[task.Role], task.Index, ports[i])
 		}
 		own := ports[len(tasks)]
 		ports = ports[len(tasks)+1:]
@@ -147,21 +149,26 @@ func NewTeam(s *Spec, z Size, ports []string) (*Team, error) {
 	return t, nil
 }
 
-// put notes where a task listens: where its entry says, else at the port that its node found.
-func (t *Team) put(task Task, found string) {
-	at := found
-	if host, port := split(task.At); port > 0 {
-		at = task.At
-	} else if host != "" {
-		_, foundPort, _ := net.SplitHostPort(found)
-		at = net.JoinHostPort(host, foundPort)
+// listensAt is where a task listens: where its entry says, else at the port that its node found.
+func listensAt(task Task, found string) string {
+	host, port := split(task.At)
+	if port > 0 {
+		return task.At
 	}
-	all := t.at[task.Role]
-	for len(all) <= task.Index {
-		all = append(all, "")
+	if host == "" {
+		return found
 	}
-	all[task.Index] = at
-	t.at[task.Role] = all
+	_, foundPort, _ := net.SplitHostPort(found)
+	return net.JoinHostPort(host, foundPort)
+}
+
+// set puts an entry into a list that grows for it.
+func set(list []string, index int, at string) []string {
+	for len(list) <= index {
+		list = append(list, "")
+	}
+	list[index] = at
+	return list
 }
 
 // Endpoint is where a process listens, HOST:PORT.
@@ -169,6 +176,11 @@ func (t *Team) Endpoint(task Task) string { return t.at[task.Role][task.Index] }
 
 // All are the endpoints of a role, by index.
 func (t *Team) All(r Role) []string { return t.at[r] }
+
+// Found are the ports that the nodes found for the processes of a role, by index, where the entry
+// of a process names another one too. A process that stays keeps its port, one that is started
+// anew gets another.
+func (t *Team) Found(r Role) []string { return t.found[r] }
 
 // Stage are the endpoints of one stage: of the trainers for 1, of heter workers from 2 on; none for
 // others.

@@ -118,6 +118,9 @@ func TestTeam(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("endpoints (-want +got):\n%s", d)
 	}
+	if d := cmp.Diff([]string{"10.0.0.2:5"}, team.Found(roles.Server)); d != "" {
+		t.Errorf("the server's port as its node found it (-want +got):\n%s", d)
+	}
 	spec.HTTPPort = 8900
 	if team, err = roles.NewTeam(&spec, size, ports); err != nil || team.HTTP != "10.0.0.2:8900" {
 		t.Errorf("gloo's rendezvous is at %v, %v", team, err)

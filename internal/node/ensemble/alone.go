@@ -14,6 +14,26 @@ import (
 // time and later: so long for each time before.
 const aloneAgain = time.Second
 
+// allowance is what is left of the restarts of trainers alone, for all trainers of the node.
+type allowance struct {
+	used int
+	last time.Time // when a trainer failed last
+}
+
+// take spends one restart, and returns which one it is; 0: none is left. Once no trainer has failed
+// for RefillAfter all of them are there again.
+func (a *allowance) take(c *Config, now time.Time) int {
+	if now.Sub(a.last) >= c.RefillAfter {
+		a.used = 0
+	}
+	a.last = now
+	if a.used >= c.Restarts {
+		return 0
+	}
+	a.used++
+	return a.used
+}
+
 // follow passes the end of one process on, once nothing of it is left. A trainer that failed is
 // started again before, until over ends.
 func (e *Ensemble) follow(over context.Context, m *member) {
@@ -54,13 +74,16 @@ func (e *Ensemble) pass(m *member, x worker.Exit) {
 func (e *Ensemble) startAgain(over context.Context, m *member, x worker.Exit) bool {
 	asks := rendezvous.Failure{Code: x.Code, Signal: x.Signal}.AsksForRestart()
 	e.mu.Lock()
-	if m.task.Role != roles.Trainer || x.Code == 0 || x.Ours || asks || e.ending || m.retired || e.again >= e.c.Restarts {
+	if m.task.Role != roles.Trainer || x.Code == 0 || x.Ours || asks || e.ending || m.retired {
 		e.mu.Unlock()
 		return false
 	}
-	e.again++
+	again, c := e.alone.take(&e.c, time.Now()), e.c
+	if again == 0 {
+		e.mu.Unlock()
+		return false
+	}
 	m.again++
-	again, c := e.again, e.c
 	e.mu.Unlock()
 	how := fmt.Sprintf("exit code %d", x.Code)
 	if x.Signal != "" {

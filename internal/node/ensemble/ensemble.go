@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/scope"
@@ -18,11 +19,13 @@ import (
 
 // Config is the processes of this node in one generation.
 type Config struct {
-	Life     *scope.Scope // of the agent: nothing starts after it
-	Spec     worker.Spec  // of all processes, by local rank
-	Tasks    []roles.Task // what each process does, by local rank
-	Team     *roles.Team  // the processes of all nodes
-	Restarts int          // how often trainers of this node are started again alone
+	Life  *scope.Scope // of the agent: nothing starts after it
+	Spec  worker.Spec  // of all processes, by local rank
+	Tasks []roles.Task // what each process does, by local rank
+	Team  *roles.Team  // the processes of all nodes
+
+	Restarts    int           // how often trainers of this node are started again alone
+	RefillAfter time.Duration // without a failure of a trainer gives all of them back
 
 	Notice  func(string)
 	Through func(servers int) // the trainers of this node are through, and so many servers were ended
@@ -41,7 +44,7 @@ type Ensemble struct {
 	c         Config
 	members   []*member          // by local rank
 	end       context.CancelFunc // of what waits in this generation
-	again     int                // how often trainers were started again
+	alone     allowance          // of trainers that are started again
 	left      int                // trainers that are not through
 	listening bool               // every server of the job listens
 	begun     bool               // every process of this generation was started
@@ -90,7 +93,7 @@ func Start(ctx context.Context, c Config) (*Ensemble, error) {
 // enter begins the generation of c. The members of stay are in it already. mu is held, or nothing
 // runs yet.
 func (e *Ensemble) enter(c Config, end context.CancelFunc, stay []*member) {
-	e.c, e.end, e.again, e.left, e.listening, e.begun, e.paused = c, end, 0, 0, false, false, false
+	e.c, e.end, e.alone, e.left, e.listening, e.begun, e.paused = c, end, allowance{}, 0, false, false, false
 	e.members = make([]*member, len(c.Tasks))
 	names := map[int]string{}
 	for local, t := range c.Tasks {

@@ -53,6 +53,7 @@ type bench struct {
 	dir  string
 	spec worker.Spec
 	at   string
+	last string // where the last of its servers was found, if that is not where it listens
 
 	mu   sync.Mutex
 	said []string
@@ -120,16 +121,18 @@ func (b *bench) config(trainers int, servers ...string) Config {
 		b.t.Fatal(err)
 	}
 	s := &roles.Spec{Mode: roles.PS, Trainers: make([]string, trainers), Servers: servers}
-	var ports []string
-	for range trainers + len(servers) + 1 {
-		ports = append(ports, "127.0.0.1:1")
+	ports := make([]string, trainers)
+	ports = append(append(ports, servers...), "127.0.0.1:1")
+	if b.last != "" {
+		ports[trainers+len(servers)-1] = b.last
 	}
 	team, err := roles.NewTeam(s, roles.Size{Nodes: 1}, ports)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c := Config{Life: new(scope.Scope), Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1], Restarts: 2, Through: func(int) {},
-		Notice: func(s string) { b.mu.Lock(); b.said = append(b.said, s); b.mu.Unlock() }}
+	c := Config{Life: new(scope.Scope), Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1], Restarts: 2, RefillAfter: time.Hour,
+		Through: func(int) {},
+		Notice:  func(s string) { b.mu.Lock(); b.said = append(b.said, s); b.mu.Unlock() }}
 	for _, t := range c.Tasks {
 		c.Spec.Ranks = append(c.Spec.Ranks, t.Index)
 		c.Spec.Env = append(c.Spec.Env, []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("i=%d", t.Index)})
@@ -228,6 +231,39 @@ func TestATrainerFailsForEver(t *testing.T) {
 	}
 }
 
+// The restarts of a node come back when no trainer has failed for long enough.
+func TestRestartsAloneComeBack(t *testing.T) {
+	b := newBench(t)
+	b.write("fail0", "4")
+	b.write("go", "")
+	c := b.config(1)
+	c.RefillAfter = time.Nanosecond
+	b.start(c)
+	if x := b.exit(); x.Code != 0 || x.LocalRank != 0 {
+		t.Errorf("%+v", x)
+	}
+	if n := len(b.read("t0")); n != 5 {
+		t.Errorf("it ran %d times, want 5", n)
+	}
+}
+
+// Restarts are counted for all trainers together, and each failure puts their return off.
+func TestAllowance(t *testing.T) {
+	c, a, now := Config{Restarts: 2, RefillAfter: 10 * time.Minute}, allowance{}, time.Now()
+	for i, want := range []struct {
+		after time.Duration
+		again int
+	}{{0, 1}, {9 * time.Minute, 2}, {9 * time.Minute, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}, {0, 2}, {0, 0}} {
+		now = now.Add(want.after)
+		if got := a.take(&c, now); got != want.again {
+			t.Errorf("failure %d: start %d again, want %d", i, got, want.again)
+		}
+	}
+	if n := new(allowance).take(&Config{RefillAfter: time.Minute}, now); n != 0 {
+		t.Errorf("with no restarts: start %d again", n)
+	}
+}
+
 // The server stays for a generation with more trainers, and is followed under its new local rank.
 func TestTheServerStays(t *testing.T) {
 	b := newBench(t)
@@ -287,29 +323,39 @@ func TestNoServerStays(t *testing.T) {
 			t.Errorf("paused: %v", err)
 		}
 	})
-	t.Run("another one is new", func(t *testing.T) {
-		b := newBench(t)
-		other, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer other.Close()
-		b.start(b.config(1, b.at, other.Addr().String()))
-		<-b.Serving()
-		b.runs("t0", 1)
-		if err := b.Pause(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Continue(b.config(1, b.at, "127.0.0.1:"+b.port())); err != nil {
-			t.Fatal(err)
-		}
-		if x := b.exit(); x.Code != 1 || x.Note == "" || b.Task(x.LocalRank).Role != roles.Server {
-			t.Errorf("%+v", x)
-		}
-		if n := len(b.read("t0")); n != 1 {
-			t.Errorf("the trainer was started %d times, want once", n)
-		}
-	})
+	for name, found := range map[string]string{"another one is new": "", "another one is new, at its address": "127.0.0.1:2"} {
+		t.Run(name, func(t *testing.T) { otherIsNew(t, found) })
+	}
+}
+
+// otherIsNew has the server of another node be another one in the next generation: at another port,
+// or at the same one where its node has found another.
+func otherIsNew(t *testing.T, found string) {
+	b := newBench(t)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	at := other.Addr().String()
+	b.start(b.config(1, b.at, at))
+	<-b.Serving()
+	b.runs("t0", 1)
+	if err := b.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if b.last = found; found == "" {
+		at = "127.0.0.1:" + b.port()
+	}
+	if err := b.Continue(b.config(1, b.at, at)); err != nil {
+		t.Fatal(err)
+	}
+	if x := b.exit(); x.Code != 1 || x.Note == "" || b.Task(x.LocalRank).Role != roles.Server {
+		t.Errorf("%+v", x)
+	}
+	if n := len(b.read("t0")); n != 1 {
+		t.Errorf("the trainer was started %d times, want once", n)
+	}
 }
 
 // A server's port that is in use is named before anything starts.

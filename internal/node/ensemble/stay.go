@@ -57,8 +57,8 @@ func (e *Ensemble) Pause(ctx context.Context) error {
 
 // Continue enters the generation of c with the servers that are here, and starts its trainers,
 // until its Life ends. It fails with ErrCannotStay where the servers here are not those of c. Where
-// a server of another node is not the one of before, its tables are older than those here: that is
-// a failure of the new generation, and all start again.
+// a server of another node is not the one of before, which the port tells that its node found, its
+// tables are older than those here: that is a failure of the new generation, and all start again.
 func (e *Ensemble) Continue(c Config) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,14 +69,14 @@ func (e *Ensemble) Continue(c Config) error {
 	}) {
 		return ErrCannotStay
 	}
-	before := e.c.Team.All(roles.Server)
+	before := e.c.Team.Found(roles.Server)
 	over, end := c.Life.Context(context.Background())
 	e.enter(c, end, stay)
 	for _, m := range stay { // their logs say which generation this is
 		m.group.Move(m.local)
 		m.group.Continue(c.Spec.Generation, []int{m.task.Index}, c.Spec.WorldSize)
 	}
-	if slices.Equal(before, c.Team.All(roles.Server)) {
+	if slices.Equal(before, c.Team.Found(roles.Server)) {
 		e.runs.Go(func() { e.startOthers(over) })
 	} else {
 		x := worker.Exit{Rank: stay[0].task.Index, Code: 1, At: time.Now(), Note: "a server of another node was started anew"}

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	refill    = 10 * time.Minute // of running give the whole budget back
 	healthy   = 10 * time.Second // of running count as progress
 	maxIdle   = 5                // failures of others, in generations without progress, end the job
 	maxChurn  = 5                // generations without progress; each further one waits
@@ -53,7 +52,7 @@ func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 	if e.Ran > 0 || w.Master != nil { // an agent that came since did not see it run
 		l.Ran++
 	}
-	if e.Ran >= refill {
+	if e.Ran >= rendezvous.RefillAfter {
 		l.Used = 0
 	}
 	committed := e.Told || e.Head > l.Head

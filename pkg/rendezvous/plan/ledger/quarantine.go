@@ -124,7 +124,7 @@ func forgive(records []rendezvous.NodeRecord, w *rendezvous.World, ran time.Dura
 		if members[r.Node] {
 			r.Ran += rendezvous.Seconds(ran)
 		}
-		if time.Duration(r.Ran) < refill {
+		if time.Duration(r.Ran) < rendezvous.RefillAfter {
 			kept = append(kept, r)
 		}
 	}

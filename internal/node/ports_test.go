@@ -1,0 +1,74 @@
+package node
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/roles"
+)
+
+// The ports of servers that stay are the last ones of the next generation. Servers that are started
+// anew have none of those of before at its place, however few ports there are.
+func TestPortsOfNewServers(t *testing.T) {
+	const n = 5
+	w := &workers{}
+	w.o.PortsLo = fewPorts(t, n)
+	w.o.PortsHi = w.o.PortsLo + n - 1
+	find := func() []int {
+		found, err := w.Ports(n, "127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for range 100 {
+		was := find()
+		w.usePorts(was)
+		w.keepPorts(was[3:])
+		w.o.PortsHi += n // the kept ones are in use
+		if now := find(); !slices.Equal(now[3:], was[3:]) {
+			t.Fatalf("%v after %v, and the last two stay", now, was)
+		}
+		w.o.PortsHi -= n
+		w.keepPorts(nil)
+		now := find()
+		for i := 1; i < n; i++ {
+			if now[i] == was[i] {
+				t.Fatalf("%v after %v", now, was)
+			}
+		}
+	}
+}
+
+// fewPorts is the first of n free ports in a row.
+func fewPorts(t *testing.T, n int) int {
+	t.Helper()
+next:
+	for first := 20_000; first < 30_000; first += n {
+		for port := first; port < first+n; port++ {
+			l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+			if err != nil {
+				continue next
+			}
+			l.Close()
+		}
+		return first
+	}
+	t.Fatal("no free ports in a row")
+	return 0
+}
+
+// New servers do not take the place of some that were to stay: those of other nodes may have
+// stayed, with newer tables.
+func TestNewServersInPlaceOfSomeThatWereToStay(t *testing.T) {
+	w := &workers{}
+	w.job.Store(&rendezvous.Job{Roles: &roles.Spec{Mode: roles.PS, Servers: []string{""}}})
+	if _, err := w.Start(t.Context(), action.Start{Unprepared: true}); !errors.Is(err, errServersEnded) {
+		t.Errorf("started: %v", err)
+	}
+}
