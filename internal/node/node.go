@@ -21,6 +21,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/revive"
 	"github.com/elasticd/elastic/internal/node/saves"
 	"github.com/elasticd/elastic/internal/peer"
+	"github.com/elasticd/elastic/internal/processors"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
@@ -42,6 +43,7 @@ func Run(ctx context.Context, o Options) event.Result {
 	effects := scope.New(ctx)
 	defer effects.Wait()
 	defer effects.End()
+	effects.Go(processors.Follow)
 
 	server, err := peer.Listen(net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
 	if err != nil {
