@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/format"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/openfiles"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -19,9 +21,9 @@ type evidence struct {
 	share   Share
 	closed  map[string]dirfs.FileState // as each file was when it was seen closed, its writers alive
 	renamed map[string]bool            // names whose last notice is a rename to them
-	passes  map[string]passes          // by name, since the last save, by the notices
-	told    uint64                     // the newest pass that was told
-	settled uint64                     // and before the last look
+	passes  map[string]notices.Passes  // by name, since the last save, by the notices
+	newest  uint64                     // the newest pass
+	settled uint64                     // the newest pass before the last look
 	numbers map[string]numbers         // by family, of this look
 	void    map[string]int             // those of passes after which the entry was not whole
 	writers map[dirfs.FileID]string    // files that are open for writing, and by whom
@@ -33,15 +35,28 @@ type evidence struct {
 
 func newEvidence(t dirfs.Reader) *evidence {
 	return &evidence{tree: t, closed: map[string]dirfs.FileState{}, renamed: map[string]bool{},
-		passes: map[string]passes{}, void: map[string]int{},
+		passes: map[string]notices.Passes{}, void: map[string]int{},
 		mapped: map[string]bool{}, unsure: map[string]bool{}, sound: map[dirfs.Found]format.Completeness{}}
 }
 
+// note adds the changes since the last look.
+func (v *evidence) note(c *notices.Changes) {
+	v.settled, v.newest = v.newest, c.Newest
+	for name, p := range c.Passes {
+		v.passes[name] = v.passes[name].And(p)
+	}
+	maps.Copy(v.renamed, c.Renamed)
+	if c.Lost {
+		clear(v.passes)
+		clear(v.renamed)
+	}
+}
+
 // taken forgets what belongs to a save that was taken. Passes of since then stay.
-func (v *evidence) taken(taken map[string]passes) {
+func (v *evidence) taken(taken map[string]notices.Passes) {
 	for name, was := range taken {
-		if is := v.passes[name]; is.times > was.times {
-			v.passes[name] = passes{is.times - was.times, is.last, is.last}
+		if is := v.passes[name]; is.Times > was.Times {
+			v.passes[name] = notices.Passes{Times: is.Times - was.Times, First: is.Last, Last: is.Last}
 		} else {
 			delete(v.passes, name)
 		}
@@ -51,7 +66,7 @@ func (v *evidence) taken(taken map[string]passes) {
 }
 
 // passesOf is how often an entry was completed since the last save.
-func (v *evidence) passesOf(name string) int { return max(1, v.passes[name].times-v.void[name]) }
+func (v *evidence) passesOf(name string) int { return max(1, v.passes[name].Times-v.void[name]) }
 
 // scan looks at who has the files of the fresh entries open for writing.
 func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
@@ -97,7 +112,7 @@ func (v *evidence) noteMapped(e *entry, f dirfs.Found) {
 // noteTimes remembers a file that was closed after writing and has the size and the time of the
 // last save all the same: its writer set the time, as a copy does that keeps it.
 func (v *evidence) noteTimes(e, was *entry) {
-	if was != nil && !e.dir && v.passes[e.name].times > 0 && e.same(was) && e.top.Ctime != was.top.Ctime {
+	if was != nil && !e.dir && v.passes[e.name].Times > 0 && e.same(was) && e.top.Ctime != was.top.Ctime {
 		v.unsure[e.name] = true
 	}
 }
@@ -188,7 +203,7 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 	}
 	w, err := v.wholeness(e)
 	if err == nil && w == format.Torn {
-		v.void[e.name] = v.passes[e.name].times
+		v.void[e.name] = v.passes[e.name].Times
 		return e.name, fmt.Sprintf("it is not whole: %s", tornHint(e)), nil
 	}
 	return "", "", err

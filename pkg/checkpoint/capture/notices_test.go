@@ -22,10 +22,11 @@ func (b *bench) atRest() {
 func (b *bench) noticed(do func()) {
 	b.t.Helper()
 	b.atRest()
-	for len(b.c.notices.told) > 0 { // of what was before this look
-		<-b.c.notices.told
-	}
 	notice := b.c.Notice()
+	for len(notice) > 0 { // of what was before this look
+		<-notice
+	}
+	b.c.Notice()
 	do()
 	if _, ok := <-notice; !ok {
 		b.t.Fatal("the notices ended")
@@ -50,11 +51,12 @@ func TestWhatChangesIsTold(t *testing.T) {
 	b.want(b.look(time.Minute), "step-4.raw", "step-4.raw", 4)
 }
 
-// Who is not told of everything looks as often as who is told of nothing.
+// A watcher that no notices reach looks by the clock.
 func TestDeafLooksByTheClock(t *testing.T) {
 	b := newBench(t, "model/a.raw")
 	b.atRest()
-	b.c.notices.queue.Close()
+	must(t, b.c.notices.Close())
+	b.c.notices = nil
 	b.once(false)
 	if b.c.Rest() != b.c.Pause() || b.c.Notice() != nil {
 		t.Errorf("rests for %v, pause %v", b.c.Rest(), b.c.Pause())

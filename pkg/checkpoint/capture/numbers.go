@@ -3,11 +3,13 @@ package capture
 import (
 	"maps"
 	"path"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 )
 
 // numbers are those that the names of one family counted since the last save: also names that are
 // gone again.
-type numbers map[int64]passes
+type numbers map[int64]notices.Passes
 
 // upTo is how many numbers there are up to n, and when the first and the last of them was written.
 func (c numbers) upTo(n int64) (count int, first, last uint64) {
@@ -15,23 +17,12 @@ func (c numbers) upTo(n int64) (count int, first, last uint64) {
 		if k > n {
 			continue
 		}
-		if count++; p.times > 0 && (first == 0 || p.first < first) {
-			first = p.first
+		if count++; p.Times > 0 && (first == 0 || p.First < first) {
+			first = p.First
 		}
-		last = max(last, p.last)
+		last = max(last, p.Last)
 	}
 	return max(1, count), first, last
-}
-
-// or is the first and the last of both.
-func (p passes) or(o passes) passes {
-	switch {
-	case p.times == 0:
-		return o
-	case o.times == 0:
-		return p
-	}
-	return passes{p.times + o.times, min(p.first, o.first), max(p.last, o.last)}
 }
 
 // countNumbers counts the numbers of the fresh entries, and of names that were written and are
@@ -50,9 +41,9 @@ func (c *Watcher) countNumbers(fresh []*entry) {
 		}
 		p := v.passes[e.name]
 		for _, f := range e.files {
-			p = p.or(v.passes[f.Path])
+			p = p.Or(v.passes[f.Path])
 		}
-		v.numbers[family][n] = v.numbers[family][n].or(p)
+		v.numbers[family][n] = v.numbers[family][n].Or(p)
 	}
 	for _, e := range fresh {
 		add(e)
@@ -86,7 +77,7 @@ func (c *Watcher) forget() {
 			there[f.Path] = true
 		}
 	}
-	gone := func(name string) bool { return !there[name] && v.passes[name].last <= v.settled }
+	gone := func(name string) bool { return !there[name] && v.passes[name].Last <= v.settled }
 	deleteNames(v.closed, gone)
 	deleteNames(v.renamed, gone)
 	deleteNames(v.void, gone)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
@@ -46,7 +47,7 @@ func (c *Watcher) unit(e *entry, all []*entry, now time.Time, state WorkerState)
 	fresh := slices.Contains(all, e)
 	u := judge.Unit{Path: e.name, Key: e.name, Dir: e.dir, Fresh: fresh, InLast: c.in[e.name],
 		Status: judge.Done, Passes: c.evidence.passesOf(e.name),
-		First: c.evidence.passes[e.name].first, Last: c.evidence.passes[e.name].last}
+		First: c.evidence.passes[e.name].First, Last: c.evidence.passes[e.name].Last}
 	if n, counted := c.number(e); counted && (e.ordered() || !c.several(e)) {
 		u.Key, u.Number, u.Counted = e.family(), n, true
 		if fresh {
@@ -176,7 +177,7 @@ func (c *Watcher) marked(found *listing, units []judge.Unit) (d judge.Decision) 
 // picture makes the save of what was decided.
 func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision, now time.Time) (*Picture, error) {
 	c.sequence++
-	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]passes{},
+	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]notices.Passes{},
 		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree, Directories: []string{}}}
 	s := &p.Save
 	var take, wrote []*entry

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/growth"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture/judge"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture/notices"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -77,8 +78,8 @@ type Watcher struct {
 	dir     Dir // Path is "" for one that is in no file system
 	tree    dirfs.Reader
 	exclude map[string]bool
-	notices *notices // nil: there are none
-	notes   *noter
+	notices *notices.Notices // nil: there are none
+	log     *notices.Log
 	stamp   manifest.Stamp
 	workers Workers
 
@@ -110,7 +111,7 @@ type Picture struct {
 	seen     map[string]*entry // all that was in the directory, for Taken
 	entries  []string          // those of them that are in the save
 	decision judge.Decision
-	passes   map[string]passes // that it took
+	passes   map[string]notices.Passes // that it took
 }
 
 // Stamp says whose workers write what is looked for.
@@ -127,11 +128,11 @@ func Watch(dir Dir, stamp manifest.Stamp, workers Workers, resume *manifest.Mani
 	if err != nil {
 		return nil, fmt.Errorf("watch checkpoint directory: %w", err)
 	}
-	n := newNotices()
-	t := n.of(disk)
+	n := notices.New()
+	t := n.Of(disk)
 	c, err := watch(tree{dir, t}, stamp, workers, resume)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.close())
+		return nil, errors.Join(fmt.Errorf("watch checkpoint directory: %w", err), t.Close(), n.Close())
 	}
 	c.notices = n
 	return c, nil
@@ -151,7 +152,7 @@ func watch(
 		dir: dir, tree: t, exclude: dir.within(), stamp: stamp, workers: workers, pause: pauseMin, rest: pauseMin,
 		in: map[string]bool{}, since: map[string]time.Time{}, shards: map[string]bool{}, growth: growth.Files{},
 		refused:  map[dirfs.FileState]bool{},
-		evidence: newEvidence(t), notes: noterOf(t),
+		evidence: newEvidence(t), log: notices.LogOf(t),
 	}
 	c.evidence.share = workers.Share
 	found, err := look(t, c.exclude)
@@ -171,7 +172,7 @@ func watch(
 }
 
 // Close ends the watch. Last first, if the workers ended.
-func (c *Watcher) Close() error { return errors.Join(c.tree.Close(), c.notices.close()) }
+func (c *Watcher) Close() error { return errors.Join(c.tree.Close(), c.notices.Close()) }
 
 const (
 	pauseMin  = 200 * time.Millisecond
@@ -195,14 +196,14 @@ func (c *Watcher) Notice() <-chan struct{} {
 	if c.rest == c.pause {
 		return nil
 	}
-	return c.notices.next()
+	return c.notices.Next()
 }
 
 // Look returns a save if a complete one is there that was not taken yet, and
 // what it found beyond repair. Taken follows when the save was put.
 func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 	began := time.Now()
-	c.notices.begin()
+	c.notices.Begin()
 	p, refused, err := c.look(now, c.workers.State())
 	cost := time.Since(began)
 	c.pause = min(max(pauseMin, idleShare*cost), pauseMax)
@@ -211,7 +212,7 @@ func (c *Watcher) Look(now time.Time) (*Picture, []Refusal, error) {
 		c.pause = min(max(pauseBusy, busyShare*cost), pauseMax)
 	}
 	c.rest = c.pause
-	if !busy && err == nil && c.notices.all() { // nobody looks for nothing
+	if !busy && err == nil && c.notices.All() { // nobody looks for nothing
 		c.rest, c.pause = pauseMax, min(max(pauseMin, toldShare*cost), pauseMax)
 	}
 	return p, refused, err
@@ -262,7 +263,7 @@ func (c *Watcher) follow() error {
 		return err
 	}
 	err = c.tree.Close()
-	c.tree = c.notices.of(t)
+	c.tree = c.notices.Of(t)
 	c.evidence.tree = c.tree
 	return err
 }
@@ -275,10 +276,15 @@ func (c *Watcher) look(now time.Time, state WorkerState) (*Picture, []Refusal, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.notices.take(c.evidence) {
-		c.memory = judge.Memory{} // what was written how often is not known any more
+	for _, changes := range []*notices.Changes{c.notices.Take(), c.log.Take()} {
+		if changes == nil {
+			continue
+		}
+		c.evidence.note(changes)
+		if changes.Lost {
+			c.memory = judge.Memory{} // how often each file was written is not known any more
+		}
 	}
-	c.notes.take(c.evidence)
 	fresh := c.note(found, now)
 	c.fresh = len(fresh)
 	if len(fresh) == 0 {

@@ -1,4 +1,5 @@
-package capture
+// Package notices says which names in a directory tree were written or renamed.
+package notices
 
 import (
 	"bytes"
@@ -17,24 +18,23 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// notices are what the kernel tells of a directory: that it is time to look, and which names were
+// Notices are what the kernel says of a directory: that it is time to look, and which names were
 // closed after writing, or given by a rename. Each directory is watched before it is read, so what
-// comes after the reading is told. One that cannot be watched, or on whose file system other
-// machines write unseen, makes them deaf: then there is only the clock for looking.
+// comes after the reading is noticed. A directory that cannot be watched, or on whose file system
+// other machines write unseen, makes them deaf: then only the clock says when to look.
 //
-// The goroutine of the Watcher owns deaf. What is not asked for stays with the kernel: a save of
-// many writes wakes no goroutine.
-type notices struct {
+// The goroutine that looks owns deaf. Notices that it does not ask for stay with the kernel: a save
+// of many writes wakes no goroutine.
+type Notices struct {
 	queue *os.File
 	conn  syscall.RawConn
 	ask   chan struct{} // holds one value: to wait for the next
-	told  chan struct{} // holds one value: there was one; closed when no more will be told
+	came  chan struct{} // holds one value: a notice came; closed when no more will come
 	deaf  bool          // about a directory of this look
 
-	mu    sync.Mutex // held through each read: what was read is noted in the order of the kernel
-	paths map[int32]string
-	done  doings
-	lost  bool // the kernel had more to tell than it keeps
+	mu      sync.Mutex // held through each read: what was read is noted in the order of the kernel
+	paths   map[int32]string
+	changes Changes
 }
 
 const (
@@ -43,12 +43,12 @@ const (
 	watchLimit = 1024 // directories in the life of a Capture: the user's other programs watch, too
 )
 
-// tells are the file systems that only this machine's kernel writes to.
-var tells = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
+// local are the file systems that only this machine's kernel writes to.
+var local = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true}
 
-// newNotices returns nil if the kernel has none to give.
-func newNotices() *notices {
+// New returns nil if the kernel has none to give.
+func New() *Notices {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil
@@ -59,14 +59,14 @@ func newNotices() *notices {
 		queue.Close()
 		return nil
 	}
-	n := &notices{queue: queue, conn: conn, ask: make(chan struct{}, 1), told: make(chan struct{}, 1),
-		paths: map[int32]string{}, done: newDoings()}
+	n := &Notices{queue: queue, conn: conn, ask: make(chan struct{}, 1), came: make(chan struct{}, 1),
+		paths: map[int32]string{}, changes: noChanges()}
 	go n.run()
 	return n
 }
 
-func (n *notices) run() {
-	defer close(n.told)
+func (n *Notices) run() {
+	defer close(n.came)
 	for range n.ask {
 		var broke bool
 		err := n.conn.Read(func(fd uintptr) bool {
@@ -78,14 +78,14 @@ func (n *notices) run() {
 			return
 		}
 		select {
-		case n.told <- struct{}{}:
+		case n.came <- struct{}{}:
 		default:
 		}
 	}
 }
 
 // read notes all that the kernel has to tell, without waiting.
-func (n *notices) read(fd int) (any, broke bool) {
+func (n *Notices) read(fd int) (any, broke bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	b := make([]byte, 16<<10)
@@ -104,14 +104,14 @@ func (n *notices) read(fd int) (any, broke bool) {
 }
 
 // parse notes events. mu is held.
-func (n *notices) parse(b []byte) {
+func (n *Notices) parse(b []byte) {
 	for len(b) >= unix.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(b))
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
 		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], "\x00"))
 		b = b[unix.SizeofInotifyEvent+size:]
 		if mask&unix.IN_Q_OVERFLOW != 0 {
-			n.lost = true
+			n.changes.Lost = true // the kernel had more than it keeps
 		}
 		dir, ok := n.paths[wd]
 		if !ok || name == "" {
@@ -120,75 +120,69 @@ func (n *notices) parse(b []byte) {
 		name = path.Join(dir, name)
 		switch {
 		case mask&unix.IN_MOVED_TO != 0:
-			n.done.note(name, dirfs.Named)
+			n.changes.note(name, dirfs.Named)
 		case mask&unix.IN_CLOSE_WRITE != 0:
-			n.done.note(name, dirfs.Closed)
+			n.changes.note(name, dirfs.Closed)
 		case mask&(unix.IN_MODIFY|unix.IN_CREATE) != 0:
-			n.done.note(name, dirfs.Wrote)
+			n.changes.note(name, dirfs.Wrote)
 		}
 	}
 }
 
-// take passes on what was told since the last time, and reports whether some of it was lost.
-func (n *notices) take(v *evidence) (lost bool) {
+// Take returns the changes since the last Take; nil if the kernel gives no notices.
+func (n *Notices) Take() *Changes {
 	if n == nil {
-		return false
+		return nil
 	}
-	_ = n.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to tell
+	_ = n.conn.Control(func(fd uintptr) { n.read(int(fd)) }) // closed: there is nothing more to read
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.done.tell(v)
-	lost, n.lost = n.lost, false
-	if lost {
-		clear(v.passes)
-		clear(v.renamed)
-	}
-	return lost
+	return n.changes.take()
 }
 
-// of is the tree of a directory, and of what is read below it there will be notices.
-func (n *notices) of(t dirfs.OS) dirfs.Reader {
+// Of is the tree of a directory, and of what is read below it there will be notices.
+func (n *Notices) Of(t dirfs.OS) dirfs.Reader {
 	if n == nil {
 		return t
 	}
 	return watched{t, n}
 }
 
-// begin forgets what the look before met.
-func (n *notices) begin() {
+// Begin forgets what the look before met.
+func (n *Notices) Begin() {
 	if n != nil {
 		n.deaf = false
 	}
 }
 
-// all reports whether everything that the look read is watched.
-func (n *notices) all() bool { return n != nil && !n.deaf }
+// All reports whether everything that the look read is watched.
+func (n *Notices) All() bool { return n != nil && !n.deaf }
 
-// next asks for the next notice.
-func (n *notices) next() <-chan struct{} {
+// Next asks for the next notice.
+func (n *Notices) Next() <-chan struct{} {
 	select {
 	case n.ask <- struct{}{}:
 	default:
 	}
-	return n.told
+	return n.came
 }
 
-func (n *notices) close() error {
+func (n *Notices) Close() error {
 	if n == nil {
 		return nil
 	}
 	err := n.queue.Close()
 	close(n.ask)
-	for range n.told { // until its goroutine ended
+	for range n.came { // until its goroutine ended
 	}
 	return err
 }
 
 // watch has notices of a directory that is open, and has that name.
-func (n *notices) watch(dir *os.File, name string) {
+func (n *Notices) watch(dir *os.File, name string) {
 	var on unix.Statfs_t
-	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || !tells[int64(on.Type)] {
-		n.deaf = true // what this machine's workers do is told all the same
+	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || !local[int64(on.Type)] {
+		n.deaf = true // the workers of this machine still cause notices
 	}
 	var wd int
 	var err error
@@ -210,7 +204,7 @@ func (n *notices) watch(dir *os.File, name string) {
 // watched is a directory tree in which each directory is watched before it is read.
 type watched struct {
 	tree    dirfs.OS
-	notices *notices
+	notices *Notices
 }
 
 func (t watched) Open(name string) (dirfs.File, error)   { return t.tree.Open(name) }

@@ -1,0 +1,87 @@
+package notices
+
+import "github.com/elasticd/elastic/pkg/checkpoint/dirfs"
+
+// Passes are how often a name was closed after writing, or given by a rename, and when.
+type Passes struct {
+	Times       int
+	First, Last uint64 // in the order of all
+}
+
+// And adds passes that came later.
+func (p Passes) And(later Passes) Passes {
+	if p.Times == 0 {
+		return later
+	}
+	return Passes{p.Times + later.Times, p.First, later.Last}
+}
+
+// Or is the first and the last of both.
+func (p Passes) Or(o Passes) Passes {
+	switch {
+	case p.Times == 0:
+		return o
+	case o.Times == 0:
+		return p
+	}
+	return Passes{p.Times + o.Times, min(p.First, o.First), max(p.Last, o.Last)}
+}
+
+// Changes are what was done to names since the last Take.
+type Changes struct {
+	Passes  map[string]Passes // by name
+	Renamed map[string]bool   // by name: whether the last change gave the name by a rename
+	Newest  uint64            // the newest pass of all times
+	Lost    bool              // some changes are not known
+}
+
+func noChanges() Changes { return Changes{Passes: map[string]Passes{}, Renamed: map[string]bool{}} }
+
+// note adds one change.
+func (c *Changes) note(name string, did dirfs.Did) {
+	if did == dirfs.Wrote {
+		c.Renamed[name] = false
+		return
+	}
+	if did == dirfs.Named {
+		c.Renamed[name] = true
+	}
+	c.Newest++
+	c.Passes[name] = c.Passes[name].And(Passes{1, c.Newest, c.Newest})
+}
+
+// take returns the changes and begins anew.
+func (c *Changes) take() *Changes {
+	taken := *c
+	*c = noChanges()
+	c.Newest = taken.Newest
+	return &taken
+}
+
+// Log has the changes of a directory tree that keeps a log of them itself.
+type Log struct {
+	tree    dirfs.Noter // nil: the tree keeps none
+	read    int
+	changes Changes
+}
+
+// LogOf begins with what is done in t from now on.
+func LogOf(t dirfs.Reader) *Log {
+	l := &Log{changes: noChanges()}
+	if tree, ok := t.(dirfs.Noter); ok {
+		l.tree, l.read = tree, len(tree.Notes(0))
+	}
+	return l
+}
+
+// Take returns the changes since the last Take; nil if the tree keeps no log.
+func (l *Log) Take() *Changes {
+	if l.tree == nil {
+		return nil
+	}
+	for _, x := range l.tree.Notes(l.read) {
+		l.changes.note(x.Name, x.Did)
+		l.read++
+	}
+	return l.changes.take()
+}
