@@ -22,7 +22,8 @@ type Upload struct {
 
 // WriteDraft is WriteChunk of a chunk of a save that its node is still copying: there is no
 // manifest to offer yet. The chunk, of so many bytes, stays until the manifest of the save, which
-// stands at the position at, becomes held, or until no chunk of the save has come for ten minutes.
+// stands at the position at, becomes held, until a later save comes (its node copies one at a time),
+// or until no chunk of the save has come for ten minutes.
 func (s *Store) WriteDraft(at manifest.Position, h manifest.Hash, size int64, r io.Reader) error {
 	if size < 1 || size > manifest.ChunkSize {
 		return fmt.Errorf("%w: a chunk of %d bytes", manifest.ErrBadManifest, size)
@@ -38,11 +39,18 @@ func (s *Store) WriteDraft(at manifest.Position, h manifest.Hash, size int64, r 
 
 // expect counts a chunk of a draft, and reserves the room for it.
 func (s *Store) expect(at manifest.Position, h manifest.Hash, size int64) error {
+	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p.Before(at) }) // they were given up
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for other := range s.drafts {
+		if at.Before(other) {
+			return fmt.Errorf("chunk %v of a save that was given up: %w", h, ErrNotOffered)
+		}
+	}
 	d := s.drafts[at]
 	if d == nil {
 		d = &offer{g: at.Generation, sizes: map[manifest.Hash]int64{}, pins: s.pins(), room: &room{s: s}}
+		tell(s.incoming)
 	}
 	if _, again := d.sizes[h]; !again {
 		if !s.chunk(h).present {

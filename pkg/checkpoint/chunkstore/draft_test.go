@@ -1,6 +1,7 @@
 package chunkstore
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -87,6 +88,31 @@ func TestDraftIsForgotten(t *testing.T) {
 				t.Errorf("%d chunks, %d bytes reserved, %d drafts", len(d.s.chunks), d.s.reserved, len(d.s.drafts))
 			}
 		})
+	}
+}
+
+// The node that saves copies one save at a time: when a later one comes, the one before was given
+// up, also where its manifest never came. What it left does not pile up, and a chunk of it that
+// comes late is refused.
+func TestLaterDraftReplacesTheOneBefore(t *testing.T) {
+	d := newDrafted(t)
+	must(t, d.send(t, d.chunks[0]))
+	next := d.m.Position()
+	next.Sequence++
+	data := memfs.Bytes(9, 1000)
+	must(t, d.s.WriteDraft(next, manifest.Sum(data), int64(len(data)), bytes.NewReader(data)))
+	if err := d.send(t, d.chunks[1]); !errors.Is(err, ErrNotOffered) {
+		t.Errorf("a late chunk of the draft before: %v", err)
+	}
+	must(t, d.s.Retain(1, nil, nil, time.Now()))
+	if len(d.s.chunks) != 1 || len(d.s.drafts) != 1 || d.s.reserved != 0 {
+		t.Errorf("%d chunks, %d drafts, %d bytes reserved; want those of the later draft alone",
+			len(d.s.chunks), len(d.s.drafts), d.s.reserved)
+	}
+	select {
+	case <-d.s.Incoming():
+	default:
+		t.Error("a save that comes in was not told")
 	}
 }
 

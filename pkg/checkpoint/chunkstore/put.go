@@ -53,7 +53,7 @@ const (
 
 // Put copies a save into the store, durably, and returns its manifest and the
 // hash of that. ErrNoSpace before the first byte, ErrTorn when a file is not
-// what it was in the picture, ErrBadPath, ErrFenced, ErrQuarantined.
+// what it was in the picture, ErrBadPath, ErrFenced, ErrQuarantined. Nothing stays of a save that failed.
 func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifest.Hash, error) {
 	return s.PutFollowed(ctx, save, (*Lent).Return)
 }
@@ -61,6 +61,14 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 // PutFollowed is Put that lends follow each chunk that was not in the store before, as soon as
 // OpenChunk opens it. Several goroutines call follow.
 func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest, manifest.Hash, error) {
+	m, h, err := s.takeIn(ctx, save, follow)
+	if err != nil {
+		return nil, manifest.Hash{}, errors.Join(err, s.sweep())
+	}
+	return m, h, nil
+}
+
+func (s *Store) takeIn(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest, manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
 		return nil, manifest.Hash{}, err

@@ -62,8 +62,8 @@ func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (mis
 	if err := s.publish(ctx, g, encoded{m, raw, h}); err != nil {
 		return nil, err
 	}
-	drop(s, s.offers, h)
-	drop(s, s.drafts, m.Position()) // its chunks are the manifest's now
+	drop(s, s.offers, func(k manifest.Hash, _ *offer) bool { return k == h })
+	drop(s, s.drafts, func(p manifest.Position, _ *offer) bool { return p == m.Position() }) // the manifest has its chunks now
 	return nil, nil
 }
 
@@ -99,6 +99,7 @@ func (s *Store) offer(g schema.Generation, m *manifest.Manifest, h manifest.Hash
 	was := s.offers[h]
 	if was == nil {
 		s.offers[h] = o
+		tell(s.incoming)
 	}
 	s.mu.Unlock()
 	if was != nil { // another request was faster
@@ -113,13 +114,19 @@ func (o *offer) release() {
 	o.room.release()
 }
 
-// drop forgets an offer or a draft: what came of it stays until the next sweep.
-func drop[K comparable](s *Store, offers map[K]*offer, key K) {
+// drop forgets offers or drafts: what came of them stays until the next sweep.
+func drop[K comparable](s *Store, offers map[K]*offer, which func(K, *offer) bool) {
+	var old []*offer
 	s.mu.Lock()
-	o := offers[key]
-	delete(offers, key)
+	maps.DeleteFunc(offers, func(k K, o *offer) bool {
+		if !which(k, o) {
+			return false
+		}
+		old = append(old, o)
+		return true
+	})
 	s.mu.Unlock()
-	if o != nil {
+	for _, o := range old {
 		o.release()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"time"
@@ -53,21 +52,9 @@ const offerIdle = 10 * time.Minute
 
 // expire drops offers and drafts whose sender went away.
 func (s *Store) expire(now time.Time) {
-	var old []*offer
-	s.mu.Lock()
-	expired := func(o *offer) bool {
-		if o.g >= s.generation && now.Sub(o.touched) <= offerIdle {
-			return false
-		}
-		old = append(old, o)
-		return true
-	}
-	maps.DeleteFunc(s.offers, func(_ manifest.Hash, o *offer) bool { return expired(o) })
-	maps.DeleteFunc(s.drafts, func(_ manifest.Position, o *offer) bool { return expired(o) })
-	s.mu.Unlock()
-	for _, o := range old {
-		o.release()
-	}
+	expired := func(o *offer) bool { return o.g < s.generation || now.Sub(o.touched) > offerIdle }
+	drop(s, s.offers, func(_ manifest.Hash, o *offer) bool { return expired(o) })
+	drop(s, s.drafts, func(_ manifest.Position, o *offer) bool { return expired(o) })
 }
 
 func (s *Store) remove(h manifest.Hash) error {

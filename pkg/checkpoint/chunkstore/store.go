@@ -53,6 +53,7 @@ type Store struct {
 	heads      []manifest.Head
 	reserved   int64
 	changed    chan struct{}
+	incoming   chan struct{}
 }
 
 const (
@@ -88,6 +89,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		drafts:   map[manifest.Position]*offer{},
 		known:    map[dirfs.FileState]manifest.Chunks{},
 		changed:  make(chan struct{}, 1),
+		incoming: make(chan struct{}, 1),
 	}
 	if err := s.disk.RemoveAll(tempDir); err != nil {
 		return nil, err
@@ -188,6 +190,10 @@ func (s *Store) Close() error { return errors.Join(s.flush(), s.disk.FS.Close())
 
 // Changed receives a value after the checkpoints that are held changed.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+// Incoming receives a value when another node begins to send a save: what the save before it
+// replaced takes its room.
+func (s *Store) Incoming() <-chan struct{} { return s.incoming }
 
 // Held lists the manifests on this disk, each complete.
 func (s *Store) Held() []manifest.Hash {
@@ -337,9 +343,12 @@ func (s *Store) add(h manifest.Hash, m *manifest.Manifest) {
 	}
 }
 
-func (s *Store) tell() {
+func (s *Store) tell() { tell(s.changed) }
+
+// tell puts a value into a channel that holds one.
+func tell(to chan<- struct{}) {
 	select {
-	case s.changed <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }

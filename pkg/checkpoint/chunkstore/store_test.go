@@ -161,6 +161,10 @@ func TestTornIsNeverTaken(t *testing.T) {
 			if got := s.Held(); len(got) > 0 {
 				t.Errorf("held: %v", got)
 			}
+			// A save that is written over again and again does not fill the disk.
+			if left := len(s.chunks); left > 0 {
+				t.Errorf("%d chunks are left of it", left)
+			}
 		})
 	}
 }

@@ -274,8 +274,9 @@ func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.
 	_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
 	_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
 	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
-	// What cannot be removed now is removed after the next commit.
+	// What cannot be removed now is removed after the next commit. The next save begins after that.
 	_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)
+	_ = l.replicator.Tidy(ctx)
 }
 
 // headOf is the record that a manifest gets.

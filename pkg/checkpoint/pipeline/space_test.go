@@ -3,14 +3,17 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/membership"
 )
 
 // used are the bytes of all files on a disk, of those that are being written too.
@@ -21,22 +24,43 @@ func used(n *memfs.Node) (bytes int64) {
 	return bytes + int64(len(n.Data))
 }
 
+// serial are peers behind a link that takes one chunk after the other.
+type serial struct {
+	*checkpointtest.Peers
+	link chan struct{} // holds one value while a chunk is on its way
+}
+
+func (p serial) WriteChunk(ctx context.Context, to membership.Ref, c chunkstore.Upload) error {
+	p.link <- struct{}{}
+	defer func() { <-p.link }()
+	time.Sleep(5 * time.Millisecond)
+	return p.Peers.WriteChunk(ctx, to, c)
+}
+
+// frequent are saves that follow each other.
+type frequent struct {
+	keep, saves, size int
+	every             time.Duration
+}
+
 // However fast saves follow each other, the disk of a node that saves, and of one that holds copies,
 // has at most 2.2 times the bytes of the checkpoints that are kept: while the next one is written,
-// what it replaces is still there. With one that is kept, and saves that come faster than the old one
-// is removed, there are three.
+// what it replaces is still there. What that replaced is gone by then.
 func TestDiskUseIsBounded(t *testing.T) {
-	for _, keep := range []int{1, 2, 3} {
-		for _, every := range []time.Duration{200 * time.Millisecond, 250 * time.Millisecond, time.Second} {
-			t.Run(fmt.Sprintf("keep %d, a save each %s", keep, every), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { diskUse(t, keep, every) })
-			})
+	cases := []frequent{{keep: 1, saves: 6, size: 6 * manifest.ChunkSize, every: 250 * time.Millisecond}}
+	for _, every := range []time.Duration{200 * time.Millisecond, 250 * time.Millisecond, time.Second} {
+		for keep := 2; keep <= 3; keep++ {
+			cases = append(cases, frequent{keep: keep, saves: 30, size: 256 << 10, every: every})
 		}
+	}
+	for _, f := range cases {
+		t.Run(fmt.Sprintf("keep %d, a save each %s", f.keep, f.every), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { diskUse(t, f) })
+		})
 	}
 }
 
-func diskUse(t *testing.T, keep int, every time.Duration) {
-	const size = 256 << 10
+func diskUse(t *testing.T, f frequent) {
 	c := newCluster(t, "a", "b")
 	r := newReports()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -44,8 +68,9 @@ func diskUse(t *testing.T, keep int, every time.Duration) {
 	var mu sync.Mutex // each disk asks under a lock of its own
 	peak := map[string]int64{}
 	k := c.replicator("a", c.etcd.Client("a"), r.add)
+	k.Peers = serial{c.peers, make(chan struct{}, 1)}
 	b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
-	k.Keep, b.Keep = keep, keep
+	k.Keep, b.Keep = f.keep, f.keep
 	for name, disk := range c.disks {
 		disk.Set(func(string, string) error {
 			mu.Lock()
@@ -58,14 +83,9 @@ func diskUse(t *testing.T, keep int, every time.Duration) {
 		go func() { _ = x.Run(ctx) }()
 	}
 	l := c.line(t, k, stampOf(1), alive, nil)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for n := range 30 {
-		data := make([]byte, size)
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
-		renamed(t, c.dirs["a"], "model.pt", data)
-		time.Sleep(max(every, time.Duration(2-n)*2*time.Second)) // the first saves show what belongs to one
+	for n := range f.saves {
+		renamed(t, c.dirs["a"], "model.pt", memfs.Bytes(uint64(n), f.size))
+		time.Sleep(max(f.every, time.Duration(2-n)*2*time.Second)) // the first saves show what belongs to one
 	}
 	time.Sleep(time.Minute)
 	_, committed, err := k.Read(ctx)
@@ -75,8 +95,9 @@ func diskUse(t *testing.T, keep int, every time.Duration) {
 	cancel()
 	synctest.Wait()
 	for name, n := range peak {
-		t.Logf("%d of 30 committed; %s: at most %.2f saves on the disk, %.2f times what is kept", committed[len(committed)-1].Number, name, float64(n)/size, float64(n)/float64(keep*size))
-		if limit := max(22*int64(keep), 31) * size / 10; n > limit {
+		t.Logf("%d of %d committed; %s: at most %.2f saves on the disk, %.2f times what is kept",
+			committed[len(committed)-1].Number, f.saves, name, float64(n)/float64(f.size), float64(n)/float64(f.keep*f.size))
+		if limit := int64(22 * f.keep * f.size / 10); n > limit {
 			t.Errorf("%s: %d bytes on the disk, the limit is %d", name, n, limit)
 		}
 	}

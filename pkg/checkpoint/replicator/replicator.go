@@ -110,6 +110,8 @@ func (r *Replicator) Run(ctx context.Context) error {
 			return nil
 		case <-r.Store.Changed():
 			soon()
+		case <-r.Store.Incoming():
+			wait(0)
 		case <-moved:
 			soon()
 		case <-timer.C:
