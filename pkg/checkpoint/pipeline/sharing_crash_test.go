@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
@@ -71,13 +75,14 @@ func together(t *testing.T, f *checkpointtest.Fault) (acked []replicator.Committ
 // Every i-th operation of capture, report, exchange and commit fails on any node, or is the last of
 // one node: what was acknowledged survives the loss of any machine, whole and of one step.
 func TestEveryFaultOfParts(t *testing.T) {
-	stride := int64(17) // with COUNT: 1
+	stride := int64(31) // with COUNT: 1
 	if os.Getenv("COUNT") != "" {
 		stride = 1
 	}
-	for i, c := range []struct{ kind, node string }{{"error", "a"}, {"crash", "a"}, {"crash", "b"}} {
+	for i, c := range []struct{ kind, node string }{{"error", "a"}, {"crash", "a"}, {"error", "b"}, {"crash", "b"},
+		{"error", "c"}, {"crash", "c"}} {
 		t.Run(c.kind+" "+c.node, func(t *testing.T) {
-			for at := 1 + int64(i)%stride; ; at += stride {
+			for at := 1 + int64(5*i)%stride; ; at += stride {
 				met := false
 				synctest.Test(t, func(t *testing.T) {
 					f := &checkpointtest.Fault{At: at, Kind: c.kind, Node: c.node}
@@ -147,4 +152,64 @@ func wholeAfterAnyLoss(t *testing.T, x *team, acked []replicator.Committed, seed
 			}
 		}
 	}
+}
+
+// Every i-th operation of bringing the parts of other nodes together fails, or is the last one, on a
+// node that has none of them, while one of their nodes is gone: the next Prepare mends it.
+func TestEveryFaultOfRestoredParts(t *testing.T) {
+	for _, kind := range []string{"error", "crash"} {
+		t.Run(kind, func(t *testing.T) {
+			for at, met := int64(1), true; met; at++ {
+				synctest.Test(t, func(t *testing.T) { met = restoredParts(t, &checkpointtest.Fault{At: at, Kind: kind, Node: "d"}) })
+				if t.Failed() {
+					t.Fatalf("operation %d", at)
+				}
+				if !met {
+					t.Logf("%d operations", at-1)
+				}
+			}
+		})
+	}
+}
+
+// restoredParts reports whether the fault was met.
+func restoredParts(t *testing.T, f *checkpointtest.Fault) bool {
+	x := newTeam(t, true, "a", "b", "c")
+	head := x.saveParts(10)
+	want := x.whole(head)
+	x.close()
+	if len(head.Parts) != 3 {
+		t.Fatalf("head: %+v", head)
+	}
+	disk, to, client := memfs.New(), memfs.New(), x.etcd.Client("d")
+	peers := &checkpointtest.Peers{Stores: maps.Clone(x.peers.Stores)}
+	delete(peers.Stores, "b")
+	k := &replicator.Replicator{Store: checkpointtest.OpenStore(t, disk), Peers: peers, Record: recordOn(client, "d"), Self: "d",
+		Report: func(replicator.Event) {}}
+	hook := func(string, string) error { return f.Step("d") }
+	disk.Machine.Hook, to.Machine.Hook, peers.Hook = hook, hook, hook
+	client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Lost: f.Step("d") != nil} })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	resume := replicator.Resume{Generation: 2, Number: head.Number, Manifest: head.Manifest}
+	_, _, err := k.Prepare(ctx, resume, capture.Dir{FS: to})
+	met := f.Hit.Load()
+	if err != nil && !met || err == nil && met && f.Kind == "crash" {
+		t.Errorf("met %v: %v", met, err)
+	}
+	peers.Hook = nil
+	for _, kept := range []bool{false, true} {
+		after := to.Crash(names(kept))
+		if d := cmp.Diff(want, memfs.Contents(t, after)); err == nil && d != "" {
+			t.Errorf("done, and then lost: %s", d)
+		}
+		k.Record, k.Store = recordOn(x.etcd.Client("d again"), "d"), reopen(t, disk, names(kept))
+		if _, _, err := k.Prepare(t.Context(), resume, capture.Dir{FS: after}); err != nil {
+			t.Errorf("then: %v", err)
+		}
+		if d := cmp.Diff(want, memfs.Contents(t, after)); d != "" {
+			t.Error(d)
+		}
+	}
+	return met
 }
