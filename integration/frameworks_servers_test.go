@@ -99,8 +99,8 @@ func (j *tables) from(g, size int) (pass int) {
 }
 
 // Wide & deep on a real Paddle of version 2.6.2, two servers and three trainers on three nodes: the
-// tables learn, a trainer that is killed is started again alone, a server that is killed with its
-// node has all go on from the newest committed tables, the number of trainers goes from 3 to 2 and
+// tables learn, a trainer that is killed is started again alone, a server that is lost with its node
+// and its disk has all go on from the newest committed tables, the number of trainers goes from 3 to 2 and
 // to 4 while the servers stay, and one server loads what two have saved.
 func TestFrameworksServers(t *testing.T) {
 	python := filepath.Join(os.Getenv("FRAMEWORKS"), "ps", "bin", "python")
@@ -134,6 +134,13 @@ func TestFrameworksServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-j.nodes["b"].done
+		within(t, limit, "no process of b is left", func() error {
+			if n := len(p.workersOf("b", "train.py")); n > 0 {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
+		p.wipe("b")
 		j.join("b")
 		if from := j.from(2, 3); from < committed {
 			t.Errorf("generation 2 goes on from pass %d, and pass %d was committed", from, committed)
