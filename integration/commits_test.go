@@ -43,12 +43,15 @@ func TestManyCommitsInOneGeneration(t *testing.T) {
 	c.trim = &history.Trimmer{Store: s, Job: c.job}
 	nodes := []membership.Node{{Ref: snap.World.Members[0], Machine: "m"}}
 	var first, last sample
+	began := time.Now()
 	for n := range commits {
 		c.commit(nodes)
-		switch n + 1 {
-		case commits / 10, commits:
-			first, last = last, c.measure(p, server, a)
-			t.Logf("%d commits: %+v", n+1, last)
+		if done := n + 1; done%(commits/10) == 0 {
+			last = c.measure(p, server, a)
+			t.Logf("%d commits in %s: %+v", done, time.Since(began).Round(time.Second), last)
+			if done == commits/10 {
+				first = last
+			}
 		}
 	}
 	if limit := history.Kept + 2*history.TrimEvery + 50; last.keys > limit || last.bytes > 1<<20 {
