@@ -99,7 +99,7 @@ func TestServersOfTheQuickStart(t *testing.T) {
 	}
 	said := regexp.MustCompile(`[ \t]+`).ReplaceAllString(x.stderr(), " ")
 	for _, want := range []string{`(?m)^gpus: 0,1$`, `(?m)^server_num: 1$`, `(?m)^worker_num: 2$`,
-		`Run parameter-sever mode\. pserver arguments:\['--server_num', '--worker_num'\], cuda count:2`,
+		`Run parameter-sever mode\. pserver arguments:\['--worker_num', '--server_num'\], cuda count:2`,
 		`Local server start 1 processes\. First process distributed environment info \(Only For Debug\):`,
 		`(?m)^\| TRAINING_ROLE PSERVER \|$`, `Local worker start 2 processes\. First`,
 		`(?m)^\| TRAINING_ROLE TRAINER \|$`, `(?m)^\| PADDLE_TRAINER_ID 0 \|$`,
@@ -196,6 +196,7 @@ func TestHeterWorkersOnOneMachine(t *testing.T) {
 	p.holds("second server", p.told("log", "serverlog.1"), map[string]string{"TRAINING_ROLE": "PSERVER"})
 	p.holds("coordinator", p.told("log", "coordinatorlog.0"), map[string]string{"TRAINING_ROLE": "COORDINATOR",
 		"PADDLE_COORDINATOR_NUM": "1"})
+	p.says(x, "all heter_worker are killed")
 }
 
 // A trainer that is killed is started again alone: the others, and the servers, go on. A server

@@ -3,6 +3,7 @@ package launch
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,15 +56,23 @@ func AnnounceTasks(in Inputs, logs string, now time.Time) string {
 	return b.String()
 }
 
-// AnnounceEnd is what Paddle's launcher says when the trainers are through.
-func AnnounceEnd(now time.Time) string {
-	return fmt.Sprintf("INFO %s launch_utils.py:914] all workers exit, going to finish parameter server and heter_worker.",
-		stamped(now))
-}
-
-// AnnounceKilled is what it says when nothing of the servers is left.
-func AnnounceKilled(now time.Time) string {
-	return fmt.Sprintf("INFO %s launch_utils.py:926] all parameter server are killed", stamped(now))
+// AnnounceEnd is the lines of Paddle's launcher when the trainers are through and nothing is left of
+// the other tasks of this node.
+func AnnounceEnd(tasks []roles.Task, now time.Time) []string {
+	has := func(role roles.Role) bool {
+		return slices.ContainsFunc(tasks, func(t roles.Task) bool { return t.Role == role })
+	}
+	lines := []string{"914] all workers exit, going to finish parameter server and heter_worker."}
+	if has(roles.Heter) {
+		lines = append(lines, "920] all heter_worker are killed")
+	}
+	if has(roles.Server) {
+		lines = append(lines, "926] all parameter server are killed")
+	}
+	for i, line := range lines {
+		lines[i] = fmt.Sprintf("INFO %s launch_utils.py:%s", stamped(now), line)
+	}
+	return lines
 }
 
 // AnnounceMode is what it says first: the flags by which the mode was found.

@@ -113,3 +113,31 @@ func TestWhatIsSaidOfServers(t *testing.T) {
 		t.Errorf("endpoints.log is\n%s", got)
 	}
 }
+
+// What is said at the end names what was ended on this node.
+func TestWhatIsSaidOfTheEnd(t *testing.T) {
+	t.Parallel()
+	const through, heter, servers = "all workers exit, going to finish", "all heter_worker are killed", "all parameter server are killed"
+	of := func(all ...roles.Role) (tasks []roles.Task) {
+		for _, role := range all {
+			tasks = append(tasks, roles.Task{Role: role})
+		}
+		return tasks
+	}
+	for name, c := range map[string]struct {
+		tasks []roles.Task
+		want  []string
+	}{
+		"trainers alone":          {of(roles.Trainer), []string{through}},
+		"and servers":             {of(roles.Trainer, roles.Server, roles.Server), []string{through, servers}},
+		"and heter workers":       {of(roles.Trainer, roles.Heter), []string{through, heter}},
+		"servers and heter":       {of(roles.Server, roles.Heter, roles.Trainer), []string{through, heter, servers}},
+		"trainers, a coordinator": {of(roles.Trainer, roles.Coordinator), []string{through}},
+	} {
+		lines := launch.AnnounceEnd(c.tasks, time.Now())
+		same := func(line, want string) bool { return strings.Contains(line, "] "+want) }
+		if !slices.EqualFunc(lines, c.want, same) {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+}

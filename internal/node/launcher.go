@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -271,12 +272,14 @@ func (w *workers) startTeam(ctx context.Context, in launch.Inputs) (processes, e
 
 // through says that the servers were ended because the trainers are through, where it is asked for
 // in the words of Paddle's launcher.
-func (w *workers) through(servers int) {
+func (w *workers) through(tasks []roles.Task) {
 	if w.o.Launcher.Announce {
-		w.raw(launch.AnnounceEnd(time.Now()))
-		w.raw(launch.AnnounceKilled(time.Now()))
+		for _, line := range launch.AnnounceEnd(tasks, time.Now()) {
+			w.raw(line)
+		}
 		return
 	}
+	servers := len(slices.DeleteFunc(slices.Clone(tasks), func(t roles.Task) bool { return t.Role != roles.Server }))
 	if servers > 0 {
 		w.notice("the trainers are through; ended " + phrase.Count(servers, "server"))
 	}

@@ -28,7 +28,7 @@ type Config struct {
 	RefillAfter time.Duration // without a failure of a trainer gives all of them back
 
 	Notice  func(string)
-	Through func(servers int) // the trainers of this node are through, and so many servers were ended
+	Through func([]roles.Task) // the trainers of this node are through, and its other tasks were ended
 }
 
 // Ensemble is the processes of this node, each a group of its own. Servers and coordinators start
@@ -119,7 +119,7 @@ func (e *Ensemble) close() {
 	e.mu.Unlock()
 	isTrainer := func(t roles.Task) bool { return t.Role == roles.Trainer }
 	if left == 0 && slices.ContainsFunc(c.Tasks, isTrainer) {
-		c.Through(len(slices.DeleteFunc(slices.Clone(c.Tasks), trains)))
+		c.Through(c.Tasks)
 	}
 	close(e.exits)
 	close(e.done)

@@ -131,7 +131,7 @@ func (b *bench) config(trainers int, servers ...string) Config {
 		b.t.Fatal(err)
 	}
 	c := Config{Life: new(scope.Scope), Spec: b.spec, Team: team, Tasks: team.Nodes[0][:trainers+1], Restarts: 2, RefillAfter: time.Hour,
-		Through: func(int) {},
+		Through: func([]roles.Task) {},
 		Notice:  func(s string) { b.mu.Lock(); b.said = append(b.said, s); b.mu.Unlock() }}
 	for _, t := range c.Tasks {
 		c.Spec.Ranks = append(c.Spec.Ranks, t.Index)

@@ -34,8 +34,8 @@ func roleFlags() []command.Flag {
 }
 
 // roleNames are the flags that only jobs with parameter servers have.
-var roleNames = []string{"servers", "workers", "heter-workers", "coordinators", "server-num", "worker-num",
-	"heter-worker-num", "heter-devices", "coordinator-num", "http-port"}
+var roleNames = []string{"worker-num", "server-num", "heter-worker-num", "servers", "workers", "heter-workers",
+	"heter-devices", "http-port", "coordinators", "coordinator-num"}
 
 // givenRoles are those of them that are given, as Paddle spells them.
 func givenRoles(c *command.Call) (names []string) {
