@@ -294,6 +294,56 @@ func TestServersStay(t *testing.T) {
 	}
 }
 
+// A node with a server is killed, and comes back with its server at the address of before: every
+// server is a new process then, as all of them have to load the same tables.
+func TestServerComesBackAtItsAddress(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	p.serves("train.py")
+	if err := os.WriteFile(p.path("hold"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	hosts, q := []string{"127.0.0.8", "127.0.0.9"}, ports(t, "127.0.0.1", 2)
+	servers := hosts[0] + ":" + q[0] + "," + hosts[1] + ":" + q[1]
+	at := freeAddress(t, hosts[0])
+	join := func(i int) *proc {
+		return p.run("--job-id=x", "--servers="+servers, "--workers="+strings.Join(hosts, ","), "--rdzv-endpoint="+at,
+			"--host="+hosts[i], "--node=n"+hosts[i], fmt.Sprintf("--log-dir=log%d", i), "train.py")
+	}
+	starts := func(i, want int) {
+		t.Helper()
+		until(t, fmt.Sprintf("the processes of node %d have started %d times", i, want), func() error {
+			for _, log := range []string{"serverlog.0", "workerlog.0"} {
+				if n := strings.Count(content(p.path(fmt.Sprintf("log%d", i), log)), "TRAINING_ROLE="); n != want {
+					return fmt.Errorf("%s: %d", log, n)
+				}
+			}
+			return nil
+		})
+	}
+	first, second := join(0), join(1)
+	starts(0, 1)
+	starts(1, 1)
+	p.pidIn("pid-1", "")
+	if err := second.kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	second = join(1)
+	starts(0, 2)
+	starts(1, 2)
+	for i := range hosts {
+		told := p.told(fmt.Sprintf("log%d", i), "workerlog.0")
+		if told["PADDLE_PSERVERS_IP_PORT_LIST"] != servers || told["ELASTIC_RESTARTED"] != "" {
+			t.Errorf("trainer %d is told %q, ELASTIC_RESTARTED=%q", i, told["PADDLE_PSERVERS_IP_PORT_LIST"], told["ELASTIC_RESTARTED"])
+		}
+	}
+	if err := os.Remove(p.path("hold")); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(first, 0)
+	p.ends(second, 0)
+}
+
 // A trainer that fails for ever ends the job: each generation starts it again a few times, and the
 // failure of the last of them spends a restart of the job.
 func TestTrainerThatFailsForEver(t *testing.T) {
