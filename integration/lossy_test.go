@@ -110,7 +110,7 @@ func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
 		l.lossy(name, link{100 * time.Millisecond, 0.025})
 	}
 	w := l.audit("x")
-	l.all("--np=4", "--job-id=x", "sh", "-c", sit)
+	l.all("--np=4", "--job-id=x", "sh", "-c", "echo $$ >worker.$ELASTIC_NODE; exec sleep 1d") // COUNT may be large
 	l.running("x", 1, 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	for range runtime.NumCPU() {
