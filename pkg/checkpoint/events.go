@@ -24,7 +24,7 @@ func committedEvent(h manifest.Head) history.Event {
 	return history.Event{Kind: history.Committed, Generation: h.Generation,
 		Text: fmt.Sprintf("checkpoint %d committed%s: %d %s", h.Number, AtStep(h.Step), h.Copies, copies),
 		Fields: history.Fields{"number": h.Number, "step": h.Step, "samples": h.Samples, "bytes": h.Bytes,
-			"holders": holders, "seconds": time.Since(h.Time).Seconds()}}
+			"holders": holders, "copies": h.Copies, "seconds": time.Since(h.Time).Seconds()}}
 }
 
 // offeredEvent goes with the record of a checkpoint of before the store was lost, where it had the
@@ -42,11 +42,13 @@ func deletedEvents(hs []manifest.Head, by string) []history.Event {
 	var events []history.Event
 	for _, h := range hs {
 		text := fmt.Sprintf("checkpoint %d deleted", h.Number)
+		fields := history.Fields{"number": h.Number, "by": nil}
 		if by != "" {
 			text += " by " + by
+			fields["by"] = by
 		}
 		events = append(events, history.Event{Kind: history.Deleted, Generation: h.Generation,
-			Text: text, Fields: history.Fields{"number": h.Number}})
+			Text: text, Fields: fields})
 	}
 	return events
 }

@@ -2,6 +2,7 @@ package show
 
 import (
 	"context"
+	"sort"
 	"strconv"
 
 	"github.com/elasticd/elastic/internal/cli/command"
@@ -16,6 +17,7 @@ func Events() command.Command {
 		Action: eventsAction, Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "follow", Short: "f", Kind: command.Boolean, Usage: "go on until the job ends"},
+			{Name: "all", Kind: command.Boolean, Usage: "each commit; else those in a row are one line"},
 			{Name: "verbose", Short: "v", Kind: command.Boolean, Usage: "also where the time of each start went"},
 			{Name: "since", Arg: "REV", Usage: "only what is newer than this rev of an event"},
 		}}
@@ -35,11 +37,14 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 	}
 	defer s.Close()
 	show := func(snap *rendezvous.Snapshot) (bool, error) {
-		for _, e := range snap.Events {
-			if e.Rev <= since {
-				continue
-			}
-			since = e.Rev
+		events := newer(snap.Events, since)
+		if n := len(events); n > 0 {
+			since = events[n-1].Rev
+		}
+		if !c.Out.Json && !c.Context.Bool("all") {
+			events = foldCommits(events)
+		}
+		for _, e := range events {
 			if err := showEvent(c, e); err != nil {
 				return true, err
 			}
@@ -51,6 +56,12 @@ func eventsAction(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	return target.Followed{Call: c, Server: s, Seen: &snap}.Follow(ctx, show)
+}
+
+// newer are the events after rev, oldest first.
+func newer(events []history.Event, rev int64) []history.Event {
+	from := sort.Search(len(events), func(i int) bool { return events[i].Rev > rev })
+	return events[from:]
 }
 
 // eventIndent is where the second line of an event begins on a terminal: below the time's end.
