@@ -7,9 +7,12 @@ venv() { # NAME PACKAGE...
   local name=$1
   shift
   if [ -x "$dir/$name/bin/python" ]; then return; fi
-  python3 -m venv "$dir/$name.new"
-  "$dir/$name.new/bin/pip" install -q "$@"
-  mv "$dir/$name.new" "$dir/$name"
+  rm -rf "${dir:?}/$name" # begun and not finished: scripts of an environment name its path, so none is renamed
+  python3 -m venv --without-pip "$dir/$name"
+  rm "$dir/$name/bin/python"
+  "$dir/$name/bin/python3" -m ensurepip > /dev/null
+  "$dir/$name/bin/python3" -m pip install -q "$@"
+  ln -s python3 "$dir/$name/bin/python" # it is whole
 }
 mkdir -p "$dir"
 venv torch torch==2.15.0 accelerate==1.15.0 lightning==2.6.6
