@@ -22,7 +22,7 @@ func newMistaken(t *testing.T, mistake string, nodes ...string) *stayers {
 // said waits until the standard error of one of the nodes has the text.
 func (s *stayers) said(text string) {
 	s.t.Helper()
-	until(s.t, "a worker says "+text, func() error {
+	within(s.t, 4*limit, "a worker says "+text, func() error {
 		for _, x := range s.nodes {
 			if strings.Contains(x.stderr()+x.stdout(), text) {
 				return nil
@@ -92,5 +92,28 @@ func TestAnErrorOfTheScriptWhileANodeDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.lose("c")
+	s.trains(g, "a", "b")
+}
+
+// A step that catches each Exception is left at its next call of a module, in the same process.
+func TestAStepThatCatchesExceptionsIsLeft(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "exceptions", "a", "b", "c")
+	g := s.trains(0, "a", "b", "c")
+	before := [2]int{s.training("a").pid, s.training("b").pid}
+	s.lose("c")
+	s.trains(g, "a", "b")
+	if now := [2]int{s.training("a").pid, s.training("b").pid}; now != before {
+		t.Errorf("the workers were processes %v, and are %v", before, now)
+	}
+}
+
+// A step that catches BaseException is told so, and its worker is started again.
+func TestAStepThatCatchesEverythingIsTold(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "everything", "a", "b", "c")
+	g := s.trains(0, "a", "b", "c")
+	s.lose("c")
+	s.said("the script catches WorldChanged (BaseException); let it through: this worker is started again")
 	s.trains(g, "a", "b")
 }

@@ -15,6 +15,14 @@ elastic.world(batch_size=8)
 more = {"callback": lambda: None} if mistake == "uncopied" else {}
 state = elastic.State(model=net, optimizer=optimizer, save_every=None, **more)
 kept = None
+caught = {"exceptions": Exception, "everything": BaseException}.get(mistake, ())
+
+
+def step(model, data):
+    optimizer.zero_grad()
+    model(data).sum().backward()
+    optimizer.step()
+    state.commit()
 
 
 def wrapped():
@@ -39,10 +47,11 @@ def loop(world):
     data = torch.ones(4, 8, dtype=torch.double)
     told = False
     while not os.path.exists("target"):
-        optimizer.zero_grad()
-        model(data).sum().backward()
-        optimizer.step()
-        state.commit()
+        try:
+            step(model, data)
+        except caught as error:
+            print("caught", type(error).__name__, flush=True)
+            continue
         if not told:
             print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
                   f" at 0 after 0", flush=True)

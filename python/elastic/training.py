@@ -30,6 +30,7 @@ from .blocked import Watch
 from .environment import World, world
 from .errors import ElasticError, LoadError
 from .group import Group, open_alone
+from .leaving import Exit, WorldChanged, is_of_communication
 from .state import State, same_terms
 from .stopping import STOPPED, Stopped, stopper
 
@@ -40,10 +41,6 @@ AGAIN = 0.02
 """Seconds between two times that the collectives of a generation that is left are ended."""
 BUSY_LIMIT = 0.5
 """Seconds that ranks may go on sending in a generation that is left. They end the step that they are in."""
-
-
-class WorldChanged(BaseException):
-    """Raised in the training function to leave it. Not an Exception: the script does not catch it."""
 
 
 def train(state: State, backend: str = "gloo") -> Callable[[Callable[[World], Any]], Callable[[], Any]]:
@@ -70,6 +67,7 @@ class Training:
         self._lock = threading.Lock()
         self._left = 0  # the newest generation that this rank has left
         self._thread = threading.get_ident()
+        self._exit = Exit(state)
         self._returned = threading.Event()  # run() is at its end: nothing is interrupted any more
         self._agent: Optional[Agent] = None
         self._group: Optional[Group] = None
@@ -101,7 +99,9 @@ class Training:
                 w = self._next()
             return self._worlds(w)
         finally:
-            self._returned.set()
+            with self._lock:
+                self._returned.set()
+                self._exit.has_left()
             self._state.follow(None)
             self._agent.can_stay(False)
             self._agent.close()
@@ -203,7 +203,7 @@ class Training:
         if stopper().asked():
             self._stop()
         if self._agent.leaving.is_set():
-            raise WorldChanged
+            self._exit.leave()
 
     def _look(self) -> None:
         """Say once if a rank that is lost would take a part of the state along: this worker does not stay."""
@@ -211,13 +211,16 @@ class Training:
         self._looked = self._agent.generation
         kind = self._state.newly_sharded()
         if kind is not None:
-            self._agent.can_stay(False)
-            print(
-                f"elastic: the state is sharded ({kind}): workers are started again when the world changes, and State "
-                "saves none of it; save with torch.distributed.checkpoint",
-                file=sys.stderr,
-                flush=True,
+            self._cannot_stay(
+                f"the state is sharded ({kind}): workers are started again when the world changes, and State "
+                "saves none of it; save with torch.distributed.checkpoint"
             )
+
+    def _cannot_stay(self, why: str) -> None:
+        """Have this process ended, and started again, when the world changes."""
+        assert self._agent is not None
+        print(f"elastic: {why}", file=sys.stderr, flush=True)
+        self._agent.can_stay(False)
 
     def _is_over(self, error: BaseException) -> bool:
         """Whether an error comes of the end of the world. The agent knows, a moment later."""
@@ -243,20 +246,25 @@ class Training:
         watch = Watch(self._thread)
         while not self._returned.is_set():
             with self._lock:
-                if self._left >= generation:
+                if self._left >= generation or self._returned.is_set():
                     return
                 group = self._group
-                if group is not None and (time.monotonic() > limit or group.quiet()):
+                late = time.monotonic() > limit
+                if group is not None and (late or group.quiet()):
                     group.interrupt()
+                if late:
+                    self._exit.insist()
+                caught = self._exit.is_caught()
+            if caught:
+                self._give_up("the script catches WorldChanged (BaseException); let it through")
             if watch.hangs() and group is not None and not group.meets:
-                self._give_up()
+                self._give_up("a collective does not end")
             self._returned.wait(AGAIN)
 
-    def _give_up(self) -> None:
-        """Have this process ended, and started again: nothing else ends the collective that it is in."""
+    def _give_up(self, why: str) -> None:
+        """Have this process ended, and started again: nothing else gets it out of its world."""
         assert self._agent is not None
-        print("elastic: a collective does not end: this worker is started again", file=sys.stderr, flush=True)
-        self._agent.can_stay(False)
+        self._cannot_stay(f"{why}: this worker is started again")
         while not stopper().asked() and not self._agent.gone.is_set():
             time.sleep(AGAIN)  # SIGTERM without a wish to save ends it here
         os._exit(STOPPED)
@@ -265,6 +273,7 @@ class Training:
         assert self._agent is not None
         with self._lock:
             self._left = self._agent.generation
+            self._exit.has_left()
 
     def _leave(self) -> None:
         assert self._agent is not None and self._group is not None
@@ -321,22 +330,3 @@ class Training:
         self._group.close()
         self._has_left()
         raise Stopped(status)
-
-
-WORDS = (
-    "connection", "peer", "gloo", "nccl", "socket", "broken pipe", "timed out", "timeout",
-    "process group", "aborted", "reset", "unreachable", "elastic store",
-)  # fmt: skip
-
-
-def is_of_communication(error: Optional[BaseException]) -> bool:
-    """Whether an error looks like the loss of another rank."""
-    while error is not None:
-        name = type(error).__name__
-        text = str(error).lower()
-        if name.startswith("Dist") or isinstance(error, (ConnectionError, TimeoutError)):
-            return True
-        if isinstance(error, (RuntimeError, OSError)) and any(word in text for word in WORDS):
-            return True
-        error = error.__cause__ or error.__context__
-    return False

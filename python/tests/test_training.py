@@ -14,7 +14,7 @@ import types
 import unittest
 import unittest.mock
 
-from elastic import environment, saving, stopping, training
+from elastic import environment, leaving, saving, stopping, training
 from elastic.agent import Left, connect
 from elastic.environment import World
 from elastic.errors import ElasticError, LoadError
@@ -480,6 +480,124 @@ class TrainingTest(PlayedWorld):
         self.assertIsNone(self.agent.hears("left")["step"])
         self.hand(2)
         outcome.get(timeout=60)
+
+    def test_a_step_that_catches_every_exception_is_left_at_the_next_call_of_a_module(self):
+        modules = self.play_modules()
+        calls = []
+
+        def function(world):
+            calls.append(world.generation)
+            while world.generation == 1:
+                with contextlib.suppress(Exception):
+                    PlayedGroup.newest.collective()
+                modules.call()
+            modules.call()
+            return modules.hooks
+
+        outcome = self.start(function)
+        until(lambda: calls)
+        self.agent.tell(leave=1)
+        self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 0})
+        self.hand(2)
+        self.assertEqual(outcome.get(timeout=60), [])
+        self.assertEqual(calls, [1, 2])
+
+    def test_modules_may_be_called_between_the_optimizer_and_commit(self):
+        """A rank that is left there would have a state of no step."""
+        modules = self.play_modules()
+        begun = threading.Event()
+
+        def function(world):
+            begun.set()
+            if world.generation == 1:
+                self.state._tear()
+                until(lambda: modules.hooks)
+                modules.call()
+                self.state.commit()
+            return "result"
+
+        outcome = self.start(function)
+        begun.wait(60)
+        self.agent.tell(leave=1)
+        self.assertEqual(self.agent.hears("left"), {"generation": 1, "step": 1})
+        self.hand(2)
+        self.assertEqual(outcome.get(timeout=60), "result")
+
+    def test_modules_may_be_called_in_other_threads(self):
+        modules = self.play_modules()
+        begun = threading.Event()
+        called = queue.Queue()
+
+        def other():
+            modules.call()
+            called.put(True)
+
+        def function(world):
+            begun.set()
+            if world.generation == 1:
+                until(lambda: modules.hooks)
+                threading.Thread(target=other).start()
+                called.get(timeout=60)
+                modules.call()
+
+        outcome = self.start(function)
+        begun.wait(60)
+        self.agent.tell(leave=1)
+        self.agent.hears("left")
+        self.hand(2)
+        self.assertIsNone(outcome.get(timeout=60))
+
+    def test_a_script_that_catches_world_changed_is_started_again(self):
+        modules = self.play_modules()
+        begun = threading.Event()
+        ended = queue.Queue()
+
+        def function(world):
+            begun.set()
+            while world.generation == 1 and ended.empty():
+                with contextlib.suppress(BaseException):
+                    modules.call()
+
+        def exit_now(status):
+            ended.put(status)
+            raise SystemExit
+
+        said = io.StringIO()
+        with unittest.mock.patch("os._exit", exit_now), contextlib.redirect_stderr(said):
+            outcome = self.start(function)
+            self.assertTrue(self.agent.hears("can_stay"))
+            begun.wait(60)
+            self.agent.tell(leave=1)
+            self.assertFalse(self.agent.hears("can_stay"))
+            stopping.stopper()._asked = True
+            outcome.get(timeout=60)
+        self.assertEqual(ended.get(timeout=60), 143)
+        self.assertIn("catches WorldChanged", said.getvalue())
+
+    def play_modules(self):
+        """torch's module of modules, in place of that of the machine."""
+        modules = types.ModuleType("torch.nn.modules.module")
+        modules.hooks = []
+
+        class Handle:
+            def remove(self):
+                modules.hooks.clear()
+
+        def register(hook):
+            modules.hooks.append(hook)
+            return Handle()
+
+        modules.register_module_forward_pre_hook = register
+        modules.call = lambda: [hook(None, ()) for hook in modules.hooks]
+        patches = (
+            unittest.mock.patch.dict(sys.modules, {"torch.nn.modules.module": modules}),
+            unittest.mock.patch.object(training, "BUSY_LIMIT", 0.05),
+            unittest.mock.patch.object(leaving, "CAUGHT", 0.05),
+        )
+        for patch in patches:
+            patch.start()
+            self.addCleanup(patch.stop)
+        return modules
 
     def test_a_rank_that_is_asked_to_stop_while_it_waits_saves_and_ends(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -2,7 +2,7 @@ import unittest
 
 from elastic import voting
 from elastic.group import free_number
-from elastic.training import is_of_communication
+from elastic.leaving import is_of_communication
 
 
 class VotingTest(unittest.TestCase):

@@ -1,0 +1,81 @@
+"""How the training function is left when its world is over: by an exception.
+
+An error of a collective that was broken off is one. A step that catches every Exception goes on to the
+next step instead. There the next call of a module raises WorldChanged, which is not an Exception.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Any, NoReturn, Optional
+
+from .state import State
+
+CAUGHT = 1.0
+"""Seconds after which a script that goes on calling modules has caught WorldChanged."""
+
+
+class WorldChanged(BaseException):
+    """Raised in the training function to leave it. Not an Exception: the script does not catch it."""
+
+
+class Exit:
+    """The way out of the training function. It is made in the thread that calls the function, which
+    alone calls leave(); the other methods are called with the lock of Training."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._thread = os.getpid(), threading.get_ident()  # a process that is forked has the same thread
+        self._hook: Any = None
+        self._since: Optional[float] = None  # when WorldChanged was raised first
+        self._times = 0
+
+    def leave(self) -> NoReturn:
+        """Leave the function."""
+        self._since = self._since or time.monotonic()
+        self._times += 1
+        raise WorldChanged
+
+    def insist(self) -> None:
+        """Have the next call of any module in the thread of the function leave it."""
+        modules = sys.modules.get("torch.nn.modules.module")
+        if self._hook is None and hasattr(modules, "register_module_forward_pre_hook"):
+            self._hook = modules.register_module_forward_pre_hook(self._called)
+
+    def is_caught(self) -> bool:
+        """Whether the script catches WorldChanged and goes on."""
+        return self._times > 1 and self._since is not None and time.monotonic() - self._since > CAUGHT
+
+    def has_left(self) -> None:
+        """The function is left: modules may be called."""
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook, self._since, self._times = None, None, 0
+
+    def _called(self, *_: Any) -> None:
+        """A module is called. Between optimizer.step() and commit() the step is let through: a rank that is
+        left there has a state of no step."""
+        if (os.getpid(), threading.get_ident()) == self._thread and not self._state.torn():
+            self.leave()
+
+
+WORDS = (
+    "connection", "peer", "gloo", "nccl", "socket", "broken pipe", "timed out", "timeout",
+    "process group", "aborted", "reset", "unreachable", "elastic store",
+)  # fmt: skip
+
+
+def is_of_communication(error: Optional[BaseException]) -> bool:
+    """Whether an error looks like the loss of another rank."""
+    while error is not None:
+        name = type(error).__name__
+        text = str(error).lower()
+        if name.startswith("Dist") or isinstance(error, (ConnectionError, TimeoutError)):
+            return True
+        if isinstance(error, (RuntimeError, OSError)) and any(word in text for word in WORDS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
