@@ -117,3 +117,13 @@ func TestAStepThatCatchesEverythingIsTold(t *testing.T) {
 	s.said("the script catches WorldChanged (BaseException); let it through: this worker is started again")
 	s.trains(g, "a", "b")
 }
+
+// A group of new_group that outlives its world is told, and its worker is started again.
+func TestAGroupOfAnOldWorldIsTold(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "group", "a", "b")
+	g := s.trains(0, "a", "b")
+	s.up("c")
+	s.said("a group of new_group is kept")
+	s.trains(g, "a", "b", "c")
+}

@@ -21,6 +21,8 @@ caught = {"exceptions": Exception, "everything": BaseException}.get(mistake, ())
 def step(model, data):
     optimizer.zero_grad()
     model(data).sum().backward()
+    if mistake == "group":
+        torch.distributed.all_reduce(torch.ones(1), group=kept)
     optimizer.step()
     state.commit()
 
@@ -43,7 +45,10 @@ def wrapped():
 
 @elastic.train(state, backend="gloo")
 def loop(world):
+    global kept
     model = wrapped()
+    if mistake == "group":
+        kept = kept or torch.distributed.new_group(list(range(world.size)))
     data = torch.ones(4, 8, dtype=torch.double)
     told = False
     while not os.path.exists("target"):

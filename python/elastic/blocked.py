@@ -11,6 +11,8 @@ import sys
 import time
 from typing import Optional
 
+from . import subgroups
+
 LASTING = 1.0
 """Seconds in torch without computing after which a thread hangs."""
 COMPUTES = 0.02
@@ -37,6 +39,7 @@ class Watch:
 
 
 def in_torch(thread: int) -> bool:
-    """Whether the innermost Python function of a thread is one of torch."""
+    """Whether the innermost Python function of a thread is one of torch, or waits for its groups to end."""
     frame = sys._current_frames().get(thread)
-    return frame is not None and f"{os.sep}torch{os.sep}" in frame.f_code.co_filename
+    file = frame.f_code.co_filename if frame is not None else ""
+    return f"{os.sep}torch{os.sep}" in file or file == subgroups.__file__

@@ -122,6 +122,13 @@ def side_group() -> Any:
     return _side[2]
 
 
+def forget_side() -> Any:
+    """Have the next call of side_group make it anew. Returns the one that there was."""
+    global _side
+    side, _side = _side, None
+    return side[2] if side is not None else None
+
+
 _side: Optional[Tuple[Any, int, Any]] = None
 
 

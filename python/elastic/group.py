@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional, Set
 from . import connections
 from .agent import Agent, Left
 from .environment import World
+from .subgroups import Subgroups
 
 LIMIT = 60.0
 """Seconds that torch waits for a key of the store."""
@@ -36,6 +37,7 @@ class Group:
         self._agent = agent
         self._backend = backend
         self._store = agent_store(agent)  # torch looks its methods up in it, and does not keep it
+        self._subgroups = Subgroups(dist)
         self._ports: Set[int] = set()
         self._peers: Set[int] = set()
         self._made: Set[int] = set()
@@ -54,10 +56,12 @@ class Group:
             self._remake(world)
         return words
 
-    def leave(self) -> None:
-        """Be in no group any more."""
+    def leave(self) -> bool:
+        """Be in no group any more. True: the script keeps one of new_group, which is of no use."""
+        kept = self._dist.is_initialized() and self._subgroups.end()
         if not self.reconfigures:
             self.close()
+        return kept
 
     def close(self) -> None:
         """End the group for good."""
@@ -102,6 +106,7 @@ class Group:
             self.reconfigures = False
         if self.reconfigures:
             self._number, self._ports = number, connections.listening() - before
+            self._subgroups.begin()
         elif self._dist.is_initialized():
             self._dist.destroy_process_group()
         return self.reconfigures

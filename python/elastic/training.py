@@ -291,7 +291,8 @@ class Training:
                 flush=True,
             )
         self._look()
-        self._group.leave()  # waits for other collectives of the group, which go on being ended until it has
+        if self._group.leave():  # waits for other collectives of the group, which go on being ended until it has
+            self._cannot_stay("a group of new_group is kept, so this worker is started again: make it in the training function")
         self._has_left()
         self._agent.left(self._state.held_step())
 

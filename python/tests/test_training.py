@@ -99,6 +99,7 @@ class PlayedGroup:
         self.agent, self.opened, self.interrupts = agent, [], 0
         self.busy = threading.Event()  # data move between the ranks
         self.meets = False
+        self.keeps = False  # the script keeps a group of new_group
         self.broken = threading.Event()
         PlayedGroup.newest = self
 
@@ -119,6 +120,7 @@ class PlayedGroup:
 
     def leave(self):
         self.broken.clear()
+        return self.keeps
 
     def close(self):
         self.broken.set()
@@ -573,6 +575,26 @@ class TrainingTest(PlayedWorld):
             outcome.get(timeout=60)
         self.assertEqual(ended.get(timeout=60), 143)
         self.assertIn("catches WorldChanged", said.getvalue())
+
+    def test_a_worker_that_keeps_a_group_of_an_old_world_does_not_stay(self):
+        begun = threading.Event()
+
+        def function(world):
+            begun.set()
+            PlayedGroup.newest.keeps = world.generation == 1
+            if world.generation == 1:
+                PlayedGroup.newest.collective()
+
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            outcome = self.start(function)
+            self.assertTrue(self.agent.hears("can_stay"))
+            begun.wait(60)
+            self.agent.tell(leave=1)
+            self.assertFalse(self.agent.hears("can_stay"))
+            self.hand(2)
+            self.assertIsNone(outcome.get(timeout=60))
+        self.assertIn("a group of new_group is kept", said.getvalue())
 
     def play_modules(self):
         """torch's module of modules, in place of that of the machine."""

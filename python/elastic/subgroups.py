@@ -1,0 +1,51 @@
+"""The groups that a script makes by new_group: each is of one world.
+
+Torch 2.15 keeps them when its default group gets other members, and goes on counting their names. A
+process that comes later counts from the start, so the ranks of the next world would never meet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from typing import Any, List, Optional
+
+from . import collective
+
+
+class Subgroups:
+    """Those of one world after the other."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist = dist
+        self._c10d = dist.distributed_c10d
+        self._count: Optional[int] = None  # of names, where no subgroup is
+
+    def begin(self) -> None:
+        """The default group has just been made."""
+        self._count = getattr(self._names(), "group_count", None)
+
+    def end(self) -> bool:
+        """End all of them. True: the script keeps one, whose ranks are those of a world that is over."""
+        side = collective.forget_side()
+        groups = self._all()
+        script = [weakref.ref(group) for group in groups if group is not side]
+        while groups:
+            with contextlib.suppress(Exception):  # its members are gone
+                self._dist.destroy_process_group(groups[-1])
+            groups.pop()
+        if self._count is not None:
+            self._names().group_count = self._count
+        if any(ref() is not None for ref in script):
+            gc.collect()
+        return any(ref() is not None for ref in script)
+
+    def _names(self) -> Any:
+        return getattr(self._c10d, "_world", None)
+
+    def _all(self) -> List[Any]:
+        world = self._names()
+        groups = self._c10d._pg_map if world is None else world.pg_map
+        default = self._c10d._get_default_group()
+        return [group for group in groups if group is not default]
