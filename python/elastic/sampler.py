@@ -36,7 +36,7 @@ class Sampler:
         self.consumed = 0
         self.total: Optional[int] = None
         """Samples of all epochs of the training, once epochs() knows it."""
-        self._used_up: Optional[Tuple[int, int]] = None  # where an iteration that ended began
+        self._used_up: Optional[Tuple[int, int, int]] = None  # generation and position at which an iteration that ended began
         self._order: Optional[Tuple[int, Permutation]] = None
 
     # The position.
@@ -93,13 +93,13 @@ class Sampler:
     # The iteration.
 
     def __iter__(self) -> Iterator[List[int]]:
-        start = (self.epoch, self.consumed)
+        start = (world().generation, self.epoch, self.consumed)
         if start == self._used_up:
             raise ElasticError(
                 "the sampler went through an epoch without a committed step: "
                 "call state.commit() or sampler.advance() at the end of each step"
             )
-        return self._lists(*start)
+        return self._lists(start)
 
     def __len__(self) -> int:
         """Steps that are left of the epoch."""
@@ -112,8 +112,8 @@ class Sampler:
         """
         return BatchSampler(self)
 
-    def _lists(self, epoch: int, cursor: int) -> Iterator[List[int]]:
-        start = (epoch, cursor)
+    def _lists(self, start: Tuple[int, int, int]) -> Iterator[List[int]]:
+        _, epoch, cursor = start
         while cursor < self.n:
             yield self.indices(epoch, cursor)
             cursor += self._length(cursor)

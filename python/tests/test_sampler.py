@@ -91,6 +91,14 @@ class SamplerTest(unittest.TestCase):
             with self.assertRaisesRegex(ElasticError, "without a committed step"):
                 list(sampler)
 
+    def test_an_epoch_that_was_only_fetched_ahead_begins_again_in_the_next_world(self):
+        sampler = Sampler(10, shuffle=False)
+        world = world_of(1, 4)[0]
+        with being(world):
+            first = list(sampler)
+            world.generation += 1
+            self.assertEqual(list(sampler), first)
+
     def test_loaders_get_no_empty_batch(self):
         sampler = Sampler(9, shuffle=False)
         with being(world_of(3, 4)[2]):
