@@ -41,7 +41,8 @@ func TestScriptsOfUsersStay(t *testing.T) {
 				s.up(names[at])
 				g = s.trains(g, names...)
 				for i, n := range others {
-					if now := s.training(n).pid; now != before[i] {
+					// All ranks may be broken off between the step and commit(): they begin anew.
+					if now := s.training(n).pid; now != before[i] && way != "between" {
 						t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[i], now)
 					}
 				}

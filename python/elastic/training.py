@@ -37,6 +37,8 @@ from .stopping import STOPPED, Stopped, stopper
 WORD_LIMIT = 30.0
 """Seconds to wait for the agent's word after a collective failed: the loss of a node that is silent
 takes some to be decided. Without a word the error is the script's."""
+FOLLOWS = 2.0
+"""Seconds to wait for it after any other error."""
 AGAIN = 0.02
 """Seconds between two times that the collectives of a generation that is left are ended."""
 BUSY_LIMIT = 0.5
@@ -225,8 +227,8 @@ class Training:
     def _is_over(self, error: BaseException) -> bool:
         """Whether an error comes of the end of the world. The agent knows, a moment later."""
         assert self._agent is not None
-        if not is_of_communication(error):
-            return self._agent.leaving.is_set()
+        if not is_of_communication(error):  # it may follow from one that the script has caught
+            return self._agent.leaving.wait(FOLLOWS)
         limit = time.monotonic() + WORD_LIMIT
         while not self._agent.leaving.wait(AGAIN):
             if stopper().asked():

@@ -152,6 +152,7 @@ class PlayedWorld(unittest.TestCase):
             unittest.mock.patch.object(environment, "_current", World()),
             unittest.mock.patch.object(stopping, "_stopper", stopping.Stopper(None)),
             unittest.mock.patch.object(training, "WORD_LIMIT", 0.2),
+            unittest.mock.patch.object(training, "FOLLOWS", 0.2),
         ):
             patch.start()
             self.addCleanup(patch.stop)
@@ -454,6 +455,24 @@ class TrainingTest(PlayedWorld):
         self.agent.hears("left")
         self.hand(2)
         self.assertEqual(outcome.get(timeout=60), "result")
+
+    def test_an_error_before_the_word_to_leave_may_follow_from_a_lost_rank(self):
+        """The script catches the errors of its steps, and its sampler ends without a step."""
+        begun = threading.Event()
+
+        def function(world):
+            if world.generation == 1:
+                begun.set()
+                raise ElasticError("the sampler went through an epoch without a committed step")
+            return "result"
+
+        with unittest.mock.patch.object(training, "FOLLOWS", 60):
+            outcome = self.start(function)
+            begun.wait(60)
+            self.agent.tell(leave=1)
+            self.agent.hears("left")
+            self.hand(2)
+            self.assertEqual(outcome.get(timeout=60), "result")
 
     def test_a_state_between_the_optimizer_and_commit_is_of_no_step(self):
         class Optimizer:
