@@ -194,7 +194,7 @@ type stable struct{ *fleetAgent }
 
 func (s stable) Open(string, rendezvous.Job) (string, error) { return "log", nil }
 func (s stable) Sweep(context.Context) error                 { return nil }
-func (s stable) Succeed(rendezvous.Job) error                { return nil }
+func (s stable) AdoptJob(rendezvous.Job) error               { return nil }
 
 func (s stable) Ports(n int, _ string) ([]int, error) {
 	all := make([]int, n)

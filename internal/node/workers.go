@@ -121,8 +121,8 @@ func run(job rendezvous.Job) string { return fmt.Sprintf("%s %s %d", job.Name, j
 // torch puts before its tracebacks.
 func rankPrefix(_, rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
 
-// Succeed goes on in a job that was made again, with what this node has of it.
-func (w *workers) Succeed(job rendezvous.Job) error {
+// AdoptJob goes on in a job that was made again, with what this node has of it.
+func (w *workers) AdoptJob(job rendezvous.Job) error {
 	if _, err := w.disk.Adopt(w.node, job); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ const (
 	machine    = "internal/agent/machine"
 	workers    = "internal/agent/workers"
 	detection  = "internal/agent/detection"
+	joining    = "internal/agent/joining"
 	runtime    = "internal/agent/runtime"
 	checkpoint = "pkg/checkpoint"
 	chunkstore = checkpoint + "/chunkstore"
@@ -94,7 +95,7 @@ var plants = []plant{
 	// Guards of requests.
 	{"create over a job that is there", txn + "/job.go", `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.NoneBelow(r.Job.AllClaims())`, rendezvous, "TestGuards/memory"},
 	{"section 10: a job from scratch, over a claim of this moment", txn + "/job.go", `store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())`, `store.Absent(r.Job.Job())`, rendezvous, "TestGuards/memory"},
-	{"section 10: a job from scratch, over claims", runtime + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, runtime, "TestClaimsThatEndAreNoLeaveToBegin"},
+	{"section 10: a job from scratch, over claims", joining + "/lost.go", `if len(s.Claims) > 0 {`, `if false {`, runtime, "TestClaimsThatEndAreNoLeaveToBegin"},
 	{"section 10: the job is made again twice", txn + "/remake.go", `[]store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),`,
 		`[]store.Guard{`, rendezvous, "TestRemake"},
 	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, pipeline, "TestEventsStayBoundedWithinOneGeneration"},
@@ -119,7 +120,7 @@ var plants = []plant{
 	{"section 10: a generation is proposed in a store that is behind", txn + "/propose.go", `store.NoneBelow(r.Job.AllClaims()), // a`, `// a`, rendezvous, "TestRemakeOverAnOlderStore"},
 	{"section 10: what was asked in the store that was lost passes in the next", txn + "/txn.go", `append([]store.Guard{fence}, req.If...)`, `append([]store.Guard{}, req.If...)`, rendezvous, "TestWipedStores"},
 	{"section 10: the fence falls", reclaim + "/remake.go", `max(r.Fence, c.Generation, c.World)`, `max(r.Fence, c.World)`, reclaim, "TestDecide"},
-	{"section 10: a node waits for the first store that was lost alone", "internal/agent/runtime/lost.go", `lost := j.cluster != 0 && (j.cluster != s.Cluster || s.Rev < j.rev)`, `lost := false`, runtime, "TestWipedAgainWhileANewNodeWaits"},
+	{"section 10: a node waits for the first store that was lost alone", joining + "/lost.go", `lost := state.cluster != 0 && (state.cluster != s.Cluster || s.Rev < state.rev)`, `lost := false`, runtime, "TestWipedAgainWhileANewNodeWaits"},
 	{"section 10: a node stays in a job that was made again twice", rendezvous + "/job.go", `j.Time.After(was.Time) && slices`, `false && slices`, runtime, "TestWipedAgainAfterOneHeardOfTheRemake"},
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", reclaim + "/reclaim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, reclaim, "TestDecide"},

@@ -56,6 +56,17 @@ func (s *Snapshot) Node(name string) *membership.Node {
 	return &s.Nodes[i]
 }
 
+// Capturer is the node that captures for the newest generation, if what it left may still be
+// committed: no newer generation was proposed, and none of its workers computed garbage. Else it is
+// the zero Ref.
+func (s *Snapshot) Capturer() membership.Ref {
+	w := s.World
+	if w == nil || w.Generation != s.Fence || len(w.Members) == 0 || s.Failure != nil && s.Failure.NaN {
+		return membership.Ref{}
+	}
+	return w.Members[0]
+}
+
 // Least is how many nodes a World needs.
 func (s *Snapshot) Least() int {
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -46,6 +47,13 @@ func (c *Config) machine() machine.Config {
 		Hint: c.Hint, Times: c.Times, Warm: c.Warm}
 }
 
+// joining is the part of the settings that joining the job needs.
+func (c *Config) joining() joining.Config {
+	return joining.Config{Job: c.Job, Given: c.Given, Again: c.Again, OtherProgram: c.OtherProgram,
+		Node: c.Node, NodeGiven: c.NodeGiven, Place: c.Place, Machine: c.Machine, Warm: c.Warm,
+		LeaseTTL: c.LeaseTTL, ConnectTimeout: c.ConnectTimeout, StoreCutLimit: c.StoreCutLimit, Settle: c.Settle}
+}
+
 // Deps is everything outside.
 type Deps struct {
 	Store   store.Store
@@ -58,13 +66,7 @@ type Deps struct {
 
 // Workers starts and stops the process groups of this node.
 type Workers interface {
-	// Open tells it its node's name, once, before everything else; it answers where logs go.
-	Open(node string, job rendezvous.Job) (logs string, err error)
-	// Succeed: the job was made again after its store was lost, and is the one from now on.
-	Succeed(job rendezvous.Job) error
-	// Sweep ends what an earlier agent of this node and job left behind; nil when nothing of it is
-	// left.
-	Sweep(ctx context.Context) error
+	joining.Workers
 	// Start starts one worker for each slot. Events come as they happen, until done is closed
 	// because nothing of the group is left.
 	Start(ctx context.Context, s action.Start) (Group, error)
@@ -102,21 +104,11 @@ type Group interface {
 
 // Peers is the other agents.
 type Peers interface {
-	// Here is the address that others dial this agent at: of now, because a machine may get another
-	// one.
-	Here() string
-	// Open lets it prove that it belongs to the job, and answer nodes that prove the same. Opened
-	// again, for the job that succeeds it, with another secret, it forgets the one before.
-	Open(secret []byte, job schema.Job, uid schema.UID)
-	// Probe dials a node once, with a deadline of its own.
-	Probe(ctx context.Context, to membership.Ref) membership.Answer
+	joining.Peers
 	// Confirm is Probe of a node that its watchers find silent: for no longer than an answer takes.
 	Confirm(ctx context.Context, to membership.Ref) membership.Answer
 	// Holds asks a watcher whether it still suspects about.
 	Holds(ctx context.Context, watcher, about membership.Ref) bool
-	// Reach asks by to dial address, which is this agent's, and returns what that brought. An
-	// error: by did not answer.
-	Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error)
 	// Watch sets the nodes whose heartbeats are watched; Signals reports the results.
 	Watch(refs []membership.Ref)
 	Signals() <-chan event.Signal
@@ -127,27 +119,14 @@ type Peers interface {
 
 // Disk is what this node keeps.
 type Disk interface {
-	// Lock takes the lock of node and job; refusal.ErrLocked while another agent of this host has
-	// it.
-	Lock(node string) (unlock func(), err error)
-	// HostID is random, kept in the state directory: same id, same locks.
-	HostID() string
-	// Seen and SetSeen are the highest generation that the node ever saw, fsynced.
-	Seen(node string) (schema.Generation, error)
+	joining.Disk
+	// SetSeen keeps the highest generation that the node ever saw, fsynced.
 	SetSeen(node string, g schema.Generation) error
-	// Remember keeps what node would claim if the store lost the job, durably; nil: nothing any
-	// more.
-	Remember(node string, c *rendezvous.Claim) error
-	// Recall is what it remembers: nil where it never was in the job.
-	Recall(node string) (*rendezvous.Claim, error)
-	// Others are what the other nodes of this host remember of the job on this server.
-	Others(node string) []rendezvous.Claim
-	// Salvage is the checkpoints that are on its disk (checkpoint.Shelf.Salvage).
-	Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error)
 }
 
 // Saves captures, commits and fetches checkpoints.
 type Saves interface {
+	joining.Saves
 	// Nodes are those that are registered, as far as this agent follows them, and the newest
 	// commit.
 	Nodes(nodes []membership.Node, head checkpoint.Head)
@@ -164,9 +143,6 @@ type Saves interface {
 	Stay(w rendezvous.World) error
 	// Behind says that the store shows an older commit than this node knows.
 	Behind() <-chan struct{}
-	// CommitLeft commits what rank 0 of w, which is gone, left on this disk and could not commit;
-	// self is this node.
-	CommitLeft(ctx context.Context, w rendezvous.World, self membership.Node) error
 	// HandOver makes sure, if it can, that another node has the newest commit.
 	HandOver(ctx context.Context)
 }

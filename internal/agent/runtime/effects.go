@@ -22,16 +22,16 @@ import (
 func (l *loop) do(ctx context.Context, a action.Action) {
 	switch a := a.(type) {
 	case action.Enter:
-		l.effect(ctx, func(ctx context.Context) event.Event { return l.enter(ctx, a) })
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.joining.Enter(ctx, a) })
 	case action.Renew:
 		l.keepLease(ctx, a.Lease, a.TTL)
 	case action.Forget:
 		l.forget(ctx, a.Lease)
 	case action.Follow:
-		l.followScope(ctx, l.joining.node, a.Scope)
+		l.followScope(ctx, l.joining.NodeName(), a.Scope)
 	case action.Read:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.Saw{Update: l.reader(l.joining.node).ReadOwn(ctx), Asked: true}
+			return event.Saw{Update: l.reader(l.joining.NodeName()).ReadOwn(ctx), Asked: true}
 		})
 	case action.Locate:
 		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })
@@ -53,7 +53,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 			return event.Stepped{World: w, Err: err}
 		})
 	case action.Reclaim:
-		l.effect(ctx, func(ctx context.Context) event.Event { return l.reclaimEffect(ctx, a.Claim) })
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.joining.Reclaim(ctx, a.Claim) })
 	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers, action.HaltWorkers,
 		action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)

@@ -10,21 +10,11 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// rankZero is the node that captures for the newest generation, if what it left may still be
-// committed: no newer generation was proposed, and none of its workers computed garbage.
-func rankZero(s *rendezvous.Snapshot) membership.Ref {
-	w := s.World
-	if w == nil || w.Generation != s.Fence || len(w.Members) == 0 || s.Failure != nil && s.Failure.NaN {
-		return membership.Ref{}
-	}
-	return w.Members[0]
-}
-
 // commitOrphan commits what rank 0 of the world that step replaces left with this node: it had made
 // the copy and could not commit it any more. Propose then finds another head, and is planned anew.
 // What cannot be committed is lost with its generation.
 func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propose) {
-	zero := rankZero(&a.Seen)
+	zero := a.Seen.Capturer()
 	me := a.Seen.Node(a.Me.Node)
 	if zero.Node == "" || me == nil || zero.Node == me.Node {
 		return
@@ -40,18 +30,16 @@ func (l *loop) commitOrphan(ctx context.Context, a action.Take, step plan.Propos
 	}
 }
 
-// commitOwn commits what node n left captured and uncommitted as rank 0, before it joins: as soon
-// as it is registered the next generation may begin.
-func (l *loop) commitOwn(ctx context.Context, s *rendezvous.Snapshot, n membership.Node) error {
-	if rankZero(s).Node != n.Node {
-		return nil
+// forgetEnded: a job that is done is not claimed, and one that failed or was stopped as such.
+func (l *loop) forgetEnded(a action.Leave) {
+	c, err := l.Disk.Recall(a.Me.Node)
+	if err != nil || c == nil || !a.Ended.Ended() {
+		return
 	}
-	whole, err := rendezvous.Read(ctx, l.Store, l.Job.Name) // with the record of a failure
-	if err != nil {
-		return err
+	if c.Phase = a.Ended; a.Ended == rendezvous.Done {
+		c = nil
 	}
-	if rankZero(&whole).Node != n.Node {
-		return nil
-	}
-	return l.Saves.CommitLeft(ctx, *whole.World, n)
+	// After an error the disk has the claim as it was. If the store loses the job later, that claim
+	// makes nodes wait longer than they have to; it does no other harm.
+	_ = l.Disk.Remember(a.Me.Node, c)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/inbox"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/internal/agent/machine"
 	"github.com/elasticd/elastic/internal/recovery"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -43,7 +44,7 @@ type loop struct {
 	lease   store.Lease                   // that is renewed
 	renew   context.CancelFunc            // ends that
 	under   map[string]context.CancelFunc // the newest effect of each kind that a newer one overtakes
-	joining joinState
+	joining *joining.Joiner
 
 	memory recovery.Memory
 
@@ -52,12 +53,16 @@ type loop struct {
 }
 
 func newLoop(c Config, d Deps) *loop {
-	return &loop{Config: c, Deps: d,
+	l := &loop{Config: c, Deps: d,
 		requests: txn.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan event.Event, 64),
 		saw:      make(chan follow.Update),
 		under:    map[string]context.CancelFunc{}}
+	l.joining = joining.New(c.joining(), joining.Deps{Store: d.Store, Workers: d.Workers, Peers: d.Peers,
+		Disk: d.Disk, Saves: d.Saves, Say: d.Say, Members: &l.members, Memory: &l.memory, Go: l.effects.Go,
+		Send: l.send})
+	return l
 }
 
 // run has the loop turn on a goroutine of its own. A panic there ends the process at once, with its
@@ -67,7 +72,7 @@ func (l *loop) run(ctx context.Context, signals <-chan os.Signal) event.Result {
 	done := ctx.Done()
 	// The end of ctx asks this agent to go. What it waits for then must be able to answer.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer l.joining.close() // after the last effect: the name is held until nothing of this agent acts
+	defer l.joining.Close() // after the last effect: the name is held until nothing of this agent acts
 	defer l.effects.Wait()
 	defer cancel()
 	turned := make(chan event.Result, 1)

@@ -68,7 +68,7 @@ func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation)
 	return checkpoint.Salvaged{Committed: heads, Newest: &newest}, nil
 }
 
-// adopt is what Open and Succeed do with what the disk has of another job: it is kept if the job
+// adopt is what Open and AdoptJob do with what the disk has of another job: it is kept if the job
 // goes on. mu is held.
 func (a *simAgent) adopt(job rendezvous.Job) {
 	if was := a.host.salvaged[a.node]; was != job.UID && !job.Follows(was) {
@@ -79,7 +79,7 @@ func (a *simAgent) adopt(job rendezvous.Job) {
 	a.host.salvaged[a.node] = job.UID
 }
 
-func (a *simAgent) Succeed(job rendezvous.Job) error {
+func (a *simAgent) AdoptJob(job rendezvous.Job) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.s.tracef("%s goes on in the job that succeeds %s", a.label(), job.Succeeds)

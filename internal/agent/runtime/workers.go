@@ -7,6 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -35,7 +36,7 @@ func (l *loop) startWorkers(ctx context.Context, s action.Start, started *starte
 		}
 	}
 	if s.Waits {
-		if !l.othersStay(ctx, s.World.Members[:s.Rank]) {
+		if !joining.OthersStay(ctx, l.Peers, s.World.Members[:s.Rank]) {
 			return failed(errors.New("the workers of the others do not stay"))
 		}
 	} else {

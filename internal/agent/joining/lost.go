@@ -1,4 +1,4 @@
-package runtime
+package joining
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/detection"
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/internal/agent/refusal"
@@ -44,21 +43,21 @@ func (storeBehind) Error() string { return "the store is behind what nodes have 
 // A node that comes late is not believed against the others: while members of the world that the
 // store shows answer, and do not claim, the job goes on without what this node alone remembers. It
 // is above the generation that the node registers with, and the node's checkpoint is offered.
-func (l *loop) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
+func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	if s.Job == nil || s.Claimed(s.Job) {
 		return storeBehind{*s}
 	}
-	name, unlock, err := l.name(ctx)
+	name, unlock, err := j.name(ctx)
 	if err != nil {
 		return nil // taking the name says why
 	}
-	c, err := l.Disk.Recall(name)
+	c, err := j.Disk.Recall(name)
 	unlock()
 	if err != nil || c == nil || !c.Ahead(s) {
 		return err
 	}
 	if s.Job.UID == c.Job.UID {
-		if live, err := l.live(ctx, s, name); live || err != nil {
+		if live, err := j.live(ctx, s, name); live || err != nil {
 			return err
 		}
 	}
@@ -66,20 +65,20 @@ func (l *loop) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 }
 
 // openPeers lets this node speak with the others of the job.
-func (l *loop) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
-	secret, err := rendezvous.ReadSecret(ctx, l.Store, l.Job.Name, s.Job.UID)
+func (j *Joiner) openPeers(ctx context.Context, s *rendezvous.Snapshot) error {
+	secret, err := rendezvous.ReadSecret(ctx, j.Store, j.Job.Name, s.Job.UID)
 	if err == nil {
-		l.Peers.Open(secret, l.Job.Name, s.Job.UID)
+		j.Peers.Open(secret, j.Job.Name, s.Job.UID)
 	}
 	return err
 }
 
 // live reports whether a member of the world that the store shows, other than node, answers.
-func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
+func (j *Joiner) live(ctx context.Context, s *rendezvous.Snapshot, node string) (bool, error) {
 	if s.World == nil {
 		return false, nil
 	}
-	if err := l.openPeers(ctx, s); err != nil {
+	if err := j.openPeers(ctx, s); err != nil {
 		return false, err
 	}
 	asked := 0
@@ -88,7 +87,7 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 			continue
 		}
 		asked++
-		if l.Peers.Probe(ctx, r).Kind == membership.Same {
+		if j.Peers.Probe(ctx, r).Kind == membership.Same {
 			return true, nil
 		}
 	}
@@ -98,10 +97,10 @@ func (l *loop) live(ctx context.Context, s *rendezvous.Snapshot, node string) (b
 // lost is joining a job for which the store is behind. A node that was in it claims it. A node that
 // was not makes it, where the store holds none; but never over the claims of others, nor over what
 // another node of this host has of it.
-func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
-	name, unlock, err := l.name(ctx)
+func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+	name, unlock, err := j.name(ctx)
 	if errors.Is(err, refusal.ErrLocked) {
-		e := over(1, &refusal.NameTaken{Node: l.Node, Where: "another agent on this host"})
+		e := over(1, &refusal.NameTaken{Node: j.Node, Where: "another agent on this host"})
 		return &e, nil
 	}
 	if err != nil {
@@ -109,95 +108,95 @@ func (l *loop) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered
 		return &e, nil
 	}
 	defer unlock() // a claimant holds the name; joining takes it anew
-	c, err := l.Disk.Recall(name)
+	c, err := j.Disk.Recall(name)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
 	}
 	if c != nil && c.Phase != rendezvous.Done { // a job that is done is not lost
 		c.Behind = c.Ahead(s)
-		_, err := l.recovery().Reclaim(ctx, *c, l.claiming(ctx))
+		_, err := j.recovery().Reclaim(ctx, *c, j.claiming(ctx))
 		if !errors.Is(err, store.ErrMoved) {
-			l.joining.claimed = l.joining.claimed || err == nil
+			j.state.claimed = j.state.claimed || err == nil
 			return nil, err
 		}
 	}
 	if s.Job != nil {
 		text := fmt.Sprintf(
-			"the server is behind what nodes have seen of job %s: waiting until they make it again", l.Job.Name)
+			"the server is behind what nodes have seen of job %s: waiting until they make it again", j.Job.Name)
 		uid := s.Job.UID
-		return nil, l.await(ctx, text, func(s *rendezvous.Snapshot) bool {
+		return nil, j.await(ctx, text, func(s *rendezvous.Snapshot) bool {
 			return s.Job == nil || s.Job.UID != uid || !s.Claimed(s.Job)
 		})
 	}
-	if l.joining.job.UID != "" { // this agent is of that job, and of no other
+	if j.state.job.UID != "" { // this agent is of that job, and of no other
 		ctx, cancel := context.WithTimeout(ctx, asks)
 		defer cancel()
-		gone, err := l.requests.Removed(ctx, l.joining.job.UID)
+		gone, err := j.requests.Removed(ctx, j.state.job.UID)
 		if err == nil && gone {
 			e := over(1, refusal.ErrRemoved)
 			return &e, nil
 		}
-		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", l.Job.Name))}
+		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", j.Job.Name))}
 	}
-	return nil, l.makeJob(ctx, name)
+	return nil, j.makeJob(ctx, name)
 }
 
-func (l *loop) recovery() *recovery.Recovery {
-	return &recovery.Recovery{Store: l.Store, Job: l.Job, Disk: l.Disk, LeaseTTL: l.LeaseTTL, Limit: l.StoreCutLimit,
-		Go: l.effects.Go}
+func (j *Joiner) recovery() *recovery.Recovery {
+	return &recovery.Recovery{Store: j.Store, Job: j.Job, Disk: j.Disk, LeaseTTL: j.LeaseTTL, Limit: j.StoreCutLimit,
+		Go: j.Go}
 }
 
 // claiming tells the user which nodes are waited for.
-func (l *loop) claiming(ctx context.Context) func(string) {
-	return func(text string) { l.send(ctx, event.Claiming{Text: text}) }
+func (j *Joiner) claiming(ctx context.Context) func(string) {
+	return func(text string) { j.Send(ctx, event.Claiming{Text: text}) }
 }
 
 // makeJob makes the job, unless it may have been there before.
-func (l *loop) makeJob(ctx context.Context, name string) error {
-	if elsewhere, err := l.elsewhere(ctx, name); err != nil || elsewhere {
+func (j *Joiner) makeJob(ctx context.Context, name string) error {
+	if elsewhere, err := j.elsewhere(ctx, name); err != nil || elsewhere {
 		return err
 	}
-	return l.create(ctx)
+	return j.create(ctx)
 }
 
 // settle has this node wait before it makes a job in s: a store that was just made, or was just
 // away, may have lost the job, and nodes that were in it need a moment to say so. In a store that
 // is another one than before, or was set back, that moment begins anew.
-func (l *loop) settle(ctx context.Context, s *rendezvous.Snapshot) {
-	j := &l.joining
-	lost := j.cluster != 0 && (j.cluster != s.Cluster || s.Rev < j.rev)
-	j.cluster, j.rev = s.Cluster, s.Rev
-	j.storeMissed = j.storeMissed || lost
-	if l.Settle == 0 || !lost && !j.notBefore.IsZero() {
+func (j *Joiner) settle(ctx context.Context, s *rendezvous.Snapshot) {
+	state := &j.state
+	lost := state.cluster != 0 && (state.cluster != s.Cluster || s.Rev < state.rev)
+	state.cluster, state.rev = s.Cluster, s.Rev
+	state.storeMissed = state.storeMissed || lost
+	if j.Settle == 0 || !lost && !state.notBefore.IsZero() {
 		return
 	}
-	settled, rev := l.settled(ctx)
-	until := time.Now().Add(l.Settle)
-	if until.Before(j.notBefore) || !j.storeMissed && (s.Rev >= young || settled) {
+	settled, rev := j.settled(ctx)
+	until := time.Now().Add(j.Settle)
+	if until.Before(state.notBefore) || !state.storeMissed && (s.Rev >= young || settled) {
 		return
 	}
-	j.notBefore, j.settles = until, 0
+	state.notBefore, state.settles = until, 0
 	if !settled {
-		j.settles = rev + 1
+		state.settles = rev + 1
 	}
 }
 
 // settled reports whether the server has been up for long enough to have heard every claim, and at
 // which revision that was so.
-func (l *loop) settled(ctx context.Context) (settled bool, rev int64) {
+func (j *Joiner) settled(ctx context.Context) (settled bool, rev int64) {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	r, err := l.Store.Get(ctx, schema.Settled, "")
+	r, err := j.Store.Get(ctx, schema.Settled, "")
 	return err == nil && r.One() != nil, r.Rev
 }
 
 // elsewhere waits while another node of this host remembers the job and does not make it again:
 // until the job is there, or was removed.
-func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
-	for _, c := range l.Disk.Others(name) {
-		key := l.Job.Name.Removed(c.Job.UID)
-		r, err := l.Store.Get(ctx, key, "")
+func (j *Joiner) elsewhere(ctx context.Context, name string) (bool, error) {
+	for _, c := range j.Disk.Others(name) {
+		key := j.Job.Name.Removed(c.Job.UID)
+		r, err := j.Store.Get(ctx, key, "")
 		if err != nil {
 			return false, err
 		}
@@ -206,16 +205,16 @@ func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 		}
 		wait, cancel := context.WithTimeout(ctx, lookAgain)
 		defer cancel()
-		l.effects.Go(func() {
-			for x := range l.Store.Watch(wait, key, "", r.Rev+1) {
+		j.Go(func() {
+			for x := range j.Store.Watch(wait, key, "", r.Rev+1) {
 				if len(x.Events) > 0 {
 					cancel()
 				}
 			}
 		})
 		text := fmt.Sprintf("the server lost job %s, and node %s of this machine was in it: waiting until it claims it. "+
-			"Start it again (--node=%s), or begin anew with: elastic rm %s", l.Job.Name, c.Node, c.Node, l.Job.Name)
-		err = l.await(wait, text, isBack)
+			"Start it again (--node=%s), or begin anew with: elastic rm %s", j.Job.Name, c.Node, c.Node, j.Job.Name)
+		err = j.await(wait, text, isBack)
 		if ctx.Err() == nil && wait.Err() != nil {
 			err = nil
 		}
@@ -226,42 +225,42 @@ func (l *loop) elsewhere(ctx context.Context, name string) (bool, error) {
 
 // create makes the job, from scratch. Where others claim it, it waits for them, however long it
 // takes.
-func (l *loop) create(ctx context.Context) error {
-	s, err := l.reader("").ReadJob(ctx)
+func (j *Joiner) create(ctx context.Context) error {
+	s, err := j.reader().ReadJob(ctx)
 	if err != nil || s.Job != nil {
 		return err
 	}
 	if len(s.Claims) > 0 {
 		// Claims end with a store that stalls: that they are gone proves nothing at once.
-		l.joining.notBefore, l.joining.settles = time.Now().Add(l.StoreCutLimit), 0
+		j.state.notBefore, j.state.settles = time.Now().Add(j.StoreCutLimit), 0
 		var names []string
 		for _, c := range s.Claims {
 			names = append(names, c.Node)
 		}
 		text := fmt.Sprintf("the server lost job %s, and %s claimed it: waiting until they make it again",
-			l.Job.Name, strings.Join(names, ", "))
-		return l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
+			j.Job.Name, strings.Join(names, ", "))
+		return j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) == 0 })
 	}
-	l.settle(ctx, &s)
-	if wait := time.Until(l.joining.notBefore); wait > 0 {
-		return l.awaitClaims(ctx, wait)
+	j.settle(ctx, &s)
+	if wait := time.Until(j.state.notBefore); wait > 0 {
+		return j.awaitClaims(ctx, wait)
 	}
-	j := l.Job
-	j.UID, j.Attempt, j.Time = schema.UID(rand.Text()), 1, time.Now()
+	job := j.Job
+	job.UID, job.Attempt, job.Time = schema.UID(rand.Text()), 1, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	return l.requests.Create(ctx, j)
+	return j.requests.Create(ctx, job)
 }
 
 // awaitClaims waits for nodes of an earlier job of this name: for a time, or, on a server that is
 // new, until that has been up for as long.
-func (l *loop) awaitClaims(ctx context.Context, wait time.Duration) error {
+func (j *Joiner) awaitClaims(ctx context.Context, wait time.Duration) error {
 	limit, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	settled := make(chan struct{})
-	if from := l.joining.settles; from > 0 {
-		l.effects.Go(func() {
-			for x := range l.Store.Watch(limit, schema.Settled, "", from) {
+	if from := j.state.settles; from > 0 {
+		j.Go(func() {
+			for x := range j.Store.Watch(limit, schema.Settled, "", from) {
 				if len(x.Events) > 0 {
 					close(settled)
 					cancel()
@@ -271,11 +270,11 @@ func (l *loop) awaitClaims(ctx context.Context, wait time.Duration) error {
 		})
 	}
 	text := fmt.Sprintf("new server, or it was away: waiting %s in case nodes of an earlier job %s report",
-		wait.Round(time.Second), l.Job.Name)
-	err := l.await(limit, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
+		wait.Round(time.Second), j.Job.Name)
+	err := j.await(limit, text, func(s *rendezvous.Snapshot) bool { return isBack(s) || len(s.Claims) > 0 })
 	select {
 	case <-settled:
-		l.joining.notBefore, err = time.Now(), nil
+		j.state.notBefore, err = time.Now(), nil
 	default:
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -287,38 +286,38 @@ func (l *loop) awaitClaims(ctx context.Context, wait time.Duration) error {
 func isBack(s *rendezvous.Snapshot) bool { return s.Job != nil }
 
 // await follows the job and the claims to it until something is so.
-func (l *loop) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
+func (j *Joiner) await(ctx context.Context, text string, until func(*rendezvous.Snapshot) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := follow.Reader{Store: l.Store, Job: l.Job.Name, Members: new(follow.MemberCache)}
+	r := follow.Reader{Store: j.Store, Job: j.Job.Name, Members: new(follow.MemberCache)}
 	for s := range r.Follow(ctx, follow.ScopeClaims) {
 		switch {
 		case s.Err != nil:
 		case until(&s.Snapshot):
 			return nil
-		case text != "" && text != l.joining.waitingFor: // two that begin a job at once need no word of it
-			l.joining.waitingFor = text
-			l.send(ctx, event.Claiming{Text: text})
+		case text != "" && text != j.state.waitingFor: // two that begin a job at once need no word of it
+			j.state.waitingFor = text
+			j.Send(ctx, event.Claiming{Text: text})
 		}
 	}
 	return ctx.Err()
 }
 
-// succeed takes the place that this node had in the job before its store was lost.
-func (l *loop) succeed(s *rendezvous.Snapshot) error {
-	if err := l.Workers.Succeed(*s.Job); err != nil {
+// adopt takes the place that this node had in the job before its store was lost.
+func (j *Joiner) adopt(s *rendezvous.Snapshot) error {
+	if err := j.Workers.AdoptJob(*s.Job); err != nil {
 		return err
 	}
-	l.joining.job, l.joining.claimed = *s.Job, true
-	return l.remember(s) // the disk is that job's now: what it claims is, too
+	j.state.job, j.state.claimed = *s.Job, true
+	return j.remember(s) // the disk is that job's now: what it claims is, too
 }
 
 // remade says that the job was made again, on a node that was in it.
-func (l *loop) remade(s *rendezvous.Snapshot) []string {
-	if !l.joining.claimed {
+func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
+	if !j.state.claimed {
 		return nil
 	}
-	l.joining.claimed = false
+	j.state.claimed = false
 	from := "from scratch: nobody who claimed it had a checkpoint"
 	if h := s.Head; h.Number > 0 {
 		from = fmt.Sprintf("from checkpoint %d", h.Number)
@@ -326,41 +325,27 @@ func (l *loop) remade(s *rendezvous.Snapshot) []string {
 			from += fmt.Sprintf(" (step %d)", *h.Step)
 		}
 	}
-	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", l.Job.Name, from)}
+	return []string{fmt.Sprintf("the server lost job %s; it was made again and goes on %s", j.Job.Name, from)}
 }
 
 // remember keeps what this node would claim.
-func (l *loop) remember(s *rendezvous.Snapshot) error {
-	c := rendezvous.Claimed(l.joining.node, *s.Job, s.Wish, s.World)
+func (j *Joiner) remember(s *rendezvous.Snapshot) error {
+	c := rendezvous.Claimed(j.state.node, *s.Job, s.Wish, s.World)
 	c.Known, c.Generation = s.Head, max(c.Generation, s.Fence)
-	return l.memory.Keep(c, l.Disk.Remember)
+	return j.Memory.Keep(c, j.Disk.Remember)
 }
 
-// forgetEnded: a job that is done is not claimed, and one that failed or was stopped as such.
-func (l *loop) forgetEnded(a action.Leave) {
-	c, err := l.Disk.Recall(a.Me.Node)
-	if err != nil || c == nil || !a.Ended.Ended() {
-		return
-	}
-	if c.Phase = a.Ended; a.Ended == rendezvous.Done {
-		c = nil
-	}
-	// After an error the disk has the claim as it was. If the store loses the job later, that claim
-	// makes nodes wait longer than they have to; it does no other harm.
-	_ = l.Disk.Remember(a.Me.Node, c)
-}
-
-// reclaimEffect goes on until the store holds this job, or one that succeeds it. While it
+// Reclaim goes on until the store holds this job, or one that succeeds it. While it
 // holds another job of that name, this node waits until an operator removes that one.
-func (l *loop) reclaimEffect(ctx context.Context, c rendezvous.Claim) event.Event {
+func (j *Joiner) Reclaim(ctx context.Context, c rendezvous.Claim) event.Event {
 	for {
-		job, err := l.recovery().Reclaim(ctx, c, l.claiming(ctx))
+		job, err := j.recovery().Reclaim(ctx, c, j.claiming(ctx))
 		if err != nil || job.UID == c.Job.UID || job.Replaces(&c.Job) {
 			return event.Reclaimed{Job: job, Err: err}
 		}
 		text := fmt.Sprintf("the server holds another job %s now; workers of this one go on, and nothing is saved",
-			l.Job.Name)
-		err = l.await(ctx, text, func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
+			j.Job.Name)
+		err = j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != job.UID })
 		if err != nil {
 			return event.Reclaimed{Job: job, Err: err}
 		}

@@ -1,4 +1,4 @@
-package runtime
+package joining
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 // unless a node runs this one, or the user said that it is meant. A job without a node goes on with
 // this program: all its nodes may be started again with a corrected one. A node that does not
 // answer counts for nothing, and is waited out.
-func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
-	mine := l.Job.Origin
-	if l.OtherProgram || !s.Job.Origin.Differs(mine.Digest()) {
+func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
+	mine := j.Job.Origin
+	if j.OtherProgram || !s.Job.Origin.Differs(mine.Digest()) {
 		return nil
 	}
-	name, unlock, err := l.name(ctx)
+	name, unlock, err := j.name(ctx)
 	if err != nil {
 		return nil // taking the name says why
 	}
@@ -30,7 +30,7 @@ func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 		switch {
 		case n.Program == mine.Digest():
 			return nil
-		case n.Program == "" || n.Attempt != s.Job.Attempt || n.Node == name && n.Host == l.Disk.HostID():
+		case n.Program == "" || n.Attempt != s.Job.Attempt || n.Node == name && n.Host == j.Disk.HostID():
 			// Not known, of an attempt that is over, or the life of this node before: its lock is
 			// free.
 		default:
@@ -40,11 +40,11 @@ func (l *loop) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error {
 	if len(others) == 0 {
 		return nil
 	}
-	if err := l.openPeers(ctx, s); err != nil {
+	if err := j.openPeers(ctx, s); err != nil {
 		return err
 	}
 	for _, n := range others[:min(len(others), detection.MaxWitnesses)] {
-		if l.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
+		if j.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
 			return &refusal.OtherProgram{Job: string(s.Job.Name), Node: n.Node, NodeRunsRan: !s.Job.Origin.Differs(n.Program),
 				Ran: strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
 		}

@@ -1,4 +1,4 @@
-package runtime
+package joining
 
 import (
 	"context"
@@ -15,14 +15,14 @@ const (
 )
 
 // name is the node that this agent would be, with its lock: the first whose lock is free.
-func (l *loop) name(ctx context.Context) (string, func(), error) {
-	if l.joining.unlock != nil {
-		return l.joining.node, func() {}, nil
+func (j *Joiner) name(ctx context.Context) (string, func(), error) {
+	if j.state.unlock != nil {
+		return j.state.node, func() {}, nil
 	}
 	for k := 1; ; k++ {
-		name := l.candidate(k)
-		unlock, err := l.lock(ctx, name)
-		if errors.Is(err, refusal.ErrLocked) && !l.NodeGiven {
+		name := j.candidate(k)
+		unlock, err := j.lock(ctx, name)
+		if errors.Is(err, refusal.ErrLocked) && !j.NodeGiven {
 			continue
 		}
 		return name, unlock, err
@@ -30,25 +30,25 @@ func (l *loop) name(ctx context.Context) (string, func(), error) {
 }
 
 // candidate is the k-th name that this node may have, from 1 on.
-func (l *loop) candidate(k int) string {
+func (j *Joiner) candidate(k int) string {
 	if k == 1 {
-		return l.Node
+		return j.Node
 	}
-	return fmt.Sprintf("%s-%d", l.Node, k)
+	return fmt.Sprintf("%s-%d", j.Node, k)
 }
 
 // lock takes the lock of node name. The name that was given may be that of an agent which was
 // killed a moment ago: its lock lasts until the kernel has written what that agent was writing.
-func (l *loop) lock(ctx context.Context, name string) (func(), error) {
+func (j *Joiner) lock(ctx context.Context, name string) (func(), error) {
 	for {
-		unlock, err := l.Disk.Lock(name)
-		if !errors.Is(err, refusal.ErrLocked) || !l.NodeGiven {
+		unlock, err := j.Disk.Lock(name)
+		if !errors.Is(err, refusal.ErrLocked) || !j.NodeGiven {
 			return unlock, err
 		}
-		if l.joining.lockUntil.IsZero() {
-			l.joining.lockUntil = time.Now().Add(lockLimit)
+		if j.state.lockUntil.IsZero() {
+			j.state.lockUntil = time.Now().Add(lockLimit)
 		}
-		if !time.Now().Before(l.joining.lockUntil) {
+		if !time.Now().Before(j.state.lockUntil) {
 			return nil, err
 		}
 		select {

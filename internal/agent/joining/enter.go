@@ -1,4 +1,4 @@
-package runtime
+package joining
 
 import (
 	"context"
@@ -52,28 +52,21 @@ type joinState struct {
 	asked, firstMute string
 }
 
-func (j *joinState) close() {
-	if j.unlock != nil {
-		j.unlock()
-	}
-}
-
-// enter joins the job: the way from Outside to Spare. It runs alone: while it does, the agent has
-// no worker and no registration.
-func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
+// Enter joins the job: the way from Outside to Spare.
+func (j *Joiner) Enter(ctx context.Context, a action.Enter) event.Event {
 	contact := func() (context.Context, context.CancelFunc) {
-		if a.Again || l.ConnectTimeout == 0 {
+		if a.Again || j.ConnectTimeout == 0 {
 			return context.WithCancel(ctx)
 		}
-		return context.WithTimeout(ctx, l.ConnectTimeout)
+		return context.WithTimeout(ctx, j.ConnectTimeout)
 	}
 	limit, cancel := contact()
 	defer func() { cancel() }()
 	var last error
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
-		e, err := l.tryEnter(limit)
+		e, err := j.tryEnter(limit)
 		if behind := (storeBehind{}); errors.As(err, &behind) {
-			e, err = l.lost(ctx, &behind.seen)
+			e, err = j.lost(ctx, &behind.seen)
 			cancel()
 			limit, cancel = contact() // the server answered: the wait for a job that it lost has no limit
 		}
@@ -85,7 +78,7 @@ func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 			last = hindrance{errors.New("others changed the job again and again")}
 		case errors.As(err, new(hindrance)) || last == nil || limit.Err() == nil:
 			// Else err is the end of the limit, and last says what the limit was spent on.
-			last, l.joining.storeMissed = err, true
+			last, j.state.storeMissed = err, true
 		}
 		if store.Refused(err) && !errors.Is(err, store.ErrLeaseLost) {
 			return over(1, err)
@@ -97,7 +90,7 @@ func (l *loop) enter(ctx context.Context, a action.Enter) event.Event {
 				return nil
 			}
 			if way := (hindrance{}); errors.As(last, &way) {
-				return over(124, &refusal.NotWithin{Limit: l.ConnectTimeout, Err: way.error})
+				return over(124, &refusal.NotWithin{Limit: j.ConnectTimeout, Err: way.error})
 			}
 			return over(124, fmt.Errorf("%w: %w", refusal.ErrNoStore, last))
 		case <-time.After(wait):
@@ -119,187 +112,187 @@ func over(status int, err error) event.Entered {
 
 // tryEnter goes once from a read of the job to a registration. Nothing, or store.ErrMoved: once
 // more.
-func (l *loop) tryEnter(ctx context.Context) (*event.Entered, error) {
-	s, err := l.reader("").ReadJob(ctx)
+func (j *Joiner) tryEnter(ctx context.Context) (*event.Entered, error) {
+	s, err := j.reader().ReadJob(ctx)
 	if schema.Unreadable(err) {
 		return nil, hindrance{err} // the record may be cured; the job is left as it is until then
 	} else if err != nil {
 		return nil, err
 	}
 	done := func(e event.Entered) (*event.Entered, error) { return &e, nil }
-	l.noteEnded(&s)
-	if err := l.checkStore(ctx, &s); err != nil {
+	j.noteEnded(&s)
+	if err := j.checkStore(ctx, &s); err != nil {
 		return nil, err
 	}
-	if s.Job.Replaces(&l.joining.job) {
-		if err := l.openPeers(ctx, &s); err != nil {
+	if s.Job.Replaces(&j.state.job) {
+		if err := j.openPeers(ctx, &s); err != nil {
 			return nil, err
 		}
-		if err := l.succeed(&s); err != nil {
+		if err := j.adopt(&s); err != nil {
 			return done(over(125, err))
 		}
 	}
-	if l.joining.job.UID != "" && s.Job.UID != l.joining.job.UID {
-		return nil, hindrance{fmt.Errorf("the store holds another job %s", l.Job.Name)}
+	if j.state.job.UID != "" && s.Job.UID != j.state.job.UID {
+		return nil, hindrance{fmt.Errorf("the store holds another job %s", j.Job.Name)}
 	}
 	if w := s.World; w != nil && w.Phase.Ended() && w.Attempt == s.Job.Attempt {
-		return l.enterEnded(ctx, &s)
+		return j.enterEnded(ctx, &s)
 	}
-	if l.asksAll(&s) {
-		if s.Nodes, err = l.readNodes(ctx, store.Below(l.Job.Name.Nodes())); err != nil {
+	if j.asksAll(&s) {
+		if s.Nodes, err = j.readNodes(ctx, store.Below(j.Job.Name.Nodes())); err != nil {
 			return nil, err
 		}
 	}
-	if l.joining.job.UID == "" {
-		if diff := refusal.Settings(s.Job, &l.Job, l.Given); len(diff) > 0 {
+	if j.state.job.UID == "" {
+		if diff := refusal.Settings(s.Job, &j.Job, j.Given); len(diff) > 0 {
 			return done(over(2, &refusal.Differs{Settings: diff}))
 		}
-		if err := l.checkProgram(ctx, &s); errors.As(err, new(*refusal.OtherProgram)) {
+		if err := j.checkProgram(ctx, &s); errors.As(err, new(*refusal.OtherProgram)) {
 			return done(over(2, err))
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	if err := l.placeTaken(s.Nodes); err != nil {
+	if err := j.placeTaken(s.Nodes); err != nil {
 		return nil, hindrance{err}
 	}
-	replaces, e, err := l.lockName(ctx, &s)
+	replaces, e, err := j.lockName(ctx, &s)
 	if e != nil || err != nil {
 		return e, err
 	}
-	if !l.joining.peersKnowJob {
-		if err := l.openPeers(ctx, &s); err != nil {
+	if !j.state.peersKnowJob {
+		if err := j.openPeers(ctx, &s); err != nil {
 			return nil, err
 		}
-		l.joining.peersKnowJob = true
+		j.state.peersKnowJob = true
 	}
-	if err := l.unreached(ctx); err != nil {
+	if err := j.unreached(ctx); err != nil {
 		return nil, err
 	}
-	return l.join(ctx, &s, replaces)
+	return j.join(ctx, &s, replaces)
 }
 
 // noteEnded keeps, at the first read, the world of an attempt that is over. What ends later ends
 // this node, too.
-func (l *loop) noteEnded(s *rendezvous.Snapshot) {
-	if l.joining.hasRead {
+func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
+	if j.state.hasRead {
 		return
 	}
-	l.joining.hasRead = true
+	j.state.hasRead = true
 	if s.Job != nil && s.World != nil && s.World.Phase.Ended() && s.World.Attempt == s.Job.Attempt {
-		l.joining.endedWorld = s.World.Rev
+		j.state.endedWorld = s.World.Rev
 	}
 }
 
 // enterEnded enters a job whose attempt is over. One that was over when this node came is made or
 // begun anew; one that ended since ends this node as well.
-func (l *loop) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
+func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	w := s.World
-	was := w.Rev == l.joining.endedWorld // when this node came
+	was := w.Rev == j.state.endedWorld // when this node came
 	switch {
-	case w.Phase == rendezvous.Done && l.Again && was:
-		return nil, l.requests.Remove(ctx, s) // and then it is made anew
+	case w.Phase == rendezvous.Done && j.Again && was:
+		return nil, j.requests.Remove(ctx, s) // and then it is made anew
 	case w.Phase == rendezvous.Done:
 		e := over(0, nil)
-		if l.joining.job.UID == "" {
-			e.Lines = doneAlready(s.Job, l.Job.Origin)
+		if j.state.job.UID == "" {
+			e.Lines = doneAlready(s.Job, j.Job.Origin)
 		}
 		return &e, nil
 	case was:
-		j := l.Job
-		j.Time = time.Now()
-		return nil, l.requests.Reopen(ctx, s, j)
+		job := j.Job
+		job.Time = time.Now()
+		return nil, j.requests.Reopen(ctx, s, job)
 	}
 	e := over(w.Outcome.Code, nil)
 	return &e, nil
 }
 
 // join registers this node, as a new incarnation on a lease of its own.
-func (l *loop) join(ctx context.Context, s *rendezvous.Snapshot,
+func (j *Joiner) join(ctx context.Context, s *rendezvous.Snapshot,
 	replaces membership.Incarnation) (*event.Entered, error) {
 	// An earlier agent of this node may have been killed a moment ago: nothing of it runs when this
 	// one joins.
-	if err := l.Workers.Sweep(ctx); err != nil {
+	if err := j.Workers.Sweep(ctx); err != nil {
 		return nil, hindrance{fmt.Errorf("end what an earlier agent left: %w", err)}
 	}
-	seen, err := l.Disk.Seen(l.joining.node)
+	seen, err := j.Disk.Seen(j.state.node)
 	if err != nil {
 		e := over(125, err)
 		return &e, nil
 	}
-	if err := l.remember(s); err != nil {
+	if err := j.remember(s); err != nil {
 		e := over(125, err)
 		return &e, nil
 	}
 	n := membership.Node{
-		Ref: membership.Ref{Node: l.joining.node, Incarnation: membership.NewIncarnation(),
-			Address: l.Peers.Here()},
-		Attempt: s.Job.Attempt, Host: l.Disk.HostID(), Machine: l.Machine, Slots: s.Job.Slots,
-		LastGeneration: seen, Since: time.Now(), Program: l.Job.Origin.Digest(), Place: l.Place}
-	if err := l.commitOwn(ctx, s, n); err != nil {
+		Ref: membership.Ref{Node: j.state.node, Incarnation: membership.NewIncarnation(),
+			Address: j.Peers.Here()},
+		Attempt: s.Job.Attempt, Host: j.Disk.HostID(), Machine: j.Machine, Slots: s.Job.Slots,
+		LastGeneration: seen, Since: time.Now(), Program: j.Job.Origin.Digest(), Place: j.Place}
+	if err := j.commitOwn(ctx, s, n); err != nil {
 		return nil, err
 	}
-	lease, ttl, err := l.registry.Grant(ctx, l.LeaseTTL)
+	lease, ttl, err := j.registry.Grant(ctx, j.LeaseTTL)
 	if err != nil {
 		return nil, err
 	}
 	n.Lease = lease
-	warms := !s.Job.Origin.Differs(n.Program) && l.warms(ctx, s)
-	n.Rev, err = l.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence,
+	warms := !s.Job.Origin.Differs(n.Program) && j.warms(ctx, s)
+	n.Rev, err = j.registry.Join(ctx, membership.Joining{Node: n, JobRev: s.Job.Rev, Generation: s.Fence,
 		Replaces: replaces, OtherProgram: s.OtherProgram(&n), Warms: warms})
 	if err != nil {
-		l.revoke(ctx, lease)
+		_ = j.Store.Revoke(ctx, lease) // else it expires
 		return nil, err
 	}
-	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Warms: warms, Logs: strings.TrimSuffix(l.joining.logs, "/")}
-	e.Nodes, e.Before = l.countNodes(ctx, n.Node)
-	if l.joining.job.UID == "" {
-		e.Lines = l.greeting(s)
+	e := &event.Entered{Node: n, Job: *s.Job, TTL: ttl, Warms: warms, Logs: strings.TrimSuffix(j.state.logs, "/")}
+	e.Nodes, e.Before = j.countNodes(ctx, n.Node)
+	if j.state.job.UID == "" {
+		e.Lines = j.greeting(s)
 	}
-	l.joining.job, l.joining.warned, l.joining.firstMute = *s.Job, false, ""
-	e.Lines = append(e.Lines, l.remade(s)...)
+	j.state.job, j.state.warned, j.state.firstMute = *s.Job, false, ""
+	e.Lines = append(e.Lines, j.remade(s)...)
 	return e, nil
 }
 
 // greeting is the arithmetic of the job, and which given settings are not used.
-func (l *loop) greeting(s *rendezvous.Snapshot) []string {
-	j := s.Job
-	np, size := fmt.Sprint(s.Wish.NP), fmt.Sprint(j.Workers(s.Wish.NP))
-	if l := j.Limits; !l.Exact && l.Min != l.Max {
-		np, size = l.String(), fmt.Sprintf("%d:%d", j.Workers(l.Min), j.Workers(l.Max))
+func (j *Joiner) greeting(s *rendezvous.Snapshot) []string {
+	job := s.Job
+	np, size := fmt.Sprint(s.Wish.NP), fmt.Sprint(job.Workers(s.Wish.NP))
+	if l := job.Limits; !l.Exact && l.Min != l.Max {
+		np, size = l.String(), fmt.Sprintf("%d:%d", job.Workers(l.Min), job.Workers(l.Max))
 	}
-	sum := fmt.Sprintf("np=%s nodes x %s = world size %s", np, phrase.Count(j.Slots, "worker"), size)
-	if j.Roles != nil {
-		sum = fmt.Sprintf("np=%s nodes, %s, %s", np, phrase.Count(len(j.Roles.Servers), "server"),
-			phrase.Count(j.Workers(s.Wish.NP), "trainer"))
+	sum := fmt.Sprintf("np=%s nodes x %s = world size %s", np, phrase.Count(job.Slots, "worker"), size)
+	if job.Roles != nil {
+		sum = fmt.Sprintf("np=%s nodes, %s, %s", np, phrase.Count(len(job.Roles.Servers), "server"),
+			phrase.Count(job.Workers(s.Wish.NP), "trainer"))
 	}
-	lines := []string{fmt.Sprintf("job %s: %s; this node is %s; logs in %s/", j.Name, sum, l.joining.node,
-		strings.TrimSuffix(l.joining.logs, "/"))}
-	if !j.Origin.SameCommand(l.Job.Origin) {
-		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`", j.Name,
-			strings.Join(l.Job.Origin.Command, " "), strings.Join(j.Origin.Command, " ")))
+	lines := []string{fmt.Sprintf("job %s: %s; this node is %s; logs in %s/", job.Name, sum, j.state.node,
+		strings.TrimSuffix(j.state.logs, "/"))}
+	if !job.Origin.SameCommand(j.Job.Origin) {
+		lines = append(lines, fmt.Sprintf("this node runs another program than job %s: `%s`, and not `%s`",
+			job.Name, strings.Join(j.Job.Origin.Command, " "), strings.Join(job.Origin.Command, " ")))
 	}
-	given := l.Job.Limits
-	if l.Given["np"] && len(j.Hosts) == 0 &&
-		(given.Exact && given.Max != s.Wish.NP || given.Exact != j.Limits.Exact) {
-		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", j.Name, np, given))
+	given := j.Job.Limits
+	if j.Given["np"] && len(job.Hosts) == 0 &&
+		(given.Exact && given.Max != s.Wish.NP || given.Exact != job.Limits.Exact) {
+		lines = append(lines, fmt.Sprintf("job %s is at np=%s; --np=%s is not used", job.Name, np, given))
 	}
 	return lines
 }
 
 // lockName gets the node's name: its lock on this host, and no living registration of another host.
 // It returns the incarnation that this one replaces.
-func (l *loop) lockName(
+func (j *Joiner) lockName(
 	ctx context.Context, s *rendezvous.Snapshot,
 ) (membership.Incarnation, *event.Entered, error) {
-	if l.joining.unlock != nil { // this agent has it since its first entering
-		replaced, err := l.replaceOwn(ctx)
+	if j.state.unlock != nil { // this agent has it since its first entering
+		replaced, err := j.replaceOwn(ctx)
 		return replaced, nil, err
 	}
 	for k := 1; ; k++ {
-		name := l.candidate(k)
-		unlock, err := l.lock(ctx, name)
-		if errors.Is(err, refusal.ErrLocked) && !l.NodeGiven {
+		name := j.candidate(k)
+		unlock, err := j.lock(ctx, name)
+		if errors.Is(err, refusal.ErrLocked) && !j.NodeGiven {
 			continue
 		}
 		if errors.Is(err, refusal.ErrLocked) {
@@ -310,36 +303,36 @@ func (l *loop) lockName(
 			e := over(125, err)
 			return "", &e, nil
 		}
-		n, err := l.registered(ctx, name)
+		n, err := j.registered(ctx, name)
 		if err != nil {
 			unlock()
 			return "", nil, err
 		}
-		if n != nil && n.Host != l.Disk.HostID() {
+		if n != nil && n.Host != j.Disk.HostID() {
 			unlock()
-			if !l.NodeGiven {
+			if !j.NodeGiven {
 				continue
 			}
-			if err := l.openPeers(ctx, s); err != nil {
+			if err := j.openPeers(ctx, s); err != nil {
 				return "", nil, err
 			}
-			l.joining.peersKnowJob = true
-			if a := l.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
+			j.state.peersKnowJob = true
+			if a := j.Peers.Probe(ctx, n.Ref); a.Kind == membership.Same || a.Kind == membership.Other {
 				e := over(1, &refusal.NameTaken{Node: name, Where: "its agent answers at " + n.Address})
 				return "", &e, nil
 			}
 			// Until its lease ends.
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)}
 		}
-		logs, err := l.Workers.Open(name, *s.Job)
+		logs, err := j.Workers.Open(name, *s.Job)
 		if err != nil {
 			unlock()
 			e := over(125, err)
 			return "", &e, nil
 		}
-		l.joining.node, l.joining.unlock, l.joining.logs = name, unlock, logs
+		j.state.node, j.state.unlock, j.state.logs = name, unlock, logs
 		if n != nil {
-			return n.Incarnation, nil, l.registry.TakeOver(ctx, *n)
+			return n.Incarnation, nil, j.registry.TakeOver(ctx, *n)
 		}
 		return "", nil, nil
 	}

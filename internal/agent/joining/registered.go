@@ -1,4 +1,4 @@
-package runtime
+package joining
 
 import (
 	"cmp"
@@ -14,13 +14,13 @@ import (
 
 // asksAll reports whether this node must know all others before it joins: to find out which node
 // has the rank that it was told, or whether other nodes run its program, which is not the job's.
-func (l *loop) asksAll(s *rendezvous.Snapshot) bool {
-	return l.Place > 0 || s.Job.Origin.Differs(l.Job.Origin.Digest())
+func (j *Joiner) asksAll(s *rendezvous.Snapshot) bool {
+	return j.Place > 0 || s.Job.Origin.Differs(j.Job.Origin.Digest())
 }
 
 // registered is the registration of a node; nil: there is none.
-func (l *loop) registered(ctx context.Context, node string) (*membership.Node, error) {
-	nodes, err := l.readNodes(ctx, store.One(l.Job.Name.Node(node)))
+func (j *Joiner) registered(ctx context.Context, node string) (*membership.Node, error) {
+	nodes, err := j.readNodes(ctx, store.One(j.Job.Name.Node(node)))
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}
@@ -29,23 +29,23 @@ func (l *loop) registered(ctx context.Context, node string) (*membership.Node, e
 
 // replaceOwn removes an earlier registration of this node, whose name this agent has, and returns
 // its incarnation.
-func (l *loop) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
-	n, err := l.registered(ctx, l.joining.node)
+func (j *Joiner) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
+	n, err := j.registered(ctx, j.state.node)
 	switch {
 	case err != nil || n == nil:
 		return "", err
-	case n.Host != l.Disk.HostID():
+	case n.Host != j.Disk.HostID():
 		return "", hindrance{fmt.Errorf("node %s is registered from another host", n.Node)}
 	}
-	return n.Incarnation, l.registry.TakeOver(ctx, *n)
+	return n.Incarnation, j.registry.TakeOver(ctx, *n)
 }
 
 // countNodes counts the registered nodes, up to one more than few, and those of them with a lower
 // name than node. Both are 0 where the store does not answer: the node then counts for itself.
-func (l *loop) countNodes(ctx context.Context, node string) (all, before int) {
-	first := store.Below(l.Job.Name.Nodes())
+func (j *Joiner) countNodes(ctx context.Context, node string) (all, before int) {
+	first := store.Below(j.Job.Name.Nodes())
 	first.Most = machine.Few + 1
-	nodes, _ := l.readNodes(ctx, first)
+	nodes, _ := j.readNodes(ctx, first)
 	for _, n := range nodes {
 		if n.Node < node {
 			before++
@@ -56,30 +56,30 @@ func (l *loop) countNodes(ctx context.Context, node string) (all, before int) {
 
 // witnesses are a few other nodes: those behind the one that was asked last, by name, because the
 // first may be dead, and registered until their leases end.
-func (l *loop) witnesses(ctx context.Context) ([]membership.Node, error) {
-	j, all := &l.joining, store.Below(l.Job.Name.Nodes())
-	last := cmp.Or(j.asked, j.node)
-	behind := store.Range{From: l.Job.Name.Node(last) + "\x00", End: all.End, Most: detection.MaxWitnesses + 1}
+func (j *Joiner) witnesses(ctx context.Context) ([]membership.Node, error) {
+	state, all := &j.state, store.Below(j.Job.Name.Nodes())
+	last := cmp.Or(state.asked, state.node)
+	behind := store.Range{From: j.Job.Name.Node(last) + "\x00", End: all.End, Most: detection.MaxWitnesses + 1}
 	ahead := store.Range{From: all.From, End: behind.From, Most: detection.MaxWitnesses + 1}
-	nodes, err := l.readNodes(ctx, behind, ahead)
+	nodes, err := j.readNodes(ctx, behind, ahead)
 	if err != nil {
 		return nil, err
 	}
 	var others []membership.Node
 	for _, n := range nodes {
-		if n.Node != j.node && len(others) < detection.MaxWitnesses {
-			others, j.asked = append(others, n), n.Node
+		if n.Node != state.node && len(others) < detection.MaxWitnesses {
+			others, state.asked = append(others, n), n.Node
 		}
 	}
 	return others, nil
 }
 
-func (l *loop) readNodes(ctx context.Context, ranges ...store.Range) ([]membership.Node, error) {
-	r, err := l.Store.GetRanges(ctx, ranges...)
+func (j *Joiner) readNodes(ctx context.Context, ranges ...store.Range) ([]membership.Node, error) {
+	r, err := j.Store.GetRanges(ctx, ranges...)
 	if err != nil {
 		return nil, err
 	}
-	nodes, _, _, err := membership.Decode(l.Job.Name, r.Entries)
+	nodes, _, _, err := membership.Decode(j.Job.Name, r.Entries)
 	if err != nil {
 		return nil, hindrance{err} // the record may be cured
 	}

@@ -1,4 +1,4 @@
-package runtime
+package joining
 
 import (
 	"context"
@@ -18,19 +18,19 @@ import (
 //
 // Only a node that comes back asks. It was dropped: if that was because its address leads nowhere,
 // or because it is cut off, every world that it joins would find it silent and drop it again.
-func (l *loop) unreached(ctx context.Context) error {
-	if l.joining.job.UID == "" {
+func (j *Joiner) unreached(ctx context.Context) error {
+	if j.state.job.UID == "" {
 		return nil
 	}
-	others, err := l.witnesses(ctx)
+	others, err := j.witnesses(ctx)
 	if err != nil {
 		return err
 	}
-	here := l.Peers.Here()
+	here := j.Peers.Here()
 	var by, mute []string
 	need := 2
 	for _, n := range others {
-		kind, err := l.Peers.Reach(ctx, n.Ref, here)
+		kind, err := j.Peers.Reach(ctx, n.Ref, here)
 		switch {
 		case err != nil:
 			mute = append(mute, n.Node)
@@ -44,37 +44,37 @@ func (l *loop) unreached(ctx context.Context) error {
 	}
 	switch {
 	case len(by) >= need:
-		l.joining.firstMute = ""
-		l.warn(notice.OutOfReach(strings.Join(by, ", "), here) + "; not joining before they do")
+		j.state.firstMute = ""
+		j.warn(notice.OutOfReach(strings.Join(by, ", "), here) + "; not joining before they do")
 		return hindrance{fmt.Errorf("%s cannot reach this node at %s", strings.Join(by, ", "), here)}
 	case len(by) > 0 || len(mute) == 0:
-		l.joining.firstMute = ""
+		j.state.firstMute = ""
 		return nil
 	}
 	// All of them, and some again: a node that has just joined still answers as its incarnation
 	// before.
-	if slices.Contains(mute, l.joining.firstMute) {
-		l.warn("this node is cut off: " + strings.Join(mute, ", ") + " did not answer it; not joining before one does")
-	} else if l.joining.firstMute == "" {
-		l.joining.firstMute = mute[0]
+	if slices.Contains(mute, j.state.firstMute) {
+		j.warn("this node is cut off: " + strings.Join(mute, ", ") + " did not answer it; not joining before one does")
+	} else if j.state.firstMute == "" {
+		j.state.firstMute = mute[0]
 	}
 	return hindrance{fmt.Errorf("no answer from %s", strings.Join(mute, ", "))}
 }
 
 // warn says once why this node stays out.
-func (l *loop) warn(text string) {
-	if !l.joining.warned {
-		l.joining.warned = true
-		l.Say(action.Line{Text: text})
+func (j *Joiner) warn(text string) {
+	if !j.state.warned {
+		j.state.warned = true
+		j.Say(action.Line{Text: text})
 	}
 }
 
 // placeTaken is why this node cannot have the rank that it was told: another one has it. That one
 // may be this node's earlier life under another name, and goes with its lease.
-func (l *loop) placeTaken(nodes []membership.Node) error {
+func (j *Joiner) placeTaken(nodes []membership.Node) error {
 	for _, n := range nodes {
-		if l.Place > 0 && n.Place == l.Place && n.Node != l.joining.node && n.Node != l.Node {
-			return fmt.Errorf("node %s has rank %d", n.Node, l.Place-1)
+		if j.Place > 0 && n.Place == j.Place && n.Node != j.state.node && n.Node != j.Node {
+			return fmt.Errorf("node %s has rank %d", n.Node, j.Place-1)
 		}
 	}
 	return nil
