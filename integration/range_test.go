@@ -147,6 +147,6 @@ func TestLaterAgentDiffers(t *testing.T) {
 	p.refused(2, "E-JOB-DIFFERS", "run", "--np=2", "--job-id=x", "--nproc-per-node=2", "sh", "-c", sit)
 	p.refused(1, "E-NODE-NAME", "run", "--np=2", "--job-id=x", "--node=a", "sh", "-c", sit)
 	b := p.run("--np=4", "--job-id=x", "--node=b", "sh", "-c", sit)
-	p.says(b, "elastic: job x is at np=2; --np=4 is not used\n")
+	p.says(b, "elastic: job x is at np=2; --np=4 is not used; to change it: elastic scale x --np=4\n")
 	p.running("x", 1, 2)
 }

@@ -36,6 +36,14 @@ type World struct {
 	Slots      int              // workers of each
 }
 
+// BehindAs says what a rank does that the others wait for: one that is alone keeps no other waiting.
+func (w World) BehindAs() string {
+	if len(w.Members)*w.Slots == 1 {
+		return "makes no progress"
+	}
+	return "is behind"
+}
+
 // Watch watches the workers of one node and generation. A job hangs when no worker of any node
 // shows a sign of life for Timeout. The node of rank 0 asks the others when its own workers are
 // silent, gathers the evidence of all ranks, and finds the rank that the others wait for. Each node
@@ -141,8 +149,8 @@ func (w *Watch) examine(ctx context.Context) *Found {
 	}
 	behind := diagnosis.FindBehind(standstills(evidence))
 	b := Bundle{All: evidence, NodeOf: w.nodeOf,
-		Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s is behind: %s\n",
-			w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), behind.Reason)}
+		Summary: fmt.Sprintf("job %s, generation %d: rank %d on node %s %s: %s\n",
+			w.Job, w.Generation, behind.Rank, w.nodeOf(behind.Rank), w.BehindAs(), behind.Reason)}
 	if len(without) > 0 {
 		b.Summary += "no evidence from " + phrase.List(without) + "\n"
 	}

@@ -28,7 +28,8 @@ func (w *workers) watchHangs(world rendezvous.World, g processes, over <-chan st
 		if f == nil {
 			return
 		}
-		w.notice(fmt.Sprintf("generation %d hangs: rank %d is behind; %s", world.Generation, f.Rank, f.Bundle))
+		w.notice(fmt.Sprintf("generation %d hangs: rank %d %s; %s", world.Generation, f.Rank,
+			watch.BehindAs(), f.Bundle))
 		seat := world.Members[f.Rank/world.Slots]
 		found <- rendezvous.Failure{Node: seat.Node, Incarnation: seat.Incarnation, Rank: f.Rank,
 			LocalRank: f.Rank % world.Slots,

@@ -24,6 +24,17 @@ type Outcome struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
+// HowEnded says how the worker ended that was the cause.
+func (o *Outcome) HowEnded() string {
+	switch {
+	case o.Failure != nil:
+		return o.Failure.Ended()
+	case o.Signal != nil:
+		return endedAs(o.Code, *o.Signal)
+	}
+	return endedAs(o.Code, "")
+}
+
 // Ready is a member's word that it stopped every older worker and has what generation g needs.
 type Ready struct {
 	Incarnation membership.Incarnation `json:"incarnation"`

@@ -36,7 +36,7 @@ func (n *Notices) tellEnd(f *Facts) {
 				"Please check its log.", w.Size(), *o.Rank)
 			n.lines = append(n.lines, action.Line{Raw: true, Text: text})
 			n.say("  rank %d, node %s, local rank %d, generation %d: %s; log %sworkerlog.%d", *o.Rank, *o.Node,
-				*o.LocalRank, w.Generation, howEnded(o), f.logOf(*o.Node), *o.LocalRank)
+				*o.LocalRank, w.Generation, o.HowEnded(), f.logOf(*o.Node), *o.LocalRank)
 			n.sayFailure(o.Failure)
 		}
 		n.say("job %s failed: %s; exit code %d", f.Job.Name, o.Message, o.Code)
@@ -49,16 +49,6 @@ func (f *Facts) logOf(node string) string {
 		return f.Logs + "/"
 	}
 	return "on node " + node + ": " // only that node knows where it has its logs
-}
-
-func howEnded(o *rendezvous.Outcome) string {
-	switch {
-	case o.Failure != nil:
-		return o.Failure.Ended()
-	case o.Signal != nil:
-		return "ended by " + *o.Signal
-	}
-	return fmt.Sprintf("exit code %d", o.Code)
 }
 
 // shownLines is how many lines of a traceback the terminal gets; the log has it all.

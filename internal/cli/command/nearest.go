@@ -15,6 +15,8 @@ func unknownCommand(word string, table []Command) *problem.Error {
 	e := problem.New(problem.Usage, "unknown command %q", word).Cure("elastic --help")
 	if word == "drain" { // the word of other tools for it
 		e.Cure("Ctrl-C or SIGTERM to the elastic run of that node: it saves, and leaves")
+	} else if word == "metrics" {
+		e.Cure("elasticd serves them at /metrics of its --http address")
 	} else if near := phrase.Nearest(word, names); near != "" {
 		e.Cure("did you mean elastic %s?", near)
 	} else if strings.ContainsAny(word, "./") {

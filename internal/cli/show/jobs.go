@@ -46,15 +46,17 @@ func jobsAction(ctx context.Context, c *command.Call) error {
 }
 
 func jobRow(c *command.Call, st status.Status) []string {
-	state, checkpoint := string(st.State), "-"
+	state, nodes, checkpoint := string(st.State), fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), "-"
+	if st.Exit != nil { // it has ended: no node is missing
+		nodes = "-"
+	}
 	if st.Abandoned {
 		state = "abandoned"
 	}
 	if st.Checkpoint != nil {
 		checkpoint = fmt.Sprint(st.Checkpoint.Number)
 	}
-	row := []string{string(st.Job), state, fmt.Sprintf("%d/%d", st.Wish.Present, st.Wish.NP), fmt.Sprint(st.Generation),
-		checkpoint}
+	row := []string{string(st.Job), state, nodes, fmt.Sprint(st.Generation), checkpoint}
 	if o := st.Origin; o != nil {
 		return append(row, screen.Age(c.Out.Now().Sub(o.Time.Time)), o.Owner+"@"+o.Host, strings.Join(o.Command, " "))
 	}

@@ -57,11 +57,7 @@ func (x *explainer) ended() explanation {
 		v.code = o.Why
 	}
 	if o.Source == "worker" && o.Node != nil && o.Rank != nil {
-		how := fmt.Sprintf("exit code %d", o.Code)
-		if o.Signal != nil {
-			how = *o.Signal
-		}
-		v.text = fmt.Sprintf("%s; the cause: rank %d on %s, %s", o.Message, *o.Rank, *o.Node, how)
+		v.text = fmt.Sprintf("%s; the cause: rank %d on %s, %s", o.Message, *o.Rank, *o.Node, o.HowEnded())
 	}
 	return v
 }
