@@ -38,6 +38,8 @@ var guards = []plant{
 	{"a full disk is taken for damaged data", "internal/coordinator/member.go", `if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {`, `if errors.Is(err, unix.ENODEV) {`, "internal/coordinator", "TestFullDiskHasItsFix"},
 	{"a manifest has any number of files", checkpoint + "/manifest/manifest.go", `if len(*f) == MaxFiles {`, `if false {`, checkpoint + "/manifest", "TestEmptyFilesAreCheap"},
 	{"an agent waits for a pipe", "internal/regular/regular.go", `err == nil && !info.Mode().IsRegular()`, `false`, "internal/regular", "TestOpenNeverWaits"},
+	{"a row of lost neighbours is more than a transaction takes", "internal/agent/detection/watch.go", `|| removed || len(news) == membership.MaxSuspicions {`, `|| removed {`, "internal/agent/detection", "TestSuspicionsOfOneMomentAreOneRequest"},
+	{"a suspicion that was not written is not written again", "internal/agent/detection/detection.go", `delete(d.written, inc)`, `_ = inc`, "internal/agent/detection", "TestSuspicionsOfOneMomentAreOneRequest"},
 	{"a worker waits for the disk", workerPkg + "/output/pump.go", `staged, err := splice(fd, int(p.stage.Fd()), nil)`, `if n, _, err = p.Log.take(fd, tailBytes); n >= 0 { return n, err }; staged := 0`, workerPkg + "/output", "TestWorkersDoNotWaitForTheDisk"},
 	{"the pipe of a worker is small", workerPkg + "/output/pump.go", `pipe(patience)`, `pipe(Chunk)`, workerPkg + "/output", "TestWorkersDoNotWaitForTheDisk"},
 	{"what a killed agent had taken out of a pipe is lost", workerPkg + "/guard.go", `drainPipe(s.Staged, s.Log)`, ``, workerPkg, "TestTheGuardianWritesTheStageFirst"},

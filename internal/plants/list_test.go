@@ -275,7 +275,7 @@ var plants = []plant{
 	{"a start on an old read", workers + "/start.go", `if f.Now.Sub(f.AsOf) > fresh {`, `if false {`, machine, "TestStories"},
 	{"ready beside older workers", workers + "/start.go", `w.ready >= world.Generation || !w.Quiet() ||`, `w.ready >= world.Generation ||`, machine, "TestStories"},
 	{"who was told lost registers again", machine + "/registration.go", ` || slices.Contains(w.ReportedLost, m.self.node.Incarnation) {`, ` || slices.Contains(w.ReportedLost, "") {`, machine, "TestStories"},
-	{"who left is suspected", detection + "/watch.go", ` || removed {`, ` || removed && false {`, machine, "TestStories"},
+	{"who left is suspected", detection + "/watch.go", `|| removed || len(news)`, `|| removed && false || len(news)`, machine, "TestStories"},
 	{"buffered events after a gap are believed", machine + "/observe.go", `case o.stale && !e.Asked, m.self.job == nil:`, `case m.self.job == nil:`, machine, "TestStories"},
 	{"a lost lease stops the workers", machine + "/apply.go", `	case errors.Is(e.Err, store.ErrLeaseLost):
 		m.peers.LeaseUncertain()`, `	case errors.Is(e.Err, store.ErrLeaseLost):

@@ -122,43 +122,54 @@ func (r Registry) Leave(ctx context.Context, n Node, g schema.Generation, why Re
 	return wrap("leave", err)
 }
 
-// Suspect records a suspicion on the watcher's own lease, so that it ends with its watcher.
-// It is no claim: only a proposer that confirms it makes anything of it.
-func (r Registry) Suspect(ctx context.Context, s Suspicion, watcher Node, g schema.Generation) (int64, error) {
-	rev, err := store.Send(ctx, r.Store, store.Request{
-		If: []store.Guard{store.Unchanged(r.Job.Node(s.By), watcher.Rev)},
-		Then: []store.Write{
-			store.PutLeased(r.Job.Suspect(s.Node, s.By), schema.Encode(s), watcher.Lease),
-			history.Tell(r.Job, history.Event{Kind: history.NodeSuspected, Node: s.Node, Generation: g,
-				Text:   fmt.Sprintf("%s suspects %s (%s)", s.By, s.Node, s.Sign),
-				Fields: history.Fields{"by": s.By, "sign": s.Sign}}),
-		},
-	})
+// MaxSuspicions is how many suspicions are written or taken back in one transaction.
+const MaxSuspicions = 100
+
+// Suspect records suspicions of one watcher on its lease, so that they end with it: MaxSuspicions at
+// most. They are no claims: only a proposer that confirms one makes anything of it.
+func (r Registry) Suspect(ctx context.Context, watcher Node, g schema.Generation,
+	all ...Suspicion) (int64, error) {
+	req := store.Request{If: []store.Guard{store.Unchanged(r.Job.Node(watcher.Node), watcher.Rev)}}
+	var events []history.Event
+	for _, s := range all {
+		req.Then = append(req.Then, store.PutLeased(r.Job.Suspect(s.Node, s.By), schema.Encode(s), watcher.Lease))
+		events = append(events, history.Event{Kind: history.NodeSuspected, Node: s.Node, Generation: g,
+			Text:   fmt.Sprintf("%s suspects %s (%s)", s.By, s.Node, s.Sign),
+			Fields: history.Fields{"by": s.By, "sign": s.Sign}})
+	}
+	req.Then = append(req.Then, history.Tell(r.Job, events...))
+	rev, err := store.Send(ctx, r.Store, req)
 	return rev, wrap("suspect", err)
 }
 
 // Withdrawal is a suspicion that its watcher takes back.
 type Withdrawal struct {
-	Node, By   string
-	Rev        int64 // of the record
-	Generation schema.Generation
-	Answers    bool // the node answers again: an event tells it
+	Node, By string
+	Rev      int64 // of the record
+	Answers  bool  // the node answers again: an event tells it
 }
 
-// Clear takes a suspicion back.
-func (r Registry) Clear(ctx context.Context, w Withdrawal) error {
-	key := r.Job.Suspect(w.Node, w.By)
-	t := store.Txn{If: []store.Guard{store.Unchanged(key, w.Rev)}, Then: []store.Write{store.Delete(key)}}
-	if w.Answers {
-		t.Then = append(t.Then, history.Tell(r.Job, history.Event{Kind: history.NodeCleared, Node: w.Node,
-			Generation: w.Generation, Text: w.Node + " answers again",
-			Fields: history.Fields{"by": w.By, "sign": Silent}}))
+// Withdraw takes suspicions back, MaxSuspicions at most: none of them where one has changed.
+func (r Registry) Withdraw(ctx context.Context, g schema.Generation, all ...Withdrawal) error {
+	var t store.Txn
+	var events []history.Event
+	for _, w := range all {
+		key := r.Job.Suspect(w.Node, w.By)
+		t.If = append(t.If, store.Unchanged(key, w.Rev))
+		t.Then = append(t.Then, store.Delete(key))
+		if w.Answers {
+			events = append(events, history.Event{Kind: history.NodeCleared, Node: w.Node, Generation: g,
+				Text: w.Node + " answers again", Fields: history.Fields{"by": w.By, "sign": Silent}})
+		}
+	}
+	if len(events) > 0 {
+		t.Then = append(t.Then, history.Tell(r.Job, events...))
 	}
 	res, err := r.Store.Txn(ctx, t)
 	if err == nil && !res.OK {
 		err = store.ErrMoved
 	}
-	return wrap("clear suspicion", err)
+	return wrap("take suspicions back", err)
 }
 
 func wrap(what string, err error) error {

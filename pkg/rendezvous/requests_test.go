@@ -186,7 +186,7 @@ func suspects(w *storedJob) func() error {
 	x := membership.Suspicion{Node: "b", By: "a", Incarnation: w.nodes["b"].Incarnation, Watcher: w.me().Incarnation,
 		Sign: membership.Silent}
 	me := w.me()
-	return func() error { _, err := w.reg.Suspect(w.t.Context(), x, me, 1); return err }
+	return func() error { _, err := w.reg.Suspect(w.t.Context(), me, 1, x); return err }
 }
 
 // anotherWorld: somebody else was faster. Only the world record moves, so that the other guards

@@ -112,16 +112,16 @@ type (
 	}
 	// WatchNodes sets the nodes whose heartbeats are watched.
 	WatchNodes struct{ Refs []membership.Ref }
-	// Suspect writes a suspicion.
+	// Suspect writes suspicions, all or none.
 	Suspect struct {
-		Suspicion  membership.Suspicion
+		Suspicions []membership.Suspicion
 		Me         membership.Node
 		Generation schema.Generation
 	}
-	// Withdraw takes a suspicion back.
+	// Withdraw takes suspicions back, all or none.
 	Withdraw struct {
-		About membership.Incarnation
-		membership.Withdrawal
+		Suspicions []membership.Withdrawal
+		Generation schema.Generation
 	}
 	// SayHello sets what this agent answers to its peers.
 	SayHello struct{ Hello }

@@ -35,7 +35,7 @@ type Detection struct {
 	doubts   map[verdict.Doubt]bool // at that time
 
 	suspected    map[membership.Incarnation]event.Signal // by this agent, now
-	written      map[membership.Incarnation]bool         // its records in the store
+	written      map[membership.Incarnation]bool         // its records in the store, or on their way there
 	newestRecord int64                                   // revision of the newest that may still be there; 0: none
 	probed       map[membership.Incarnation]probe
 	watched      []membership.Ref
@@ -129,14 +129,15 @@ func (d *Detection) ApplySignal(s event.Signal, now time.Time) {
 	d.suspected[s.About.Incarnation] = s
 }
 
-// ApplySuspected takes in whether a suspicion was written.
+// ApplySuspected takes in whether suspicions were written.
 func (d *Detection) ApplySuspected(e event.Suspected, out *outbox.Outbox) {
-	out.AnsweredAbout(outbox.Suspect, e.About, e.Err)
+	out.Answered(outbox.Suspect, e.Err)
 	if e.Err != nil {
-		delete(d.written, e.About)
+		for _, inc := range e.About {
+			delete(d.written, inc)
+		}
 	}
 	d.newestRecord = max(d.newestRecord, e.Rev)
-	out.RestAbout(outbox.Suspect, e.About, outbox.Rest) // the snapshot shows it in a moment
 }
 
 // Suspects are the nodes that this agent suspects now, by name.

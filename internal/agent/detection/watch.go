@@ -25,31 +25,34 @@ func (d *Detection) Watch(f *Facts, out *outbox.Outbox) {
 			d.watchedIn = nil
 		}
 	}
-	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
-		s := d.suspected[inc]
-		if !slices.ContainsFunc(d.watched, s.About.Same) { // nothing tells this node any more whether it answers again
-			delete(d.suspected, inc)
-			continue
-		}
-		d.writeSuspicion(f, s, out)
-	}
+	maps.DeleteFunc(d.suspected, func(_ membership.Incarnation, s event.Signal) bool {
+		return !slices.ContainsFunc(d.watched, s.About.Same) // nothing tells whether it answers again
+	})
+	d.writeSuspicions(f, out)
 	d.withdrawSuspicions(f, out)
 }
 
-// writeSuspicion puts a suspicion into the store, once. That the connection to a node closed which
-// left or was replaced is no news.
-func (d *Detection) writeSuspicion(f *Facts, s event.Signal, out *outbox.Outbox) {
-	inc := s.About.Incarnation
-	judged := d.View.Find(s.About)
-	removed := judged != nil && judged.Removed
-	if d.written[inc] || !f.Registered || removed {
+// writeSuspicions puts suspicions into the store, each once. Those that come while a request is under
+// way go with the next one. That the connection to a node closed which left or was replaced is no news.
+func (d *Detection) writeSuspicions(f *Facts, out *outbox.Outbox) {
+	var news []membership.Suspicion
+	for _, inc := range slices.Sorted(maps.Keys(d.suspected)) {
+		s := d.suspected[inc]
+		judged := d.View.Find(s.About)
+		removed := judged != nil && judged.Removed
+		if d.written[inc] || removed || len(news) == membership.MaxSuspicions {
+			continue
+		}
+		news = append(news, membership.Suspicion{Node: s.About.Node, By: f.Self.Node, Incarnation: inc,
+			Watcher: f.Self.Incarnation,
+			Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never})
+	}
+	if len(news) == 0 || !f.Registered ||
+		!out.Request(outbox.Suspect, action.Suspect{Suspicions: news, Me: f.Self, Generation: generation(f.World)}) {
 		return
 	}
-	x := membership.Suspicion{Node: s.About.Node, By: f.Self.Node, Incarnation: inc,
-		Watcher: f.Self.Incarnation,
-		Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never}
-	if out.RequestAbout(outbox.Suspect, inc, action.Suspect{Suspicion: x, Me: f.Self, Generation: generation(f.World)}) {
-		d.written[inc] = true
+	for _, s := range news {
+		d.written[s.Incarnation] = true
 	}
 }
 
@@ -58,23 +61,26 @@ func (d *Detection) writeSuspicion(f *Facts, s event.Signal, out *outbox.Outbox)
 // store shows decides, not what is remembered.
 func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
 	snap, w := f.Snapshot, f.World
+	writing := out.UnderWay(outbox.Suspect)
 	maps.DeleteFunc(d.written, func(inc membership.Incarnation, _ bool) bool {
 		_, held := d.suspected[inc]
-		return !held && !out.AboutUnderWay(outbox.Suspect, inc)
+		return !held && !writing
 	})
 	if !snap.Whole || w == nil || snap.Rev < w.Rev {
 		return // what the newest Propose removed is not shown yet
 	}
+	var back []membership.Withdrawal
 	for _, s := range snap.Suspects {
 		inc := s.Incarnation
 		if _, held := d.suspected[inc]; held || d.written[inc] || s.By != f.Self.Node ||
-			s.Watcher != f.Self.Incarnation {
+			s.Watcher != f.Self.Incarnation || len(back) == membership.MaxSuspicions {
 			continue
 		}
-		answers := d.evidence.Answers[inc].Kind == membership.Same
-		out.RequestAbout(outbox.Withdraw, inc,
-			action.Withdraw{About: inc, Withdrawal: membership.Withdrawal{Node: s.Node, By: s.By, Rev: s.Rev,
-				Generation: w.Generation, Answers: answers}})
+		back = append(back, membership.Withdrawal{Node: s.Node, By: s.By, Rev: s.Rev,
+			Answers: d.evidence.Answers[inc].Kind == membership.Same})
+	}
+	if len(back) > 0 {
+		out.Request(outbox.Withdraw, action.Withdraw{Suspicions: back, Generation: w.Generation})
 	}
 }
 

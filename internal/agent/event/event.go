@@ -152,15 +152,12 @@ type (
 	Signaled struct{ Signal }
 	// Suspected answers Suspect.
 	Suspected struct {
-		About membership.Incarnation
-		Rev   int64 // of the record
+		About []membership.Incarnation
+		Rev   int64 // of the records
 		Err   error
 	}
 	// Withdrawn answers Withdraw.
-	Withdrawn struct {
-		About membership.Incarnation
-		Err   error
-	}
+	Withdrawn struct{ Err error }
 	// Reports are several of Probed, Signaled, Suspected and Withdrawn that came in one moment: a
 	// large job is judged once for all of them.
 	Reports struct{ All []Event }

@@ -161,8 +161,8 @@ func (m *Machine) applyPeers(e event.Event) {
 	case event.Suspected:
 		m.peers.ApplySuspected(e, m.out)
 	case event.Withdrawn:
-		m.out.AnsweredAbout(outbox.Withdraw, e.About, e.Err)
-		m.out.RestAbout(outbox.Withdraw, e.About, outbox.Rest) // the snapshot shows it in a moment
+		m.out.Answered(outbox.Withdraw, e.Err)
+		m.out.Rest(outbox.Withdraw, outbox.Rest) // the snapshot shows it in a moment
 	}
 }
 

@@ -554,26 +554,31 @@ func (w *teller) ends(slot string, err error) error {
 	case action.Suspect:
 		if err == nil {
 			w.s = w.copy()
-			x := a.Suspicion
-			x.Rev = w.rev
-			w.s.Suspects = append(w.s.Suspects, x)
+			for _, x := range a.Suspicions {
+				x.Rev = w.rev
+				w.s.Suspects = append(w.s.Suspects, x)
+			}
 			w.moved = true
 		}
 		rev := w.rev
 		if err != nil {
 			rev = 0
 		}
-		w.tell(event.Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err})
+		answer := event.Suspected{Rev: rev, Err: err}
+		for _, x := range a.Suspicions {
+			answer.About = append(answer.About, x.Incarnation)
+		}
+		w.tell(answer)
 	case action.Withdraw:
 		if err == nil {
 			w.s = w.copy()
 			w.s.Suspects = slices.DeleteFunc(w.s.Suspects, func(s membership.Suspicion) bool {
 				return s.By == "a" &&
-					s.Node == a.Node
+					slices.ContainsFunc(a.Suspicions, func(x membership.Withdrawal) bool { return s.Node == x.Node })
 			})
 			w.moved = true
 		}
-		w.tell(event.Withdrawn{About: a.About, Err: err})
+		w.tell(event.Withdrawn{Err: err})
 	case action.Leave:
 		if err == nil {
 			w.s = w.copy()

@@ -138,9 +138,17 @@ func (w *teller) does(a action.Action) {
 		}
 		do("", "watch %s", orNobody(names))
 	case action.Suspect:
-		do("suspect", "suspect %s (%s)", a.Suspicion.Node, a.Suspicion.Sign)
+		var all []string
+		for _, s := range a.Suspicions {
+			all = append(all, fmt.Sprintf("%s (%s)", s.Node, s.Sign))
+		}
+		do("suspect", "suspect %s", strings.Join(all, ", "))
 	case action.Withdraw:
-		do("clear", "clear %s", a.Node)
+		var all []string
+		for _, s := range a.Suspicions {
+			all = append(all, s.Node)
+		}
+		do("clear", "clear %s", strings.Join(all, ", "))
 	case action.SayHello:
 		text := fmt.Sprintf("answer as %s, generation %d", a.Incarnation, a.Generation)
 		if a.Failed {

@@ -14,7 +14,7 @@ import (
 // slot is a place in which one request at a time is under way.
 type slot struct {
 	kind  Kind
-	about membership.Incarnation // of a probe, a suspicion and its withdrawal
+	about membership.Incarnation // of a probe
 }
 
 // Kind is a kind of request.
@@ -66,11 +66,6 @@ func (o *Outbox) Actions() []action.Action { return o.list }
 
 // UnderWay reports whether a request of kind k waits for its answer.
 func (o *Outbox) UnderWay(k Kind) bool { return o.busy[slot{kind: k}] != 0 }
-
-// AboutUnderWay is UnderWay for one node.
-func (o *Outbox) AboutUnderWay(k Kind, inc membership.Incarnation) bool {
-	return o.busy[slot{k, inc}] != 0
-}
 
 // Forget frees the slots of requests whose answers are not heard any more.
 func (o *Outbox) Forget(kinds ...Kind) {
@@ -151,10 +146,5 @@ func (o *Outbox) free(s slot, g schema.Generation, err error) {
 
 // Rest keeps a slot from being used for a while.
 func (o *Outbox) Rest(k Kind, d time.Duration) { o.hold(slot{kind: k}, d) }
-
-// RestAbout is Rest for one node.
-func (o *Outbox) RestAbout(k Kind, inc membership.Incarnation, d time.Duration) {
-	o.hold(slot{k, inc}, d)
-}
 
 func (o *Outbox) hold(s slot, d time.Duration) { o.rests[s] = o.now.Add(d) }

@@ -138,12 +138,16 @@ func (l *loop) doPeers(ctx context.Context, a action.Action) {
 		l.Peers.Watch(a.Refs)
 	case action.Suspect:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			rev, err := l.registry.Suspect(ctx, a.Suspicion, a.Me, a.Generation)
-			return event.Suspected{About: a.Suspicion.Incarnation, Rev: rev, Err: err}
+			rev, err := l.registry.Suspect(ctx, a.Me, a.Generation, a.Suspicions...)
+			e := event.Suspected{Rev: rev, Err: err}
+			for _, s := range a.Suspicions {
+				e.About = append(e.About, s.Incarnation)
+			}
+			return e
 		})
 	case action.Withdraw:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.Withdrawn{About: a.About, Err: l.registry.Clear(ctx, a.Withdrawal)}
+			return event.Withdrawn{Err: l.registry.Withdraw(ctx, a.Generation, a.Suspicions...)}
 		})
 	}
 }

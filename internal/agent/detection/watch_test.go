@@ -1,0 +1,90 @@
+package detection
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+// A row of neighbours that refuse is written in few requests, one after the other: each has all that is
+// known by then, and no more than a transaction takes. One that was not written is written again. They
+// are taken back in the same way.
+func TestSuspicionsOfOneMomentAreOneRequest(t *testing.T) {
+	const n = 300
+	now := time.Now()
+	d, out := New(verdict.DefaultTimeouts(0, 0)), outbox.New()
+	world := &rendezvous.World{Count: n}
+	for i := range n {
+		name := fmt.Sprintf("n%03d", i)
+		world.Members = append(world.Members, membership.Ref{Node: name, Incarnation: membership.Incarnation(name)})
+	}
+	snap := &rendezvous.Snapshot{Whole: true, World: world}
+	f := &Facts{Now: now, Self: membership.Node{Ref: world.Members[n-1]}, Joined: true, Registered: true,
+		Snapshot: snap, World: world}
+	var asked *action.Suspect // the newest
+	var back *action.Withdraw
+	step := func(what string, suspects, withdraws int) {
+		t.Helper()
+		asked, back = nil, nil
+		now = now.Add(outbox.Rest)
+		out.Begin(now)
+		d.Watch(f, out)
+		got := []int{0, 0}
+		for _, a := range out.Actions() {
+			switch a := a.(type) {
+			case action.Suspect:
+				asked, got[0] = &a, len(a.Suspicions)
+			case action.Withdraw:
+				back, got[1] = &a, len(a.Suspicions)
+			}
+		}
+		if diff := cmp.Diff([]int{suspects, withdraws}, got); diff != "" {
+			t.Fatalf("%s: suspicions written and taken back (-want +got)\n%s", what, diff)
+		}
+	}
+	answer := func(err error) {
+		e := event.Suspected{Err: err}
+		for _, x := range asked.Suspicions {
+			e.About = append(e.About, x.Incarnation)
+			if err == nil {
+				snap.Suspects = append(snap.Suspects, x)
+			}
+		}
+		d.ApplySuspected(e, out)
+	}
+	hear := func(from, to int, sign membership.Sign) {
+		for _, r := range world.Members[from:to] {
+			d.ApplySignal(event.Signal{About: r, Sign: sign}, now)
+		}
+	}
+	// Every row is watched only as far as it was found, so it is found from behind.
+	hear(n-3, n-1, membership.ConnectionClosed)
+	step("two refuse", 2, 0)
+	hear(n-151, n-3, membership.ConnectionClosed)
+	written := asked
+	step("more refuse while those are written", 0, 0)
+	asked = written
+	answer(nil)
+	step("they are written", membership.MaxSuspicions, 0)
+	answer(store.ErrMoved)
+	step("the registration moved", membership.MaxSuspicions, 0)
+	answer(nil)
+	step("the rest", 150-2-membership.MaxSuspicions, 0)
+	answer(nil)
+	step("all are written", 0, 0)
+	hear(n-151, n-1, "")
+	step("all answer again", 0, membership.MaxSuspicions)
+	snap.Suspects = snap.Suspects[len(back.Suspicions):]
+	out.Answered(outbox.Withdraw, nil)
+	step("the others", 0, 150-membership.MaxSuspicions)
+}
