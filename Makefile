@@ -37,7 +37,7 @@ vuln: ## known vulnerabilities in what is linked
 unit: ## every package, with the race detector
 	./spec/fetch.sh
 	$(GO) run $(TESTSUM) --packages="$(PACKAGES)" -- $(RACE) -p 2 -timeout 20m
-	$(GO) test -timeout 10m ./internal/agent/runtime -run 'TestSchedules|TestWipes|TestSaves|TestReplay'
+	$(GO) run $(TESTSUM) --packages=./internal/agent/runtime -- -timeout 10m -run 'TestSchedules|TestWipes|TestSaves|TestReplay'
 	$(MAKE) fuzz FUZZTIME=3000x
 
 # Every decoder of bytes from elsewhere: package and target.
