@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/etcdtest"
 	"github.com/elasticd/elastic/pkg/history"
@@ -176,9 +177,9 @@ func (h *fleet) start(name string) {
 	}
 	h.all = append(h.all, b)
 	h.lives[name] = append(h.lives[name], b)
-	c := runtime.Config{Job: h.job, Given: map[string]bool{"np": true}, Node: name, NodeGiven: true,
-		Machine: name, LeaseTTL: h.ttl, StoreCutLimit: time.Minute,
-		Times: plan.DefaultTimeouts}
+	c := runtime.Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: h.job,
+		Given: map[string]bool{"np": true}, Node: name, NodeGiven: true, Machine: name, LeaseTTL: h.ttl,
+		StoreCutLimit: time.Minute}}
 	d := runtime.Deps{Store: store, Workers: stable{b}, Peers: network{b}, Disk: disk{b}, Saves: nothing{},
 		Say: func(action.Line) {}}
 	h.run.Go(func() { runtime.Run(context.Background(), c, d, b.quit) })

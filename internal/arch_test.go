@@ -141,7 +141,7 @@ var may = map[string][]string{
 	"internal/node/revive":   {"internal/local", "internal/scope", "pkg/store", "pkg/store/etcd"},
 	"internal/node": {"internal/node/activity", "internal/node/revive", "internal/processors", "internal/scope", "internal/node/disk", "internal/node/ensemble", "internal/progress", "internal/check",
 		"internal/handover", "internal/device", "internal/hang", "internal/hook", "python",
-		"internal/diagnosis", "internal/logs", "internal/agent/runtime", "pkg/store/etcd",
+		"internal/diagnosis", "internal/logs", "internal/agent/joining", "internal/agent/runtime", "pkg/store/etcd",
 		"pkg/schema", "pkg/store", "internal/launch", "internal/local", "internal/peer",
 		"internal/phrase", "internal/worker", "internal/worker/mark", "internal/worker/output",
 		"pkg/checkpoint/capture",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/internal/agent/runtime"
 	"github.com/elasticd/elastic/internal/local"
 	"github.com/elasticd/elastic/internal/node/disk"
@@ -78,13 +79,13 @@ func Run(ctx context.Context, o Options) event.Result {
 		effects.Go(workers.kubeflow.Run)
 	}
 	workers.connect(at)
-	c := runtime.Config{
-		Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node, NodeGiven: o.NodeGiven, Place: o.Place,
-		Machine:  bootID(),
-		LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit, WaitTimeout: o.WaitTimeout,
-		Settle: settle,
-		Times:  plan.DefaultTimeouts, Hint: hint(o), Warm: o.Warm,
-	}
+	c := runtime.Config{WaitTimeout: o.WaitTimeout, Times: plan.DefaultTimeouts, Hint: hint(o),
+		Config: joining.Config{
+			Job: o.Job, Given: o.Given, Again: o.Again, OtherProgram: o.OtherProgram, Node: o.Node,
+			NodeGiven: o.NodeGiven, Place: o.Place, Machine: bootID(), Warm: o.Warm,
+			LeaseTTL: o.LeaseTTL, ConnectTimeout: o.ConnectTimeout, StoreCutLimit: o.StoreCutLimit,
+			Settle: settle,
+		}}
 	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
 		Saves: workers.saves, Say: told.agent}, o.Signals)
 }

@@ -172,6 +172,12 @@ class PlayedWorld(unittest.TestCase):
         threading.Thread(target=body, daemon=True).start()
         return outcome
 
+    def change_world(self):
+        """Have the worker leave generation 1, and hand it the next one."""
+        self.agent.tell(leave=1)
+        self.agent.hears("left")
+        self.hand(2)
+
     def hand(self, generation, **more):
         self.agent.tell(world=dict({"ELASTIC_GENERATION": str(generation)}, **more))
 
@@ -358,9 +364,7 @@ class TrainingTest(PlayedWorld):
         with unittest.mock.patch.object(training.threading, "Thread", Late):
             outcome = self.start(function)
             begun.wait(60)
-            self.agent.tell(leave=1)
-            self.agent.hears("left")
-            self.hand(2)
+            self.change_world()
             self.assertEqual(outcome.get(timeout=60), 0)
         self.assertEqual(len(late), 1)
 
@@ -371,9 +375,7 @@ class TrainingTest(PlayedWorld):
         with unittest.mock.patch.object(training, "WORD_LIMIT", 60), unittest.mock.patch.object(PlayedGroup, "open", fails):
             outcome = self.start(lambda world: world.generation)
             self.agent.hears("can_stay")
-            self.agent.tell(leave=1)
-            self.agent.hears("left")
-            self.hand(2)
+            self.change_world()
             self.assertEqual(outcome.get(timeout=60), 2)
 
     def test_a_rank_whose_last_step_is_broken_off_has_the_others_once_more(self):
@@ -451,9 +453,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         leaving.wait(60)
-        self.agent.tell(leave=1)
-        self.agent.hears("left")
-        self.hand(2)
+        self.change_world()
         self.assertEqual(outcome.get(timeout=60), "result")
 
     def test_an_error_before_the_word_to_leave_may_follow_from_a_lost_rank(self):
@@ -469,9 +469,7 @@ class TrainingTest(PlayedWorld):
         with unittest.mock.patch.object(training, "FOLLOWS", 60):
             outcome = self.start(function)
             begun.wait(60)
-            self.agent.tell(leave=1)
-            self.agent.hears("left")
-            self.hand(2)
+            self.change_world()
             self.assertEqual(outcome.get(timeout=60), "result")
 
     def test_a_state_between_the_optimizer_and_commit_is_of_no_step(self):
@@ -563,9 +561,7 @@ class TrainingTest(PlayedWorld):
 
         outcome = self.start(function)
         begun.wait(60)
-        self.agent.tell(leave=1)
-        self.agent.hears("left")
-        self.hand(2)
+        self.change_world()
         self.assertIsNone(outcome.get(timeout=60))
 
     def test_a_script_that_catches_world_changed_is_started_again(self):

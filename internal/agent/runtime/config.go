@@ -19,39 +19,18 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Config is what this node was told.
+// Config is what this node was told: about joining its job, and what follows.
 type Config struct {
-	Job   rendezvous.Job  // as this agent would make it: Name, Limits, Slots, Base, Rules, Made
-	Given map[string]bool // which settings of the job the user gave: "np", "nproc-per-node", …
-
-	Again        bool   // a job that is done is removed, and made anew
-	OtherProgram bool   // this node may run another program than the nodes that are here
-	Node         string // name that is wanted
-	NodeGiven    bool   // by --node: no other will do
-	Place        int    // one more than the rank that this node was told to have; 0: any
-	Machine      string // boot id
-
-	LeaseTTL       time.Duration
-	ConnectTimeout time.Duration // for the first contact; 0: none
-	StoreCutLimit  time.Duration
-	Settle         time.Duration // for nodes of a job that a new store may have lost; 0: none
-	WaitTimeout    time.Duration // 0: none
-	Hint           string        // how to bring more nodes, shown once while some are missing
-	Times          plan.Timeouts
-	Warm           bool // workers may start before a world has this node
+	joining.Config
+	WaitTimeout time.Duration // 0: none
+	Hint        string        // how to bring more nodes, shown once while some are missing
+	Times       plan.Timeouts
 }
 
 // machine is the part of the settings that decisions rest on.
 func (c *Config) machine() machine.Config {
 	return machine.Config{LeaseTTL: c.LeaseTTL, StoreCutLimit: c.StoreCutLimit, WaitTimeout: c.WaitTimeout,
 		Hint: c.Hint, Times: c.Times, Warm: c.Warm}
-}
-
-// joining is the part of the settings that joining the job needs.
-func (c *Config) joining() joining.Config {
-	return joining.Config{Job: c.Job, Given: c.Given, Again: c.Again, OtherProgram: c.OtherProgram,
-		Node: c.Node, NodeGiven: c.NodeGiven, Place: c.Place, Machine: c.Machine, Warm: c.Warm,
-		LeaseTTL: c.LeaseTTL, ConnectTimeout: c.ConnectTimeout, StoreCutLimit: c.StoreCutLimit, Settle: c.Settle}
 }
 
 // Deps is everything outside.

@@ -59,7 +59,7 @@ func newLoop(c Config, d Deps) *loop {
 		events:   make(chan event.Event, 64),
 		saw:      make(chan follow.Update),
 		under:    map[string]context.CancelFunc{}}
-	l.joining = joining.New(c.joining(), joining.Deps{Store: d.Store, Workers: d.Workers, Peers: d.Peers,
+	l.joining = joining.New(c.Config, joining.Deps{Store: d.Store, Workers: d.Workers, Peers: d.Peers,
 		Disk: d.Disk, Saves: d.Saves, Say: d.Say, Members: &l.members, Memory: &l.memory, Go: l.effects.Go,
 		Send: l.send})
 	return l

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/action"
 	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/joining"
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -175,8 +176,9 @@ func (s *sim) makeAgent(name string) *simAgent {
 		crowd: map[membership.Incarnation]membership.Sign{}}
 	a.client.Fates(a.fate)
 	a.address = fmt.Sprintf("%s-%d:1", name, len(s.agents))
-	a.cfg = Config{Job: s.job, Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, LeaseTTL: 3 * time.Second,
-		StoreCutLimit: 60 * time.Second, Settle: s.settle, Times: plan.DefaultTimeouts, Given: map[string]bool{}, Warm: true}
+	a.cfg = Config{Times: plan.DefaultTimeouts, Config: joining.Config{Job: s.job, Given: map[string]bool{},
+		Node: cmp.Or(h.node, name), NodeGiven: h.node != "" && h.node != name, Machine: name, Warm: true,
+		LeaseTTL: 3 * time.Second, StoreCutLimit: 60 * time.Second, Settle: s.settle}}
 	return a
 }
 

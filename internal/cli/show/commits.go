@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 
+	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/history"
 )
 
@@ -19,13 +20,11 @@ func foldCommits(events []history.Event) []history.Event {
 	var shown []history.Event
 	var now run
 	for _, e := range events {
-		switch {
-		case now.goesOn(&e):
-			now.events = append(now.events, e)
-		default:
+		if !now.goesOn(&e) {
 			shown = append(shown, now.folded()...)
-			now = run{events: []history.Event{e}}
+			now = run{}
 		}
+		now.events = append(now.events, e)
 		if isCommit(&e) {
 			now.commits = append(now.commits, e)
 		}
@@ -56,13 +55,10 @@ func (r *run) folded() []history.Event {
 		return r.events
 	}
 	first, last := r.commits[0], r.commits[len(r.commits)-1]
-	each := "copies"
-	if last.Fields["copies"] == 1.0 {
-		each = "copy"
-	}
+	copies, _ := last.Fields["copies"].(float64)
 	e := last
-	e.Text = fmt.Sprintf("checkpoints %v to %v committed%s since %s: %v %s each", first.Fields["number"],
-		last.Fields["number"], steps(&first, &last), since(&first, &last), last.Fields["copies"], each)
+	e.Text = fmt.Sprintf("checkpoints %v to %v committed%s since %s: %s each", first.Fields["number"],
+		last.Fields["number"], steps(&first, &last), since(&first, &last), phrase.Count(int(copies), "copy"))
 	if n := len(r.events) - len(r.commits); n > 0 {
 		e.Text += fmt.Sprintf("; older ones deleted: %d", n)
 	}
