@@ -171,6 +171,24 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 	}
 }
 
+// Workers that wait for their first World hold no state that a rollback could give up: they are handed
+// the World that began with it.
+func TestWorkersThatWaitOutlastARollback(t *testing.T) {
+	w := replayed(t, "job 3 min 2 warm", "b joins", "c joins", "proposed 1: b c", "runs", "enters", "ok start",
+		"workers can stay", "workers left without", "ok warm", "proposed 2: b c a", "unseen")
+	w.s.World.Rollback = 2
+	done := w.m.Decide(event.Saw{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+	for _, a := range done {
+		if a, ended := a.(action.HaltWorkers); ended {
+			t.Errorf("the workers of generation %d are ended", a.Generation)
+		}
+	}
+	i := slices.IndexFunc(done, func(a action.Action) bool { _, ok := a.(action.GetReady); return ok })
+	if i < 0 || !done[i].(action.GetReady).InMemory {
+		t.Errorf("not ready with the state of another member: %v", done)
+	}
+}
+
 // A state in memory that is older than the checkpoint of the next world does not do in its place:
 // the checkpoint is brought. The rank that saved it has finished a step in which others were broken
 // off, and is lost.

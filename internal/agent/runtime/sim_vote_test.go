@@ -30,6 +30,7 @@ type simVote struct {
 func newStayers(s *faulty) *stayers {
 	v := &stayers{faulty: s, worlds: map[string]*simVote{}, lies: 2}
 	s.begins, s.layout, s.often = v.join, layoutMarked, false
+	s.job.Rules.MaxRestarts = 1000 // workers that leave and end spend them; the budget has tests of its own
 	return v
 }
 
