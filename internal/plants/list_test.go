@@ -105,6 +105,7 @@ var plants = []plant{
 	{"section 10: a copy on a spare is not waited for", reclaim + "/reclaim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, reclaim, "TestDecide"},
 	{"section 10: a spare that may have gone on is not waited for", reclaim + "/reclaim.go", `case wait == ForAll && len(all) > 0:`, `case wait == ForAll && len(missing) > 0:`, reclaim, "TestDecide"},
 	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `if k.settling.left() > 0 {`, `if false {`, runtime, "TestSetBackToClaims"},
+	{"section 10: a checkpoint that the job went back to keeps its old number", reclaim + "/family.go", `mine[i] = raised(mine[i], numbers)`, `mine[i] = raised(mine[i], nil)`, reclaim, "TestDecide"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)
 `, `		_ = r

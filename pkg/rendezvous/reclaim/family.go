@@ -36,7 +36,8 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 // family are the claims to the job uid, and those of nodes that were away when it was made again
 // before: they knew it under the uid that it had then. Their numbers are of that time: where the
 // job has checkpoints of its own, what they have counts under the number that somebody knows it by
-// now. Whose word on the job, the wish and the World counts comes last.
+// now: the largest of those that an older checkpoint got because the job went back to it. Whose word
+// on the job, the wish and the World counts comes last.
 func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim) {
 	numbers := map[checkpoint.Hash]checkpoint.Number{}
 	var job *rendezvous.Job
@@ -47,9 +48,12 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 		job, mine = &claims[i].Job, append(mine, c)
 		for _, h := range append(slices.Clone(c.Heads), c.Known) {
 			if h.Number > 0 {
-				numbers[h.Manifest] = h.Number
+				numbers[h.Manifest] = max(numbers[h.Manifest], h.Number)
 			}
 		}
+	}
+	for i := range mine {
+		mine[i] = raised(mine[i], numbers)
 	}
 	for _, c := range claims {
 		if !job.Follows(c.Job.UID) {
@@ -74,6 +78,28 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))
 	})
 	return mine
+}
+
+// raised is the claim with each checkpoint under the newest number that its bytes are known by: the
+// job went back to it, and this node may not have heard of that. It is newer then than what the node
+// read, and if it cannot be read, the next world says so.
+func raised(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
+	if c.Newest == nil {
+		return c
+	}
+	newest := *c.Newest
+	newest.Number = max(newest.Number, numbers[newest.Manifest])
+	c.Heads = slices.Clone(c.Heads)
+	for i := range c.Heads {
+		h := &c.Heads[i]
+		back := h.Number < c.Newest.Number // it was not read, for a newer one was whole
+		if h.Number = max(h.Number, numbers[h.Manifest]); back && compare(*h, newest) > 0 {
+			newest = *h
+		}
+	}
+	c.Newest = &newest
+	slices.SortStableFunc(c.Heads, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })
+	return c
 }
 
 // renumbered is the claim with what has a number in numbers, under that, and without all else.

@@ -128,17 +128,22 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 	return slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return c.Node == node })
 }
 
-// newestOf is the newest checkpoint that one of them found whole: by its number, and of one number
-// what was committed before what was only captured.
+// newestOf is the newest checkpoint that one of them found whole.
 func newestOf(claims []rendezvous.Claim) *checkpoint.Head {
 	var best *checkpoint.Head
 	for _, c := range claims {
-		if n := c.Newest; n != nil && (best == nil || cmp.Or(cmp.Compare(best.Number, n.Number),
-			cmp.Compare(min(best.Copies, 1), min(n.Copies, 1)), best.Time.Compare(n.Time)) < 0) {
+		if n := c.Newest; n != nil && (best == nil || compare(*best, *n) < 0) {
 			best = n
 		}
 	}
 	return best
+}
+
+// compare orders checkpoints by their age: by number, and of one number what was only captured comes
+// before what was committed.
+func compare(a, b checkpoint.Head) int {
+	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(min(a.Copies, 1), min(b.Copies, 1)),
+		a.Time.Compare(b.Time))
 }
 
 func newestKnown(claims []rendezvous.Claim) (known checkpoint.Head) {

@@ -98,6 +98,7 @@ func told(v Verdict) string {
 func TestDecide(t *testing.T) {
 	one, two, three := saved(1, 1, "a", "b"), saved(2, 2, "a", "b"), saved(3, 3, "a")
 	captured := checkpoint.Head{Number: 3, Generation: 3, Manifest: checkpoint.Hash{9}}
+	beyond := checkpoint.Head{Number: 4, Generation: 2, Manifest: checkpoint.Hash{9}}
 	large := strings.Repeat("n ", 200)
 	for _, c := range []struct {
 		what   string
@@ -154,6 +155,16 @@ func TestDecide(t *testing.T) {
 		{"nobody has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll, "remake: fence 3"},
 		{"nobody knows a World", []claim{says("a", 0, "")}, ForAll, "wait for who knows more"},
 		{"nor after the limit", []claim{says("a", 0, "")}, ForEnough, "remake: fence 0"},
+		{"the job went back, and the node that has that checkpoint did not hear of it",
+			[]claim{says("b", 2, "b c", one, two, three), says("c", 3, "b c", three).knows(saved(4, 2, "a", "b"))}, ForEnough,
+			"remake: fence 3, 5 was 4 on b, and 1, and 3"},
+		{"and it captured a save since",
+			[]claim{says("b", 2, "b c", one, two, three).later(func(c *claim) { c.Newest = &beyond }),
+				says("c", 3, "b c").knows(saved(4, 2, "a", "b"))}, ForEnough,
+			"remake: fence 3, 5 was 4 on b, and 1, and 3"},
+		{"and cannot read any", []claim{says("b", 2, "b c", one, two, three).damaged(),
+			says("c", 3, "b c", three).knows(saved(4, 2, "b"))}, ForEnough,
+			"remake: fence 3, 5 was 3 on b c, and 1, and 2"},
 		{"a failed job", []claim{says("a", 3, "a", saved(2, 2, "a")).later(func(c *claim) { c.Phase = rendezvous.Failed })}, ForAll,
 			"remake: fence 3, 3 was 2 on a, a new attempt"},
 		{"another job of the name, made later", []claim{says("a", 3, "a"), says("b", 9, "b").of("v").made(200)}, ForAll,
