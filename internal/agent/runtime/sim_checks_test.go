@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"slices"
+	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
@@ -145,9 +146,7 @@ func (s *faulty) diesProposing(name string) {
 	case <-sent:
 	case <-time.After(3 * time.Second):
 	}
-	for end := time.Now().Add(time.Millisecond); time.Now().Before(end) && s.snapshot().Fence == before; {
-		time.Sleep(20 * time.Microsecond) // until it has arrived, and before others hear of it
-	}
+	synctest.Wait() // it has arrived, and no time has passed in which others hear of it
 	s.mu.Lock()
 	by := s.doomed
 	s.doomed = ""
