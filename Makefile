@@ -60,7 +60,7 @@ integration: build ## the binaries, real processes and containers (needs docker 
 soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=100000x
 	PYTHONPATH=python $(PYTHON) python/compare.py
-	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run 'TestSchedules|TestSavesOutliveFaults|TestWipes'
+	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 3h ./internal/agent/runtime -run 'TestSchedules|TestSavesOutlive|TestWipes'
 	COUNT=$(or $(COUNT),30) $(GO) test -count=1 -timeout 1h ./internal/agent/runtime -run TestReplay
 	COUNT=$(or $(COUNT),1000) $(GO) test -count=1 -timeout 1h ./internal/plants
 	COUNT=$(or $(COUNT),300) $(GO) test -count=1 -timeout 6h ./integration -run TestRandomFaults -v

@@ -2,13 +2,11 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,12 +32,23 @@ import (
 // are told to wait, no generation is proposed twice, a checkpoint that the record names survives the
 // loss of any one machine, and events are bounded. Now and then the store alone fails: no node is evicted by that, and no worker ends.
 // COUNT and SEED as in TestSchedules.
-func TestSavesOutliveFaults(t *testing.T) {
-	eachSeed(t, 40, savesOutliveFaults)
-}
+func TestSavesOutliveFaults(t *testing.T) { eachSeed(t, 40, savesOutliveFaults) }
+
+// TestSavesOutliveEveryFault is TestSavesOutliveFaults with faults that come in a row: a node that
+// proposes dies with the store before another one hears of it, and comes back; a node comes back alone
+// after all others, which went on without it, were lost with the store. Saves have also names without
+// numbers, and are told.
+func TestSavesOutliveEveryFault(t *testing.T) { eachSeed(t, 40, savesOutliveEveryFault) }
 
 func savesOutliveFaults(t *testing.T, seed uint64) *sim {
-	s := newFaulty(t, seed)
+	return savesOutlive(newFaulty(t, seed, someFaults()))
+}
+
+func savesOutliveEveryFault(t *testing.T, seed uint64) *sim {
+	return savesOutlive(newFaulty(t, seed, everyFault()))
+}
+
+func savesOutlive(s *faulty) *sim {
 	s.rounds(1 + s.r.IntN(3))
 	return s.sim
 }
@@ -50,7 +59,7 @@ func savesOutliveFaults(t *testing.T, seed uint64) *sim {
 func TestSavesOfWorkersThatStay(t *testing.T) {
 	kept, lied := 0, 0
 	eachSeed(t, 30, func(t *testing.T, seed uint64) *sim {
-		s := newFaulty(t, seed)
+		s := newFaulty(t, seed, someFaults())
 		v := newStayers(s)
 		s.lie = v.lie
 		s.rounds(1 + s.r.IntN(3))
@@ -66,6 +75,7 @@ func TestSavesOfWorkersThatStay(t *testing.T) {
 // faulty is a simulation with the real replicator and what goes wrong around it.
 type faulty struct {
 	*sim
+	mix   mix
 	r     *rand.Rand
 	names []string
 	at    map[string]*simAgent
@@ -91,6 +101,7 @@ type faulty struct {
 	commits   []committed                  // heads, and when they were seen
 	proposals map[schema.Generation]string // by generation, of the worlds that were seen
 	doomed    string                       // it dies with the store as it proposes
+	unheard   bool                         // before others hear of that
 	proposed  chan struct{}                // closed when it does
 }
 
@@ -100,20 +111,20 @@ type committed struct {
 	at   time.Time
 }
 
-func newFaulty(t *testing.T, seed uint64) *faulty {
+func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 	r := rand.New(rand.NewPCG(seed, 13))
 	np, names := []string{"2", "3", "2:3", "1:3", "1:2"}[r.IntN(5)], []string{"a", "b", "c", "d"}
 	if np == "1:2" {
 		names = names[:2] // no spare takes a copy
 	}
-	s := &faulty{sim: newSim(t, np, seed), r: r, names: names, layout: layouts[r.IntN(len(layouts))],
+	s := &faulty{sim: newSim(t, np, seed), r: r, names: names, mix: m, layout: m.layouts[r.IntN(len(m.layouts))],
 		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{}, at: map[string]*simAgent{}, lost: map[string]bool{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	s.clocks = r.IntN(4) == 0
-	switch r.IntN(40) {
-	case 0:
+	switch k := r.IntN(40); {
+	case k < 1:
 		s.often = true
-	case 1:
+	case k < 2, m.rare && k < 3:
 		s.layout = layoutUnsure
 	}
 	s.fated = s.dooms
@@ -224,6 +235,7 @@ func (s *faulty) look() {
 		if s.head.Number > 0 && s.reachable() {
 			s.wrongf("the job goes on from an older state while nodes were here that know more")
 		}
+		s.allKnewMore(snap.World)
 		s.head, s.behind = checkpoint.Head{}, false
 		clear(s.proposals)
 	}
@@ -421,131 +433,12 @@ func (s *faulty) lose(how string, change func()) {
 	s.mu.Lock()
 	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence || is.Head.Number < was.Head.Number
 	s.older = is.Fence
+	s.knew = s.knowMore(&is)
 	s.mu.Unlock()
 	s.base = rendezvous.World{}
 	if w := s.snapshot().World; w != nil {
 		s.base = *w
 	}
-}
-
-var errDisk = errors.New("input/output error")
-
-// fault is one thing that goes wrong.
-func (s *faulty) fault(name string) {
-	a := s.at[name]
-	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
-	alive := a != nil && !a.isDead()
-	if len(s.names) == 2 && alive && s.r.IntN(8) == 0 {
-		s.cutFromStore(a, 20*time.Second+span)
-		s.disturbed(name)
-		return
-	}
-	switch k := s.r.IntN(28); {
-	case k < 2:
-		s.lose("set back", func() { s.restore(s.old, s.r.IntN(2) == 0) })
-		s.maybeKillAll()
-	case k < 4:
-		s.lose("wiped", s.etcd.Wipe)
-		s.old = s.etcd.Backup()
-		s.maybeKillAll()
-	case k < 6:
-		s.old = s.etcd.Backup()
-	case k < 7:
-		s.note("the store stands still")
-		s.etcd.Freeze()
-		time.Sleep(span)
-		s.etcd.Thaw()
-		s.disturbed(s.names...)
-	case k < 8:
-		s.note("the store is full")
-		s.etcd.Full(true)
-		time.Sleep(span)
-		s.etcd.Full(false)
-	case k < 9:
-		s.note("the store is compacted")
-		s.etcd.Compact(s.etcd.Rev())
-		s.gaps = true
-	case !alive:
-		s.up(name)
-	case k < 12:
-		a.kill()
-	case k < 14:
-		a.freeze()
-		time.Sleep(span)
-		a.thaw()
-	case k < 15:
-		s.cutFromStore(a, span)
-	case k < 16:
-		s.note("%s is cut from its peers", name)
-		s.cutOff(a, true)
-		time.Sleep(span)
-		s.cutOff(a, false)
-	case k < 17:
-		a.client.Deaf(true)
-		time.Sleep(span)
-		a.client.Deaf(false)
-	case k < 18:
-		s.diskFails(a, span)
-	case k < 19:
-		s.loseDisk(a)
-	case k < 20:
-		a.signals <- syscall.SIGTERM
-		a.leaves = true
-	case k < 21:
-		a.harm(true)
-	case k < 22:
-		if a.host.jumped == nil {
-			return
-		}
-		s.note("the clock of %s is set", name)
-		a.host.jumped.Add(int64(time.Duration(s.r.IntN(7200)-3600) * time.Second))
-	case k < 24:
-		way := []oneWay{wayOut, wayBack}[s.r.IntN(2)]
-		s.note("one way between %s and the store is cut: %d", name, way)
-		s.cutOneWay(a, way)
-		time.Sleep(span)
-		s.cutOneWay(a, noWay)
-	case k < 26:
-		s.diesProposing(name)
-	case k < 27:
-		s.note("the workers of %s hang", name)
-		s.mu.Lock()
-		for _, g := range a.groups {
-			g.hung = true
-		}
-		s.mu.Unlock()
-	default:
-		s.note("the workers of %s end", name)
-		s.mu.Lock()
-		for _, g := range a.groups {
-			g.end(&event.WorkerExit{Code: 137, Signal: "SIGKILL"})
-		}
-		s.mu.Unlock()
-	}
-	s.disturbed(name)
-}
-
-// cutFromStore keeps the store from a, and nothing else.
-func (s *faulty) cutFromStore(a *simAgent, span time.Duration) {
-	s.note("%s is cut from the store", a.name)
-	a.client.Cut(true)
-	time.Sleep(span)
-	s.hasCopies(a, span)
-	a.client.Cut(false)
-}
-
-// cutOneWay cuts one way between a and the store, or opens both.
-func (s *faulty) cutOneWay(a *simAgent, way oneWay) {
-	s.mu.Lock()
-	a.way = way
-	s.mu.Unlock()
-	a.client.Deaf(way == wayBack)
-}
-
-func (s *faulty) cutOff(a *simAgent, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a.cut = on
 }
 
 func (s *faulty) disturbed(names ...string) {
@@ -555,60 +448,6 @@ func (s *faulty) disturbed(names ...string) {
 		if a := s.at[n]; a != nil {
 			a.upSince = time.Now()
 		}
-	}
-}
-
-// maybeKillAll ends all agents with the store, sometimes for longer than every limit.
-func (s *faulty) maybeKillAll() {
-	if s.r.IntN(2) > 0 {
-		return
-	}
-	for _, n := range s.names {
-		if a := s.at[n]; a != nil {
-			a.kill()
-		}
-	}
-	switch s.r.IntN(3) {
-	case 0:
-		time.Sleep(2 * time.Minute)
-	case 1: // one of them comes alone, and waits for longer than the limit
-		s.up(s.poorest())
-		time.Sleep(70 * time.Second)
-	}
-}
-
-// poorest is a node that was in the job and has not the newest checkpoint, or any one.
-func (s *faulty) poorest() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	from := s.r.IntN(len(s.names))
-	for i := range s.names {
-		name := s.names[(from+i)%len(s.names)]
-		if h := s.hosts[name]; h != nil && s.head.Number > 0 && !s.has(h) {
-			return name
-		}
-	}
-	return s.names[from]
-}
-
-// diskFails has every write to the disk of a fail for a while, or find no space.
-func (s *faulty) diskFails(a *simAgent, span time.Duration) {
-	s.note("the disk of %s takes nothing", a.name)
-	full := s.r.IntN(2) == 0
-	for _, fs := range a.host.kept.all() {
-		fs.Set(func(op, _ string) error {
-			if op == "create" || op == "write" || op == "sync" {
-				if full {
-					return syscall.ENOSPC
-				}
-				return errDisk
-			}
-			return nil
-		}, 1<<40)
-	}
-	time.Sleep(span)
-	for _, fs := range a.host.kept.all() {
-		fs.Set(nil, 1<<40)
 	}
 }
 

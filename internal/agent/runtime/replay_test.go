@@ -22,7 +22,7 @@ func TestReplay(t *testing.T) {
 	}
 	for seed := first; seed < first+count; seed++ {
 		replays(t, seed, wipes)
-		replays(t, seed, savesOutliveFaults)
+		replays(t, seed, savesOutliveEveryFault)
 	}
 }
 

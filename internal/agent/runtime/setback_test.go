@@ -33,6 +33,7 @@ func (s *wiped) setBack(b memory.Backup, same bool) {
 	if s.older = nil; snap.Job != nil {
 		s.older = &snap.Fence
 	}
+	s.knew = s.knowMore(&snap)
 }
 
 // goesOn waits until the job runs on n nodes under a successor of the job that was, in a generation

@@ -2,14 +2,12 @@ package runtime
 
 import (
 	"slices"
-	"testing/synctest"
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
-	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
 // noteCommit takes in the head of snap. One with one copy leaves the newest with two in the record: a
@@ -57,8 +55,11 @@ func (s *faulty) hasCopies(a *simAgent, span time.Duration) {
 	if len(s.names) > 2 || span < 20*time.Second || a.isDead() || a.cut {
 		return
 	}
+	if s.known == nil || a.host.kept.uid != s.known.UID {
+		return // the job was made again meanwhile, and no node of it knows of a
+	}
 	for _, b := range s.at {
-		if b != a && (b.isDead() || time.Since(b.upSince) < span+5*time.Second) {
+		if b != a && (b.isDead() || time.Since(b.upSince) < span) {
 			return
 		}
 	}
@@ -129,39 +130,6 @@ func (s *faulty) bounded() {
 	}
 }
 
-// diesProposing has a node die with the store in the moment in which it proposes the next generation:
-// its workers fail, so that it has one to propose.
-func (s *faulty) diesProposing(name string) {
-	s.note("the workers of %s end; who proposes dies with the store", name)
-	sent := make(chan struct{})
-	s.mu.Lock()
-	s.doomed, s.proposed = "*", sent
-	a := s.at[name]
-	for _, g := range a.groups {
-		g.fail()
-	}
-	s.mu.Unlock()
-	before := s.snapshot().Fence
-	select {
-	case <-sent:
-	case <-time.After(3 * time.Second):
-	}
-	synctest.Wait() // it has arrived, and no time has passed in which others hear of it
-	s.mu.Lock()
-	by := s.doomed
-	s.doomed = ""
-	s.mu.Unlock()
-	if a := s.at[by]; a != nil && !a.isDead() && s.snapshot().Fence > before {
-		w := s.snapshot().World
-		s.mu.Lock()
-		s.noteWorld(w)
-		s.mu.Unlock()
-		a.kill()
-		s.lose("wiped", s.etcd.Wipe)
-		s.old = s.etcd.Backup()
-	}
-}
-
 // noteWorld checks that no number of a generation is given twice. Where nodes that knew of nothing newer
 // went on from an older store, all begins anew. mu is held.
 func (s *faulty) noteWorld(w *rendezvous.World) {
@@ -182,17 +150,4 @@ func (s *faulty) forgetWorlds() {
 			clear(s.proposals)
 		}
 	}
-}
-
-// dooms has the first proposal of a story that asks for it applied and not answered.
-func (s *faulty) dooms(a *simAgent, op memory.Op) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.doomed != "*" || !slices.ContainsFunc(op.Txn.Then,
-		func(w store.Write) bool { return w.Key == s.job.Name.Fence() }) {
-		return false
-	}
-	s.doomed = a.name
-	close(s.proposed)
-	return true
 }

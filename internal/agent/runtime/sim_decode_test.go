@@ -17,7 +17,7 @@ func TestSharedRecordsStayAsTheyAre(t *testing.T) {
 	for seed := range uint64(6) {
 		cryptotest.SetGlobalRandom(t, seed)
 		synctest.Test(t, func(t *testing.T) {
-			s := newFaulty(t, seed)
+			s := newFaulty(t, seed, everyFault())
 			s.rounds(1)
 			for _, c := range s.etcd.History(0) {
 				for _, e := range c.Events {

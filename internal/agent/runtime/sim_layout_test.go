@@ -25,11 +25,14 @@ const (
 	layoutPair                  // two files, each renamed to its name, with a pause between
 	layoutNumbers               // two files with the step in their names, with a pause between
 	layoutRenamed               // step-N.tmp/, renamed
-	layoutUnsure                // as layoutInPlace, with a temporary name beside it that is written again and again
+	layoutTold                  // one file under a new name without a number, told by a mark beside it
+	layoutUnsure                // one file, written over, that is never whole by its own format
 )
 
-// counts reports whether the names of saves have their steps: of several in a directory the newest counts.
-func (l layout) counts() bool { return l == layoutMarked || l == layoutNumbers || l == layoutRenamed }
+// counts reports whether each save has a name of its own: of several in a directory the newest counts.
+func (l layout) counts() bool {
+	return l == layoutMarked || l == layoutNumbers || l == layoutRenamed || l == layoutTold
+}
 
 // layouts has each of them as often as it is chosen.
 var layouts = []layout{layoutMarked, layoutMarked, layoutMarked, layoutMarked, layoutInPlace, layoutInPlace,
@@ -95,10 +98,11 @@ func (s *faulty) save(g *simGroup, to *memfs.FS, step int64) {
 	switch s.layout {
 	case layoutMarked:
 		whole = s.saveMarked(w, step)
-	case layoutInPlace, layoutUnsure:
-		if s.layout == layoutUnsure {
-			w.write("cache.tmp", weights)
-		}
+	case layoutUnsure:
+		w.write("last.pt", "PK\x03\x04"+weights)
+	case layoutTold:
+		whole = s.saveTold(w, step)
+	case layoutInPlace:
 		whole = to.Mkdir("resnet50", 0o700) == nil && w.write("resnet50/last.raw", weights)
 	case layoutPair:
 		whole = w.publish("model.raw", weights) && w.pause(900*time.Millisecond) && w.publish("optimizer.raw", moments)
@@ -130,6 +134,29 @@ func (s *faulty) saveMarked(w saver, step int64) bool {
 		time.Sleep(20 * time.Millisecond)
 	}
 	return w.alive()
+}
+
+// saveTold writes a file under a temporary name, removes the one before, tells of the new one, and gives
+// it a name of its own: it has that no moment without its mark.
+func (s *faulty) saveTold(w saver, step int64) bool {
+	name := "model-" + inLetters(step) + ".raw"
+	if !w.write(name+".tmp", fmt.Sprint("\x00weights of ", step)) || !w.pause(100*time.Millisecond) {
+		return false
+	}
+	entries, _ := w.to.ReadDir(".")
+	for _, e := range entries {
+		old := strings.HasPrefix(e.Name(), "model-") && !strings.HasPrefix(e.Name(), name)
+		if old && w.to.Remove(e.Name()) != nil {
+			return false
+		}
+	}
+	return w.alive() && w.write(name+".elastic-commit", fmt.Sprintf(`{"step":%d}`, step)) &&
+		w.pause(20*time.Millisecond) && w.to.Rename(name+".tmp", name) == nil
+}
+
+// inLetters is a number written without digits.
+func inLetters(n int64) string {
+	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(n))
 }
 
 // saved removes what is older than the save of a step: a trainer keeps the newest.

@@ -54,6 +54,7 @@ type sim struct {
 	empty  map[string]bool        // addresses that no machine has any more
 	apart  func(a, b string) bool // which hosts do not reach each other; nil: none
 	base   rendezvous.World       // what the store showed when it was set back last
+	knew   map[string]bool        // hosts that knew more then
 	trace  []told
 	wrong  []string
 	least  int         // number of nodes that was ever wished for by scale; 0: none was

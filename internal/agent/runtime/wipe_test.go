@@ -269,6 +269,7 @@ func (s *wiped) goesOnOlder(snap *rendezvous.Snapshot) {
 		}
 		s.acked[uid] = snap.Head
 	}
+	s.allKnewMore(snap.World)
 	s.tracef("the job goes on from an older state, fence %d, head %d", snap.Fence, snap.Head.Number)
 	s.fence[uid], s.older, s.two = snap.Fence, nil, true
 }

@@ -1,0 +1,253 @@
+package runtime
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// mix is what stories are made of.
+type mix struct {
+	layouts []layout // each as often as it is chosen
+	faults  []fault
+	rare    bool // saves that are never whole, and long cuts of one node of two, are more often
+}
+
+// fault is a kind of thing that goes wrong.
+type fault struct {
+	weight int  // how often it is chosen, of the sum of all
+	lives  bool // it befalls an agent that lives: one that does not is started instead
+	begin  func(s *faulty, a *simAgent, span time.Duration)
+}
+
+// someFaults are one at a time.
+func someFaults() mix {
+	return mix{layouts: layouts, faults: slices.Concat(storeFaults(), nodeFaults(),
+		[]fault{{2, true, (*faulty).diesProposing}}, workerFaults())}
+}
+
+// everyFault has also those that come in a row, and more layouts.
+func everyFault() mix {
+	return mix{layouts: slices.Concat(layouts, []layout{layoutTold, layoutTold}), rare: true,
+		faults: slices.Concat(storeFaults(), nodeFaults(),
+			[]fault{{2, true, (*faulty).diesUnheard}, {2, true, (*faulty).comesAlone}}, workerFaults())}
+}
+
+// fault has something go wrong, with a node or with the store.
+func (s *faulty) fault(name string) {
+	a := s.at[name]
+	span := time.Duration(s.r.IntN(8000)) * time.Millisecond
+	alive := a != nil && !a.isDead()
+	seldom := 8
+	if s.mix.rare {
+		seldom = 5
+	}
+	if len(s.names) == 2 && alive && s.r.IntN(seldom) == 0 {
+		s.cutFromStore(a, 20*time.Second+span)
+		s.disturbed(name)
+		return
+	}
+	switch f := s.mix.choose(s.r); {
+	case f.lives && !alive:
+		s.up(name)
+	default:
+		f.begin(s, a, span)
+	}
+	s.disturbed(name)
+}
+
+// choose draws one of the faults.
+func (m mix) choose(r *rand.Rand) fault {
+	sum := 0
+	for _, f := range m.faults {
+		sum += f.weight
+	}
+	k := r.IntN(sum)
+	for _, f := range m.faults {
+		if k -= f.weight; k < 0 {
+			return f
+		}
+	}
+	panic("no weight")
+}
+
+// storeFaults befall the store.
+func storeFaults() []fault {
+	return []fault{
+		{2, false, func(s *faulty, _ *simAgent, _ time.Duration) {
+			s.lose("set back", func() { s.restore(s.old, s.r.IntN(2) == 0) })
+			s.maybeKillAll()
+		}},
+		{2, false, func(s *faulty, _ *simAgent, _ time.Duration) {
+			s.lose("wiped", s.etcd.Wipe)
+			s.old = s.etcd.Backup()
+			s.maybeKillAll()
+		}},
+		{2, false, func(s *faulty, _ *simAgent, _ time.Duration) { s.old = s.etcd.Backup() }},
+		{1, false, func(s *faulty, _ *simAgent, span time.Duration) {
+			s.note("the store stands still")
+			s.etcd.Freeze()
+			time.Sleep(span)
+			s.etcd.Thaw()
+			s.disturbed(s.names...)
+		}},
+		{1, false, func(s *faulty, _ *simAgent, span time.Duration) {
+			s.note("the store is full")
+			s.etcd.Full(true)
+			time.Sleep(span)
+			s.etcd.Full(false)
+		}},
+		{1, false, func(s *faulty, _ *simAgent, _ time.Duration) {
+			s.note("the store is compacted")
+			s.etcd.Compact(s.etcd.Rev())
+			s.gaps = true
+		}},
+	}
+}
+
+// nodeFaults befall an agent, its machine or its ways to others.
+func nodeFaults() []fault {
+	return []fault{
+		{3, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.kill() }},
+		{2, true, func(_ *faulty, a *simAgent, span time.Duration) {
+			a.freeze()
+			time.Sleep(span)
+			a.thaw()
+		}},
+		{1, true, (*faulty).cutFromStore},
+		{1, true, func(s *faulty, a *simAgent, span time.Duration) {
+			s.note("%s is cut from its peers", a.name)
+			s.cutOff(a, true)
+			time.Sleep(span)
+			s.cutOff(a, false)
+		}},
+		{1, true, func(_ *faulty, a *simAgent, span time.Duration) {
+			a.client.Deaf(true)
+			time.Sleep(span)
+			a.client.Deaf(false)
+		}},
+		{1, true, (*faulty).diskFails},
+		{1, true, func(s *faulty, a *simAgent, _ time.Duration) { s.loseDisk(a) }},
+		{1, true, func(_ *faulty, a *simAgent, _ time.Duration) {
+			a.signals <- syscall.SIGTERM
+			a.leaves = true
+		}},
+		{1, true, func(_ *faulty, a *simAgent, _ time.Duration) { a.harm(true) }},
+		{1, true, func(s *faulty, a *simAgent, _ time.Duration) { s.setClock(a) }},
+		{2, true, func(s *faulty, a *simAgent, span time.Duration) {
+			way := []oneWay{wayOut, wayBack}[s.r.IntN(2)]
+			s.note("one way between %s and the store is cut: %d", a.name, way)
+			s.cutOneWay(a, way)
+			time.Sleep(span)
+			s.cutOneWay(a, noWay)
+		}},
+	}
+}
+
+// workerFaults befall the workers of a node.
+func workerFaults() []fault {
+	return []fault{
+		{1, true, func(s *faulty, a *simAgent, _ time.Duration) {
+			s.note("the workers of %s hang", a.name)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, g := range a.groups {
+				g.hung = true
+			}
+		}},
+		{1, true, func(s *faulty, a *simAgent, _ time.Duration) {
+			s.note("the workers of %s end", a.name)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, g := range a.groups {
+				g.fail()
+			}
+		}},
+	}
+}
+
+// setClock sets the wall clock of a host by up to an hour, in a story in which that happens.
+func (s *faulty) setClock(a *simAgent) {
+	if a.host.jumped == nil {
+		return
+	}
+	s.note("the clock of %s is set", a.name)
+	a.host.jumped.Add(int64(time.Duration(s.r.IntN(7200)-3600) * time.Second))
+}
+
+// cutFromStore keeps the store from a, and nothing else.
+func (s *faulty) cutFromStore(a *simAgent, span time.Duration) {
+	s.note("%s is cut from the store", a.name)
+	a.client.Cut(true)
+	time.Sleep(span)
+	s.hasCopies(a, span)
+	a.client.Cut(false)
+}
+
+// cutOneWay cuts one way between a and the store, or opens both.
+func (s *faulty) cutOneWay(a *simAgent, way oneWay) {
+	s.mu.Lock()
+	a.way = way
+	s.mu.Unlock()
+	a.client.Deaf(way == wayBack)
+}
+
+func (s *faulty) cutOff(a *simAgent, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.cut = on
+}
+
+var errDisk = errors.New("input/output error")
+
+// diskFails has every write to the disk of a fail for a while, or find no space.
+func (s *faulty) diskFails(a *simAgent, span time.Duration) {
+	s.note("the disk of %s takes nothing", a.name)
+	full := s.r.IntN(2) == 0
+	for _, fs := range a.host.kept.all() {
+		fs.Set(func(op, _ string) error {
+			if op == "create" || op == "write" || op == "sync" {
+				if full {
+					return syscall.ENOSPC
+				}
+				return errDisk
+			}
+			return nil
+		}, 1<<40)
+	}
+	time.Sleep(span)
+	for _, fs := range a.host.kept.all() {
+		fs.Set(nil, 1<<40)
+	}
+}
+
+// maybeKillAll ends all agents with the store, sometimes for longer than every limit.
+func (s *faulty) maybeKillAll() {
+	if s.r.IntN(2) > 0 {
+		return
+	}
+	s.killNodes()
+	switch s.r.IntN(3) {
+	case 0:
+		time.Sleep(2 * time.Minute)
+	case 1: // one of them comes alone, and waits for longer than the limit
+		s.up(s.poorest())
+		time.Sleep(70 * time.Second)
+	}
+}
+
+// poorest is a node that was in the job and has not the newest checkpoint, or any one.
+func (s *faulty) poorest() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.r.IntN(len(s.names))
+	for i := range s.names {
+		name := s.names[(from+i)%len(s.names)]
+		if h := s.hosts[name]; h != nil && s.head.Number > 0 && !s.has(h) {
+			return name
+		}
+	}
+	return s.names[from]
+}
