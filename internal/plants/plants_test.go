@@ -26,6 +26,7 @@ type plant struct {
 // testRun is a test that is run in the changed module.
 type testRun struct {
 	pkg, test string
+	seed      int // the first that it plays, where seeds is not 0
 	seeds     int // that it plays; 0: as many as it does by itself
 }
 
@@ -141,6 +142,9 @@ func goTest(t *testing.T, root string, files map[string][]byte, p testRun) (stri
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", at, "-vet=off", "-failfast", "-count=1", "-timeout", timeout, "-run", run, "./"+p.pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "COUNT="+count)
+	if p.seeds > 0 {
+		cmd.Env = append(cmd.Env, "SEED="+strconv.Itoa(p.seed))
+	}
 	out, err := cmd.CombinedOutput()
 	if len(out) > 4000 {
 		out = append(out[:200:200], out[len(out)-4000:]...)
