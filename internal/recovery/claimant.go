@@ -2,9 +2,7 @@ package recovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -168,13 +166,6 @@ func (k *claimant) next(looked time.Time) time.Time {
 	return next
 }
 
-// lapse takes in that a lease is gone.
-func (k *claimant) lapse(gone store.Lease) {
-	if gone == k.lease {
-		k.lease, k.wrote = 0, nil
-	}
-}
-
 // over reports whether s ends the claim: the store holds another job than c's, or this node only
 // joined other claimants, and they are gone.
 func (k *claimant) over(s *rendezvous.Snapshot) bool {
@@ -268,70 +259,6 @@ func (k *claimant) look(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// put writes the claim if it is not there as it is now.
-func (k *claimant) put(ctx context.Context, s *rendezvous.Snapshot) error {
-	if k.lease == 0 {
-		lease, ttl, err := k.registry.Grant(ctx, k.r.LeaseTTL)
-		if err != nil {
-			return err
-		}
-		k.hold(ctx, lease, ttl)
-	}
-	c := k.claim
-	c.Lease, c.Rev = k.lease, 0
-	if k.wrote != nil && reflect.DeepEqual(*k.wrote, c) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	rev, err := k.requests.Claim(ctx, c, s)
-	if err != nil {
-		if errors.Is(err, store.ErrLeaseLost) {
-			k.lease, k.wrote = 0, nil
-		}
-		return err
-	}
-	k.wrote, k.claim.Rev, k.claim.Lease = &c, rev, k.lease
-	return nil
-}
-
-// hold renews the lease of the claim until it is lost or given back.
-func (k *claimant) hold(ctx context.Context, lease store.Lease, ttl time.Duration) {
-	k.drop()
-	k.lease = lease
-	ctx, k.keep = context.WithCancel(ctx)
-	k.r.Go(func() {
-		membership.Keep(ctx, k.r.Store, membership.Leased{Lease: lease, TTL: ttl}, func(_ time.Time, err error) {
-			if errors.Is(err, store.ErrLeaseLost) {
-				select {
-				case k.lapsed <- lease:
-				case <-ctx.Done():
-				}
-			}
-		})
-	})
-}
-
-func (k *claimant) drop() {
-	if k.keep != nil {
-		k.keep()
-	}
-}
-
-// giveBack ends the claim with its lease, so that no node waits for this one in vain.
-func (k *claimant) giveBack(ctx context.Context) {
-	k.drop()
-	if k.lease == 0 {
-		return
-	}
-	lease := k.lease
-	k.r.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = k.r.Store.Revoke(ctx, lease) // else it ends by itself
-	})
 }
 
 // wait tells for which nodes the job waits.

@@ -98,7 +98,7 @@ func TestRemakeOverAnOlderStore(t *testing.T) {
 	k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute)
 	must(err)
 	s = read()
-	k.Rev, err = r.Claim(t.Context(), k, &s)
+	k.Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Seen: &s})
 	must(err)
 	if err := propose(read(), 2); !store.Moved(err) {
 		t.Errorf("a generation was proposed in a store that is behind: %v", err)

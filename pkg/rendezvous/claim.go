@@ -32,11 +32,13 @@ type Claim struct {
 	// other nodes that were registered under that World, by name
 	Spares []string `json:"spares,omitempty"`
 	// this node found the store behind; else it joined others that did
-	Behind   bool        `json:"behind"`
-	Cluster  uint64      `json:"cluster,omitempty"` // the store that it last read, and the revision there
-	StoreRev int64       `json:"store_rev,omitempty"`
-	Rev      int64       `json:"-"`
-	Lease    store.Lease `json:"-"`
+	Behind   bool   `json:"behind"`
+	Cluster  uint64 `json:"cluster,omitempty"` // the store that it last read, and the revision there
+	StoreRev int64  `json:"store_rev,omitempty"`
+	Rev      int64  `json:"-"`
+	// Lease is that of the claim. It is a part of the value, so that no other claim has this value:
+	// leases do not come back in a store that was wiped, and revisions do.
+	Lease store.Lease `json:"lease,omitempty"`
 }
 
 // Claimed is what a node would claim of job j, whose newest World it knows is w: nil for none.

@@ -44,7 +44,7 @@ func TestRemake(t *testing.T) {
 			t.Fatal(err)
 		}
 		claims[i].Lease = lease
-		if claims[i].Rev, err = r.Claim(t.Context(), claims[i], &rendezvous.Snapshot{}); err != nil {
+		if claims[i].Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: claims[i], Seen: &rendezvous.Snapshot{}}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)
@@ -92,7 +92,7 @@ func TestRemake(t *testing.T) {
 		}
 	}
 	if s.Claims = nil; true {
-		rev, err := all[1].Claim(t.Context(), claims[1], &rendezvous.Snapshot{})
+		rev, err := all[1].Claim(t.Context(), txn.Claiming{Claim: claims[1], Seen: &rendezvous.Snapshot{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if k.Rev, err = r.Claim(t.Context(), k, &rendezvous.Snapshot{}); err != nil {
+	if k.Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Seen: &rendezvous.Snapshot{}}); err != nil {
 		t.Fatal(err)
 	}
 	own := rendezvous.Job{Slots: 1, Limits: rendezvous.Limits{Min: 4, Max: 4, Exact: true}}
@@ -125,5 +125,64 @@ func TestRemakeOfAFailedJob(t *testing.T) {
 	}
 	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || s.Wish.NP != 4 {
 		t.Errorf("%v %+v", err, s.Wish)
+	}
+}
+
+// A store is wiped, and wiped once more. A request of the first time arrives in the second, in which
+// every revision is as it was: the job is not made again by it.
+func TestRemakeThatComesLate(t *testing.T) {
+	c := memory.New()
+	empty := c.Backup()
+	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	claim := func() (k rendezvous.Claim, s rendezvous.Snapshot) {
+		k = memberClaim("a")
+		k.Members, k.Count = []string{"a"}, 1
+		var err error
+		if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if k.Rev, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Seen: &s}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = rendezvous.Read(t.Context(), r.Store, "x"); err != nil {
+			t.Fatal(err)
+		}
+		return k, s
+	}
+	k, s := claim()
+	late := txn.Remaking{Me: k, Job: reclaim.Decide(s.Claims, "u", reclaim.ForAll).Remake, Seen: &s}
+	c.Restore(empty)
+	if now, _ := claim(); now.Rev != k.Rev {
+		t.Fatalf("the revision of the claim was %d, and is %d", k.Rev, now.Rev)
+	}
+	if j, err := r.Remake(t.Context(), late); !store.Moved(err) {
+		t.Errorf("the job was made again by a late request: %v, %+v", err, j)
+	}
+}
+
+// A claim is sent twice, because its answer is lost. The first sending arrives after the claim that
+// follows it: it replaces nothing.
+func TestClaimThatComesLate(t *testing.T) {
+	c := memory.New()
+	r := txn.Requests{Store: c.Client("a"), Job: "x"}
+	k := memberClaim("a")
+	var err error
+	if k.Lease, _, err = r.Store.Grant(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	first := txn.Claiming{Claim: k, Seen: &rendezvous.Snapshot{}}
+	first.Claim.Looked = false
+	rev, err := r.Claim(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.Claim(t.Context(), txn.Claiming{Claim: k, Before: rev, Seen: &rendezvous.Snapshot{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Claim(t.Context(), first); !store.Moved(err) {
+		t.Errorf("a late claim replaced a newer one: %v", err)
+	}
+	if s, err := rendezvous.Read(t.Context(), r.Store, "x"); err != nil || len(s.Claims) != 1 || !s.Claims[0].Looked {
+		t.Errorf("%v %+v", err, s.Claims)
 	}
 }

@@ -12,12 +12,29 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Claim writes c on a lease, while the store holds the job that was seen, or none.
-func (r Requests) Claim(ctx context.Context, c rendezvous.Claim, seen *rendezvous.Snapshot) (int64, error) {
+// Claiming is a request to claim a job.
+type Claiming struct {
+	Claim  rendezvous.Claim     // with its lease
+	Before int64                // revision of the claim of this node that it replaces; 0: none
+	Seen   *rendezvous.Snapshot // the store, which is behind
+}
+
+// Claim writes a claim on its lease, while the store holds the job that was seen, or none.
+func (r Requests) Claim(ctx context.Context, x Claiming) (int64, error) {
+	key := r.Job.Claim(x.Claim.Node)
 	return r.send(ctx, "claim the job", store.Request{
-		If:   []store.Guard{store.Unchanged(r.Job.Job(), jobRev(seen))},
-		Then: []store.Write{store.PutLeased(r.Job.Claim(c.Node), schema.Encode(c), c.Lease)},
+		If:   []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(key, x.Before)},
+		Then: []store.Write{store.PutLeased(key, schema.Encode(x.Claim), x.Claim.Lease)},
 	})
+}
+
+// ClaimRev is the revision of the claim of a node; 0: it has none.
+func (r Requests) ClaimRev(ctx context.Context, node string) (int64, error) {
+	res, err := r.Store.Get(ctx, r.Job.Claim(node), "")
+	if err != nil || res.One() == nil {
+		return 0, err
+	}
+	return res.One().Rev, nil
 }
 
 func jobRev(s *rendezvous.Snapshot) int64 {
@@ -85,8 +102,10 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	for _, h := range m.History {
 		then = append(then, store.Put(r.Job.Checkpoint(uint64(h.Number)), schema.Encode(h)))
 	}
-	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), store.Unchanged(r.Job.Claim(me.Node), me.Rev),
-		store.Absent(r.Job.Removed(was))}
+	// The whole claim is compared, which has its lease: in a store that was lost once more the
+	// revisions come back, and leases do not.
+	mine := store.Guard{Key: r.Job.Claim(me.Node), What: store.ValueIs, Value: string(schema.Encode(me))}
+	guards := []store.Guard{store.Unchanged(r.Job.Job(), jobRev(x.Seen)), mine, store.Absent(r.Job.Removed(was))}
 	if x.Seen.Job != nil {
 		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence),
 			store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))
