@@ -104,6 +104,7 @@ var plants = []plant{
 	{"events without bound within one generation", "pkg/history/trim.go", `due := t.written >= TrimEvery`, `due := false`, pipeline, "TestEventsStayBoundedWithinOneGeneration"},
 	{"section 10: a commit is noted a moment after it was acknowledged", chunkstore + "/retain.go", `all := append(slices.Clone(s.heads), h)`, `all := slices.Clone(s.heads)`, pipeline, "TestCommitsAreNotedAtOnce"},
 	{"section 10: the number of a generation is noted after it was asked for", runtime + "/effects.go", `if err := l.Disk.SetSeen(a.Me.Node, step.World.Generation); err != nil {`, `if err := error(nil); err != nil {`, runtime, "TestANumberIsNotGivenTwice"},
+	{"G2: what an older generation left is committed for the newest", capture + "/left.go", `was.Generation != stamp.Generation || was.UID != stamp.UID {`, `was.UID != stamp.UID {`, pipeline, "TestCommitLeftInTheDirectory"},
 	{"what was left is committed though somebody went back", pipeline + "/left.go", `if p, ok := held[c.Manifest]; ok && at.Before(p) {`, `if p, ok := held[c.Manifest]; ok && at.Before(p) && c.Number == 0 {`, pipeline, "TestCommitLeft"},
 	{"section 10: a copy on a spare is not waited for", reclaim + "/reclaim.go", `len(missing)+len(spares) >= copies`, `len(missing) >= copies`, reclaim, "TestDecide"},
 	{"section 10: a spare that may have gone on is not waited for", reclaim + "/reclaim.go", `case wait == ForAll && len(all) > 0:`, `case wait == ForAll && len(missing) > 0:`, reclaim, "TestDecide"},

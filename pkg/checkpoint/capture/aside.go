@@ -25,8 +25,9 @@ func (e *entry) print() string {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
 }
 
-// takeInventory remembers what is in the directory when the workers of a generation start.
-func takeInventory(s *chunkstore.Store, found map[string]*entry) error {
+// takeInventory remembers what is in the directory when the workers of a generation start, and of
+// which one that is.
+func takeInventory(s *chunkstore.Store, found map[string]*entry, of manifest.Stamp) error {
 	i, err := s.Inventory()
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func takeInventory(s *chunkstore.Store, found map[string]*entry) error {
 	if i == nil {
 		i = &chunkstore.Inventory{}
 	}
-	i.Prints = prints(found)
+	i.Prints, i.Generation, i.UID = prints(found), of.Generation, of.UID
 	return s.SaveInventory(i)
 }
 
@@ -58,14 +59,18 @@ func TakeInventory(s *chunkstore.Store, dir Dir) error {
 	if err != nil {
 		return err
 	}
-	return takeInventory(s, found.entries)
+	return takeInventory(s, found.entries, manifest.Stamp{})
 }
 
 // TakeInventory remembers what was in the directory when the watch began, or at the last save.
-func (c *Watcher) TakeInventory(s *chunkstore.Store) error { return takeInventory(s, c.base) }
+func (c *Watcher) TakeInventory(s *chunkstore.Store) error {
+	return takeInventory(s, c.base, c.stamp)
+}
 
 // TakeInventory remembers what was in the directory when the save was found.
-func (p *Picture) TakeInventory(s *chunkstore.Store) error { return takeInventory(s, p.seen) }
+func (p *Picture) TakeInventory(s *chunkstore.Store) error {
+	return takeInventory(s, p.seen, p.Save.Stamp)
+}
 
 // SetAside moves what a dead generation left in the directory out of the way of one that starts
 // from m, or from scratch if m is nil. What is not as it was at the last commit, and is not in m,

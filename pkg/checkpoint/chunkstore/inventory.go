@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/schema"
 )
 
 const inventoryFile = "inventory"
@@ -14,6 +15,10 @@ const inventoryFile = "inventory"
 type Inventory struct {
 	Before map[string]string `json:"before"` // what was there before the first worker of the job
 	Prints map[string]string `json:"prints"` // all of it, at the last commit or when workers started
+
+	// The generation whose saves are captured here, and its job; none on a node that captures nothing.
+	Generation schema.Generation `json:"generation,omitempty"`
+	UID        schema.UID        `json:"uid,omitempty"`
 }
 
 // SaveInventory keeps an inventory.

@@ -85,13 +85,20 @@ func TestCommitLeft(t *testing.T) {
 // A save that lies in the checkpoint directory and was never captured is committed if it is
 // complete beyond doubt; else it is moved aside, so that all ranks begin at one step.
 func TestCommitLeftInTheDirectory(t *testing.T) {
+	marked := map[string]string{"step-2/model.raw": "2", "step-2/.elastic-commit": `{"step":2}`}
+	other := stampOf(1)
+	other.UID = "other"
 	for _, c := range []struct {
 		name  string
+		of    manifest.Stamp // the generation that was captured here last
 		left  map[string]string
 		taken bool
 	}{
-		{"told by a mark", map[string]string{"step-2/model.raw": "2", "step-2/.elastic-commit": `{"step":2}`}, true},
-		{"no mark where there was one", map[string]string{"step-2/model.raw": "2"}, false},
+		{"told by a mark", stampOf(1), marked, true},
+		{"no mark where there was one", stampOf(1), map[string]string{"step-2/model.raw": "2"}, false},
+		{"by an older generation: this node never heard of the newest", stampOf(0), marked, false},
+		{"by that generation of a job that the store had before", other, marked, false},
+		{"and nothing was captured", manifest.Stamp{}, marked, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -101,7 +108,9 @@ func TestCommitLeftInTheDirectory(t *testing.T) {
 				memfs.WriteFile(t, l.dirs["a"], "step-1/model.raw", []byte("1"), 0o600)
 				memfs.WriteFile(t, l.dirs["a"], "step-1/.elastic-commit", []byte(`{"step":1}`), 0o600)
 				must(t, capture.Scratch(k.Store, dir))
-				must(t, capture.TakeInventory(k.Store, dir)) // step 1 is of before
+				w, err := capture.Watch(dir, c.of, capture.Workers{}, nil)
+				must(t, err)
+				must(t, w.TakeInventory(k.Store)) // step 1 is of before
 				for name, data := range c.left {
 					memfs.WriteFile(t, l.dirs["a"], name, []byte(data), 0o600)
 				}
