@@ -110,6 +110,8 @@ var plants = []plant{
 	{"section 10: a spare that may have gone on is not waited for", reclaim + "/reclaim.go", `case wait == ForAll && len(all) > 0:`, `case wait == ForAll && len(missing) > 0:`, reclaim, "TestDecide"},
 	{"section 10: claims of before the store was set back count", "internal/recovery/claimant.go", `if k.settling.left() > 0 {`, `if false {`, runtime, "TestSetBackToClaims"},
 	{"section 10: a checkpoint that the job went back to keeps its old number", reclaim + "/family.go", `mine[i] = raised(mine[i], numbers)`, `mine[i] = raised(mine[i], nil)`, reclaim, "TestDecide"},
+	{"section 10: a store that did not answer for a time is believed at once", "internal/recovery/settling.go", `func (x *settling) missed() { x.until = time.Time{} }`, `func (x *settling) missed() {}`, runtime, "TestSetBackToClaimsThatACutNodeSaw"},
+	{"section 10: what a node of the former job has counts nothing", "internal/recovery/claimant.go", `return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)`, `return true`, runtime, "TestSetBackAndTheCopyIsOfTheFormerJob"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)
 `, `		_ = r

@@ -114,6 +114,8 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		switch {
 		case schema.Unreadable(x.Err):
 			s = nil // what was read before is not all that is claimed: nothing is decided by it
+		case x.Err != nil:
+			k.settling.missed()
 		case x.Err == nil && ctx.Err() == nil:
 			s = &x.Snapshot
 		}
@@ -146,11 +148,19 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 		}
 		if s != nil {
 			k.settling.read(s, k.r.LeaseTTL)
-			if k.step(ctx, s) != nil {
-				k.again = time.Now().Add(retryAfter) // if no news comes before
+			if err := k.step(ctx, s); err != nil {
+				k.failed(err)
 			}
 		}
 		wake.Reset(time.Until(k.next(looked)))
+	}
+}
+
+// failed takes in that a step did not succeed. It is tried again if no news comes before.
+func (k *claimant) failed(err error) {
+	k.again = time.Now().Add(retryAfter)
+	if !store.Moved(err) {
+		k.settling.missed()
 	}
 }
 
@@ -167,14 +177,15 @@ func (k *claimant) next(looked time.Time) time.Time {
 }
 
 // over reports whether s ends the claim: the store holds another job than c's, or this node only
-// joined other claimants, and they are gone.
+// joined other claimants, and they are gone. Where the job was made again as one that is claimed
+// itself, the claim stays: what this node has may be what the others miss.
 func (k *claimant) over(s *rendezvous.Snapshot) bool {
 	c := &k.claim
 	switch {
 	case s.Job == nil || c.Job.Follows(s.Job.UID):
 		return false
 	case s.Job.UID != c.Job.UID:
-		return true
+		return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)
 	}
 	return !c.Behind && s.Whole && !s.Claimed(&c.Job)
 }

@@ -91,9 +91,10 @@ func (k *claimant) giveBack(ctx context.Context) {
 	})
 }
 
-// lapse takes in that a lease is gone, and the claim with it.
+// lapse takes in that a lease is gone, and the claim with it. Those of others may be gone as well.
 func (k *claimant) lapse(gone store.Lease) {
 	if gone == k.lease {
 		k.lease, k.wrote = 0, nil
+		k.settling.missed()
 	}
 }

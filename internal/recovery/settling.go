@@ -19,6 +19,10 @@ type settling struct {
 // slack is how much longer than a lease it lasts: leases end within a second.
 const slack = time.Second
 
+// missed begins settling anew with the next read: a store that did not answer for a time, or ended the
+// lease of the claim, may have been set back to what this claimant saw before.
+func (x *settling) missed() { x.until = time.Time{} }
+
 // read takes in what the store shows. Settling begins when the store is read for the first time, is
 // another one than before, or was set back.
 func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) {

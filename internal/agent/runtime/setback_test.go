@@ -182,6 +182,65 @@ func TestSetBackToClaims(t *testing.T) {
 	})
 }
 
+// A node is cut from the store while the job is claimed. The others make it again and go on, and the
+// store is set back to the moment that the cut node saw last: it must hear what became of the job before
+// it makes it again from what it read then.
+func TestSetBackToClaimsThatACutNodeSaw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1:2", 1)
+		a := s.trains("a", "b")[0]
+		s.commit()
+		s.wipe()
+		time.Sleep(3 * time.Second)
+		if n := len(s.snapshot().Claims); n != 2 {
+			t.Fatalf("%d claims", n)
+		}
+		old := s.etcd.Backup()
+		a.client.Cut(true)
+		s.until("b goes on alone", 2*time.Minute, s.running(0, 1))
+		s.commit()
+		s.commit()
+		g := s.snapshot().World.Generation
+		time.Sleep(20 * time.Second)
+		s.setBack(old, true)
+		a.client.Cut(false)
+		s.goesOn(g, 2, 2*time.Minute)
+		s.end()
+	})
+}
+
+// A node with a copy is away when the job is made again. Those that made it again lose their copies,
+// and the store is set back: the node that comes with the copy knows the job by its former uid, and
+// claims it all the same.
+func TestSetBackAndTheCopyIsOfTheFormerJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1:3", 1)
+		nodes := s.trains("a", "b", "c")
+		s.commit()
+		zero := s.snapshot().World.Members[0].Node
+		var away *simAgent
+		for _, x := range nodes {
+			if x.name != zero && len(x.host.saved[x.node]) > 0 {
+				away = x
+			}
+		}
+		away.kill()
+		s.wipe()
+		s.until("the others go on", 2*time.Minute, s.running(0, 2))
+		for _, x := range nodes {
+			if x != away {
+				delete(x.host.saved, x.node)
+			}
+		}
+		g := s.snapshot().World.Generation
+		s.setBack(s.etcd.Backup(), false)
+		s.until("it is claimed", 2*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 2 })
+		s.start(away.name)
+		s.goesOn(g, 3, 2*time.Minute)
+		s.end()
+	})
+}
+
 // The store and all nodes are lost together, and the copies of the newest commit are on rank 0's
 // node and on a spare. The member that comes back first has no copy: it waits for them, and does
 // not begin from scratch.
