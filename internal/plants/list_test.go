@@ -51,13 +51,24 @@ var plants = []plant{
 	{"parts: a part with one copy is committed", pipeline + "/ring.go", `return !enough(nodes, p, l.replicator.Replicas)`, `return len(p) == 0`, pipeline, "TestAPartWithTooFewCopies"},
 	{"parts: a node that keeps no parts counts as a holder", pipeline + "/ring.go", `case errs[i] != nil:`, `case false:`, pipeline, "TestAPartWithTooFewCopies"},
 	{"parts: what is kept in parts is not acknowledged by its parts", chunkstore + "/partial.go", `if !held || !at.Part {`, `if held && !at.Part {`, chunkstore, "TestHoldParts"},
-	{"parts: the last checkpoint stays in parts", pipeline + "/gather.go", `return l.complete(ctx)`, `return nil`, pipeline, "TestTheLastCheckpointIsBroughtTogether"},
+	{"parts: the last checkpoint stays in parts", pipeline + "/gather.go", `return l.complete(ctx)
+}`, `return nil
+}`, pipeline, "TestTheLastCheckpointIsBroughtTogether"},
 	{"parts: each copy goes to the same node", checkpoint + "/transfer/ring.go", `machines[(home+k)%len(machines)]`, `machines[k%len(machines)]`, checkpoint + "/transfer", "TestRing"},
 	{"section 10: some parts are a checkpoint", "pkg/rendezvous/reclaim/parts.go", `return !there[h.Manifest][p.Manifest] })`, `return there[h.Manifest] == nil })`, "pkg/rendezvous/reclaim", "TestDecideOfParts"},
 	{"parts: a late report is believed", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `schema.FenceIs(r.Job, r.uid(), g)`, pipeline, "TestALateReportChangesNothing"},
 	{"parts: a report behind the fence", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `store.Unchanged(key, seen)`, pipeline, "TestALateReportChangesNothing"},
 	{"parts: a node ends before its last part is committed", pipeline + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, pipeline, "TestTheLastSaveOfAllNodes"},
 	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, pipeline, "TestTheNextGenerationSavesItsOwnParts"},
+	{"own: shards that several ranks read are left out", checkpoint + "/parts/own.go", `len(names[family[i]]) == workers && `, ``, checkpoint + "/parts", "TestOwn"},
+	{"own: the shards of a save of another size are taken by rank", checkpoint + "/parts/own.go", `whole.WorldSize != r.Workers || len(all) != r.Nodes {`, `len(all) < r.Nodes {`, checkpoint + "/parts", "TestOwn"},
+	{"own: what rank 0 saved for all is left out", checkpoint + "/parts/own.go", `need.Parts, shared = append(need.Parts, at), f.Path`, `shared = f.Path`, pipeline, "TestANodeLoadsItsOwnParts"},
+	{"own: a store that is lost does not find the parts", replicator + "/own.go", `Partial{Generation: x.copier.Generation, Manifest: x.raw})`, `Partial{Generation: x.copier.Generation, Manifest: x.parts[0].raw})`, pipeline, "TestANodeLoadsItsOwnParts"},
+	{"own: a part that the record does not know of is lost", replicator + "/prepare.go", `if parts == nil {
+		return last`, `if last != nil {
+		return last`, pipeline, "TestANodeLoadsItsOwnParts"},
+	{"own: a planned end leaves the checkpoint in parts", pipeline + "/ring.go", `if err != nil || head.Parts == nil {`, `if err != nil || head.Parts == nil || !l.made[head.Manifest] {`, pipeline, "TestOwnPartsAreBroughtTogether"},
+	{"own: a planned end before the first save leaves the checkpoint in parts", pipeline + "/gather.go", `return l.complete(ctx) // no node waits for this one`, `return nil`, pipeline, "TestOwnPartsAreBroughtTogether"},
 	{"servers: one stays beside a new one of another node", ensemble + "/stay.go", `if slices.Equal(before, c.Team.Found(roles.Server)) {`, `if len(before) > 0 {`, ensemble, "TestNoServerStays"},
 	{"servers: one stays beside a new one at the address of before", "pkg/roles/place.go", `{ return t.found[r] }`, `{ return t.at[r] }`, ensemble, "TestNoServerStays"},
 	{"servers: a new one reports the port of the one before", "internal/node/ports.go", `last == found[i] {`, `false && last == found[i] {`, "internal/node", "TestPortsOfNewServers"},

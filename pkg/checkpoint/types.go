@@ -34,3 +34,12 @@ const (
 	SaveFromRank0 SaveFrom = "rank0"
 	SaveFromAll   SaveFrom = "all"
 )
+
+// Load says who has a checkpoint put back before workers start; "": LoadAll.
+type Load string
+
+const (
+	LoadAll   Load = "all"   // every node, all of it
+	LoadRank0 Load = "rank0" // rank 0's node, all of it
+	LoadOwn   Load = "own"   // every node, what its ranks read
+)

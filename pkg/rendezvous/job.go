@@ -76,7 +76,7 @@ type Rules struct {
 	FinishTimeout Seconds             `json:"finish_timeout"` // 0: none
 	Replicas      int                 `json:"replicas"`
 	Keep          int                 `json:"keep"`
-	Load          string              `json:"load"`
+	Load          checkpoint.Load     `json:"load"`
 	SaveFrom      checkpoint.SaveFrom `json:"save_from,omitempty"`
 	OnNaN         OnNaN               `json:"on_nan,omitempty"`    // "": ignore
 	Rollbacks     int                 `json:"rollbacks,omitempty"` // of OnNaN rollback: in a row, at most

@@ -21,7 +21,7 @@ const (
 
 var (
 	phases = []Phase{Forming, Running, Finishing, Waiting, Done, Failed, Stopped}
-	loads  = []string{"", "all", "rank0"}
+	loads  = []checkpoint.Load{"", checkpoint.LoadAll, checkpoint.LoadRank0, checkpoint.LoadOwn}
 )
 
 func checkSeconds(p *schema.Problems, what string, s Seconds) {

@@ -10,6 +10,7 @@ import (
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
 	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -41,14 +42,14 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		return event.Resume{}, capture.Scratch(s.chunks, dir)
 	}
 	resume := event.Resume{Step: r.Step, Samples: r.Samples}
-	if s.rules().Load == "rank0" && w.Members[0].Node != s.replicator.Self {
+	if s.rules().Load == checkpoint.LoadRank0 && w.Members[0].Node != s.replicator.Self {
 		return resume, nil
 	}
 	var err error
 	if shared {
 		resume.From, err = s.replicator.Entry(ctx, r.Number, r.Manifest, dir.Path)
 	} else {
-		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest}
+		from := replicator.Resume{Generation: w.Generation, Number: r.Number, Manifest: r.Manifest, Own: s.reader(w)}
 		resume.From, manifest, err = s.replicator.Prepare(ctx, from, dir)
 	}
 	switch {
@@ -62,6 +63,16 @@ func (s *Saves) Prepare(ctx context.Context, w rendezvous.World) (event.Resume, 
 		}
 	}
 	return resume, err
+}
+
+// reader is this node in w where it is to have no more of a checkpoint than its ranks load; nil: all.
+// Its rank is that of its workers only where all nodes have the same number of them.
+func (s *Saves) reader(w rendezvous.World) *parts.Reader {
+	at := slices.IndexFunc(w.Members, func(m membership.Ref) bool { return m.Node == s.replicator.Self })
+	if s.rules().Load != checkpoint.LoadOwn || w.Ranks != nil || at < 0 {
+		return nil
+	}
+	return &parts.Reader{Rank: at, Nodes: len(w.Members), Workers: w.Size()}
 }
 
 // CommitLeft commits what rank 0 of w, which is gone, left on this disk. What was left in a

@@ -42,26 +42,16 @@ func (s *Saves) report(e replicator.Event) {
 		}
 	case replicator.Sharded:
 		s.c.Notice(e.String())
-	case replicator.Refused:
-		s.node.Activity.Nothing()
-		text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
-		switch {
-		case errors.Is(e.Err, capture.ErrUnsettled):
-			text = e.Err.Error()
-		case e.Reason == capture.NoSpace:
-			text = fmt.Sprintf("the save %s was not taken (%s): %v; make room on the disk of %s, or use a smaller --keep",
-				e.Path, e.Reason, e.Err, s.node.Dir)
+	case replicator.LoadsAll:
+		s.mu.Lock()
+		told := s.loadsAll == e
+		s.loadsAll = e
+		s.mu.Unlock()
+		if !told {
+			s.c.Notice(e.String())
 		}
-		s.c.Notice(text)
-		s.c.Effects.Go(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			// The refusal was said; that its event is lost with the store is no harm.
-			_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
-				Generation: e.Generation, Node: s.replicator.Self, Text: text,
-				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
-		})
-		s.wrote(1)
+	case replicator.Refused:
+		s.refused(e)
 	case replicator.Moving:
 		what := map[string]string{"replicate": "saving", "fetch": "fetching"}[e.What]
 		if e.Done == e.Total {
@@ -70,6 +60,29 @@ func (s *Saves) report(e replicator.Event) {
 		}
 		s.node.Activity.Moving(what, e.Done, e.Total)
 	}
+}
+
+// refused tells the user, and in an event all others, that a save was not taken.
+func (s *Saves) refused(e replicator.Refused) {
+	s.node.Activity.Nothing()
+	text := fmt.Sprintf("a save was not taken (%s): %v", e.Reason, e.Err)
+	switch {
+	case errors.Is(e.Err, capture.ErrUnsettled):
+		text = e.Err.Error()
+	case e.Reason == capture.NoSpace:
+		text = fmt.Sprintf("the save %s was not taken (%s): %v; make room on the disk of %s, or use a smaller --keep",
+			e.Path, e.Reason, e.Err, s.node.Dir)
+	}
+	s.c.Notice(text)
+	s.c.Effects.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		// The refusal was said; that its event is lost with the store is no harm.
+		_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
+			Generation: e.Generation, Node: s.replicator.Self, Text: text,
+			Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
+	})
+	s.wrote(1)
 }
 
 // wrote counts n transactions with events, and has old events removed when it is time.

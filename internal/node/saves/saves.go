@@ -74,9 +74,10 @@ type Saves struct {
 	lines      map[schema.Generation]*capturing
 	resume     *checkpoint.Manifest // what the newest Prepare put back
 	spread     context.CancelFunc
-	leads      bool // the captures of this node are those that commit
-	alone      bool // the newest commit has no second copy, and the user was told so
-	sharing    bool // the user was told that nodes share the checkpoint directory
+	leads      bool                // the captures of this node are those that commit
+	alone      bool                // the newest commit has no second copy, and the user was told so
+	sharing    bool                // the user was told that nodes share the checkpoint directory
+	loadsAll   replicator.LoadsAll // what the user was told last of --load=own
 }
 
 // capturing is the captures of one generation.

@@ -158,7 +158,7 @@ func (l *Pipeline) settle(ctx context.Context) error {
 	if !s.All && !s.found {
 		others, err := l.replicator.Record.ReadParts(ctx, l.stamp.Generation)
 		if err != nil || len(others) == 0 {
-			return nil // no node waits for this one
+			return l.complete(ctx) // no node waits for this one
 		}
 	}
 	for began := time.Now(); ; {

@@ -147,11 +147,11 @@ func (l *Pipeline) holdParts(ctx context.Context, x *merged, held [][]membership
 	return refused, nil
 }
 
-// complete brings the newest commit of this generation onto this disk, and onto those of as many
-// others as are to have copies, if each node has parts of it only: the job may go on with fewer nodes.
+// complete brings the newest commit onto this disk, and onto those of as many others as are to have
+// copies, if each node has parts of it only: the job may go on with fewer nodes.
 func (l *Pipeline) complete(ctx context.Context) error {
 	head, _, err := l.replicator.Read(ctx)
-	if err != nil || head.Parts == nil || !l.made[head.Manifest] {
+	if err != nil || head.Parts == nil {
 		return ctx.Err()
 	}
 	err = l.replicator.Complete(ctx, l.stamp.Generation, head, l.replicator.Replicas-1)

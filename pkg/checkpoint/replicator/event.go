@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Event is what a Replicator and its pipelines report: Committed, Refused, Moving, Closed, Sharded
-// or Behind.
+// Event is what a Replicator and its pipelines report: Committed, Refused, Moving, Closed, Sharded,
+// LoadsAll or Behind.
 type Event interface{ event() }
 
 // Committed says that a checkpoint is saved: it was read back as the head.
@@ -55,6 +55,14 @@ func (e Sharded) String() string {
 		"0 writes all of a save, run with --save-from=rank0", e.Format)
 }
 
+// LoadsAll says that this node has all of a checkpoint put back, and not the parts of its ranks alone.
+type LoadsAll struct{ Why string }
+
+func (e LoadsAll) String() string {
+	return fmt.Sprintf("--load=own: this node loads all of the checkpoint: %s", e.Why)
+}
+
+func (LoadsAll) event()  {}
 func (Sharded) event()   {}
 func (Behind) event()    {}
 func (Committed) event() {}

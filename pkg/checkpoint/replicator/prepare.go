@@ -9,8 +9,10 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/parts"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -21,6 +23,7 @@ type Resume struct {
 	Generation schema.Generation
 	Number     manifest.Number
 	Manifest   manifest.Hash
+	Own        *parts.Reader // the node, where it is to have no more than its ranks load; nil: all
 }
 
 // Prepare brings the checkpoint that a generation resumes from onto this
@@ -43,39 +46,67 @@ func (r *Replicator) Prepare(ctx context.Context, from Resume, dir capture.Dir) 
 func (r *Replicator) prepareTree(
 	ctx context.Context, from Resume, t dirfs.FS, dir capture.Dir,
 ) (string, *manifest.Manifest, error) {
-	g, n, h := from.Generation, from.Number, from.Manifest
-	if err := r.Store.Raise(g); err != nil {
+	if err := r.Store.Raise(from.Generation); err != nil {
 		return "", nil, err
 	}
 	r.mu.Lock()
-	r.resume = []manifest.Hash{h}
+	r.resume = []manifest.Hash{from.Manifest}
 	r.mu.Unlock()
-	for again := false; ; again = true {
-		if !r.Store.Has(h) || again {
-			fetching := func(done, total int64) { r.Report(Moving{"fetch", done, total}) }
-			if err := r.fetch(ctx, fetched{g, n, h, fetching}); err != nil {
-				return "", nil, err
-			}
+	for try := (attempt{from: from}); ; try.again = true {
+		found, err := r.bring(ctx, try)
+		if err != nil {
+			return "", nil, err
 		}
-		m, err := r.Store.RestoreTo(ctx, h, t)
-		if errors.Is(err, chunkstore.ErrDamaged) && !again {
+		m := found.files
+		err = restore.Files(ctx, t, m, r.Store)
+		if errors.Is(err, chunkstore.ErrDamaged) && !try.again {
 			continue // what is bad was noted: a fetch brings just that
 		}
 		if err != nil {
 			return "", nil, err
 		}
-		if err := r.noteResume(n, h, m); err != nil {
+		if err := r.Store.AddCommitted(found.head); err != nil {
 			return "", nil, err
 		}
 		return m.Entry, m, capture.SetAside(r.Store, t, dir, m)
 	}
 }
 
-// noteResume notes that the checkpoint was committed: a claim of this node names it.
-func (r *Replicator) noteResume(n manifest.Number, h manifest.Hash, m *manifest.Manifest) error {
-	return r.Store.AddCommitted(manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
-		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}})
+// attempt is a try to bring what a node resumes from.
+type attempt struct {
+	from  Resume
+	again bool // the first one found bytes that had gone bad: what is believed to be here is asked for too
 }
+
+// brought is what a node resumes from, on its disk.
+type brought struct {
+	files *manifest.Manifest
+	head  manifest.Head // it was committed: a claim of this node names it
+}
+
+// bring has on this disk what a node resumes from.
+func (r *Replicator) bring(ctx context.Context, try attempt) (*brought, error) {
+	if try.from.Own != nil {
+		if own, err := r.bringOwn(ctx, try); own != nil || err != nil {
+			return own, err
+		}
+	}
+	n, h := try.from.Number, try.from.Manifest
+	if !r.Store.Has(h) || try.again {
+		if err := r.fetch(ctx, fetched{try.from.Generation, n, h, r.fetching}); err != nil {
+			return nil, err
+		}
+	}
+	m, err := r.Store.Manifest(h)
+	if err != nil {
+		return nil, err
+	}
+	return &brought{m, manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
+		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
+}
+
+// fetching reports how far a fetch is.
+func (r *Replicator) fetching(done, total int64) { r.Report(Moving{"fetch", done, total}) }
 
 // holders are the ways to find the nodes that have a checkpoint: those that its record names, and
 // if these do not have it any more, those whose inventory has it.
@@ -128,8 +159,9 @@ type fetched struct {
 	report     func(done, total int64)
 }
 
-// fetch asks the holders of the record, and if these do not have it any more, all who say that they
-// do.
+// fetch asks the holders of the record; if these do not have it any more, all who say that they do;
+// and at last, for each part of it, all nodes: one that loaded its own parts has parts that the record
+// does not know of.
 func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	parts, err := r.parts(ctx, x.number)
 	if err != nil {
@@ -137,32 +169,72 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	}
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: x.generation, Report: x.report}
 	var last error
-	for _, holders := range r.holders() {
+	for i, holders := range r.holders() {
 		from, err := holders(ctx, x.number)
 		if err != nil {
 			return err
 		}
 		from = slices.DeleteFunc(from, func(n membership.Ref) bool { return n.Node == r.Self })
-		if parts != nil {
+		if i == 0 && parts != nil {
 			err = c.FetchParts(ctx, x.hash, transfer.Holders{All: from, Parts: parts})
 		} else {
-			err = c.Fetch(ctx, x.hash, from)
+			err = c.Fetch(ctx, x.hash, from) // each has all of it
 		}
 		if err == nil || ctx.Err() != nil || !errors.Is(err, chunkstore.ErrNotHeld) {
 			return err
 		}
-		last, parts = err, nil // those that are asked next have all of it
+		last = err // of those that say that they have it: they were asked last
 	}
-	return last // of those that say that they have it: they were asked last
+	if parts == nil {
+		return last
+	}
+	found, err := r.search(ctx, parts)
+	if err != nil {
+		return err
+	}
+	return c.FetchParts(ctx, x.hash, found)
+}
+
+// search asks the registered nodes for each part, its holders first, until one has it.
+func (r *Replicator) search(ctx context.Context, parts []transfer.PartHolders) (found transfer.Holders, err error) {
+	nodes, err := r.Record.Nodes(ctx)
+	if err != nil {
+		return found, err
+	}
+	for _, p := range parts {
+		asked := slices.Clone(p.Nodes)
+		for _, n := range nodes {
+			if n.Node != r.Self && !slices.Contains(asked, n.Ref) {
+				asked = append(asked, n.Ref)
+			}
+		}
+		for _, n := range asked {
+			raw, err := r.Peers.Manifest(ctx, n, p.Part)
+			if ctx.Err() != nil {
+				return found, ctx.Err()
+			}
+			if err == nil && manifest.Sum(raw) == p.Part {
+				found.All = append(found.All, n)
+				found.Parts = append(found.Parts, transfer.PartHolders{Part: p.Part, Nodes: []membership.Ref{n}})
+				break
+			}
+		}
+	}
+	return found, nil
 }
 
 // parts are the other nodes with each part of a checkpoint that are registered; nil: it is not in
 // parts.
-func (r *Replicator) parts(ctx context.Context, n manifest.Number) (parts []transfer.PartHolders, err error) {
+func (r *Replicator) parts(ctx context.Context, n manifest.Number) ([]transfer.PartHolders, error) {
 	h, err := r.Record.Of(ctx, n)
 	if err != nil || h.Parts == nil {
 		return nil, err
 	}
+	return r.partsOf(ctx, h)
+}
+
+// partsOf is parts of a record that was read.
+func (r *Replicator) partsOf(ctx context.Context, h manifest.Head) (parts []transfer.PartHolders, err error) {
 	nodes, err := r.Record.Nodes(ctx)
 	for _, p := range h.Parts {
 		of := transfer.PartHolders{Part: p.Manifest}

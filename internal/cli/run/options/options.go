@@ -18,7 +18,6 @@ import (
 	"github.com/elasticd/elastic/internal/launch"
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/worker/output"
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/scaling"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -106,22 +105,10 @@ func rules(c *command.Call, o *node.Options) (err error) {
 	if level := c.Getenv("PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL"); level == "0" && !c.Setting("max-restarts").Given {
 		r.MaxRestarts = 0 // Paddle's word for: a failure ends the job
 	}
-	r.Load = "all"
 	if err := onNaN(c, r); err != nil {
 		return err
 	}
-	if l := c.Setting("load"); l.Given {
-		if r.Load = l.Text; l.Text != "all" && l.Text != "rank0" {
-			return l.Refuse("all or rank0")
-		}
-	}
-	if f := c.Setting("save-from"); f.Given {
-		if f.Text != "all" && f.Text != "rank0" {
-			return f.Refuse("rank0 or all")
-		}
-		r.SaveFrom = checkpoint.SaveFrom(f.Text)
-	}
-	return nil
+	return saving(c, &o.Job)
 }
 
 // names settles what the job and this node are called.

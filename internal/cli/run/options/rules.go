@@ -6,8 +6,34 @@ import (
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/command"
+	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
+
+// saving reads whose workers write a save, and who loads one.
+func saving(c *command.Call, j *rendezvous.Job) error {
+	r := &j.Rules
+	if f := c.Setting("save-from"); f.Given {
+		r.SaveFrom = checkpoint.SaveFrom(f.Text)
+		if f.Text != "all" && f.Text != "rank0" {
+			return f.Refuse("rank0 or all")
+		}
+	}
+	r.Load = checkpoint.LoadAll
+	l := c.Setting("load")
+	if !l.Given {
+		return nil
+	}
+	switch r.Load = checkpoint.Load(l.Text); {
+	case l.Text != "all" && l.Text != "own" && l.Text != "rank0":
+		return l.Refuse("all, own or rank0")
+	case r.Load == checkpoint.LoadOwn && r.SaveFrom == checkpoint.SaveFromRank0:
+		return l.Refuse("with --save-from=rank0 no node has a part of its own; leave one of them out")
+	case r.Load == checkpoint.LoadOwn && j.Roles != nil:
+		return l.Refuse("the tables of parameter servers are not kept by rank; leave it out")
+	}
+	return nil
+}
 
 // rollbacks is how often in a row a job goes back because of its loss, where nothing else was said.
 const rollbacks = 3
