@@ -25,11 +25,12 @@ func (s *wiped) setBack(b memory.Backup, same bool) {
 	s.mu.Unlock()
 	s.restore(b, same)
 	snap := s.snapshot()
-	if snap.World != nil {
+	if s.base = (rendezvous.World{}); snap.World != nil {
 		s.base = *snap.World
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.setBackAt = time.Now()
 	if s.older = nil; snap.Job != nil {
 		s.older = &snap.Fence
 	}

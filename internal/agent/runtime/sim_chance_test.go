@@ -106,10 +106,13 @@ func (a *simAgent) fate(op memory.Op) memory.Fate {
 		f.Mute = !f.Lost
 	}
 	if r.Float64() < 0.1 {
-		f.Delay += time.Duration(r.Int64N(int64(3 * time.Second)))
+		f.Delay += time.Duration(r.Int64N(int64(mostDelay)))
 	}
 	return f
 }
+
+// mostDelay is by how much a request may be late.
+const mostDelay = 3 * time.Second
 
 // harm has requests of a lost and late from now on.
 func (a *simAgent) harm(bad bool) {
