@@ -153,7 +153,8 @@ func lastTraceback(rows []string) (begin, exception int) {
 }
 
 // rowsOf splits output into lines, without the "[rank3]: " that torch puts before each line of a
-// traceback, without what a progress bar wrote over, and without blank lines at the end.
+// traceback, without what a progress bar wrote over, without what nanobind says at the end of a
+// process, and without blank lines at the end.
 func rowsOf(output []byte) []string {
 	text := strings.ToValidUTF8(string(bytes.TrimRight(output, " \t\r\n")), "?")
 	if text == "" {
@@ -170,7 +171,18 @@ func rowsOf(output []byte) []string {
 		}
 		rows[i] = row
 	}
+	rows = slices.DeleteFunc(rows, tellsLeaks)
+	for len(rows) > 0 && rows[len(rows)-1] == "" {
+		rows = rows[:len(rows)-1]
+	}
 	return rows
+}
+
+// tellsLeaks reports whether a row is one of those in which nanobind, with which modules of Python are
+// built, lists the objects that are left when a process ends. Each exception leaves some.
+func tellsLeaks(row string) bool {
+	return slices.ContainsFunc([]string{"nanobind: ", " - leaked ", " - ... skipped ", "See https://nanobind."},
+		func(prefix string) bool { return strings.HasPrefix(row, prefix) })
 }
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

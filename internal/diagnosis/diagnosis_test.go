@@ -13,6 +13,15 @@ const gloo = `Traceback (most recent call last):
 RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:4711
 `
 
+const leaks = `nanobind: leaked 2 instances!
+ - leaked instance 0x7f0c2a3b of type "tensor.Tensor"
+nanobind: leaked 14 types!
+ - leaked type "tensor.Tensor"
+ - ... skipped remainder
+nanobind: this is likely caused by a reference counting issue in the binding code.
+See https://nanobind.readthedocs.io/en/latest/refleaks.html
+`
+
 func TestExplain(t *testing.T) {
 	for name, test := range map[string]struct {
 		e       Ending
@@ -34,6 +43,11 @@ func TestExplain(t *testing.T) {
 		"a broken pipe that was not caught": {Ending{Code: 141, Signal: "SIGPIPE"}, "", "", true},
 		"warnings of the end do not hide the cause": {Ending{Code: 1,
 			Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n[W] Connection closed by peer\n\n")}, "ValueError: bad batch", "", false},
+		"objects that are left at the end": {
+			Ending{Code: 1, Output: []byte("Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad batch\n" + leaks)},
+			"ValueError: bad batch", `File "t.py", line 3`, false},
+		"objects that are left, of a program without exceptions": {
+			Ending{Code: 3, Output: []byte("up\ntrouble\n\n" + leaks)}, "trouble", "up", false},
 		"the kernel's note leads": {
 			Ending{Code: 137, Signal: "SIGKILL", Note: "killed by the kernel: out of memory",
 				Output: []byte("step 7\n")},
