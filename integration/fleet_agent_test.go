@@ -36,11 +36,12 @@ type fleetAgent struct {
 	signals chan event.Signal
 	starts  int
 	newest  schema.Generation // that it started workers of
+	at      time.Time         // when it did
 }
 
 func newFleetAgent(h *fleet, name string) *fleetAgent {
 	b := &fleetAgent{h: h, name: name, tally: &memory.Tally{}, dead: make(chan struct{}), quit: make(chan os.Signal, 2),
-		signals: make(chan event.Signal, 1<<14), told: map[membership.Incarnation]bool{}}
+		signals: make(chan event.Signal, 1<<8), told: map[membership.Incarnation]bool{}}
 	b.kill = sync.OnceFunc(func() { close(b.dead); b.quit <- os.Interrupt; b.quit <- os.Interrupt })
 	return b
 }
@@ -142,6 +143,9 @@ func (n network) Watch(refs []membership.Ref) {
 
 // notice tells of the watched who are dead. mu is held.
 func (n network) notice() {
+	if n.isDead() {
+		return
+	}
 	for _, r := range n.watched {
 		if a := n.answer(r); a.Kind == membership.Refused && !n.told[r.Incarnation] {
 			n.told[r.Incarnation] = true
@@ -208,7 +212,7 @@ func (s stable) Start(_ context.Context, st action.Start) (runtime.Group, error)
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	s.starts++
-	s.newest = st.World.Generation
+	s.newest, s.at = st.World.Generation, time.Now()
 	g := &idle{generation: s.newest, events: make(chan event.Event), done: make(chan struct{})}
 	g.end = sync.OnceFunc(func() { close(g.events); close(g.done) })
 	return g, nil

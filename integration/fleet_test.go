@@ -108,8 +108,8 @@ type fleet struct {
 	look   store.Store   // for the test itself: not counted
 	stores []store.Store
 	tally  *memory.Tally // a new one for each measurement
-	// cluster is the store in memory on which each agent is counted; nil: they share stores.
-	cluster *memory.Cluster
+	// server is the store in memory on which each agent is counted; nil: they share stores.
+	server *pacedServer
 
 	mu    sync.Mutex // guards all, lives, and what the agents say it does
 	all   []*fleetAgent
@@ -170,8 +170,8 @@ func (h *fleet) start(name string) {
 	defer h.mu.Unlock()
 	b := newFleetAgent(h, name)
 	store := severed{dead: b.dead}
-	if h.cluster != nil {
-		store.Store = memory.Count(h.cluster.Client(name), b.tally)
+	if h.server != nil {
+		store.Store = memory.Count(h.server.client(name), b.tally)
 	} else {
 		store.Store = h.stores[len(h.all)%len(h.stores)]
 	}

@@ -3,11 +3,17 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
+	"github.com/elasticd/elastic/pkg/schema"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
@@ -29,79 +35,127 @@ type storeUse struct {
 	receivedWhole int64
 }
 
+// An etcd with its defaults takes requests of so many bytes.
+const mostBytes = 1_500_000
+
+// proposedWithin is the simulated time from the start of ten thousand nodes to the proposal of their
+// first world.
+const proposedWithin = 10 * time.Second
+
+// A job on a server that takes the time of a measured one comes up, loses a node, then a row of
+// neighbours, and is halved, in simulated time. NODES is the size of the larger of two jobs.
+//
 // An ordinary member, or a spare, of a large job asks the store for as much as one of a small job,
 // in each phase: it does not read what there is of each node. What grows is the list of members
 // alone, with at most 64 bytes for each of them; of a world with few changes, the list of endpoints,
 // with 16.
 func TestOrdinaryNodesReadTheirOwn(t *testing.T) {
-	small, large := 120, 360
-	if soak(t) > 1 {
-		small, large = 300, 1000
+	large := 360
+	if n, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
+		large = n
 	}
-	few, many := useOfStore(t, small), useOfStore(t, large)
-	for phase, roles := range many {
+	small := max(120, large/10)
+	row := min(100, small/10)
+	few, many := playJob(t, small, row), playJob(t, large, row)
+	each := (many[0].proposed - few[0].proposed) / time.Duration(large-small)
+	if each > proposedWithin/10_000 {
+		t.Errorf("each node that comes delays the first world by %s", each)
+	}
+	for i, p := range many {
 		for _, r := range []role{decides, member, spare} {
-			a, b := few[phase][r], roles[r]
+			a, b := few[i].use[r], p.use[r]
 			t.Logf("%-10s %-8s %3d nodes: %3d requests, %6d bytes sent, %8d received (%8d with the list); "+
-				"%4d nodes: %3d, %6d, %8d (%8d)", phase, r, small, a.requests, a.sent, a.received, a.receivedWhole,
+				"%4d nodes: %3d, %6d, %8d (%8d)", p.name, r, small, a.requests, a.sent, a.received, a.receivedWhole,
 				large, b.requests, b.sent, b.received, b.receivedWhole)
 			if r == decides {
 				continue
 			}
-			perRequest := a.received / max(1, a.requests) // of a slow machine there are more requests in each phase
+			perRequest := a.received / max(1, a.requests) // in a long phase a node reads its keys again
 			if b.requests > 2*a.requests+10 || b.sent > a.sent+a.sent/2+1000 ||
 				b.received > max(a.received, perRequest*b.requests)*3/2+3000 {
-				t.Errorf("%s: a %s of %d nodes asks the store for more than one of %d", phase, r, large, small)
+				t.Errorf("%s: a %s of %d nodes asks the store for more than one of %d", p.name, r, large, small)
 			}
 		}
 	}
 }
 
-// rackSize is how many neighbours are lost at once.
-const rackSize = 10
+// phase is what a change of a job took, in simulated time, and each role asked of the store.
+type phase struct {
+	name              string
+	proposed, started time.Duration // the world; all its workers
+	use               map[role]storeUse
+}
 
-// useOfStore is what the median node of each role asked of the store in each phase of a job of n
-// nodes.
-func useOfStore(t *testing.T, n int) map[string]map[role]storeUse {
-	h := newFleetInMemory(t, n)
-	h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
-	h.job.Rules.LastCall = rendezvous.Seconds(limit)
-	use := map[string]map[role]storeUse{}
-	phase := func(name string, f func()) {
-		before, g := h.counts(), h.newest()
-		f()
-		use[name] = h.medians(before, int64(h.newest()-g))
-	}
-	phase("start", func() {
-		for i := range n {
-			h.start(fmt.Sprintf("node%04d", i))
+// playJob plays the story of a job of n nodes, which loses a row of neighbours.
+func playJob(t *testing.T, n, row int) (phases []phase) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFleetInMemory(t, n)
+		h.job.Limits = rendezvous.Limits{Min: 1, Max: n}
+		h.job.Rules.LastCall = rendezvous.Seconds(limit)
+		phases = append(phases, h.phase("start", n, func() {
+			for i := range n {
+				h.start(fmt.Sprintf("node%05d", i))
+			}
+		}))
+		phases = append(phases,
+			h.phase("loss", n-1, func() { h.kill(h.member(n / 2)) }),
+			h.phase("many lost", n-1-row, func() { h.kill(h.members(n/4, row)...) }),
+			h.phase("halved", n/2, func() {
+				h.scale(n / 2)
+				h.registered(n - 1 - row)
+			}))
+		bytes, operations := h.server.largest()
+		t.Logf("%d nodes: at most %d bytes and %d operations in a transaction", n, bytes, operations)
+		if bytes > mostBytes || operations > store.MaxOps {
+			t.Errorf("%d nodes: etcd refuses a transaction of %d bytes or %d operations", n, bytes, operations)
 		}
-		h.settles(0, n)
 	})
-	phase("loss", func() {
-		g := h.newest()
-		h.kill(h.member(n / 2))
-		h.settles(g, n-1)
-	})
-	phase("many lost", func() {
-		g := h.newest()
-		h.kill(h.members(n/4, rackSize)...)
-		h.settles(g, n-1-rackSize)
-	})
-	phase("halved", func() {
-		g := h.newest()
-		h.scale(n / 2)
-		h.settles(g, n/2)
-		h.registered(n - 1 - rackSize)
-	})
-	return use
+	return phases
+}
+
+// phase is what it takes until so many nodes have settled after f.
+func (h *fleet) phase(name string, nodes int, f func()) phase {
+	before, g, began := h.counts(), h.newest(), time.Now()
+	f()
+	h.settles(g, nodes)
+	newest := h.newest()
+	p := phase{name: name, started: h.lastStart().Sub(began), proposed: h.proposed(newest).Sub(began),
+		use: h.medians(before, int64(newest-g))}
+	h.t.Logf("%d nodes, %s: proposed after %.2f s, all started after %.2f s; %d generations", h.n,
+		name, p.proposed.Seconds(), p.started.Seconds(), newest-g)
+	return p
+}
+
+// lastStart is when the last workers were started.
+func (h *fleet) lastStart() (last time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.all {
+		if b.at.After(last) {
+			last = b.at
+		}
+	}
+	return last
+}
+
+// proposed is when generation g was proposed.
+func (h *fleet) proposed(g schema.Generation) time.Time {
+	all, _, err := history.Read(h.t.Context(), h.look, h.job.Name, 0)
+	for _, e := range all {
+		if e.Kind == history.WorldProposed && e.Generation == g {
+			return e.Time
+		}
+	}
+	h.t.Fatalf("generation %d was not proposed: %v", g, err)
+	return time.Time{}
 }
 
 // newFleetInMemory is a fleet on a store in memory that counts for each agent.
 func newFleetInMemory(t *testing.T, n int) *fleet {
 	c := memory.New()
 	h := newFleetWith(t, n, c.Client("look"))
-	h.cluster = c
+	h.server = &pacedServer{pace: measured, cluster: c, all: h.job.Name.Prefix(),
+		rest: time.Duration(n) * 10 * time.Microsecond}
 	return h
 }
 
@@ -151,16 +205,27 @@ func (h *fleet) counts() map[string]storeUse {
 	return counts
 }
 
+// lists are the bytes of the lists of w that each node reads.
+func (h *fleet) lists(w *rendezvous.World) int64 {
+	list := 0
+	if e, err := h.look.Get(h.t.Context(), h.job.Name.Endpoints(w.Proposal), ""); err != nil {
+		h.t.Fatal(err)
+	} else if e.One() != nil {
+		list = len(e.One().Value)
+	}
+	if w.Base == "" { // else its changes tell the members to those that know the world before
+		list += len(rendezvous.EncodeMembers(w.Members)) + len(rendezvous.EncodeMembers(w.Leavers))
+	}
+	return int64(list)
+}
+
 // medians are what the median node of each role has asked for since before, in so many generations.
 func (h *fleet) medians(before map[string]storeUse, generations int64) map[role]storeUse {
 	s, err := rendezvous.Read(h.t.Context(), h.look, h.job.Name)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	list := int64(16 * len(s.World.Members)) // the endpoints of the workers
-	if s.World.Base == "" {                  // else its changes tell the members to those that know the world before
-		list += int64(48*len(s.World.Members) + 64*len(s.World.Leavers))
-	}
+	list := h.lists(s.World)
 	rank := map[string]int{}
 	for i, m := range s.World.Members {
 		rank[m.Node] = i
