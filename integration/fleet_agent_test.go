@@ -113,6 +113,13 @@ func (s severed) Renew(ctx context.Context, l store.Lease) error {
 	return s.Store.Renew(ctx, l)
 }
 
+func (s severed) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
+	if err := s.err(); err != nil {
+		return 0, 0, err
+	}
+	return s.Store.TimeToLive(ctx, l)
+}
+
 func (s severed) Revoke(ctx context.Context, l store.Lease) error {
 	if err := s.err(); err != nil {
 		return err

@@ -28,6 +28,7 @@
 (*   Commit                    com       Commit (after Replicate)          *)
 (*   Scale; Stop asked         wish      Wish; StopAsk                     *)
 (*   suspects/                 sus, clr  Suspect, Clear                    *)
+(*   Answer                    ans       Answer                            *)
 (*                                                                         *)
 (* ModRevision(world) is Len(W); the fence is Last.g, since only Propose    *)
 (* appends a World with a new generation; ModRevision(nodes/n) is key[n],   *)
@@ -106,7 +107,9 @@ CONSTANTS
   SusDial,        \* TRUE: the proposer dials once more [C17]
   SusInc,         \* TRUE: a record counts for its incarnation only [C17]
   SusLive,        \* "no" | "key": watcher registered as who wrote it | "ask": and it answers now that it is still so [C17]
-  SusWait         \* "window": an open suspicion delays at most a window | "forever": until the verdict
+  SusWait,        \* "window": an open suspicion delays at most a window | "forever": until the verdict
+  AnsWait,        \* TRUE: of two, the silent one has time to answer in the store | FALSE: one accuser is enough [C20]
+  AnsCmp          \* TRUE: Propose and Hold compare that it has not answered [C20]
 
 Nodes == 1..NN
 None  == <<0,0>>                        \* no checkpoint; <<g,s>> is step s, written by a worker of generation g
@@ -205,14 +208,17 @@ OK(r) ==
                         /\ EvictGuard => \A m \in r.kill : key[m] = r.kinc[m]
                         /\ DropGuard => \A x \in r.gone : key[x[1]] # x[2] \/ x[1] \in r.kill
                         /\ ExitCmp => r.ex = exits
+                        /\ AnsCmp => r.una \subseteq sus
     [] r.t = "rdy"   -> HasW /\ Last.g = r.g /\ key[r.n] = r.i
     [] r.t = "ph"    -> Len(W) = r.rev /\ ((ExitCmp /\ r.ph = "stopped") => r.ex = exits)
     [] r.t = "hold"  -> Len(W) = r.rev /\ key[r.n] = r.i /\ (HoldCmp => \A x \in r.lost : key[x[1]] = r.kinc[x[1]])
+                        /\ (AnsCmp => r.una \subseteq sus)
     [] r.t = "leave" -> key[r.n] = r.i
     [] r.t = "take"  -> TakeGuard => key[r.n] = r.i
     [] r.t = "wish"  -> mx.id = r.seen /\ Len(W) = r.rev
     [] r.t = "reopen" -> Len(W) = r.rev /\ (ReopenCmp = "all" => job = r.job /\ mx.id = r.seen)
     [] r.t \in {"sus","clr"} -> TRUE
+    [] r.t = "ans"   -> r.s \in sus /\ key[r.n] = r.i
     [] r.t = "com"   -> /\ CASE CommitFence = "proposed" -> HasW /\ Last.g = r.g
                              [] CommitFence = "running"  -> RunGen = r.g
                              [] OTHER -> TRUE
@@ -255,6 +261,7 @@ EffectX(r, t5, gr) ==
                [] OTHER -> left
   /\ sus' = CASE r.t = "sus" -> sus \cup {r.s}
               [] r.t = "clr" -> sus \ {r.s}
+              [] r.t = "ans" -> (sus \ {r.s}) \cup {[r.s EXCEPT !.a = TRUE]}
               [] r.t = "prop" -> {s \in sus : s.x \notin r.kill}
               [] OTHER -> sus
   /\ job' = IF r.t = "reopen" THEN job + 1 ELSE job
@@ -266,6 +273,8 @@ EffectX(r, t5, gr) ==
        (IF r.t = "com" /\ HasW /\ r.id[1] < Last.g THEN {"G2: commit of an older generation than the newest proposed"} ELSE {}) \cup
        (IF r.t = "com" /\ r.id[1] < RunGen THEN {"G2run: commit of an older generation than the newest running"} ELSE {}) \cup
        (IF r.t = "prop" /\ \E m \in r.kill : key[m] # 0 /\ key[m] # r.kinc[m] THEN {"G5: eviction deleted a newer incarnation"} ELSE {}) \cup
+       (IF r.t \in {"prop","hold"} /\ \E s \in r.una : [s EXCEPT !.a = TRUE] \in sus
+        THEN {"G5: a member is lost that answered"} ELSE {}) \cup
        (IF r.t = "take" /\ key[r.n] \notin {0,r.i} THEN {"TO: a take over deleted a newer incarnation"} ELSE {}) \cup
        (IF r.t = "prop" /\ r.roll /\ (\E m \in hold : head \in disk[m]) THEN {"RB: the head is given up though a holder has it"} ELSE {}) \cup
        (IF r.t = "prop" /\ ((HasW /\ Last.ph = "done") \/ EndedNow) THEN {"G8: a finished job restarted"} ELSE {}) \cup
@@ -372,11 +381,14 @@ Suspect(w,x) == /\ SusMode = "rec" /\ E(w) /\ w # x /\ inc[w] # 0 /\ key[w] = in
                 /\ ~Answers(w,x) /\ (\A s \in sus : ~(s.x = x /\ s.w = w)) = TRUE
                 /\ None_(w,"sus")
                 /\ Issue([t |-> "sus", n |-> w, s |-> [x |-> x, i |-> TI(x), w |-> w, wi |-> inc[w],
-                                                       s |-> IF up[x] = "off" /\ Link(w,x) THEN "refused" ELSE "silent"]])
+                                                       s |-> IF up[x] = "off" /\ Link(w,x) THEN "refused" ELSE "silent", a |-> FALSE]])
                 /\ UNCHANGED nodeV /\ Env
 Clear(w) == /\ SusMode = "rec" /\ E(w)
             /\ \E s \in sus : s.w = w /\ s.wi = inc[w] /\ Answers(w,s.x) /\ Issue([t |-> "clr", n |-> w, s |-> s])
             /\ UNCHANGED nodeV /\ Env
+Answer(n) == /\ SusMode = "rec" /\ E(n) /\ inc[n] # 0 /\ key[n] = inc[n] /\ None_(n,"ans")
+             /\ \E s \in sus : s.x = n /\ s.i = inc[n] /\ s.s = "silent" /\ ~s.a /\ Issue([t |-> "ans", n |-> n, i |-> inc[n], s |-> s])
+             /\ UNCHANGED nodeV /\ Env
 WLive(p,r) == CASE SusLive = "no"  -> TRUE
                 [] SusLive = "key" -> key[r.w] = r.wi
                 [] OTHER -> r.w = p \/ (key[r.w] = r.wi /\ Answers(p,r.w) /\ inc[r.w] = r.wi /\ ~Dial(r.w,<<r.x,r.i>>))
@@ -390,13 +402,22 @@ Silent(p,m) == /\ m # p /\ ~Answers(p,m)
                   \/ \E q \in Nodes \ {p,m} : Run(q) /\ key[q] # 0 /\ p \notin cutP /\ q \notin cutP /\ ~Answers(q,m)
 CanReturn(x) == Run(x[1]) /\ x[1] \notin cutE /\ inc[x[1]] = x[2]          \* would re-register within the window
 Other(p,x) == (Run(x[1]) /\ inc[x[1]] # x[2] /\ (p = x[1] \/ Answers(p,x[1]))) \/ (key[x[1]] # 0 /\ key[x[1]] # x[2])  \* another incarnation
-GoneRec(p,x) == /\ x[1] # p /\ (SusDial => ~Dial(p,x))
+GoneTwo(p,x) == /\ x[1] # p /\ (SusDial => ~Dial(p,x))
                 /\ LET R == Rec(p,x) IN
                    \/ \E r \in R : r.s = "refused"
                    \/ ~Apart(p) /\ \E r,q \in R : r.w # q.w
                    \/ (\E r \in R : TRUE) /\ key[x[1]] = 0 /\ ~CanReturn(x)
                    \/ key[x[1]] = 0 /\ ~CanReturn(x) /\ ~Dial(p,x)
                    \/ (\E r \in R : TRUE) /\ key[x[1]] # x[2] /\ ~CanReturn(x)
+(* only two are registered, and the silent one does not answer in the store: who runs and reaches it answers, or at least
+   renews its lease, before the watcher has waited long enough *)
+Unanswered(p,x) == {r \in Rec(p,x) : r.w = p /\ r.wi = inc[p] /\ r.s = "silent" /\ ~r.a}
+GoneAns(p,x) == /\ x[1] # p /\ (SusDial => ~Dial(p,x)) /\ key[x[1]] = x[2] /\ Cardinality({m \in Nodes : key[m] # 0}) = 2
+                /\ Unanswered(p,x) # {} /\ (AnsWait => ~CanReturn(x))
+GoneRec(p,x) == GoneTwo(p,x) \/ GoneAns(p,x)
+(* the records that must stand as they are: nothing else says that these members are gone *)
+Una(p) == IF SusMode # "rec" THEN {}
+          ELSE UNION {Unanswered(p,x) : x \in {y \in {<<m,key[m]>> : m \in Nodes} : y[2] # 0 /\ GoneAns(p,y) /\ ~GoneTwo(p,y)}}
 Gone(p,x) == IF Confirm THEN \/ IF SusMode = "rec" THEN GoneRec(p,x) ELSE Silent(p,x[1]) /\ ~CanReturn(x)
                              \/ Other(p,x) \/ left[x[1]] = x[2]
                         ELSE key[x[1]] # x[2]
@@ -454,7 +475,7 @@ DropOK(p, mem) == ~HasW \/ ~Confirm \/
 MayAct(n) == E(n) /\ inc[n] > 0 /\ know[n] = Len(W) /\ ((NodeAtt /\ HasW) => na[n] >= Last.att) /\ (EndedProp \/ ~(HasW /\ Last.ph \in Ended /\ na[n] <= Last.att))
 PropReq(n, ms, mem, res, roll) ==
   LET lv == Leaving(n,ms,mem) IN
-  [t |-> "prop", n |-> n, i |-> inc[n], rev |-> Len(W), hd |-> head, roll |-> roll, kill |-> Evict(n,ms), kinc |-> [m \in Nodes |-> key[m]], ex |-> exits,
+  [t |-> "prop", n |-> n, i |-> inc[n], rev |-> Len(W), hd |-> head, roll |-> roll, kill |-> Evict(n,ms), una |-> Una(n), kinc |-> [m \in Nodes |-> key[m]], ex |-> exits,
    w |-> [g |-> IF HasW THEN Last.g + 1 ELSE 1, mem |-> mem, lv |-> lv, ph |-> "forming", res |-> res, att |-> job, wid |-> mx.id, hold |-> "no",
          qu |-> Held \cup {x[1] : x \in ms}],
    gone |-> IF HasW THEN {x \in Range(Last.mem) \cup Last.lv : x \notin Range(mem) /\ x \notin lv} ELSE {}]
@@ -507,7 +528,8 @@ Hold(n) ==
          un   == /\ \/ Last.ph \in {"forming","running"} \/ (Last.ph = "waiting" /\ Last.hold = "pl") \/ (Last.ph = "finishing" /\ Through(n) /\ ~AllZero)
                  /\ Un(n)
                  /\ Len(mem) < MinNP \/ failg = Last.g
-         rq(h) == [t |-> "hold", n |-> n, i |-> inc[n], rev |-> Len(W), hold |-> h, lost |-> IF h = "un" THEN lostm ELSE {}, kinc |-> [m \in Nodes |-> key[m]]]
+         rq(h) == [t |-> "hold", n |-> n, i |-> inc[n], rev |-> Len(W), hold |-> h, lost |-> IF h = "un" THEN lostm ELSE {},
+                   una |-> IF h = "un" THEN Una(n) ELSE {}, kinc |-> [m \in Nodes |-> key[m]]]
      IN \/ pl /\ Issue(rq("pl"))
         \/ un /\ Issue(rq("un"))
   /\ UNCHANGED nodeV /\ Env
@@ -675,7 +697,7 @@ StopAsk == /\ b.stop > 0 /\ avail /\ ~EndedNow /\ WishOK /\ mx.stop # job
 AgentStep(n) == Observe(n) \/ StopOld(n) \/ StopWait(n) \/ Reopen(n) \/ TakeOver(n) \/ Join(n) \/ JoinAgain(n) \/ Lost(n)
                 \/ DropAtt(n) \/ Propose(n) \/ Rollback(n) \/ Hold(n)
                 \/ Ready(n) \/ TurnRunning(n) \/ Start(n) \/ ReportFail(n) \/ ReportExit(n) \/ PExit(n) \/ LeaveReq(n) \/ Went(n) \/ End(n)
-                \/ Finishing(n) \/ Done(n) \/ Stop(n) \/ Clear(n) \/ \E m \in Nodes : Suspect(n,m)
+                \/ Finishing(n) \/ Done(n) \/ Stop(n) \/ Clear(n) \/ Answer(n) \/ \E m \in Nodes : Suspect(n,m)
 CkptStep(n) == Commit(n) \/ \E m \in Nodes : Replicate(n,m)
 FaultStep(n) == WorkerFail(n) \/ CollFail(n) \/ WorkerExit(n) \/ ReportPart(n) \/ Crash(n) \/ Restart(n) \/ Freeze(n) \/ Thaw(n) \/ SigTerm(n)
                 \/ CutE(n) \/ CutP(n) \/ CutLink(n) \/ Lapse(n) \/ Hang(n) \/ Fail(n)
@@ -720,6 +742,7 @@ G4b == \A n,m \in Nodes : wk[n] > 0 /\ wk[m] > 0 /\ wk[m] < wk[n] => key[m] # wi
 (* a node that reported Ready for g has nothing older *)
 G4a == \A r \in rdy : \A n \in Nodes : (r[2] = n /\ HasW /\ r[1] = Last.g /\ key[n] # 0 /\ (ReadyInc => r[3] = key[n]) /\ Run(n)) => ~Old(n, r[1])
 G5 == bad \cap {"G5: a healthy member evicted", "G5: workers of a healthy member stopped for a lost lease", "G5: eviction deleted a newer incarnation",
+                "G5: a member is lost that answered",
                 "G5: workers stopped by a Hold for a member that is there"} = {}
 G8a == \A k \in 1..Len(W) : W[k].ph = "done" => k = Len(W)
 G8b == \A k \in 1..Len(W) : W[k].ph = "done" => \A x \in Range(W[k].mem) : RK(W[k].g,x[1],x[2]) \in exits

@@ -159,7 +159,7 @@ var plants = []plant{
 	guards := []store.Guard{`, rendezvous, "TestGuards/memory"},
 	{"a proposer that is registered no more", txn + "/propose.go", `would be lost
 		store.Unchanged(r.Job.Node(me.Node), me.Rev),`, `would be lost`, rendezvous, "TestGuards/memory"},
-	{"C5: evict whoever has the name", txn + "/propose.go", `guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+	{"C5: evict whoever has the name", txn + "/propose.go", `guards = append(guards, r.isLost(x, me)...)
 		writes`, `writes`, rendezvous, "TestGuards/memory"},
 	{"C4: drop the absent without a look", txn + "/propose.go", `for _, x := range p.Dropped {`, `for _, x := range p.Dropped[:0] {`, rendezvous, "TestGuards/memory"},
 	{"C15: propose over the last exit", txn + "/propose.go", `guards = append(guards, store.NoneNewer(r.Job.Exits(seen.World.Generation), seen.Rev))`, `_ = guards`, rendezvous, "TestGuards/memory"},
@@ -211,6 +211,13 @@ var plants = []plant{
 	{"who answers is gone", verdict + "/verdict.go", `case answered && a.Kind == membership.Same && present:`, `case false:`, verdict, "TestJudge"},
 	{"one witness of silence is enough", verdict + "/verdict.go", `len(c.silentBy) >= 2`, `len(c.silentBy) >= 1`, verdict, "TestJudge"},
 	{"the isolated one drops everybody", verdict + "/verdict.go", `case len(c.silentBy) >= 2 && !ev.Isolated:`, `case len(c.silentBy) >= 2:`, verdict, "TestJudge"},
+	{"a silent node is not asked in the store", verdict + "/verdict.go", `known && c.own != 0 && x.Rev == c.own &&`, `(known || true) && c.own != 0 ||`, verdict, "TestJudge"},
+	{"the store is asked although a third node is registered", verdict + "/verdict.go", `len(f.nodes) == 2 && !f.ev.Isolated`, `!f.ev.Isolated`, verdict, "TestJudge"},
+	{"an answer in the store does not count", verdict + "/verdict.go", `x.Sign == membership.Silent && !x.Answered`, `x.Sign == membership.Silent`, verdict, "TestJudge"},
+	{"an answer that races with an eviction is not compared", "pkg/rendezvous/txn/lost.go", `if x.Record != 0 {`, `if false {`, rendezvous, "TestGuards"},
+	{"a deaf node of two is lost though it renews its lease", runtime + "/await.go", `if err != nil || i < awaitLease {`, `if err != nil || i < awaitReads {`, runtime, "TestADeafWatchInACutOfTwoIsNoLoss"},
+	{"a late read proves silence", runtime + "/await.go", `context.WithTimeout(ctx, awaitEvery)`, `context.WithTimeout(ctx, time.Minute)`, runtime, "TestAReadThatComesLateProvesNoSilence"},
+	{"a suspicion is not answered", detection + "/answer.go", `s.Sign == membership.Silent && !s.Answered {`, `s.Sign == membership.Silent && s.Answered {`, runtime, "TestCutsInsideAreNoLoss"},
 	{"an expired lease is a death", verdict + "/verdict.go", `onTime := absent && !ev.OnTime.IsZero() && s.Since.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, verdict, "TestJudge"},
 	{"silence counts while the store was away", verdict + "/verdict.go", `if !quiet || void {`, `if !quiet {`, verdict, "TestJudge"},
 	{"C7: another life keeps the old one alive", verdict + "/verdict.go", `if present && !s.Registered {`, `if false {`, verdict, "TestJudge"},

@@ -8,6 +8,19 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
+// ErrRenewed says that a lease may have been renewed lately.
+var ErrRenewed = errors.New("its lease is renewed")
+
+// NotRenewed reads whether the newest renewal of a lease is longer ago than Keep leaves between two.
+// ErrRenewed: it may not be; the store counts in whole seconds.
+func NotRenewed(ctx context.Context, s store.Store, l store.Lease) error {
+	left, granted, err := s.TimeToLive(ctx, l)
+	if err == nil && granted-left-time.Second < granted/3 {
+		err = ErrRenewed
+	}
+	return wrap("read whether a node stands still", err)
+}
+
 // Leased is a lease and its time to live.
 type Leased struct {
 	Lease store.Lease

@@ -102,8 +102,11 @@ type Suspicion struct {
 	Sign        Sign        `json:"sign"`
 	SilentMS    int64       `json:"silent_ms"` // since the last answer, by the watcher's clock
 	// it never answered that watcher: its address may be one that leads nowhere
-	Never bool  `json:"never,omitempty"`
-	Rev   int64 `json:"-"`
+	Never bool `json:"never,omitempty"`
+	// the suspected node answered in the store: it lives, whatever its watcher hears of it
+	Answered bool        `json:"answered,omitempty"`
+	Rev      int64       `json:"-"`
+	Lease    store.Lease `json:"-"` // of the watcher
 }
 
 // What is the sign in words.
@@ -169,7 +172,7 @@ func Decode(job schema.Job, entries []store.Entry) (nodes []Node, left []Left, s
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			x.Node, x.By, x.Rev = p[0], p[1], e.Rev
+			x.Node, x.By, x.Rev, x.Lease = p[0], p[1], e.Rev, e.Lease
 			suspects = append(suspects, x)
 		} else if p := schema.Rest(job.AllWarming(), e.Key); len(p) == 1 {
 			warming[p[0]] = Incarnation(e.Value)

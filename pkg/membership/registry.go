@@ -142,6 +142,29 @@ func (r Registry) Suspect(ctx context.Context, watcher Node, g schema.Generation
 	return rev, wrap("suspect", err)
 }
 
+// Answer notes in a suspicion that the node it is about lives. It changes that very record only.
+func (r Registry) Answer(ctx context.Context, s Suspicion, me Node) error {
+	key := r.Job.Suspect(s.Node, s.By)
+	s.Answered = true
+	res, err := r.Store.Txn(ctx, store.Txn{
+		If:   []store.Guard{store.Unchanged(key, s.Rev), store.Unchanged(r.Job.Node(me.Node), me.Rev)},
+		Then: []store.Write{store.PutLeased(key, schema.Encode(s), s.Lease)},
+	})
+	if err == nil && !res.OK {
+		err = store.ErrMoved
+	}
+	return wrap("answer a suspicion", err)
+}
+
+// Unanswered reads whether a suspicion stands as it was written: ErrMoved if it does not.
+func (r Registry) Unanswered(ctx context.Context, s Suspicion) error {
+	read, err := r.Store.Get(ctx, r.Job.Suspect(s.Node, s.By), "")
+	if e := read.One(); err == nil && (e == nil || e.Rev != s.Rev) {
+		err = store.ErrMoved
+	}
+	return wrap("read a suspicion", err)
+}
+
 // Withdrawal is a suspicion that its watcher takes back.
 type Withdrawal struct {
 	Node, By string

@@ -32,15 +32,16 @@ type guarded struct {
 	meanwhile      func(w *storedJob)
 }
 
-func stageCreated(w *storedJob)  { w.create(2) }
-func stageJoined(w *storedJob)   { w.create(2).join("a", "b", "c") }
-func stageForming(w *storedJob)  { w.create(2).join("a", "b", "c").propose("a", "b") }
-func stageRunning(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b") }
-func stageWaiting(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b").hold() }
-func stageStopped(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b").stop() }
-func stageCutOff(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
-func stageMissing(w *storedJob)  { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
-func stageLeftOver(w *storedJob) { w.create(2) }
+func stageCreated(w *storedJob)   { w.create(2) }
+func stageJoined(w *storedJob)    { w.create(2).join("a", "b", "c") }
+func stageForming(w *storedJob)   { w.create(2).join("a", "b", "c").propose("a", "b") }
+func stageRunning(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b") }
+func stageWaiting(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").hold() }
+func stageStopped(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").stop() }
+func stageCutOff(w *storedJob)    { w.create(2).join("a", "b", "c").run("a", "b").expire("b") }
+func stageMissing(w *storedJob)   { w.create(2).join("a", "b", "c").run("a", "b").expire("c") }
+func stageSuspected(w *storedJob) { stageRunning(w); suspectB(w) }
+func stageLeftOver(w *storedJob)  { w.create(2) }
 
 func touches(key func(schema.Job) string) func(w *storedJob) {
 	return func(w *storedJob) { w.touch(key(w.Job)) }
@@ -189,6 +190,29 @@ func suspects(w *storedJob) func() error {
 	return func() error { _, err := w.reg.Suspect(w.t.Context(), me, 1, x); return err }
 }
 
+// suspectB writes that a finds b silent, and returns the record.
+func suspectB(w *storedJob) membership.Suspicion {
+	w.must(suspects(w)())
+	return w.see().Suspects[0]
+}
+
+// answerB: b answers that suspicion in the store.
+func answerB(w *storedJob) {
+	w.must(w.reg.Answer(w.t.Context(), w.see().Suspects[0], w.nodes["b"]))
+}
+
+// silentB is b, gone because it does not answer the suspicion of a.
+func silentB(w *storedJob) verdict.Member {
+	m := seen(w.nodes["b"], w.nodes["b"].Rev)
+	m.Record = suspectB(w).Rev
+	return m
+}
+
+func answers(w *storedJob) func() error {
+	x, b := w.see().Suspects[0], w.nodes["b"]
+	return func() error { return w.reg.Answer(w.t.Context(), x, b) }
+}
+
 // anotherWorld: somebody else was faster. Only the world record moves, so that the other guards
 // hold.
 func anotherWorld(w *storedJob) { w.touch(w.Job.World()) }
@@ -218,12 +242,18 @@ var guards = []guarded{
 	{"register again", "C3: the world that lists it", stageCutOff, reregisters, anotherWorld},
 	{"suspect", "own registration", stageRunning, suspects, func(w *storedJob) { w.again("a") }},
 
+	{"answer", "own registration", stageSuspected, answers, func(w *storedJob) { w.again("b") }},
+	{"answer", "the suspicion as seen", stageSuspected, answers, func(w *storedJob) { w.must(suspects(w)()) }},
+
 	{"propose", "world as seen", stageRunning, proposes(nil), anotherWorld},
 	{"propose", "no world yet", stageJoined, proposes(nil), func(w *storedJob) { w.propose("a", "b") }},
 	{"propose", "job as seen", stageRunning, proposes(nil), touches(schema.Job.Job)},
 	{"propose", "C1: the commit that was seen", stageRunning, proposes(nil), func(w *storedJob) { w.commit() }},
 	{"propose", "own registration", stageRunning, proposes(nil), func(w *storedJob) { w.again("a") }},
 	{"propose", "C5: the evicted one as seen", stageRunning, proposes(evictsB), func(w *storedJob) { w.again("b") }},
+	{"propose", "C20: the silent one has not answered", stageRunning, proposes(func(w *storedJob, p *plan.Propose) {
+		p.Evicted = []verdict.Member{silentB(w)}
+	}), answerB},
 	{"propose", "C4: the absent one is absent", stageCutOff, proposes(dropsAbsentB),
 		func(w *storedJob) { w.reregister("b") }},
 	{"propose", "C4: the other life of it as seen", func(w *storedJob) { stageCutOff(w); w.again("b") },
@@ -235,6 +265,9 @@ var guards = []guarded{
 	{"hold", "C5: the lost one as seen", stageRunning, waits(func(w *storedJob) []verdict.Member {
 		return []verdict.Member{seen(w.nodes["b"], w.nodes["b"].Rev)}
 	}), func(w *storedJob) { w.again("b") }},
+	{"hold", "C20: the silent one has not answered", stageRunning, waits(func(w *storedJob) []verdict.Member {
+		return []verdict.Member{silentB(w)}
+	}), answerB},
 	{"hold", "C4: the absent one is absent", stageCutOff, waits(func(w *storedJob) []verdict.Member {
 		return []verdict.Member{seen(w.nodes["b"], 0)}
 	}), func(w *storedJob) { w.reregister("b") }},
@@ -316,7 +349,7 @@ func TestWipedStores(t *testing.T) {
 	harmless := map[string]bool{ // of its own node only, which registers again
 		"leave": true, "take over": true,
 		// on a lease, whose id does not come back: refused by that
-		"join": true, "register again": true, "suspect": true,
+		"join": true, "register again": true, "suspect": true, "answer": true,
 	}
 	done := map[string]bool{}
 	for _, g := range guards {
@@ -393,7 +426,7 @@ func TestUnknownResults(t *testing.T) {
 					send := g.send(w.through(cl))
 					before, rev := w.entries(), c.Rev()
 					err := send()
-					if g.request == "remove" || g.request == "take over" {
+					if g.request == "remove" || g.request == "take over" || g.request == "answer" {
 						if err == nil {
 							t.Error("no answer came, and it is said to be done")
 						}

@@ -34,6 +34,9 @@ type Store interface {
 	// Renew renews once. ErrLeaseLost says that the store no longer has the lease; any
 	// other error says nothing about it.
 	Renew(ctx context.Context, l Lease) error
+	// TimeToLive reads how long a lease lives unless it is renewed, in whole seconds that are over,
+	// and how long a renewal lets it live; linearizably. ErrLeaseLost: the store no longer has it.
+	TimeToLive(ctx context.Context, l Lease) (left, granted time.Duration, err error)
 	Revoke(ctx context.Context, l Lease) error
 }
 

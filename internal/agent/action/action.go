@@ -110,6 +110,18 @@ type (
 		About    membership.Ref
 		Watchers []membership.Ref
 	}
+	// AwaitAnswer gives a node time to answer a suspicion of this node in the store, or to renew its
+	// lease.
+	AwaitAnswer struct {
+		About     membership.Ref
+		Lease     store.Lease
+		Suspicion membership.Suspicion
+	}
+	// AnswerSuspicion says in the store that this node lives, which another one suspects.
+	AnswerSuspicion struct {
+		Suspicion membership.Suspicion
+		Me        membership.Node
+	}
 	// WatchNodes sets the nodes whose heartbeats are watched.
 	WatchNodes struct{ Refs []membership.Ref }
 	// Suspect writes suspicions, all or none.
@@ -168,6 +180,8 @@ func (ReportExit) action()      {}
 func (ReportFailures) action()  {}
 func (Probe) action()           {}
 func (AskWatchers) action()     {}
+func (AwaitAnswer) action()     {}
+func (AnswerSuspicion) action() {}
 func (WatchNodes) action()      {}
 func (Suspect) action()         {}
 func (Withdraw) action()        {}

@@ -52,7 +52,8 @@ func New(limits verdict.Timeouts) *Detection {
 // forget drops what was seen of other nodes. The watch over them tells again what holds.
 func (d *Detection) forget() {
 	d.evidence = verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
-		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{}, Void: d.evidence.Void}
+		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
+		Unanswered: map[membership.Incarnation]verdict.Unanswered{}, Void: d.evidence.Void}
 	d.suspected, d.written = map[membership.Incarnation]event.Signal{}, map[membership.Incarnation]bool{}
 	d.probed = map[membership.Incarnation]probe{}
 	d.watched, d.watchedIn = nil, nil
@@ -99,6 +100,7 @@ func (d *Detection) StoreWasAway(now time.Time) { d.evidence.Void = now.Add(d.li
 func (d *Detection) NewWorld() {
 	d.evidence.Answers = map[membership.Incarnation]verdict.Answered{}
 	d.evidence.Holds = map[string]map[string]time.Time{}
+	d.evidence.Unanswered = map[membership.Incarnation]verdict.Unanswered{}
 	d.probed = map[membership.Incarnation]probe{}
 }
 

@@ -148,6 +148,16 @@ type (
 		About membership.Ref
 		Holds []string // those that still suspect it
 	}
+	// Awaited answers AwaitAnswer. Without Err the suspicion stood unanswered for as long as a node
+	// may take, in a store that answered promptly, and Answer is what a dial of the node brought.
+	Awaited struct {
+		About  membership.Ref
+		Rev    int64 // of the suspicion
+		Answer membership.Answer
+		Err    error
+	}
+	// SuspicionAnswered answers AnswerSuspicion.
+	SuspicionAnswered struct{ Err error }
 	// Signaled is what the watch over other nodes saw.
 	Signaled struct{ Signal }
 	// Suspected answers Suspect.
@@ -173,33 +183,35 @@ type (
 	Ticked struct{}
 )
 
-func (Saw) event()             {}
-func (Entered) event()         {}
-func (ToldWarm) event()        {}
-func (Renewed) event()         {}
-func (Registered) event()      {}
-func (Located) event()         {}
-func (Stepped) event()         {}
-func (Readied) event()         {}
-func (Started) event()         {}
-func (Hung) event()            {}
-func (Exited) event()          {}
-func (Staying) event()         {}
-func (Paused) event()          {}
-func (Halted) event()          {}
-func (Closed) event()          {}
-func (StoreBehind) event()     {}
-func (Remembered) event()      {}
-func (Claiming) event()        {}
-func (Reclaimed) event()       {}
-func (ExitReported) event()    {}
-func (FailureReported) event() {}
-func (Probed) event()          {}
-func (WatchersAsked) event()   {}
-func (Signaled) event()        {}
-func (Reports) event()         {}
-func (Suspected) event()       {}
-func (Withdrawn) event()       {}
-func (Left) event()            {}
-func (Asked) event()           {}
-func (Ticked) event()          {}
+func (Saw) event()               {}
+func (Entered) event()           {}
+func (ToldWarm) event()          {}
+func (Renewed) event()           {}
+func (Registered) event()        {}
+func (Located) event()           {}
+func (Stepped) event()           {}
+func (Readied) event()           {}
+func (Started) event()           {}
+func (Hung) event()              {}
+func (Exited) event()            {}
+func (Staying) event()           {}
+func (Paused) event()            {}
+func (Halted) event()            {}
+func (Closed) event()            {}
+func (StoreBehind) event()       {}
+func (Remembered) event()        {}
+func (Claiming) event()          {}
+func (Reclaimed) event()         {}
+func (ExitReported) event()      {}
+func (FailureReported) event()   {}
+func (Probed) event()            {}
+func (WatchersAsked) event()     {}
+func (Awaited) event()           {}
+func (SuspicionAnswered) event() {}
+func (Signaled) event()          {}
+func (Reports) event()           {}
+func (Suspected) event()         {}
+func (Withdrawn) event()         {}
+func (Left) event()              {}
+func (Asked) event()             {}
+func (Ticked) event()            {}

@@ -26,7 +26,8 @@ func (m *Machine) apply(e event.Event) {
 	case event.Started, event.Hung, event.Exited, event.Staying, event.Paused, event.Halted, event.Closed,
 		event.ExitReported, event.FailureReported:
 		m.workers.Apply(e, m.workerFacts(), m.out)
-	case event.Probed, event.WatchersAsked, event.Signaled, event.Suspected, event.Withdrawn, event.Reports:
+	case event.Probed, event.WatchersAsked, event.Awaited, event.Signaled, event.Suspected, event.Withdrawn,
+		event.SuspicionAnswered, event.Reports:
 		m.applyPeers(e)
 	case event.StoreBehind, event.Remembered, event.Claiming, event.Reclaimed:
 		m.applyMemory(e)
@@ -156,6 +157,12 @@ func (m *Machine) applyPeers(e event.Event) {
 	case event.WatchersAsked:
 		m.out.AnsweredAbout(outbox.Probe, e.About.Incarnation, nil)
 		m.peers.ApplyHolds(e, m.now)
+	case event.Awaited:
+		m.out.AnsweredAbout(outbox.AwaitAnswer, e.About.Incarnation, e.Err)
+		m.peers.ApplyAwaited(e, m.now)
+	case event.SuspicionAnswered:
+		m.out.Answered(outbox.AnswerSuspicion, e.Err)
+		m.out.Rest(outbox.AnswerSuspicion, outbox.Rest) // the snapshot shows it in a moment
 	case event.Signaled:
 		m.applySignal(e.Signal)
 	case event.Suspected:

@@ -27,6 +27,7 @@ func (m *Machine) watchPeers() {
 		return
 	}
 	m.peers.Watch(m.peerFacts(), m.out)
+	m.peers.AnswerSuspicions(m.peerFacts(), m.out)
 	if hello := m.hello(); !reflect.DeepEqual(hello, m.said) {
 		m.said = hello
 		m.out.Do(action.SayHello{Hello: hello})

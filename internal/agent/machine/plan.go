@@ -72,6 +72,7 @@ func (m *Machine) plan() {
 	turn := m.turn()
 	if turn < deputies || len(m.peers.Suspects()) > 0 {
 		m.peers.Probe(m.peerFacts(), m.out)
+		m.peers.AwaitAnswers(m.peerFacts(), m.out)
 	}
 	shown := *snap
 	shown.Doing = m.moving()

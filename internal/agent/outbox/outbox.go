@@ -38,6 +38,8 @@ const (
 	Probe
 	Suspect
 	Withdraw
+	AwaitAnswer
+	AnswerSuspicion
 )
 
 // Outbox collects the actions that follow from one event. It also knows which requests are under

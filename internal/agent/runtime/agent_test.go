@@ -31,7 +31,7 @@ func TestTwoJoinOneIsKilledAndComesBack(t *testing.T) {
 // A frozen node of three is found by its two watchers, a frozen node of two by its watcher and the
 // store: long before the window in which an absent node may come back.
 func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
-	for np, limit := range map[string]time.Duration{"2": 5 * time.Second, "3": 3 * time.Second, "4": 3 * time.Second} {
+	for np, limit := range map[string]time.Duration{"2": 3 * time.Second, "3": 3 * time.Second, "4": 3 * time.Second} {
 		t.Run(np, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, np, 1)

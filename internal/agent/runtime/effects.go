@@ -57,7 +57,8 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers, action.HaltWorkers,
 		action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)
-	case action.Probe, action.AskWatchers, action.WatchNodes, action.Suspect, action.Withdraw:
+	case action.Probe, action.AskWatchers, action.WatchNodes, action.Suspect, action.Withdraw, action.AwaitAnswer,
+		action.AnswerSuspicion:
 		l.doPeers(ctx, a)
 	case action.SayHello:
 		l.hello = a.Hello
@@ -133,6 +134,12 @@ func (l *loop) doPeers(ctx context.Context, a action.Action) {
 	case action.AskWatchers:
 		l.effect(ctx, func(ctx context.Context) event.Event {
 			return event.WatchersAsked{About: a.About, Holds: l.askWatchers(ctx, a.About, a.Watchers)()}
+		})
+	case action.AwaitAnswer:
+		l.effect(ctx, func(ctx context.Context) event.Event { return l.awaitAnswer(ctx, a) })
+	case action.AnswerSuspicion:
+		l.effect(ctx, func(ctx context.Context) event.Event {
+			return event.SuspicionAnswered{Err: l.registry.Answer(ctx, a.Suspicion, a.Me)}
 		})
 	case action.WatchNodes:
 		l.Peers.Watch(a.Refs)

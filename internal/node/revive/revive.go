@@ -115,6 +115,11 @@ func (v *Store) Renew(ctx context.Context, l store.Lease) error {
 	return v.miss(v.current().Renew(ctx, l))
 }
 
+func (v *Store) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
+	left, granted, err = v.current().TimeToLive(ctx, l)
+	return left, granted, v.miss(err)
+}
+
 func (v *Store) Txn(ctx context.Context, t store.Txn) (store.TxnResult, error) {
 	return v.current().Txn(ctx, t)
 }

@@ -35,6 +35,7 @@ type Member struct {
 	WorkersEnded bool                     // Absent, and it answers that its workers ended
 	Unasked      bool                     // Alive, but one of its watchers is not, and it has not answered the judge lately
 	After        time.Duration            // from the first sign to the verdict
+	Record       int64                    // ModRevision of the judge's suspicion that has to stand unanswered; 0: none
 	unheard      bool                     // a watcher that accuses it was not asked yet whether it still does
 	accused      []membership.Incarnation // by these watchers, who are registered
 	Removed      bool                     // by its own will (left) or replaced by its own next life
@@ -65,6 +66,12 @@ type Answered struct {
 	At time.Time
 }
 
+// Unanswered is a suspicion that had no answer for AnswerLimit, up to At.
+type Unanswered struct {
+	Rev int64 // of the record
+	At  time.Time
+}
+
 // Evidence is what one agent saw with its own eyes and clock. Its times are monotonic and
 // local; they delay verdicts, they never make one true.
 type Evidence struct {
@@ -72,6 +79,8 @@ type Evidence struct {
 	Answers map[membership.Incarnation]Answered  // own dials
 	Holds   map[string]map[string]time.Time      // suspect → watchers that confirmed it just now
 	Absent  map[membership.Incarnation]time.Time // since when a key is known to be absent
+	// own suspicions that had no answer in a store that answered this node all along
+	Unanswered map[membership.Incarnation]Unanswered
 	// since when every renewal of the own lease was on time; zero: they are not
 	OnTime   time.Time
 	Void     time.Time // silence and absent keys count for nothing before that moment
@@ -231,8 +240,20 @@ func (f *facts) judgeSilence(s Member, c accusation) Member {
 		return s.gone("silent", c.why, c.silentBy...)
 	case absent && now.Sub(s.Since) >= l.Window && !ev.Isolated:
 		return s.gone("silent", c.why, c.silentBy...)
+	case f.unanswered(s, c):
+		s.Record = c.own
+		return s.gone("silent", c.why, append(c.silentBy, "etcd")...)
 	}
 	return s
+}
+
+// unanswered reports whether the store is the second witness before the lease of s ends. Where only
+// two nodes are registered no second watcher can accuse s. It does not answer this node, and it did
+// not answer the suspicion that it reads in the store, while the store answered this node promptly.
+func (f *facts) unanswered(s Member, c accusation) bool {
+	x, known := f.ev.Unanswered[s.Incarnation]
+	return s.Registered && len(f.nodes) == 2 && !f.ev.Isolated && !f.ev.OnTime.IsZero() &&
+		known && c.own != 0 && x.Rev == c.own && f.now.Sub(x.At) < f.l.Fresh
 }
 
 // accusation is what the suspicions in the store say about one member.
@@ -240,6 +261,7 @@ type accusation struct {
 	watchers []membership.Incarnation // that suspect it, and are registered
 	silentBy []string                 // those that were asked, and say that they still do
 	unheard  bool                     // one was not asked yet
+	own      int64                    // revision of the judge's, if it is of silence and has no answer; 0: none
 	why      string
 }
 
@@ -255,6 +277,9 @@ func (f *facts) accuse(m membership.Ref) accusation {
 		}
 		never = never && x.Never
 		c.watchers = append(c.watchers, x.Watcher)
+		if x.Watcher == f.ev.Self && x.Sign == membership.Silent && !x.Answered {
+			c.own = x.Rev
+		}
 		if at, ok := f.ev.Holds[m.Node][x.By]; ok && f.now.Sub(at) < f.l.Fresh {
 			c.silentBy = append(c.silentBy, x.By)
 		} else {

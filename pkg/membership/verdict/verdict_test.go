@@ -117,6 +117,27 @@ func renewing(ago time.Duration) func(*trial) {
 	return func(x *trial) { x.ev.OnTime = judgeNow.Add(-ago) }
 }
 
+// asked: a is the judge, its record has revision 5, and up to then no answer of c was in the store.
+func asked(ago time.Duration) func(*trial) {
+	return func(x *trial) {
+		x.ev.Self = "a1"
+		x.ev.Unanswered = map[membership.Incarnation]Unanswered{"c1": {Rev: 5, At: judgeNow.Add(-ago)}}
+		for i := range x.suspects {
+			x.suspects[i].Rev = 5
+		}
+	}
+}
+
+// answered: c answered the suspicions in the store.
+func answered(x *trial) {
+	for i := range x.suspects {
+		x.suspects[i].Answered = true
+	}
+}
+
+// pair: only a and c are registered.
+func pair(x *trial) { dropped("b")(x); dropped("d")(x) }
+
 func late(x *trial)     { x.ev.OnTime = time.Time{} }
 func isolated(x *trial) { x.ev.Isolated = true }
 func alone(x *trial)    { x.nodes = x.nodes[:1] }
@@ -217,6 +238,29 @@ func TestJudge(t *testing.T) {
 			{"the store was away: void", given(noKey(sec), dialled(membership.NoAnswer, 0), void), "absent"},
 			{"not dialled", given(noKey(sec)), "absent, ask"},
 			{"its key is there", given(accuses("b", 0), dialled(membership.NoAnswer, 0)), "suspect"},
+		}},
+		{"silence, only two are registered, and no answer in the store: gone, etcd is the witness", []judged{
+			{"no answer", given(pair, accuses("a", 0), asked(0), dialled(membership.NoAnswer, 0)),
+				"gone (silent) by [a etcd]"},
+			{"not waited for", given(pair, accuses("a", 0), dialled(membership.NoAnswer, 0)), "suspect"},
+			{"an answer", given(pair, accuses("a", 0), asked(0), answered, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"another record was waited for", given(pair, accuses("a", 0), asked(0), func(x *trial) {
+				x.suspects[0].Rev = 6
+			}, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"two seconds ago", given(pair, accuses("a", 0), asked(2*sec), dialled(membership.NoAnswer, 0)), "suspect"},
+			{"it answers me", given(pair, accuses("a", 0), asked(0), dialled(membership.Same, 0)), "alive"},
+			{"a third node is registered", given(dropped("b"), accuses("a", 0), asked(0),
+				dialled(membership.NoAnswer, 0)), "suspect"},
+			{"the suspicion of another watcher", given(pair, accuses("a", 0), asked(0), func(x *trial) {
+				x.ev.Self = "d1"
+			}, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"my renewals are late: etcd may be slow", given(pair, accuses("a", 0), asked(0), late,
+				dialled(membership.NoAnswer, 0)), "suspect"},
+			{"the store was away", given(pair, accuses("a", 0), asked(0), void, dialled(membership.NoAnswer, 0)),
+				"suspect"},
+			{"isolated", given(pair, accuses("a", 0), asked(0), isolated, dialled(membership.NoAnswer, 0)), "suspect"},
+			{"its key is gone, and that is not known for long enough", given(pair, accuses("a", 0), asked(0), noKey(0),
+				renewing(sec), dialled(membership.NoAnswer, 0)), "absent"},
 		}},
 		{"silence and key absent for the window: gone", []judged{
 			{"for the window", given(noKey(10*sec), dialled(membership.NoAnswer, 0), late), "gone (silent)"},

@@ -23,6 +23,16 @@ func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
 	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
 }
 
+// isLost compares that x is registered, or not, as it was when it was judged, and that it has not
+// answered if its silence in the store is the evidence.
+func (r Requests) isLost(x verdict.Member, judge membership.Node) []store.Guard {
+	guards := []store.Guard{store.Unchanged(r.Job.Node(x.Node), x.Rev)}
+	if x.Record != 0 {
+		guards = append(guards, store.Unchanged(r.Job.Suspect(x.Node, judge.Node), x.Record))
+	}
+	return guards
+}
+
 func lostEvents(g schema.Generation, judge string, lost []verdict.Member) []history.Event {
 	var events []history.Event
 	for _, x := range lost {

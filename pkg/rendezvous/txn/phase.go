@@ -25,7 +25,7 @@ func (r Requests) Hold(ctx context.Context, seen *rendezvous.Snapshot, me member
 	}
 	guards := []store.Guard{store.Unchanged(r.Job.Node(me.Node), me.Rev)}
 	for _, x := range e.Lost {
-		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+		guards = append(guards, r.isLost(x, me)...)
 		w.ReportedLost = append(w.ReportedLost, x.Incarnation)
 	}
 	events := lostEvents(w.Generation, me.Node, e.Lost)

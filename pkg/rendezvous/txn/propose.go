@@ -31,7 +31,7 @@ func (r Requests) Propose(ctx context.Context, seen *rendezvous.Snapshot, me mem
 	w.NoteChanges(seen.World)
 	guards, writes := r.proposal(seen, me, &w)
 	for _, x := range p.Evicted {
-		guards = append(guards, store.Unchanged(r.Job.Node(x.Node), x.Rev))
+		guards = append(guards, r.isLost(x, me)...)
 		writes = append(writes, store.Delete(r.Job.Node(x.Node)))
 	}
 	for _, x := range p.Dropped { // absent, or another life of the node: else it could register again beside us

@@ -150,6 +150,23 @@ func (s *Store) Renew(ctx context.Context, l store.Lease) error {
 	return nil
 }
 
+// TimeToLive, see store.Store.
+func (s *Store) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
+	var res *pb.LeaseTimeToLiveResponse
+	err = s.call(ctx, requestLimit, anew,
+		func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) (err error) {
+			res, err = pb.NewLeaseClient(c).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(l)}, o...)
+			return err
+		})
+	if err == nil && res.TTL < 0 || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		err = store.ErrLeaseLost
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read lease: %w", err)
+	}
+	return time.Duration(res.TTL) * time.Second, time.Duration(res.GrantedTTL) * time.Second, nil
+}
+
 // Revoke ends a lease. One that is gone already is no error.
 func (s *Store) Revoke(ctx context.Context, l store.Lease) error {
 	err := s.call(ctx, requestLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {

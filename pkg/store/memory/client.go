@@ -35,6 +35,7 @@ const (
 	Txn
 	Grant
 	Renew
+	TimeToLive
 	Revoke
 )
 
@@ -220,6 +221,18 @@ func (cl *Client) Renew(ctx context.Context, l store.Lease) error {
 		return fmt.Errorf("%s: renew lease: %w", cl.name, err)
 	}
 	return nil
+}
+
+// TimeToLive, see store.Store.
+func (cl *Client) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
+	err = cl.do(ctx, Op{Kind: TimeToLive}, requestLimit, func() (err error) {
+		left, granted, err = cl.c.timeToLive(l)
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: read lease: %w", cl.name, err)
+	}
+	return left, granted, nil
 }
 
 // Revoke, see store.Store. A lease that is gone already is no error.

@@ -49,6 +49,14 @@ func (c *Cluster) renew(id store.Lease) error {
 	return nil
 }
 
+func (c *Cluster) timeToLive(id store.Lease) (left, granted time.Duration, err error) {
+	l := c.leases[id]
+	if l == nil {
+		return 0, 0, store.ErrLeaseLost
+	}
+	return max(0, time.Until(l.expires)).Truncate(time.Second), l.ttl, nil
+}
+
 func (l *lease) extend() {
 	l.expires = time.Now().Add(l.ttl)
 	l.timer.Reset(l.ttl)

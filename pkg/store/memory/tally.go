@@ -101,6 +101,11 @@ func (c counted) Renew(ctx context.Context, l store.Lease) error {
 	return c.Store.Renew(ctx, l)
 }
 
+func (c counted) TimeToLive(ctx context.Context, l store.Lease) (left, granted time.Duration, err error) {
+	c.t.Gets.Add(1)
+	return c.Store.TimeToLive(ctx, l)
+}
+
 func (c counted) Revoke(ctx context.Context, l store.Lease) error {
 	c.t.Revokes.Add(1)
 	return c.Store.Revoke(ctx, l)

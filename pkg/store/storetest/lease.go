@@ -23,6 +23,9 @@ func testLease(h *harness) {
 	if err := h.renew(h.A, l); err != nil {
 		h.Fatal(err)
 	}
+	if left, lives, err := h.B.TimeToLive(h.Context(), l); err != nil || left > lives || lives != granted {
+		h.Fatalf("lease of %v has %v of %v left: %v", granted, left, lives, err)
+	}
 	for range 2 { // revoking a lease that is gone is no error
 		if err := h.A.Revoke(h.Context(), l); err != nil {
 			h.Fatal(err)
@@ -31,6 +34,9 @@ func testLease(h *harness) {
 	h.equal("keys", h.names(), []string{"b=1"})
 	if err := h.renew(h.A, l); !errors.Is(err, store.ErrLeaseLost) {
 		h.Fatalf("renewal of a revoked lease: %v", err)
+	}
+	if _, _, err := h.A.TimeToLive(h.Context(), l); !errors.Is(err, store.ErrLeaseLost) {
+		h.Fatalf("time that a revoked lease has left: %v", err)
 	}
 	if err := h.renew(h.B, other); err != nil {
 		h.Fatal(err)

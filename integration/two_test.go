@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/history"
+)
+
+// two is a testbed in which two nodes sit, under the audit.
+func two(t *testing.T) (*testbed, *audit) {
+	t.Helper()
+	l := newTestbed(t, "a", "b")
+	w := l.audit("x")
+	l.all("--np=1:2", "--job-id=x", "sh", "-c", sit)
+	l.running("x", 1, 2)
+	return l, w
+}
+
+// One of two machines stands still. It does not answer the other one, nor its suspicion in the
+// store, and is lost long before its lease is over.
+func TestOneOfTwoStandsStill(t *testing.T) {
+	t.Parallel()
+	l, w := two(t)
+	time.Sleep(2 * time.Second) // both know how fast the other one answers
+	from := w.mark(t)
+	thaw := freeze((*testbed).on)(l, []string{"b"})
+	stopped := time.Now()
+	l.running("x", 2, 1)
+	w.mark(t)
+	for _, e := range w.since(from, history.NodeSuspected, history.NodeLost, history.WorldProposed) {
+		t.Logf("%s after %s", e.Text, e.Time.Sub(stopped).Round(time.Millisecond))
+	}
+	lost := w.since(from, history.NodeLost)
+	if len(lost) != 1 || lost[0].Node != "b" || lost[0].Fields["reason"] != "silent" {
+		t.Errorf("lost: %+v", lost)
+	}
+	thaw()
+	l.reaches("x", "both run", func(s status) error {
+		if s.State != "running" || s.WorldSize != 2 {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	w.holds(t)
+}
+
+// Two machines do not reach each other, one way or both ways, and both reach the store: each answers
+// the suspicion of the other one there, and none is lost. So it is when an agent stands still for
+// half a second, again and again.
+func TestACutOfTwoIsNoLoss(t *testing.T) {
+	t.Parallel()
+	l, w := two(t)
+	from := w.mark(t)
+	was := l.crew()
+	for _, both := range []bool{false, true} {
+		undo := pair(both)(l, []string{"a", "b"})
+		w.reaches(t, limit, "a suspicion", func() error {
+			if len(w.doubt) == 0 {
+				return fmt.Errorf("none yet")
+			}
+			return nil
+		})
+		time.Sleep(endure(t, 5*time.Second, time.Minute))
+		undo()
+		w.reaches(t, limit, "the end of all suspicions", func() error {
+			if len(w.doubt) > 0 {
+				return fmt.Errorf("in doubt: %v", w.doubt)
+			}
+			return nil
+		})
+	}
+	for range 5 {
+		thaw := freeze((*testbed).agent)(l, []string{"b"})
+		time.Sleep(500 * time.Millisecond)
+		thaw()
+		time.Sleep(300 * time.Millisecond)
+	}
+	w.mark(t)
+	if e := w.since(from, history.NodeLost, history.WorldProposed); len(e) > 0 {
+		t.Errorf("%v", e)
+	}
+	if now := l.crew(); !slices.Equal(now, was) {
+		t.Errorf("the workers were %v and are %v", was, now)
+	}
+	w.holds(t)
+}

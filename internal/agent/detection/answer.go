@@ -1,0 +1,56 @@
+package detection
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/internal/agent/outbox"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/membership/verdict"
+)
+
+// AnswerSuspicions says in the store that this node lives where another one finds it silent. So a
+// cut between two nodes is told from the end of one: docs/PROTOCOL.md, section 4.
+func (d *Detection) AnswerSuspicions(f *Facts, out *outbox.Outbox) {
+	if !f.Registered {
+		return
+	}
+	for _, s := range f.Snapshot.Suspects {
+		if s.Node == f.Self.Node && s.Incarnation == f.Self.Incarnation && s.Sign == membership.Silent && !s.Answered {
+			out.Request(outbox.AnswerSuspicion, action.AnswerSuspicion{Suspicion: s, Me: f.Self})
+		}
+	}
+}
+
+// AwaitAnswers gives each node that this one finds silent time to answer in the store, where only
+// these two are registered: no other node can confirm the silence.
+func (d *Detection) AwaitAnswers(f *Facts, out *outbox.Outbox) {
+	snap := f.Snapshot
+	if len(snap.Nodes) != 2 || !f.Registered {
+		return
+	}
+	for _, s := range snap.Suspects {
+		n := snap.Node(s.Node)
+		_, held := d.suspected[s.Incarnation]
+		if !held || s.Watcher != f.Self.Incarnation || s.Sign != membership.Silent || s.Answered ||
+			n == nil || n.Incarnation != s.Incarnation {
+			continue
+		}
+		x := d.evidence.Unanswered[s.Incarnation]
+		if x.Rev == s.Rev && f.Now.Sub(x.At) < d.limits.Fresh {
+			continue
+		}
+		out.RequestAbout(outbox.AwaitAnswer, s.Incarnation,
+			action.AwaitAnswer{About: n.Ref, Lease: n.Lease, Suspicion: s})
+	}
+}
+
+// ApplyAwaited takes in whether a suspicion had an answer in the store.
+func (d *Detection) ApplyAwaited(e event.Awaited, now time.Time) {
+	if e.Err != nil {
+		return
+	}
+	d.evidence.Answers[e.About.Incarnation] = verdict.Answered{Answer: e.Answer, At: now}
+	d.evidence.Unanswered[e.About.Incarnation] = verdict.Unanswered{Rev: e.Rev, At: now}
+}

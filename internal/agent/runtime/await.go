@@ -1,0 +1,60 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/membership"
+)
+
+// A node has awaitReads times awaitEvery to answer a suspicion in the store. Each read must be
+// answered within awaitEvery: a store that is slow for this node may be slow for the other one. From
+// the read awaitLease on, a node that stands still has not renewed its lease for longer than a live
+// one: its newest renewal is before the sign, and a live one whose watch of the store is deaf renews.
+const (
+	awaitReads = 4
+	awaitLease = 2
+	awaitEvery = 250 * time.Millisecond
+)
+
+// awaitAnswer reads the suspicion until its time is over, then the lease too, and dials the node in
+// the last interval. It begins anew when it failed and the suspicion still stands.
+func (l *loop) awaitAnswer(ctx context.Context, a action.AwaitAnswer) event.Event {
+	e := event.Awaited{About: a.About, Rev: a.Suspicion.Rev}
+	dialled := make(chan membership.Answer, 1)
+	for i := range awaitReads {
+		if i == awaitReads-1 {
+			l.effects.Go(func() { dialled <- l.Peers.Confirm(ctx, a.About) })
+		}
+		wait := time.NewTimer(awaitEvery)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return nil
+		case <-wait.C:
+		}
+		if e.Err = l.noSignOf(ctx, a, i); e.Err != nil {
+			return e
+		}
+	}
+	e.Answer = <-dialled
+	return e
+}
+
+// noSignOf is the i-th look: nil if the store shows no sign of the suspected node.
+func (l *loop) noSignOf(ctx context.Context, a action.AwaitAnswer, i int) error {
+	err := inTime(ctx, func(ctx context.Context) error { return l.registry.Unanswered(ctx, a.Suspicion) })
+	if err != nil || i < awaitLease {
+		return err
+	}
+	return inTime(ctx, func(ctx context.Context) error { return membership.NotRenewed(ctx, l.Store, a.Lease) })
+}
+
+// inTime is a read that has to be answered within awaitEvery.
+func inTime(ctx context.Context, read func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitEvery)
+	defer cancel()
+	return read(ctx)
+}

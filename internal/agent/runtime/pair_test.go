@@ -1,0 +1,153 @@
+package runtime
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/action"
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
+	"github.com/elasticd/elastic/pkg/store/memory"
+)
+
+// twoTrain plays disturb while two nodes train, and expects that both still train in the same
+// generation half a minute later, with no suspicion left.
+func twoTrain(t *testing.T, seed uint64, disturb func(s *sim, b *simAgent)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1:2", seed)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		time.Sleep(20*time.Second + time.Duration(seed)*77*time.Millisecond)
+		disturb(s, b)
+		time.Sleep(30 * time.Second)
+		if x := s.snapshot(); !s.running(1, 2)(x) || len(x.Suspects) > 0 {
+			t.Errorf("generation %d is %s, in doubt: %v\n%s", x.World.Generation, x.World.Phase, x.Suspects, s.story())
+		}
+		s.finish()
+	})
+}
+
+// separate has two nodes not reach each other, or reach each other again.
+func (s *sim) separate(apart bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.apart = nil; apart {
+		s.apart = func(a, b string) bool { return a != b }
+	}
+}
+
+// An agent of two stands still until its silence is a sign, and goes on before the time for its
+// answer is over, at whatever moment that is.
+func TestAPauseOfOneOfTwoIsNoLoss(t *testing.T) {
+	for seed := range uint64(13) {
+		for _, pause := range []time.Duration{500 * time.Millisecond, 1100 * time.Millisecond, 1700 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s/%d", pause, seed), func(t *testing.T) {
+				twoTrain(t, seed, func(_ *sim, b *simAgent) {
+					b.freeze()
+					time.Sleep(pause)
+					b.thaw()
+				})
+			})
+		}
+	}
+}
+
+// Two nodes do not reach each other, and meanwhile the store stands still: for less than their
+// leases, at whatever moment. Neither takes the other for gone because its answer comes late.
+func TestACutOfTwoAndASlowStoreAreNoLoss(t *testing.T) {
+	for _, span := range []time.Duration{300 * time.Millisecond, 900 * time.Millisecond, 1500 * time.Millisecond} {
+		for at := 800 * time.Millisecond; at < 2500*time.Millisecond; at += 100 * time.Millisecond {
+			t.Run(fmt.Sprintf("%s after %s", span, at), func(t *testing.T) {
+				twoTrain(t, 1, func(s *sim, _ *simAgent) {
+					s.separate(true)
+					time.Sleep(at)
+					s.etcd.Freeze()
+					time.Sleep(span)
+					s.etcd.Thaw()
+					time.Sleep(6 * time.Second)
+					s.separate(false)
+				})
+			})
+		}
+	}
+}
+
+// Two nodes do not reach each other, and the watch of one is deaf: it does not see that it is
+// suspected, and does not answer. It renews its lease, and is not lost.
+func TestADeafWatchInACutOfTwoIsNoLoss(t *testing.T) {
+	for seed := range uint64(13) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			twoTrain(t, seed, func(s *sim, b *simAgent) {
+				b.client.Deaf(true)
+				time.Sleep(300 * time.Millisecond)
+				s.separate(true)
+				time.Sleep(8 * time.Second)
+				b.client.Deaf(false)
+				s.separate(false)
+			})
+		})
+	}
+}
+
+// A read that the store answers late proves nothing: the silent node may have sent its answer, and
+// this store is slow to show it.
+func TestAReadThatComesLateProvesNoSilence(t *testing.T) {
+	for late, proves := range map[time.Duration]bool{0: true, awaitEvery - time.Millisecond: true,
+		awaitEvery + time.Millisecond: false, time.Second: false} {
+		t.Run(late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, "1:2", 1)
+				a, b := s.makeAgent("a"), s.makeAgent("b")
+				lease, _, err := b.client.Grant(t.Context(), 9*time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				suspicion := membership.Suspicion{Node: "b", By: "a", Sign: membership.Silent}
+				res, err := a.client.Txn(t.Context(), store.Txn{Then: []store.Write{
+					store.Put(s.job.Name.Suspect("b", "a"), schema.Encode(suspicion))}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				suspicion.Rev = res.Rev
+				time.Sleep(5 * time.Second) // b does not renew
+				a.client.Fates(func(memory.Op) memory.Fate { return memory.Fate{Delay: late} })
+				l := newLoop(a.cfg, Deps{Store: a.client, Workers: a, Peers: (*simPeers)(a)})
+				about := membership.Ref{Node: "b", Incarnation: "b1", Address: "b:1"}
+				e := l.awaitAnswer(t.Context(), action.AwaitAnswer{About: about, Lease: lease, Suspicion: suspicion})
+				if got := e.(event.Awaited).Err; (got == nil) != proves {
+					t.Errorf("it says %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A cut of two nodes lasts, and one of them stands still in it: it is lost when its lease is over,
+// because it answered the suspicion before.
+func TestOneOfTwoThatStandsStillInACutIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, "1:2", 1)
+		s.start("a")
+		b := s.start("b")
+		s.until("generation 1 runs", 5*time.Second, s.running(1, 2))
+		time.Sleep(20 * time.Second)
+		s.separate(true)
+		s.until("both suspicions are answered", 3*time.Second, func(x rendezvous.Snapshot) bool {
+			return len(x.Suspects) == 2 && x.Suspects[0].Answered && x.Suspects[1].Answered
+		})
+		time.Sleep(6 * time.Second)
+		b.freeze()
+		s.until("a goes on alone", 8*time.Second, s.running(2, 1))
+		b.thaw()
+		s.separate(false)
+		s.until("both train", 20*time.Second, s.running(0, 2))
+		s.finish()
+	})
+}
