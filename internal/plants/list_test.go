@@ -123,6 +123,8 @@ var plants = []plant{
 	{"section 10: a checkpoint that the job went back to keeps its old number", reclaim + "/family.go", `mine[i] = raised(mine[i], numbers)`, `mine[i] = raised(mine[i], nil)`, reclaim, "TestDecide"},
 	{"section 10: a store that did not answer for a time is believed at once", "internal/recovery/settling.go", `func (x *settling) missed() { x.until = time.Time{} }`, `func (x *settling) missed() {}`, runtime, "TestSetBackToClaimsThatACutNodeSaw"},
 	{"section 10: what a node of the former job has counts nothing", "internal/recovery/claimant.go", `return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)`, `return true`, runtime, "TestSetBackAndTheCopyIsOfTheFormerJob"},
+	{"section 10: claims that end with a store that is set back are over", joining + "/lost.go", `limit, cancel := context.WithTimeout(ctx, j.Settle)`, `limit, cancel := context.WithTimeout(ctx, 0)`, runtime, "TestSetBackOnceMoreWhileItIsClaimed"},
+	{"section 10: a claim is not written again into a store that was set back", "internal/recovery/claimant.go", `k.wrote = nil // the claim was in another store`, `_ = k.wrote`, runtime, "TestSetBackToAnOlderClaim"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)
 `, `		_ = r

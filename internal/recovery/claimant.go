@@ -147,7 +147,9 @@ func (k *claimant) run(ctx context.Context) (rendezvous.Job, error) {
 			return *s.Job, nil
 		}
 		if s != nil {
-			k.settling.read(s, k.r.LeaseTTL)
+			if k.settling.read(s, k.r.LeaseTTL) {
+				k.wrote = nil // the claim was in another store
+			}
 			if err := k.step(ctx, s); err != nil {
 				k.failed(err)
 			}

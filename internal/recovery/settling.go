@@ -23,14 +23,15 @@ const slack = time.Second
 // lease of the claim, may have been set back to what this claimant saw before.
 func (x *settling) missed() { x.until = time.Time{} }
 
-// read takes in what the store shows. Settling begins when the store is read for the first time, is
-// another one than before, or was set back.
-func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) {
-	same := !x.until.IsZero() && x.cluster == s.Cluster && x.rev <= s.Rev
+// read takes in what the store shows, and reports whether it is another one than before, or was set
+// back. Settling begins anew then, and when the store is read for the first time.
+func (x *settling) read(s *rendezvous.Snapshot, lease time.Duration) (lost bool) {
+	lost = x.cluster != 0 && (x.cluster != s.Cluster || x.rev > s.Rev)
 	x.cluster, x.rev = s.Cluster, s.Rev
-	if !same {
+	if lost || x.until.IsZero() {
 		x.until = time.Now().Add(lease + slack)
 	}
+	return lost
 }
 
 // left is how much of it is left.

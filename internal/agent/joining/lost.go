@@ -122,12 +122,7 @@ func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Enter
 		}
 	}
 	if s.Job != nil {
-		text := fmt.Sprintf(
-			"the server is behind what nodes have seen of job %s: waiting until they make it again", j.Job.Name)
-		uid := s.Job.UID
-		return nil, j.await(ctx, text, func(s *rendezvous.Snapshot) bool {
-			return s.Job == nil || s.Job.UID != uid || !s.Claimed(s.Job)
-		})
+		return nil, j.awaitRemade(ctx, s)
 	}
 	if j.state.job.UID != "" { // this agent is of that job, and of no other
 		ctx, cancel := context.WithTimeout(ctx, asks)
@@ -140,6 +135,23 @@ func (j *Joiner) lost(ctx context.Context, s *rendezvous.Snapshot) (*event.Enter
 		return nil, hindrance{cmp.Or(err, fmt.Errorf("job %s is no longer in the store", j.Job.Name))}
 	}
 	return nil, j.makeJob(ctx, name)
+}
+
+// awaitRemade waits until those that claim the job have made it again, or do not claim it any more.
+// Claims end with a store that stalls or is set back: those that are alive claim it again.
+func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error {
+	uid := s.Job.UID
+	remade := func(s *rendezvous.Snapshot) bool { return s.Job == nil || s.Job.UID != uid }
+	text := fmt.Sprintf(
+		"the server is behind what nodes have seen of job %s: waiting until they make it again", j.Job.Name)
+	err := j.await(ctx, text, func(s *rendezvous.Snapshot) bool { return remade(s) || !s.Claimed(s.Job) })
+	if err != nil {
+		return err
+	}
+	limit, cancel := context.WithTimeout(ctx, j.Settle)
+	defer cancel()
+	_ = j.await(limit, "", func(s *rendezvous.Snapshot) bool { return remade(s) || s.Claimed(s.Job) })
+	return ctx.Err()
 }
 
 func (j *Joiner) recovery() *recovery.Recovery {

@@ -183,6 +183,62 @@ func TestSetBackToClaims(t *testing.T) {
 	})
 }
 
+// A new node waits for a claimant, and the store is set back once more, to a moment without claims. The
+// new node does not take that for the end of the claim.
+func TestSetBackOnceMoreWhileItIsClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "1:3", 1)
+		nodes := s.trains("a", "b")
+		s.commit()
+		old := s.etcd.Backup()
+		s.commit()
+		time.Sleep(time.Second)
+		nodes[1].kill()
+		s.setBack(old, true)
+		s.until("it is claimed", 2*time.Second, func(x rendezvous.Snapshot) bool { return len(x.Claims) == 1 })
+		s.start("c")
+		time.Sleep(2 * time.Second)
+		s.setBack(old, true)
+		time.Sleep(5 * time.Second)
+		if now := s.snapshot(); now.Fence != 1 || len(now.Claims) != 1 {
+			t.Errorf("fence %d, %d claims\n%s", now.Fence, len(now.Claims), s.story())
+		}
+		s.start("b")
+		s.goesOn(1, 3, 2*time.Minute)
+		s.end()
+	})
+}
+
+// A store is set back to the first of two writes of a claim, whose lease is there as well: the claim is
+// written again.
+func TestSetBackToAnOlderClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2", 1)
+		nodes := s.trains("a", "b")
+		s.commit()
+		nodes[1].kill()
+		written, again := 0, make(chan struct{}, 1)
+		nodes[0].client.Fates(func(op memory.Op) memory.Fate {
+			if len(op.Txn.Then) != 1 || op.Txn.Then[0].Key != s.job.Name.Claim("a") {
+				return memory.Fate{}
+			}
+			if written++; written == 2 {
+				again <- struct{}{}
+				return memory.Fate{Delay: 100 * time.Millisecond}
+			}
+			return memory.Fate{}
+		})
+		s.wipe()
+		<-again
+		old := s.etcd.Backup()
+		time.Sleep(time.Second)
+		s.setBack(old, true)
+		s.start("b")
+		s.until("it runs again", time.Minute, s.running(0, 2))
+		s.end()
+	})
+}
+
 // A node is cut from the store while the job is claimed. The others make it again and go on, and the
 // store is set back to the moment that the cut node saw last: it must hear what became of the job before
 // it makes it again from what it read then.
