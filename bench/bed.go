@@ -184,7 +184,7 @@ type note struct {
 	at        time.Time
 }
 
-// notes are those of one kind, by the name of the file of who wrote them.
+// notes are the notes of all workers. who is the name of a worker's file.
 func (b *bed) notes() []note {
 	var all []note
 	files, _ := filepath.Glob(filepath.Join(b.dir, "starts", "*"))

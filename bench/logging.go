@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/bench/worker"
 )
 
-// written is what the writers of one run say of themselves, and what is in their logs.
+// written holds the reports of the writers of one run, and the content of their logs.
 type written struct {
 	bytes, kept int64
 	longest     time.Duration // one write

@@ -78,8 +78,9 @@ func (b *bed) three(ctx context.Context, np string, want int) (int, error) {
 	return g, err
 }
 
-// start tells of the start of generation g, for what happened at `at` and was over at `last`.
-func (b *bed) fall(ctx context.Context, g int, at, last time.Time) (*waterfall, error) {
+// waterfallOf describes the start of generation g after a fault that began at `at` and ended at
+// `last`.
+func (b *bed) waterfallOf(ctx context.Context, g int, at, last time.Time) (*waterfall, error) {
 	e, err := b.event(ctx, "workers_started", func(e event) bool { return e.Kind == "workers_started" && e.Generation == g })
 	return e.went(at, last), err
 }
@@ -117,7 +118,7 @@ func lose(how func(context.Context, *bed) error) func(context.Context, *bed) (re
 		if err != nil {
 			return result{}, err
 		}
-		fall, err := b.fall(ctx, g, at, last)
+		fall, err := b.waterfallOf(ctx, g, at, last)
 		return result{[]time.Duration{lost.Time.Sub(at), last.Sub(at)}, fall}, err
 	}
 }
@@ -138,7 +139,7 @@ func crashed(ctx context.Context, b *bed) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	fall, err := b.fall(ctx, g, at, last)
+	fall, err := b.waterfallOf(ctx, g, at, last)
 	return result{[]time.Duration{last.Sub(at)}, fall}, err
 }
 
@@ -177,7 +178,7 @@ func joined(ctx context.Context, b *bed) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	fall, err := b.fall(ctx, g, executed, last)
+	fall, err := b.waterfallOf(ctx, g, executed, last)
 	return result{[]time.Duration{last.Sub(executed), last.Sub(here.Time)}, fall}, err
 }
 
@@ -212,6 +213,6 @@ func scaled(ctx context.Context, b *bed) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	fall, err := b.fall(ctx, g, at, last)
+	fall, err := b.waterfallOf(ctx, g, at, last)
 	return result{[]time.Duration{wait.Time.Sub(at), last.Sub(at)}, fall}, err
 }

@@ -70,7 +70,7 @@ func Wheel() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// wheelWriter writes the archive and the list of what is in it.
+// wheelWriter writes the archive and the list of its files.
 type wheelWriter struct {
 	zip    *zip.Writer
 	record strings.Builder

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// nfpm packs debs and rpms. A later one needs modules that the module proxy does not serve to
-// everybody.
+// nfpm packs debs and rpms. A later one needs modules that the public module proxy does not serve.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
 
 var (

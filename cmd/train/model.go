@@ -14,7 +14,7 @@ type dataset struct {
 	y    []int
 	seed uint64
 
-	epoch int64 // whose order it is
+	epoch int64 // the epoch of this order
 	order order
 }
 

@@ -66,8 +66,8 @@ func (s *state) mark() map[string]any {
 	return m
 }
 
-// retain removes old saves. One of a later step is of steps that were given up:
-// it is left alone, and must not push out what is saved now.
+// retain removes old saves. A save of a later step belongs to steps that were rolled back: it is
+// left alone, and does not count, so that it cannot push out the present save.
 func retain(dir string, step int) error {
 	whole := 0
 	steps, err := saves(dir)

@@ -1,8 +1,8 @@
 // Package certs makes the certificates of a lab: an authority for the server and its clients, one
 // for the members of a cluster, and what they sign.
 //
-// The two authorities are apart because etcd takes whoever its members' authority signed for a
-// member: with one authority for both, every client could pose as one.
+// There are two authorities because etcd accepts every certificate of its members' authority as
+// that of a member: with one authority for both, a client could pose as a member.
 package certs
 
 import (

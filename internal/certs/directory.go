@@ -114,8 +114,7 @@ func (r Request) authority(file, name string) (*Authority, error) {
 	return a, nil
 }
 
-// write puts the key there first: a certificate without its key would look like a whole pair to
-// nobody.
+// write puts the key there first: where the certificate is, the pair is whole.
 func (r Request) write(file string, p Pair) error {
 	if err := replace(r.path(file+".key"), p.Key); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // Network is what the checks between nodes are told.
 type Network struct {
 	Nodes
-	Secret   []byte // of the job: who does not know it cannot use what a check opens
+	Secret   []byte // of the job: a stranger without it cannot use what a check opens
 	Job      schema.Job
 	UID      schema.UID
 	PortsLo  int // of workers; 0, 0: any
@@ -28,8 +28,8 @@ type Network struct {
 }
 
 // Run checks the ways, the clocks and the transfers between the nodes. Where this is one of the
-// nodes, only what is wrong with it is a failure: what is wrong with another one is named, and is
-// that one's failure.
+// nodes, only its own problems are failures: those of another node are named here, and fail the
+// check of that node.
 func (n *Network) Run(ctx context.Context) ([]Finding, error) {
 	client, err := peer.Dial(n.Secret, peer.Self{Hello: func() peer.Hello {
 		return peer.Hello{Job: n.Job,

@@ -51,7 +51,7 @@ type Pulled struct {
 
 // pull asks a node to fetch bytes from another one.
 type pull struct {
-	Round string         `json:"round"` // all who ask for the same round get the same result
+	Round string         `json:"round"` // all requests for the same round get the same result
 	From  membership.Ref `json:"from"`
 	MS    int64          `json:"ms"`
 }

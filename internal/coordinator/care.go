@@ -129,9 +129,9 @@ func (m *Member) cure(ctx context.Context) error {
 	return nil
 }
 
-// defragment shrinks the database of every member in turn, this one last: it
-// answers nobody meanwhile. A member that cannot be reached is passed over,
-// one whose data is really that large is an error.
+// defragment shrinks the database of every member in turn, this one last: a member answers no
+// request meanwhile. A member that cannot be reached is passed over; one whose data is really that
+// large is an error.
 func (m *Member) defragment(ctx context.Context) error {
 	members, err := m.client.MemberList(ctx)
 	if err != nil {
@@ -189,8 +189,8 @@ func (m *Member) defragmentPeer(ctx context.Context, urls []string) error {
 	return m.fits(s.DbSize)
 }
 
-// tidy is what is done now and then, by the leader: jobs that ended long ago
-// go, and space is given back before it runs out.
+// tidy runs now and then on the leader: it removes jobs that ended long ago, and gives space back
+// before it runs out.
 func (m *Member) tidy(ctx context.Context, now time.Time) {
 	if !m.leads() {
 		return

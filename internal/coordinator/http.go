@@ -43,8 +43,8 @@ func (m *Member) Handler() http.Handler {
 	return m.onlyKnown(onlyByAddress(mux))
 }
 
-// onlyKnown keeps what names jobs from clients that have shown no certificate, where an authority
-// tells who may see it.
+// onlyKnown hides pages that name jobs from clients without a certificate, if client certificates
+// are required.
 func (m *Member) onlyKnown(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		anonymous := r.TLS != nil && m.cfg.Clients.CA != "" && len(r.TLS.VerifiedChains) == 0
@@ -198,7 +198,7 @@ func (m *Member) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 // onlyByAddress refuses requests that reached loopback under a name that is
-// not this machine's: a page in somebody's browser whose name was pointed here.
+// not this machine's: a page in a user's browser under a name that resolves to this machine.
 func onlyByAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		here, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

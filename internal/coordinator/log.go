@@ -53,8 +53,8 @@ func (q quiet) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return q.Core.Write(e, fields)
 }
 
-// muted is the logger of a server whose listeners are closed on purpose: what
-// it says about that is no news.
+// muted is the logger of a server whose listeners are closed on purpose: its messages about that
+// are dropped.
 type muted struct {
 	zapcore.Core
 	closing *atomic.Bool

@@ -189,5 +189,6 @@ func (m *Member) URLs() []string {
 	return urls
 }
 
-// leads reports whether this member is the leader: what is done once per cluster, it does.
+// leads reports whether this member is the leader, which does the work that is done once per
+// cluster.
 func (m *Member) leads() bool { return m.etcd.Server.Leader() == m.etcd.Server.MemberID() }

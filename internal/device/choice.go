@@ -28,7 +28,7 @@ func ParseBinding(s string) (Binding, bool) {
 type Choice struct {
 	Vendor  Vendor
 	Devices []Device
-	index   []int // of each among what is visible to this process
+	index   []int // of each device among those visible to this process
 	narrow  bool  // they are not all that is visible, in that order
 	Found   bool  // they were seen on this machine, and not only named
 }
@@ -86,8 +86,8 @@ func (s Set) choose(id string) (Device, int, error) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// Share are the devices of one of so many workers, as positions in Devices; nil: there are fewer
-// devices than workers, or none, and no worker has one of its own.
+// share picks the devices of one of so many workers, as positions in Devices; nil: there are fewer
+// devices than workers, or none, and no worker has a device of its own.
 func (c Choice) share(local, workers int) []int {
 	each := len(c.Devices) / max(1, workers)
 	var own []int

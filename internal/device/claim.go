@@ -12,9 +12,9 @@ import (
 // Claims are the marks of one agent on the devices that it uses. They end with the process.
 type Claims struct{ files []*os.File }
 
-// Claim marks the devices of c as used by who, in a directory that the agents of this machine
-// share. Others says who uses one of them already. A directory that cannot be used marks nothing:
-// the mark is a help, and no reason not to train.
+// Claim marks the devices of c as used by the job who, in a directory that the agents of this
+// machine share. Others are the jobs that use one of them already. A directory that cannot be used
+// marks nothing: the mark is a help, and no reason not to train.
 func (c Choice) Claim(dir, who string) (held *Claims, others []string) {
 	held = &Claims{}
 	if !c.Found || os.MkdirAll(dir, 0o700) != nil {

@@ -50,7 +50,7 @@ func FindBehind(ranks []Standstill) Behind {
 	return behind(ranks[0], reason)
 }
 
-// behind is what is told of a rank. Names of calls and collectives come from workers, on other
+// behind is the record of one rank. Names of calls and collectives come from workers, on other
 // machines too: they are cut to what a record holds.
 func behind(r Standstill, reason string) Behind {
 	return Behind{r.Rank, cut(strings.Join(strings.Fields(reason), " "), maxMessage),
@@ -124,7 +124,7 @@ func outsideCollective(ranks []Standstill) (int, string) {
 		place(mainThread(ranks[outside].Stack)), waiting, len(ranks), where)
 }
 
-// elsewhere finds a rank whose call in the program is not that of most.
+// elsewhere finds a rank that is in another call of the program than most.
 func elsewhere(ranks []Standstill) (int, string) {
 	return odd(ranks, func(r Standstill) string { return userFrame(mainThread(r.Stack)) },
 		func(mine, theirs string) string {
@@ -145,7 +145,7 @@ func otherSleep(ranks []Standstill) (int, string) {
 	})
 }
 
-// odd finds the first rank whose sign is not the one that more than half of all ranks have.
+// odd finds the first rank with another sign than more than half of all ranks have.
 func odd(ranks []Standstill, sign func(Standstill) string, say func(mine, theirs string) string) (int, string) {
 	count := map[string]int{}
 	for _, r := range ranks {

@@ -148,7 +148,7 @@ func (u *unpickler) remember(op byte) bool {
 	return true
 }
 
-// gather makes one value of what is on top of the stack.
+// gather makes one value of those on top of the stack.
 func (u *unpickler) gather(op byte) bool {
 	var values []any
 	switch op {

@@ -188,8 +188,8 @@ func (l *life) toFirst() float64 {
 	return max(0, l.told.First.Sub(l.began).Seconds())
 }
 
-// A generation hung that told nothing for ten times as long as usual, and for half a minute at
-// least, before its workers were stopped; or whose workers were found to hang.
+// A generation counts as hung if its workers were found to hang, or if they reported nothing for
+// ten times as long as usual, and half a minute at least, before they were stopped.
 const (
 	quietTimes = 10
 	quietLeast = 30 * time.Second

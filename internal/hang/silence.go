@@ -1,5 +1,5 @@
-// Package hang decides for how long workers have shown no sign of life, and keeps what is found of
-// a job that hangs.
+// Package hang decides for how long workers have shown no sign of life, and keeps the evidence of a
+// job that hangs.
 package hang
 
 import (

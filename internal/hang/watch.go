@@ -21,8 +21,8 @@ type Workers interface {
 	Pulses() []Pulse // by local rank
 	Ending() bool    // they were asked or told to end
 	Done() <-chan struct{}
-	// Inspect gathers evidence of all of them, and then holds those whose stack only their end can
-	// bring: none of them sees that another one ends.
+	// Inspect gathers evidence of all workers. It then holds those that print their stack only as
+	// they end, so that none of them sees another one end.
 	Inspect(ctx context.Context) []Evidence
 	// Stacks ends those that are held, and returns what they write, by local rank; "": nothing.
 	Stacks(ctx context.Context) []string

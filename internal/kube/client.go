@@ -86,7 +86,7 @@ type StatefulSet struct {
 	} `json:"spec"`
 }
 
-// managed says who set which fields, and when.
+// managed says which client set which fields, and when.
 type managed struct {
 	Time   time.Time `json:"time"`
 	Fields struct {

@@ -63,7 +63,7 @@ type Inputs struct {
 	ServersStay      bool         // the servers of Team kept their tables: these trainers are new to them
 	DeviceIDs        []string     // that the trainers of Team take in turn
 	Devices          [][]string   // NAME=VALUE of each worker's devices, by local rank; nil: none has one
-	VirtualLocalRank bool         // LOCAL_RANK is 0 for all, who see one device each
+	VirtualLocalRank bool         // LOCAL_RANK is 0 for all workers, which see one device each
 	LogDir           string       // absolute; "": not told
 
 	Inherited []string // what the workers' environment is built upon
@@ -88,8 +88,8 @@ func WorkerDir(runDir string, generation uint64, localRank int) string {
 	return filepath.Join(runDir, strconv.FormatUint(generation, 10), strconv.Itoa(localRank))
 }
 
-// Environ is the whole environment of each worker of this node, by local rank. What is inherited
-// comes first; no name appears twice.
+// Environ is the whole environment of each worker of this node, by local rank. Inherited variables
+// come first; no name appears twice.
 func Environ(in Inputs) [][]string {
 	envs := make([][]string, in.Workers)
 	for local, given := range Given(in) {
@@ -270,8 +270,8 @@ func (in *Inputs) batch(e *env, rank int) {
 }
 
 // torch is what torchrun sets. Libraries take TORCHELASTIC_RUN_ID as the sign of
-// an elastic launcher; without USE_AGENT_STORE=False every rank would wait for a
-// store that nobody opens.
+// an elastic launcher; without USE_AGENT_STORE=False every rank would wait for a store that no
+// process opens.
 func (in *Inputs) torch(e *env, local int) {
 	e.int("RANK", in.FirstRank+local)
 	if in.VirtualLocalRank {

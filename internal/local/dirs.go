@@ -76,7 +76,7 @@ func State(stateDir string, env func(string) string) (string, error) {
 }
 
 // runtimeDir is $XDG_RUNTIME_DIR/elastic where that is ours, or can be made
-// ours: after su or sudo the variable still names the directory of somebody else.
+// ours: after su or sudo the variable still names the directory of another user.
 func runtimeDir(env func(string) string) string {
 	fallback := filepath.Join("/tmp", "elastic-"+strconv.Itoa(os.Geteuid()))
 	base := env("XDG_RUNTIME_DIR")

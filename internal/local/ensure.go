@@ -165,8 +165,8 @@ func said(log []string) *Problem {
 	return p
 }
 
-// environment is the little that a server needs. Nothing of a job is in it:
-// who looks for the leftovers of one by its marks must not find the server.
+// environment has the few variables that a server needs, and none of a job: the search for a job's
+// left-over processes by their marks must not find the server.
 func environment() []string {
 	pass := []string{"PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR"}
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {

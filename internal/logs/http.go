@@ -86,7 +86,7 @@ func (s *sender) keepAlive(ctx context.Context, cancel context.CancelFunc) {
 // each byte of it as six.
 const longestMessage = 8*longestLine + 64<<10
 
-// bounded is a stream of which no message may be longer than what is left.
+// bounded is a stream whose messages may be no longer than the bytes that are left.
 type bounded struct {
 	in   io.Reader
 	left int

@@ -55,8 +55,9 @@ type Header struct {
 }
 
 // parseHeader reads "---- elastic: generation 2, rank 3, world size 4, node b, job x, TIME ----";
-// what is no trainer has its name in place of the rank, as "server 0". A worker that is in no
-// generation yet has "---- elastic: since generation 2, waiting worker, node b, job x, TIME ----".
+// another role than a trainer has its name in place of the rank, as "server 0". A worker that is in
+// no generation yet has "---- elastic: since generation 2, waiting worker, node b, job x, TIME
+// ----".
 func parseHeader(line string) (Header, bool) {
 	rest, ok := strings.CutPrefix(line, "---- elastic: generation ")
 	if !ok {

@@ -24,8 +24,8 @@ func (w *workers) tail(dir string) *progress.Tail {
 	return progress.NewTail(filepath.Join(dir, "progress.jsonl"))
 }
 
-// progress passes on what rank 0's worker tells of its training, for as long as its group lives. It
-// is for people: what is lost is made good by the next line.
+// progress passes on the progress that rank 0's worker reports, for as long as its group lives. It
+// is for people: the next report makes a lost one good.
 func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World, tail *progress.Tail) {
 	if w.o.Progress != nil {
 		defer w.o.Progress(rendezvous.Progress{}) // these workers train no more
@@ -63,7 +63,7 @@ func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rend
 }
 
 // reportNaN tells that the loss is not a number, and ends the generation where the job says so.
-// What is not told now is told with the next line.
+// A report that fails is sent with the next line.
 func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *int64) bool {
 	rule := w.job.Load().Rules.OnNaN
 	me := world.Members[0]

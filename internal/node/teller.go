@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// teller writes what the user is told. Telling never waits: a terminal that is stopped, or a pager
-// that is not read, must not stop the agent, whose heartbeats would stop with it.
+// teller writes lines for the user. A caller never waits: a terminal that is stopped, or a pager
+// that is not read, must not stop the agent and with it its heartbeats.
 type teller struct {
 	lines chan string
 	stop  chan struct{} // closed by close: write what is queued, and end

@@ -298,8 +298,8 @@ func newTransport(config *tls.Config) *http.Transport {
 	}
 }
 
-// asks is how often a connection for chunks on which nothing is sent, also one whose answer is
-// waited for, asks whether the other host is there.
+// asks is how often an idle connection for chunks, also one that waits for an answer, probes
+// whether the other host is there.
 var asks = net.KeepAliveConfig{Enable: true, Idle: flowLimit / 4, Interval: flowLimit / 4}
 
 // outlives gives a connection for chunks no longer than flowLimit to outlive a cut. What was sent

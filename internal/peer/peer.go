@@ -2,9 +2,8 @@
 // listener, and dials the nodes that it watches, doubts or fetches from.
 //
 // Everything is TLS 1.3. Both ends derive the same key pair from the job's
-// secret and pin it, so a node that does not know the secret is a stranger, whatever
-// it says. What is spoken inside is chosen by ALPN: "elastic-peer/1", below,
-// or HTTP/1.1 for checkpoint chunks and logs.
+// secret and pin it, so a node without the secret cannot connect. ALPN chooses the protocol:
+// "elastic-peer/1", below, or HTTP/1.1 for checkpoint chunks and logs.
 //
 // elastic-peer/1: the dialler sends one request, the listener one reply, each
 // a length (two bytes) and JSON. After a request for beats both send frames of

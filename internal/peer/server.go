@@ -101,7 +101,7 @@ func (s *Server) Serve(secret []byte, self Self) error {
 }
 
 // Rekey answers from now on only nodes that know another secret: that of the job that succeeds this
-// one. What is open goes on until its next life is asked for.
+// one. Open connections stay as they are.
 func (s *Server) Rekey(secret []byte) error {
 	id, err := identify(secret)
 	if err == nil {
@@ -151,8 +151,8 @@ func (s *Server) accept(ln net.Listener, greet func(*conn)) {
 	}
 }
 
-// welcome lets c prove that it knows the secret and gives it to whom it is for. Errors are the
-// peer's: it is shut out, and dials again if it is honest.
+// welcome lets c prove that it knows the secret and hands it to the server of its protocol. Errors
+// are the peer's: it is shut out, and dials again if it is honest.
 func (s *Server) welcome(c *conn, config *tls.Config, self Self) {
 	t := tls.Server(c, config)
 	c.SetDeadline(time.Now().Add(s.gate.limits.prove))
@@ -218,8 +218,8 @@ func (s *Server) answer(c *conn, t *tls.Conn, q request, self Self) {
 	}
 }
 
-// reach dials address for another agent, whose own it is: Same says that an agent of this job
-// listens there, whoever it is. Only an address is dialled, never a name.
+// reach dials the address that another agent gave as its own: Same says that some agent of this job
+// listens there. Only an address is dialled, never a name.
 func (s *Server) reach(address string) membership.AnswerKind {
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return membership.NoAnswer

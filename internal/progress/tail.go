@@ -31,7 +31,7 @@ type Tail struct {
 // that ended before this moment is one of an older generation.
 func NewTail(path string) *Tail { return &Tail{path: path, began: time.Now()} }
 
-// NewLogTail reads what an expression finds in a log, behind what is in it now.
+// NewLogTail reads the matches of an expression in a log, after its present end.
 func NewLogTail(path string, e *regexp.Regexp) *Tail {
 	return &Tail{path: path, at: lengthOf(path), expression: e}
 }

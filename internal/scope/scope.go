@@ -1,5 +1,5 @@
 // Package scope ends work together: a Scope hands out contexts, owns goroutines, and cancels all of
-// them at once. A struct whose work ends with it has a Scope in place of a context.
+// them at once. A struct that owns work has a Scope in place of a context.
 package scope
 
 import (

@@ -24,14 +24,13 @@
 // An agent that starts calls mark.Sweep first: it takes what an earlier agent of
 // the same state directory left, should both that agent and its guardian have
 // been killed. Until then a process that a worker forked and that outlives it
-// goes on, for nobody is left who could end it: a death signal reaches only the
-// guardian's own children, and a cgroup is killed by somebody. Only a PID
-// namespace would take everything with its first process, and that needs
-// rights which most users do not have.
+// goes on, for no process is left that could end it: a death signal reaches only the guardian's own
+// children, and a process must kill a cgroup. Only a PID namespace would end with its first
+// process, and that needs rights which most users do not have.
 //
 // A signal never goes to a pid that could have been given away: the guardian
-// is the parent and reaps in the same goroutine, and everyone else compares
-// the start time behind a pidfd.
+// is the parent and reaps in the same goroutine, and other processes compare the start time behind
+// a pidfd.
 //
 // # Output
 //
@@ -44,8 +43,8 @@
 // The guardian, which holds both pipes open (no SIGPIPE, no stall), writes what
 // is left in them into the log after the agent's end. The kernel locks a pipe
 // while it writes from it to a file: that is the stage's, and a worker waits
-// for the disk only once its own pipe is full. Nobody looks for line ends on the way, so a line may have any
-// length. If the file takes nothing more, the agent goes on emptying the pipe
+// for the disk only once its own pipe is full. The agent does not look for line ends on the way, so
+// a line may have any length. If the file takes nothing more, the agent goes on emptying the pipe
 // and counts.
 //
 // Both streams of a worker share one pipe and keep their exact order, unless

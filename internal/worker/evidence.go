@@ -21,9 +21,8 @@ import (
 // dyingLimit is how long a worker may take to write its stack and end.
 const dyingLimit = 1500 * time.Millisecond
 
-// Inspect gathers evidence of all workers, by local rank. What it does leaves them as they are, but
-// for workers of Python whose stack it does not find: they are held, until Stacks or the end of the
-// group.
+// Inspect gathers evidence of all workers, by local rank. It leaves them as they are, except Python
+// workers whose stack it does not find: they are held until Stacks or the end of the group.
 func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	all = make([]hang.Evidence, len(g.workers))
 	var each sync.WaitGroup

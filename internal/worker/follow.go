@@ -169,7 +169,7 @@ func (g *Group) endedLine(e Exit, now time.Time) string {
 	return fmt.Sprintf("---- elastic: %s was ended by elastic (%s); the cause is elsewhere, %s ----\n", name, how, output.Stamp(now))
 }
 
-// longestError bounds what is read of an error file.
+// longestError is the most that is read of an error file.
 const longestError = 256 << 10
 
 // errorFile is what a worker that has ended left as its error; nil if it left none.

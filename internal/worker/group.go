@@ -68,7 +68,7 @@ type Drain struct {
 }
 
 // Group is the processes of one generation: workers and all that they
-// started. Its methods may be called at any time, by anyone, more than once.
+// started. Its methods may be called at any time, from any goroutine, more than once.
 type Group struct {
 	spec     Spec
 	id, mark string // of this group
@@ -165,7 +165,8 @@ func (p *Prepared) Close() {
 	g.cgroup.Remove()
 }
 
-// Start is Start, but for what is done already. s is for as many workers as it was prepared for.
+// Start starts the group in the guardian that was prepared. s has as many workers as it was
+// prepared for.
 func (p *Prepared) Start(ctx context.Context, s Spec) (*Group, error) {
 	g := p.g
 	err := g.begin(s)
@@ -279,10 +280,9 @@ func (g *Group) PIDs() []int {
 }
 
 // Ask is the beginning of a planned end: it writes the drain file, then sends
-// SIGTERM to the process of each worker that catches it, to the process group
-// of one that does not handle it, and to nobody if it is ignored. Follow it
-// with Stop and the grace: Stop sends no second SIGTERM to who was asked, and
-// is through as soon as the workers are.
+// SIGTERM to the process of each worker that catches it, to the process group of one that does not
+// handle it, and to none that ignores it. Follow it with Stop and the grace: Stop sends no second
+// SIGTERM to these workers, and returns as soon as they have ended.
 func (g *Group) Ask(ctx context.Context, d Drain) error {
 	g.ending.Store(true)
 	g.guardian.Signal(syscall.SIGCONT) // it may have been frozen
@@ -303,9 +303,9 @@ func (g *Group) Ask(ctx context.Context, d Drain) error {
 }
 
 // Stop ends the group: SIGTERM to all of it unless it was asked, then, when
-// the workers have ended or the grace is over, SIGKILL to what is left, until
-// nothing is. It returns nil only when the group is empty and otherwise not
-// before ctx ends; the killing goes on even then. The shortest grace holds.
+// the workers have ended or the grace is over, SIGKILL to the processes that are left, until none
+// is. It returns nil only when the group is empty and otherwise not before ctx ends; the killing
+// goes on even then. The shortest grace holds.
 func (g *Group) Stop(ctx context.Context, grace time.Duration) error {
 	g.ending.Store(true)
 	g.guardian.Signal(syscall.SIGCONT)

@@ -203,8 +203,8 @@ func (g *guardian) obey(o order) {
 
 // ask tells workers that a save is wanted: by the drain file, then by SIGTERM
 // to a worker that catches it, alone, so that its helpers live while it saves;
-// to the whole process group of one that would just die; to nobody if it is
-// ignored, which is how a worker says that it looks at the file only.
+// to the whole process group of one that would just die; not to a worker that ignores it, and so
+// says that it looks at the file only.
 func (g *guardian) ask(d Drain) {
 	var a answer
 	if err := writeDrain(g.spec.Drain, d); err != nil {
@@ -246,8 +246,8 @@ func (g *guardian) stop(grace time.Duration) {
 	g.stopping = true
 }
 
-// terminate sends SIGTERM to everything: to groups as such, so that none of
-// them forks out of it, and to who left them.
+// terminate sends SIGTERM to everything: to process groups as a whole, so that no fork escapes it,
+// and to processes that left their group.
 func (g *guardian) terminate() {
 	groups := make(map[int]bool)
 	for _, w := range g.workers {
@@ -290,8 +290,8 @@ func (g *guardian) kill() {
 	}
 }
 
-// strangers kills what was started with our mark by somebody else, as at(1)
-// does, and reports whether there was anything.
+// strangers kills processes with our mark that another program started, as at(1) does, and reports
+// whether there were any.
 func (g *guardian) strangers() bool {
 	c, err := mark.Look(func(_ proc.Process, value string) bool { return value == g.spec.Mark })
 	if err != nil {

@@ -36,8 +36,8 @@ type workerOrder struct {
 	Err  int
 }
 
-// streamOrder is the guardian's own copies of read ends, and where to put what the agent leaves in
-// them: first what is Staged, which left the worker's pipe earlier.
+// streamOrder has the guardian's own copies of read ends, and the file for the bytes that the agent
+// leaves in them: those in Staged come first, since they left the worker's pipe earlier.
 type streamOrder struct {
 	Staged, Read int
 	Log          string

@@ -1,6 +1,6 @@
 // Package checkpoint is what etcd knows of the checkpoints of a job: Record reads and writes ckpt/
 // and held/, and Record.Commit alone makes a save a checkpoint. Retention says which records go,
-// Salvage what one disk gives to a job whose store was lost.
+// Salvage from which checkpoints of a disk a job that lost its store could start.
 //
 // Below it are manifest (what a checkpoint consists of), dirfs (files that are written whole or not
 // at all), chunkstore (the checkpoints on the disk of a node), capture (finds complete saves),

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Salvaged is what one disk can give to a job whose store was lost.
+// Salvaged lists the checkpoints of one disk from which a job that lost its store could start.
 type Salvaged struct {
 	Committed []manifest.Head // commits that it knows of and has, oldest first
 	// Newest is the newest checkpoint of which every byte was read and found right; nil: none.
@@ -25,7 +25,7 @@ type FoundParts struct {
 	Parts []manifest.Hash `json:"parts"`
 }
 
-// Salvage reads what a disk can give to a job whose store was lost.
+// Salvage reads from which checkpoints of a disk a job that lost its store could start.
 //
 // Captured counts more than committed, if it is a later capture of generation g, in which the
 // newest World that this node knows trained: nobody can have asked for an older one since. Its

@@ -9,8 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Claim is what a node knows of a job for which the store is behind: what the job was, what the
-// node saw of it, and what is on its disk. A job is made again from claims and from nothing else.
+// Claim is the knowledge of one node about a job for which the store is behind: the job's record,
+// the newest world that the node saw, and the checkpoints on its disk. A job is made again from
+// claims and from nothing else.
 type Claim struct {
 	Node       string            `json:"-"`
 	Job        Job               `json:"job"` // as it was, under the uid that it had
@@ -41,7 +42,7 @@ type Claim struct {
 	Lease store.Lease `json:"lease,omitempty"`
 }
 
-// Claimed is what a node would claim of job j, whose newest World it knows is w: nil for none.
+// Claimed is the claim of a node to job j. w is the newest World that it knows; nil for none.
 func Claimed(node string, j Job, wish Wish, w *World) Claim {
 	c := Claim{Node: node, Job: j, Wish: wish, WishRev: wish.Rev, Rank: -1}
 	if w == nil {

@@ -49,8 +49,8 @@ type Change struct {
 // mostChanges keeps the World record small: it is sent to every node with each phase.
 const mostChanges = 100
 
-// NoteChanges notes in w, whose members lie outside its record, what differs from before, unless that is as
-// much as the list.
+// NoteChanges notes in w, whose members lie outside its record, the differences from before, unless
+// they are as long as the list.
 func (w *World) NoteChanges(before *World) {
 	w.Base, w.Changes = "", nil
 	if before == nil || before.Chunks == 0 || w.Chunks == 0 || len(w.Leavers) > 0 {
@@ -98,9 +98,9 @@ func ReadMembers(ctx context.Context, st store.Store, job schema.Job, w *World) 
 	return w.fill(job, r.Entries)
 }
 
-// EncodeMembers writes refs as a part of plan/: a line for each. It is read by every node, as often
-// as there are generations, and what is written as JSON takes five times as long to read. Its
-// format is that of the world record which names it.
+// EncodeMembers writes refs as a part of plan/: a line for each. Every node reads it once a
+// generation, and JSON would take five times as long to read. Its format is that of the world
+// record which names it.
 func EncodeMembers(refs []membership.Ref) []byte {
 	var b strings.Builder
 	for _, r := range refs {

@@ -100,7 +100,7 @@ type WarmWorkers struct {
 
 // Progress is what the workers tell of their training.
 type Progress struct {
-	Generation       schema.Generation `json:"generation,omitempty"` // whose workers tell it
+	Generation       schema.Generation `json:"generation,omitempty"` // of the workers that report it
 	Step             *int64            `json:"step"`
 	Loss             *float64          `json:"loss"`
 	Samples          *int64            `json:"samples"`

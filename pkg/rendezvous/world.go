@@ -180,7 +180,7 @@ type World struct {
 	IdleMS int64 `json:"idle_ms,omitempty"`
 	// Causes counts the starts after the first, over all attempts.
 	Causes map[Cause]Starts `json:"causes,omitempty"`
-	// Told are the members whose loss an event told of already.
+	// ReportedLost are the members whose loss is already an event.
 	ReportedLost []membership.Incarnation `json:"told,omitempty"`
 	// Rollback is the newest generation that began from an older checkpoint than was committed. A
 	// state in memory of a generation before it is given up. 0: there was none.
@@ -209,7 +209,7 @@ func (w *World) CountStart(idle time.Duration) {
 }
 
 // MaxInline is the number of members, or of leavers, above which both are kept outside the world
-// record, so that those who watch it are not all sent all of it again for each phase.
+// record, so that its watchers are not sent the list again for each phase.
 const MaxInline = 100
 
 // Size is the number of workers.
@@ -295,12 +295,12 @@ type Ledger struct {
 	Lost        int               `json:"lost"`         // node_lost events of members in this attempt
 	Ran         int               `json:"ran"`          // generations that ran in this attempt
 	Head        checkpoint.Number `json:"head"`         // newest commit when this world was proposed
-	Charged     schema.Generation `json:"charged"`      // the generation whose failure was charged last
+	Charged     schema.Generation `json:"charged"`      // the generation of the failure that was charged last
 	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
 	LastFailure string            `json:"last_failure"` // for people
 	// generations in a row that a loss or a failure ended without progress
 	Churn  int               `json:"churn,omitempty"`
-	Proven schema.Generation `json:"proven,omitempty"` // the newest generation whose members are newcomers no more
+	Proven schema.Generation `json:"proven,omitempty"` // members of this generation, and of older ones, are no newcomers
 	Nodes  []NodeRecord      `json:"nodes,omitempty"`  // nodes that disturbed the job, by name
 	Death  *Death            `json:"death,omitempty"`
 	Back   *Back             `json:"back,omitempty"`

@@ -60,8 +60,8 @@ func (j Job) Fence() string  { return j.Prefix() + "fence" }
 func (j Job) World() string  { return j.Prefix() + "world" }
 func (j Job) Wish() string   { return j.Prefix() + "wish" }
 
-// Secret is what the nodes of the job of that uid prove themselves with. It lies beside all jobs,
-// so that a user who may read a job cannot pose as one of its nodes.
+// Secret is the key of the secret with which nodes of that job prove that they belong to it. It
+// lies beside all jobs, so that a user who may read a job cannot pose as one of its nodes.
 func (j Job) Secret(u UID) string { return j.Secrets() + string(u) }
 func (j Job) Secrets() string     { return "/elastic/secrets/" + string(j) + "/" }
 

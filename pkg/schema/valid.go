@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Problems collects what is wrong with a record; the first one counts.
+// Problems collects the faults of a record; the first one counts.
 type Problems struct{ err error }
 
 // Err is the first problem, or nil.
@@ -26,8 +26,8 @@ func (p *Problems) Note(err error) {
 	}
 }
 
-// Name checks what is a part of keys and of paths. A member list has thousands of them: what Check
-// would allocate for its arguments is allocated for a problem alone.
+// Name checks a name that becomes part of keys and of paths. A member list has thousands of them,
+// so it allocates only for a fault, and Check would for its arguments.
 func (p *Problems) Name(what, s string) {
 	if !ValidName(s) {
 		p.Check(false, "%s %.80q is not a name", what, s)

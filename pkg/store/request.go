@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Request is a transaction that proves itself: the first write puts a value
-// that nobody else writes (it carries a random id), so that reading Then[0]
-// tells whether an unknown result was applied.
+// Request is a transaction that proves itself: the value of the first write carries a random id, so
+// that reading Then[0] tells whether a request without an answer was applied.
 type Request struct {
 	If   []Guard
 	Then []Write
@@ -68,9 +67,9 @@ func Refused(err error) bool {
 // Moved reports whether err says that a guard of the request no longer held: it was not applied.
 func Moved(err error) bool { return errors.Is(err, ErrMoved) }
 
-// Jitter is a time below d by which those that do the same at once are spread. It comes from the
-// clock, whose nanoseconds differ between processes, so that a simulation with a clock of its own
-// is the same each time.
+// Jitter is a random delay below d, so that processes do not all act at once. It comes from the
+// nanoseconds of the clock, which differ between processes; a simulation with its own clock repeats
+// it.
 func Jitter(d time.Duration) time.Duration {
 	x := uint64(time.Now().UnixNano())
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

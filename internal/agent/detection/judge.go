@@ -126,15 +126,17 @@ func (d *Detection) witnesses(f *Facts) (refs []membership.Ref) {
 // probeEvery is how long the answer to a dial is not asked for again.
 const probeEvery = 500 * time.Millisecond
 
-// probe is the newest dial of a node: when it began, and who was asked beside it and since.
+// probe is the newest dial of a node: when it began, and which witnesses were asked with it and
+// since.
 type probe struct {
 	at    time.Time
 	asked []membership.Ref
 }
 
-// Probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs answers
-// of now. The dial of a node whose registration is gone is a patient one: with the lease it may be all
-// that decides. A watcher whose suspicion came after the dial began is asked when that has its answer.
+// Probe dials the nodes in doubt and the witnesses, and asks the watchers: a verdict needs fresh
+// answers. The dial of a node without a registration has a longer deadline: with the expired lease
+// it may be the only evidence. A watcher that came to suspect the node after the dial began is
+// asked when the dial has its answer.
 func (d *Detection) Probe(f *Facts, out *outbox.Outbox) {
 	ask := append(d.View.Ask[:len(d.View.Ask):len(d.View.Ask)], d.witnesses(f)...)
 	for _, r := range ask {

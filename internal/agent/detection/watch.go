@@ -56,9 +56,9 @@ func (d *Detection) writeSuspicions(f *Facts, out *outbox.Outbox) {
 	}
 }
 
-// withdrawSuspicions takes back what this incarnation wrote and does not hold: the node answers
-// again, or was dropped before the record came, or this process stood still and forgot. What the
-// store shows decides, not what is remembered.
+// withdrawSuspicions deletes the suspicions that this incarnation wrote and no longer holds: the
+// node answers again, or was dropped before the record came, or this process stood still and
+// forgot. The store decides which there are, not this process's memory.
 func (d *Detection) withdrawSuspicions(f *Facts, out *outbox.Outbox) {
 	snap, w := f.Snapshot, f.World
 	writing := out.UnderWay(outbox.Suspect)

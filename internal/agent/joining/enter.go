@@ -184,8 +184,9 @@ func (j *Joiner) noteEnded(s *rendezvous.Snapshot) {
 	}
 }
 
-// enterEnded enters a job whose attempt is over. One that was over when this node came is made or
-// begun anew; one that ended since ends this node as well.
+// enterEnded enters a job whose attempt is over. If it was over when this node came, a new attempt
+// begins, unless the job is done and not asked for again. If it ended since, this node ends as
+// well.
 func (j *Joiner) enterEnded(ctx context.Context, s *rendezvous.Snapshot) (*event.Entered, error) {
 	w := s.World
 	was := w.Rev == j.state.endedWorld // when this node came

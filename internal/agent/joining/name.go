@@ -14,7 +14,7 @@ const (
 	lockAgain = 50 * time.Millisecond // between two tries
 )
 
-// name is the node that this agent would be, with its lock: the first whose lock is free.
+// name is the node name that this agent takes, with its lock: the first name whose lock is free.
 func (j *Joiner) name(ctx context.Context) (string, func(), error) {
 	if j.state.unlock != nil {
 		return j.state.node, func() {}, nil

@@ -27,8 +27,8 @@ func (j *Joiner) registered(ctx context.Context, node string) (*membership.Node,
 	return &nodes[0], nil
 }
 
-// replaceOwn removes an earlier registration of this node, whose name this agent has, and returns
-// its incarnation.
+// replaceOwn removes the registration of an earlier agent of this node, and returns its
+// incarnation.
 func (j *Joiner) replaceOwn(ctx context.Context) (membership.Incarnation, error) {
 	n, err := j.registered(ctx, j.state.node)
 	switch {

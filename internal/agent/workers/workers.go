@@ -61,7 +61,7 @@ type Workers struct {
 	exit      reportedExit
 	stopMS    int64             // how long the newest stop of workers took
 	idleAt    time.Time         // when nothing of them was left; zero: there were none
-	stopped   schema.Generation // whose workers they were
+	stopped   schema.Generation // the generation of the workers that were stopped
 	idleSince time.Time         // no worker has run here since then
 }
 

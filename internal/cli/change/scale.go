@@ -178,7 +178,7 @@ func takeSize(c *command.Call) (wanted, error) {
 	return w, err
 }
 
-// Of is the size for a job as it is.
+// of is the size for a job as it is.
 func (w wanted) of(s *rendezvous.Snapshot) (int, error) {
 	j := s.Job
 	shown := w.Setting

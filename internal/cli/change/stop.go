@@ -86,8 +86,8 @@ func stopGrace(c *command.Call) (rendezvous.Seconds, error) {
 	return rendezvous.Seconds(d), err
 }
 
-// alone is how long nobody must be registered before a stop that was taken note of is ended from
-// here: the time in which those who lost their registration may register again.
+// alone is how long no node must be registered before this command ends a job that was asked to
+// stop: the time in which nodes that lost their registration may register again.
 const alone = 10 * time.Second
 
 // followStop follows until the job ended, and says meanwhile what it waits for.

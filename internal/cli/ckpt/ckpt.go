@@ -85,7 +85,7 @@ func (k *saves) words() (verb, error) {
 	if err != nil {
 		return v, err
 	}
-	k.Command.Name = "ckpt " + v.name // for what is told of it
+	k.Command.Name = "ckpt " + v.name // for messages
 	words, number := k.Args[1:], k.Setting("number")
 	if v.name == "get" {
 		if len(words) == 0 || len(words) == 1 && command.Digits(words[0]) && !number.Given {
@@ -158,8 +158,8 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		Detail("numbers", all)
 }
 
-// having is who has a checkpoint, or parts of it: by its own word, else by the record, which is newer
-// than that word. Of parts a node says nothing.
+// having lists the nodes that have a checkpoint, or parts of it: by their own inventories, else by
+// the record, which is newer than the inventories. An inventory does not list parts.
 func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string) {
 	names := map[string]bool{}
 	for _, r := range h.Holders {

@@ -44,7 +44,7 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 			w.Resume.Number == h.Number}
 }
 
-// holders tells who has it, and of those that are not registered so.
+// holders names the nodes that have it, and marks those that are not registered.
 func (st savedStatus) holders() string {
 	names := append([]string{}, st.Holders...)
 	for _, n := range st.Away {
@@ -178,8 +178,8 @@ func (k *saves) manifest(ctx context.Context, h checkpoint.Head) (*checkpoint.Ma
 	return m, k.reading(h, err)
 }
 
-// reading is the user's error for one that came from reading h: damage, if there was any, and else
-// that nobody has all of it.
+// reading turns an error of reading h into the user's: damage, if there was any, and else that no
+// node has all of it.
 func (k *saves) reading(h checkpoint.Head, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged):

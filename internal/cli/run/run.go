@@ -182,7 +182,7 @@ func connect(ctx context.Context, c *command.Call, limit time.Duration, signals 
 	}
 }
 
-// claim marks the devices of this node as used, and says who else uses them.
+// claim marks the devices of this node as used, and names the other jobs that use them.
 func claim(c *command.Call, o *node.Options) *device.Claims {
 	used := o.Launcher.Devices.Used(o.Job.Slots)
 	who := "job " + string(o.Job.Name) + " (pid " + strconv.Itoa(os.Getpid()) + ")"

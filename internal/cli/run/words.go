@@ -15,12 +15,12 @@ const prefix = "elastic: "
 // echo is what a terminal shows of Ctrl-C: the next line of ours begins behind it.
 const echo = "^C"
 
-// words is the stderr of run: with -q only what is no "elastic: …", and on a terminal that broken
-// between words. The first line of a run is the arithmetic of its job; what the command itself has
-// to tell comes after it.
+// words is the stderr of run: with -q without the lines "elastic: …", and on a terminal broken
+// between words. The first line of a run is the arithmetic of its job; lines of the command itself
+// come after it.
 type words struct {
 	out      io.Writer // the terminal, or what writes to it above the bar
-	terminal io.Writer // whose width holds; no terminal: lines stay as they are
+	terminal io.Writer // lines are broken at its width; if it is no terminal they stay as they are
 	quiet    bool
 
 	mu    sync.Mutex

@@ -16,18 +16,17 @@ import (
 	"github.com/elasticd/elastic/internal/phrase"
 )
 
-// What the user sees follows these rules.
+// Printer writes what the user sees. The rules of all commands:
 //
 //   - stdout is data: a table, JSON, or the one line that says what was done.
 //     stderr is words: progress, notices, errors.
 //   - No capitals at the beginning of a sentence, no full stop at its end.
-//   - Words and numbers carry everything; a colour only repeats it, and only on
-//     a terminal.
-//   - Times are relative on a terminal, where somebody reads them now, and
-//     absolute everywhere else.
+//   - Words and numbers carry everything; a colour only repeats it, and only on a terminal.
+//   - Times are relative on a terminal, where the user reads them now, and absolute everywhere
+//     else.
 //   - A sentence is broken between words where the terminal is too narrow.
-//   - A line of a table fits the width of the terminal: a last column without room stands below its row,
-//     another one is cut.
+//   - A line of a table fits the width of the terminal: a last column without room stands below its
+//     row, another one is cut.
 //   - An error says what, why, and what to do; it ends in its code.
 //   - A question is asked on a terminal only, and before something is deleted.
 type Printer struct {

@@ -40,7 +40,7 @@ func widths(rows [][]string) (width []int) {
 	return width
 }
 
-// row writes one row. What is in its last column stands below it where it does not fit.
+// row writes one row. The last column stands below the row where it does not fit.
 func (p *Printer) row(r []string, width []int) error {
 	var b strings.Builder
 	var below []string

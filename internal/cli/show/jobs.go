@@ -63,7 +63,7 @@ func jobRow(c *command.Call, st status.Status) []string {
 	return append(row, "-", "-", "")
 }
 
-// originRow says whose job it is.
+// originRow says by which user, where, when and with which command the job was started.
 func originRow(o *status.Origin, p *screen.Printer) string {
 	if o == nil {
 		return ""

@@ -152,8 +152,8 @@ func failureRow(f *status.Failure, p *screen.Printer) string {
 	return fmt.Sprintf("%s (generation %d, %s)", f.Text, f.Generation, p.Since(f.Time.Time))
 }
 
-// failureLines are the traceback of the failure that a job ended with, and who failed because of
-// it.
+// failureLines are the traceback of the failure that ended a job, and the workers that failed
+// because of it.
 func failureLines(c *command.Call, st status.Status) error {
 	if st.Exit == nil || st.Exit.Failure == nil {
 		return nil

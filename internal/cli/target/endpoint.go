@@ -53,7 +53,7 @@ func MasterAddr(c *command.Call) command.Setting {
 }
 
 // Slurm is the first machine of a step of Slurm with several, "" where this is none or other flags
-// say who the nodes are.
+// name the nodes.
 func Slurm(c *command.Call) string {
 	if n, err := strconv.Atoi(c.Getenv("SLURM_NNODES")); err != nil || n < 2 || given(c).Given ||
 		c.Getenv("SLURM_NODEID") == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// lookAgain is how often a job that is followed is looked at although nothing changed: some of what
-// is waited for is time that passes.
+// lookAgain is how often a followed job is evaluated again although nothing changed: some
+// conditions depend on the time alone.
 const lookAgain = 10 * time.Second
 
 // Followed is a job that a command follows.
@@ -110,7 +110,7 @@ func Cut(c *command.Call, err error, missing string, asked Asked) error {
 
 // ProgressLine says what a following waits for, each time that it is something else.
 type ProgressLine struct {
-	Last string // what is waited for now, also if it was not said
+	Last string // the present reason to wait, also if it was not printed
 	said string
 }
 

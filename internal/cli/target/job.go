@@ -197,8 +197,8 @@ func ReadJob(ctx context.Context, s *Server, name schema.Job) (rendezvous.Snapsh
 	return snap, e.Detail("jobs", append([]string{}, names...))
 }
 
-// ReadJobs reads every job of the server at one revision, by name. One that cannot be read keeps
-// nobody from the others.
+// ReadJobs reads every job of the server at one revision, by name. A job that cannot be read does
+// not hide the others.
 func ReadJobs(ctx context.Context, s *Server) (all []rendezvous.Snapshot, broken []unreadable, err error) {
 	r, err := s.Get(ctx, schema.Root, store.End(schema.Root))
 	if err != nil {

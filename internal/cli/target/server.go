@@ -107,8 +107,8 @@ func given(c *command.Call) command.Setting {
 	return s
 }
 
-// TellKind finds out whether a server that was given is an elasticd. Who may not read it sees an
-// etcd.
+// TellKind finds out whether a server that was given is an elasticd. A user who may not read its
+// keys sees an etcd.
 func (s *Server) TellKind(ctx context.Context) {
 	if s.At.Kind != "etcd" {
 		return
@@ -143,7 +143,7 @@ func serve(ctx context.Context, c *command.Call, at string) (*local.Runtime, loc
 	if err == nil {
 		conn.Close()
 		if _, err := local.Find(ctx, r); err != nil {
-			return nil, local.Started{}, nil // somebody else's: whether it is one shows when it is asked
+			return nil, local.Started{}, nil // the server of another user: the first request shows whether it is one
 		}
 		return &r, local.Started{}, nil
 	}

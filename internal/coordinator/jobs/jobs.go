@@ -38,7 +38,7 @@ func list(ctx context.Context, kv clientv3.KV, each func(schema.Job) error) erro
 	}
 }
 
-// world is what is read of a World, which pkg/rendezvous writes.
+// world has the fields that are read of a World, which pkg/rendezvous writes.
 type world struct {
 	Phase  string    `json:"phase"`
 	Time   time.Time `json:"time"`  // of the phase

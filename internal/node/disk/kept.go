@@ -57,7 +57,7 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	if was == job.UID {
 		return aside, nil
 	}
-	if job.Follows(was) { // before it is the new job's for good: what is not told of then is taken for rubbish
+	if job.Follows(was) { // before the directory is the new job's for good: from then on unlisted files are rubbish
 		if err := chunkstore.KeepLate(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
 			return "", err
 		}
@@ -203,7 +203,7 @@ func (k Kept) Shelf() (*chunkstore.ReadOnlyStore, error) {
 	return chunkstore.OpenReadOnly(filepath.Join(k.Dir, StoreDir))
 }
 
-// Part is what is removed of the directory of a job.
+// Part says how much of a job's directory is removed.
 type Part int
 
 const (

@@ -14,7 +14,7 @@ import (
 // time and later: so long for each time before.
 const aloneAgain = time.Second
 
-// allowance is what is left of the restarts of trainers alone, for all trainers of the node.
+// allowance counts the restarts of single trainers that are left, for all trainers of the node.
 type allowance struct {
 	used int
 	last time.Time // when a trainer failed last

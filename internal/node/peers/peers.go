@@ -18,8 +18,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// stalled is how long the agent may not have said who it is before its heartbeats stop: its loop,
-// which ticks four times a second, hangs then, and a node that hangs must be silent.
+// stalled is how long the agent's loop may be silent before its heartbeats stop: the loop ticks
+// four times a second, so it hangs then, and a node that hangs must be silent.
 const stalled = 1500 * time.Millisecond
 
 // Peers are the other agents of the job.

@@ -17,22 +17,22 @@ import (
 	"github.com/elasticd/elastic/internal/worker/proc"
 )
 
-// Variable tells in the environment whose a process is: a Mark, a slash, an id of the group, and
-// for a guardian GuardianWord.
+// Variable names the owner in the environment of a process: a Mark, a slash, an id of the group,
+// and for a guardian GuardianWord.
 const (
 	Variable     = "ELASTIC_WORKER_MARK"
 	GuardianWord = "/guardian"
 )
 
-// HangLimit is how long a guardian may take before it is taken for hung, and a process to become
-// one whose mark can be read: exec takes no such time.
+// HangLimit is how long a guardian may take before it counts as hung, and how long a new process
+// may take until its mark can be read: exec is far faster.
 const HangLimit = 2 * time.Second
 
 // Mark stands for one state directory of one node and job. Two agents that
 // live at the same time never have the same.
 type Mark string
 
-// Of is the mark of the state directory of a node and job, the one whose lock the agent holds.
+// Of is the mark of the state directory of a node and job. The agent holds its lock.
 func Of(dir string) Mark {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -47,7 +47,7 @@ func (m Mark) Environ(env []string) []string { return Set(env, string(m)+"/other
 // Sweep kills what an earlier agent of the same mark left and waits until it
 // is gone: workers, what they started, guardians, cgroups. The caller holds
 // the lock of the state directory, so that no living agent is behind them. It
-// fails only when ctx ends, and says then what is left.
+// fails only when ctx ends, and names then the processes that are left.
 func Sweep(ctx context.Context, m Mark) error {
 	began := time.Now()
 	return Until(ctx, func() error {

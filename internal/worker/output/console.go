@@ -111,8 +111,8 @@ func (c *console) run() {
 	}
 }
 
-// close waits until all is shown. If ctx ends before, it leaves a goroutine in
-// a write that nobody can break off.
+// close waits until all is shown. If ctx ends before, it leaves a goroutine in a write that cannot
+// be broken off.
 func (c *console) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

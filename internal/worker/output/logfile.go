@@ -67,9 +67,9 @@ func (l *logFile) begin(line string) {
 	l.write([]byte(line))
 }
 
-// take moves what is in the pipe, up to a chunk, to the end of the file. It
-// returns the number of bytes taken out of the pipe, 0 at its end, and the last
-// of them, at most want. EAGAIN: the pipe is empty.
+// take moves up to a chunk from the pipe to the end of the file. It returns the number of bytes
+// taken out of the pipe, 0 at its end, and the last of them, at most want. EAGAIN: the pipe is
+// empty.
 func (l *logFile) take(pipe, want int) (n int, last []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -111,7 +111,7 @@ func (p *Pump) run() {
 			return err != syscall.EAGAIN
 		})
 		switch {
-		case stopped != nil: // by finish, from which on nobody counts who writes
+		case stopped != nil: // by finish, after which writers are not counted
 			p.conn.Control(p.rest)
 			return
 		case err != nil || n == 0:
@@ -135,7 +135,7 @@ func (p *Pump) move(fd int) (n int, err error) {
 	return n, err
 }
 
-// record moves what is in the stage into the log, and shows it. p.mu is held.
+// record moves the content of the stage into the log, and shows it. p.mu is held.
 func (p *Pump) record() (int, error) {
 	want := tailBytes
 	if p.Console != nil || p.copies != nil {
@@ -154,7 +154,7 @@ func (p *Pump) record() (int, error) {
 	return n, nil
 }
 
-// Name says whose lines are copied from now on.
+// Name sets the label of the lines that are copied from now on.
 func (p *Pump) Name(label string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +190,7 @@ func (p *Pump) show(b []byte) {
 	}
 }
 
-// flush shows what is left of a line that did not end.
+// flush shows the rest of a line that did not end.
 func (p *Pump) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,8 +231,7 @@ func (p *Pump) marked(b []byte) []byte {
 	return out
 }
 
-// rest moves what is in the pipe at this moment. Others may go on writing for
-// ever.
+// rest moves the present content of the pipe. Processes may go on writing for ever.
 func (p *Pump) rest(fd uintptr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,7 +263,7 @@ func (p *Pump) Settle() []byte {
 	}
 }
 
-// Finish ends a pump whose writers are gone, or are not ours.
+// Finish ends a pump: its writers are gone, or are not ours.
 func (p *Pump) Finish() {
 	switch {
 	case p.done != nil:

@@ -22,7 +22,7 @@ type Choice struct {
 	ranks map[int]Std // others: all
 }
 
-// Of returns what is chosen of one worker.
+// Of returns the streams that are chosen of one worker.
 func (c Choice) Of(localRank int) Std {
 	if std, ok := c.ranks[localRank]; ok {
 		return std

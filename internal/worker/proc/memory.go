@@ -27,8 +27,8 @@ func Memory() (total, free int64) {
 	return total, free
 }
 
-// limited is the limit of the cgroup dir, and what is left of it. What the kernel caches of files
-// counts as free.
+// limited is the limit of the cgroup dir, and how much of it is left. The page cache counts as
+// free.
 func limited(dir, limitFile, usageFile string) (limit, left int64, ok bool) {
 	number := func(name string) (int64, error) {
 		b, err := os.ReadFile(filepath.Join(dir, name))

@@ -169,7 +169,7 @@ func (p Process) Environ(name string) (value string, sure bool) {
 	}
 }
 
-// Handling is what a process does with a signal.
+// handling is what a process does with a signal.
 type handling int
 
 const (

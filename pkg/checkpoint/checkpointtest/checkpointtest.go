@@ -29,7 +29,7 @@ func OpenStore(t testing.TB, tree dirfs.FS) *chunkstore.Store {
 	return s
 }
 
-// saveOf is a picture of everything in a tree.
+// SaveOf is a save of all files of a tree.
 func SaveOf(t testing.TB, from dirfs.FS, g schema.Generation, seq uint64) chunkstore.Save {
 	t.Helper()
 	s := chunkstore.Save{Stamp: manifest.Stamp{Job: "x", UID: "u1", Generation: g, WorldSize: 2}, Sequence: seq,
@@ -49,7 +49,7 @@ func Put(
 	return m, h
 }
 
-// flip changes a bit of a chunk in the directory of a store.
+// Flip changes a bit of a chunk in the directory of a store.
 func Flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
 	t.Helper()
 	name, d := "chunks/"+h.String(), dirfs.NewDisk(of, "")
@@ -60,7 +60,7 @@ func Flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
 	must(t, d.Write(name, 0o600, d.From(bytes.NewReader(raw))))
 }
 
-// fault is what happens at one operation of a scenario, counted over every
+// Fault is what happens at one operation of a scenario, counted over every
 // disk, the network and the store of the job.
 type Fault struct {
 	At    int64
@@ -84,8 +84,8 @@ func (f *Fault) Step(node string) error {
 
 var ErrCrash = errors.New("crashed")
 
-// copyAndSync is what the disk gives: a copy of the file into n new ones, synced. It returns the
-// time.
+// CopyAndSync measures the disk: how long it takes to copy the file into n new ones, and to sync
+// them.
 func CopyAndSync(b *testing.B, dir string, n int) time.Duration {
 	b.StopTimer()
 	defer b.StartTimer()

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// direct is Peers without a network between the stores.
+// Peers is transfer.Peers without a network between the stores.
 type Peers struct {
 	mu     sync.Mutex
 	Stores map[string]*chunkstore.Store

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// chunk is what is known of one chunk. refs counts what needs it: each
-// manifest on disk, each transfer. Sweep removes the chunks that nothing needs.
+// chunk describes one chunk. refs counts its uses: each manifest on disk, each transfer. Sweep
+// removes the chunks that nothing needs.
 type chunk struct {
 	refs     int
 	present  bool // on disk
@@ -78,7 +78,7 @@ func (s *Store) ensure(h manifest.Hash) (bool, error) {
 	return s.VerifyChunk(h)
 }
 
-// verifyChunk reads the chunk from disk, whatever is believed of it.
+// VerifyChunk reads the chunk from disk, whatever is believed of it.
 func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
 	sum, err := s.disk.Sum(chunkPath(h))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,7 @@ func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
 	return good, nil
 }
 
-// writeChunk stores data, whose hash is h.
+// writeChunk stores data, which has hash h.
 func (s *Store) writeChunk(h manifest.Hash, data []byte) error {
 	temp := s.disk.TempName()
 	f, err := s.disk.FillDirect(temp, 0o600, s.disk.From(bytes.NewReader(data)))

@@ -15,9 +15,9 @@ import (
 // of the process.
 const lateFile = "late"
 
-// KeepLate comes before the store in dir becomes that of a job that was made again, and adopted
-// there what had the number adopted; 0: nothing. A newer commit that this disk has is kept, and
-// offered as soon as the record has a head: nobody starts from it who did not ask for it.
+// KeepLate is called before the store in dir becomes that of a job that was made again from the
+// checkpoint with the number adopted; 0: from none. A newer commit on this disk is kept, and
+// offered as soon as the record has a head: the job starts from it only if the operator asks.
 func KeepLate(dir string, adopted manifest.Number) error {
 	t, err := dirfs.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// maxLent is how many chunks a Put lends with their bytes. It bounds memory: who sends them over a
-// slow network reads the others from the disk, and the copying goes on.
+// maxLent is how many chunks a Put lends with their bytes. It bounds memory: a sender on a slow
+// network reads the other chunks from the disk, and the copying goes on.
 const maxLent = 2
 
 // Lent is a chunk that a Put wrote. It may still have the bytes in memory, until each reader that
@@ -63,8 +63,8 @@ func (l *Lent) freeIfUnused() {
 	}
 }
 
-// lentReader reads a chunk in memory. Whoever sends it may close it in another goroutine than the
-// one that reads: nothing is read after Close.
+// lentReader reads a chunk in memory. The sender may close it in another goroutine than the one
+// that reads: nothing is read after Close.
 type lentReader struct {
 	lent *Lent
 

@@ -58,7 +58,7 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	return nil
 }
 
-// loadPartial takes up what HoldParts kept. What is damaged is fetched from another holder.
+// loadPartial loads the parts that HoldParts kept. Damaged ones are fetched from another holder.
 func (s *Store) loadPartial() error {
 	return s.eachManifest(partialDir, func(h manifest.Hash, m *manifest.Manifest) {
 		s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}

@@ -140,7 +140,7 @@ func (s *ReadOnlyStore) readChunks(ctx context.Context, m *manifest.Manifest) er
 	return g.Wait()
 }
 
-// heads are the records that the owner of this store noted.
+// Heads are the commit records that the owner of this store noted, oldest first.
 func (s *ReadOnlyStore) Heads() (heads []manifest.Head, err error) {
 	b, err := s.disk.ReadFile(headsFile, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func (s *ReadOnlyStore) Heads() (heads []manifest.Head, err error) {
 	return heads, nil
 }
 
-// manifest is nil where there is none that can be used.
+// ReadManifest returns nil if the manifest is missing, damaged, or of a newer format.
 func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Manifest, error) {
 	raw, err := s.Manifest(ctx, h)
 	if err == nil {
@@ -170,8 +170,8 @@ func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*man
 	return nil, err
 }
 
-// Newest is the newest commit that this disk has, or has parts of, and knows of; the zero Head where there is none,
-// or where it is one of before the job was made again.
+// Newest is the newest commit of which this disk has the record, and all or parts. It is the zero
+// Head if there is none, or if the job was made again since.
 func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
 	late, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
 	if late != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {

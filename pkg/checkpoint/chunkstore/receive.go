@@ -19,7 +19,7 @@ var ErrNotOffered = fmt.Errorf("chunk of no offer: %w", ErrNotHeld)
 
 // offer is a manifest, or a draft, on its way here. Its chunks are counted and have room.
 type offer struct {
-	g       schema.Generation // of the one who offers
+	g       schema.Generation // of the sender
 	sizes   map[manifest.Hash]int64
 	pins    *pins
 	room    *room
@@ -29,8 +29,8 @@ type offer struct {
 // Offer takes in a manifest, and returns the chunks that are missing here,
 // which WriteChunk takes. Offered again when all are there it becomes held:
 // nothing missing is the acknowledgement that the checkpoint is on this disk,
-// verified and durable. ErrFenced if this node has seen a newer generation
-// than g, in which the one who offers acts; ErrBadManifest, ErrNoSpace.
+// verified and durable. ErrFenced if this node has seen a newer generation than g, the sender's;
+// ErrBadManifest, ErrNoSpace.
 func (s *Store) Offer(ctx context.Context, g schema.Generation, raw []byte) (missing []manifest.Hash, err error) {
 	m, err := manifest.Decode(raw)
 	if err != nil {
@@ -131,9 +131,8 @@ func drop[K comparable](s *Store, offers map[K]*offer, which func(K, *offer) boo
 	}
 }
 
-// WriteChunk takes a chunk of something offered. It believes nobody: the bytes
-// that go to the disk are hashed on their way. ErrDamaged if they are not h's,
-// ErrNotOffered, ErrFenced, ErrNoSpace.
+// WriteChunk takes a chunk of something offered. It trusts no sender: it hashes the bytes on their
+// way to the disk. ErrDamaged if they are not h's, ErrNotOffered, ErrFenced, ErrNoSpace.
 func (s *Store) WriteChunk(g schema.Generation, h manifest.Hash, r io.Reader) error {
 	if err := s.fenced(g); err != nil {
 		return err

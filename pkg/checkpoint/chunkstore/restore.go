@@ -82,7 +82,7 @@ func (s *Store) NoteContents(state dirfs.FileState, chunks manifest.Chunks) {
 	s.known[state] = chunks
 }
 
-// ReadChunk fills dst with a chunk whose hash was found right: ErrDamaged otherwise.
+// ReadChunk fills dst with a chunk and verifies its hash: ErrDamaged.
 func (s *Store) ReadChunk(h manifest.Hash, dst []byte) error {
 	f, err := s.disk.FS.Open(chunkPath(h))
 	if err == nil {

@@ -115,8 +115,8 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 	return nil
 }
 
-// note keeps the records of what is held here, for the day when the store of
-// the job is lost: Newest tells what this disk could start it from.
+// NoteCommitted writes the commit records of the checkpoints on this disk beside them. If the store
+// of the job is lost, Newest reads from which checkpoint this disk could start the job.
 func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func decodeHeads(b []byte) (heads []manifest.Head) {
 	return heads
 }
 
-// uncommitted reports whether a manifest is held that no record is known of.
+// HasUncommitted reports whether this disk holds a manifest without a known commit record.
 func (s *Store) HasUncommitted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

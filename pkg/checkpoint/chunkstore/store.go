@@ -138,8 +138,8 @@ func (s *Store) loadChunks() error {
 	return err
 }
 
-// loadManifests takes up what is whole. What is not, or lacks a chunk, is not
-// held: fetched again like any other it is written anew.
+// loadManifests loads the whole checkpoints. A damaged one, or one that lacks a chunk, does not
+// count as held: it is fetched again.
 func (s *Store) loadManifests() error {
 	err := s.eachManifest(manifestDir, func(h manifest.Hash, m *manifest.Manifest) {
 		if s.whole(m) {
@@ -260,15 +260,15 @@ func rawManifest(disk *dirfs.Disk, h manifest.Hash) ([]byte, error) {
 	return b, nil
 }
 
-// Seen is the newest generation that this node ever heard of.
+// Generation is the newest generation that this node read in the store of the job.
 func (s *Store) Generation() schema.Generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generation
 }
 
-// See raises Seen, durably: from here on nothing older is stored or removed.
-// ErrFenced if g itself is older.
+// Raise makes g the newest generation, durably: from here on requests of older generations neither
+// store nor remove anything. ErrFenced if g itself is older.
 func (s *Store) Raise(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,9 +288,9 @@ func (s *Store) Raise(g schema.Generation) error {
 	return nil
 }
 
-// fenced refuses what acts in an older generation than this node knows. It raises nothing: g is the
-// word of a peer, and a wrong one would shut out every save to come. What raises it, this node has
-// read in the store of the job itself.
+// fenced refuses a request of an older generation than this node knows. It does not raise it: g comes
+// from a peer, and a wrong one would refuse every later save. Raise takes only generations that this
+// node itself read in the store of the job.
 func (s *Store) fenced(g schema.Generation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,8 +353,8 @@ func tell(to chan<- struct{}) {
 	}
 }
 
-// room reserves space for n more bytes: ErrNoSpace. What is written is given
-// back piece by piece, for then the file system counts it.
+// room reserves space for n more bytes: ErrNoSpace. Written bytes leave the reservation piece by
+// piece, because the file system counts them then.
 func (s *Store) room(n int64) (*room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,12 +24,12 @@ var (
 	ErrQuarantined = errors.New("the disk failed twice to sync; nothing more is stored on it")
 )
 
-// disk writes files into a tree so that each is there whole or not at all:
+// Disk writes files into a tree so that each is there whole or not at all:
 // a temporary one, fsync, rename, fsync of the directory.
 //
 // A sync that fails is final: the kernel forgets what it could not write, and
-// the next sync would say yes to bytes that never arrived. What was to be
-// synced is discarded; after the second time the disk takes nothing more.
+// the next sync would succeed although bytes never arrived. The unsynced
+// file is discarded; after the second failure the disk takes nothing more.
 type Disk struct {
 	FS      FS
 	scratch string // names of temporary files start with it
@@ -38,12 +38,12 @@ type Disk struct {
 	buffers sync.Pool // of *[directSize]byte
 }
 
-// newDisk writes below t; the names of its temporary files start with scratch.
+// NewDisk writes below t; the names of its temporary files start with scratch.
 func NewDisk(t FS, scratch string) *Disk { return &Disk{FS: t, scratch: scratch} }
 
 const maxFailed = 2
 
-// writeFile puts data at dir/name, or leaves what was there.
+// WriteFile puts data at dir/name, or leaves what was there.
 func (d *Disk) WriteFile(dir, name string, data []byte) error {
 	temp := d.TempName()
 	if err := d.Write(temp, 0o600, d.From(bytes.NewReader(data))); err != nil {
@@ -57,7 +57,7 @@ func (d *Disk) WriteFile(dir, name string, data []byte) error {
 
 func (d *Disk) TempName() string { return d.scratch + strconv.FormatInt(d.temp.Add(1), 10) }
 
-// write makes a new file, whose bytes are durable then; content writes them.
+// Write makes a new file; content writes its bytes. They are durable when it returns.
 func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) error) error {
 	f, err := d.fill(name, perm, func(f File) error { return content(&pieces{f: f}) })
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Disk) Write(name string, perm fs.FileMode, content func(io.Writer) erro
 }
 
 // FillDirect writes a new file, mostly past the page cache, and leaves it open and unsynced: for
-// what is rarely read. The training keeps the memory, and the machine need not find any.
+// files that are rarely read. The memory stays with the training.
 func (d *Disk) FillDirect(name string, perm fs.FileMode, content func(io.Writer) error) (File, error) {
 	return d.fill(name, perm, func(f File) error { return content(&directPieces{pieces: pieces{f: f}}) })
 }
@@ -95,7 +95,7 @@ func (d *Disk) fill(name string, perm fs.FileMode, content func(File) error) (Fi
 	return f, nil
 }
 
-// from is the content that r yields.
+// From is the content that r yields.
 func (d *Disk) From(r io.Reader) func(io.Writer) error {
 	return func(w io.Writer) error { return d.copy(w, r) }
 }
@@ -167,7 +167,7 @@ func (w *directPieces) Write(b []byte) (n int, err error) {
 	return n + k, err
 }
 
-// move renames temp over name, or discards it.
+// Move renames temp over name, or discards it.
 func (d *Disk) Move(temp, name string) error {
 	if err := d.FS.Rename(temp, name); err != nil {
 		return WrapNoSpace(errors.Join(err, d.Discard(temp)))
@@ -182,7 +182,7 @@ func (d *Disk) SyncDir(dir string) error {
 	return nil
 }
 
-// synced counts the failures that are the disk's own.
+// CountFailure counts an error as a failure of the disk, unless it only lacks room.
 func (d *Disk) CountFailure(err error) error {
 	if err = WrapNoSpace(err); err != nil && !errors.Is(err, ErrNoSpace) {
 		d.failed.Add(1)
@@ -197,7 +197,7 @@ func (d *Disk) Discard(name string) error {
 	return nil
 }
 
-// sum is the hash of a file of at most a chunk; a longer one has none.
+// Sum is the hash of a file of at most a chunk; a longer one has none.
 func (d *Disk) Sum(name string) (h manifest.Hash, err error) {
 	f, err := d.FS.Open(name)
 	if err != nil {
@@ -224,7 +224,7 @@ func (d *Disk) ReadFile(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// enough checks the room for n more bytes beside what others reserved: ErrNoSpace.
+// CheckSpace checks the room for n more bytes beside those reserved: ErrNoSpace.
 func (d *Disk) CheckSpace(n, reserved int64) error {
 	free, size, err := d.FS.Space()
 	needed := n + n/20 + min(SparedSpace, size/50)
@@ -235,10 +235,10 @@ func (d *Disk) CheckSpace(n, reserved int64) error {
 	return err
 }
 
-// spared is left free for others, or 2 % of a small disk.
+// SparedSpace is left free for other programs, or 2 % of a small disk.
 const SparedSpace = 64 << 20
 
-// noSpace gives an error of the file system our name for it.
+// WrapNoSpace wraps the errors of a full disk and a full quota as ErrNoSpace.
 func WrapNoSpace(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
@@ -246,7 +246,7 @@ func WrapNoSpace(err error) error {
 	return err
 }
 
-// removeAll removes name and what is below it.
+// RemoveAll removes name and everything below it.
 func (d *Disk) RemoveAll(name string) error {
 	fi, err := d.FS.Lstat(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -269,6 +269,6 @@ func (d *Disk) RemoveAll(name string) error {
 	return d.FS.Remove(name)
 }
 
-// newScratchDisk writes into a checkpoint directory, where a save takes no notice of its temporary
+// NewScratchDisk writes into a checkpoint directory, where a save takes no notice of its temporary
 // files.
 func NewScratchDisk(t FS) *Disk { return NewDisk(t, manifest.ReservedPrefix) }

@@ -12,9 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// tree is all of a file system that this package uses: one directory, which
-// no name leads out of. osTree is a real one; tests have one in memory that
-// forgets, at a crash, what was not synced, and one whose i-th operation fails.
+// FS is one directory of a file system; no name leads out of it. OS is a real one. Tests have one
+// in memory that loses unsynced bytes at a crash, and one whose i-th operation fails.
 type FS interface {
 	Reader
 	Create(name string, perm fs.FileMode) (File, error) // for writing; the name must be free
@@ -25,7 +24,7 @@ type FS interface {
 	Space() (free, size int64, err error)               // of the file system, for us
 }
 
-// reader is the part of tree that changes nothing.
+// Reader is the part of FS that changes nothing.
 type Reader interface {
 	Open(name string) (File, error) // never through a symbolic link at its end
 	Lstat(name string) (fs.FileInfo, error)
@@ -45,7 +44,7 @@ type File interface {
 	Chmod(fs.FileMode) error
 }
 
-// makeTree opens the directory dir as a tree, and makes it if need be.
+// Make opens the directory dir as a tree, and makes it if need be.
 func Make(dir string) (OS, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return OS{}, err
@@ -120,7 +119,7 @@ func (t OS) Space() (free, size int64, err error) {
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
-// ident tells one state of a file from another without reading it.
+// FileState tells one state of a file from another without reading it.
 type FileState struct {
 	Dev, Ino     uint64
 	Size         int64
@@ -142,13 +141,13 @@ func StateOf(fi fs.FileInfo) FileState {
 	return id
 }
 
-// sameBytes reports whether o has the bytes of id. Ctime is left out: it
-// moves when a file gets another name, or loses one.
+// SameBytes reports whether o has the bytes of id. Ctime is left out: a rename or an unlink of
+// another name changes it.
 func (id FileState) SameBytes(o FileState) bool {
 	return id.Dev == o.Dev && id.Ino == o.Ino && id.Size == o.Size && id.Mtime == o.Mtime
 }
 
-// published reports whether the last thing done to the file or directory was
+// Published reports whether the last thing done to the file or directory was
 // not a write: a rename, usually. A write moves both times to the same value.
 func (id FileState) Published() bool { return id.Ctime > id.Mtime }
 

@@ -1,6 +1,6 @@
-// Package manifest describes what a checkpoint consists of: its files, their chunks
-// and hashes, whose workers wrote it, and the record of its commit. It checks every
-// path and size before they are used. It reads and writes nothing.
+// Package manifest describes what a checkpoint consists of: its files, their chunks and hashes, the
+// generation that wrote it, and the record of its commit. It checks every path and size before they
+// are used. It reads and writes nothing.
 package manifest
 
 import (

@@ -8,9 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// Number counts the commits of a job: 1, 2, 3… It is the order of
-// checkpoints; a step is information only, because files that nobody
-// explained have none and a rollback goes back in it.
+// Number counts the commits of a job: 1, 2, 3… It is the order of checkpoints; a step is
+// information only, because files without a mark have none and a rollback lowers it.
 type Number uint64
 
 // Head is the record of a committed checkpoint: ckpt/head for the newest,
@@ -22,13 +21,14 @@ type Head struct {
 	Step       *int64            `json:"step"`    // null: nothing told it
 	Samples    *int64            `json:"samples"` // likewise
 	Bytes      int64             `json:"bytes"`
-	Holders    []membership.Ref  `json:"holders"` // at Commit, of all or of a part; who holds all of it now is held/
+	Holders    []membership.Ref  `json:"holders"` // at Commit, of all or of a part; held/ lists who holds all of it now
 	Copies     int               `json:"copies"`  // of its weakest part
 	// Parts say which of Holders had which part; nil: each of them had all.
 	Parts []HeldPart `json:"parts,omitempty"`
 	Time  time.Time  `json:"time"`
-	// Offered: it is of before the store was lost, and came after the job was made again without
-	// it. Only who asks for it starts from it, and it is not surplus before.
+	// Offered: it was committed before the store was lost, and found after the job was made again
+	// without it. The job starts from it only if the operator asks, and retention keeps it until
+	// then.
 	Offered bool  `json:"offered,omitempty"`
 	Rev     int64 `json:"-"` // ModRevision of ckpt/head; 0: there never was a commit
 }

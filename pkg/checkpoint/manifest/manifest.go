@@ -137,7 +137,7 @@ func (m *Manifest) Encode() ([]byte, Hash) {
 	return b, sha256.Sum256(b)
 }
 
-// DecodeManifest reads what Encode wrote, wherever it comes from:
+// Decode reads what Encode wrote, wherever it comes from:
 // ErrBadManifest unless every path and size in it may be acted on;
 // schema.ErrNewerFormat if a newer version wrote it.
 func Decode(b []byte) (*Manifest, error) {
@@ -209,7 +209,7 @@ func (m *Manifest) Check() error {
 	return nil
 }
 
-// checkPath refuses what could leave the directory that it is put into, and
+// CheckPath refuses what could leave the directory that it is put into, and
 // names that this package keeps for itself.
 func CheckPath(p string) error {
 	if !fs.ValidPath(p) || p == "." || len(p) > maxPath || strings.Contains(p, "\x00") {
@@ -227,18 +227,18 @@ func CheckPath(p string) error {
 	return nil
 }
 
-// own starts the names that this package makes inside a checkpoint directory
+// ReservedPrefix starts the names that this package makes inside a checkpoint directory
 // while it puts files back. They are never captured.
 const ReservedPrefix = ".elastic-tmp-"
 
 func ChunkCount(size int64) int64 { return (size + ChunkSize - 1) / ChunkSize }
 
-// chunkAt is the size of the i-th chunk of a file.
+// ChunkLen is the size of the i-th chunk of a file.
 func ChunkLen(size int64, i int) int64 {
 	return min(ChunkSize, size-int64(i)*ChunkSize)
 }
 
-// chunks yields every distinct chunk once, with its size.
+// DistinctChunks yields every distinct chunk once, with its size.
 func (m *Manifest) DistinctChunks() iter.Seq2[Hash, int64] {
 	return func(yield func(Hash, int64) bool) {
 		seen := map[Hash]bool{}
@@ -256,7 +256,7 @@ func (m *Manifest) DistinctChunks() iter.Seq2[Hash, int64] {
 	}
 }
 
-// names reports whether the manifest has files at or below name.
+// Contains reports whether the manifest has files at or below name.
 func (m *Manifest) Contains(name string) bool {
 	return slices.ContainsFunc(m.Files, func(f File) bool {
 		return f.Path == name ||
@@ -269,8 +269,8 @@ func TopOf(p string) string {
 	return top
 }
 
-// Copy writes the bytes of the file to w, chunk by chunk. load fills dst with a chunk, whose hash
-// it checks.
+// Copy writes the bytes of the file to w, chunk by chunk. load fills dst with a chunk and checks
+// its hash.
 func (f File) Copy(ctx context.Context, w io.Writer, load func(h Hash, dst []byte) error) error {
 	buf := make([]byte, min(ChunkSize, f.Size))
 	for i, h := range f.Chunks {

@@ -2,7 +2,7 @@ package manifest
 
 import "github.com/elasticd/elastic/pkg/schema"
 
-// Stamp says whose workers wrote a save. It is fixed when they start, never
+// Stamp names the generation and job whose workers wrote a save. It is fixed when they start, never
 // when their save is seen, put or committed.
 type Stamp struct {
 	Job        schema.Job

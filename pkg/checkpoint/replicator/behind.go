@@ -12,7 +12,7 @@ import (
 // Nothing is removed, and nothing committed, until the job is made again.
 var ErrStoreBehind = errors.New("the store is behind the commits that this node knows")
 
-// read is Record.Read, held to the commits that this node knew before it asked: reads are
+// Read is Record.Read, held to the commits that this node knew before it asked: reads are
 // linearizable.
 func (r *Replicator) Read(ctx context.Context) (head manifest.Head, committed []manifest.Head, err error) {
 	known := r.known()

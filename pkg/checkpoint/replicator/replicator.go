@@ -91,8 +91,8 @@ const (
 	tidyEvery  = 30 * time.Second // others commit, and drop, what we only hold
 )
 
-// Run keeps this disk and held/ in step with the record, until ctx ends: what
-// was committed is noted and told, what nobody needs any more is removed.
+// Run keeps this disk and held/ in step with the record, until ctx ends: it notes and reports
+// commits, and removes what no record needs any more.
 func (r *Replicator) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

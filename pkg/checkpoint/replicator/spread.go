@@ -46,7 +46,7 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 	}
 }
 
-// replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
+// Replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
 func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node) ([]membership.Node, error) {
 	ctx, stop := r.whileRegistered(ctx, to)
 	defer stop()

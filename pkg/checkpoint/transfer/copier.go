@@ -143,9 +143,8 @@ func (c *Copier) open(chunk manifest.Hash) (io.ReadSeekCloser, error) {
 }
 
 // Fetch brings a checkpoint onto this disk, each chunk from any of the nodes
-// that has it: one that is away, or whose bytes are not true to their hash, is
-// passed over for the next. What a broken Fetch brought stays. ErrNotHeld when
-// no node has all of it.
+// that has it: a node that is away, or that sends bytes of another hash, is passed over for the
+// next. Chunks of a broken Fetch stay. ErrNotHeld when no node has all of it.
 func (c *Copier) Fetch(ctx context.Context, h manifest.Hash, from []membership.Ref) error {
 	raw, err := c.Manifest(ctx, h, from)
 	if err != nil {
@@ -243,7 +242,7 @@ func (c *Copier) Assemble(
 	return err
 }
 
-// manifest reads it here or from the first node that has it.
+// Manifest reads a manifest from this disk, or from the first node that has it.
 func (c *Copier) Manifest(ctx context.Context, h manifest.Hash, from []membership.Ref) ([]byte, error) {
 	if c.Store.HasManifest(h) {
 		if raw, err := c.Store.RawManifest(h); err == nil {

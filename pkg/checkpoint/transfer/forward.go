@@ -40,7 +40,7 @@ type forwarded struct {
 	nodes atomic.Int32 // that are still to be sent it
 }
 
-// sent notes that one node has the chunk, or gets it from nobody here.
+// sent notes that one node has the chunk, or does not get it from here.
 func (c *forwarded) sent() {
 	if c.nodes.Add(-1) == 0 {
 		c.Return()
@@ -127,8 +127,8 @@ func (f *Forward) open(c *forwarded) (io.ReadSeekCloser, error) {
 	return f.copier.open(c.Hash)
 }
 
-// next returns what a node is sent next, when it is there: what is in memory first. nil: there will
-// be nothing more, or ctx ended.
+// next waits for the next chunk for a node: those in memory come first. nil: there will be no more,
+// or ctx ended.
 func (f *Forward) next(ctx context.Context, q *queue) *forwarded {
 	f.mu.Lock()
 	defer f.mu.Unlock()

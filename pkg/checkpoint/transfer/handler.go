@@ -49,8 +49,8 @@ var refusals = []struct {
 	{errBusy, http.StatusServiceUnavailable},
 }
 
-// Handler serves a store to the peers of the job. Who they are, and whom they
-// mean, is not its business: it belongs behind a listener that knows.
+// Handler serves a store to the peers of the job. It checks neither the identity of a peer nor for
+// which node a request is meant: the listener before it does.
 func Handler(s *chunkstore.Store) http.Handler {
 	h := &handler{s}
 	mux := http.NewServeMux()

@@ -46,13 +46,13 @@ var errBusy = errors.New("still verifying")
 
 // HTTP is Peers over the agents' listeners.
 type HTTP struct {
-	// To is the way to one life of one node, which knows how the two prove to
-	// each other who they are. It answers 421 when another life has the address.
+	// To is the transport to one incarnation of one node, in which each end proves its identity. It
+	// answers 421 when another incarnation has the address.
 	To func(membership.Ref) http.RoundTripper
 }
 
-// client retries what got no answer: a blip. Who stays away is replaced by
-// another node, and an answer is final, for the store there has decided.
+// client retries requests that got no answer: the outage may be short. A node that stays away is
+// replaced by another one. An answer is final: the store there has decided.
 func (p *HTTP) client(to membership.Ref) *retryablehttp.Client {
 	return &retryablehttp.Client{
 		HTTPClient: &http.Client{

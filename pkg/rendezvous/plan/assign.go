@@ -9,11 +9,11 @@ import (
 	"github.com/elasticd/elastic/pkg/scaling"
 )
 
-// arrange picks n of the candidates, who come in the order of their names, and ranks them:
-// survivors keep their rank where it still exists, a node that comes back or a spare takes the
-// place of one that is lost, and rank 0 goes to a node that holds the newest checkpoint. A node
-// that was told its rank has that one, whoever had it before, and then rank 0 fetches the
-// checkpoint if it has none.
+// arrange picks n of the candidates, which are sorted by name, and ranks them: survivors keep their
+// rank where it still exists, a node that comes back or a spare takes the place of one that is
+// lost, and rank 0 goes to a node that holds the newest checkpoint. A node with a fixed rank gets
+// that rank even if another node had it before, and then rank 0 fetches the checkpoint if it has
+// none.
 func arrange(old []membership.Ref, from []membership.Node, n int, holds func(node string) bool) []membership.Ref {
 	ranks := make([]*membership.Ref, n)
 	pool := make(map[string]*membership.Ref, len(from)) // those without a rank
@@ -67,9 +67,10 @@ func arrange(old []membership.Ref, from []membership.Node, n int, holds func(nod
 	return out
 }
 
-// first puts a holder at rank 0, if there is one: of those who are ranked the lowest, else one that
-// was left over, a survivor before the others. That one takes the place of a newcomer, at rank 0 or
-// else the highest: a survivor stays in the world as long as another node can make room.
+// first puts a holder at rank 0, if there is one: the ranked holder of the lowest rank, else one
+// that was left over, a survivor before the others. A left-over holder takes the place of a
+// newcomer, at rank 0 or else the highest: a survivor stays in the world as long as another node
+// can make room.
 func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.Ref, holds func(string) bool) {
 	holder := func(r *membership.Ref) bool { return holds(r.Node) }
 	at := slices.IndexFunc(ranks, holder)
@@ -97,7 +98,7 @@ func first(ranks []*membership.Ref, old rendezvous.RefSet, others []*membership.
 func candidates(s *rendezvous.Snapshot, v verdict.View) []membership.Node {
 	out := keptOut(s, dispensable)
 	c := fit(s, v, func(n membership.Node) bool { return warming(s, n) || out(n) })
-	if len(c) < s.Least() { // better one whose workers are not there yet than no World
+	if len(c) < s.Least() { // a candidate whose workers are not there yet is better than no World
 		c = fit(s, v, out)
 	}
 	if len(c) < s.Least() { // better one that was late or lost before than no World

@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan/trust"
 )
 
-// books closes the books of the present generation, once: a Hold that did it carries the result.
-// One that a member wrote who leaves, or that asks to stop, did not.
+// books settles the ledger of the present generation, once: a Hold that settled it carries the
+// result. A Hold that a leaving member wrote, or one that asks to stop, did not settle it.
 func (p *planner) books() ledger.Settled {
 	if p.w.Ledger.Closed == p.w.Generation {
 		b := ledger.Settled{Ledger: p.w.Ledger}
@@ -121,7 +121,7 @@ func (p *planner) blocked() string {
 	}
 	out, late := rendezvous.SetOf(p.s.Wish.Drain), lateNodes(p.w)
 	target := p.s.Target(len(here))
-	places := target // that are left for those behind: who finds none is cut by the wish
+	places := target // left for this rank and those behind: the wish cuts a member without a place
 	for rank, m := range p.w.Members {
 		seen := p.v.Find(m)
 		if seen == nil || places == 0 {

@@ -79,7 +79,7 @@ func LossText(lost []verdict.Member) string {
 	return phrase.List(parts)
 }
 
-// lossesThatExplain are the members whose end explains the failure of another worker: they are
+// lossesThatExplain are the members that explain the failure of another node's worker: they are
 // lost, or left without waiting for the others to save.
 func (p *planner) lossesThatExplain() []verdict.Member {
 	var broke []verdict.Member

@@ -34,7 +34,7 @@ type Observed struct {
 	ChangedAt     time.Time // the world record, or the number of nodes, changed last
 }
 
-// missingNode is a node that was no member, and whose registration ended without a word.
+// missingNode is a node that was no member, and whose registration ended unannounced.
 type missingNode struct {
 	membership.Ref
 	since time.Time

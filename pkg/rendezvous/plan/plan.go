@@ -86,8 +86,8 @@ type planner struct {
 	evict          []string // nodes that are dropped although they were not found gone
 }
 
-// reportLost says who else is lost while there is nothing to be done: nobody waits for a node that
-// is no member, and a spare that is not there when it is needed should have been missed before.
+// reportLost reports nodes that are lost while there is no other step: no step waits for a node
+// that is no member, but an operator should learn of a lost spare before it is needed.
 func (p *planner) reportLost(wait Nothing) Step {
 	var t ReportLost
 	for _, x := range p.m.missing {

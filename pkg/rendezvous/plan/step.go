@@ -14,7 +14,7 @@ import (
 type Step interface{ step() }
 
 type (
-	// Nothing is to be done, or not before Until.
+	// Nothing means that no step is needed, or none before Until.
 	Nothing struct{ Until time.Time }
 	// Propose makes World the next generation. It is the fence.
 	Propose struct {
@@ -29,7 +29,7 @@ type (
 		// read.
 		Distrust string
 	}
-	// Enter writes a Hold: the survivors wait.
+	// Hold turns the world to waiting, in which no worker trains.
 	Hold struct {
 		Hold       rendezvous.Hold
 		Lost       []verdict.Member
@@ -39,9 +39,9 @@ type (
 	}
 	// Run turns a forming world into a running one: the barrier is full.
 	Run struct{ Master rendezvous.Master }
-	// Finish notes that a worker is through.
+	// Finish turns the world to finishing: a worker of Node has finished.
 	Finish struct{ Node string }
-	// Tell says of nodes that were no members that they are lost. It is no cause of anything.
+	// ReportLost reports the loss of nodes that were no members. It changes nothing else.
 	ReportLost struct{ Lost []verdict.Member }
 	// End closes the attempt: done, failed or stopped.
 	End struct {
@@ -68,14 +68,14 @@ func (ReportLost) step() {}
 
 func (End) step() {}
 
-// ReportedFailure is a failure as it is told: judged.
+// ReportedFailure is a failure with the judgement that its event reports.
 type ReportedFailure struct {
 	rendezvous.Failure
 	Collateral, Spent bool
 }
 
-// maxDropped leaves room in Propose for its own guards; who is dropped beyond it passes the barrier
-// as a leaver, which needs no guard.
+// maxDropped leaves room in Propose for its own guards. Dropped nodes beyond it pass the barrier as
+// leavers, which need no guard.
 const maxDropped = 100
 
 // MaxReported leaves room for the guards of each.

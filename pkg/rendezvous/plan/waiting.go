@@ -90,8 +90,8 @@ func AllSaved(s *rendezvous.Snapshot, v verdict.View, waited time.Duration, slac
 // saved is saved for this world.
 func (p *planner) saved() bool { return AllSaved(p.s, p.v, p.now.Sub(p.m.PhaseSince), p.t.Slack) }
 
-// unplanned reports whether a member was lost while it had not yet written that it saved. Who left,
-// or is gone after its record, is no cause: the save of the others goes on.
+// unplanned reports whether a member was lost while it had not yet written that it saved. A member
+// that left, or is gone after it wrote its record, is no cause: the save of the others goes on.
 func (p *planner) unplanned() bool {
 	for _, m := range p.w.Members {
 		seen := p.v.Find(m)

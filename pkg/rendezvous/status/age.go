@@ -7,7 +7,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// Origin says whose job it is.
+// Origin says which user started the job, where, when and with which command.
 type Origin struct {
 	rendezvous.Origin
 	Time Timestamp `json:"time"` // when the job was made, or its newest attempt

@@ -254,7 +254,7 @@ func lastEvents(events []history.Event) map[string]lastEvent {
 	return words
 }
 
-// field reads a field of an event whose type is that of its writer, or that of JSON.
+// field reads a field of an event: of the type of its writer, or as JSON decodes it.
 func field[T any](e history.Event, name string) *T {
 	v, ok := e.Fields[name]
 	if !ok || v == nil {

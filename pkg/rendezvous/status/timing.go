@@ -99,9 +99,9 @@ func note(t *time.Time, now time.Time) {
 	}
 }
 
-// barriers notes the nodes that became Ready. How long ago its workers were gone is said by the
-// node itself, so what is subtracted here is a duration of its clock, and the way of its Ready
-// through the store counts as stopping.
+// barriers notes the nodes that became Ready. The node itself reports how long ago its workers were
+// gone, so a duration of its clock is subtracted here, and the time of its Ready through the store
+// counts as stopping.
 func (f *TimingObserver) barriers(s *rendezvous.Snapshot, now time.Time) {
 	newest := f.ready
 	for node, r := range s.Ready {

@@ -201,8 +201,8 @@ func (x *explainer) finishing() explanation {
 		text: fmt.Sprintf("%d of %d workers are through", through, x.w.Size())}
 }
 
-// running is the state of a world in phase running. What is recorded as a cause already makes it
-// waiting: its workers are as good as stopped.
+// running is the state of a world in phase running. A recorded cause already makes it waiting: its
+// workers are about to stop.
 func (x *explainer) running() explanation {
 	s, w := x.s, x.w
 	v := explanation{state: StateWaiting, since: s.Wish.Time}

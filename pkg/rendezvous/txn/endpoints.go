@@ -14,8 +14,8 @@ import (
 const longestList = 48_000
 
 // putEndpoints writes host:port of each port that the nodes found for their workers, in the order
-// of the nodes, with the phase: one way to the store, not two. It goes with that proposal, so that
-// nobody reads it who sees another. A line for each: see members.
+// of the nodes, with the phase: one way to the store, not two. It is part of that proposal, so that
+// a reader of another one never sees it. A line for each: see members.
 func (r Requests) putEndpoints(s *rendezvous.Snapshot) []store.Write {
 	var list []string
 	size := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// Create makes the job, with its secret and its first wish: never over the claims of those who were
-// in it when the store lost it.
+// Create makes the job, with its secret and its first wish: never over the claims of nodes that
+// were in it when the store lost it.
 func (r Requests) Create(ctx context.Context, j rendezvous.Job) error {
 	_, err := r.send(ctx, "create job", store.Request{
 		If: []store.Guard{store.Absent(r.Job.Job()), store.NoneBelow(r.Job.AllClaims())},

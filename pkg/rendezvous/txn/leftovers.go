@@ -9,9 +9,9 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// RemoveLeftovers removes what nodes left behind that are not there any more: doing/ and warm/ say nothing once
-// their node is gone, held/ nothing once no checkpoint that it names is kept. Who registers meanwhile
-// keeps its own. What it fails to remove is removed after the next Run.
+// RemoveLeftovers removes keys of nodes that are gone: doing/ and warm/ with their node, held/ once
+// no checkpoint that it names is kept. A node that registers meanwhile keeps its keys. Keys that it
+// fails to remove go after the next Run.
 func (r Requests) RemoveLeftovers(ctx context.Context, s *rendezvous.Snapshot) {
 	job := r.Job
 	gone := func(node string) bool { return s.Node(node) == nil }

@@ -14,7 +14,7 @@ import (
 )
 
 // Unrestorable says why no other checkpoint may take the head's place now, "" if one may: the job
-// has not to train, nor to save. A world whose members are all gone trains no more.
+// must neither train nor save. A world whose members are all gone trains no more.
 func Unrestorable(s *rendezvous.Snapshot) string {
 	w := s.World
 	switch {
@@ -41,11 +41,11 @@ func saving(s *rendezvous.Snapshot) bool {
 	return false
 }
 
-// Restore makes an earlier checkpoint the head again, under the number after the head's: what
-// trains next starts from it. It takes a generation of its own, without members: from here on no
-// commit of the generation before succeeds, however late it arrives, and would undo what was asked.
-// A world whose members are all gone is turned to waiting, so that who was only cut off from the
-// store stops, too.
+// Restore makes an earlier checkpoint the head again, under the number after the head's: the next
+// world starts from it. It takes a generation of its own, without members: from here on no commit
+// of the generation before succeeds, however late it arrives, so none undoes the restore. A world
+// whose members are all gone is set to waiting, so that a node that was only cut off from the store
+// stops, too.
 func (r Requests) Restore(ctx context.Context, seen *rendezvous.Snapshot, to checkpoint.Head) (checkpoint.Head, error) {
 	from, was := to.Number, to.Rev
 	to.Number, to.Offered = seen.Head.Number+1, false

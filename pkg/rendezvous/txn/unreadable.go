@@ -22,7 +22,7 @@ type Unreadable struct {
 // Size is how many keys it has.
 func (u *Unreadable) Size() int { return u.size }
 
-// LookUnreadable reads what Remove needs of a job whose record cannot be read.
+// LookUnreadable reads the keys that Remove needs of a job whose record cannot be read.
 func (r Requests) LookUnreadable(ctx context.Context) (*Unreadable, error) {
 	read, err := r.Store.Get(ctx, r.Job.Prefix(), store.End(r.Job.Prefix()))
 	if err != nil {

@@ -67,8 +67,8 @@ type Store struct {
 	closed  bool
 }
 
-// Open makes a Store and connects to nothing yet: Probe says whether somebody
-// is there. The Store is closed by Close or with ctx.
+// Open makes a Store and connects to nothing yet: Probe says whether an etcd answers. The Store is
+// closed by Close or with ctx.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("no etcd endpoint given")

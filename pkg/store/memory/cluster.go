@@ -46,8 +46,7 @@ const (
 	down
 )
 
-// Cluster is one etcd. Entries that it returns share their values: nobody
-// changes them.
+// Cluster is one etcd. Entries that it returns share their values: callers must not change them.
 type Cluster struct {
 	mu        sync.Mutex // guards everything here, in leases, watches and clients; never held while waiting
 	id        uint64
@@ -126,8 +125,8 @@ func (c *Cluster) Full(on bool) {
 	c.full = on
 }
 
-// Share has all readers of a record that is written from now on, and whose key of names, share its
-// decoded form. None of them may change it.
+// Share lets all readers of a record share its decoded form, if of accepts its key and it is
+// written from now on. Readers must not change it.
 func (c *Cluster) Share(of func(key string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,8 +143,8 @@ func (c *Cluster) Spread() {
 }
 
 // Freeze stops the cluster as SIGSTOP stops an etcd: requests hang and are
-// applied after Thaw. Leases whose time has passed by then are revoked before
-// that, however healthy their holders are.
+// applied after Thaw. Leases that expired by then are revoked before that, even if their holders
+// are healthy.
 func (c *Cluster) Freeze() { c.turn(frozen) }
 
 // Thaw ends Freeze.
@@ -203,7 +202,7 @@ func (c *Cluster) Backup() Backup {
 }
 
 // Restore replaces the cluster by a new one, with a new id, that goes on at
-// the old revision of b. What is under way is lost, watches end.
+// the old revision of b. Requests under way are lost, watches end.
 func (c *Cluster) Restore(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,8 +214,8 @@ func (c *Cluster) Restore(b Backup) {
 }
 
 // SetBack replaces the data of the cluster by an older copy of itself, as of its data directory:
-// the id stays. What is under way is lost. Watches end, because the revision is below the one that
-// they have told.
+// the id stays. Requests under way are lost. Watches end, because the revision is below the one
+// that they have reported.
 func (c *Cluster) SetBack(b Backup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

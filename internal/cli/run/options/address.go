@@ -7,8 +7,9 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 )
 
-// address settles the address that other nodes dial: with the local server 127.0.0.1, since nobody
-// else can join; else what was given. It stays open if only the way to the server can tell.
+// address settles the address that other nodes dial: with the local server 127.0.0.1, since no
+// other machine can join; else the address that was given. It stays empty if only the route to the
+// server can tell.
 func address(c *command.Call, o *node.Options) error {
 	host := c.Setting("host")
 	isLocal := !target.Remote(c)

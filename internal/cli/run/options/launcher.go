@@ -164,8 +164,8 @@ func terminal(c *command.Call, o *node.Options) error {
 	return nil
 }
 
-// lead is how much earlier the process of rank 0 starts where Paddle runs: its store is asked for
-// by the others as soon as they come, and who finds it closed asks again after 3 s.
+// lead is how much earlier the process of rank 0 starts where Paddle runs: the others connect to
+// its store as soon as they start, and a process that finds it closed tries again after 3 s.
 const lead = 100 * time.Millisecond
 
 // interpreted reports what runs a program that is no executable itself: the arguments before it,

@@ -123,9 +123,9 @@ func byRank(c *command.Call, o *node.Options, rank command.Setting) error {
 	return nil
 }
 
-// unnamed names a job without a name whose nodes start their server themselves: it is the only one
-// there. Like every run of torchrun and of Paddle's launcher it begins anew where the last one is
-// done.
+// unnamed gives a name to a job without one whose nodes start their server themselves: it is the
+// only job there. As with torchrun and Paddle's launcher, a new run begins anew when the last one
+// is done.
 func unnamed(c *command.Call, o *node.Options) bool {
 	if len(o.Job.Hosts) == 0 && (o.Job.Limits.Max == 1 || !target.OwnServer(c)) {
 		return false

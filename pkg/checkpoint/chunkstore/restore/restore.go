@@ -19,7 +19,7 @@ import (
 
 // Source has the chunks of a checkpoint, and knows those of files.
 type Source interface {
-	// ReadChunk fills dst with a chunk whose hash was found right.
+	// ReadChunk fills dst with a chunk and verifies its hash.
 	ReadChunk(h manifest.Hash, dst []byte) error
 	// Contents are the chunks of a file in this state, if they are known.
 	Contents(state dirfs.FileState) (manifest.Chunks, bool)

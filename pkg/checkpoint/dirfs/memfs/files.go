@@ -23,7 +23,7 @@ func WriteFile(t testing.TB, tree dirfs.FS, name string, data []byte, mode fs.Fi
 	must(t, d.Write(name, mode, d.From(bytes.NewReader(data))))
 }
 
-// contents is every file of a tree, with its mode.
+// Contents is every file of a tree, with its mode.
 func Contents(t testing.TB, from dirfs.FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -37,7 +37,7 @@ func Contents(t testing.TB, from dirfs.FS) map[string]string {
 	return all
 }
 
-// bytesOf is n bytes that are the same for the same seed, and like no others.
+// Bytes is n bytes that are the same for the same seed, and like no others.
 func Bytes(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	var s [32]byte
@@ -46,7 +46,7 @@ func Bytes(seed uint64, n int) []byte {
 	return b
 }
 
-// model is a checkpoint with all that is awkward: several chunks, the same
+// Model is a checkpoint with all that is awkward: several chunks, the same
 // chunk twice, nothing at all, names around "/".
 func Model(t testing.TB, to dirfs.FS) {
 	t.Helper()
@@ -58,7 +58,7 @@ func Model(t testing.TB, to dirfs.FS) {
 	WriteFile(t, to, "step-", []byte("before a slash"), 0o400)
 }
 
-// onEach runs f with trees of the real file system, and of the one in memory.
+// OnEach runs f with trees of the real file system, and of the one in memory.
 func OnEach(t *testing.T, f func(t *testing.T, make func() dirfs.FS)) {
 	t.Run("disk", func(t *testing.T) {
 		f(t, func() dirfs.FS {
@@ -71,7 +71,7 @@ func OnEach(t *testing.T, f func(t *testing.T, make func() dirfs.FS)) {
 	t.Run("memory", func(t *testing.T) { f(t, func() dirfs.FS { return New() }) })
 }
 
-// walkAll lists every file of a tree, by path.
+// Files lists every file of a tree, by path.
 func Files(from dirfs.FS) (files []dirfs.Found, err error) {
 	list, err := from.ReadDir(".")
 	if err != nil {

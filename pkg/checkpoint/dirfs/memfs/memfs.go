@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 )
 
-// memTree is a tree in memory that knows what a crash leaves: the bytes of a
+// FS is a tree in memory that knows what a crash leaves: the bytes of a
 // file up to its last sync, the names of a directory as of its last SyncDir or,
 // as it may please a kernel, as they were.
 type FS struct {
@@ -23,7 +23,7 @@ type FS struct {
 	Root    *Node
 }
 
-// memDisk is the state that all trees of one machine share.
+// Machine is the state that all trees of one machine share.
 type Machine struct {
 	mu    sync.Mutex
 	Hook  func(op, name string) error // asked before each operation
@@ -33,7 +33,7 @@ type Machine struct {
 	noted bool // notes are kept
 }
 
-// set changes the state while others use it, and returns the hook that was there.
+// Set changes the state while others use it, and returns the hook that was there.
 func (t *FS) Set(hook func(op, name string) error, space int64) func(op, name string) error {
 	t.Machine.mu.Lock()
 	defer t.Machine.mu.Unlock()
@@ -108,7 +108,7 @@ func (d *Machine) dir(mode fs.FileMode) *Node {
 	return n
 }
 
-// crash is what the disk holds after the machine lost power. names says, for
+// Crash is what the disk holds after the machine lost power. names says, for
 // each directory, whether its names are those of now or those that were synced.
 func (t *FS) Crash(names func() bool) *FS {
 	t.Machine.mu.Lock()
@@ -150,7 +150,7 @@ func (t *FS) enter(op, name string) (func(), error) {
 	return t.Machine.mu.Unlock, nil
 }
 
-// find returns a node and the directory that it is in.
+// Find returns a node and the directory that it is in.
 func (t *FS) Find(op, name string) (dir *Node, base string, n *Node, err error) {
 	if !fs.ValidPath(name) {
 		return nil, "", nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
