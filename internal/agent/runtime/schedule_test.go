@@ -142,7 +142,7 @@ func schedule(t *testing.T, seed uint64, worker func(*simGroup)) *sim {
 			at[n] = s.start(n)
 		}
 	}
-	s.until("a world runs again (G6)", 60*time.Second, func(x rendezvous.Snapshot) bool {
+	s.until("a world runs again (G6)", 25*time.Second, func(x rendezvous.Snapshot) bool {
 		w := x.World
 		return w != nil && w.Attempt == x.Job.Attempt && (w.Phase.Ended() || w.Phase == rendezvous.Running &&
 			!plan.WishPending(&x, plan.StoreView(&x, time.Now())) && !plan.Grows(&x, plan.StoreView(&x, time.Now())) &&

@@ -293,6 +293,16 @@ func (a *simAgent) reachable() bool {
 	return !a.isDead() && a.frozen == nil && !a.bad && time.Since(a.upSince) > 5*time.Second
 }
 
+// back is that of faulty. No machine is lost here.
+func (s *wiped) back() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noWorldYet() {
+		return 85 * time.Second
+	}
+	return 25 * time.Second
+}
+
 // end ends the simulation.
 func (s *wiped) end() {
 	s.t.Helper()
@@ -632,7 +642,7 @@ func wipes(t *testing.T, seed uint64) *sim {
 			at[n] = s.start(n)
 		}
 	}
-	s.until("a world runs again", 3*time.Minute, func(x rendezvous.Snapshot) bool {
+	s.until("a world runs again (G6)", s.back(), func(x rendezvous.Snapshot) bool {
 		w := x.World
 		return w != nil && (w.Phase.Ended() || w.Phase == rendezvous.Running && s.running(0, w.Count)(x))
 	})

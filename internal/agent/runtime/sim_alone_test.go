@@ -1,0 +1,96 @@
+package runtime
+
+import (
+	"time"
+)
+
+// back is the time in which a world runs after faults ended and every node is there (G6). If the store
+// lost the job, nodes wait a minute longer for a machine that is lost with its disk, and where a job was
+// made again and lost before it had a world: no claim says which nodes were in it.
+func (s *faulty) back() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.missed && (len(s.machines) > 0 || s.noWorldYet()) {
+		return 85 * time.Second
+	}
+	return 25 * time.Second
+}
+
+// noWorldYet reports whether a host knows of a job of which it knows no world. mu is held.
+func (s *sim) noWorldYet() bool {
+	for _, h := range s.hosts {
+		for _, c := range h.memory {
+			if c.World == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// storeAlone has nothing but the store fail, or the ways to it. G5: no node is evicted by that, and no
+// worker ends. A world may still grow, because nodes came back.
+func (s *faulty) storeAlone() {
+	s.t.Helper()
+	was := s.calm()
+	how := s.storeFails()
+	s.disturbed(s.names...)
+	time.Sleep(5 * time.Second)
+	is := s.snapshot().World
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is == nil || is.Ledger.Lost != was.Ledger.Lost || is.Count < was.Count ||
+		is.Generation != was.Generation && is.Count == was.Count {
+		s.wrongf("G5: generation %d of %d nodes ran; the store alone failed (%s), and then there was %+v",
+			was.Generation, was.Count, how, is)
+	}
+}
+
+// storeFails has the store fail for a while, now and then for minutes. It returns how.
+func (s *faulty) storeFails() string {
+	span, kinds := time.Duration(s.r.IntN(20))*time.Second, 2
+	if s.mix.rare {
+		kinds = 6
+		if s.r.IntN(10) == 0 {
+			span *= 30
+		}
+	}
+	how, begin, end := "it stands still", s.etcd.Freeze, s.etcd.Thaw
+	switch s.r.IntN(kinds) {
+	case 0:
+	case 1:
+		how, begin, end = "it is down", s.etcd.Down, s.etcd.Up
+	case 2:
+		how, begin, end = "no answer of it arrives", s.ways(wayBack), s.ways(noWay)
+	case 3:
+		how, begin, end = "no request to it arrives", s.ways(wayOut), s.ways(noWay)
+	case 4:
+		how, begin, end = "no watch hears anything", s.deaf(true), s.deaf(false)
+	default:
+		how = "it is full, and is compacted"
+		begin = func() { s.etcd.Full(true) }
+		end = func() {
+			s.etcd.Full(false)
+			s.etcd.Compact(s.etcd.Rev())
+			s.gaps = true
+		}
+	}
+	s.note("the store alone fails: %s, for %v", how, span)
+	begin()
+	time.Sleep(span)
+	end()
+	return how
+}
+
+// ways cuts one way between all agents and the store, or opens both.
+func (s *faulty) ways(way oneWay) func() {
+	return func() {
+		for _, name := range s.names {
+			if a := s.at[name]; a != nil {
+				s.cutOneWay(a, way)
+			}
+		}
+	}
+}
+
+func (s *faulty) deaf(on bool) func() { return func() { s.othersHear("", !on) } }
