@@ -125,6 +125,8 @@ var plants = []plant{
 	{"section 10: what a node of the former job has counts nothing", "internal/recovery/claimant.go", `return !s.Job.Follows(c.Job.UID) || !s.Claimed(s.Job)`, `return true`, runtime, "TestSetBackAndTheCopyIsOfTheFormerJob"},
 	{"section 10: claims that end with a store that is set back are over", joining + "/lost.go", `limit, cancel := context.WithTimeout(ctx, j.Settle)`, `limit, cancel := context.WithTimeout(ctx, 0)`, runtime, "TestSetBackOnceMoreWhileItIsClaimed"},
 	{"section 10: a claim is not written again into a store that was set back", "internal/recovery/claimant.go", `k.wrote = nil // the claim was in another store`, `_ = k.wrote`, runtime, "TestSetBackToAnOlderClaim"},
+	{"section 10: a copy of which its node did not hear that it was committed is older than its number", reclaim + "/reclaim.go", `best.Sequence > 0 && c.Sequence > 0 {`, `false {`, reclaim, "TestDecide"},
+	{"section 10: a capture that the job went back from is the newest", reclaim + "/reclaim.go", `b.Generation == g && c.Newest.Generation == g &&`, `b.Generation == c.Newest.Generation &&`, reclaim, "TestDecide"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)
 `, `		_ = r
@@ -144,7 +146,7 @@ var plants = []plant{
 	{"section 10: a node stays in a job that was made again twice", rendezvous + "/job.go", `j.Time.After(was.Time) && slices`, `false && slices`, runtime, "TestWipedAgainAfterOneHeardOfTheRemake"},
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", reclaim + "/reclaim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, reclaim, "TestDecide"},
-	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `return m != nil && len(bad) == 0, err`, `return m != nil && len(bad) >= 0, err`, checkpoint, "TestSalvage"},
+	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if len(bad) > 0 {`, `if len(bad) < 0 {`, checkpoint, "TestSalvage"},
 	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
 			return nil`, pipeline, "TestWhatCameTooLateIsOffered"},
 	{"section 10: what came too late is removed", replicator + "/replicator.go", `err != nil || !offered {`, `err != nil || !offered && false {`, pipeline, "TestWhatCameTooLateIsOffered"},

@@ -265,7 +265,7 @@ func (k *claimant) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Heads, c.Newest, c.Parts = found.Committed, found.Newest, found.Parts
+	c.Heads, c.Newest, c.Sequence, c.Parts = found.Committed, found.Newest, found.Sequence, found.Parts
 	for _, h := range c.Committed() {
 		if h.Number > c.Known.Number {
 			c.Known = h

@@ -16,7 +16,9 @@ type Salvaged struct {
 	Committed []manifest.Head // commits that it knows of and has, oldest first
 	// Newest is the newest checkpoint of which every byte was read and found right; nil: none.
 	Newest *manifest.Head
-	Parts  []FoundParts // of commits that it knows of and has not all of, oldest first
+	// Sequence is the place of Newest among the captures of its generation.
+	Sequence uint64
+	Parts    []FoundParts // of commits that it knows of and has not all of, oldest first
 }
 
 // FoundParts are parts of a commit of which every byte was read and found right.
@@ -59,12 +61,12 @@ func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generati
 	newestFirst := slices.Clone(found.Committed)
 	slices.Reverse(newestFirst)
 	for _, h := range append(later, newestFirst...) {
-		whole, err := readsWhole(ctx, s, h.Manifest)
+		m, err := readWhole(ctx, s, h.Manifest)
 		if err != nil {
 			return Salvaged{}, err
 		}
-		if whole {
-			found.Newest = &h
+		if m != nil {
+			found.Newest, found.Sequence = &h, m.Sequence
 			break
 		}
 	}
@@ -74,24 +76,27 @@ func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generati
 // wholeParts are the parts of a commit that are here and whole.
 func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Head) (parts []manifest.Hash, err error) {
 	for _, p := range h.Parts {
-		whole, err := readsWhole(ctx, s, p.Manifest)
+		m, err := readWhole(ctx, s, p.Manifest)
 		if err != nil {
 			return nil, err
 		}
-		if whole {
+		if m != nil {
 			parts = append(parts, p.Manifest)
 		}
 	}
 	return parts, nil
 }
 
-// readsWhole reads every byte of what a manifest lists, and reports whether all are right.
-func readsWhole(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Hash) (bool, error) {
+// readWhole reads every byte of what a manifest lists, and returns the manifest if all are right.
+func readWhole(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Hash) (*manifest.Manifest, error) {
 	m, bad, err := s.Verify(ctx, h)
 	if errors.Is(err, chunkstore.ErrNotHeld) {
-		return false, nil
+		return nil, nil
 	}
-	return m != nil && len(bad) == 0, err
+	if len(bad) > 0 {
+		m = nil
+	}
+	return m, err
 }
 
 // onDisk is what a disk has of the checkpoints of a job.

@@ -68,6 +68,9 @@ func TestSalvage(t *testing.T) {
 			case c.whole == 0 || newest == nil || newest.Manifest != all[c.whole-1] || newest.Number != c.as:
 				t.Errorf("newest %+v, want capture %d as number %d", newest, c.whole, c.as)
 			}
+			if want := []uint64{0, 1, 2, 1, 2}[c.whole]; found.Sequence != want {
+				t.Errorf("sequence %d, want %d", found.Sequence, want)
+			}
 		})
 	}
 	if found, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || found.Committed != nil ||

@@ -94,7 +94,7 @@ func raised(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) r
 		h := &c.Heads[i]
 		back := h.Number < c.Newest.Number // it was not read, for a newer one was whole
 		if h.Number = max(h.Number, numbers[h.Manifest]); back && compare(*h, newest) > 0 {
-			newest = *h
+			newest, c.Sequence = *h, 0
 		}
 	}
 	c.Newest = &newest
@@ -107,7 +107,7 @@ func raised(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) r
 // it counts: if it cannot be read, the next world says so.
 func renumbered(c rendezvous.Claim, numbers map[checkpoint.Hash]checkpoint.Number) rendezvous.Claim {
 	heads, read := c.Heads, c.Newest
-	c.Heads, c.Newest, c.Known = nil, nil, checkpoint.Head{}
+	c.Heads, c.Newest, c.Sequence, c.Known = nil, nil, 0, checkpoint.Head{}
 	if read != nil {
 		heads = append(slices.Clone(heads), *read)
 	}

@@ -35,7 +35,7 @@ func joined(claims []rendezvous.Claim) []rendezvous.Claim {
 			}
 			c.Heads = append(slices.Clone(c.Heads), p.Head)
 			if c.Newest == nil || c.Newest.Number <= p.Head.Number {
-				c.Newest = &p.Head
+				c.Newest, c.Sequence = &p.Head, 0
 			}
 		}
 		slices.SortFunc(c.Heads, func(a, b checkpoint.Head) int { return cmp.Compare(a.Number, b.Number) })

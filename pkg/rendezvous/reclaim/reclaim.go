@@ -50,7 +50,7 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	}
 	last := mine[len(mine)-1]
 	missing := absent(mine, last)
-	best := newestOf(mine)
+	best := newestOf(mine, last.World)
 	known := newestKnown(mine)
 	away := absentHolders(mine, known)
 	if len(away) > 0 && (best == nil || best.Number < known.Number) {
@@ -128,15 +128,27 @@ func claimedBy(claims []rendezvous.Claim, node string) bool {
 	return slices.ContainsFunc(claims, func(c rendezvous.Claim) bool { return c.Node == node })
 }
 
-// newestOf is the newest checkpoint that one of them found whole.
-func newestOf(claims []rendezvous.Claim) *checkpoint.Head {
-	var best *checkpoint.Head
+// newestOf is the newest checkpoint that one of them found whole; g is the generation of the newest
+// World. A copy whose commit its node did not hear of has a number that is too low, so the captures of g
+// are in the order in which they were made: all that came after g began is of g.
+func newestOf(claims []rendezvous.Claim, g schema.Generation) *checkpoint.Head {
+	var best rendezvous.Claim
 	for _, c := range claims {
-		if n := c.Newest; n != nil && (best == nil || compare(*best, *n) < 0) {
-			best = n
+		if c.Newest == nil {
+			continue
+		}
+		order := -1
+		if b := best.Newest; b != nil {
+			if order = compare(*b, *c.Newest); b.Generation == g && c.Newest.Generation == g &&
+				best.Sequence > 0 && c.Sequence > 0 {
+				order = cmp.Or(cmp.Compare(best.Sequence, c.Sequence), order)
+			}
+		}
+		if order < 0 {
+			best = c
 		}
 	}
-	return best
+	return best.Newest
 }
 
 // compare orders checkpoints by their age: by number, and of one number what was only captured comes

@@ -99,6 +99,7 @@ func TestDecide(t *testing.T) {
 	one, two, three := saved(1, 1, "a", "b"), saved(2, 2, "a", "b"), saved(3, 3, "a")
 	captured := checkpoint.Head{Number: 3, Generation: 3, Manifest: checkpoint.Hash{9}}
 	beyond := checkpoint.Head{Number: 4, Generation: 2, Manifest: checkpoint.Hash{9}}
+	heard := checkpoint.Head{Number: 2, Generation: 2, Manifest: checkpoint.Hash{8}}
 	large := strings.Repeat("n ", 200)
 	for _, c := range []struct {
 		what   string
@@ -108,6 +109,13 @@ func TestDecide(t *testing.T) {
 	}{
 		{"every member is here", []claim{says("a", 3, "a b", one, two), says("b", 3, "a b", two)}, ForAll,
 			"remake: fence 3, 3 was 2 on a b, and 1"},
+		{"a copy of which its node did not hear that it was committed is newer than its number says",
+			[]claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
+				says("b", 2, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
+			"remake: fence 2, 3 was 2 on a, and 1, and 2"},
+		{"but not where a World came after it", []claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
+			says("b", 3, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
+			"remake: fence 3, 3 was 2 on b, and 1"},
 		{"one of two is not", []claim{says("a", 3, "a b", two)}, ForAll, "wait for b"},
 		{"nor after the limit: fewer than copies", []claim{says("a", 3, "a b", two)}, ForEnough,
 			"remake: fence 3, 3 was 2 on a, without b"},

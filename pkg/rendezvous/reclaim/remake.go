@@ -87,7 +87,7 @@ func (r *Remake) adopt(all, mine []rendezvous.Claim, best *checkpoint.Head) {
 	older := map[checkpoint.Number]checkpoint.Head{}
 	for _, c := range mine {
 		for _, h := range c.Heads {
-			if h.Number < best.Number && h.Manifest != best.Manifest {
+			if h.Number <= best.Number && h.Manifest != best.Manifest {
 				older[h.Number] = heldBy(mine, h)
 			}
 		}
