@@ -219,6 +219,7 @@ var plants = []plant{
 	{"the store is asked although a third node is registered", verdict + "/verdict.go", `len(f.nodes) == 2 && !f.ev.Isolated`, `!f.ev.Isolated`, verdict, "TestJudge"},
 	{"an answer in the store does not count", verdict + "/verdict.go", `x.Sign == membership.Silent && !x.Answered`, `x.Sign == membership.Silent`, verdict, "TestJudge"},
 	{"an answer that races with an eviction is not compared", "pkg/rendezvous/txn/lost.go", `if x.Record != 0 {`, `if false {`, rendezvous, "TestGuards"},
+	{"what a proposal has no room to delete stays", detection + "/watch.go", `if len(back) > 0 {`, `if false {`, runtime, "TestARowOfNeighboursIsOneLoss"},
 	{"a deaf node of two is lost though it renews its lease", runtime + "/await.go", `if err != nil || i < awaitLease {`, `if err != nil || i < awaitReads {`, runtime, "TestADeafWatchInACutOfTwoIsNoLoss"},
 	{"a late read proves silence", runtime + "/await.go", `context.WithTimeout(ctx, awaitEvery)`, `context.WithTimeout(ctx, time.Minute)`, runtime, "TestAReadThatComesLateProvesNoSilence"},
 	{"a suspicion is not answered", detection + "/answer.go", `s.Sign == membership.Silent && !s.Answered {`, `s.Sign == membership.Silent && s.Answered {`, runtime, "TestCutsInsideAreNoLoss"},

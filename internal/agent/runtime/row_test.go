@@ -5,12 +5,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
 // Neighbours that end together are replaced in one generation, wherever their row lies: the nodes at
-// its ends find them in several steps, and those that decide wait for these.
+// its ends find them in several steps, and those that decide wait for these. One proposal deletes as many
+// of the suspicions as fit; the nodes that wrote the others take them back at once.
 func TestARowOfNeighboursIsOneLoss(t *testing.T) {
-	for _, c := range []struct{ n, from, row int }{{4, 1, 2}, {30, 10, 3}, {40, 10, 16}, {40, 0, 12}, {40, 35, 10}} {
+	for _, c := range []struct{ n, from, row int }{{4, 1, 2}, {30, 10, 3}, {40, 10, 16}, {40, 0, 12}, {40, 35, 10}, {150, 20, 100}} {
 		t.Run(fmt.Sprintf("%d of %d from rank %d", c.row, c.n, c.from), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, fmt.Sprintf("1:%d", c.n), 1)
@@ -33,6 +36,8 @@ func TestARowOfNeighboursIsOneLoss(t *testing.T) {
 				if g := s.snapshot().World.Generation; g != w.Generation+1 {
 					t.Errorf("it took %d generations", g-w.Generation)
 				}
+				s.until("no suspicion is left", 2*time.Second,
+					func(x rendezvous.Snapshot) bool { return len(x.Suspects) == 0 })
 				s.finish()
 			})
 		})

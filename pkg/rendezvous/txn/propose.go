@@ -80,7 +80,8 @@ func (r Requests) proposal(
 }
 
 // outdated deletes suspicions of nodes that are no members of w and notes about nodes that left: at
-// most room of them, the next proposal deletes the rest.
+// most room of them. The nodes that wrote the other suspicions take them back; the next proposal
+// deletes the other notes.
 func (r Requests) outdated(seen *rendezvous.Snapshot, w *rendezvous.World, room int) (writes []store.Write) {
 	members, before := rendezvous.NewRefSet(w.Members), rendezvous.RefSet{}
 	if seen.World != nil {
