@@ -298,6 +298,17 @@ func (l *audit) reaches(t testing.TB, limit time.Duration, what string, is func(
 	}
 }
 
+// trusts waits until no suspicion stands.
+func (l *audit) trusts(t testing.TB) {
+	t.Helper()
+	l.reaches(t, limit, "the end of all suspicions", func() error {
+		if len(l.doubt) > 0 {
+			return fmt.Errorf("in doubt: %v", l.doubt)
+		}
+		return nil
+	})
+}
+
 // holds fails the test with every breach.
 func (l *audit) holds(t testing.TB) {
 	t.Helper()
