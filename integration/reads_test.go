@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,8 @@ func (h *fleet) proposed(g schema.Generation) time.Time {
 func newFleetInMemory(t *testing.T, n int) *fleet {
 	c := memory.New()
 	h := newFleetWith(t, n, c.Client("look"))
+	events := h.job.Name.Events() // each gets the revision that it was read at
+	c.Share(func(key string) bool { return !strings.HasPrefix(key, events) })
 	h.server = &pacedServer{pace: measured, cluster: c, all: h.job.Name.Prefix(),
 		rest: time.Duration(n) * 10 * time.Microsecond}
 	return h

@@ -200,7 +200,7 @@ var plants = []plant{
 	{"an unknown result is taken for done", storePkg + "/request.go", `		case Refused(err):
 			return 0, err`, `		case err != nil:
 			return 0, nil`, rendezvous, "TestUnknownResults"},
-	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(all, &entries[i])`, `parseMembers(all[:0], &entries[i])`, rendezvous, "TestWorldsOfManyNodes"},
+	{"members beyond the first part are lost", rendezvous + "/members.go", `parseMembers(all, e)`, `parseMembers(all[:0], e)`, rendezvous, "TestWorldsOfManyNodes"},
 	{"members that cannot be read are left out", rendezvous + "/members.go", `len(all) != w.Count+w.Leaving`, `false`, rendezvous, "TestTornMembers"},
 	{"a world that forms has no endpoints", follow + "/follow.go", ` && w.Proposal == of && w.Master != nil {`, ` && w.Proposal == of {`, rendezvous, "TestEndpoints"},
 	{"changes of another world are used", follow + "/cache.go", `m.proposal != "" && m.proposal == w.Base`, `m.proposal != "" && w.Base != ""`, rendezvous, "TestChangesOfAnotherWorldAreNotUsed"},

@@ -341,6 +341,23 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// A node that follows everything reads the list of a large world once, and not with every change.
+func TestListIsReadOnce(t *testing.T) {
+	w := newStoredJob(t, memory.New().Client("test"), "x").create(300).crowd(300)
+	s := w.see()
+	var marks plan.Observed
+	_, err := w.Propose(t.Context(), s, w.me(), w.step(s, &marks, nil).(plan.Propose))
+	w.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	found := follow.Reader{Store: w.Store, Job: w.Job, Node: "n00007"}.Follow(ctx, follow.ScopeAll)
+	first := (<-found).World
+	w.must(w.Ready(t.Context(), first, w.nodes["n00007"], rendezvous.Ready{}))
+	if next := (<-found).World; &next.Members[0] != &first.Members[0] {
+		t.Error("it is read again")
+	}
+}
+
 // A world some of whose members cannot be read is not read.
 func TestTornMembers(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(101).crowd(101)

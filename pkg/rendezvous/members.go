@@ -16,21 +16,18 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	if w.Chunks == 0 {
 		return nil
 	}
-	all := make([]membership.Ref, 0, w.Count+w.Leaving)
-	for k := range w.Chunks {
-		found, key := false, job.Plan(w.Proposal, k)
-		for i := range entries {
-			if entries[i].Key == key {
-				var err error
-				if all, err = parseMembers(all, &entries[i]); err != nil {
-					return err
-				}
-				found = true
-			}
-		}
-		if !found {
+	parts := make([]*store.Entry, w.Chunks)
+	for k := range parts {
+		key := job.Plan(w.Proposal, k)
+		at := slices.IndexFunc(entries, func(e store.Entry) bool { return e.Key == key })
+		if at < 0 {
 			return fmt.Errorf("world %d: part %d of its members is missing", w.Generation, k)
 		}
+		parts[k] = &entries[at]
+	}
+	all, err := listOf(parts)
+	if err != nil {
+		return err
 	}
 	if len(all) != w.Count+w.Leaving {
 		return fmt.Errorf("world %d: %d of its %d members and leavers are there", w.Generation, len(all),
@@ -38,6 +35,26 @@ func (w *World) fill(job schema.Job, entries []store.Entry) error {
 	}
 	w.Members, w.Leavers = all[:w.Count:w.Count], all[w.Count:]
 	return nil
+}
+
+// listOf is the list whose parts these are. They are written once, so the first one remembers the
+// whole list for all readers that share its Memo.
+func listOf(parts []*store.Entry) (all []membership.Ref, err error) {
+	memo := parts[0].Memo
+	if memo != nil {
+		if known, ok := memo.Value().([]membership.Ref); ok {
+			return known, nil
+		}
+	}
+	for _, e := range parts {
+		if all, err = parseMembers(all, e); err != nil {
+			return nil, err
+		}
+	}
+	if memo != nil {
+		memo.Keep(all)
+	}
+	return all, nil
 }
 
 // Change is a rank that a node has which another node, or none, had in the World before.

@@ -50,13 +50,13 @@ func (f *follower) skip(key string) bool {
 		!strings.HasPrefix(key, f.Job.Event(rendezvous.MissedEvent))
 }
 
-// memo keeps the decoded form of a record that exists once for each node or checkpoint: when one of
-// them changes, the next snapshot has all of them again. The owner of a snapshot changes nothing of
+// memo keeps the decoded form of a record that exists once for each node or checkpoint, and the list
+// of members: when one of them changes, the next snapshot has all of them again. The owner of a snapshot changes nothing of
 // these.
 func (f *follower) memo(key string) *store.Memo {
 	if f.many == nil {
 		f.many = []string{f.Job.Nodes(), f.Job.AllLeft(), f.Job.AllReady(), f.Job.AllExits(), f.Job.AllHeld(),
-			f.Job.AllSuspects(), f.Job.Checkpoints(), f.Job.AllClaims()}
+			f.Job.AllSuspects(), f.Job.Checkpoints(), f.Job.AllClaims(), f.Job.AllPlans()}
 	}
 	for _, prefix := range f.many {
 		if strings.HasPrefix(key, prefix) {
