@@ -118,6 +118,21 @@ func TestAStepThatCatchesEverythingIsTold(t *testing.T) {
 	s.trains(g, "a", "b")
 }
 
+// A helper of another version than the agent says so. Its workers train, and are started again when the
+// world changes.
+func TestAHelperOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	s := newMistaken(t, "version", "a", "b", "c")
+	g := s.trains(0, "a", "b", "c")
+	before := s.training("a").pid
+	s.said("this worker is started again when the world changes: the helper speaks version 2, this agent version 1")
+	s.lose("c")
+	s.trains(g, "a", "b")
+	if s.training("a").pid == before {
+		t.Error("a worker with a helper of another version stayed in its process")
+	}
+}
+
 // A group of new_group that outlives its world is told, and its worker is started again.
 func TestAGroupOfAnOldWorldIsTold(t *testing.T) {
 	t.Parallel()

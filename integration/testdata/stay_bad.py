@@ -14,6 +14,8 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 elastic.world(batch_size=8)
 more = {"callback": lambda: None} if mistake == "uncopied" else {}
 state = elastic.State(model=net, optimizer=optimizer, save_every=None, **more)
+if mistake == "version":
+    sys.modules["elastic.agent"].VERSION = 2
 kept = None
 caught = {"exceptions": Exception, "everything": BaseException}.get(mistake, ())
 

@@ -56,6 +56,16 @@ class Agent:
             _shut(connection)
             connection.close()
 
+    def refuses(self) -> bool:
+        """Whether the agent speaks with this helper at all. It says why on the first connection."""
+        connection = self._dial({"store": ""})
+        try:
+            with contextlib.suppress(OSError):  # it has hung up, and its answer can be read
+                connection.sendall(json.dumps({"op": "get", "keys": [], "generation": 0}).encode() + b"\n")
+            return "refused" in json.loads(_line(connection))
+        finally:
+            connection.close()
+
     # The word of the agent.
 
     def can_stay(self, can: bool) -> None:
@@ -205,13 +215,18 @@ def _lines(connection: socket.socket) -> Iterator[Dict[str, Any]]:
 
 
 def connect(generation: int, local_rank: int, on_leave: Callable[[int], None]) -> Optional[Agent]:
-    """The agent of this node; None where there is none."""
+    """The agent of this node; None where there is none, or one of another version."""
     path = os.environ.get("ELASTIC_AGENT_SOCKET")
     if not path:
         return None
     try:
-        return Agent(path, generation, local_rank, on_leave)
-    except OSError as error:
+        agent = Agent(path, generation, local_rank, on_leave)
+        if not agent.refuses():
+            return agent
+        agent.gone.wait()  # it has said why
+        agent.close()
+        return None
+    except (OSError, ValueError) as error:
         print(f"elastic: this worker is started again when the world changes: {error}", file=sys.stderr)
         return None
 
