@@ -16,9 +16,9 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// The network between rank 0 and the node that has its copies is cut, and nothing else: those who
-// train do not notice. A connection of before the cut asks again 25 s after it began. What comes
-// after the cut is saved at once all the same.
+// The network between rank 0 and the node that has its copies is cut, and nothing else: the
+// training goes on. A connection from before the cut probes again 25 s after it began. Saves after
+// the cut are committed at once all the same.
 func TestCutFromTheCopies(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")

@@ -10,9 +10,8 @@ import (
 )
 
 // The network between two nodes, or between one and the server, closes one way
-// or both ways for longer than any lease, and opens again. Nobody is lost by
-// it: who is silent to one other answers the rest, and whom only the server
-// does not hear is alive.
+// or both ways for longer than any lease, and opens again. No node is lost: one that is silent to
+// another still answers the rest, and one that only the server does not hear is alive.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)
@@ -39,9 +38,9 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// A node that no other reaches, and the server does, accuses those whom it watches as they accuse
-// it. That is one loss: silence counts at once, and not after the window that many in doubt at once
-// are given. Nobody else is lost by it.
+// A node that no other reaches, and the server does, accuses the nodes that it watches as they
+// accuse it. That is one loss: silence counts at once, not after the window for many doubts at
+// once. No other node is lost.
 func TestCutFromItsPeers(t *testing.T) {
 	t.Parallel()
 	l, w := cluster(t)

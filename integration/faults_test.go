@@ -149,7 +149,7 @@ func draw(r *rand.Rand, names []string) []fault {
 			n += 1 + r.IntN(2)
 		}
 		if n > len(names) || n == 0 && slices.ContainsFunc(all, func(f fault) bool { return f.nodes == 0 }) {
-			continue // nobody is left, or the server is hit already
+			continue // no node is left, or the server is hit already
 		}
 		lasts := 200 + r.IntN(8000)
 		if r.IntN(6) == 0 {

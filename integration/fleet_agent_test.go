@@ -148,7 +148,7 @@ func (n network) Watch(refs []membership.Ref) {
 	n.notice()
 }
 
-// notice tells of the watched who are dead. mu is held.
+// notice reports the watched nodes that are dead. mu is held.
 func (n network) notice() {
 	if n.isDead() {
 		return

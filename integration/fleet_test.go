@@ -34,8 +34,8 @@ type budget struct {
 
 var (
 	// To form: a registration and what it tells, that it is ready, its part of
-	// the plan and of the member list. Who enters reads the job once, and once more
-	// to see whether it is one of the few who plan.
+	// the plan and of the member list. A node that enters reads the job once, and once more to see
+	// whether it is one of the few planners.
 	toForm = budget{writes: 6, watches: 5, bytes: 800}
 	// To replace one: that it is ready, and the member list.
 	toChange = budget{writes: 2, watches: 2, bytes: 150}

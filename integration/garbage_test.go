@@ -204,7 +204,7 @@ func (v *vandal) storm(f func()) {
 	v.t.Helper()
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
-		calm := time.NewTicker(100 * time.Millisecond) // else nobody would ever read the job
+		calm := time.NewTicker(100 * time.Millisecond) // else no agent would ever read the job
 		defer calm.Stop()
 		for ; ; <-calm.C {
 			select {

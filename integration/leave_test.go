@@ -55,7 +55,7 @@ func TestEarlyFinisherRestartsNobody(t *testing.T) {
 		return nil
 	})
 	slow := pidIn(t, p.path("slow"))
-	// Somebody comes, and goes again by force: nobody is restarted for it.
+	// A node comes, and goes again by force: no worker is restarted for it.
 	c := p.run(append([]string{"--node=c"}, program...)...)
 	p.reaches("x", "c is here", func(s status) error {
 		if s.node("c") != "spare" {

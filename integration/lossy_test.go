@@ -101,8 +101,8 @@ func (k link) carry(from, to *os.File) {
 }
 
 // Both processors are taken, what one node sends another arrives 200 ms later or in one of twenty
-// cases never, and agents stand still for up to half a second. Nobody is lost by it. How often
-// somebody was suspected is told. COUNT is the minutes.
+// cases never, and agents stand still for up to half a second. No node is lost. The test prints how
+// often one was suspected. COUNT is the minutes.
 func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
 	t.Parallel()
 	l := newTestbed(t, "a", "b", "c", "d")

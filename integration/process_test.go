@@ -34,7 +34,7 @@ func (x process) signal(s syscall.Signal) {
 	}
 }
 
-// alive reports whether a process runs: one that nobody has waited for does not.
+// alive reports whether a process runs: a zombie does not.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -47,7 +47,7 @@ func TestRange(t *testing.T) {
 		}
 	}
 
-	// Who completes MAX is waited for no longer.
+	// Once MAX nodes are there, nothing is waited for.
 	node("d")
 	p.running("x", 3, 4)
 	all = p.events("x")
@@ -55,7 +55,7 @@ func TestRange(t *testing.T) {
 		t.Errorf("MAX was there, and %s were waited", gap)
 	}
 
-	// Who is too many is a spare.
+	// A node above MAX is a spare.
 	spare := node("spare")
 	p.says(spare, "standing by as a spare")
 	before := p.reaches("x", "there is a spare", func(s status) error {
@@ -83,7 +83,7 @@ func TestRange(t *testing.T) {
 		t.Errorf("the spare took over after %s, as if after a last call", gap)
 	}
 
-	// A spare that is lost is missed by nobody.
+	// The loss of a spare restarts nothing.
 	worker := pidIn(t, p.path("worker.a"))
 	e := node("e")
 	p.says(e, "standing by as a spare")

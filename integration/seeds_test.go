@@ -155,8 +155,8 @@ func freeAddress(t *testing.T, host string) string {
 	return l.Addr().String()
 }
 
-// Two machines by their addresses: ranks are in the order of the list, whoever comes first; the
-// server is on the first.
+// Two machines by their addresses: ranks are in the order of the list, not of arrival; the server
+// is on the first.
 func TestPaddleOnTwoMachines(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -165,7 +165,7 @@ func TestPaddleOnTwoMachines(t *testing.T) {
 	p.trainers("train.py")
 	at := freeAddress(t, "127.0.0.3")
 	line := []string{"--gpus=0,1", "--ips=127.0.0.3,127.0.0.2", "--rdzv-endpoint=" + at}
-	for range 2 { // the same line again is another run: nobody named the job
+	for range 2 { // the same line again is another run: the job has no given name
 		second := p.run(append(line, "--host=127.0.0.2", "--log-dir=second", "train.py")...)
 		p.says(second, "waiting for 1 more node (1 of 2)")
 		first := p.run(append(line, "--host=127.0.0.3", "--log-dir=first", "train.py")...)
@@ -183,7 +183,7 @@ func TestPaddleOnTwoMachines(t *testing.T) {
 	}
 }
 
-// What does not fit is refused with the reason, and the job waits for who fits.
+// A node that does not fit is refused with the reason, and the job waits for one that fits.
 func TestNodesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

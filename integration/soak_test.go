@@ -125,9 +125,9 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 		calm = calm && f.calm
 	}
 	for _, e := range lost {
-		// Who could not register again for a window goes with the change that another caused, and
-		// causes none. Without any generation it was a Spare: that its lease ended is told, and
-		// nothing restarts.
+		// A node that could not register again for a window is dropped with the change that another
+		// node caused, and causes none. Without any generation it was a spare: the end of its lease
+		// is reported, and nothing restarts.
 		if d := away[e.Node]; !hit[e.Node] && !(d > window && !calm) && !(d > 0 && len(worlds) == 0) {
 			l.t.Errorf("G5: healthy %s was evicted: %s", e.Node, e.Text)
 		}
@@ -137,7 +137,7 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 			before, now)
 	}
 	// An end to it: each fault is a cause when it comes and one when it goes, and either may be
-	// followed by a plan that somebody no longer fits.
+	// followed by a plan that some node no longer fits.
 	if most := 4 * (len(all) + 1); len(worlds) > most {
 		l.t.Errorf("%d generations, at most %d", len(worlds), most)
 	}
@@ -148,8 +148,8 @@ func (l *testbed) judge(all []fault, before []process, worlds, lost []history.Ev
 	}
 }
 
-// trains waits until a world of n nodes runs, everybody is registered and nobody doubted, and a
-// checkpoint was committed by it after that revision; and holds that nothing else is left running.
+// trains waits until a world of n nodes runs, all nodes are registered and none is suspected, and
+// it committed a checkpoint after that revision. It then checks that nothing else is left running.
 func (l *testbed) trains(w *audit, n int, after int64) {
 	l.t.Helper()
 	w.reaches(l.t, limit, fmt.Sprintf("%d nodes train", n), func() error {

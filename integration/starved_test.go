@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// So many others want the processors that an agent hardly gets any: that is nobody's loss.
-// (Not parallel: it would starve the other tests.)
+// So many other processes want the processors that an agent hardly runs: no node is lost. (Not
+// parallel: it would starve the other tests.)
 func TestStarved(t *testing.T) {
 	others, nice := 20, 0
 	if soak(t) > 1 {

@@ -224,7 +224,7 @@ func (p *sandbox) leads(all []*daemon) (at int) {
 	return at
 }
 
-// The local server is the agents' to keep: whoever finds it gone starts it again.
+// The agents keep the local server running: an agent that finds it gone starts it again.
 func TestLocalServerKilled(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/history"
 )
 
-// hide has nobody reach a machine that reaches everybody, as behind a router that translates
-// addresses: who dials it meets silence, or a refusal.
+// hide makes a machine unreachable from the others while it reaches them, as behind a router that
+// translates addresses: a node that dials it gets no answer, or a refusal.
 func (l *testbed) hide(name string, how ...string) (show func()) {
 	l.t.Helper()
 	rule := func(do string) {
@@ -27,7 +27,7 @@ func (l *testbed) hide(name string, how ...string) (show func()) {
 	return func() { l.t.Helper(); rule("-D") }
 }
 
-// hidden are what who dials a hidden machine meets, and what is said of its loss.
+// hidden lists what a node that dials a hidden machine gets, and what the event of its loss says.
 var hidden = map[string]struct {
 	how  []string
 	lost string
@@ -103,8 +103,8 @@ func TestTheOtherOfTwoDoesNotReachIt(t *testing.T) {
 	}
 }
 
-// Two clusters have a job of the same name, and somebody starts a node of the one with the address
-// of the other: it is refused, or stands by there, and neither job notices.
+// Two clusters have a job of the same name, and a node of the one is started with the address of
+// the other: it is refused, or stands by there, and neither job notices.
 func TestTheOtherCluster(t *testing.T) {
 	t.Parallel()
 	p, q := newSandbox(t), newSandbox(t)

@@ -64,7 +64,7 @@ func TestThreeTerminals(t *testing.T) {
 		}
 		return nil
 	})
-	p.ends(terminal, 0) // tee sees the end of its input: nobody else has it
+	p.ends(terminal, 0) // tee sees the end of its input: no other process has it
 	p.reaches("x", "waiting for the one that was lost", func(s status) error {
 		if s.State != "waiting" || s.WhyCode != "nodes-missing" || s.node(first) != "lost" ||
 			s.node(second) != "waiting" {

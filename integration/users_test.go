@@ -46,7 +46,7 @@ func TestTwoUsers(t *testing.T) {
 		t.Fatal("this test becomes another user: run it as root")
 	}
 	p := newSandbox(t)
-	shared, err := os.MkdirTemp("/tmp", "shared") // programs that everybody may run
+	shared, err := os.MkdirTemp("/tmp", "shared") // programs that every user may run
 	if err != nil {
 		t.Fatal(err)
 	}

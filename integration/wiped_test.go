@@ -107,8 +107,8 @@ func TestLocalServerLosesEverything(t *testing.T) {
 	p.madeAgain(2, 2, a, b)
 }
 
-// Everybody dies with the server. Who comes first waits for the other, and says so; somebody new
-// makes nothing.
+// All agents die with the server. The first node that comes back waits for the other, and says so;
+// a new node does not make the job again.
 func TestServerAndAllAgentsLost(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -139,7 +139,7 @@ func TestServerAndAllAgentsLost(t *testing.T) {
 	p.madeAgain(2, 2, a, b, c)
 }
 
-// Those who are missing never come back: the operator goes on without them.
+// The missing nodes never come back: the operator goes on without them.
 func TestLostForGood(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -174,7 +174,7 @@ func TestLostForGood(t *testing.T) {
 }
 
 // A newcomer finds that a node of its machine, which does not run, has checkpoints of the job: it
-// makes nothing, until somebody gives them up.
+// does not make the job, until the operator gives them up.
 func TestBeginAnewAfterALoss(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

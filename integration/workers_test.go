@@ -113,8 +113,8 @@ func TestRestartsUsed(t *testing.T) {
 	}
 }
 
-// What a worker started goes with it when it is asked to stop, and nobody
-// waits for it: the grace is for the worker.
+// Processes that a worker started end with it when it is asked to stop, and are not waited for: the
+// grace is for the worker.
 func TestPlannedStopEndsWithItsWorkers(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
@@ -128,7 +128,7 @@ func TestPlannedStopEndsWithItsWorkers(t *testing.T) {
 	}
 }
 
-// Who catches SIGTERM has the whole grace, alone, and its save is waited for.
+// A worker that catches SIGTERM has the whole grace, alone, and its save is waited for.
 func TestPlannedStopWaitsForTheSave(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The same files make the same archive, whenever they were written and whoever may read them.
+// The same files make the same archive, whatever their times and permissions.
 func TestArchiveDependsOnContentsAlone(t *testing.T) {
 	var made [2]string
 	for i := range made {

@@ -69,7 +69,7 @@ func getenv(env []string) func(string) string {
 	}
 }
 
-// world runs all ranks to their end in this process; the output is rank 0's.
+// runWorld runs all ranks to their end in this process; the output is rank 0's.
 func runWorld(t *testing.T, envs [][]string, args ...string) (codes []int, out string) {
 	t.Helper()
 	codes = make([]int, len(envs))
@@ -450,8 +450,8 @@ func savedBeyond(dir string, step int) func() error {
 	}
 }
 
-// Killed at two workers, stopped at one, finished at three: the weights are those
-// of a run that nobody disturbed.
+// Killed at two workers, stopped at one, finished at three: the weights are those of an undisturbed
+// run.
 func TestKillStopAndGoOn(t *testing.T) {
 	dir := t.TempDir()
 	slow := append([]string{"--step-sleep=20ms", "--save-every=0"}, smallRun...)

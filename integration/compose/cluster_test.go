@@ -98,7 +98,7 @@ func (c *cluster) down() {
 
 // tell logs where the job stood, what happened, and what each container said.
 func (c *cluster) tell(ctx context.Context) {
-	_, _ = output(ctx, nil, "docker", "unpause", c.via) // if it is paused nobody can be asked
+	_, _ = output(ctx, nil, "docker", "unpause", c.via) // a paused container answers no command
 	out, err := c.elastic(ctx, "status", job)
 	c.t.Logf("== elastic status (%v)\n%s", err, out)
 	out, err = c.elastic(ctx, "events", job, "-o", "json")

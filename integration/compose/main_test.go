@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		// Nobody else's projects and image, also not those that an earlier run left.
+		// A project and an image of this run alone, not those that an earlier run left.
 		run := "elastic-test-" + strings.ToLower(rand.Text()[:10])
 		bin, image, project = filepath.Join(dir, "bin"), run+":run", run+"-"
 		clear, err := janitor(run, dir)

@@ -68,7 +68,7 @@ func TestScale(t *testing.T) {
 		if now := []string{st.at(0), st.at(1)}; !slices.Equal(now, first) {
 			t.Errorf("ranks moved from %v to %v", first, now)
 		}
-		// The two that are not needed stand by, and nobody minds their going.
+		// The two that are not needed stand by, and nothing restarts when they go.
 		for _, w := range four {
 			if slices.Contains(first, w.Node) {
 				continue

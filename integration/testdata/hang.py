@@ -54,7 +54,7 @@ def lock():
 
 def save():
     os.mkfifo(f"save.{rank}")
-    open(f"save.{rank}", "w")  # nobody reads it
+    open(f"save.{rank}", "w")  # never read
 
 
 def step(peers, n):

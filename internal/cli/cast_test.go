@@ -74,7 +74,7 @@ func (c *cast) join(name string) {
 	}
 }
 
-// leave revokes a registration, and nobody says why.
+// leave revokes a registration without an event.
 func (c *cast) leave(name string) {
 	s, err := rendezvous.Read(c.t.Context(), c.st, c.req.Job)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *cast) play(ctx context.Context) {
 
 func (c *cast) act(ctx context.Context, s *rendezvous.Snapshot, step plan.Step, wake *time.Timer) error {
 	if len(s.Nodes) == 0 {
-		return nil // who would?
+		return nil // the cast has no agent that would
 	}
 	me := s.Nodes[0]
 	switch step := step.(type) {

@@ -42,7 +42,7 @@ func (s *stage) secured(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("ELASTIC_SERVER", at)
 }
 
-// record writes a key of a job as somebody else than Elastic would.
+// record writes a key of a job as another program than Elastic would.
 func (s *stage) record(ts *testscript.TestScript, _ bool, args []string) {
 	_, err := s.client.Put(s.t.Context(), schema.Root+args[0], strings.Join(args[1:], " "))
 	ts.Check(err)

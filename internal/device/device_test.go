@@ -198,7 +198,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// Two sockets of two NUMA nodes of four cores each; two threads a core, two cores to a cache. Four
+// numa is a host with two sockets of two NUMA nodes of four cores each; two threads a core, two cores to a cache. Four
 // GPUs: one on node 0, two on node 1, one on node 3.
 func numa(t *testing.T) device.Host {
 	t.Helper()

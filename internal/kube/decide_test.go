@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The clock of the API server may be far from that of the machine where somebody scaled the job: a
+// The clock of the API server may be far from that of the machine where a user scaled the job: a
 // side that was not changed since both agreed never wins by it.
 func TestDecideWithClocksThatDiffer(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -88,7 +88,7 @@ func end(t *testing.T, r local.Runtime, sig syscall.Signal) {
 	}
 	defer unix.Close(fd)
 	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", h.PID)); err != nil || exe != elasticd {
-		return // the number is somebody else's by now
+		return // the pid belongs to another process by now
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
 		t.Errorf("end the server: %v", err)
@@ -213,7 +213,7 @@ func TestServerIsNobodysChild(t *testing.T) {
 	}
 }
 
-// Whoever reads the output of a command must see its end when the command ends.
+// A program that reads the output of a command must see its end when the command ends.
 func TestServerHoldsNoPipe(t *testing.T) {
 	r := place(t)
 	cmd := command(t, r)
@@ -355,8 +355,8 @@ func TestDataLeadsToTheServer(t *testing.T) {
 	}
 }
 
-// A starter that is killed leaves the start to the server itself: nobody
-// starts a second one meanwhile.
+// A starter that is killed leaves the start to the server itself: no command starts a second one
+// meanwhile.
 func TestStarterKilled(t *testing.T) {
 	r := place(t)
 	if err := os.MkdirAll(r.Data, 0o700); err != nil {

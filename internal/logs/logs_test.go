@@ -84,7 +84,7 @@ func TestLongLinesAreCut(t *testing.T) {
 	}
 }
 
-// Whoever follows sees what is added, also after a rotation, and workers that come later.
+// A follower sees added lines, also after a rotation, and workers that come later.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "workerlog.0")

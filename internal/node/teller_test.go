@@ -12,7 +12,7 @@ import (
 
 func TestTellingDoesNotWaitForAStoppedTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe() // nobody reads
+		r, w := io.Pipe() // never read
 		tell := newTeller(w)
 		for k := range 2 * queued {
 			tell.say(action.Line{Text: fmt.Sprint(k)}) // a wait would end the bubble in a deadlock

@@ -77,8 +77,8 @@ func standing(t *testing.T) (*workers, worker.Spec, *scope.Scope) {
 	return w, spec, &effects
 }
 
-// Who tries again to join sweeps again, while the guardian of the first try is being made: one is
-// left, and lives.
+// An agent that tries again to join sweeps again, while the guardian of the first try is being
+// made: one guardian is left, and lives.
 func TestASweepEndsNoGuardianThatIsBeingMade(t *testing.T) {
 	w, spec, effects := standing(t)
 	for range 10 {

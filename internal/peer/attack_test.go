@@ -12,10 +12,9 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Everybody at once does what they may not: says nonsense, stalls at every point, has another
-// secret, lies about who it is and about generations, has addresses dialled that lead nowhere. What
-// that costs the listener has a limit, what it does is nothing, and an honest peer is answered all
-// along.
+// Many attackers at once send nonsense, stall at every point, use another secret, lie about their
+// identity and about generations, and ask for dials of addresses that lead nowhere. The cost for
+// the listener is bounded, nothing changes, and an honest peer is answered all along.
 func TestAttack(t *testing.T) {
 	l := defaultLimits()
 	l.pendingFrom, l.streamsFrom, l.chunksFrom = 16, 32, 16
@@ -29,7 +28,7 @@ func TestAttack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // who dials it waits
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // a dial of it waits
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestChunks(t *testing.T) {
 	a, b := newAgent("a", "a1"), chunkServer(t, defaultLimits())
 	a.change(func(h *Hello) { h.Generation = 4 })
 	c := a.client(t, secret)
-	// The host in the URL is nobody's business: it goes where the Ref says.
+	// The host in the URL does not count: the request goes where the Ref says.
 	if code, got := fetch(t, c.To(b.ref()), "GET", "http://elsewhere.example/chunks/77", nil); code != 200 ||
 		got != "chunk 77" {
 		t.Errorf("%d %s", code, got)
@@ -126,7 +126,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestStalledChunksHarmNoBeats holds every place for chunks and asks who is there.
+// TestStalledChunksHarmNoBeats holds every place for chunks; heartbeats are answered all the same.
 func TestStalledChunksHarmNoBeats(t *testing.T) {
 	l := defaultLimits()
 	l.chunksFrom = 4
@@ -181,7 +181,7 @@ func TestCloseLetsRequestsEnd(t *testing.T) {
 
 const chunkSize = 16 << 20
 
-// take reads one chunk as who verifies it would.
+// take reads one chunk as a verifying reader does.
 func take(b *testing.B, r io.Reader) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(r, chunkSize), make([]byte, 64<<10))
 	if n != chunkSize {

@@ -6,8 +6,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Who moves is found where it is now, before and while it serves; where it was nobody listens any
-// more.
+// A server that moves is found at its new address, before and while it serves; nothing listens at
+// the old one any more.
 func TestMove(t *testing.T) {
 	for _, when := range []string{"before it serves", "while it serves"} {
 		t.Run(when, func(t *testing.T) {

@@ -148,7 +148,7 @@ func TestHeardOnlyLarger(t *testing.T) {
 	if g := <-a.heard; g != 4 || len(a.heard) != 0 {
 		t.Errorf("heard %d first, %d more", g, len(a.heard))
 	}
-	Self{Hello: a.self().Hello}.heard(9) // nobody listens: no harm
+	Self{Hello: a.self().Hello}.heard(9) // no listener: no harm
 }
 
 func FuzzReceive(f *testing.F) {

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// Both ends go on under another secret: they reach each other, in streams and over HTTP, and who
-// knows only the one before is a stranger.
+// Both ends go on under another secret: they reach each other, in streams and over HTTP, and a node
+// that knows only the one before is a stranger.
 func TestRekey(t *testing.T) {
 	a, b := newAgent("a", "1").serve(t, secret, defaultLimits()), newAgent("b", "1")
 	a.srv.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") }))

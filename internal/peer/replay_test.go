@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// What somebody on the way recorded of a connection, and says again, is none that proves anything:
-// it is hung up, and nothing of it reaches the agent.
+// A connection that an attacker recorded and replays proves nothing: it is closed, and nothing of
+// it reaches the agent.
 func TestReplay(t *testing.T) {
 	b := newAgent("b", "b1")
 	var asked atomic.Int32

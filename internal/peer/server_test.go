@@ -291,8 +291,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Who is asked to dial an address says what that brought. An agent of the job counts, also one that
-// is nobody yet; what is no address, a name too, is never dialled.
+// A node that is asked to dial an address reports the result. Any agent of the job counts, also one
+// that has not joined yet; only addresses are dialled, never names.
 func TestReach(t *testing.T) {
 	b := newAgent("b", "b1").serve(t, secret, defaultLimits())
 	me := newAgent("a", "a1").serve(t, secret, defaultLimits())
@@ -612,7 +612,7 @@ func TestGateCounts(t *testing.T) {
 	if !g.prove(conns[1], streams) || g.prove(conns[2], streams) || !g.prove(conns[2], chunks) {
 		t.Error("one stream, one of chunks")
 	}
-	for range 4 { // who is proven is no stranger any more, however old
+	for range 4 { // a proven connection is no stranger's any more, however old it is
 		a, b := net.Pipe()
 		defer b.Close()
 		conns = append(conns, g.admit(a))

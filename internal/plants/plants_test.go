@@ -30,7 +30,7 @@ type testRun struct {
 	seeds     int // that it plays; 0: as many as it does by itself
 }
 
-// few is how many are planted when nobody says how many: the whole list takes minutes.
+// few is how many are planted without COUNT: the whole list takes minutes.
 const few = 4
 
 // TestPlants plants the first COUNT bugs of the list.

@@ -35,7 +35,7 @@ const (
 	simulatedSeeds = 200
 )
 
-// TestPlantsInTheSimulation plants the first COUNT of them, one if nobody says how many, and plays stories
+// TestPlantsInTheSimulation plants the first COUNT of them, one without COUNT, and plays stories
 // until one fails.
 func TestPlantsInTheSimulation(t *testing.T) {
 	count := 1

@@ -9,7 +9,7 @@ import (
 	"github.com/elasticd/elastic/internal/regular"
 )
 
-// A pipe that nobody writes to, a directory and a device are refused at once, also behind a link.
+// A pipe without a writer, a directory and a device are refused at once, also behind a link.
 func TestOpenNeverWaits(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

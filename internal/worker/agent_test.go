@@ -97,7 +97,7 @@ func runAgent(t *testing.T, s Spec, extra ...*os.File) *agent {
 	return a
 }
 
-// whole waits until the log of worker 0 has a line, and returns the log.
+// log returns the log of a worker.
 func (a *agent) log(localRank int) string {
 	b, _ := os.ReadFile(filepath.Join(a.spec.Dir, "log", "workerlog."+strconv.Itoa(localRank)))
 	return string(b)

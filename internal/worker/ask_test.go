@@ -72,7 +72,7 @@ sleep 1000 & helper=$!; echo up; wait'; echo never`)
 	}
 }
 
-// Who ignores SIGTERM gets none, nor do its children; the file tells it.
+// A worker that ignores SIGTERM gets none, nor do its children; the file tells it.
 func TestAskIgnoringWorker(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `trap '' TERM
@@ -120,7 +120,7 @@ while :; do sleep 1000 & wait; done`)
 	}
 }
 
-// Who ended before the question ended by itself, however late we hear of it.
+// A worker that ended before it was asked ended by itself, however late its exit is seen.
 func TestExitBeforeAskIsItsOwn(t *testing.T) {
 	t.Parallel()
 	for range 8 { // the guardian wakes to both at once

@@ -135,7 +135,7 @@ func TestBlockedConsoleDoesNotHoldTheEnd(t *testing.T) {
 	reader.Close()
 }
 
-// Who says the notices may be stuck too: `2>&1 | less`.
+// The writer of notices may be stuck too: `2>&1 | less`.
 func TestBlockedNotice(t *testing.T) {
 	t.Parallel()
 	blocked := make(chan struct{})

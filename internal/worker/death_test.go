@@ -149,7 +149,7 @@ wait`)
 		g := begin(t, s)
 		all := members(t, g.guardian.Pid, 1+2*6)
 		signalPID(t, g.guardian.Pid, syscall.SIGKILL)
-		for i, e := range exitsOf(t, g) { // nobody asked for it
+		for i, e := range exitsOf(t, g) { // it was not asked to end
 			if e.Ours || e.Signal != "SIGKILL" || e.Note == "" {
 				t.Errorf("worker %d: %+v", i, e)
 			}

@@ -121,7 +121,7 @@ func TestPulsesCountConnections(t *testing.T) {
 	}
 	defer c.Close()
 	said(t, s.Logs, 0, "up")
-	const some = 1000 // it waits in the buffer of the worker, who never reads
+	const some = 1000 // it waits in the buffer of the worker, which never reads
 	if _, err := c.Write(make([]byte, some)); err != nil {
 		t.Fatal(err)
 	}

@@ -263,7 +263,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Somebody tidies up while the worker writes.
+// A user removes or truncates the log while the worker writes.
 func TestLogRemovedOrTruncated(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `for part in 1 2 3; do seq 1 1000; echo part $part; read x < go$part; done`)
@@ -292,7 +292,7 @@ func TestLogRemovedOrTruncated(t *testing.T) {
 
 func TestTailIsTheEndOfTheOutput(t *testing.T) {
 	t.Parallel()
-	s := shell(t, 1, `setsid sleep 1000 & seq 1 100000; exit 3`) // who holds the pipe on does not hold the report
+	s := shell(t, 1, `setsid sleep 1000 & seq 1 100000; exit 3`) // a process that keeps the pipe open does not delay the report
 	g := begin(t, s)
 	if e := exitsOf(t, g)[0]; len(e.Tail) != 16<<10 || !strings.HasSuffix(seq(1, 100000), string(e.Tail)) {
 		t.Errorf("%q", e.Tail)

@@ -139,8 +139,8 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// Last words of a worker that elastic ended, as Paddle's line about SIGTERM, mislead whoever reads
-// its log.
+// Last lines of a worker that elastic ended, as Paddle's about SIGTERM, mislead a reader of its
+// log.
 func TestLogSaysWhoEndedTheWorker(t *testing.T) {
 	t.Parallel()
 	s := shell(t, 1, `trap 'echo received SIGTERM; exit 15' TERM; echo up; while :; do sleep 0.01; done`)

@@ -2,12 +2,11 @@ package worker
 
 import "time"
 
-// What agent and guardian say to each other, as gob values on a socket
-// (arguments and environment are bytes, not text). The
-// socket is the guardian's file descriptor 3; the pipes of the workers follow.
+// wireFD is the guardian's end of the socket on which it and the agent exchange gob values (arguments
+// and environment are bytes, not text). The pipes of the workers follow it.
 const wireFD = 3
 
-// order is what the agent wants. Exactly one field is set.
+// order is a request of the agent. Exactly one field is set.
 type order struct {
 	Warm  *warmOrder  // the first, if it is given
 	Start *startOrder // the first but for Warm, once

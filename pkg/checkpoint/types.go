@@ -6,7 +6,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// The words of the packages below that everybody needs who has to do with checkpoints.
+// These are the types of the packages below that every user of checkpoints needs.
 type (
 	Number   = manifest.Number
 	Hash     = manifest.Hash
@@ -35,7 +35,7 @@ const (
 	SaveFromAll   SaveFrom = "all"
 )
 
-// Load says who has a checkpoint put back before workers start; "": LoadAll.
+// Load says which nodes put a checkpoint back before workers start; "": LoadAll.
 type Load string
 
 const (

@@ -13,8 +13,8 @@ type Link interface {
 	// Follow keeps one connection to the node, sends a beat for each value of beats, and tells
 	// heard of the first answer and of each answer to a beat, all of kind Same. It returns what
 	// the dial brought when that is not Same, and otherwise NoAnswer, once the connection broke
-	// or ctx ended. A dial has a deadline of its own, well beyond Beats.Dial: where everybody is
-	// slow, one that is thrown away and begun again would never end.
+	// or ctx ended. A dial has a deadline of its own, well beyond Beats.Dial: on a slow machine, a
+	// dial that is given up and begun again would never end.
 	Follow(ctx context.Context, to Ref, beats <-chan struct{}, heard func(Answer)) Answer
 }
 

@@ -450,7 +450,7 @@ func watching(t *testing.T, refs []Ref, f func(t *testing.T, net *world, w *Watc
 		var run sync.WaitGroup
 		run.Go(func() { w.Run(ctx) })
 		w.Set(refs)
-		time.Sleep(3 * time.Second) // of the bubble: everybody is watched, nothing to say
+		time.Sleep(3 * time.Second) // of the bubble: all nodes are watched, nothing to report
 		synctest.Wait()
 		silence(t, w)
 		f(t, net, w)
@@ -689,8 +689,7 @@ func TestWatcherSetMovesOn(t *testing.T) {
 	})
 }
 
-// Who sets the same nodes again is told again what is held, whoever it told before, and nothing
-// more.
+// A caller that sets the same nodes again gets the held signals again, and nothing more.
 func TestWatcherTellsAgainWhoAsksAgain(t *testing.T) {
 	watching(t, []Ref{nodeA, nodeB, nodeC}, func(t *testing.T, net *world, w *Watcher) {
 		net.freeze(nodeA)

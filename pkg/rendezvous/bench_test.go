@@ -19,7 +19,7 @@ func many(n int) (*jobSnapshot, []string) {
 	return aJob(n).here(names...), names[:n]
 }
 
-// refuses: somebody who is here accuses it, and its host refuses the dial.
+// refuses: a registered node accuses it, and its host refuses the dial.
 func refuses(node string) fact {
 	return func(x *situation) {
 		by := ref("n00001")
@@ -29,8 +29,8 @@ func refuses(node string) fact {
 	}
 }
 
-// BenchmarkPlan is what a keeper computes when anything changes: who is alive, since when, and what
-// follows.
+// BenchmarkPlan measures what a keeper computes at each change: which nodes are alive, since when,
+// and the next step.
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		for _, c := range []struct {

@@ -21,7 +21,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 3, 11, 42e6, time.UTC)
 
-// scene is a job whose nodes are a, b, …, with one worker each.
+// jobSnapshot is the snapshot of a job whose nodes are a, b, …, with one worker each.
 type jobSnapshot struct{ rendezvous.Snapshot }
 
 func aJob(np int) *jobSnapshot {
@@ -356,7 +356,7 @@ func object(t *testing.T, v any) map[string]any {
 	return out
 }
 
-// A checkpoint is on who holds it and is not lost; who left took nothing along.
+// A holder that is not lost has the checkpoint, also one that left.
 func TestHoldersOfTheCheckpoint(t *testing.T) {
 	head := func(s *jobSnapshot) *jobSnapshot {
 		s.Head = checkpoint.Head{Number: 1, Holders: []membership.Ref{ref("a"), ref("b")}}

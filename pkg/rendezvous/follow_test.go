@@ -18,7 +18,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// reader is who follows a job, and what it was told.
+// reader follows a job and keeps its updates.
 type reader struct {
 	t    *testing.T
 	w    *storedJob // writes, past every fault
@@ -295,7 +295,7 @@ func (h hiding) Get(ctx context.Context, key, end string) (store.Read, error) {
 }
 
 // The members of a large world are read beside it. When that read fails the world is not lost until
-// the next list, which may be half a minute away: everybody else would wait for this node at the
+// the next list, which may be half a minute away: all the others would wait for this node at the
 // barrier.
 func TestFollowReadsMembersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -247,8 +247,8 @@ func TestManyAreLostAtOnce(t *testing.T) {
 	t.Fatalf("no end:\n%s", strings.Join(story, "\n"))
 }
 
-// A proposal takes along what is over: records of generations before the last one, words about who
-// is in no world any more.
+// A proposal removes old records: of generations before the last one, and of nodes that are in no
+// world any more.
 func TestProposeCleansUp(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c", "d")
 	fill := func() { // everything that a generation leaves behind

@@ -90,7 +90,7 @@ func TestMissingNodesAreTold(t *testing.T) {
 	}
 }
 
-// Those who follow the job see that it was told, so that none of them tells it again.
+// Followers of the job see that a loss was reported, so that none reports it again.
 func TestWhoWasToldIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoredJob(t, memory.New().Client("test"), "x")
@@ -123,8 +123,8 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 	})
 }
 
-// Who leaves is known to have left, until everybody had time to see it: a proposal does not take
-// its word away at once.
+// The announcement of a node that leaves stays until all nodes had time to see it: a proposal does
+// not remove it at once.
 func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
 	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))

@@ -85,7 +85,7 @@ func anyMoment(t *rapid.T) *situation {
 		there := x.Node(n) != nil
 		switch k := rapid.IntRange(0, 13).Draw(t, "fate of "+n); {
 		case k < 6 && there, k < 2:
-		case k < 6: // not here, and nobody knows more
+		case k < 6: // not registered, and nothing else is known
 			cutOff(n, 0)(x)
 			delete(x.ev.Answers, ref(n).Incarnation)
 		case k == 6 && there:
@@ -188,7 +188,7 @@ func TestPlanIsPure(t *testing.T) {
 	})
 }
 
-// G1: who is in a world and at which rank.
+// G1: which nodes are in a world, and at which rank.
 func TestWorldsAreSound(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -237,7 +237,7 @@ func TestWorldsAreSound(t *testing.T) {
 	})
 }
 
-// I4, C4, C11: everybody of before is a member, or stops before the new workers start, or is shown
+// I4, C4, C11: every earlier member is a member, or stops before the new workers start, or is shown
 // to be unregistered.
 func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
@@ -288,7 +288,7 @@ func TestNobodyOfBeforeIsForgotten(t *testing.T) {
 	})
 }
 
-// Survivors keep their rank, but for one exchange that brings a holder to rank 0; nobody new takes
+// Survivors keep their rank, but for one exchange that brings a holder to rank 0; no newcomer takes
 // the place of a survivor, but that holder where there is no newcomer to make room.
 func TestLeastMovement(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
@@ -337,7 +337,7 @@ func TestLeastMovement(t *testing.T) {
 	})
 }
 
-// I6: who may come back in a moment is left out for np only, never for a newcomer.
+// I6: a node that may come back in a moment is left out for np only, never for a newcomer.
 func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
@@ -502,8 +502,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// "N nodes lost" is what events say: whoever is told lost is counted, nobody else is, and nobody is
-// told twice.
+// "N nodes lost" agrees with the events: each node that is reported lost is counted, no other is,
+// and none is reported twice.
 func TestLossesAreCountedWhereTheyAreTold(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		var lost []verdict.Member
@@ -578,7 +578,7 @@ func TestBooksAreClosedOnce(t *testing.T) {
 	})
 }
 
-// Whoever asked a job without nodes to stop ends it, whatever lies in the store.
+// The command that asks a job without nodes to stop ends it, whatever lies in the store.
 func TestStopAloneEndsWhateverThereIs(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, _ plan.Step) {
 		if x.World != nil && x.World.Phase.Ended() &&

@@ -229,7 +229,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// Status and events show who is in quarantine, and admit lifts it.
+// Status and events show the nodes in quarantine, and admit lifts it.
 func TestQuarantineIsShownAndLifted(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(1).join("a", "b").run("a")
 	s := w.see()

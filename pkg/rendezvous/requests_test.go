@@ -213,7 +213,7 @@ func answers(w *storedJob) func() error {
 	return func() error { return w.reg.Answer(w.t.Context(), x, b) }
 }
 
-// anotherWorld: somebody else was faster. Only the world record moves, so that the other guards
+// anotherWorld: another node was faster. Only the world record moves, so that the other guards
 // hold.
 func anotherWorld(w *storedJob) { w.touch(w.Job.World()) }
 
@@ -334,7 +334,7 @@ func testGuards(t *testing.T, open func() store.Store) {
 			}
 			for _, k := range changed(before, w.entries()) {
 				if strings.HasPrefix(k, w.Job.AllPlans()) {
-					continue // written before, for those who will be told of it: nobody's yet
+					continue // written before the world that names it: no reader knows it yet
 				}
 				t.Errorf("refused, and it changed %s", k)
 			}
@@ -397,7 +397,7 @@ func TestUnknownResults(t *testing.T) {
 		"late and mute":     {Delay: 5 * time.Second, Mute: true},
 		"held for a minute": {Held: true},
 	}
-	// These two may be said twice: the same of the same life, which nobody acts on a second time.
+	// These two may be written twice, for the same incarnation: the second one changes nothing.
 	again := map[string]bool{"ready": true, "suspect": true}
 	done := map[string]bool{}
 	for _, g := range guards {
@@ -523,8 +523,7 @@ func TestTextsOfEvents(t *testing.T) {
 	}
 }
 
-// A Hold keeps who is in quarantine, unless it brings another list: the agent that leaves knows of
-// none.
+// A Hold keeps the quarantines, unless it brings another list: the agent that leaves knows of none.
 func TestHoldKeepsQuarantine(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b").propose("a", "b")
 	late := []rendezvous.Quarantine{{Node: "b", Until: 3, Times: 1}}
@@ -537,8 +536,8 @@ func TestHoldKeepsQuarantine(t *testing.T) {
 	}
 }
 
-// TestWhoConfirmed: a loss is always somebody's word. Where no watcher's was needed it is that of
-// who decided.
+// TestWhoConfirmed: the event of a loss always names a node: the watcher that confirmed it, else
+// the one that decided.
 func TestWhoConfirmed(t *testing.T) {
 	for name, c := range map[string]struct{ by, want []string }{
 		"an own dial":  {nil, []string{"a"}},

@@ -135,7 +135,8 @@ func TestRestoreIsOvertaken(t *testing.T) {
 	}
 }
 
-// Who was only cut off must find that its generation is over, and the next one comes at once.
+// A node that was only cut off must find that its generation is over, and the next one comes at
+// once.
 func TestRestoreOfAWorldWhoseNodesAreAway(t *testing.T) {
 	p := newPast(t, rendezvous.Running, nil)
 	s := p.see()

@@ -105,8 +105,7 @@ func (j Job) AllParts() string                         { return j.Prefix() + "pa
 func (j Job) Parts(g Generation) string                { return j.AllParts() + g.key() + "/" }
 func (j Job) PartsOf(g Generation, node string) string { return j.Parts(g) + node }
 
-// Generations are written with leading zeros, so that a range of keys is a
-// range of generations.
+// key writes a generation with leading zeros, so that a range of keys is a range of generations.
 func (g Generation) key() string { return fmt.Sprintf("%012d", uint64(g)) }
 
 func (j Job) AllReady() string            { return j.Prefix() + "ready/" }

@@ -1,4 +1,4 @@
-// Package detection is the part of an agent that watches other nodes: what it saw of them, whom it
+// Package detection is the part of an agent that watches other nodes: what it saw of them, which it
 // suspects, which of its suspicions are in the store, and its verdict on each node.
 package detection
 

@@ -52,8 +52,8 @@ func (m *Machine) applyMemory(e event.Event) {
 }
 
 // rememberWorld writes down a newer World, and nodes that came under it: after a loss of the store
-// a node must know for whom to wait, and a copy may be on a spare. A member writes the World down
-// before it is ready.
+// a node must know for which nodes to wait, and a copy may be on a spare. A member writes the World
+// down before it is ready.
 func (m *Machine) rememberWorld() {
 	w := m.seen.world
 	if w == nil || m.seen.wrongJob || m.out.UnderWay(outbox.Remember) {

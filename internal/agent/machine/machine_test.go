@@ -68,7 +68,7 @@ func TestAnAnswerOfALostJob(t *testing.T) {
 	}
 }
 
-// Who follows its own keys only has no whole picture, also when the last one comes late.
+// A node that follows its own keys only keeps no whole snapshot, also when one comes late.
 func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
 	own := follow.ScopeOwn
@@ -82,7 +82,7 @@ func TestALateWholeSnapshotIsNotKept(t *testing.T) {
 	}
 }
 
-// What is known of those who are gone is forgotten with them.
+// What an agent remembers of a node is forgotten when the node is gone.
 func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start")
 	for life := 2; life < 30; life++ {

@@ -54,9 +54,9 @@ func TestSilentNodeIsReplacedInSeconds(t *testing.T) {
 	}
 }
 
-// Who is cut off from all the others, and not from the store, accuses those whom it watches while
-// its watchers accuse it. That is one loss, found in seconds, whichever rank it has; the others
-// stay.
+// A node that is cut off from all the others, and not from the store, accuses the nodes that it
+// watches while its watchers accuse it. That is one loss, found in seconds, whichever rank it has;
+// the others stay.
 func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 	for _, n := range []int{3, 4, 5, 10} {
 		for rank := range n {
@@ -99,7 +99,7 @@ func TestWhoIsCutFromItsPeersIsReplacedInSeconds(t *testing.T) {
 }
 
 // Two nodes do not reach each other, or two do not reach the rest, for less than the window: each
-// suspects whom it watches, the store reaches them all, and nobody is lost by it.
+// suspects the nodes that it watches, the store reaches them all, and none is lost.
 func TestCutsInsideAreNoLoss(t *testing.T) {
 	for name, cut := range map[string]struct {
 		least int // nodes
@@ -139,8 +139,8 @@ func TestCutsInsideAreNoLoss(t *testing.T) {
 	}
 }
 
-// Two machines are off at once, and nobody refuses for them. The two that are left, members or a
-// spare, find each other well: neither takes itself for the one that is cut off.
+// Two machines are off at once, so dials to them get no refusal. The two nodes that are left,
+// members or a spare, reach each other: neither takes itself for the one that is cut off.
 func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	for np, n := range map[string]int{"2:4": 4, "2:3": 3} {
 		t.Run(np, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestTwoSilentNodesAreReplaced(t *testing.T) {
 	}
 }
 
-// Who was lost with another stays lost while its job waits for more nodes: that it has to be
-// dialled again and again is no new doubt, and those who come do not wait for the end of one.
+// A node that was lost with another stays lost while its job waits for more nodes: dialling it
+// again is no new doubt, and nodes that come do not wait for the end of one.
 func TestReplacementsOfTwoAreNotWaitedFor(t *testing.T) {
 	for late := range 12 {
 		synctest.Test(t, func(t *testing.T) {
@@ -223,8 +223,8 @@ func TestSecondSignalWaitsForNoSave(t *testing.T) {
 	}
 }
 
-// A killed spare is told lost once, by whichever of those who plan, and nothing restarts; a frozen
-// one is back as another life when it thaws.
+// A killed spare is reported lost once, by any of the planners, and nothing restarts; a frozen one
+// comes back as another incarnation when it thaws.
 func TestLostSpareIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)

@@ -86,7 +86,7 @@ func TestTheLockOfADyingAgentIsWaitedFor(t *testing.T) {
 	}
 }
 
-// registered makes a registration of node a on another host that nobody answers for.
+// registered makes a registration of node a on another host, without an agent that answers.
 func registered(s *sim) {
 	x := s.start("x")
 	s.until("x is here", 5*time.Second, s.running(1, 1))
@@ -102,7 +102,7 @@ func registered(s *sim) {
 	}
 }
 
-// Who is kept out goes when it is asked to, the first time.
+// A node that is kept out exits at the first signal.
 func TestWhoIsKeptOutLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
@@ -127,8 +127,8 @@ func TestWhoIsKeptOutLeaves(t *testing.T) {
 	})
 }
 
-// The first whom it asks may all be dead, and registered for as long as their leases last: another
-// one answers.
+// The first nodes that it asks may all be dead, and registered until their leases end: another one
+// answers.
 func TestWhoComesBackAsksOthersThanTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)

@@ -112,7 +112,7 @@ func TestGarbageForSeconds(t *testing.T) {
 	}
 }
 
-// A registration that somebody put right without its lease would outlive its node: it is put on a
+// A registration that an operator mended without its lease would outlive its node: it is put on a
 // lease again, and the loss of the node is found as ever.
 func TestRegistrationOnAnotherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// What a node says that it does counts while it says so anew: one that was killed while it saved
-// holds nobody up for ever.
+// A node's record of its activity counts while the node renews it: one that was killed while it
+// saved holds up no other for ever.
 func TestAStaleRecordOfSavingHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
@@ -31,7 +31,7 @@ func TestAStaleRecordOfSavingHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// The records of those who are gone go after them, with the next generation that runs.
+// The records of nodes that are gone are removed with the next generation that runs.
 func TestRecordsOfTheDeadAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)

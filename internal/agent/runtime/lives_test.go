@@ -143,8 +143,8 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 	}
 }
 
-// Who comes back as another life still holds silent whom it found silent before: those who watch do
-// not find it out again, and tell it again.
+// A node that comes back as another incarnation still suspects the nodes that it found silent
+// before: the watchers do not find it out again, and do not report it again.
 func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
@@ -169,9 +169,9 @@ func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
 	})
 }
 
-// Who follows its own keys only, and suspected somebody for a moment, follows everything until it
-// sees its record gone: a suspicion that was taken back at once, or before its writer stood still
-// and forgot it, does not stay.
+// A node that follows its own keys only, and suspected another for a moment, follows everything
+// until it sees its record gone: a suspicion that was withdrawn at once, or before its writer stood
+// still and forgot it, does not stay.
 func TestAShortSuspicionDoesNotStay(t *testing.T) {
 	for cut := 900 * time.Millisecond; cut <= 1400*time.Millisecond; cut += 50 * time.Millisecond {
 		for _, stands := range []bool{false, true} {

@@ -348,7 +348,7 @@ func (x *keptSaves) HandOver(ctx context.Context) {
 	if err == nil && slices.ContainsFunc(elsewhere, func(h membership.Ref) bool { return h.Node != x.replicator.Self }) {
 		return
 	}
-	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1) // nobody else here: it stays on this disk
+	_ = x.replicator.Spread(ctx, head.Generation, head.Manifest, 1) // no other node here: it stays on this disk
 }
 
 // keptPeers is the way from an agent to the disks of the others.

@@ -139,8 +139,8 @@ func (s *sim) story() string {
 	return text.String()
 }
 
-// finish kills what is left and checks the history: G1, that whoever is told lost is counted, and
-// that nothing was noted as wrong.
+// finish kills what is left and checks the history: G1, that each node that is reported lost is
+// counted, and that no fault was noted.
 func (s *sim) finish() {
 	s.t.Helper()
 	for _, a := range s.agents {

@@ -504,7 +504,7 @@ func (a *simAgent) detect(later time.Duration) {
 	}
 }
 
-// told is the largest generation that those tell of whom it watches, or who watch it. mu is held.
+// told is the largest generation that the nodes it watches, or its watchers, tell it. mu is held.
 func (a *simAgent) told() (g schema.Generation) {
 	for _, b := range a.s.agents {
 		watch := func(x, y *simAgent) bool {
@@ -559,7 +559,7 @@ func (simSaves) CommitLeft(context.Context, rendezvous.World, membership.Node) e
 
 func (simSaves) Stay(rendezvous.World) error { return nil }
 
-// Prepare has the checkpoint on this disk, from whoever has it and is here.
+// Prepare brings the checkpoint onto this disk, from any node that has it and is here.
 func (x simSaves) Prepare(_ context.Context, w rendezvous.World) (event.Resume, error) {
 	time.Sleep(x.a.s.rng.latency(x.a.name, "prepare"))
 	x.a.s.mu.Lock()
@@ -592,7 +592,7 @@ func (s simSaves) Finish(ctx context.Context, _ schema.Generation) error {
 	return nil
 }
 
-// wait is until somebody has enough of it.
+// wait takes a random time, and if stuck until ctx ends.
 func (s simSaves) wait(ctx context.Context, stuck bool) {
 	time.Sleep(s.a.s.rng.latency(s.a.name, "saves"))
 	if stuck {

@@ -13,10 +13,10 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// skewed is the store as an agent sees it whose wall clock is ahead of the others'. Every agent of
-// a simulation has the same clock, so the times in what it writes are moved by that, and those in
-// what it reads the other way: to itself it is right, and an hour away from everybody else. A clock
-// that is set later moves what was written before, too.
+// skewed is the store as an agent sees it whose wall clock is ahead of the others'. All agents of a
+// simulation have the same clock, so the times that it writes are moved ahead, and those that it
+// reads back: its own are right for it, those of the others an hour off. A clock that is set later
+// moves what was written before, too.
 type skewed struct {
 	store.Store
 	ahead  time.Duration

@@ -14,7 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store/etcd"
 )
 
-// Who forgot https:// is told that, and not that the server is something else.
+// A user who forgot https:// is told so, and not that the server is something else.
 func TestTLSIsNamed(t *testing.T) {
 	e := problem.Known(fmt.Errorf("host:2379: %w: %w", etcd.ErrWantsTLS, errors.New("EOF")))
 	if e.Code != problem.ServerWrong || !strings.Contains(e.Message, "TLS") ||

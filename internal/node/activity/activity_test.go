@@ -10,8 +10,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store/memory"
 )
 
-// That nothing moves any more is said until the store has heard it: others wait for who says that
-// something does.
+// A node reports that nothing moves any more until the store has it: the others wait for a node
+// that reports movement.
 func TestThatNothingMovesIsSaidUntilItIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := memory.New()

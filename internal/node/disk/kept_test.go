@@ -211,7 +211,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Who holds the lock holds the one that is there, however often the directory is removed meanwhile.
+// The holder of the lock has the lock of the present directory, however often it is removed
+// meanwhile.
 func TestLockOutlivesRemoval(t *testing.T) {
 	d := newTestDisk(t)
 	var wg sync.WaitGroup

@@ -86,7 +86,7 @@ func newBench(t *testing.T) *bench {
 		defer cancel()
 		if b.Ensemble != nil {
 			go func() {
-				for range b.Exits() { // read by nobody else any more
+				for range b.Exits() { // nothing else reads it any more
 				}
 			}()
 			if err := b.Stop(ctx, 0); err != nil {

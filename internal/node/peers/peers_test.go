@@ -19,7 +19,7 @@ func TestANewerGenerationIsToldWhenTheAgentListens(t *testing.T) {
 		for _, g := range []schema.Generation{2, 4, 3} {
 			p.heard(g)
 		}
-		synctest.Wait() // nobody listens
+		synctest.Wait() // there is no listener
 		var most schema.Generation
 		for limit := time.After(time.Second); most < 4; {
 			select {

@@ -67,8 +67,8 @@ func (v *Store) run(ctx context.Context) {
 	}
 }
 
-// move goes on at another place. What is under way at the old one ends, and who watches there lists
-// again, here.
+// move goes on at another place. Requests under way at the old one end, and its watchers list again
+// here.
 func (v *Store) move(ctx context.Context, at local.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -54,7 +54,7 @@ func TestWarmWorkersAreTold(t *testing.T) {
 		waits(none, none)
 		two := rendezvous.WarmWorkers{Count: 2, Bytes: 1000}
 		waits(two, two)
-		waits(rendezvous.WarmWorkers{Count: 2, Bytes: 1090}, two) // nobody sees the difference
+		waits(rendezvous.WarmWorkers{Count: 2, Bytes: 1090}, two) // the difference is too small to show
 		more := rendezvous.WarmWorkers{Count: 2, Bytes: 1200}
 		waits(more, more)
 		waits(none, none)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A pid that was given away belongs to somebody else.
+// A reused pid belongs to another process.
 func TestSignalSparesTheNextOwnerOfAPID(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("cat")

@@ -15,7 +15,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// evidence is what is known of the files: who writes to them, who was through with them.
+// evidence is what is known of the files: which processes have them open for writing, and which
+// closed them.
 type evidence struct {
 	tree    dirfs.Reader
 	share   Share
@@ -26,7 +27,7 @@ type evidence struct {
 	settled uint64                     // the newest pass before the last look
 	numbers map[string]numbers         // by family, of this look
 	void    map[string]int             // those of passes after which the entry was not whole
-	writers map[dirfs.FileID]string    // files that are open for writing, and by whom
+	writers map[dirfs.FileID]string    // files that are open for writing, with the reason to wait for them
 	mapped  map[string]bool            // files that were mapped for writing when they were last looked at
 	unsure  map[string]bool            // entries that were written since the last save, and look as they did in it
 	blind   string                     // why open files cannot be seen
@@ -68,7 +69,7 @@ func (v *evidence) taken(taken map[string]notices.Passes) {
 // passesOf is how often an entry was completed since the last save.
 func (v *evidence) passesOf(name string) int { return max(1, v.passes[name].Times-v.void[name]) }
 
-// scan looks at who has the files of the fresh entries open for writing.
+// scan finds the processes that have files of the fresh entries open for writing.
 func (v *evidence) scan(fresh []*entry, w Workers, state WorkerState) {
 	v.writers, v.blind = nil, ""
 	if state != Running {

@@ -37,10 +37,9 @@ func WatchLeft(dir Dir, stamp manifest.Stamp, s *chunkstore.Store, last *manifes
 	return c, nil
 }
 
-// Left returns the save that was left, if it is complete beyond doubt: how often its files were
-// written nobody counted. So it is one that was told by a mark, or one directory that a rename or
-// its framework's mark proves, or one file that was renamed and is all that a save of this job
-// consists of.
+// Left returns the save that was left, if it is complete beyond doubt: no agent counted the writes
+// of its files. So it is a save with a mark, or one directory that a rename or its framework's mark
+// proves, or one renamed file if a save of this job has no other.
 func (c *Watcher) Left(now time.Time) (*Picture, error) {
 	p, _, err := c.look(now, Killed)
 	if p == nil || err != nil {

@@ -21,7 +21,7 @@ type chunk struct {
 	verified bool // by this process, from disk or before it was written
 }
 
-// All chunks lie in one directory: a checkpoint is then one sync of names.
+// chunkPath puts all chunks into one directory, so that a checkpoint needs one sync of names.
 func chunkPath(h manifest.Hash) string { return path.Join(chunkDir, h.String()) }
 
 // chunk is the entry of h; mu is held.

@@ -513,7 +513,7 @@ func TestOfferOfABadManifest(t *testing.T) {
 	}
 }
 
-// A peer that says a generation that nobody proposed shuts no save of this node out.
+// A peer that sends a generation that was never proposed does not keep this node from saving.
 func TestAPeersGenerationIsNotKept(t *testing.T) {
 	from := memfs.New()
 	memfs.Model(t, from)

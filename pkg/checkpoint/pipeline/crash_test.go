@@ -236,7 +236,7 @@ func everyFaultOfPrepare(t *testing.T, kind string) {
 						t.Errorf("operation %d: done, and then lost: %s", at, d)
 					}
 				}
-				// Whoever does not go on with it finds the directory as it was, or as it is to be.
+				// A node that does not go on with it finds the old directory, or the whole new one.
 				given := to.Crash(names(kept))
 				must(t, restore.Clean(dirfs.NewScratchDisk(given)))
 				got, want := memfs.Contents(t, given), memfs.Contents(t, from)

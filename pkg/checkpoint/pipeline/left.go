@@ -31,7 +31,7 @@ type Left struct {
 // generation any more: the caller knows that its rank 0 is gone, or that this node was it. The
 // fence refuses what comes after a newer generation.
 //
-// Where somebody chose an older checkpoint since, nothing is committed.
+// If an older checkpoint was chosen since, nothing is committed.
 func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest.Head, error) {
 	head, committed, err := r.Read(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func CommitLeft(ctx context.Context, r *replicator.Replicator, l Left) (manifest
 }
 
 // after is the position of the generation's last commit: what it captured later may be committed.
-// chosen reports that the head is not what the generation began with or made last: somebody went
-// back to it.
+// chosen reports that the head is not what the generation began with or made last: an operator, or
+// the job itself, went back to it.
 func after(r *replicator.Replicator, l Left, head manifest.Head, committed []manifest.Head) (since manifest.Position, chosen bool) {
 	held := r.Store.Positions()
 	since.Generation = l.Stamp.Generation

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
 
-// What generation 1 left on the disk of its rank 0 is committed, as long as nobody went on without
-// it.
+// A save that generation 1 left on the disk of its rank 0 is committed, unless the job went on
+// without it.
 func TestCommitLeft(t *testing.T) {
 	for _, c := range []struct {
 		name     string

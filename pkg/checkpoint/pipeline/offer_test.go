@@ -76,7 +76,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 	})
 }
 
-// A number below the head that nobody has is taken; those above are of commits to come.
+// An offer takes a free number below the head; those above are of commits to come.
 func TestOffer(t *testing.T) {
 	for _, c := range []struct {
 		taken []manifest.Number

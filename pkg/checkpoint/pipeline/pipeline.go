@@ -345,8 +345,8 @@ func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []member
 	}
 }
 
-// more replicates to one choice of nodes after the other, until there are
-// copies enough or nobody is left to ask.
+// more replicates to one choice of nodes after the other, until there are copies enough or no node
+// is left to ask.
 func (l *Pipeline) more(
 	ctx context.Context, h manifest.Hash, nodes, holders []membership.Node,
 ) ([]membership.Node, error) {
@@ -380,7 +380,7 @@ func (l *Pipeline) commit(ctx context.Context, head manifest.Head, holders []mem
 		case err == nil && seen.Generation == g && seen.Manifest == head.Manifest:
 			return seen, nil
 		case err == nil && seen.Generation == g && !l.made[seen.Manifest]:
-			// Somebody else commits as this generation: ours must not undo it.
+			// Another node commits as this generation: ours must not undo it.
 			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, g,
 				chunkstore.ErrFenced)
 		case err == nil:

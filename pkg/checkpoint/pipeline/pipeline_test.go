@@ -449,7 +449,7 @@ func TestPrepareMends(t *testing.T) {
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 
-		// The holders of the record are gone; who got a copy later says so in held/.
+		// The holders of the record are gone; held/ lists a node that got a copy later.
 		c.disks["c"] = memfs.New()
 		c.peers.Stores["c"] = checkpointtest.OpenStore(t, c.disks["c"])
 		c.join(t, "c", "1")
@@ -473,7 +473,7 @@ func TestPrepareMends(t *testing.T) {
 	})
 }
 
-// A notice brings the next look forward; without one the clock finds what nobody told.
+// A notice brings the next look forward; without one the next tick finds the save.
 func TestNoticeBringsTheLookForward(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -84,8 +84,8 @@ func TestPartsAreSpreadInARing(t *testing.T) {
 	}
 }
 
-// Whoever does not have its copy, or does not keep it, rank 0's node has all of the save, and another
-// one: nothing is committed with fewer copies than there may be.
+// Whichever node lacks its copy, or loses it, rank 0's node and one other have all of the save:
+// nothing is committed with fewer copies than possible.
 func TestAPartWithTooFewCopies(t *testing.T) {
 	for what, fail := range map[string]func(x *team, op, node string) error{
 		"no copy is taken": func(_ *team, op, node string) error {

@@ -334,7 +334,8 @@ func TestTheLastSaveOfAllNodes(t *testing.T) {
 	})
 }
 
-// All nodes are through, and one of them has no part of the newest save: nobody waits for it.
+// All nodes are through, and one of them has no part of the newest save: the job does not wait for
+// it.
 func TestTheLastSaveLacksAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTeam(t, true, "a", "b")

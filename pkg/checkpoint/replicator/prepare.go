@@ -159,9 +159,9 @@ type fetched struct {
 	report     func(done, total int64)
 }
 
-// fetch asks the holders of the record; if these do not have it any more, all who say that they do;
-// and at last, for each part of it, all nodes: one that loaded its own parts has parts that the record
-// does not know of.
+// fetch asks the holders of the record; if these do not have it any more, all nodes whose inventory
+// has it; and at last, for each part of it, all nodes: one that loaded its own parts has parts that
+// the record does not know of.
 func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 	parts, err := r.parts(ctx, x.number)
 	if err != nil {

@@ -101,8 +101,8 @@ func (liar) Chunk(_ context.Context, _ manifest.Hash, dst []byte) error {
 	return nil
 }
 
-// Whatever operation is the last one, a file that has its name has its bytes, and who finds no name
-// can begin again.
+// Whatever operation is the last one, a file that has its name has its bytes, and without the name
+// the export can begin again.
 func TestEveryFaultOfExport(t *testing.T) {
 	from, kept := memfs.New(), memfs.New()
 	memfs.WriteFile(t, from, "step-1/model.bin", memfs.Bytes(1, 3000), 0o600)

@@ -20,7 +20,7 @@ func TestRing(t *testing.T) {
 	for _, c := range []struct {
 		what, members, others string
 		n                     int
-		want                  string // of each member: who has its copies
+		want                  string // of each member: the nodes that have its copies
 	}{
 		{"each on the next one", "c@1 a@2 b@3", "", 1, "c:a a:b b:c"},
 		{"two copies", "a@1 b@2 c@3 d@4", "", 2, "a:b,c b:c,d c:d,a d:a,b"},

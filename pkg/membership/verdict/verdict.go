@@ -37,7 +37,7 @@ type Member struct {
 	After        time.Duration            // from the first sign to the verdict
 	Record       int64                    // ModRevision of the judge's suspicion that has to stand unanswered; 0: none
 	unheard      bool                     // a watcher that accuses it was not asked yet whether it still does
-	accused      []membership.Incarnation // by these watchers, who are registered
+	accused      []membership.Incarnation // by these watchers, which are registered
 	Removed      bool                     // by its own will (left) or replaced by its own next life
 }
 
@@ -317,9 +317,9 @@ func (s Member) Doubts() (all []Doubt) {
 }
 
 // ManyInDoubt reports whether so many of n members are in doubt at once that etcd, the network or
-// the judge itself is the likelier cause. A single node that explains all of it is no crowd: who is
-// cut off suspects those whom it watches, while its own watchers suspect it. Silence is no danger
-// to the others then: no two watchers accuse them.
+// the judge itself is the likelier cause. A single node that explains all of it is no crowd: a node
+// that is cut off suspects the nodes that it watches, while its own watchers suspect it. Silence
+// endangers no other node then: none has two accusers.
 func ManyInDoubt(v View, n int) bool {
 	var doubts []Doubt
 	count := 0

@@ -17,7 +17,7 @@ const sec = time.Second
 var judgeNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // trial is what is known of the members a, b, c, d of a world when c is judged: all of them are
-// registered and nobody says anything, until a row says otherwise.
+// registered and there is no suspicion, until a row says otherwise.
 type trial struct {
 	members  []membership.Ref
 	nodes    []membership.Node
@@ -349,8 +349,8 @@ func TestViewIsWhole(t *testing.T) {
 	}
 }
 
-// doubted is a view of n members on a ring, a, b, c and so on. Signs are who suspects whom, as
-// "c>a", or whose key is absent, as "b".
+// doubted is a view of n members on a ring, a, b, c and so on. A sign is a suspicion of c against
+// a, "c>a", or the missing key of b, "b".
 func doubted(n int, signs ...string) View {
 	x := given()
 	x.members, x.nodes = nil, nil
@@ -455,7 +455,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Where many are in doubt and it is no crowd, silence can drop one of them at most: nobody else has
+// Where many are in doubt and it is no crowd, silence can drop one of them at most: no other has
 // two accusers.
 func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -526,8 +526,8 @@ func TestJudgeNeverDropsWhoAnswers(t *testing.T) {
 	})
 }
 
-// Who never answered any of those who accuse it is told of by its address; once it answered one of
-// them it is silent.
+// A node that never answered any of its accusers is reported with its address; once it answered one
+// of them it is reported silent.
 func TestNeverReached(t *testing.T) {
 	for want, never := range map[string][]bool{"never reached at " + member("c").Address: {true, true},
 		"silent": {true, false}} {

@@ -8,8 +8,8 @@ import (
 	"github.com/elasticd/elastic/pkg/membership"
 )
 
-// A node that was told its rank has it in every world: whatever its name, whoever had the rank
-// before, and wherever the checkpoint is.
+// A node with a fixed rank has it in every world: whatever its name, also if another node had the
+// rank before, and wherever the checkpoint is.
 func TestPlaces(t *testing.T) {
 	node := func(name string, place int) membership.Node {
 		return membership.Node{Ref: membership.Ref{Node: name, Incarnation: membership.Incarnation("of-" + name)},

@@ -85,7 +85,8 @@ func TestAJobWithoutAnyReadableCheckpointEndsLoudly(t *testing.T) {
 	}
 }
 
-// Who holds a state in memory of before a rollback gives it up, whichever world it hears of first.
+// A node with a state in memory from before a rollback gives it up, whichever world it hears of
+// first.
 func TestRollbackIsRemembered(t *testing.T) {
 	for _, x := range []struct {
 		name string

@@ -13,7 +13,7 @@ import (
 )
 
 // The node that turns a world to running may be a newcomer. The time without training is that of
-// the node that stopped its workers first, whoever asks.
+// the node that stopped its workers first, on every node.
 func TestIdleIsCountedFromTheFirstStop(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ready := func(rev, stop int64, after *int64) rendezvous.Ready {

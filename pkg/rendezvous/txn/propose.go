@@ -145,8 +145,8 @@ func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) his
 // incarnation and 259 for an address at most.
 const membersPerChunk = 4000
 
-// putMembers writes the members and leavers of a large world beside it, before it: nobody reads
-// them unless the world that names them is there.
+// putMembers writes the members and leavers of a large world beside it, before it: no agent reads
+// them before the world that names them is there.
 func (r Requests) putMembers(ctx context.Context, w *rendezvous.World) error {
 	w.Leaving = len(w.Leavers)
 	for chunk := range slices.Chunk(slices.Concat(w.Members, w.Leavers), membersPerChunk) {

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// refusing is an address where nobody listens, silent one where somebody
-// accepts and says nothing.
+// refusing is an address without a listener, silent one with a listener that accepts and sends
+// nothing.
 func refusing(t *testing.T) string {
 	l := listen(t)
 	l.Close()
@@ -264,8 +264,8 @@ func TestWatchOverFaults(t *testing.T) {
 	wg.Wait()
 }
 
-// An etcd that nobody tuned reports progress every ten minutes, and a store at
-// rest has no revision to report. A watch hears of it all the same.
+// An etcd with default settings reports progress every ten minutes, and a store at rest has no
+// revision to report. A watch hears of it all the same.
 func TestSignsOfLifeOfAnyEtcd(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)

@@ -76,7 +76,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// rude is a server of TLS that resets the connection of whoever speaks something else.
+// rude is a TLS server that resets the connection of a client that speaks another protocol.
 func rude(t *testing.T, conf *tls.Config) string {
 	l := listen(t)
 	serve := func(c net.Conn) {

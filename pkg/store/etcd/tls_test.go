@@ -129,8 +129,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Where a user is given, it is that user who asks, and not the one that the certificate names, in
-// the first request as in later ones.
+// A given user name counts, and not the one in the certificate, in the first request as in later
+// ones.
 func TestUserBesideACertificate(t *testing.T) {
 	dir := t.TempDir()
 	ca, key := issue(t, dir, "ca", true, nil, nil)

@@ -66,9 +66,8 @@ var _ store.Store = (*Client)(nil)
 // Client returns a new store for one process; name is for messages.
 func (c *Cluster) Client(name string) *Client { return &Client{c: c, name: name} }
 
-// Fates sets who decides what becomes of each request; nil is nobody. The
-// hook runs without any lock, in the goroutine that asks: it may use clients
-// and cluster, and guards what it shares.
+// Fates sets the hook that decides the fate of each request; nil: none. The hook runs without any
+// lock, in the goroutine that asks: it may use clients and cluster, and guards what it shares.
 func (cl *Client) Fates(hook func(Op) Fate) {
 	cl.c.mu.Lock()
 	defer cl.c.mu.Unlock()

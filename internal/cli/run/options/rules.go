@@ -10,7 +10,7 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous"
 )
 
-// saving reads whose workers write a save, and who loads one.
+// saving reads which workers write a save, and which nodes load one.
 func saving(c *command.Call, j *rendezvous.Job) error {
 	r := &j.Rules
 	if f := c.Setting("save-from"); f.Given {

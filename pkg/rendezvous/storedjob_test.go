@@ -19,7 +19,7 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// town is one job in a store, and the requests on it.
+// storedJob is one job in a store, and the requests on it.
 type storedJob struct {
 	t *testing.T
 	txn.Requests
@@ -41,7 +41,7 @@ func (w *storedJob) must(err error) {
 	}
 }
 
-// through is town with requests that go through another store.
+// through is the same job with requests that go through another store.
 func (w *storedJob) through(s store.Store) *storedJob {
 	c := *w
 	c.Store, c.reg.Store = s, s
@@ -117,7 +117,7 @@ func (w *storedJob) reregister(node string) {
 
 func (w *storedJob) me() membership.Node { return w.nodes["a"] }
 
-// next is a proposal of these members, as a planner would make it who saw s.
+// next is a proposal of these members, as a planner that saw s would make it.
 func (w *storedJob) next(s *rendezvous.Snapshot, members ...string) plan.Propose {
 	world := rendezvous.World{UID: s.Job.UID, Generation: s.Fence + 1, Attempt: 1, Phase: rendezvous.Forming,
 		Count: len(members), Slots: 1, NP: s.Wish.NP}

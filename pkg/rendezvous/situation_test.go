@@ -14,8 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// moment is a scene with what one agent saw with its own eyes and clock: all that Plan is a
-// function of.
+// situation is a snapshot with the evidence and the clock of one agent: all inputs of plan.Next.
 type situation struct {
 	*jobSnapshot
 	ev verdict.Evidence
@@ -24,8 +23,8 @@ type situation struct {
 	ring int // members that watch each other
 }
 
-// when is a moment at noon: the phase was entered just now, and a generation that runs or ran did
-// so for a minute.
+// given is a situation at noon: the phase was entered just now, and a generation that runs or ran
+// did so for a minute.
 func given(s *jobSnapshot, facts ...func(*situation)) *situation {
 	x := &situation{jobSnapshot: s, ev: verdict.Evidence{Answers: map[membership.Incarnation]verdict.Answered{},
 		Holds: map[string]map[string]time.Time{}, Absent: map[membership.Incarnation]time.Time{},
@@ -105,7 +104,7 @@ func cutOff(node string, since time.Duration) fact {
 	}
 }
 
-// its worker failed, and it cannot say so to the store.
+// isVictim: the worker failed because another one did.
 func isVictim(x *situation) { x.Failure.Victim = true }
 func hangs(x *situation)    { x.Failure.Hang = true }
 
@@ -139,7 +138,7 @@ func wentAway(node string) fact {
 	}
 }
 
-// born again: the node is registered as another incarnation.
+// bornAgain: the node is registered as another incarnation.
 func bornAgain(node string) fact {
 	return func(x *situation) {
 		x.gone(node)
