@@ -95,8 +95,11 @@ type Job struct {
 	Lineage  []schema.UID `json:"lineage,omitempty"`  // and those before that one, if it was lost more than once
 	// Adopted is the number that its first checkpoint had in that store; 0: none was found.
 	Adopted checkpoint.Number `json:"adopted,omitempty"`
-	Made    bool              `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
-	Origin  Origin            `json:"origin,omitzero"`
+	// Claimants are the nodes that claimed it when it was made again, unless they are many: until it has
+	// a World they are its nodes.
+	Claimants []string `json:"claimants,omitempty"`
+	Made      bool     `json:"made,omitempty"` // its id was made up: it is stopped when its last node leaves
+	Origin    Origin   `json:"origin,omitzero"`
 	// Hosts are the addresses of its nodes in the order of their ranks, where all of them were
 	// given.
 	Hosts []string    `json:"hosts,omitempty"`

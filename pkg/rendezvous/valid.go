@@ -40,6 +40,9 @@ func (j *Job) Validate() error {
 	for _, u := range j.Lineage {
 		p.Name("lineage", string(u))
 	}
+	for _, node := range j.Claimants {
+		p.Name("claimants", node)
+	}
 	p.Check(j.Adopted <= checkpoint.MaxNumber, "adopted is %d", j.Adopted)
 	p.Note(j.Rules.validate())
 	if b := j.Base; b.Nodes != 0 || b.Slots != 0 || b.Batch != 0 || b.LR != 0 {

@@ -239,6 +239,45 @@ func TestSetBackToAnOlderClaim(t *testing.T) {
 	})
 }
 
+// A node joins a job that was made again, and hears nothing from the store after that. It knows of no
+// World; when all are lost with the store it waits for the nodes that made the job again.
+func TestWipedAndOneKnowsNoWorld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWiped(t, "2:3", 1)
+		s.trains("a", "b")
+		s.commit()
+		joined := false
+		c := s.makeAgent("c")
+		c.client.Fates(func(op memory.Op) memory.Fate {
+			f := memory.Fate{Lost: joined}
+			joined = joined || slices.ContainsFunc(op.Txn.Then,
+				func(w store.Write) bool { return w.Key == s.job.Name.Node("c") && w.Value != nil })
+			return f
+		})
+		s.wipe()
+		s.sim.run(c)
+		s.until("it runs again", 2*time.Minute, s.running(0, 2))
+		c.host.saved["c"] = []checkpoint.Head{s.snapshot().Head} // it had a copy of it before
+		s.commit()
+		if m := c.host.memory["c"]; m.World != 0 || m.Job.UID != s.last {
+			t.Fatalf("c knows World %d of job %s", m.World, m.Job.UID)
+		}
+		for _, x := range s.agents {
+			x.kill()
+		}
+		s.wipe()
+		s.start("c")
+		time.Sleep(3 * time.Minute)
+		if x := s.snapshot(); x.Job != nil {
+			t.Errorf("c made the job again alone: %+v\n%s", x.Job, s.story())
+		}
+		s.start("a")
+		s.start("b")
+		s.goesOn(0, 3, 2*time.Minute)
+		s.end()
+	})
+}
+
 // A node is cut from the store while the job is claimed. The others make it again and go on, and the
 // store is set back to the moment that the cut node saw last: it must hear what became of the job before
 // it makes it again from what it read then.

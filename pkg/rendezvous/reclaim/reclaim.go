@@ -49,6 +49,9 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 		return Verdict{}
 	}
 	last := mine[len(mine)-1]
+	if last.World == 0 { // they came after the job was made again, and heard of no World since
+		last.Members, last.Count = last.Job.Claimants, len(last.Job.Claimants)
+	}
 	missing := absent(mine, last)
 	best := newestOf(mine, last.World)
 	known := newestKnown(mine)

@@ -163,6 +163,11 @@ func TestDecide(t *testing.T) {
 		{"nobody has a checkpoint", []claim{says("a", 3, "a b"), says("b", 3, "a b")}, ForAll, "remake: fence 3"},
 		{"nobody knows a World", []claim{says("a", 0, "")}, ForAll, "wait for who knows more"},
 		{"nor after the limit", []claim{says("a", 0, "")}, ForEnough, "remake: fence 0"},
+		{"a node that came when the job had been made again knows those that did that", []claim{says("c", 0, "", one).later(
+			func(c *claim) { c.Job.Claimants = []string{"a", "b"} })}, ForEnough, "wait for a b"},
+		{"all but one of them are enough", []claim{says("c", 0, "", one).later(
+			func(c *claim) { c.Job.Claimants = []string{"a", "b"} }), says("b", 0, "", one)}, ForEnough,
+			"remake: fence 0, 2 was 1 on b c, without a"},
 		{"the job went back, and the node that has that checkpoint did not hear of it",
 			[]claim{says("b", 2, "b c", one, two, three), says("c", 3, "b c", three).knows(saved(4, 2, "a", "b"))}, ForEnough,
 			"remake: fence 3, 5 was 4 on b, and 1, and 3"},

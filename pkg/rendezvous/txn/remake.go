@@ -74,7 +74,10 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		wish = firstWish(j)
 	}
 	j.UID, j.Succeeds, j.Lineage = schema.UID(rand.Text()), was, m.Job.Predecessors()
-	j.Adopted, j.Time = m.Was, time.Now()
+	j.Adopted, j.Time, j.Claimants = m.Was, time.Now(), nil
+	if len(m.Claims) <= rendezvous.MaxInline {
+		j.Claimants = m.Claims
+	}
 	ev := history.Event{Kind: history.JobRemade, Generation: m.Fence, Node: me.Node, Text: m.Text(),
 		Fields: history.Fields{"succeeds": was, "np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max,
 			"nproc_per_node": j.Slots,
