@@ -206,7 +206,11 @@ func (s *faulty) look() {
 	switch {
 	case s.known == nil:
 		s.known = snap.Job
-	case snap.Job.UID == s.known.UID || s.known.Follows(snap.Job.UID):
+	case snap.Job.UID == s.known.UID:
+	case s.known.Follows(snap.Job.UID):
+		if s.behind && snap.Fence > s.older { // the nodes that heard of the newer job are away
+			s.replaced(snap.Job)
+		}
 	case snap.Job.Follows(s.known.UID):
 		s.tracef("job %s succeeds %s, fence %d, head %d of step %d", snap.Job.UID, s.known.UID, snap.Fence,
 			snap.Head.Number, s.stepOf(snap.Head))
@@ -214,12 +218,8 @@ func (s *faulty) look() {
 		s.forgetWorlds()
 	case slices.ContainsFunc(s.known.Predecessors(), snap.Job.Follows):
 		// The store was lost again before nodes heard of the job that was made: they made another one.
-		s.tracef("job %s takes the place of %s, head %d of step %d", snap.Job.UID, s.known.UID, snap.Head.Number,
-			s.stepOf(snap.Head))
-		if a := s.knows(s.known.UID); a != nil {
-			s.wrongf("%s was made while %s was here, which is in %s", snap.Job.UID, a.label(), s.known.UID)
-		}
-		s.known, s.behind = snap.Job, false
+		s.replaced(snap.Job)
+		s.behind = false
 		s.forgetWorlds()
 	default:
 		s.tracef("job %s was made from scratch", snap.Job.UID)
@@ -262,6 +262,15 @@ func (s *faulty) look() {
 	s.noteCommit(&snap)
 }
 
+// replaced has job in the place of the one that was known. mu is held.
+func (s *faulty) replaced(job *rendezvous.Job) {
+	s.tracef("job %s takes the place of %s", job.UID, s.known.UID)
+	if a := s.knows(s.known.UID); a != nil {
+		s.wrongf("%s goes on while %s is here, which is in %s", job.UID, a.label(), s.known.UID)
+	}
+	s.known = job
+}
+
 // knows is an agent that was not disturbed for a while and is in the job uid, or nil. mu is held.
 func (s *faulty) knows(uid schema.UID) *simAgent {
 	for _, a := range s.agents {
@@ -274,7 +283,8 @@ func (s *faulty) knows(uid schema.UID) *simAgent {
 
 // undisturbed reports whether nothing kept a from the store and its peers for a while. mu is held.
 func (a *simAgent) undisturbed() bool {
-	return !a.isDead() && a.frozen == nil && !a.bad && !a.cut && time.Since(a.upSince) > 10*time.Second
+	cut := a.cut || a.storeless || a.way != noWay
+	return !a.isDead() && a.frozen == nil && !a.bad && !cut && time.Since(a.upSince) > 10*time.Second
 }
 
 // reachable reports whether a node that was not disturbed for a while has the newest checkpoint. mu
@@ -405,7 +415,8 @@ func (s *faulty) lose(how string, change func()) {
 	change()
 	is := s.snapshot()
 	s.mu.Lock()
-	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence || is.Head.Number < was.Head.Number
+	s.behind = behind || is.Job == nil && s.known != nil || is.Fence < was.Fence || is.Head.Number < was.Head.Number ||
+		is.Job != nil && was.Job != nil && is.Job.UID != was.Job.UID
 	s.older = is.Fence
 	s.knew = s.knowMore(&is)
 	s.mu.Unlock()

@@ -180,10 +180,17 @@ func (s *faulty) setClock(a *simAgent) {
 // cutFromStore keeps the store from a, and nothing else.
 func (s *faulty) cutFromStore(a *simAgent, span time.Duration) {
 	s.note("%s is cut from the store", a.name)
-	a.client.Cut(true)
+	s.keepStoreFrom(a, true)
 	time.Sleep(span)
 	s.hasCopies(a, span)
-	a.client.Cut(false)
+	s.keepStoreFrom(a, false)
+}
+
+func (s *faulty) keepStoreFrom(a *simAgent, on bool) {
+	s.mu.Lock()
+	a.storeless = on
+	s.mu.Unlock()
+	a.client.Cut(on)
 }
 
 // cutOneWay cuts one way between a and the store, or opens both.

@@ -113,12 +113,13 @@ type simAgent struct {
 	groups  []*simGroup
 	address string
 
-	sweep   error                          // what is left of an earlier agent does not end
-	stuck   struct{ close, handOver bool } // set before it matters: what of its saves has no end
-	upSince time.Time                      // it was not disturbed since
-	bad     bool                           // its requests are lost and late
-	way     oneWay                         // to the store
-	leaves  bool                           // it was asked to: of the story alone
+	sweep     error                          // what is left of an earlier agent does not end
+	stuck     struct{ close, handOver bool } // set before it matters: what of its saves has no end
+	upSince   time.Time                      // it was not disturbed since
+	bad       bool                           // its requests are lost and late
+	way       oneWay                         // to the store
+	storeless bool                           // cut from the store, both ways
+	leaves    bool                           // it was asked to: of the story alone
 }
 
 func newSim(t *testing.T, np string, seed uint64) *sim {
