@@ -49,6 +49,9 @@ const (
 	// signEvery, and up to a tenth more, passes between two signs of life of a watch. A watch
 	// without any for two seconds asks for one, after three it is opened again.
 	signEvery = 1800 * time.Millisecond
+
+	// A window of fixed size: gRPC would find one by a ping for each request.
+	window = 4 << 20
 )
 
 // ParseURLs reads a comma list of URLs that etcd accepts.
@@ -151,7 +154,9 @@ func (c Config) etcd(token, pages string, conns *conns, streams *Streams) (*embe
 	e.QuotaBackendBytes = c.Quota
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	e.WatchProgressNotifyInterval = signEvery
-	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns), grpc.ChainStreamInterceptor(streams.Intercept)}
+	e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(conns),
+		grpc.ChainStreamInterceptor(streams.Intercept),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window)}
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(c.Log)
 	err := e.ServerFeatureGate.(interface{ SetFromMap(map[string]bool) error }).SetFromMap(map[string]bool{
 		string(features.InitialCorruptCheck): true,

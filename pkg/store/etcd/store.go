@@ -123,19 +123,12 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time
 	return store.Lease(res.ID), time.Duration(res.TTL) * time.Second, nil
 }
 
+// Renew asks etcd's stream of renewals for one, as if it were a call: etcd ends the stream when the
+// request has.
 func (s *Store) Renew(ctx context.Context, l store.Lease) error {
-	// Without call options: gRPC writes the peer of a stream when the stream ends, which may be
-	// after this has returned. A renewal that may have been sent is simply sent again.
-	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn, _ ...grpc.CallOption) error {
-		stream, err := pb.NewLeaseClient(c).LeaseKeepAlive(ctx)
-		if err != nil {
-			return err
-		}
-		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(l)}); err != nil {
-			_, err = stream.Recv() // Send says io.EOF, Recv says why
-			return err
-		}
-		res, err := stream.Recv()
+	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
+		var res pb.LeaseKeepAliveResponse
+		err := c.Invoke(ctx, pb.Lease_LeaseKeepAlive_FullMethodName, &pb.LeaseKeepAliveRequest{ID: int64(l)}, &res, o...)
 		if err == nil && res.TTL <= 0 {
 			return rpctypes.ErrLeaseNotFound
 		}
