@@ -16,7 +16,7 @@ var simulated = []struct {
 }{
 	{"a directory with a digit in its name is a save as a whole", saved, 11},
 	{"a save is taken without what the last one wrote", saved, 6},
-	{"the last checkpoint with two copies is dropped", saved, 1},
+	{"the last checkpoint with two copies is dropped", saved, 297},
 	{"section 10: a store that is set back is believed", saved, 58},
 	{"section 10: agents that are alive do not notice a store that is set back", "TestWipes", 6},
 	{"a node that is not registered gets no copy", saved, 11},

@@ -12,7 +12,7 @@ import (
 type mix struct {
 	layouts []layout // each as often as it is chosen
 	faults  []fault
-	rare    bool // saves that are never whole, and long cuts of one node of two, are more often
+	rare    bool // saves that are never whole, and long faults of one node of two, are more often
 }
 
 // fault is a kind of thing that goes wrong.
@@ -45,7 +45,7 @@ func (s *faulty) fault(name string) {
 		seldom = 5
 	}
 	if len(s.names) == 2 && alive && s.r.IntN(seldom) == 0 {
-		s.cutFromStore(a, 20*time.Second+span)
+		s.takesNoCopies(a, 20*time.Second+span)
 		s.disturbed(name)
 		return
 	}
@@ -175,6 +175,19 @@ func (s *faulty) setClock(a *simAgent) {
 	}
 	s.note("the clock of %s is set", a.name)
 	a.host.jumped.Add(int64(time.Duration(s.r.IntN(7200)-3600) * time.Second))
+}
+
+// takesNoCopies cuts a from the store for so long that the other one of two nodes commits often without
+// its registration. If its disk takes nothing either, those commits have one copy.
+func (s *faulty) takesNoCopies(a *simAgent, span time.Duration) {
+	if !s.mix.rare || s.r.IntN(2) == 0 {
+		s.cutFromStore(a, span)
+		return
+	}
+	s.note("%s is cut from the store", a.name)
+	a.client.Cut(true)
+	s.diskFails(a, span)
+	a.client.Cut(false)
 }
 
 // cutFromStore keeps the store from a, and nothing else.
