@@ -25,8 +25,9 @@ type life struct {
 	committed time.Time // its newest commit; zero: none
 	hang      bool      // it ended because its workers hung
 	told      *Told
-	redone    bool // the next generation made again what was not committed
-	resumed   bool // and began from a checkpoint
+	redone    bool    // the next generation made again what was not committed
+	resumed   bool    // and began from a checkpoint
+	broken    float64 // seconds of the step that it was broken off in, which the next one made again
 }
 
 func (a *account) take(e history.Event) {
@@ -139,6 +140,19 @@ func (a *account) closes(at time.Time, step *int64, told *Told) {
 		a.turn(Barrier, at)
 	}
 	a.running.To, a.running.told, a.running = step, told, nil
+	if told != nil && told.Before != nil {
+		a.breaksOff(*told.Before)
+	}
+}
+
+// breaksOff notes when the last step of a generation ended, as the next one told that has its state.
+func (a *account) breaksOff(last time.Time) {
+	for i := len(a.lives) - 2; i >= 0; i-- {
+		if l := &a.lives[i]; !l.began.IsZero() && !last.Before(l.began) {
+			l.broken = max(0, l.stopped.Sub(last).Seconds())
+			return
+		}
+	}
 }
 
 // lost moves the time from the first sign of a loss to its decision out of training.
@@ -171,11 +185,15 @@ func (l *life) split() map[Bucket]float64 {
 	default:
 		part[NoSteps] = min(l.toFirst(), trained)
 		trained -= part[NoSteps]
+		broken := 0.0
+		if hung == 0 {
+			broken = min(l.broken, trained)
+		}
 		again := 0.0
 		if steps := l.Steps(); steps > 0 {
-			again = trained * float64(l.Lost) / float64(steps)
+			again = (trained - broken) * float64(l.Lost) / float64(steps)
 		}
-		part[Kept], part[Redone] = trained-again, again
+		part[Kept], part[Redone] = trained-broken-again, broken+again
 	}
 	return part
 }

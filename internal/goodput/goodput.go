@@ -59,9 +59,10 @@ func (g Generation) Steps() int64 {
 
 // Told is when workers last told progress, how often they usually do, and when their first step ended.
 type Told struct {
-	At    time.Time
-	Every time.Duration // 0: not known
-	First *time.Time    // nil: not known
+	At     time.Time
+	Every  time.Duration // 0: not known
+	First  *time.Time    // nil: not known
+	Before *time.Time    // when the step before that ended, in an older generation; nil: not known
 }
 
 // Now is what the events of a job that goes on do not say yet.
@@ -132,9 +133,16 @@ func told(e history.Event) *Told {
 	}
 	every, _ := e.Fields["told_every"].(float64)
 	t := &Told{At: at, Every: time.Duration(every * float64(time.Second))}
-	text, _ = e.Fields["first_step_at"].(string)
-	if first, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		t.First = &first
-	}
+	t.First, t.Before = moment(e, "first_step_at"), moment(e, "step_before_at")
 	return t
+}
+
+// moment is the time that a field of an event has; nil if none.
+func moment(e history.Event, field string) *time.Time {
+	text, _ := e.Fields[field].(string)
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil
+	}
+	return &at
 }

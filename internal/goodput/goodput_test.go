@@ -57,6 +57,43 @@ func TestAccount(t *testing.T) {
 	}
 }
 
+// The step in which workers that stay are broken off is made again: what the next generation tells of the
+// end of the step before it ends the time that counts, also where a world between never ran.
+func TestAStepThatIsBrokenOff(t *testing.T) {
+	began := func(before float64) []history.Event {
+		told := func(first float64) history.Fields {
+			return history.Fields{"last_step": 200., "last_told": clock(30), "first_step_at": clock(first)}
+		}
+		end := told(11)
+		end["step_before_at"] = clock(before)
+		one := told(1)
+		one["world_size"], one["resume_step"], one["last_step"], one["last_told"] = 2., 0., 100., clock(9)
+		return []history.Event{
+			at(0, history.JobCreated, 0, nil),
+			at(0, history.WorldProposed, 1, history.Fields{"world_size": 3., "resume_step": 0., "last_step": nil}),
+			at(0, history.WorldRunning, 1, nil),
+			at(10, history.WorldProposed, 2, one),
+			at(10, history.WorldProposed, 3, history.Fields{"world_size": 2., "resume_step": nil, "last_step": 100.}),
+			at(10, history.WorldRunning, 3, nil),
+			at(10, history.Started, 3, history.Fields{"waterfall": map[string]any{"from_memory": true}}),
+			at(30, history.JobDone, 3, end),
+		}
+	}
+	for _, c := range []struct{ before, kept, redone float64 }{
+		{9.4, 9 + 19 - 0.6, 0.6},
+		{10.5, 9 + 19, 0}, // by a clock that is ahead
+		{0.5, 19, 9},      // of no step that counts: never more than the generation had
+		{-5, 9 + 19, 0},   // of before it
+	} {
+		r := goodput.Of("x", began(c.before), goodput.Now{Time: noon.Add(time.Hour)})
+		if kept, redone := r.Seconds[goodput.Kept], r.Seconds[goodput.Redone]; math.Abs(kept-c.kept) > 1e-6 ||
+			math.Abs(redone-c.redone) > 1e-6 || math.Abs(r.Elapsed-30) > 1e-6 {
+			t.Errorf("a step ended after %.1f s: %.1f s count, %.1f s are made again, of %.1f s; want %.1f and %.1f",
+				c.before, kept, redone, r.Elapsed, c.kept, c.redone)
+		}
+	}
+}
+
 // Workers that stay go on with the state in memory: nothing of the generation before is made again,
 // though there is no checkpoint. A world between that never ran changes nothing.
 func TestAGenerationThatGoesOnFromMemory(t *testing.T) {

@@ -13,7 +13,8 @@ type line struct {
 	Step    *int64   `json:"step"`
 	Loss    *loss    `json:"loss"`
 	Samples *int64   `json:"samples"`
-	First   *float64 `json:"first"` // when the first step of the generation ended, in seconds of Unix time
+	First   *float64 `json:"first"`  // when the first step of the generation ended, in seconds of Unix time
+	Before  *float64 `json:"before"` // and when the one before it ended, in an older generation
 	// Of the whole training: one of them suffices.
 	TotalSteps   *int64 `json:"total_steps"`
 	TotalSamples *int64 `json:"total_samples"`

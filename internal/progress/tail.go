@@ -104,6 +104,11 @@ func (t *Tail) take(b []byte) bool {
 			t.last.First = &at
 		}
 	}
+	if l.Before != nil {
+		if at := time.UnixMicro(int64(*l.Before * 1e6)); at.Before(t.began) {
+			t.last.Before = &at
+		}
+	}
 	t.total.take(l)
 	return true
 }

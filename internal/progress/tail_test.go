@@ -76,6 +76,24 @@ func TestWhenAFirstStepEnded(t *testing.T) {
 	}
 }
 
+// The step before it ended before the generation began.
+func TestWhenTheStepBeforeEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress.jsonl")
+	tail := NewTail(path)
+	for after, known := range map[time.Duration]bool{-time.Second: true, time.Second: false} {
+		tail.began, tail.at, tail.last = time.Now().Add(-time.Minute), 0, rendezvous.Progress{}
+		before := tail.began.Add(after)
+		line := fmt.Sprintf(`{"step":7,"before":%f}`+"\n", float64(before.UnixMicro())/1e6)
+		if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := tail.Read()
+		if (p.Before != nil) != known || known && p.Before.Sub(before).Abs() > time.Millisecond {
+			t.Errorf("a step that ended %s after the generation began: %v", after, p.Before)
+		}
+	}
+}
+
 // What programs write for a loss that is not a finite number is understood, whatever JSON says.
 func TestLossesThatAreNotNumbers(t *testing.T) {
 	for line, want := range map[string]struct {

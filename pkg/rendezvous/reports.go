@@ -111,5 +111,7 @@ type Progress struct {
 	Interval *Seconds `json:"interval,omitempty"` // usual time between two lines; nil: not known yet
 	// First is when the first step of the generation ended; nil: not told.
 	First *time.Time `json:"first,omitempty"`
-	Time  time.Time  `json:"time"` // of the newest line
+	// Before is when the step before that ended, in an older generation; nil: not told.
+	Before *time.Time `json:"before,omitempty"`
+	Time   time.Time  `json:"time"` // of the newest line
 }

@@ -63,6 +63,8 @@ class State:
         self._was_held = False
         self._sharded = False  # each rank has a part of it alone
         self._first = (0, 0.0)  # the generation at hand, and when its first step ended
+        self._ended = 0.0  # when the newest step of this state ended here; 0: none did
+        self._before = 0.0  # when the newest one before this generation did
         for value in values.values():
             if hasattr(value, "register_step_post_hook"):
                 value.register_step_post_hook(self._tear)
@@ -132,9 +134,13 @@ class State:
             self._sampler.advance()
         else:
             self._samples += world().global_batch_size
+        now = time.time()
         if self._first[0] != world().generation:
-            self._first = (world().generation, time.time())
+            self._first, self._before = (world().generation, now), self._ended
+        self._ended = now
         figures: Dict[str, Any] = {"step": self.step, "samples": self.samples, "first": self._first[1]}
+        if self._before:
+            figures["before"] = self._before
         if self._sampler is not None and self._sampler.total:
             figures["total_samples"] = self._sampler.total
         if loss is not None and has_samples:
@@ -188,7 +194,7 @@ class State:
         """Go on from the content of another rank, or of a checkpoint."""
         self._held, self._was_held = False, True  # of two states at once, until all of it is there
         self._restore(content)
-        self._saved_step = -1
+        self._saved_step, self._ended = -1, 0.0
 
     def _tear(self, *_: Any) -> None:
         self._torn = True

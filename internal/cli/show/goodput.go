@@ -26,7 +26,7 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 	defer s.Close()
 	now := goodput.Now{Time: c.Out.Now()}
 	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
-		now.Step, now.Told = p.Step, &goodput.Told{At: p.Time, First: p.First}
+		now.Step, now.Told = p.Step, &goodput.Told{At: p.Time, First: p.First, Before: p.Before}
 		if p.Interval != nil {
 			now.Told.Every = time.Duration(*p.Interval)
 		}

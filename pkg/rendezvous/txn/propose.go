@@ -170,12 +170,16 @@ func resumeStep(w *rendezvous.World) any {
 }
 
 // withProgress adds to f what the world of s told last of its progress: the step, when its first step
-// ended, when it told the last one, and the usual time in seconds between two of its words; null: not known.
+// ended and when the one before that did, when it told the last one, and the usual time in seconds
+// between two of its words; null: not known.
 func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
-	f["last_step"], f["first_step_at"], f["last_told"], f["told_every"] = lastStep(s), nil, nil, nil
+	f["last_step"], f["first_step_at"], f["step_before_at"], f["last_told"], f["told_every"] = lastStep(s), nil, nil, nil, nil
 	if p := progressOf(s); p != nil {
 		if p.First != nil {
 			f["first_step_at"] = p.First.UTC().Format(history.TimeFormat)
+		}
+		if p.Before != nil {
+			f["step_before_at"] = p.Before.UTC().Format(history.TimeFormat)
 		}
 		f["last_told"] = p.Time.UTC().Format(history.TimeFormat)
 		if p.Interval != nil {
