@@ -196,8 +196,8 @@ func chain(path string, q Query) ([]string, error) {
 	return files, nil
 }
 
-// begins reports whether a file begins with a generation that is older than the one asked for, so
-// that files before it have nothing of that.
+// begins reports whether a file begins with a generation of the job that is not newer than the one
+// asked for, so that files before it have nothing of that.
 func begins(path string, q Query) bool {
 	oldest := max(q.Generation, q.From)
 	if oldest == 0 {
@@ -212,7 +212,7 @@ func begins(path string, q Query) bool {
 	n, _ := f.Read(b)
 	first, _, _ := strings.Cut(string(b[:n]), "\n")
 	h, ok := parseHeader(first)
-	return ok && h.Generation <= oldest
+	return ok && (h.Job == "" || h.Job == q.Job) && h.Generation <= oldest
 }
 
 // rotated lists path.1, path.2… in the order in which they were written.

@@ -49,7 +49,8 @@ func TestRead(t *testing.T) {
 		"workerlog.0":     "still two\n" + header(3, 0) + "three\nno end",
 		"workerlog.1":     "of something else\n" + header(3, 1) + "three of one\n",
 		"workerlog.1.err": header(3, 1) + "trouble\n",
-		"workerlog.2":     strings.Replace(header(3, 5), "job x", "job y", 1) + "of another job\n",
+		"workerlog.2":     strings.Replace(header(1, 5), "job x", "job y", 1) + "of another job\n",
+		"workerlog.2.1":   header(4, 2) + "four, before another job ran here\n",
 		"serverlog.0":     strings.Replace(header(3, 0), "rank 0", "server 2", 1) + "serves\n",
 		"workerlog.3":     "---- elastic: since generation 3, waiting worker, node b, job x, 2026-11-21T12:03:17.310Z ----\nwaits\n",
 		"endpoints.log":   "PADDLE_TRAINER_ENDPOINTS: \n",
@@ -65,6 +66,7 @@ func TestRead(t *testing.T) {
 		{Query{Job: "x", Generation: 3, Last: 1}, []string{"g3 r0 no end", "g3 r1 three of one", "g3 r1 trouble",
 			"g3 r-1 waits", "g3 r-1 serves"}},
 		{Query{Job: "x", Ranks: []int{0}}, []string{"g1 r0 nine", "g1 r0 one", "g3 r0 three", "g3 r0 no end"}},
+		{Query{Job: "x", Generation: 4}, []string{"g4 r2 four, before another job ran here"}},
 		{Query{Job: "x", Generation: 2, Since: time.Now().Add(time.Hour)}, []string{}},
 		{Query{Job: "z"}, []string{}},
 	} {

@@ -219,12 +219,12 @@ func TestExplain(t *testing.T) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 3, Source: "worker", Node: new("b"), Rank: new(1),
 				LocalRank: new(0), ExitCode: new(3),
 				Why: rendezvous.RestartsUsed, Message: "restarts used (3 of 3)"}
-		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 1 on b, exit code 3 | | see workerlog.0 of node b; the same `elastic run` line starts a new attempt, from scratch"},
+		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 1 on b, exit code 3 | | elastic logs x --first-failure on b shows workerlog.0; the same `elastic run` line starts a new attempt, from scratch"},
 		"failed by a hang": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 1, Source: "worker", Node: new("a"), Rank: new(0),
 				LocalRank: new(0), Why: rendezvous.RestartsUsed, Message: "restarts used (3 of 3)",
 				Failure: &rendezvous.Failure{Node: "a", Code: 1, Hang: true}}
-		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 0 on a, hangs | | see workerlog.0 of node a; the same `elastic run` line starts a new attempt, from scratch"},
+		}), "failed restarts-used: restarts used (3 of 3); the cause: rank 0 on a, hangs | | elastic logs x --first-failure on a shows workerlog.0; the same `elastic run` line starts a new attempt, from scratch"},
 		"no progress": {aJob(1).world(rendezvous.Failed, "a").with(func(s *jobSnapshot) {
 			s.World.Outcome = &rendezvous.Outcome{Code: 93, Source: "elastic", Why: rendezvous.NoProgress,
 				Message: "5 generations in a row"}
