@@ -22,7 +22,7 @@ func (g *gaps) note(gap time.Duration, now time.Time, b Beats) {
 
 // limit is how long silence may last before it is a sign: half as long again as the longest gap
 // that is remembered, at least b.Silence and at most b.Patience. Of a node that has not answered
-// yet nothing is known, and b.First is the least.
+// yet nothing is known, and b.First is the least (see firstAnswer).
 func (n *watched) limit(b Beats) time.Duration {
 	least := b.Silence
 	if !n.heard {
@@ -50,4 +50,20 @@ func (n *watched) due(b Beats) time.Time {
 		return answer
 	}
 	return at
+}
+
+// firstAnswer is how long a node may take to answer for the first time, at least: as long as the
+// slowest of the others, where one of them has answered for b.Patience. Before that all may begin at
+// once, and it is b.First.
+func firstAnswer(others []*contact, now time.Time, b Beats) time.Duration {
+	var slowest time.Duration
+	for _, c := range others {
+		if c.heard && now.Sub(c.met) >= b.Patience {
+			slowest = max(slowest, c.limit(b), c.took+c.took/2)
+		}
+	}
+	if slowest == 0 {
+		return b.First
+	}
+	return min(slowest, b.First)
 }

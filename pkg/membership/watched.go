@@ -40,16 +40,18 @@ const (
 type watched struct {
 	ref    Ref
 	phase  phase
-	began  time.Time // when the newest dial began
-	broke  time.Time // when a line that was up broke last
-	next   time.Time // down: no dial before
-	last   time.Time // last answer, or when counting began (anew)
-	heard  bool      // it has answered
-	gaps   gaps      // between its answers
-	missed bool      // a dial that began at last or later has no answer
-	sign   Sign      // the newest sign that it may be gone
-	why    Answer    // of the dial that it is held for
-	void   bool      // the sign is from before a stall: held no more, not taken back yet
+	began  time.Time     // when the newest dial began
+	broke  time.Time     // when a line that was up broke last
+	next   time.Time     // down: no dial before
+	last   time.Time     // last answer, or when counting began (anew)
+	heard  bool          // it has answered
+	met    time.Time     // when it answered first
+	took   time.Duration // its first answer
+	gaps   gaps          // between its answers
+	missed bool          // a dial that began at last or later has no answer
+	sign   Sign          // the newest sign that it may be gone
+	why    Answer        // of the dial that it is held for
+	void   bool          // the sign is from before a stall: held no more, not taken back yet
 }
 
 func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
@@ -65,6 +67,8 @@ func (n *watched) observe(e event, now time.Time, b Beats) (o orders) {
 	case answered:
 		if n.heard {
 			n.gaps.note(now.Sub(n.last), now, b)
+		} else {
+			n.met, n.took = now, now.Sub(n.last)
 		}
 		n.phase, n.last, n.heard, n.missed = up, now, true, false
 		if n.sign != "" {

@@ -22,7 +22,7 @@ type Link interface {
 type Beats struct {
 	Every    time.Duration // between two beats
 	Silence  time.Duration // without any answer, and a new dial had none either: Silent, at the earliest
-	First    time.Duration // the same of a node that never answered
+	First    time.Duration // the same of a node that never answered, at most
 	Patience time.Duration // the same at the latest, however long its answers took before
 	Memory   time.Duration // for so long, and at most twice as long, a slow answer is remembered
 	Retry    time.Duration // between two dials of a node that is known to be gone
@@ -211,8 +211,9 @@ func (r *watchRun) clock(ctx context.Context, now time.Time) {
 // wake plans when the clock is to run out.
 func (r *watchRun) wake() time.Time {
 	r.planned = r.next
+	b := r.times(r.tick)
 	for _, c := range r.contacts {
-		if due := c.due(r.beats); !due.IsZero() {
+		if due := c.due(b); !due.IsZero() {
 			r.planned = earlier(r.planned, due)
 		}
 	}
@@ -238,10 +239,18 @@ func (r *watchRun) awake(ctx context.Context) time.Time {
 }
 
 func (r *watchRun) all(ctx context.Context, e event, now time.Time) {
+	b := r.times(now)
 	for _, c := range r.contacts {
 		r.collect(ctx, c)
-		r.apply(ctx, c, c.observe(e, now, r.beats))
+		r.apply(ctx, c, c.observe(e, now, b))
 	}
+}
+
+// times are the beats, with what the contacts show of a first answer.
+func (r *watchRun) times(now time.Time) Beats {
+	b := r.beats
+	b.First = firstAnswer(r.contacts, now, b)
+	return b
 }
 
 // collect takes in the answer that a quiet line noted.
@@ -251,7 +260,7 @@ func (r *watchRun) collect(ctx context.Context, c *contact) {
 	}
 	at := c.line.answered.Swap(0)
 	if now := c.line.began.Add(time.Duration(at)); at > 0 && c.phase == up && now.After(c.last) {
-		r.apply(ctx, c, c.observe(event{kind: answered}, now, r.beats))
+		r.apply(ctx, c, c.observe(event{kind: answered}, now, r.times(now)))
 	}
 }
 
@@ -278,7 +287,7 @@ func (r *watchRun) hear(ctx context.Context, h lineEvent, now time.Time) {
 	default:
 		return
 	}
-	r.apply(ctx, c, c.observe(h.event, now, r.beats))
+	r.apply(ctx, c, c.observe(h.event, now, r.times(now)))
 }
 
 func (c *contact) dropOlder() {
@@ -355,6 +364,6 @@ func (r *watchRun) renew(ctx context.Context, now time.Time) {
 	for _, ref := range wanted {
 		c := &contact{watched: watched{ref: ref}}
 		r.contacts = append(r.contacts, c)
-		r.apply(ctx, c, c.observe(event{kind: begun}, now, r.beats))
+		r.apply(ctx, c, c.observe(event{kind: begun}, now, r.times(now)))
 	}
 }

@@ -535,6 +535,73 @@ func TestWatcherSeesSilenceInTime(t *testing.T) {
 	}
 }
 
+// A node that stands still before its first answer is found as soon as any other, where the others
+// answer promptly. It has longer where they do not, or where no other one is known for long.
+func TestWatcherExpectsAFirstAnswerAsOthersGiveIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		dial  time.Duration // what the first answer of another node took; negative: there is none
+		pause time.Duration // of that node, once
+		waits time.Duration
+	}{
+		"another one is prompt":     {0, 0, 600 * ms},
+		"another one pauses":        {0, 500 * ms, 750 * ms},
+		"another one pauses longer": {0, 1500 * ms, time.Second},
+		"its dial took long":        {500 * ms, 0, 750 * ms},
+		"there is no other one":     {-1, 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watching(t, nil, func(t *testing.T, net *world, w *Watcher) {
+				var known []Ref
+				if c.dial >= 0 {
+					known = []Ref{nodeA}
+					net.change(nodeA, func(h *host) { h.full = true }, false)
+					w.Set(known)
+					time.Sleep(c.dial)
+					net.change(nodeA, func(h *host) { h.full = false }, false)
+				}
+				time.Sleep(5*time.Second + 10*ms)
+				if c.pause > 0 {
+					net.freeze(nodeA)
+					time.Sleep(c.pause)
+					net.thaw(nodeA)
+					time.Sleep(time.Second)
+				}
+				net.freeze(nodeB)
+				start := time.Now()
+				w.Set(append(known, nodeB))
+				s := next(t, w)
+				for s.Ref == nodeA { // its pause was a sign, and it answered again
+					s = next(t, w)
+				}
+				if s.Ref != nodeB || s.Sign != Silent || !s.Never || s.Silent < c.waits {
+					t.Errorf("signal %+v", s)
+				}
+				if d := time.Since(start); d > c.waits+100*ms {
+					t.Errorf("after %s, want %s", d, c.waits)
+				}
+			})
+		})
+	}
+}
+
+// Where all are watched from one moment on, one that answers promptly says nothing about the others.
+func TestWatcherExpectsNothingWhereAllBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newWorld(nodeA, nodeB)
+		net.freeze(nodeB)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := NewWatcher(net, DefaultBeats())
+		var run sync.WaitGroup
+		run.Go(func() { w.Run(ctx) })
+		w.Set([]Ref{nodeA, nodeB})
+		if s := next(t, w); s.Ref != nodeB || s.Silent < time.Second {
+			t.Errorf("signal %+v", s)
+		}
+		cancel()
+		run.Wait()
+	})
+}
+
 func TestWatcherIgnoresShortFreeze(t *testing.T) {
 	watching(t, []Ref{nodeA}, func(t *testing.T, net *world, w *Watcher) {
 		for range 20 {
