@@ -55,6 +55,21 @@ func (c *Watcher) countNumbers(fresh []*entry) {
 	}
 }
 
+// uncount notes that the numbers of a family count nothing.
+func (c *Watcher) uncount(family string) {
+	if c.shards[family] {
+		return
+	}
+	c.shards[family] = true
+	var names []string
+	for name, e := range c.base {
+		if e.family() == family {
+			names = append(names, name)
+		}
+	}
+	c.memory.Uncount(family, names)
+}
+
 // number is what a name counts: steps, or something else where each save makes one new name.
 func (c *Watcher) number(e *entry) (int64, bool) {
 	if n, ok := e.order(); ok || c.shards[e.family()] {

@@ -39,7 +39,7 @@ func (s *script) content(name string) []byte {
 	case filepath.Ext(name) == ".pt":
 		return checkpointtest.Zip(s.t, map[string]string{"w": text})
 	}
-	return []byte(strings.Repeat(text+"\n", 64))
+	return []byte(strings.Repeat("\x00"+text, 64))
 }
 
 // staticFile has the same bytes in each save.

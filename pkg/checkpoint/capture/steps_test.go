@@ -106,7 +106,7 @@ func TestEverySystemCall(t *testing.T) {
 
 // Pauses at which files of two saves were once taken together.
 func TestPausesThatMixedSaves(t *testing.T) {
-	const soon, late = 300 * time.Millisecond, 2 * time.Second
+	const soon, late, long = 300 * time.Millisecond, 2 * time.Second, 20 * time.Second
 	for _, s := range []scenario{
 		{layout: layoutOf(t, "two files of any format"), paused: point{4, 5}, pause: late},
 		{layout: layoutOf(t, "numbered parts"), in: "last/", paused: point{2, 10}, pause: late, steady: true},
@@ -117,6 +117,15 @@ func TestPausesThatMixedSaves(t *testing.T) {
 		{layout: layoutOf(t, "a file a step, the oldest removed"), paused: point{3, 5}, pause: late},
 		{layout: layoutOf(t, "Megatron"), paused: point{2, 9}, pause: soon, gap: late},
 		{layout: layoutOf(t, "a directory a step"), in: "exp1/", paused: point{4, 7}, pause: late, gap: late},
+		{layout: layoutOf(t, "two files in place"), in: "resnet50/", paused: point{1, 6}, pause: long,
+			killed: point{2, 9}, steady: true},
+		{layout: layoutOf(t, "two files of any format"), in: "resnet50/", paused: point{1, 6}, pause: long,
+			killed: point{2, 8}, steady: true},
+		{layout: layoutOf(t, "rename"), paused: point{1, 5}, pause: long, gap: late},
+		{layout: layoutOf(t, "two memory maps"), in: "last/", paused: point{1, 8}, pause: long,
+			killed: point{2, 11}, steady: true},
+		{layout: layoutOf(t, "two memory maps"), paused: point{1, 13}, pause: long, gap: late},
+		{layout: layoutOf(t, "numbered parts"), in: "exp1/ckpt/", paused: point{1, 6}, pause: long, gap: late, steady: true},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			for _, p := range play(t, s) {

@@ -307,7 +307,7 @@ func (c *Watcher) note(found *listing, now time.Time) (fresh []*entry) {
 			fresh = append(fresh, e)
 		}
 		if c.base[name] != nil && !e.same(c.base[name]) && e.numbered() {
-			c.shards[e.family()] = true // a name that is written again counts nothing
+			c.uncount(e.family()) // a name that is written again counts nothing
 		}
 		// Only rank 0 need write marks: those that were put back say nothing of the others.
 		c.explicit = c.explicit || e.mark != nil && (c.workers.Share != Following || !e.same(c.base[name]))

@@ -465,7 +465,8 @@ func TestFirstSaveOfTheNextGeneration(t *testing.T) {
 	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
 }
 
-// What stays as it is while the others are written three times is not written with them.
+// What stays as it is while the others are written three times, and once more, is not written with
+// them.
 func TestWrittenNowAndThen(t *testing.T) {
 	b := newBench(t)
 	save := func(names ...string) {
@@ -475,7 +476,7 @@ func TestWrittenNowAndThen(t *testing.T) {
 	}
 	save("model.raw", "optimizer.raw", "best.raw")
 	b.want(b.look(2*time.Second), "best.raw model.raw optimizer.raw", "", unknown)
-	for range 2 {
+	for range 3 {
 		save("model.raw", "optimizer.raw")
 		b.want(b.look(5*time.Second), "", "", 0)
 	}

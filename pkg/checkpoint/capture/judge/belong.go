@@ -6,33 +6,6 @@ import (
 	"time"
 )
 
-// owe finds out, after a save that was taken by a guess, which units were still to come: one that
-// was written before the others were written again belongs to that save once.
-func (m *Memory) owe(units []Unit) {
-	if !m.unsure {
-		return
-	}
-	most, newest := 0, uint64(0)
-	for _, u := range units {
-		if u.Fresh && m.passes[u.Key] > 0 {
-			most, newest = max(most, u.Passes/m.passes[u.Key]), max(newest, u.Last)
-		}
-	}
-	for _, u := range units {
-		_, seen := m.debt[u.Key]
-		if seen || !u.Fresh || u.Log || u.Counted || u.Status != Done || m.belongs(u) || m.apart[u.Key] {
-			continue
-		}
-		if m.debt == nil {
-			m.debt = map[string]int{}
-		}
-		m.debt[u.Key] = 0
-		if u.Passes > most || u.Passes == most && u.Last < newest {
-			m.debt[u.Key] = 1
-		}
-	}
-}
-
 // lacksFamily names what an earlier step wrote and this one did not, while it is not known what
 // each save writes.
 func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
@@ -53,7 +26,12 @@ func (m *Memory) lacksFamily(l Look, wrote []Unit, number int64) Decision {
 // lacksFirst is lacks while it is not known which files belong together.
 func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 	wrote = slices.DeleteFunc(slices.Clone(wrote), func(u Unit) bool { return m.apart[u.Key] })
-	if u := behind(wrote); u.Path != "" {
+	for _, u := range wrote {
+		if was, ok := m.left[u.Key]; ok && u.Passes == was.passes {
+			return Decision{Path: u.Path, Why: "no save had it before, and it is not known to which save it belongs"}
+		}
+	}
+	if u := behind(wrote); u.Path != "" && !finished(wrote) {
 		return Decision{Path: u.Path, Why: "it was not written as often as the other files of the first save"}
 	}
 	passes, text := map[int]bool{}, false
@@ -68,7 +46,7 @@ func (m *Memory) lacksFirst(l Look, wrote []Unit) Decision {
 		return Decision{}
 	case l.Workers == Killed && len(wrote) == 1:
 		return Decision{Guess: true} // one file or directory that its writer was through with
-	case len(passes) == 1 && !passes[1] && !text:
+	case len(m.passes) == 0 && !passes[1] && (len(passes) == 1 || finished(wrote)) && !text:
 		return Decision{} // they were all written, and all written again
 	case l.Temporary != "":
 		return Decision{Path: l.Temporary, Why: "a temporary name beside the first save: it may become a part of it"}
@@ -117,10 +95,6 @@ func behind(wrote []Unit) Unit {
 	return Unit{}
 }
 
-// again is how many saves must have been written before how often they write each unit is learned
-// anew.
-const again = 3
-
 // lacksTogether compares with what the last save wrote.
 func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
 	for _, key := range m.keys() {
@@ -136,16 +110,15 @@ func (m *Memory) lacksTogether(wrote []Unit, number *int64) Decision {
 	if len(required) == 0 {
 		return Decision{}
 	}
-	rounds := required[0].Passes / m.passes[required[0].Key]
-	if len(required) > 1 && m.divisor(required) < again {
-		for _, u := range required {
-			if u.Passes != rounds*m.passes[u.Key] || rounds == 0 {
-				return Decision{Path: u.Path, Why: "it is not of the same save as the other files"}
-			}
-		}
+	if u := m.torn(required); u.Path != "" {
+		return Decision{Path: u.Path, Why: "it is not of the same save as the other files"}
 	}
 	for _, u := range wrote {
-		if owed, ok := m.debt[u.Key]; ok && u.Passes-owed != rounds {
+		switch {
+		case !m.unsure || !m.newcomer(u) || m.placed(u, required):
+		case u.Status != Done:
+			return Decision{Path: u.Name(), Why: u.Why}
+		default:
 			return Decision{Path: u.Path, Why: "it was not in the first save, and is not of the same save as the others"}
 		}
 	}

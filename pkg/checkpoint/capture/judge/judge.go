@@ -79,6 +79,7 @@ type Look struct {
 type Decision struct {
 	Take  []Unit // the units of a complete save: fresh ones, and unchanged ones that belong to it
 	Wrote []Unit // those of Take that this save wrote
+	Left  []Unit // written since the last save and in no save: to which they belong is not known
 	Guess bool   // taken because nothing changed for a while: more may belong to it
 	// Path and Why name what a save waits for, if there is something fresh and nothing to take.
 	Path, Why string
@@ -90,8 +91,8 @@ type Decision struct {
 const FirstQuiet = time.Second
 
 const (
-	// apartAfter is how often the others are written before a unit is known to be written apart
-	// from them.
+	// apartAfter is how often the others are written, before they are written once more, when a unit
+	// is known to be written apart from them.
 	apartAfter = 3
 	// chatter is how often a unit is written between two saves before it is known to be a log.
 	chatter = 5
@@ -102,8 +103,10 @@ type Memory struct {
 	passes map[string]int // by key: how often a save completes it; nil: no save was seen. 0: not known
 	apart  map[string]bool
 	shapes map[string]string
-	unsure bool           // the last save was taken by a guess: units that come may belong to it
-	debt   map[string]int // by key, while unsure: how many passes of a newcomer belong to that save
+	unsure bool               // the last save was taken by a guess: units that come may belong to it
+	debt   map[string]int     // by key: how many passes of a newcomer belong to saves before the next one
+	left   map[string]absence // by key: newcomers that the last save left out
+	stood  map[string]absence // by key: of units that no save had, when each was written last
 }
 
 // Remember starts with what an earlier generation knew: the keys that its last save wrote. How
@@ -135,10 +138,23 @@ func (m *Memory) keys() []string {
 	return keys
 }
 
+// Uncount says that the numbers in the names of a family count nothing: names are its files up to
+// the last save, which are units of their own and belong together.
+func (m *Memory) Uncount(family string, names []string) {
+	if _, ok := m.passes[family]; !ok {
+		return
+	}
+	delete(m.passes, family)
+	for _, name := range names {
+		m.passes[name] = 1
+	}
+}
+
 // Clone is a Memory that learns on its own.
 func (m *Memory) Clone() *Memory {
 	return &Memory{passes: maps.Clone(m.passes), apart: maps.Clone(m.apart), shapes: maps.Clone(m.shapes),
-		unsure: m.unsure, debt: maps.Clone(m.debt)}
+		unsure: m.unsure, debt: maps.Clone(m.debt), left: maps.Clone(m.left),
+		stood: maps.Clone(m.stood)}
 }
 
 // Taken learns from a save that was taken.
@@ -163,57 +179,8 @@ func (m *Memory) Taken(d Decision) {
 			m.passes[u.Key] = max(1, (u.Passes-m.debt[u.Key])/rounds)
 		}
 	}
-	m.unsure, m.debt = d.Guess, nil
-}
-
-// rounds is how many saves were written since the last one that was taken.
-func (m *Memory) rounds(wrote []Unit) (n int) {
-	known := m.required(wrote)
-	for _, u := range known {
-		p := m.passes[u.Key]
-		if k := u.Passes / p; u.Passes%p == 0 && (n == 0 || k == n) {
-			n = k
-			continue
-		}
-		return m.divisor(known)
-	}
-	if n == 0 {
-		return m.divisor(wrote)
-	}
-	return n
-}
-
-// divisor is the greatest number of saves that could have written each unit as often as it was.
-func (m *Memory) divisor(wrote []Unit) (n int) {
-	for _, u := range wrote {
-		if m.apart[u.Key] {
-			continue
-		}
-		a, b := u.Passes, n
-		for b > 0 {
-			a, b = b, a%b
-		}
-		n = a
-	}
-	return max(1, n)
-}
-
-// required are those that each save writes, if it is known how often: all that have the same name
-// in each save, and of those that count the one that was written for most numbers.
-func (m *Memory) required(wrote []Unit) (required []Unit) {
-	var counted []Unit
-	for _, u := range wrote {
-		switch {
-		case m.passes[u.Key] == 0:
-		case !u.Counted:
-			required = append(required, u)
-		case counted == nil:
-			counted = []Unit{u}
-		case u.Passes > counted[0].Passes:
-			counted[0] = u
-		}
-	}
-	return append(required, counted...)
+	m.noteLeft(d, rounds)
+	m.unsure, m.debt, m.stood = d.Guess, nil, nil
 }
 
 func (m *Memory) setApart(key string) {
@@ -260,7 +227,7 @@ func (m *Memory) separate(units []Unit) {
 	steps := map[string]int{} // by key: numbers that are fresh
 	for _, u := range units {
 		switch {
-		case !u.Fresh || u.Log || m.apart[u.Key]:
+		case !u.Fresh || u.Log || m.apart[u.Key] || m.newcomer(u):
 		case u.Counted:
 			steps[u.Key]++
 			most = max(most, steps[u.Key])
@@ -273,7 +240,7 @@ func (m *Memory) separate(units []Unit) {
 		}
 	}
 	for key := range m.passes {
-		if most >= apartAfter && steps[key] == 0 &&
+		if most > apartAfter && steps[key] == 0 &&
 			!slices.ContainsFunc(units, func(u Unit) bool { return u.Key == key && u.Fresh }) {
 			m.setApart(key)
 		}
@@ -282,8 +249,11 @@ func (m *Memory) separate(units []Unit) {
 		if !u.Fresh || u.Counted || u.Log || m.apart[u.Key] {
 			continue
 		}
-		often := least > 0 && u.Passes/max(1, m.passes[u.Key]) >= chatter*max(1, least)
-		if often || !m.belongs(u) && most-u.Passes >= apartAfter {
+		was, absent := m.left[u.Key]
+		stays := absent && was.passes == u.Passes && was.rounds+most > apartAfter ||
+			!m.belongs(u) && most-m.stoodAt(u, most) > apartAfter
+		often := least > 0 && (u.Passes-was.passes)/max(1, m.passes[u.Key]) >= chatter*max(1, least)
+		if often || stays {
 			m.setApart(u.Key)
 		}
 	}
@@ -302,11 +272,12 @@ func (m *Memory) try(l Look, number *int64) Decision {
 	if why.Why != "" {
 		return why
 	}
-	wrote = slices.DeleteFunc(wrote, func(u Unit) bool { return u.Status != Done })
+	wrote, left := m.leaveOut(slices.DeleteFunc(wrote, func(u Unit) bool { return u.Status != Done }))
 	if len(wrote) == 0 {
 		return Decision{}
 	}
-	return Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote, Guess: why.Guess}
+	return Decision{Take: append(slices.Clone(wrote), m.beside(l.Units, wrote)...), Wrote: wrote, Left: left,
+		Guess: why.Guess}
 }
 
 // beside are the units that did not change and still belong to the save: all of the last one but

@@ -1,0 +1,178 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// folder is a checkpoint directory as the caller of Decide sees it.
+type folder struct {
+	m     Memory
+	files map[string]*file
+	order uint64
+	now   time.Time
+	state Workers
+	last  Decision
+}
+
+// file is one file of it, and the step that it is of.
+type file struct {
+	step, base  int
+	in          bool
+	passes      int
+	first, last uint64
+	since       time.Time
+}
+
+var epoch = time.Unix(1_000_000, 0)
+
+func newFolder() *folder { return &folder{files: map[string]*file{}, now: epoch.Add(time.Second)} }
+
+func (d *folder) write(name string, step int) {
+	if d.files[name] == nil {
+		d.files[name] = &file{}
+	}
+	f := d.files[name]
+	d.order++
+	f.step, f.last, f.since = step, d.order, d.now
+	if f.passes++; f.passes == 1 {
+		f.first = d.order
+	}
+}
+
+// look is one look, which takes what is decided. It returns the files that were taken, with their
+// steps.
+func (d *folder) look() (taken []string) {
+	l := Look{Now: d.now, Began: epoch, Workers: d.state}
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		f := d.files[name]
+		l.Units = append(l.Units, Unit{Path: name, Key: name, Status: Done, Fresh: f.step != f.base, InLast: f.in,
+			Passes: max(1, f.passes), First: f.first, Last: f.last, Since: f.since})
+	}
+	d.last = d.m.Decide(l)
+	if d.last.Take == nil {
+		return nil
+	}
+	d.m.Taken(d.last)
+	for _, f := range d.files {
+		f.in = false
+	}
+	for _, u := range d.last.Take {
+		f := d.files[u.Path]
+		taken = append(taken, fmt.Sprint(u.Path, f.step))
+		*f = file{step: f.step, base: f.step, in: true, since: f.since}
+	}
+	slices.Sort(taken)
+	return taken
+}
+
+// play plays a story: a letter and a number is a file that is written for a step, and is looked at if
+// no minus follows; a second passes at each dot. "exit" ends the workers. It returns what was taken, in order.
+func (d *folder) play(story string) (saves []string) {
+	for _, word := range strings.Fields(story) {
+		switch word {
+		case ".":
+			d.now = d.now.Add(time.Second)
+		case "exit":
+			d.state = Exited
+		default:
+			d.now = d.now.Add(100 * time.Millisecond)
+			var name string
+			var step int
+			if _, err := fmt.Sscanf(word, "%1s%d", &name, &step); err != nil {
+				panic(err)
+			}
+			d.write(name, step)
+			if strings.HasSuffix(word, "-") {
+				continue
+			}
+		}
+		if taken := d.look(); taken != nil {
+			saves = append(saves, strings.Join(taken, "+"))
+		}
+	}
+	return saves
+}
+
+// What belongs together is taken, and never files of two saves: m is written first, o after it, in
+// each save that does not fail before.
+func TestSavesThatFail(t *testing.T) {
+	for _, c := range []struct{ name, story, want string }{
+		{"none fails", "m1 o1 . m2 o2 m3 o3", "m1+o1 m2+o2 m3+o3"},
+		{"one fails between its files", "m1 o1 . m2 m3 o3 m4 o4", "m1+o1 m3+o3 m4+o4"},
+		{"two fail, and two of the next", "m1 o1 . m2 m3 m4 o4 m5 m6 m7 o7", "m1+o1 m4+o4 m7+o7"},
+		{"counts that have a common divisor", "m1 o1 . m2- m3- m4- o4- m5- o5- m6- o6- m7 o7", "m1+o1 m7+o7"},
+		{"none fails, in another order", "m1 o1 . m2- o2- o3 m3", "m1+o1 m3+o3"},
+		{"the first fails", "m1 m2 o2 m3 o3 . m4 o4", "m2 m3 m3+o3 m4+o4"},
+		{"the first two fail", "m1 m2 . m3 o3 m4 o4 . m5 o5", "m2 m3 m4 m4+o4 m5+o5"},
+		{"the first was taken alone", "m1 . o1 m2 o2 m3 o3", "m1 m2+o2 m3+o3"},
+		{"the first was taken alone, and the second fails", "m1 . o1 m2 m3 o3 m4 o4", "m1 m3+o3 m4+o4"},
+		{"a file comes late, and stays", "m1 . m2 b2 m3 m4 m5 m6 b6 m7", "m1 m2 m3 m4 m5 b2+m6 b6+m6 b6+m7"},
+		{"a file comes before the last save", "m1 . m2 b3 m3 exit", "m1 m2 m3"},
+		{"a file comes after the last save", "m1 . m2 m3 b3 exit", "m1 m2 m3 b3+m3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := strings.Join(newFolder().play(c.story), " "); got != c.want {
+				t.Errorf("%s: %s, want %s", c.story, got, c.want)
+			}
+		})
+	}
+}
+
+// A script saves up to four files in one order. Two saves fail before any of them, the pauses in a save
+// and between saves are of any length, and so are those between looks. No files of two saves are taken
+// together, and when saves do not fail any more, all of each is taken after a few.
+func TestRandomSavesThatFail(t *testing.T) {
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		if wrong := failingSaves(r, 1+r.IntN(4)); wrong != "" {
+			t.Fatalf("seed %d: %s", seed, wrong)
+		}
+	}
+}
+
+// failingSaves plays 18 saves of n files, and says what is wrong.
+func failingSaves(r *rand.Rand, n int) (wrong string) {
+	pauses := []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond, time.Minute}
+	d, failed := newFolder(), 0
+	var story, newest []string
+	look := func() {
+		taken := d.look()
+		if taken == nil {
+			return
+		}
+		newest = taken
+		story = append(story, "("+strings.Join(taken, "+")+")")
+		for _, name := range taken {
+			if name[1:] != taken[0][1:] {
+				wrong = fmt.Sprint("files of two saves: ", story)
+			}
+		}
+	}
+	for step := 1; step <= 18 && wrong == ""; step++ {
+		writes := n
+		if step <= 12 && failed < apartAfter-1 && r.IntN(3) == 0 {
+			writes = r.IntN(n)
+			failed++
+		}
+		for _, c := range "mosx"[:writes] {
+			d.write(string(c), step)
+			story = append(story, fmt.Sprintf("%c%d", c, step))
+			if r.IntN(3) > 0 {
+				look()
+			}
+			d.now = d.now.Add(pauses[r.IntN(len(pauses))])
+		}
+		look()
+		d.now = d.now.Add(pauses[r.IntN(len(pauses))])
+	}
+	if wrong == "" && len(newest) != n {
+		wrong = fmt.Sprintf("%d of %d files at the end: %v", len(newest), n, story)
+	}
+	return wrong
+}

@@ -1,0 +1,97 @@
+package judge
+
+// owe finds out how many passes of each newcomer, a unit that no save had, belong to saves before the
+// one that is under way: those that came before any unit of that was written.
+func (m *Memory) owe(units []Unit) {
+	if len(m.passes) == 0 {
+		return
+	}
+	most, newest := 0, uint64(0)
+	for _, u := range units {
+		if u.Fresh && m.passes[u.Key] > 0 {
+			most, newest = max(most, u.Passes/m.passes[u.Key]), max(newest, u.Last)
+		}
+	}
+	for _, u := range units {
+		_, seen := m.debt[u.Key]
+		if !u.Fresh || !m.newcomer(u) || u.Status != Done || seen && most > 0 {
+			continue
+		}
+		if m.debt == nil {
+			m.debt = map[string]int{}
+		}
+		m.debt[u.Key] = 0
+		switch {
+		case most == 0:
+			m.debt[u.Key] = u.Passes
+		case u.Passes > most || u.Passes == most && u.Last < newest:
+			m.debt[u.Key] = 1
+		}
+	}
+}
+
+// newcomer reports whether no save had the unit, and a save may have it.
+func (m *Memory) newcomer(u Unit) bool {
+	return len(m.passes) > 0 && !u.Counted && !u.Log && !m.belongs(u) && !m.apart[u.Key]
+}
+
+// placed reports whether a newcomer was written in the same save as the others: as often as they, or
+// less often and after all of them, because some saves failed before they came to it.
+func (m *Memory) placed(u Unit, required []Unit) bool {
+	rounds, newest := 0, uint64(0)
+	for _, r := range required {
+		rounds, newest = max(rounds, r.Passes/m.passes[r.Key]), max(newest, r.Last)
+	}
+	n := u.Passes - m.debt[u.Key]
+	return u.Status == Done && (n == rounds || n > 0 && n < rounds && u.Last > newest)
+}
+
+// leaveOut splits off the newcomers of which is not known to which save they belong.
+func (m *Memory) leaveOut(wrote []Unit) (rest, left []Unit) {
+	required := m.required(wrote)
+	for _, u := range wrote {
+		if m.newcomer(u) && len(required) > 0 && !m.unsure && !m.placed(u, required) {
+			left = append(left, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	return rest, left
+}
+
+// absence is what is known of a unit that is not written while others are.
+type absence struct {
+	passes int // it had when it was written last
+	rounds int // left: saves that were taken since then; stood: how often others had been written then
+}
+
+// noteLeft learns from a save that left units out. rounds is how many saves were written for it.
+func (m *Memory) noteLeft(d Decision, rounds int) {
+	for _, u := range d.Wrote {
+		delete(m.left, u.Key)
+	}
+	for _, u := range d.Left {
+		if m.left == nil {
+			m.left = map[string]absence{}
+		}
+		was := m.left[u.Key]
+		if was.passes != u.Passes {
+			was = absence{passes: u.Passes}
+		}
+		was.rounds += rounds
+		m.left[u.Key] = was
+	}
+}
+
+// stoodAt is how often others had been written when the unit was written last. most is how often they
+// are now.
+func (m *Memory) stoodAt(u Unit, most int) int {
+	if was, ok := m.stood[u.Key]; ok && was.passes == u.Passes {
+		return was.rounds
+	}
+	if m.stood == nil {
+		m.stood = map[string]absence{}
+	}
+	m.stood[u.Key] = absence{u.Passes, most}
+	return most
+}
