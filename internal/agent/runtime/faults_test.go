@@ -36,8 +36,8 @@ func TestSavesOutliveFaults(t *testing.T) { eachSeed(t, 40, savesOutliveFaults) 
 
 // TestSavesOutliveEveryFault is TestSavesOutliveFaults with faults that come in a row: a node that
 // proposes dies with the store before another one hears of it, and comes back; a node comes back alone
-// after all others, which went on without it, were lost with the store. Saves have also names without
-// numbers, and are told.
+// after all others, which went on without it, were lost with the store. Two nodes do not reach each
+// other. Saves have also names without numbers, and are told. Workers exit with 0 at the end of some.
 func TestSavesOutliveEveryFault(t *testing.T) { eachSeed(t, 40, savesOutliveEveryFault) }
 
 func savesOutliveFaults(t *testing.T, seed uint64) *sim {
@@ -83,6 +83,7 @@ type faulty struct {
 	stop  context.CancelFunc
 
 	workers sync.WaitGroup
+	over    chan struct{} // closed when workers have done their work
 
 	// guarded by sim.mu
 	known     *rendezvous.Job
@@ -95,7 +96,8 @@ type faulty struct {
 	missed    bool // that was in this round
 	machines  []lostMachine
 	layout    layout
-	often     bool  // it saves several times in a second, after a long history
+	often     bool // it saves several times in a second, after a long history
+	last      lastSaves
 	whole     int64 // the step of the newest save that was written as a whole
 	stepsOf   map[checkpoint.Hash]int64
 	safe      checkpoint.Head              // the newest that was committed with two copies
@@ -119,9 +121,10 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 		names = names[:2] // no spare takes a copy
 	}
 	s := &faulty{sim: newSim(t, np, seed), r: r, names: names, mix: m, layout: m.layouts[r.IntN(len(m.layouts))],
-		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{}, at: map[string]*simAgent{}, lost: map[string]bool{}}
+		stepsOf: map[checkpoint.Hash]int64{}, proposals: map[schema.Generation]string{}, at: map[string]*simAgent{}, lost: map[string]bool{},
+		over: make(chan struct{}), last: lastSaves{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
-	s.clocks = r.IntN(4) == 0
+	s.clocks, s.exits = r.IntN(4) == 0, m.rare
 	switch k := r.IntN(40); {
 	case k < 1:
 		s.often = true
@@ -170,6 +173,11 @@ func (s *faulty) work(g *simGroup, dir *memfs.FS, step int64) {
 				s.save(g, dir, step+1)
 			}
 			g.later(time.Millisecond, &event.WorkerExit{Ours: true})
+			return
+		case <-s.over:
+			if !s.hangs(g) {
+				s.through(g, dir, step)
+			}
 			return
 		case <-time.After(s.untilSave(g.a.name)):
 			step += 1 + int64(s.rng.of(g.a.name, "step").IntN(5))
@@ -339,8 +347,11 @@ func (s *faulty) rounds(n int) {
 			break
 		}
 	}
-	if s.often {
+	switch {
+	case s.often:
 		s.bounded()
+	case s.mix.rare && s.r.IntN(3) == 0 && !s.t.Failed():
+		s.ends()
 	}
 	s.stop()
 	if !s.forgot {

@@ -32,7 +32,8 @@ func someFaults() mix {
 func everyFault() mix {
 	return mix{layouts: slices.Concat(layouts, []layout{layoutTold, layoutTold}), rare: true,
 		faults: slices.Concat(storeFaults(), nodeFaults(),
-			[]fault{{2, true, (*faulty).diesUnheard}, {2, true, (*faulty).comesAlone}}, workerFaults())}
+			[]fault{{2, true, (*faulty).diesUnheard}, {2, true, (*faulty).comesAlone}, {2, true, (*faulty).cutPair}},
+			workerFaults())}
 }
 
 // fault has something go wrong, with a node or with the store.
@@ -212,6 +213,25 @@ func (s *faulty) cutOneWay(a *simAgent, way oneWay) {
 	a.way = way
 	s.mu.Unlock()
 	a.client.Deaf(way == wayBack)
+}
+
+// cutPair has a dial another node in vain, or that one a, or both.
+func (s *faulty) cutPair(a *simAgent, span time.Duration) {
+	other := s.names[s.r.IntN(len(s.names))]
+	from, to := a.name, other
+	kind := s.r.IntN(3)
+	if kind == 1 {
+		from, to = to, from
+	}
+	s.note("%s does not reach %s (both ways: %v)", from, to, kind == 2)
+	s.mu.Lock()
+	s.vain = func(x, y string) bool { return x == from && y == to || kind == 2 && x == to && y == from }
+	s.mu.Unlock()
+	time.Sleep(span)
+	s.mu.Lock()
+	s.vain = nil
+	s.mu.Unlock()
+	s.disturbed(other)
 }
 
 func (s *faulty) cutOff(a *simAgent, on bool) {

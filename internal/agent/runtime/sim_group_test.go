@@ -20,6 +20,7 @@ type simGroup struct {
 	events chan event.Event
 	gone   chan struct{}
 	ended  bool
+	exited bool          // by itself, without a signal
 	asked  chan struct{} // closed when they are to save and end; nil: they end without
 
 	stay   stayKind
@@ -110,7 +111,7 @@ func (g *simGroup) end(x *event.WorkerExit) {
 	if g.ended {
 		return
 	}
-	g.ended = true
+	g.ended, g.exited = true, x != nil && x.Signal == ""
 	g.a.s.tracef("%s: worker of generation %d ends %v", g.a.label(), g.Start.World.Generation, x)
 	if x != nil {
 		g.events <- event.Exited{Generation: g.Start.World.Generation, WorkerExit: *x}

@@ -236,7 +236,11 @@ func (x *keptSaves) state(g schema.Generation) capture.WorkerState {
 	x.a.s.mu.Lock()
 	defer x.a.s.mu.Unlock()
 	for _, group := range x.a.groups {
-		if group.Start.World.Generation == g && group.ended {
+		switch {
+		case group.Start.World.Generation != g || !group.ended:
+		case x.a.s.exits && group.exited:
+			return capture.Exited
+		default:
 			return capture.Killed
 		}
 	}

@@ -39,6 +39,7 @@ type sim struct {
 	settle  time.Duration
 	clocks  bool                            // wall clocks are set while agents run
 	real    bool                            // checkpoints are kept by the real replicator
+	exits   bool                            // a capture is told of workers that end without a signal
 	gaps    bool                            // the history of the store has some
 	begins  func(*simGroup)                 // workers are started, or are handed a world; mu is held
 	fated   func(*simAgent, memory.Op) bool // nil, or which requests are applied and never answered
@@ -51,10 +52,11 @@ type sim struct {
 	rng    chance
 	hosts  map[string]*simHost
 	agents []*simAgent
-	empty  map[string]bool        // addresses that no machine has any more
-	apart  func(a, b string) bool // which hosts do not reach each other; nil: none
-	base   rendezvous.World       // what the store showed when it was set back last
-	knew   map[string]bool        // hosts that knew more then
+	empty  map[string]bool            // addresses that no machine has any more
+	apart  func(a, b string) bool     // which hosts do not reach each other; nil: none
+	vain   func(from, to string) bool // which hosts dial in vain; nil: none
+	base   rendezvous.World           // what the store showed when it was set back last
+	knew   map[string]bool            // hosts that knew more then
 	trace  []told
 	wrong  []string
 	least  int         // number of nodes that was ever wished for by scale; 0: none was
@@ -385,7 +387,8 @@ func (p *simPeers) answer(ref membership.Ref) membership.Answer {
 			continue
 		}
 		switch {
-		case p.s.apart != nil && (p.s.apart(p.name, b.name) || p.s.apart(b.name, p.name)):
+		case p.s.apart != nil && (p.s.apart(p.name, b.name) || p.s.apart(b.name, p.name)),
+			p.s.vain != nil && p.s.vain(p.name, b.name):
 			return membership.Answer{}
 		case b.cut || b.frozen != nil && !b.isDead():
 			return membership.Answer{}
@@ -431,7 +434,12 @@ func (p *simPeers) Reach(_ context.Context, by membership.Ref, address string) (
 	if p.answer(by).Kind != membership.Same {
 		return 0, errors.New("no answer")
 	}
-	return membership.Same, nil // a cut of it is one of both ways, and by would not have answered
+	for _, b := range p.s.agents {
+		if b.address == by.Address && p.s.vain != nil && p.s.vain(b.name, p.name) {
+			return membership.NoAnswer, nil
+		}
+	}
+	return membership.Same, nil
 }
 
 func (p *simPeers) Holds(_ context.Context, w, about membership.Ref) bool {

@@ -1,0 +1,99 @@
+package runtime
+
+import (
+	"time"
+
+	"github.com/elasticd/elastic/internal/agent/event"
+	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/schema"
+)
+
+// ends has all workers save for the last time and exit with 0, one after the other, while nodes fail.
+// The job is done when all are through, every agent exits with 0, and the last save is committed and
+// readable after the loss of any one machine.
+func (s *faulty) ends() {
+	s.t.Helper()
+	s.note("the workers have done their work")
+	close(s.over)
+	for range s.r.IntN(3) {
+		time.Sleep(time.Duration(s.r.IntN(3000)) * time.Millisecond)
+		name := s.names[s.r.IntN(len(s.names))]
+		if a := s.at[name]; a != nil && !a.isDead() {
+			span := time.Duration(s.r.IntN(8000)) * time.Millisecond
+			mix{faults: nodeFaults()[:5]}.choose(s.r).begin(s, a, span)
+		}
+		s.disturbed(name)
+	}
+	s.heal()
+	s.until("the job is done", time.Minute, func(x rendezvous.Snapshot) bool {
+		return x.World != nil && x.World.Phase == rendezvous.Done
+	})
+	for _, name := range s.names {
+		select {
+		case <-s.at[name].done:
+		case <-time.After(30 * time.Second):
+			s.note("WRONG: the job is done, and %s goes on", name)
+			s.t.Errorf("the job is done, and %s goes on\n%s", name, s.story())
+			return
+		}
+	}
+	s.doneWell()
+}
+
+// doneWell checks what a job that is done leaves.
+func (s *faulty) doneWell() {
+	snap := s.snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.names {
+		if r := s.at[name].result; r.Status != 0 {
+			s.wrongf("G8: the job is done, and %s ends with %d (%v)", name, r.Status, r.Err)
+		}
+	}
+	last, saved := s.last[snap.World.Generation]
+	if !saved || s.layout == layoutUnsure {
+		return
+	}
+	if is := s.stepOf(snap.Head); is != last {
+		s.wrongf("the last save is of step %d, and the job is done with checkpoint %d of step %d", last,
+			snap.Head.Number, is)
+	}
+	holders := 0
+	for _, name := range s.names {
+		if h := s.hosts[name]; h != nil && s.has(h) {
+			holders++
+		}
+	}
+	if holders < min(2, snap.World.Count) {
+		s.wrongf("the job is done, and %d of %d machines have its last checkpoint", holders, snap.World.Count)
+	}
+}
+
+// through is how a worker ends that has done its work, after step: rank 0 saves, and each exits with 0
+// some time later.
+func (s *faulty) through(g *simGroup, dir *memfs.FS, step int64) {
+	if g.Start.Rank == 0 {
+		s.save(g, dir, step+1)
+		s.mu.Lock()
+		if s.whole == step+1 && !g.ended {
+			s.last[g.Start.World.Generation] = step + 1
+		}
+		s.mu.Unlock()
+	}
+	exit, r := &event.WorkerExit{}, s.rng.of(g.a.name, "through")
+	most := []int{10, 3000}[r.IntN(2)]
+	select {
+	case <-g.gone:
+		return
+	case <-g.asked:
+		exit.Ours = true
+	case <-time.After(time.Duration(1+r.IntN(most)) * time.Millisecond):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.end(exit)
+}
+
+// lastSaves are the steps of the last saves of workers that did their work, by generation.
+type lastSaves map[schema.Generation]int64
