@@ -29,9 +29,9 @@ const (
 
 // care is what Run knows of the store's health; cures is read by metrics too.
 type care struct {
-	told  bool      // the log has said that there is no space
-	tried time.Time // the last cure
-	cures atomic.Int64
+	reported bool      // the log has said that there is no space
+	tried    time.Time // the last cure
+	cures    atomic.Int64
 }
 
 // sign writes schema.Elasticd, once for each version.
@@ -81,13 +81,13 @@ func (m *Member) look(ctx context.Context, now time.Time) {
 func (m *Member) tell() (full bool) {
 	full = m.full()
 	switch {
-	case !full && m.care.told:
+	case !full && m.care.reported:
 		m.log.Warn("the store has space again")
-	case full && !m.care.told:
+	case full && !m.care.reported:
 		m.log.Error("the store is full: nobody can join and no checkpoint be committed until it has space again",
 			zap.Int64("quota", m.cfg.Quota))
 	}
-	m.care.told = full
+	m.care.reported = full
 	return full
 }
 

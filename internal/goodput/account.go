@@ -24,7 +24,7 @@ type life struct {
 	stopped   time.Time // when its workers were asked to stop, or one failed
 	committed time.Time // its newest commit; zero: none
 	hang      bool      // it ended because its workers hung
-	told      *Told
+	last      *LastProgress
 	redone    bool    // the next generation made again what was not committed
 	resumed   bool    // and began from a checkpoint
 	broken    float64 // seconds of the step that it was broken off in, which the next one made again
@@ -60,14 +60,14 @@ func (a *account) take(e history.Event) {
 	case history.Started:
 		a.goesOn(e)
 	case history.JobDone, history.JobFailed, history.JobStopped:
-		a.closes(e.Time, whole(e.Fields["last_step"]), told(e))
+		a.closes(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
 		a.turn(Waiting, e.Time)
 		a.ended = true
 	}
 }
 
 func (a *account) proposed(e history.Event) {
-	a.closes(e.Time, whole(e.Fields["last_step"]), told(e))
+	a.closes(e.Time, whole(e.Fields["last_step"]), lastProgress(e))
 	a.turn(Barrier, e.Time)
 	from := whole(e.Fields["resume_step"])
 	if n := len(a.lives); n > 0 {
@@ -132,16 +132,16 @@ func (a *account) turn(to Bucket, at time.Time) {
 }
 
 // closes ends the generation whose workers ran, at its last step.
-func (a *account) closes(at time.Time, step *int64, told *Told) {
+func (a *account) closes(at time.Time, step *int64, last *LastProgress) {
 	if a.running == nil {
 		return
 	}
 	if a.in == Kept {
 		a.turn(Barrier, at)
 	}
-	a.running.To, a.running.told, a.running = step, told, nil
-	if told != nil && told.Before != nil {
-		a.breaksOff(*told.Before)
+	a.running.To, a.running.last, a.running = step, last, nil
+	if last != nil && last.Before != nil {
+		a.breaksOff(*last.Before)
 	}
 }
 
@@ -200,10 +200,10 @@ func (l *life) split() map[Bucket]float64 {
 
 // toFirst is the time until the first step ended; 0: not known.
 func (l *life) toFirst() float64 {
-	if l.told == nil || l.told.First == nil {
+	if l.last == nil || l.last.First == nil {
 		return 0
 	}
-	return max(0, l.told.First.Sub(l.began).Seconds())
+	return max(0, l.last.First.Sub(l.began).Seconds())
 }
 
 // A generation counts as hung if its workers were found to hang, or if they reported nothing for
@@ -216,14 +216,14 @@ const (
 // hung is for how long the workers told nothing any more.
 func (l *life) hung() float64 {
 	since, limit := l.began, time.Duration(0)
-	if l.told != nil {
-		since = l.told.At
+	if l.last != nil {
+		since = l.last.At
 	}
 	if !l.hang {
-		if l.told == nil {
+		if l.last == nil {
 			return 0 // it may tell nothing at all
 		}
-		limit = max(quietLeast, quietTimes*l.told.Every)
+		limit = max(quietLeast, quietTimes*l.last.Every)
 	}
 	quiet := l.stopped.Sub(since)
 	if quiet <= limit {

@@ -57,8 +57,9 @@ func (g Generation) Steps() int64 {
 	return max(0, *g.To-*g.From)
 }
 
-// Told is when workers last told progress, how often they usually do, and when their first step ended.
-type Told struct {
+// LastProgress is when workers last reported progress, how often they usually do, and when their
+// first step ended.
+type LastProgress struct {
 	At     time.Time
 	Every  time.Duration // 0: not known
 	First  *time.Time    // nil: not known
@@ -67,9 +68,9 @@ type Told struct {
 
 // Now is what the events of a job that goes on do not say yet.
 type Now struct {
-	Time time.Time
-	Step *int64 // of the running generation
-	Told *Told  // likewise
+	Time         time.Time
+	Step         *int64        // of the running generation
+	LastProgress *LastProgress // likewise
 }
 
 // Of accounts for the events of a job, oldest first. Time between an attempt that ended and the
@@ -83,7 +84,7 @@ func Of(job string, events []history.Event, now Now) Report {
 		a.take(e)
 	}
 	if len(events) > 0 && !a.ended && now.Time.After(a.since) {
-		a.closes(now.Time, now.Step, now.Told)
+		a.closes(now.Time, now.Step, now.LastProgress)
 		a.turn(a.in, now.Time)
 	}
 	return a.report(job)
@@ -124,15 +125,15 @@ func whole(v any) *int64 {
 	return nil
 }
 
-// told is what an event says of the newest progress of the generation before it; nil if nothing.
-func told(e history.Event) *Told {
+// lastProgress reads from an event the newest progress of the generation before it; nil: none.
+func lastProgress(e history.Event) *LastProgress {
 	text, _ := e.Fields["last_told"].(string)
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return nil
 	}
 	every, _ := e.Fields["told_every"].(float64)
-	t := &Told{At: at, Every: time.Duration(every * float64(time.Second))}
+	t := &LastProgress{At: at, Every: time.Duration(every * float64(time.Second))}
 	t.First, t.Before = moment(e, "first_step_at"), moment(e, "step_before_at")
 	return t
 }

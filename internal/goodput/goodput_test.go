@@ -147,14 +147,14 @@ func TestTimeBeforeAFirstStep(t *testing.T) {
 		at(23, history.JobDone, 2, history.Fields{"last_step": 100., "last_told": clock(22), "first_step_at": clock(13.25)}),
 	}
 	first := noon.Add(9 * time.Second)
-	now := goodput.Now{Time: noon.Add(12 * time.Second), Step: &step, Told: &goodput.Told{At: noon, First: &first}}
+	now := goodput.Now{Time: noon.Add(12 * time.Second), Step: &step, LastProgress: &goodput.LastProgress{At: noon, First: &first}}
 	for name, c := range map[string]struct {
 		report       goodput.Report
 		kept, before float64
 	}{
 		"a job that runs":           {goodput.Of("x", begin, now), 3, 7},
 		"two generations of a job":  {goodput.Of("x", append(begin[:3:3], next...), goodput.Now{}), 3 + 9.75, 7 + 0.25},
-		"a clock that was set back": {goodput.Of("x", begin, goodput.Now{Time: now.Time, Step: &step, Told: &goodput.Told{At: now.Time, First: &noon}}), 10, 0},
+		"a clock that was set back": {goodput.Of("x", begin, goodput.Now{Time: now.Time, Step: &step, LastProgress: &goodput.LastProgress{At: now.Time, First: &noon}}), 10, 0},
 	} {
 		got := c.report.Seconds
 		if math.Abs(got[goodput.Kept]-c.kept) > 1e-6 || math.Abs(got[goodput.NoSteps]-c.before) > 1e-6 {

@@ -156,7 +156,7 @@ func (g *Group) tellLeave() error {
 	}
 	for i := range g.workers {
 		w := &g.workers[i]
-		if err := say(w.conn, told{Leave: g.generation}); err != nil {
+		if err := say(w.conn, message{Leave: g.generation}); err != nil {
 			g.drop(w)
 			return fmt.Errorf("%w: %w", ErrCannotStay, err)
 		}
@@ -204,7 +204,7 @@ func (g *Group) Hand(generation uint64, environ []map[string]string) error {
 	for i := range g.workers {
 		w := &g.workers[i]
 		w.left = nil
-		if err := say(w.conn, told{World: environ[i]}); err != nil {
+		if err := say(w.conn, message{World: environ[i]}); err != nil {
 			g.drop(w)
 			return fmt.Errorf("%w: %w", ErrCannotStay, err)
 		}
@@ -225,7 +225,7 @@ func (g *Group) drop(w *workerState) {
 // serveWorker hears one worker until it hangs up.
 func (g *Group) serveWorker(c net.Conn, in *bufio.Scanner, o opening) {
 	if why := g.enter(c, o); why != "" {
-		say(c, told{Refused: why})
+		say(c, message{Refused: why})
 		return
 	}
 	w := &g.workers[*o.LocalRank]

@@ -68,8 +68,8 @@ type left struct {
 	Step       *int64 `json:"step"` // that its state has come to; nil: it has no state
 }
 
-// told is a line of the agent. One field is set.
-type told struct {
+// message is a line that the agent sends to a worker. One field is set.
+type message struct {
 	Leave   uint64            `json:"leave,omitempty"`
 	World   map[string]string `json:"world,omitempty"` // the environment of the generation
 	Refused string            `json:"refused,omitempty"`
@@ -200,7 +200,7 @@ func (s *Server) serve(c net.Conn) {
 	}
 	c.SetReadDeadline(time.Time{})
 	if o.Version != Version {
-		say(c, told{Refused: fmt.Sprintf("the helper speaks version %d, this agent version %d", o.Version, Version)})
+		say(c, message{Refused: fmt.Sprintf("the helper speaks version %d, this agent version %d", o.Version, Version)})
 		return
 	}
 	s.mu.Lock()
@@ -208,7 +208,7 @@ func (s *Server) serve(c net.Conn) {
 	s.mu.Unlock()
 	switch {
 	case g == nil:
-		say(c, told{Refused: "no worker is expected"})
+		say(c, message{Refused: "no worker is expected"})
 	case o.Store != nil:
 		g.serveStore(c, in, s.storage)
 	case o.LocalRank != nil:

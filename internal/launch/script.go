@@ -60,6 +60,6 @@ func binary(program string) bool {
 	return err == nil && bytes.Equal(magic, []byte("\x7fELF"))
 }
 
-// Told reports whether a variable is one that workers are told, and that has a meaning for none but
-// them: no library needs it before it takes part in a World.
-func Told(name string) bool { return ours(name) && name != "PYTHONUNBUFFERED" }
+// ForWorkers reports whether a variable has a meaning for workers alone: no library reads it before
+// it takes part in a World.
+func ForWorkers(name string) bool { return ours(name) && name != "PYTHONUNBUFFERED" }

@@ -108,7 +108,7 @@ func (g *group) translate() {
 		if x.Aborted {
 			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
 		}
-		step, nan := g.told(x.LocalRank)
+		step, nan := g.lastStep(x.LocalRank)
 		g.mu.Lock()
 		g.exited = true
 		generation := g.generation
@@ -143,9 +143,9 @@ func (g *group) process(local int) rendezvous.Process {
 	return rendezvous.Process{Name: t.String(), Log: t.Log()}
 }
 
-// told is the last step that a worker told, and whether its loss was not a number then, where that
-// counts.
-func (g *group) told(local int) (*int64, bool) {
+// lastStep is the last step that a worker reported, and whether its loss was not a number then, if
+// the job has a rule for that.
+func (g *group) lastStep(local int) (*int64, bool) {
 	g.mu.Lock()
 	began := uint64(g.began)
 	g.mu.Unlock()

@@ -39,8 +39,8 @@ func Run(ctx context.Context, o Options) event.Result {
 	defer signal.Stop(pipe)
 	teller := newTeller(o.Stderr)
 	defer teller.close()
-	told := &notices{say: teller.say}
-	defer told.flush()
+	lines := &notices{say: teller.say}
+	defer lines.flush()
 	effects := scope.New(ctx)
 	defer effects.Wait()
 	defer effects.End()
@@ -73,9 +73,9 @@ func Run(ctx context.Context, o Options) event.Result {
 		store = revive.Begin(effects, revive.Served{Store: o.Store, At: local.Endpoint(o.Endpoints[0])}, *o.Shared)
 	}
 	at := &peers.Place{Server: server, Host: o.Host, Port: o.Port, Now: o.Reaches}
-	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: told.notice, raw: told.raw}
+	workers := &workers{o: o, disk: disk, store: store, effects: effects, notice: lines.notice, raw: lines.raw}
 	defer workers.close()
-	if workers.kubeflow = progress.NewKubeflow(lookUp(o.Environ), told.notice); workers.kubeflow != nil {
+	if workers.kubeflow = progress.NewKubeflow(lookUp(o.Environ), lines.notice); workers.kubeflow != nil {
 		effects.Go(workers.kubeflow.Run)
 	}
 	workers.connect(at)
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) event.Result {
 			Settle: settle,
 		}}
 	return runtime.Run(ctx, c, runtime.Deps{Store: store, Workers: workers, Peers: workers.peers, Disk: disk,
-		Saves: workers.saves, Say: told.agent}, o.Signals)
+		Saves: workers.saves, Say: lines.agent}, o.Signals)
 }
 
 // connect gives the workers the other agents, and the checkpoints of this node.

@@ -69,18 +69,18 @@ func (w *workers) preHook(ctx context.Context, g schema.Generation, size int) er
 	if g == 0 {
 		why = "joining"
 	}
-	told := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+w.node,
+	env := append(append([]string{}, h.Env...), "ELASTIC_JOB_ID="+string(w.o.Job.Name), "ELASTIC_NODE="+w.node,
 		fmt.Sprintf("ELASTIC_GENERATION=%d", g), fmt.Sprintf("ELASTIC_WORLD_SIZE=%d", size), "ELASTIC_CHECKPOINT_DIR="+
 			w.checkpoints())
 	if w.o.PortsHi > 0 {
-		told = append(told, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
+		env = append(env, fmt.Sprintf("ELASTIC_WORKER_PORTS=%d-%d", w.o.PortsLo, w.o.PortsHi))
 	}
 	ctx, end := w.hooking.begin(ctx)
 	defer end()
 	stop := w.tellChecking(g)
 	err := hook.Run(ctx, hook.Hook{Command: h.Command, Limit: h.Limit, Dir: w.o.Dir,
 		Log: filepath.Join(w.logs.Dir(), preHookLog),
-		Env: mark.Of(w.dir).Environ(launch.Overlay(w.o.Environ, told))}, why)
+		Env: mark.Of(w.dir).Environ(launch.Overlay(w.o.Environ, env))}, why)
 	stop()
 	if _, failed := errors.AsType[*hook.Failed](err); failed {
 		return refused{err, 125}
@@ -94,9 +94,9 @@ func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 		return func() {} // this node is not registered: no other waits for it
 	}
 	began := time.Now()
-	ended, told := make(chan struct{}), make(chan struct{})
+	ended, reported := make(chan struct{}), make(chan struct{})
 	w.effects.Go(func(context.Context) {
-		defer close(told)
+		defer close(reported)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
@@ -111,6 +111,6 @@ func (w *workers) tellChecking(g schema.Generation) (stop func()) {
 	})
 	return func() {
 		close(ended)
-		<-told
+		<-reported
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// told is how often progress is written to the store at most.
-const told = 2 * time.Second
+// progressEvery is how often progress is written to the store at most.
+const progressEvery = 2 * time.Second
 
 // tail reads what rank 0's worker tells, in its run directory.
 func (w *workers) tail(dir string) *progress.Tail {
@@ -30,7 +30,7 @@ func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rend
 	if w.o.Progress != nil {
 		defer w.o.Progress(rendezvous.Progress{}) // these workers train no more
 	}
-	tick := time.NewTimer(membership.UntilTick(time.Now(), told))
+	tick := time.NewTimer(membership.UntilTick(time.Now(), progressEvery))
 	defer tick.Stop()
 	for ended, reported := false, false; !ended; {
 		select {
@@ -39,7 +39,7 @@ func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rend
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			tick.Reset(membership.UntilTick(time.Now(), told))
+			tick.Reset(membership.UntilTick(time.Now(), progressEvery))
 		}
 		p, ok := tail.Read()
 		if !ok {

@@ -85,7 +85,7 @@ func (w *workers) warming(spec worker.Spec, script launch.Script) worker.Warming
 		}
 	}
 	return worker.Warming{Hook: hooks,
-		Late: func(name string) bool { return launch.Told(name) || ofGeneration[name] }}
+		Late: func(name string) bool { return launch.ForWorkers(name) || ofGeneration[name] }}
 }
 
 // warm has the guardian that stands by start processes that wait; nil: there is none.

@@ -17,8 +17,8 @@ import (
 type Event interface{ event() }
 
 type (
-	// Saw is what the follower or a read found.
-	Saw struct {
+	// StoreRead is an update of the follower, or the answer to Read.
+	StoreRead struct {
 		follow.Update
 		Asked bool // it answers Read
 	}
@@ -183,7 +183,7 @@ type (
 	Ticked struct{}
 )
 
-func (Saw) event()               {}
+func (StoreRead) event()         {}
 func (Entered) event()           {}
 func (ToldWarm) event()          {}
 func (Renewed) event()           {}

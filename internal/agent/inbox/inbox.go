@@ -21,7 +21,7 @@ type Sources struct {
 	Signals <-chan os.Signal           // of the user
 	Behind  func() <-chan struct{}     // the store is behind the disk
 	Peers   func() <-chan event.Signal // what the watch over other nodes saw
-	Saw     <-chan follow.Update       // of the store
+	Updates <-chan follow.Update       // of the store
 	Events  <-chan event.Event         // all others
 	Wake    <-chan time.Time           // when the machine asked for it
 	Phase   time.Duration              // by which ticks come later than those of other agents
@@ -58,8 +58,8 @@ func (i *Inbox) Wait() {
 		i.add(event.StoreBehind{})
 	case s := <-i.from.Peers():
 		i.add(event.Signaled{Signal: s})
-	case s := <-i.from.Saw:
-		i.add(event.Saw{Update: s})
+	case s := <-i.from.Updates:
+		i.add(event.StoreRead{Update: s})
 	case e := <-i.from.Events:
 		i.add(e)
 	case <-i.tick.C:
@@ -116,8 +116,8 @@ func (i *Inbox) poll() bool {
 		i.add(event.StoreBehind{})
 	case s := <-i.from.Peers():
 		i.add(event.Signaled{Signal: s})
-	case s := <-i.from.Saw:
-		i.add(event.Saw{Update: s})
+	case s := <-i.from.Updates:
+		i.add(event.StoreRead{Update: s})
 	case e := <-i.from.Events:
 		i.add(e)
 	case <-i.tick.C:
@@ -140,7 +140,7 @@ func order(e event.Event) int {
 		return 1
 	case event.Signaled:
 		return 2
-	case event.Saw:
+	case event.StoreRead:
 		if !e.Asked {
 			return 3
 		}

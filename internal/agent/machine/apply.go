@@ -15,7 +15,7 @@ import (
 // apply takes the facts out of an event. What follows from them is derived after it.
 func (m *Machine) apply(e event.Event) {
 	switch e := e.(type) {
-	case event.Saw:
+	case event.StoreRead:
 		m.applyRead(e)
 	case event.Stepped:
 		m.applyStep(e)

@@ -143,7 +143,7 @@ func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
 func TestUnreadableJobIsAStoreThatIsAway(t *testing.T) {
 	for _, kind := range []error{schema.ErrNewerFormat, schema.ErrBadRecord} {
 		w := replayed(t, "job 1", "enters", "a joins")
-		w.m.Decide(event.Saw{Update: follow.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
+		w.m.Decide(event.StoreRead{Update: follow.Update{Err: fmt.Errorf("read: %w", kind)}}, w.now)
 		w.m.Decide(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now}, w.now)
 		if w.m.over != nil || w.m.seen.awaySince.IsZero() || w.m.seen.unreadable == nil {
 			t.Errorf("%v: over %+v, away since %v", kind, w.m.over, w.m.seen.awaySince)
@@ -162,7 +162,7 @@ func TestStatesOfBeforeARollbackAreGivenUp(t *testing.T) {
 			"ok read", "ok start",
 			"workers can stay", "proposed 3: a c", "unseen")
 		w.s.World.Rollback = x.rollback
-		done := w.m.Decide(event.Saw{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+		done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 		stays := slices.ContainsFunc(done, func(a action.Action) bool { _, ok := a.(action.PauseWorkers); return ok })
 		if stays != x.stays {
 			t.Errorf("after a rollback in generation %d the workers of generation 1 stay: %v, want %v", x.rollback,
@@ -177,7 +177,7 @@ func TestWorkersThatWaitOutlastARollback(t *testing.T) {
 	w := replayed(t, "job 3 min 2 warm", "b joins", "c joins", "proposed 1: b c", "runs", "enters", "ok start",
 		"workers can stay", "workers left without", "ok warm", "proposed 2: b c a", "unseen")
 	w.s.World.Rollback = 2
-	done := w.m.Decide(event.Saw{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+	done := w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 	for _, a := range done {
 		if a, ended := a.(action.HaltWorkers); ended {
 			t.Errorf("the workers of generation %d are ended", a.Generation)
@@ -208,7 +208,7 @@ func TestStatesThatAreOlderThanTheCheckpoint(t *testing.T) {
 		w := replayed(t, "job 2", "enters", "b joins", "c joins", "ok step", "b ready", "ok ready", "ok step",
 			"ok read", "ok start", "workers can stay", "proposed 2: a c", "unseen")
 		w.s.World.Resume = x.resume
-		w.m.Decide(event.Saw{Update: follow.Update{Snapshot: w.copy()}}, w.now)
+		w.m.Decide(event.StoreRead{Update: follow.Update{Snapshot: w.copy()}}, w.now)
 		w.m.Decide(event.Paused{Generation: 1, Held: heldStep(x.held)}, w.now)
 		done := w.m.Decide(event.Closed{Generation: 1}, w.now)
 		i := slices.IndexFunc(done, func(a action.Action) bool { _, ok := a.(action.GetReady); return ok })

@@ -13,7 +13,7 @@ import (
 )
 
 // applyRead takes in what a read or the follower found.
-func (m *Machine) applyRead(e event.Saw) {
+func (m *Machine) applyRead(e event.StoreRead) {
 	o := &m.seen
 	if e.Asked {
 		m.out.Answered(outbox.Read, e.Err)
@@ -63,7 +63,7 @@ func (m *Machine) believe(cluster uint64, rev int64) {
 
 // isBehind reports whether a read that began after everything that this node has seen shows less
 // than that. What comes by a watch, or began before, may just be late.
-func (m *Machine) isBehind(e *event.Saw) bool {
+func (m *Machine) isBehind(e *event.StoreRead) bool {
 	o, s := &m.seen, &e.Snapshot
 	if o.rev == 0 || !e.Begun.After(o.revAt) {
 		return false

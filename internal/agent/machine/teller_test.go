@@ -171,7 +171,7 @@ func (w *teller) line(text string) error {
 		err := map[string]error{"lost": store.ErrLeaseLost, "unanswered": errors.New("no answer")}[arg(1)]
 		w.tell(event.Renewed{Lease: w.m.self.node.Lease, Sent: w.now, Err: err})
 	case "store":
-		w.tell(event.Saw{Update: follow.Update{Err: errors.New("no answer")}})
+		w.tell(event.StoreRead{Update: follow.Update{Err: errors.New("no answer")}})
 	case "SIGTERM":
 		w.tell(event.Asked{Leaving: event.Leaving{Reason: membership.Terminated, Status: 75}})
 	case "SIGINT":
@@ -275,7 +275,7 @@ func (w *teller) see(s rendezvous.Snapshot, asked bool) {
 			s.Nodes = []membership.Node{*n}
 		}
 	}
-	w.tell(event.Saw{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
+	w.tell(event.StoreRead{Update: follow.Update{Snapshot: s, Begun: begun}, Asked: asked})
 }
 
 // copy is the snapshot as it is now, and stays so.
@@ -476,7 +476,7 @@ func (w *teller) ends(slot string, err error) error {
 		w.moved = true
 	case action.Read:
 		if err != nil {
-			w.tell(event.Saw{Update: follow.Update{Err: err}, Asked: true})
+			w.tell(event.StoreRead{Update: follow.Update{Err: err}, Asked: true})
 			return nil
 		}
 		w.see(w.copy(), true)

@@ -31,7 +31,7 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 		l.followScope(ctx, l.joining.NodeName(), a.Scope)
 	case action.Read:
 		l.effect(ctx, func(ctx context.Context) event.Event {
-			return event.Saw{Update: l.reader(l.joining.NodeName()).ReadOwn(ctx), Asked: true}
+			return event.StoreRead{Update: l.reader(l.joining.NodeName()).ReadOwn(ctx), Asked: true}
 		})
 	case action.Locate:
 		l.effect(ctx, func(context.Context) event.Event { return event.Located{Address: l.Peers.Here()} })

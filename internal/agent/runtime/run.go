@@ -32,7 +32,7 @@ type loop struct {
 	requests txn.Requests
 	registry membership.Registry
 	events   chan event.Event
-	saw      chan follow.Update // updates do not queue: a newer one replaces the last
+	updates  chan follow.Update // updates do not queue: a newer one replaces the last
 	wake     *time.Timer
 	hello    action.Hello
 	met      bool // Peers knows the job
@@ -57,7 +57,7 @@ func newLoop(c Config, d Deps) *loop {
 		requests: txn.Requests{Store: d.Store, Job: c.Job.Name},
 		registry: membership.Registry{Store: d.Store, Job: c.Job.Name},
 		events:   make(chan event.Event, 64),
-		saw:      make(chan follow.Update),
+		updates:  make(chan follow.Update),
 		under:    map[string]context.CancelFunc{}}
 	l.joining = joining.New(c.Config, joining.Deps{Store: d.Store, Workers: d.Workers, Peers: d.Peers,
 		Disk: d.Disk, Saves: d.Saves, Say: d.Say, Members: &l.members, Memory: &l.memory, Go: l.effects.Go,
@@ -93,7 +93,7 @@ func (l *loop) turn(ctx context.Context, signals <-chan os.Signal, done <-chan s
 	defer l.wake.Stop()
 	m := machine.New(l.Config.machine(), time.Now())
 	in := inbox.New(inbox.Sources{Done: done, Signals: signals, Behind: l.Saves.Behind, Peers: l.Peers.Signals,
-		Saw: l.saw, Events: l.events, Wake: l.wake.C, Phase: l.phase, Say: l.Say})
+		Updates: l.updates, Events: l.events, Wake: l.wake.C, Phase: l.phase, Say: l.Say})
 	defer in.Close()
 	for {
 		in.Wait()
@@ -114,7 +114,7 @@ func (l *loop) decide(ctx context.Context, m *machine.Machine, e event.Event) *e
 	switch e := e.(type) {
 	case event.Entered:
 		l.met = true
-	case event.Saw:
+	case event.StoreRead:
 		if e.Err == nil && l.met {
 			l.Saves.Nodes(e.Nodes, e.Head)
 		}
@@ -192,7 +192,7 @@ func (l *loop) followScope(ctx context.Context, node string, scope follow.Scope)
 	l.effects.Go(func() {
 		for s := range l.reader(node).Follow(ctx, scope) {
 			select {
-			case l.saw <- s:
+			case l.updates <- s:
 			case <-ctx.Done():
 			}
 		}

@@ -70,7 +70,7 @@ func ckptAction(ctx context.Context, c *command.Call) error {
 	}
 	k.snap, err = read(ctx, c, s, name)
 	if v.name == "restore" && len(k.snap.Claims) > 0 {
-		return k.insist(ctx)
+		return k.remake(ctx)
 	}
 	if err != nil {
 		return err
@@ -183,14 +183,14 @@ func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string)
 	return here, away
 }
 
-// shelf is the checkpoints of a node of this machine.
-type shelf struct {
+// localStore is the checkpoints of one node of this machine.
+type localStore struct {
 	node string
 	*chunkstore.ReadOnlyStore
 }
 
 // here opens what nodes of this machine keep of the job.
-func (k *saves) here() (all []shelf, done func(), err error) {
+func (k *saves) here() (all []localStore, done func(), err error) {
 	done = func() {
 		for _, s := range all {
 			s.Close()
@@ -198,14 +198,14 @@ func (k *saves) here() (all []shelf, done func(), err error) {
 	}
 	kept, err := target.Kept(k.Call, k.snap.Job.Name, k.snap.Job.UID)
 	for _, n := range kept {
-		s, bad := n.Shelf()
+		s, bad := n.OpenStore()
 		if errors.Is(bad, fs.ErrNotExist) {
 			continue // it never had any, or is being removed
 		}
 		if bad != nil {
 			return all, done, bad
 		}
-		all = append(all, shelf{n.Node, s})
+		all = append(all, localStore{n.Node, s})
 	}
 	return all, done, err
 }
@@ -213,12 +213,12 @@ func (k *saves) here() (all []shelf, done func(), err error) {
 // sources are from where a checkpoint can be had: this machine, then the holders that are
 // registered.
 func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source, done func(), err error) {
-	shelves, closeAll, err := k.here()
+	stores, closeAll, err := k.here()
 	if err != nil {
 		closeAll()
 		return nil, nil, err
 	}
-	for _, s := range shelves {
+	for _, s := range stores {
 		from = append(from, s)
 	}
 	secret, err := rendezvous.ReadSecret(ctx, k.s, k.snap.Job.Name, k.snap.Job.UID)

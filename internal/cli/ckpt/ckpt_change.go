@@ -26,7 +26,7 @@ func (k *saves) remove(ctx context.Context) error {
 		record := &checkpoint.Record{Store: k.s, Job: job.Name, UID: job.UID, By: "the operator"}
 		err = record.Drop(ctx, k.snap.Fence, k.snap.Head, []checkpoint.Head{h})
 		if err == nil {
-			return k.told(map[string]any{"job": job.Name, "number": h.Number, "removed": true},
+			return k.printResult(map[string]any{"job": job.Name, "number": h.Number, "removed": true},
 				"checkpoint %d of job %s removed", h.Number, job.Name)
 		}
 		if !store.Moved(err) {
@@ -97,12 +97,12 @@ func (k *saves) restore(ctx context.Context) error {
 }
 
 func (k *saves) restored(from, to checkpoint.Head, text string) error {
-	return k.told(map[string]any{"job": k.snap.Job.Name, "restored": from.Number, "number": to.Number, "step": to.Step},
+	return k.printResult(map[string]any{"job": k.snap.Job.Name, "restored": from.Number, "number": to.Number, "step": to.Step},
 		"%s", text)
 }
 
-// told says, on stdout, what was done.
-func (k *saves) told(object map[string]any, format string, args ...any) error {
+// printResult prints, on stdout, what was done.
+func (k *saves) printResult(object map[string]any, format string, args ...any) error {
 	if k.Out.Json {
 		return k.Out.Object(object)
 	}

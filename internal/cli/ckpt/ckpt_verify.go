@@ -48,13 +48,13 @@ func (k *saves) verify(ctx context.Context) error {
 		}
 		only = &h
 	}
-	shelves, done, err := k.here()
+	stores, done, err := k.here()
 	defer done()
 	if err != nil {
 		return err
 	}
 	all := []verified{}
-	for _, s := range shelves {
+	for _, s := range stores {
 		held, err := s.Held()
 		if err != nil {
 			return fmt.Errorf("list the checkpoints of node %s: %w", s.node, err)
@@ -93,7 +93,7 @@ func (v verified) number() checkpoint.Number {
 	return *v.Number
 }
 
-func (k *saves) verifyOne(ctx context.Context, s shelf, h checkpoint.Hash) (verified, error) {
+func (k *saves) verifyOne(ctx context.Context, s localStore, h checkpoint.Hash) (verified, error) {
 	v := verified{Node: s.node, Manifest: h, Damage: []damage{}}
 	for _, c := range k.snap.History {
 		v.Part = v.Part || c.HasPart(h)

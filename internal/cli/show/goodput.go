@@ -26,9 +26,9 @@ func goodputAction(ctx context.Context, c *command.Call) error {
 	defer s.Close()
 	now := goodput.Now{Time: c.Out.Now()}
 	if p, w := snap.Progress, snap.World; p != nil && w != nil && p.Generation == w.Generation {
-		now.Step, now.Told = p.Step, &goodput.Told{At: p.Time, First: p.First, Before: p.Before}
+		now.Step, now.LastProgress = p.Step, &goodput.LastProgress{At: p.Time, First: p.First, Before: p.Before}
 		if p.Interval != nil {
-			now.Told.Every = time.Duration(*p.Interval)
+			now.LastProgress.Every = time.Duration(*p.Interval)
 		}
 	}
 	r := goodput.Of(string(snap.Job.Name), snap.Events, now)

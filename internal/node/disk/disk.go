@@ -28,8 +28,8 @@ type Disk struct {
 
 	mu sync.Mutex // one SetSeen at a time: an older one must not end last
 
-	shelves sync.Mutex // guards shelf
-	shelf   *chunkstore.ReadOnlyStore
+	reading  sync.Mutex // guards readOnly
+	readOnly *chunkstore.ReadOnlyStore
 }
 
 // Open is the state directory dir for one job.

@@ -198,8 +198,8 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 	return all, nil
 }
 
-// Shelf opens its checkpoints for reading: fs.ErrNotExist where there are none.
-func (k Kept) Shelf() (*chunkstore.ReadOnlyStore, error) {
+// OpenStore opens its checkpoints for reading: fs.ErrNotExist where there are none.
+func (k Kept) OpenStore() (*chunkstore.ReadOnlyStore, error) {
 	return chunkstore.OpenReadOnly(filepath.Join(k.Dir, StoreDir))
 }
 

@@ -99,29 +99,29 @@ func (d *Disk) Salvage(ctx context.Context, node string, g schema.Generation) (f
 	return found, err
 }
 
-// read reads the checkpoints of a node, if it has any. The shelf stays open: what was read once is
+// read reads the checkpoints of a node, if it has any. The store stays open: what was read once is
 // not read again.
 func (d *Disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error {
-	d.shelves.Lock()
-	defer d.shelves.Unlock()
-	if d.shelf == nil {
-		s, err := Kept{Dir: d.JobDir(node)}.Shelf()
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if d.readOnly == nil {
+		s, err := Kept{Dir: d.JobDir(node)}.OpenStore()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		d.shelf = s
+		d.readOnly = s
 	}
-	return f(d.shelf)
+	return f(d.readOnly)
 }
 
 func (d *Disk) Close() {
-	d.shelves.Lock()
-	defer d.shelves.Unlock()
-	if d.shelf != nil {
-		d.shelf.Close()
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if d.readOnly != nil {
+		d.readOnly.Close()
 	}
-	d.shelf = nil
+	d.readOnly = nil
 }

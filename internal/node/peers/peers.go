@@ -32,7 +32,7 @@ type Peers struct {
 
 	mu      sync.Mutex // guards what follows: Tell and Open write it, many connections read it
 	hello   peer.Hello
-	told    time.Time
+	alive   time.Time // when the loop last called Tell
 	secret  []byte
 	client  *peer.Client
 	watcher *membership.Watcher
@@ -130,7 +130,7 @@ func (p *Peers) Self() peer.Hello {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hello
-	h.Stalled = time.Since(p.told) > stalled
+	h.Stalled = time.Since(p.alive) > stalled
 	return h
 }
 
@@ -144,7 +144,7 @@ func (p *Peers) holds(about membership.Ref) bool {
 func (p *Peers) Tell(h action.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told = time.Now()
+	p.alive = time.Now()
 	p.hello.Node, p.hello.Incarnation, p.hello.Generation = h.Node, h.Incarnation, h.Generation
 	p.hello.Failed, p.hello.Ended, p.hello.Stays = h.Failed, h.Ended, h.Stays
 }

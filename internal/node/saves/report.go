@@ -90,7 +90,7 @@ func (s *Saves) wrote(n int) {
 	s.c.Effects.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, trimLimit)
 		defer cancel()
-		_ = s.told.Wrote(ctx, n) // the next call removes the rest
+		_ = s.trimmer.Wrote(ctx, n) // the next call removes the rest
 	})
 }
 

@@ -63,7 +63,7 @@ type Saves struct {
 	node    Node
 	writing writing
 	behind  chan struct{}    // the store shows an older head than the disk knows
-	told    *history.Trimmer // keeps the events of saves bounded
+	trimmer *history.Trimmer // keeps the events of saves bounded
 
 	mu         sync.Mutex // guards what follows; never held while waiting
 	replicator *replicator.Replicator
@@ -104,7 +104,7 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 		Peers:  &transfer.HTTP{To: s.c.Peers.To},
 		Record: &checkpoint.Record{Store: s.c.Store, Job: name, UID: job.UID, Self: node.Name},
 		Report: s.report}
-	s.told = &history.Trimmer{Store: s.c.Store, Job: name}
+	s.trimmer = &history.Trimmer{Store: s.c.Store, Job: name}
 	s.mu.Lock()
 	s.job = job
 	s.replicator, s.chunks, s.lines = k, chunks, map[schema.Generation]*capturing{}

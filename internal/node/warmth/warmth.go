@@ -61,14 +61,14 @@ func (c *Count) Changed() {
 	}
 }
 
-// Run tells it until ctx ends. An answer that does not come is made up for by the next look.
+// Run reports the count until ctx ends. After a report that failed the next look reports again.
 func (c *Count) Run(ctx context.Context) {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
-	told := rendezvous.WarmWorkers{Count: -1} // what an earlier agent told holds no more
+	reported := rendezvous.WarmWorkers{Count: -1} // the report of an earlier agent holds no more
 	for {
-		if now := c.count(); !alike(now, told) && c.tell(ctx, now) == nil {
-			told = now
+		if now := c.count(); !alike(now, reported) && c.tell(ctx, now) == nil {
+			reported = now
 		}
 		select {
 		case <-ctx.Done():

@@ -25,8 +25,8 @@ func (p *planner) books() ledger.Settled {
 		f = nil
 	}
 	e := ledger.Closing{Failure: f, Lost: len(p.lossesThatExplain()) > 0, Ran: p.m.ran(p.now), Head: p.s.Head.Number,
-		Now:  p.now,
-		Told: p.s.Progress != nil && p.s.Progress.Step != nil}
+		Now:        p.now,
+		Progressed: p.s.Progress != nil && p.s.Progress.Step != nil}
 	if f != nil {
 		if n := p.s.Node(f.Node); n != nil {
 			e.Program, e.Stranger = n.Program, p.s.OtherProgram(n)

@@ -32,14 +32,14 @@ type Settled struct {
 
 // Closing is the outcome of a generation, with which its ledger is closed.
 type Closing struct {
-	Failure  *rendezvous.Failure
-	Stranger bool // the node of the failure runs another program than the job
-	Program  string
-	Lost     bool          // nodes were lost that explain the end
-	Ran      time.Duration // 0: it never ran
-	Told     bool          // workers told progress
-	Head     checkpoint.Number
-	Now      time.Time
+	Failure    *rendezvous.Failure
+	Stranger   bool // the node of the failure runs another program than the job
+	Program    string
+	Lost       bool          // nodes were lost that explain the end
+	Ran        time.Duration // 0: it never ran
+	Progressed bool          // workers reported progress
+	Head       checkpoint.Number
+	Now        time.Time
 
 	progress bool // workers told progress, a checkpoint was committed, or it ran long enough
 }
@@ -55,7 +55,7 @@ func Settle(w *rendezvous.World, rules rendezvous.Rules, e Closing) Settled {
 	if e.Ran >= rendezvous.RefillAfter {
 		l.Used = 0
 	}
-	committed := e.Told || e.Head > l.Head
+	committed := e.Progressed || e.Head > l.Head
 	e.progress = committed || e.Ran >= healthy
 	if committed || e.Ran >= provenAfter {
 		l.Proven = w.Generation

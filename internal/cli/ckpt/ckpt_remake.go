@@ -12,8 +12,8 @@ import (
 	"github.com/elasticd/elastic/pkg/store"
 )
 
-// insist makes a job that the server has lost again, without the missing nodes.
-func (k *saves) insist(ctx context.Context) error {
+// remake makes a job that the server has lost again, without the missing nodes.
+func (k *saves) remake(ctx context.Context) error {
 	claims := k.snap.Claims
 	name := claims[0].Job.Name
 	m := reclaim.Without(claims, k.number)
