@@ -101,17 +101,10 @@ func (k link) carry(from, to *os.File) {
 }
 
 // Both processors are taken, what one node sends another arrives 200 ms later or in one of twenty
-// cases never, and agents stand still for up to half a second. No node is lost. The test prints how
-// often one was suspected. COUNT is the minutes.
+// cases never, and agents of a job of four nodes and of one of two stand still for up to half a
+// second. No node is lost by it. The suspicions are counted. COUNT is the minutes.
 func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
 	t.Parallel()
-	l := newTestbed(t, "a", "b", "c", "d")
-	for _, name := range l.names {
-		l.lossy(name, link{100 * time.Millisecond, 0.025})
-	}
-	w := l.audit("x")
-	l.all("--np=4", "--job-id=x", "sh", "-c", "echo $$ >worker.$ELASTIC_NODE; exec sleep 1d") // COUNT may be large
-	l.running("x", 1, 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	for range runtime.NumCPU() {
 		busy := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
@@ -121,7 +114,25 @@ func TestPausesOnALossyNetworkAreNoLoss(t *testing.T) {
 		defer busy.Wait()
 	}
 	defer cancel()
+	t.Run("jobs", func(t *testing.T) {
+		for _, names := range [][]string{{"a", "b", "c", "d"}, {"a", "b"}} {
+			t.Run(fmt.Sprint(len(names)), func(t *testing.T) {
+				t.Parallel()
+				pausesOnALossyNetwork(t, names)
+			})
+		}
+	})
+}
 
+func pausesOnALossyNetwork(t *testing.T, names []string) {
+	l := newTestbed(t, names...)
+	for _, name := range l.names {
+		l.lossy(name, link{100 * time.Millisecond, 0.025})
+	}
+	w := l.audit("x")
+	// COUNT may be large: the workers outlast it
+	l.all(fmt.Sprintf("--np=%d", len(names)), "--job-id=x", "sh", "-c", "echo $$ >worker.$ELASTIC_NODE; exec sleep 1d")
+	l.running("x", 1, len(names))
 	from, pauses := w.mark(t), 0
 	for end := time.Now().Add(endure(t, 20*time.Second, time.Duration(soak(t))*time.Minute)); time.Now().Before(end); {
 		time.Sleep(rand.N(3 * time.Second))
