@@ -32,7 +32,7 @@ func (s *faulty) loseDisk(a *simAgent) {
 	s.note("%s loses its disk", a.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost[a.name] = true
+	s.lost[a.name], s.safe = true, checkpoint.Head{} // one of its two copies may have been there
 	s.machines = append(s.machines, lostMachine{ref: ref, generation: snap.Fence})
 	s.hosts[a.name] = &simHost{id: a.name + "-new", locked: map[string]*simAgent{},
 		seen:   map[string]schema.Generation{},
