@@ -373,6 +373,7 @@ var plants = []plant{
 		capture + "/judge", "TestSavesThatFail"},
 	{"the first of numbered parts is a save", capture + "/numbers.go", `	c.memory.Uncount(family, names)
 `, ``, capture, "TestPausesThatMixedSaves"},
+	{"a file that comes after the mark is in the save", capture + "/picture.go", `e.numbered() || e.newest() > told:`, `e.numbered():`, capture, "TestFileBesideOneThatIsTold"},
 	{"a save is taken without what the last one wrote", capture + "/judge/belong.go",
 		`if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {`, `if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) && false {`, capture, "TestSeveralFiles"},
 	{"a directory is complete while nothing says so", capture + "/judge/judge.go", `if u.Dir && u.Counted && !u.Proven && `, `if u.Dir && u.Counted && !u.Proven && false && `,

@@ -31,7 +31,7 @@ func (c *Watcher) decide(
 	}
 	var d judge.Decision
 	if c.explicit {
-		d = c.marked(found, l.Units)
+		d = c.marked(found, l.Units, now)
 	} else {
 		d = c.memory.Decide(l)
 	}
@@ -141,18 +141,31 @@ func (c *Watcher) temporary(found *listing) string {
 	return ""
 }
 
-// marked decides where saves are told by a mark: nothing else is one.
-func (c *Watcher) marked(found *listing, units []judge.Unit) (d judge.Decision) {
+// marked decides where saves are told by a mark: nothing else is one. A file without a mark is in it
+// if it was written before that: a later one may be of the next save.
+func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d judge.Decision) {
+	told := int64(0)
 	for _, u := range units {
 		e := found.entries[u.Path]
 		was := c.base[e.name]
-		fresh := e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) &&
-			e.newest() <= e.mark.Mtime
-		switch {
-		case fresh:
+		if e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) && e.newest() <= e.mark.Mtime {
 			d.Wrote = append(d.Wrote, u)
-		case e.mark == nil && !e.numbered() && u.Status == judge.Done && (u.Fresh || u.InLast), !u.Fresh && u.InLast:
+			told = max(told, e.mark.Mtime)
+		}
+	}
+	for _, u := range units {
+		e := found.entries[u.Path]
+		switch {
+		case slices.ContainsFunc(d.Wrote, func(w judge.Unit) bool { return w.Path == u.Path }):
+		case !u.Fresh:
+			if u.InLast {
+				d.Take = append(d.Take, u)
+			}
+		case e.mark != nil || e.numbered() || e.newest() > told:
+		case u.Status == judge.Done:
 			d.Take = append(d.Take, u)
+		case told <= now.UnixNano() && now.UnixNano() < told+int64(settled):
+			return judge.Decision{Path: u.Name(), Why: u.Why} // a moment later it can be judged
 		}
 	}
 	if d.Wrote == nil {

@@ -403,6 +403,27 @@ func TestToldExplicitly(t *testing.T) {
 	b.want(b.look(time.Minute), "", "", 0)
 }
 
+// A file without a mark is in the save that is told if it was written before the mark. A later one
+// may be of the next save.
+func TestFileBesideOneThatIsTold(t *testing.T) {
+	b := newBench(t)
+	save := func(said string) {
+		b.write("optimizer.raw", said)
+		b.write("model.raw", said)
+		b.write(".told", "{}")
+		b.rename(".told", "model.raw.elastic-commit")
+		b.now = time.Now()
+	}
+	save("1")
+	b.want(b.look(time.Second), "model.raw model.raw.elastic-commit optimizer.raw", "model.raw", unknown)
+	save("2")
+	b.afterWrite(filepath.Join(b.dir, "model.raw.elastic-commit"))
+	b.write("optimizer.raw", "3")
+	b.want(b.look(time.Second), "model.raw model.raw.elastic-commit", "model.raw", unknown)
+	save("3")
+	b.want(b.look(time.Second), "model.raw model.raw.elastic-commit optimizer.raw", "model.raw", unknown)
+}
+
 // Files that were written together are taken when each of them was written again, however long that
 // takes.
 func TestSeveralFiles(t *testing.T) {
