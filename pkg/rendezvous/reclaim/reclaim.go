@@ -44,7 +44,9 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 		return Verdict{Newer: chosen}
 	}
 	claims = joined(claims)
-	mine := slices.DeleteFunc(family(claims, uid), func(c rendezvous.Claim) bool { return !c.Looked })
+	mine := family(claims, uid)
+	known := newestKnown(mine) // also to nodes that are still looking at their disks
+	mine = slices.DeleteFunc(mine, func(c rendezvous.Claim) bool { return !c.Looked })
 	if len(mine) == 0 {
 		return Verdict{}
 	}
@@ -54,7 +56,6 @@ func Decide(claims []rendezvous.Claim, uid schema.UID, wait Wait) Verdict {
 	}
 	missing := absent(mine, last)
 	best := newestOf(mine, last.World)
-	known := newestKnown(mine)
 	away := absentHolders(mine, known)
 	if len(away) > 0 && (best == nil || best.Number < known.Number) {
 		return Verdict{Missing: sorted(away, missing), Holds: &known}

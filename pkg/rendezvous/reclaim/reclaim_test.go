@@ -116,6 +116,8 @@ func TestDecide(t *testing.T) {
 		{"but not where a World came after it", []claim{says("a", 2, "a b", one).later(func(c *claim) { c.Newest, c.Sequence = &heard, 7 }),
 			says("b", 3, "a b", one, two).later(func(c *claim) { c.Sequence = 6 })}, ForAll,
 			"remake: fence 3, 3 was 2 on b, and 1"},
+		{"a node that is still looking at its disk knows of a commit", []claim{says("a", 3, "a b", one),
+			says("b", 3, "a b").knows(two).later(func(c *claim) { c.Looked = false })}, ForEnough, "wait for b with 2"},
 		{"one of two is not", []claim{says("a", 3, "a b", two)}, ForAll, "wait for b"},
 		{"nor after the limit: fewer than copies", []claim{says("a", 3, "a b", two)}, ForEnough,
 			"remake: fence 3, 3 was 2 on a, without b"},
