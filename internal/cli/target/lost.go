@@ -3,13 +3,10 @@ package target
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/elasticd/elastic/internal/cli/problem"
 	"github.com/elasticd/elastic/internal/phrase"
-	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -76,13 +73,7 @@ func Remade(snap, seen *rendezvous.Snapshot) error {
 
 // NumbersOf are the checkpoints that the claimants have.
 func NumbersOf(claims []rendezvous.Claim) (all []string) {
-	numbers := map[checkpoint.Number]bool{}
-	for _, c := range claims {
-		for _, h := range c.Heads {
-			numbers[h.Number] = true
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(numbers)) {
+	for _, n := range reclaim.Choices(claims) {
 		all = append(all, fmt.Sprint(n))
 	}
 	return all

@@ -251,6 +251,17 @@ func TestWithout(t *testing.T) {
 	if r := Without(all(claims), 3); r != nil {
 		t.Errorf("what nobody has: %+v", r)
 	}
+	copied := saved(3, 3)
+	copied.Copies, copied.Number = 0, 2 // its node did not hear that it was committed as 4
+	claims = []claim{says("c", 3, "a b c", saved(1, 1)).later(func(c *claim) { c.Newest = &copied }),
+		says("d", 3, "a b c").knows(saved(4, 3, "a"))}
+	if got := Choices(all(claims)); !slices.Equal(got, []checkpoint.Number{1, 4}) {
+		t.Errorf("choices %v", got)
+	}
+	if got, want := told(Verdict{Remake: Without(all(claims), 4)}),
+		"remake: fence 3, 5 was 4 on c, and 1, without a b"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
 
 // inParts is a checkpoint of three parts, of which a and b, b and c, c and a have one each.

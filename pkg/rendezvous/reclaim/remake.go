@@ -3,6 +3,7 @@ package reclaim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +57,21 @@ func Without(claims []rendezvous.Claim, n checkpoint.Number) *Remake {
 		}
 	}
 	return nil
+}
+
+// Choices are the numbers of the checkpoints that Without takes, the oldest first.
+func Choices(claims []rendezvous.Claim) []checkpoint.Number {
+	claims = joined(claims)
+	numbers := map[checkpoint.Number]bool{}
+	for _, c := range family(claims, newestJob(claims)) {
+		for _, h := range c.Heads {
+			numbers[h.Number] = true
+		}
+		if c.Newest != nil {
+			numbers[c.Newest.Number] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(numbers))
 }
 
 // mostHistory bounds how many older checkpoints are adopted: a transaction is small.
