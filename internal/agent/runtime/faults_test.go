@@ -276,6 +276,9 @@ func (s *faulty) replaced(job *rendezvous.Job) {
 	if a := s.knows(s.known.UID); a != nil {
 		s.wrongf("%s goes on while %s is here, which is in %s", job.UID, a.label(), s.known.UID)
 	}
+	if !s.reachable() { // its nodes are away, and no node that is here heard of it: not promised
+		s.head = checkpoint.Head{}
+	}
 	s.known = job
 }
 
@@ -364,7 +367,9 @@ func (s *faulty) rounds(n int) {
 // runs waits until a world runs.
 func (s *faulty) runs(limit time.Duration) {
 	s.t.Helper()
+	began := time.Now()
 	s.until("a world runs (G6)", limit, func(x rendezvous.Snapshot) bool {
+		s.insist(&x, time.Since(began))
 		s.mu.Lock()
 		same := s.known != nil && x.Job != nil && x.Job.UID == s.known.UID && !s.behind
 		s.mu.Unlock()

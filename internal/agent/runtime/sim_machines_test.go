@@ -2,11 +2,15 @@ package runtime
 
 import (
 	"slices"
+	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
+	"github.com/elasticd/elastic/pkg/rendezvous/reclaim"
+	"github.com/elasticd/elastic/pkg/rendezvous/txn"
 	"github.com/elasticd/elastic/pkg/schema"
+	"github.com/elasticd/elastic/pkg/store"
 )
 
 // lostMachine is a machine that never comes back, as the node that it was in a generation.
@@ -38,6 +42,31 @@ func (s *faulty) loseDisk(a *simAgent) {
 		seen:   map[string]schema.Generation{},
 		memory: map[string]rendezvous.Claim{}, saved: map[string][]checkpoint.Head{}, salvaged: map[string]schema.UID{},
 		kept: newKeptDisk()}
+}
+
+// insist is what an operator does with `elastic ckpt restore` when the nodes have waited for a machine
+// that is lost with its disk: the job is made again from the newest checkpoint that they have.
+func (s *faulty) insist(x *rendezvous.Snapshot, waited time.Duration) {
+	s.mu.Lock()
+	lost := len(s.machines) > 0
+	s.mu.Unlock()
+	if !lost || len(x.Claims) == 0 || waited < 75*time.Second {
+		return
+	}
+	choices := reclaim.Choices(x.Claims)
+	if len(choices) == 0 {
+		return
+	}
+	m := reclaim.Without(x.Claims, choices[len(choices)-1])
+	if m == nil || len(m.Missing) == 0 {
+		return
+	}
+	s.note("the operator goes on without %v", m.Missing)
+	r := txn.Requests{Store: s.etcd.Client("operator"), Job: s.job.Name}
+	_, err := r.Remake(s.t.Context(), txn.Remaking{Me: x.Claims[0], Job: m, Own: s.job, Seen: x})
+	if err != nil && !store.Moved(err) {
+		s.wrongf("the operator cannot make the job again: %v", err)
+	}
 }
 
 // forgotten reports whether no node waits for m any more, should the store be lost: it is no member
