@@ -12,7 +12,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TESTSUM     = gotest.tools/gotestsum@v1.13.0 --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5
 
 .DEFAULT_GOAL := help
-.PHONY: help release build demo test check vuln unit fuzz integration soak kube slurm frameworks fidelity wheel bench bench-stay bench-load bench-checkpoint spec image clean
+.PHONY: help release build demo test check vuln unit fuzz integration soak seeds kube slurm frameworks fidelity wheel bench bench-stay bench-load bench-checkpoint spec image clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ fuzz: ## random bytes into every decoder, FUZZTIME (10000x) inputs each
 
 integration: build ## the binaries, real processes and containers (needs docker and docker-compose)
 	$(GO) run $(TESTSUM) --packages="./integration/..." -- -count=1 -timeout 25m
+
+seeds: ## COUNT stories (100000) of each simulation of agents, from SEED on, on one core: half a day; a failure names its seed
+	SEED=$(or $(SEED),1) COUNT=$(or $(COUNT),100000) GOMAXPROCS=1 $(GO) test -count=1 -timeout 72h ./internal/agent/runtime -run 'TestSchedules|TestSavesO|TestWipes'
 
 soak: ## the same, long: COUNT sets how long, TORCH which python has torch 2; TestRandomFaults for 300 rounds takes an hour
 	$(MAKE) fuzz FUZZTIME=100000x

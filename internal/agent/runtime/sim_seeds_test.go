@@ -16,6 +16,7 @@ func eachSeed(t *testing.T, most uint64, play func(*testing.T, uint64) *sim) {
 	from, count := uint64(1), seeds(most)
 	one := false
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a story leaves much behind, and little at a time
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		from, count, one = n, 1, true
 	}
