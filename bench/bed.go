@@ -99,8 +99,8 @@ func (b *bed) pause(ctx context.Context, d time.Duration) error {
 // localServer is the process of the local server, 0 if there is none.
 func (b *bed) localServer() int {
 	var hint struct{ PID int }
-	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err != nil || json.Unmarshal(raw, &hint) != nil ||
-		hint.PID <= 1 {
+	if raw, err := os.ReadFile(b.dir + "/run/elastic/elasticd.json"); err != nil ||
+		json.Unmarshal(raw, &hint) != nil || hint.PID <= 1 {
 		return 0
 	}
 	if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", hint.PID)); exe != filepath.Join(b.bin, "elasticd") {

@@ -84,8 +84,8 @@ func (o options) compare(ctx context.Context) error {
 		"same worker, an all-reduce over\ngloo on CPU; %d trials each. Seconds until all needed new workers started, "+
 		"until each made a step, and the longest time without a\nstep of any worker; lost: not within %s\n",
 		torch, o.peer, patience)
-	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max", "stood", "max",
-		"lost")
+	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", "", "", "started", "max", "step", "max",
+		"stood", "max", "lost")
 	for _, c := range contests {
 		if !strings.Contains("compare "+c.name, o.only) {
 			continue
@@ -133,8 +133,10 @@ func (o options) series(ctx context.Context, s system, c contest) (all trials, e
 		}
 	}
 	progress("")
-	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", c.name, s.name, all.started.text(0.5), all.started.text(1),
-		all.steps.text(0.5), all.steps.text(1), all.stood.text(0.5), all.stood.text(1), fmt.Sprintf("%d of %d", lost, o.peer))
+	fmt.Printf("%-48s %-9s %9s %9s %9s %9s %9s %9s %6s\n", c.name, s.name, all.started.text(0.5),
+		all.started.text(1),
+		all.steps.text(0.5), all.steps.text(1), all.stood.text(0.5), all.stood.text(1),
+		fmt.Sprintf("%d of %d", lost, o.peer))
 	return all, nil
 }
 
@@ -195,8 +197,8 @@ func torchrunAgent(python, version string) func(*bed, string, string) error {
 			port = l.Addr().(*net.TCPAddr).Port
 			l.Close()
 		}
-		args := []string{python, "-m", "torch.distributed.run", "--nnodes=" + np, "--nproc_per_node=1", "--rdzv_id=b",
-			"--rdzv_backend=c10d",
+		args := []string{python, "-m", "torch.distributed.run", "--nnodes=" + np,
+			"--nproc_per_node=1", "--rdzv_id=b", "--rdzv_backend=c10d",
 			fmt.Sprintf("--rdzv_endpoint=127.0.0.1:%d", port), "--max_restarts=10"}
 		if strings.HasPrefix(version, "1.13") { // with Python 3.11 it starts nothing without these two
 			args = append(args, "-r", "1", "-t", "1")

@@ -24,7 +24,8 @@ type written struct {
 // logging prints what eight workers that write a gigabyte a minute see of their logs, beside the
 // same writers with plain files.
 func (o options) logging(ctx context.Context) error {
-	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n", worker.LogWriters, worker.LogFor.Seconds(), "",
+	fmt.Printf("\nLogs: %d workers write 1 GB in %.0f s\n%-34s %10s %10s %14s %14s\n",
+		worker.LogWriters, worker.LogFor.Seconds(), "",
 		"GB written", "GB lost", "longest write", "over 10 ms")
 	for _, way := range []struct {
 		name  string
@@ -49,8 +50,8 @@ func (o options) logging(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
-		fmt.Printf("%-34s %10.3f %10.3f %11.1f ms %14d\n", way.name, float64(w.bytes)/1e9, float64(w.bytes-w.kept)/1e9,
-			float64(w.longest)/1e6, w.slow)
+		fmt.Printf("%-34s %10.3f %10.3f %11.1f ms %14d\n", way.name, float64(w.bytes)/1e9,
+			float64(w.bytes-w.kept)/1e9, float64(w.longest)/1e6, w.slow)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func newNetwork(ctx context.Context, b *bed) (_ *network, err error) {
 		}
 	}()
 	hub := n.prefix + "s"
-	steps := []string{"netns add " + hub, "-n " + hub + " link set lo up", "-n " + hub + " link add br0 type bridge",
+	steps := []string{"netns add " + hub, "-n " + hub + " link set lo up", "-n " + hub +
+		" link add br0 type bridge",
 		"-n " + hub + " addr add 10.77.0.1/24 dev br0", "-n " + hub + " link set br0 up"}
 	for i, node := range nodes {
 		ns := n.prefix + node

@@ -61,8 +61,8 @@ func saving(ctx context.Context, bin string, trials int, size int64) error {
 		return err
 	}
 	defer stop()
-	fmt.Printf("a checkpoint of %.2f GB, %d trials; %d CPUs, %s; two nodes on one machine\n\n", float64(size)/1e9,
-		trials, runtime.NumCPU(), runtime.GOOS)
+	fmt.Printf("a checkpoint of %.2f GB, %d trials; %d CPUs, %s; two nodes on one machine\n\n",
+		float64(size)/1e9, trials, runtime.NumCPU(), runtime.GOOS)
 	_, file, err := b.save(ctx, commits)
 	if err != nil {
 		return err

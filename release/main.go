@@ -112,7 +112,8 @@ func (b build) compile(arch, bin string) error {
 	if b.cache != "" {
 		env = append(env, "GOCACHE="+b.cache)
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", bin + "/"}
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags,
+		"-o", bin + "/"}
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)
 	}
@@ -157,7 +158,8 @@ func (b build) again() error {
 		return err
 	}
 	if string(first) != string(second) {
-		return errors.New("two builds differ:\n" + string(first) + "and, from a copy of the commit:\n" + string(second))
+		return errors.New("two builds differ:\n" + string(first) +
+			"and, from a copy of the commit:\n" + string(second))
 	}
 	fmt.Printf("two builds, the same checksums:\n%s", first)
 	return nil

@@ -47,8 +47,9 @@ func (b build) bill(linked []string) error {
 	}
 	slices.SortFunc(all, func(a, b component) int { return strings.Compare(a.Ref, b.Ref) })
 	doc, err := json.MarshalIndent(map[string]any{
-		"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.5",
-		"version": 1,
+		"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", "bomFormat": "CycloneDX",
+		"specVersion": "1.5",
+		"version":     1,
 		"metadata": map[string]any{
 			"timestamp": b.at.Format(time.RFC3339),
 			"component": component{Type: "application", Ref: "elastic", Name: "elastic", Version: "v" + b.version}},
@@ -57,5 +58,6 @@ func (b build) bill(linked []string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(b.out, fmt.Sprintf("elastic-%s.cdx.json", b.version)), append(doc, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(b.out, fmt.Sprintf("elastic-%s.cdx.json", b.version)),
+		append(doc, '\n'), 0o644)
 }

@@ -60,6 +60,7 @@ func save(size int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(copies.Noise(), size), make([]byte, copies.Buffer))
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(copies.Noise(), size),
+		make([]byte, copies.Buffer))
 	return name, errors.Join(err, f.Sync(), f.Close(), os.Rename(temp, name))
 }

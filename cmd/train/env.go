@@ -56,7 +56,8 @@ func readEnv(getenv func(string) string, c config) (world, error) {
 	w.lr = float("ELASTIC_LR", c.baseLR*float("ELASTIC_LR_SCALE", 1))
 	w.warmup = warmup{int64(integer("ELASTIC_WARMUP_BEGIN", 0)), int64(integer("ELASTIC_WARMUP_SAMPLES", 0)),
 		float("ELASTIC_WARMUP_LR_SCALE", 1) / float("ELASTIC_LR_SCALE", 1)}
-	if bad == nil && (w.rank < 0 || w.rank >= w.size || w.batch < 1 || w.accum < 1 || w.global < w.size*w.accum) {
+	if bad == nil && (w.rank < 0 || w.rank >= w.size || w.batch < 1 || w.accum < 1 ||
+		w.global < w.size*w.accum) {
 		bad = fmt.Errorf("rank %d of %d with a batch of %d x %d out of %d is impossible", w.rank, w.size, w.batch,
 			w.accum, w.global)
 	}

@@ -263,7 +263,8 @@ func (t *trainer) prove() error {
 	t.mean = sum / n
 	var history []string
 	for _, h := range t.History {
-		history = append(history, fmt.Sprintf("generation %d: %d steps at world %d", h.Generation, h.Steps, h.World))
+		history = append(history, fmt.Sprintf("generation %d: %d steps at world %d", h.Generation,
+			h.Steps, h.World))
 	}
 	fmt.Fprintf(t.out, "done: %d steps, %d samples = %.4g epochs, every sample once an epoch; %s; loss %.6f, accuracy %.1f %%\n",
 		t.Step, t.Samples, float64(t.Samples)/n, strings.Join(history, ", "), t.mean, 100*float64(right)/n)

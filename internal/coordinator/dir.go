@@ -188,7 +188,8 @@ func (d *directory) remembered() (*identity, error) {
 	}
 	var id identity
 	if err := json.Unmarshal(b, &id); err != nil || id.Name == "" {
-		return nil, &Problem{Kind: ErrDataDir, Text: d.file() + " is damaged", Why: "it is not what elasticd writes",
+		return nil, &Problem{Kind: ErrDataDir, Text: d.file() + " is damaged",
+			Why: "it is not what elasticd writes",
 			Fix: "remove it and give the --name that this member had: the data stay"}
 	}
 	return &id, nil

@@ -51,14 +51,15 @@ func (t TLS) check(flag string) error {
 	}
 	if now := time.Now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
 		return usage(fmt.Sprintf("--%scert-file=%s is valid from %s to %s, and it is %s", flag, t.Cert,
-			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339)),
-			"renew it (elastic certs), or set the clock of this machine")
+			pair.Leaf.NotBefore.Format(time.RFC3339), pair.Leaf.NotAfter.Format(time.RFC3339),
+			now.Format(time.RFC3339)), "renew it (elastic certs), or set the clock of this machine")
 	}
 	if t.CA == "" {
 		return nil
 	}
 	if _, err := authorities(t.CA); err != nil {
-		return usage(fmt.Sprintf("--%strusted-ca-file=%s: %v", flag, t.CA, err), "a PEM certificate of the authority")
+		return usage(fmt.Sprintf("--%strusted-ca-file=%s: %v", flag, t.CA, err),
+			"a PEM certificate of the authority")
 	}
 	return nil
 }

@@ -114,7 +114,8 @@ func listenSocket(path string) (net.Listener, error) {
 // supervisor that has none, everything else does not (Handler).
 func (t TLS) pages() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS13,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { // read again: certificates are renewed
+		// read again: certificates are renewed
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 			return &pair, err
 		}}

@@ -76,7 +76,8 @@ func (s Set) choose(id string) (Device, int, error) {
 		}
 	}
 	if _, hidden := named(s.Hidden, id); hidden {
-		return Device{}, 0, bad("%s %s is here, and %s does not show it", s.Vendor.name(), id, s.Vendor.Variables[0])
+		return Device{}, 0, bad("%s %s is here, and %s does not show it", s.Vendor.name(), id,
+			s.Vendor.Variables[0])
 	}
 	if !digits(id) {
 		return Device{}, 0, bad("%q is no device id; here: %s", id, s)

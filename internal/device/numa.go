@@ -95,7 +95,8 @@ func (t topology) socket(cpus []int) (out []int) {
 		return nil
 	}
 	of := func(cpu int) string {
-		text, _ := os.ReadFile(t.h.path("sys/devices/system/cpu/cpu"+strconv.Itoa(cpu), "topology/physical_package_id"))
+		text, _ := os.ReadFile(t.h.path("sys/devices/system/cpu/cpu"+strconv.Itoa(cpu),
+			"topology/physical_package_id"))
 		return strings.TrimSpace(string(text))
 	}
 	for _, node := range t.list("sys/devices/system/node/possible") {

@@ -31,8 +31,8 @@ func (v Vendor) name() string {
 // vendors are those that are known, in the order in which they are looked for.
 func vendors() []Vendor {
 	return []Vendor{
-		{Kind: GPU, Variables: []string{"CUDA_VISIBLE_DEVICES"}, Order: "CUDA_DEVICE_ORDER=PCI_BUS_ID", Paddle: "gpus",
-			find: nvidia},
+		{Kind: GPU, Variables: []string{"CUDA_VISIBLE_DEVICES"},
+			Order: "CUDA_DEVICE_ORDER=PCI_BUS_ID", Paddle: "gpus", find: nvidia},
 		{Kind: GPU, Variables: []string{"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}, Paddle: "gpus", find: amd},
 		{Kind: XPU, Variables: []string{"XPU_VISIBLE_DEVICES", "XPULINK_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"},
 			Paddle: "xpus", find: numbered("dev", `^xpu([0-9]+)$`)},
@@ -55,10 +55,12 @@ func generic(kind Kind) Vendor {
 // nvidia asks nvidia-smi, which in a container knows what the container may use; without an answer
 // in time the driver's files in /proc.
 func nvidia(ctx context.Context, h Host) []Device {
-	if out, err := h.tool(ctx, "nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader"); err == nil {
+	if out, err := h.tool(ctx, "nvidia-smi", "--query-gpu=index,uuid,pci.bus_id",
+		"--format=csv,noheader"); err == nil {
 		return parseSMI(out)
 	}
-	dirs, _ := os.ReadDir(h.path("proc/driver/nvidia/gpus")) // in the order of the bus, as nvidia-smi numbers them
+	// in the order of the bus, as nvidia-smi numbers them
+	dirs, _ := os.ReadDir(h.path("proc/driver/nvidia/gpus"))
 	var all []Device
 	for i, d := range dirs {
 		text, _ := os.ReadFile(h.path("proc/driver/nvidia/gpus", d.Name(), "information"))

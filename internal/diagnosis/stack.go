@@ -30,8 +30,9 @@ func mainThread(stack string) []string {
 			}
 			continue
 		}
-		if thread := strings.Contains(line, "hread "); thread && (strings.Contains(line, "most recent call first") ||
-			strings.Contains(line, "(idle)") || strings.Contains(line, "(active")) {
+		if thread := strings.Contains(line, "hread "); thread &&
+			(strings.Contains(line, "most recent call first") ||
+				strings.Contains(line, "(idle)") || strings.Contains(line, "(active")) {
 			frames, inside = nil, line
 		}
 	}
@@ -71,7 +72,8 @@ func place(frames []string) string {
 	return frames[0]
 }
 
-var collectiveCalls = []string{"all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "broadcast",
+var collectiveCalls = []string{"all_reduce", "allreduce", "all_gather", "allgather",
+	"reduce_scatter", "broadcast",
 	"barrier", "all_to_all", "_engine_run_backward", "monitored_barrier"}
 
 // collective is the call in which a stack waits for other ranks; "" if it does not.

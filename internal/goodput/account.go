@@ -78,8 +78,8 @@ func (a *account) proposed(e history.Event) {
 		}
 	}
 	size, _ := e.Fields["world_size"].(float64)
-	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation), WorldSize: int64(size),
-		From: from}})
+	a.lives = append(a.lives, life{Generation: Generation{Generation: int64(e.Generation),
+		WorldSize: int64(size), From: from}})
 }
 
 // goesOn notes that a generation went on from the state in memory: nothing of the one that ran

@@ -91,7 +91,8 @@ func Of(job string, events []history.Event, now Now) Report {
 }
 
 func (a *account) report(job string) Report {
-	r := Report{Schema: "elastic.goodput/1", Job: job, Seconds: map[Bucket]float64{}, Generations: []Generation{}}
+	r := Report{Schema: "elastic.goodput/1", Job: job, Seconds: map[Bucket]float64{},
+		Generations: []Generation{}}
 	for _, b := range Buckets() {
 		r.Seconds[b] = a.seconds[b]
 	}

@@ -200,7 +200,8 @@ func (s *Server) serve(c net.Conn) {
 	}
 	c.SetReadDeadline(time.Time{})
 	if o.Version != Version {
-		say(c, message{Refused: fmt.Sprintf("the helper speaks version %d, this agent version %d", o.Version, Version)})
+		say(c, message{Refused: fmt.Sprintf("the helper speaks version %d, this agent version %d",
+			o.Version, Version)})
 		return
 	}
 	s.mu.Lock()

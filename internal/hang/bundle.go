@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	bundleBytes = 256 << 20 // of one bundle: the evidence of a rank that does not fit is left out, and that is said
+	// of one bundle: the evidence of a rank that does not fit is left out, and that is said
+	bundleBytes = 256 << 20
 	mostOfRank  = 4 << 20
 	mostBundles = 5 // kept in a log directory
 	bundleName  = "hang-"

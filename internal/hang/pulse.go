@@ -85,7 +85,8 @@ func parseSchedstat(text string) (Thread, bool) {
 
 // remote begins the names of the kernel's functions that wait for another machine, or for a file
 // system in a process: the disks of this machine say nothing about them.
-var remote = []string{"nfs", "rpc", "fuse", "request_wait", "ceph", "cifs", "smb", "cl_", "ll_", "p9_", "gpfs"}
+var remote = []string{"nfs", "rpc", "fuse", "request_wait", "ceph", "cifs", "smb", "cl_", "ll_",
+	"p9_", "gpfs"}
 
 // onLocalDisk reports whether a held thread may wait for a disk of this machine.
 func onLocalDisk(dir string) bool {

@@ -73,7 +73,8 @@ func transferred(before, now Pulse) (bytes int64) {
 // fsync counts nothing for the process.
 func saves(before, now Look, i int) bool {
 	since := now.At.Sub(before.At)
-	return before.Pulses[i].Held && now.Pulses[i].Held && float64(now.Disk-before.Disk) >= busyBytes*since.Seconds()
+	return before.Pulses[i].Held && now.Pulses[i].Held &&
+		float64(now.Disk-before.Disk) >= busyBytes*since.Seconds()
 }
 
 // waited is for how long the thread of a worker that waited most for a processor did so.

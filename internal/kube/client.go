@@ -173,8 +173,8 @@ func (c *Client) Tell(ctx context.Context, s *StatefulSet, e Event) error {
 		kind = "Warning"
 	}
 	at := e.Time.UTC().Format(time.RFC3339)
-	err := c.do(ctx, call{method: http.MethodPost, path: c.path("api/v1", "events", ""), kind: "application/json",
-		body: map[string]any{
+	err := c.do(ctx, call{method: http.MethodPost, path: c.path("api/v1", "events", ""),
+		kind: "application/json", body: map[string]any{
 			"metadata": map[string]string{"name": e.Name, "namespace": c.namespace},
 			"involvedObject": map[string]string{"apiVersion": "apps/v1", "kind": "StatefulSet",
 				"name": s.Metadata.Name, "namespace": c.namespace, "uid": s.Metadata.UID},

@@ -46,8 +46,8 @@ func (a Arguments) String() string {
 
 // shown are the variables of a trainer in Paddle's table, in its order; those that are not told are
 // left out.
-var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus", "FLAGS_selected_npus",
-	"PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT"}
+var shown = []string{"PADDLE_TRAINER_ENDPOINTS", "FLAGS_selected_gpus", "FLAGS_selected_xpus",
+	"FLAGS_selected_npus", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT"}
 
 // Announce is what Paddle's launcher says of a start: the environment of the first process of this
 // node, and where the rest can be read. logs is the log directory as people see it.

@@ -61,7 +61,8 @@ func State(stateDir string, env func(string) string) (string, error) {
 		stateDir = filepath.Join(home, ".local", "state", "elastic")
 	}
 	if stateDir == "" {
-		return "", &Problem{Kind: ErrState, Text: "no state directory", Why: "HOME is not set", Fix: "--state-dir=DIR"}
+		return "", &Problem{Kind: ErrState, Text: "no state directory", Why: "HOME is not set",
+			Fix: "--state-dir=DIR"}
 	}
 	abs, err := filepath.Abs(stateDir)
 	if err != nil {

@@ -81,7 +81,8 @@ func (r Runtime) elasticd() (string, error) {
 		return filepath.Abs(p)
 	}
 	return "", &Problem{Kind: ErrStart, Text: "elasticd not found",
-		Why: "it is neither beside " + self + " nor in PATH", Fix: "install it there, or name a server with --server"}
+		Why: "it is neither beside " + self + " nor in PATH",
+		Fix: "install it there, or name a server with --server"}
 }
 
 // start runs elasticd and waits for its word. The locks go with it, so that

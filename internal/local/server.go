@@ -38,8 +38,8 @@ const (
 )
 
 func (r Runtime) args() []string {
-	args := []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" + r.Data, "--idle=" +
-		r.Idle.String()}
+	args := []string{DetachFlag, LocalFlag, "--ensured", "--runtime-dir=" + r.Dir, "--data-dir=" +
+		r.Data, "--idle=" + r.Idle.String()}
 	if r.Listen != "" {
 		args = append(args, "--listen="+r.Listen)
 	}
@@ -100,8 +100,8 @@ func (r Runtime) Announce(version string) error {
 	if err := os.Chmod(r.Socket(), 0o600); err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}
-	hint, err := json.Marshal(Hint{os.Getpid(), r.endpoint(), version, time.Now().UTC().Truncate(time.Millisecond),
-		r.Data})
+	hint, err := json.Marshal(Hint{os.Getpid(), r.endpoint(), version,
+		time.Now().UTC().Truncate(time.Millisecond), r.Data})
 	if err != nil {
 		return fmt.Errorf("announce the server: %w", err)
 	}

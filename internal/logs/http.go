@@ -110,7 +110,8 @@ func Fetch(ctx context.Context, to http.RoundTripper, q Query, emit func(Line) e
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://node"+Path+"?q="+url.QueryEscape(string(b)), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://node"+Path+"?q="+
+		url.QueryEscape(string(b)), nil)
 	if err != nil {
 		return err
 	}

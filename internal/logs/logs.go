@@ -34,9 +34,10 @@ const noRank = -1
 type Line struct {
 	Generation uint64 `json:"generation"`
 	Rank       int    `json:"rank"`
-	Process    string `json:"process,omitempty"` // "server 0", "waiting worker" where it is no trainer: Rank is -1
-	Node       string `json:"node"`
-	Text       string `json:"line"`
+	// "server 0", "waiting worker" where it is no trainer: Rank is -1
+	Process string `json:"process,omitempty"`
+	Node    string `json:"node"`
+	Text    string `json:"line"`
 }
 
 // wants reports whether the lines below a header are asked for.

@@ -103,8 +103,8 @@ func (g *group) translate() {
 		if x.Signal != "" && process.Name == "" {
 			how = capture.Killed
 		}
-		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note, ErrorFile: x.ErrorFile,
-			Output: x.Tail})
+		c := diagnosis.Explain(diagnosis.Ending{Code: x.Code, Signal: x.Signal, Note: x.Note,
+			ErrorFile: x.ErrorFile, Output: x.Tail})
 		if x.Aborted {
 			c.Message, c.Victim = "ended for its stack, as all of a job that hangs", true
 		}

@@ -10,15 +10,16 @@ import (
 )
 
 // watchHangs watches the workers of a world, if it is asked for, and returns where a hang is told.
-func (w *workers) watchHangs(world rendezvous.World, g processes, over <-chan struct{}) <-chan rendezvous.Failure {
+func (w *workers) watchHangs(world rendezvous.World, g processes,
+	over <-chan struct{}) <-chan rendezvous.Failure {
 	found := make(chan rendezvous.Failure, 1)
 	group, ok := g.(*worker.Group)
 	if w.o.HangTimeout == 0 || !ok {
 		close(found)
 		return found
 	}
-	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: group, To: w.peers.To,
-		Over: over,
+	watch := &hang.Watch{Node: w.node, Logs: w.logs.Dir(), Timeout: w.o.HangTimeout, Workers: group,
+		To: w.peers.To, Over: over,
 		World: hang.World{Job: string(w.o.Job.Name), Generation: uint64(world.Generation), Members: world.Members,
 			Slots: world.Slots}}
 	w.hangs.Store(watch)

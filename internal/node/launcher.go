@@ -60,8 +60,9 @@ func (l *Launcher) role() launch.Role {
 func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 	world, l := s.World, w.o.Launcher
 	in := launch.Inputs{
-		Job: string(w.o.Job.Name), Generation: uint64(world.Generation), MaxRestarts: w.job.Load().Rules.MaxRestarts,
-		Node: s.Node, NodeRank: s.Rank, Nodes: world.Count,
+		Job: string(w.o.Job.Name), Generation: uint64(world.Generation),
+		MaxRestarts: w.job.Load().Rules.MaxRestarts,
+		Node:        s.Node, NodeRank: s.Rank, Nodes: world.Count,
 		FirstRank: s.Rank * world.Slots, Workers: world.Slots, WorldSize: world.Size(),
 		PreviousWorldSize: world.Previous,
 		CheckpointDir:     w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan,
@@ -137,7 +138,8 @@ func (w *workers) launched(in launch.Inputs) (worker.Spec, error) {
 		spec.Args = append(spec.Args, args)
 	}
 	var err error
-	spec.CPUs, err = w.o.Launcher.Devices.CPUs(device.Host{}, w.o.Launcher.Affinity, in.Workers, device.Allowed())
+	spec.CPUs, err = w.o.Launcher.Devices.CPUs(device.Host{}, w.o.Launcher.Affinity, in.Workers,
+		device.Allowed())
 	return spec, err
 }
 

@@ -26,7 +26,8 @@ func (w *workers) tail(dir string) *progress.Tail {
 
 // progress passes on the progress that rank 0's worker reports, for as long as its group lives. It
 // is for people: the next report makes a lost one good.
-func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World, tail *progress.Tail) {
+func (w *workers) progress(ctx context.Context, done <-chan struct{}, world rendezvous.World,
+	tail *progress.Tail) {
 	if w.o.Progress != nil {
 		defer w.o.Progress(rendezvous.Progress{}) // these workers train no more
 	}
@@ -72,8 +73,8 @@ func (w *workers) reportNaN(ctx context.Context, world rendezvous.World, step *i
 	if rule == rendezvous.NaNFails || rule == rendezvous.NaNRollback {
 		report = requests.FailLossNaN
 	}
-	err := report(ctx, &world, rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation, Code: 1, Step: step,
-		NaN: true, Time: time.Now()})
+	err := report(ctx, &world, rendezvous.Failure{Node: me.Node, Incarnation: me.Incarnation,
+		Code: 1, Step: step, NaN: true, Time: time.Now()})
 	return err == nil
 }
 

@@ -122,7 +122,8 @@ func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
 		http.Error(out, "no request to the store", http.StatusBadRequest)
 		return
 	}
-	if newest := w.peers.Self().Generation; schema.Generation(r.Generation) > newest { // it has reported Ready for each that runs
+	// it has reported Ready for each that runs
+	if newest := w.peers.Self().Generation; schema.Generation(r.Generation) > newest {
 		http.Error(out, "that generation is not known here", http.StatusConflict)
 		return
 	}

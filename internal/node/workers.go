@@ -103,7 +103,8 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 	w.doing = activity.New(w.effects, w.store, w.o.Job.Name.Doing(node))
 	w.warmth = warmth.New(w.store, w.o.Job.Name.Warm(node), w.standBy)
 	w.effects.Go(w.warmth.Run)
-	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(), Activity: w.doing}, job); err != nil {
+	if err := w.saves.Join(saves.Node{Name: node, Dir: w.dir, Directory: w.directory(),
+		Activity: w.doing}, job); err != nil {
 		return "", err
 	}
 	ctx, done := w.effects.Context(context.Background())

@@ -51,7 +51,8 @@ func (c *Client) Rekey(secret []byte) error {
 	if err != nil {
 		return err
 	}
-	old := c.proof.Swap(&credentials{streams: id.config(streamProto), chunks: newTransport(id.config(chunkProto))})
+	old := c.proof.Swap(&credentials{streams: id.config(streamProto),
+		chunks: newTransport(id.config(chunkProto))})
 	old.chunks.CloseIdleConnections()
 	return nil
 }
@@ -92,7 +93,8 @@ func (c *Client) Ask(ctx context.Context, watcher, about membership.Ref) (holds 
 
 // Reach asks by to dial address, which is this agent's own, and returns what that brought. The
 // error says why by did not answer.
-func (c *Client) Reach(ctx context.Context, by membership.Ref, address string) (membership.AnswerKind, error) {
+func (c *Client) Reach(ctx context.Context, by membership.Ref,
+	address string) (membership.AnswerKind, error) {
 	t, a := c.open(ctx, by, request{Want: wantReach, About: membership.Ref{Address: address}})
 	if t != nil {
 		t.Close()

@@ -93,8 +93,8 @@ type reply struct {
 
 // answer classifies a reply from the node at to.
 func (r reply) answer(me Hello, to membership.Ref) membership.Answer {
-	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed, Ended: r.Ended,
-		Stays: r.Stays, Holds: r.Holds, Reach: r.Reach}
+	a := membership.Answer{Incarnation: r.Incarnation, Generation: r.Generation, Failed: r.Failed,
+		Ended: r.Ended, Stays: r.Stays, Holds: r.Holds, Reach: r.Reach}
 	switch {
 	case r.Job != me.Job || r.UID != me.UID:
 		return membership.Answer{Kind: membership.Stranger}

@@ -30,7 +30,8 @@ const (
 )
 
 func (p *pace) add(now point) {
-	if n := len(p.points); n > 0 && (now.at.Before(p.points[n-1].at) || fell(p.points[n-1].samples, now.samples)) {
+	if n := len(p.points); n > 0 && (now.at.Before(p.points[n-1].at) ||
+		fell(p.points[n-1].samples, now.samples)) {
 		p.points = nil // the clock was set back, or the samples are counted anew
 	}
 	old := func(x point) bool { return now.at.Sub(x.at) > paceWindow }

@@ -34,7 +34,8 @@ func (g *Group) Inspect(ctx context.Context) (all []hang.Evidence) {
 	}
 	each.Wait()
 	for i, e := range all {
-		if e.Stack == "" && e.State != "T" && e.State != "t" && proc.Handles(e.PID, syscall.SIGABRT) == proc.Caught {
+		if e.Stack == "" && e.State != "T" && e.State != "t" &&
+			proc.Handles(e.PID, syscall.SIGABRT) == proc.Caught {
 			g.held[i].Store(g.signal(i, syscall.SIGSTOP))
 		}
 	}
@@ -72,7 +73,8 @@ func (g *Group) abort(ctx context.Context, i int) string {
 		path = g.spec.Logs.ErrPath(g.logOf(i))
 	}
 	before := sizeOf(path)
-	_ = unix.Prlimit(w.PID, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) // a core of a large process would take minutes
+	// a core of a large process would take minutes
+	_ = unix.Prlimit(w.PID, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	g.aborted[i].Store(true)
 	// The signal waits until the process goes on, and is then the first that it sees.
 	if !g.signal(i, syscall.SIGABRT) || !g.signal(i, syscall.SIGCONT) {

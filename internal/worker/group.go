@@ -194,8 +194,8 @@ func (g *Group) begin(s Spec) error {
 		return err
 	}
 	if len(s.Env) != len(g.ends) {
-		return fmt.Errorf("start workers: %w: prepared for %d of them, and these are %d", os.ErrInvalid, len(g.ends),
-			len(s.Env))
+		return fmt.Errorf("start workers: %w: prepared for %d of them, and these are %d",
+			os.ErrInvalid, len(g.ends), len(s.Env))
 	}
 	var err error
 	if s.RunDir, err = filepath.Abs(s.RunDir); err != nil { // the guardian is elsewhere

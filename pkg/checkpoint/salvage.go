@@ -32,7 +32,8 @@ type FoundParts struct {
 // Captured counts more than committed, if it is a later capture of generation g, in which the
 // newest World that this node knows trained: nobody can have asked for an older one since. Its
 // number is the one that it would have got, and it has no copies.
-func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (found Salvaged, err error) {
+func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (found Salvaged,
+	err error) {
 	heads, err := s.Heads()
 	if err != nil {
 		return Salvaged{}, err
@@ -74,7 +75,8 @@ func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generati
 }
 
 // wholeParts are the parts of a commit that are here and whole.
-func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Head) (parts []manifest.Hash, err error) {
+func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore,
+	h manifest.Head) (parts []manifest.Hash, err error) {
 	for _, p := range h.Parts {
 		m, err := readWhole(ctx, s, p.Manifest)
 		if err != nil {
@@ -88,7 +90,8 @@ func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Hea
 }
 
 // readWhole reads every byte of what a manifest lists, and returns the manifest if all are right.
-func readWhole(ctx context.Context, s *chunkstore.ReadOnlyStore, h manifest.Hash) (*manifest.Manifest, error) {
+func readWhole(ctx context.Context, s *chunkstore.ReadOnlyStore,
+	h manifest.Hash) (*manifest.Manifest, error) {
 	m, bad, err := s.Verify(ctx, h)
 	if errors.Is(err, chunkstore.ErrNotHeld) {
 		return nil, nil

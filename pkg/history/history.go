@@ -111,8 +111,8 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	for _, k := range []string{"rev", "time", "job", "generation", "kind", "node", "text"} {
 		delete(e.Fields, k)
 	}
-	e.Rev, e.Time, e.Job, e.Generation, e.Kind, e.Text = head.Rev, head.Time, head.Job, head.Generation, head.Kind,
-		head.Text
+	e.Rev, e.Time, e.Job, e.Generation, e.Kind, e.Text = head.Rev, head.Time, head.Job,
+		head.Generation, head.Kind, head.Text
 	if head.Node != nil {
 		e.Node = *head.Node
 	}

@@ -51,7 +51,8 @@ func (r Registry) Join(ctx context.Context, j Joining) (int64, error) {
 	if j.Replaces != "" {
 		ev.Fields["replaces"] = j.Replaces.Short()
 	}
-	then := []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease), history.Tell(r.Job, ev)}
+	then := []store.Write{store.PutLeased(r.Job.Node(n.Node), schema.Encode(n), n.Lease),
+		history.Tell(r.Job, ev)}
 	if j.Warms {
 		then = append(then, store.PutLeased(r.Job.Warming(n.Node), []byte(n.Incarnation), n.Lease))
 	}

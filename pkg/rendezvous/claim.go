@@ -16,17 +16,20 @@ type Claim struct {
 	Node       string            `json:"-"`
 	Job        Job               `json:"job"` // as it was, under the uid that it had
 	Wish       Wish              `json:"wish"`
-	WishRev    int64             `json:"wish_rev"`           // when it was written, in the store that was lost
-	Generation schema.Generation `json:"generation"`         // largest that the node saw
-	World      schema.Generation `json:"world"`              // the newest World that it knows; 0: none
-	Phase      Phase             `json:"phase,omitempty"`    // of that World, if it ended
-	Count      int               `json:"count"`              // of its members
-	Rank       int               `json:"rank"`               // of this node there; -1: it is no member
-	Members    []string          `json:"members,omitempty"`  // by rank; a large World's only from its first ranks
-	Known      checkpoint.Head   `json:"known"`              // the newest commit that it heard of
-	Heads      []checkpoint.Head `json:"heads"`              // committed, and on its disk; oldest first
-	Newest     *checkpoint.Head  `json:"newest"`             // the newest on its disk that it has read and found whole
-	Sequence   uint64            `json:"sequence,omitempty"` // of Newest, among the captures of its generation; 0: not known
+	WishRev    int64             `json:"wish_rev"`        // when it was written, in the store that was lost
+	Generation schema.Generation `json:"generation"`      // largest that the node saw
+	World      schema.Generation `json:"world"`           // the newest World that it knows; 0: none
+	Phase      Phase             `json:"phase,omitempty"` // of that World, if it ended
+	Count      int               `json:"count"`           // of its members
+	Rank       int               `json:"rank"`            // of this node there; -1: it is no member
+	// by rank; a large World's only from its first ranks
+	Members []string          `json:"members,omitempty"`
+	Known   checkpoint.Head   `json:"known"` // the newest commit that it heard of
+	Heads   []checkpoint.Head `json:"heads"` // committed, and on its disk; oldest first
+	// the newest on its disk that it has read and found whole
+	Newest *checkpoint.Head `json:"newest"`
+	// of Newest, among the captures of its generation; 0: not known
+	Sequence uint64 `json:"sequence,omitempty"`
 	// of commits that this node has not all of, the parts that it has read and found whole
 	Parts []checkpoint.FoundParts `json:"parts,omitempty"`
 	// Heads, Newest and Parts were read while the claim was in the store

@@ -19,11 +19,13 @@ type Failure struct {
 	Process     Process                `json:"process,omitzero"` // that failed, where it is no trainer
 	Code        int                    `json:"code"`
 	Signal      string                 `json:"signal,omitempty"`
-	Step        *int64                 `json:"step,omitempty"`    // the last that it told
-	NaN         bool                   `json:"nan,omitempty"`     // the last loss that it told is not a finite number
-	Hang        bool                   `json:"hang,omitempty"`    // it made no progress, and was ended for that
-	Message     string                 `json:"message,omitempty"` // why, in one line: the exception, or its last words
-	Detail      string                 `json:"detail,omitempty"`  // the traceback, or the end of its output
+	Step        *int64                 `json:"step,omitempty"` // the last that it told
+	// the last loss that it told is not a finite number
+	NaN  bool `json:"nan,omitempty"`
+	Hang bool `json:"hang,omitempty"` // it made no progress, and was ended for that
+	// why, in one line: the exception, or its last words
+	Message string `json:"message,omitempty"`
+	Detail  string `json:"detail,omitempty"` // the traceback, or the end of its output
 	// Victim: all that is known of it is that its connection to another worker broke, or that it
 	// was ended with others that hang. Any other failure of the generation is the cause then.
 	Victim bool            `json:"victim,omitempty"`
@@ -75,11 +77,13 @@ func (f Failure) With(next Failure) (merged Failure, changed bool) {
 		}
 	}
 	cause.Rev = f.Rev
-	return cause, cause.Rank != f.Rank || cause.Process != f.Process || cause.Victim != f.Victim || len(cause.Others) != len(f.Others)
+	return cause, cause.Rank != f.Rank || cause.Process != f.Process || cause.Victim != f.Victim ||
+		len(cause.Others) != len(f.Others)
 }
 
 func (f Failure) collateral() CollateralEnd {
-	return CollateralEnd{Rank: f.Rank, Name: f.Process.Name, Node: f.Node, Code: f.Code, Signal: f.Signal, Victim: f.Victim}
+	return CollateralEnd{Rank: f.Rank, Name: f.Process.Name, Node: f.Node, Code: f.Code,
+		Signal: f.Signal, Victim: f.Victim}
 }
 
 // AsksForRestart reports whether the worker asked for a new generation (Paddle's 101 and 102).
@@ -144,7 +148,8 @@ func (f Failure) Lines() []string {
 		if o.Victim {
 			how += ", connection lost"
 		}
-		others = append(others, fmt.Sprintf("%s (%s)", Failure{Rank: o.Rank, Process: Process{Name: o.Name}}.name(), how))
+		others = append(others, fmt.Sprintf("%s (%s)",
+			Failure{Rank: o.Rank, Process: Process{Name: o.Name}}.name(), how))
 	}
 	return append(lines, "because of it: "+phrase.List(others)+"; other ranks were ended by elastic")
 }

@@ -39,8 +39,9 @@ func (o *Outcome) HowEnded() string {
 type Ready struct {
 	Incarnation membership.Incarnation `json:"incarnation"`
 	Host        string                 `json:"host,omitempty"`
-	Ports       []int                  `json:"ports,omitempty"` // rank 0: master and store first; then one a worker
-	StopMS      int64                  `json:"stop_ms"`
+	// rank 0: master and store first; then one a worker
+	Ports  []int `json:"ports,omitempty"`
+	StopMS int64 `json:"stop_ms"`
 	// since nothing of its workers was left; null: it had none
 	AfterMS *int64 `json:"after_ms,omitempty"`
 	Rev     int64  `json:"-"`
@@ -49,9 +50,10 @@ type Ready struct {
 // Exit is how the workers of a member ended.
 type Exit struct {
 	Incarnation membership.Incarnation `json:"incarnation"`
-	Codes       []*int                 `json:"codes"`   // by local rank; null while it runs, or if it never started
-	Planned     bool                   `json:"planned"` // the member is through with a planned stop
-	Rev         int64                  `json:"-"`
+	// by local rank; null while it runs, or if it never started
+	Codes   []*int `json:"codes"`
+	Planned bool   `json:"planned"` // the member is through with a planned stop
+	Rev     int64  `json:"-"`
 }
 
 // Zero reports whether every worker ended of itself with 0.

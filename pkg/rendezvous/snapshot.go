@@ -100,7 +100,8 @@ func (s *Snapshot) Holds(node string) bool {
 	if s.Head.Number == 0 {
 		return true
 	}
-	if have, ok := s.Held[node]; ok && (s.Head.Parts == nil && have.Rev > s.Head.Rev || slices.Contains(have.Numbers, s.Head.Number)) {
+	if have, ok := s.Held[node]; ok && (s.Head.Parts == nil && have.Rev > s.Head.Rev ||
+		slices.Contains(have.Numbers, s.Head.Number)) {
 		return slices.Contains(have.Numbers, s.Head.Number)
 	}
 	return s.Head.HeldBy(node)

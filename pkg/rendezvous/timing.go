@@ -13,9 +13,10 @@ import (
 // moments of two hosts are never compared. It is for people; nothing is decided by it. null: it did
 // not happen, or not before By's eyes.
 type Timing struct {
-	By       string `json:"by"`
-	Sign     string `json:"sign"`
-	Decided  *int64 `json:"decided_ms"`  // the plan first said that the old World has to end, or that there can be one
+	By   string `json:"by"`
+	Sign string `json:"sign"`
+	// the plan first said that the old World has to end, or that there can be one
+	Decided  *int64 `json:"decided_ms"`
 	Enough   *int64 `json:"enough_ms"`   // there were too few nodes in between: the last that was needed is here
 	Proposed *int64 `json:"proposed_ms"` // the World was seen written
 	Stopped  *int64 `json:"stopped_ms"`  // nothing of older workers is left on any node

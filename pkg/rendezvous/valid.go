@@ -60,8 +60,8 @@ func (r *Rules) validate() error {
 	p.Range("replicas", int64(r.Replicas), 0, scaling.MaxWorld)
 	p.Range("keep", int64(r.Keep), 0, maxCount)
 	p.Check(slices.Contains(loads, r.Load), "load is %.80q", r.Load)
-	p.Check(slices.Contains([]checkpoint.SaveFrom{"", checkpoint.SaveFromRank0, checkpoint.SaveFromAll}, r.SaveFrom),
-		"save_from is %.80q", r.SaveFrom)
+	p.Check(slices.Contains([]checkpoint.SaveFrom{"", checkpoint.SaveFromRank0,
+		checkpoint.SaveFromAll}, r.SaveFrom), "save_from is %.80q", r.SaveFrom)
 	checkSeconds(&p, "last_call", r.LastCall)
 	checkSeconds(&p, "grace", r.Grace)
 	checkSeconds(&p, "finish_timeout", r.FinishTimeout)
@@ -93,8 +93,8 @@ func (w *World) Validate() error {
 	p.Check(slices.Contains(phases, w.Phase), "phase is %.80q", w.Phase)
 	p.Check(w.Phase != Waiting || w.Hold != nil, "it waits and does not say why")
 	p.Check(!w.Phase.Ended() || w.Outcome != nil, "it has ended and does not say how")
-	p.Check(schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == "", "proposal %.80q is not a name",
-		w.Proposal)
+	p.Check(schema.ValidName(w.Proposal) || w.Generation == 0 && w.Proposal == "",
+		"proposal %.80q is not a name", w.Proposal)
 	p.Range("count", int64(w.Count), 0, scaling.MaxWorld)
 	p.Range("slots", int64(w.Slots), 0, membership.MaxSlots)
 	p.Range("leaving", int64(w.Leaving), 0, scaling.MaxWorld)
@@ -120,7 +120,8 @@ func (w *World) Validate() error {
 		p.Generation("until", q.Until)
 		p.Range("times", int64(q.Times), 0, maxCount)
 	}
-	p.Check(w.Ranks == nil || len(w.Ranks) == w.Count, "ranks of %d nodes, and count is %d", len(w.Ranks), w.Count)
+	p.Check(w.Ranks == nil || len(w.Ranks) == w.Count, "ranks of %d nodes, and count is %d",
+		len(w.Ranks), w.Count)
 	for _, ranks := range w.Ranks {
 		p.Range("workers", int64(len(ranks)), 0, int64(w.Slots))
 		for _, r := range ranks {
@@ -262,16 +263,18 @@ func (s *Snapshot) validate() error {
 	var p schema.Problems
 	p.Check(s.World == nil || s.Job != nil, "there is a world and no job")
 	if j := s.Job; j != nil {
-		p.Check(j.Attempt > 0 && j.Slots > 0, "the job is of attempt %d, with %d workers a node", j.Attempt, j.Slots)
+		p.Check(j.Attempt > 0 && j.Slots > 0, "the job is of attempt %d, with %d workers a node",
+			j.Attempt, j.Slots)
 		p.Check(s.Wish.Rev == 0 || s.Wish.NP > 0, "np of the wish is %d", s.Wish.NP)
 	}
 	if w := s.World; w != nil && w.Generation > 0 {
-		p.Check(w.Attempt > 0 && w.Slots > 0 && w.NP > 0, "the world is of attempt %d, np %d, with %d workers a node",
-			w.Attempt, w.NP, w.Slots)
+		p.Check(w.Attempt > 0 && w.Slots > 0 && w.NP > 0,
+			"the world is of attempt %d, np %d, with %d workers a node", w.Attempt, w.NP, w.Slots)
 	}
 	p.Check(s.World == nil || s.World.Generation <= s.Fence, "the world is of a generation above the fence")
 	for i, n := range s.Nodes {
-		p.Check(n.Attempt > 0 && n.Slots > 0, "node %s is of attempt %d, with %d workers", n.Node, n.Attempt, n.Slots)
+		p.Check(n.Attempt > 0 && n.Slots > 0, "node %s is of attempt %d, with %d workers", n.Node,
+			n.Attempt, n.Slots)
 		p.Check(i == 0 || s.Nodes[i-1].Node != n.Node, "node %s is registered twice", n.Node)
 	}
 	return p.Err()

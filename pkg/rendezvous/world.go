@@ -108,11 +108,12 @@ type Master struct {
 // member, or its workers failed in its first generation. Ten minutes of running with the node
 // delete it.
 type NodeRecord struct {
-	Node       string            `json:"node"`
-	Losses     int               `json:"losses,omitempty"`
-	Failures   int               `json:"failures,omitempty"`   // of its first generation with the job
-	Program    string            `json:"program,omitempty"`    // digest of the program that failed
-	Ran        Seconds           `json:"ran,omitempty"`        // of generations with it, since the last disturbance
+	Node     string `json:"node"`
+	Losses   int    `json:"losses,omitempty"`
+	Failures int    `json:"failures,omitempty"` // of its first generation with the job
+	Program  string `json:"program,omitempty"`  // digest of the program that failed
+	// of generations with it, since the last disturbance
+	Ran        Seconds           `json:"ran,omitempty"`
 	Since      schema.Generation `json:"since"`                // the generation that it disturbed last
 	Quarantine Seconds           `json:"quarantine,omitempty"` // for how long it is kept out; 0: it is not
 	// UntilAdmitted: only another program, or the operator, lets it into a world that can do
@@ -299,9 +300,10 @@ type Ledger struct {
 	Closed      schema.Generation `json:"closed"`       // the generation that is in these books
 	LastFailure string            `json:"last_failure"` // for people
 	// generations in a row that a loss or a failure ended without progress
-	Churn  int               `json:"churn,omitempty"`
-	Proven schema.Generation `json:"proven,omitempty"` // members of this generation, and of older ones, are no newcomers
-	Nodes  []NodeRecord      `json:"nodes,omitempty"`  // nodes that disturbed the job, by name
+	Churn int `json:"churn,omitempty"`
+	// members of this generation, and of older ones, are no newcomers
+	Proven schema.Generation `json:"proven,omitempty"`
+	Nodes  []NodeRecord      `json:"nodes,omitempty"` // nodes that disturbed the job, by name
 	Death  *Death            `json:"death,omitempty"`
 	Back   *Back             `json:"back,omitempty"`
 }

@@ -39,7 +39,8 @@ type Spec struct {
 	Heter        [][]string `json:"heter,omitempty"`         // by stage; the first is Paddle's stage 2
 	HeterDevices []string   `json:"heter_devices,omitempty"` // cpu, gpu or xpu, by stage, the trainers' first
 	Coordinators []string   `json:"coordinators,omitempty"`
-	HTTPPort     int        `json:"http_port,omitempty"` // of gloo's rendezvous, on the first server's node; 0: any
+	// of gloo's rendezvous, on the first server's node; 0: any
+	HTTPPort int `json:"http_port,omitempty"`
 }
 
 // Task is one process.

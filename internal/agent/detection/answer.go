@@ -17,7 +17,8 @@ func (d *Detection) AnswerSuspicions(f *Facts, out *outbox.Outbox) {
 		return
 	}
 	for _, s := range f.Snapshot.Suspects {
-		if s.Node == f.Self.Node && s.Incarnation == f.Self.Incarnation && s.Sign == membership.Silent && !s.Answered {
+		if s.Node == f.Self.Node && s.Incarnation == f.Self.Incarnation &&
+			s.Sign == membership.Silent && !s.Answered {
 			out.Request(outbox.AnswerSuspicion, action.AnswerSuspicion{Suspicion: s, Me: f.Self})
 		}
 	}

@@ -34,9 +34,10 @@ type Detection struct {
 	crowded  bool                   // many were in doubt when they were last judged
 	doubts   map[verdict.Doubt]bool // at that time
 
-	suspected    map[membership.Incarnation]event.Signal // by this agent, now
-	written      map[membership.Incarnation]bool         // its records in the store, or on their way there
-	newestRecord int64                                   // revision of the newest that may still be there; 0: none
+	suspected map[membership.Incarnation]event.Signal // by this agent, now
+	written   map[membership.Incarnation]bool         // its records in the store, or on their way there
+	// revision of the newest that may still be there; 0: none
+	newestRecord int64
 	probed       map[membership.Incarnation]probe
 	watched      []membership.Ref
 	watchedIn    *rendezvous.World // the world that watched was derived from; nil: it is to be derived anew

@@ -48,7 +48,8 @@ func (d *Detection) writeSuspicions(f *Facts, out *outbox.Outbox) {
 			Sign:    s.Sign, SilentMS: s.Silent.Milliseconds(), Never: s.Never})
 	}
 	if len(news) == 0 || !f.Registered ||
-		!out.Request(outbox.Suspect, action.Suspect{Suspicions: news, Me: f.Self, Generation: generation(f.World)}) {
+		!out.Request(outbox.Suspect, action.Suspect{Suspicions: news, Me: f.Self,
+			Generation: generation(f.World)}) {
 		return
 	}
 	for _, s := range news {
@@ -119,7 +120,8 @@ func (d *Detection) OwesRecords(f *Facts) bool {
 	mine := func(s membership.Suspicion) bool {
 		return s.By == f.Self.Node && s.Watcher == f.Self.Incarnation
 	}
-	if d.newestRecord > 0 && snap.Whole && snap.Rev >= d.newestRecord && !slices.ContainsFunc(snap.Suspects, mine) {
+	if d.newestRecord > 0 && snap.Whole && snap.Rev >= d.newestRecord &&
+		!slices.ContainsFunc(snap.Suspects, mine) {
 		d.newestRecord = 0
 	}
 	return len(d.suspected) > 0 || len(d.written) > 0 || d.newestRecord > 0

@@ -155,8 +155,8 @@ func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error 
 }
 
 func (j *Joiner) recovery() *recovery.Recovery {
-	return &recovery.Recovery{Store: j.Store, Job: j.Job, Disk: j.Disk, LeaseTTL: j.LeaseTTL, Limit: j.StoreCutLimit,
-		Go: j.Go}
+	return &recovery.Recovery{Store: j.Store, Job: j.Job, Disk: j.Disk, LeaseTTL: j.LeaseTTL,
+		Limit: j.StoreCutLimit, Go: j.Go}
 }
 
 // claiming tells the user which nodes are waited for.

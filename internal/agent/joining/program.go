@@ -45,8 +45,9 @@ func (j *Joiner) checkProgram(ctx context.Context, s *rendezvous.Snapshot) error
 	}
 	for _, n := range others[:min(len(others), detection.MaxWitnesses)] {
 		if j.Peers.Probe(ctx, n.Ref).Kind == membership.Same {
-			return &refusal.OtherProgram{Job: string(s.Job.Name), Node: n.Node, NodeRunsRan: !s.Job.Origin.Differs(n.Program),
-				Ran: strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
+			return &refusal.OtherProgram{Job: string(s.Job.Name), Node: n.Node,
+				NodeRunsRan: !s.Job.Origin.Differs(n.Program),
+				Ran:         strings.Join(s.Job.Origin.Command, " "), Yours: strings.Join(mine.Command, " ")}
 		}
 	}
 	return hindrance{errors.New("nodes that run another program are registered, and do not answer")}

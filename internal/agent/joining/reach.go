@@ -54,7 +54,8 @@ func (j *Joiner) unreached(ctx context.Context) error {
 	// All of them, and some again: a node that has just joined still answers as its incarnation
 	// before.
 	if slices.Contains(mute, j.state.firstMute) {
-		j.warn("this node is cut off: " + strings.Join(mute, ", ") + " did not answer it; not joining before one does")
+		j.warn("this node is cut off: " + strings.Join(mute, ", ") +
+			" did not answer it; not joining before one does")
 	} else if j.state.firstMute == "" {
 		j.state.firstMute = mute[0]
 	}

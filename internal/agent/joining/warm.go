@@ -12,8 +12,8 @@ import (
 // hold them up.
 func (j *Joiner) warms(ctx context.Context, s *rendezvous.Snapshot) bool {
 	w := s.World
-	return j.Warm && s.Job.Roles == nil && w != nil && w.Phase == rendezvous.Running && w.Attempt == s.Job.Attempt &&
-		OthersStay(ctx, j.Peers, w.Members)
+	return j.Warm && s.Job.Roles == nil && w != nil && w.Phase == rendezvous.Running &&
+		w.Attempt == s.Job.Attempt && OthersStay(ctx, j.Peers, w.Members)
 }
 
 // OthersStay reports whether a member says that its workers can stay. One may be lost: two are

@@ -46,7 +46,8 @@ func (m *Machine) leaving() {
 		m.over = &event.Result{Status: m.leave.Status, Err: m.leave.Err}
 		return
 	}
-	l := action.Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason, Stop: m.stopsJob(), Quick: m.leave.Now}
+	l := action.Leave{Me: m.self.node, Generation: m.generation(), Why: m.leave.Reason,
+		Stop: m.stopsJob(), Quick: m.leave.Now}
 	if w := m.seen.world; w != nil && m.leave.Reason == membership.Finished {
 		l.Ended = w.Phase
 	}
@@ -99,8 +100,8 @@ func (m *Machine) ownSnapshot() rendezvous.Snapshot {
 // stopped when its last node leaves on Ctrl-C: its user has no name to come back to it.
 func (m *Machine) stopsJob() *rendezvous.Snapshot {
 	s := m.seen.snap
-	if !m.self.job.Made || m.leave.Reason != membership.Interrupted || !s.Whole || len(s.Nodes) > 1 || !m.current() ||
-		m.seen.world != nil && m.seen.world.Phase.Ended() {
+	if !m.self.job.Made || m.leave.Reason != membership.Interrupted || !s.Whole ||
+		len(s.Nodes) > 1 || !m.current() || m.seen.world != nil && m.seen.world.Phase.Ended() {
 		return nil
 	}
 	return &s

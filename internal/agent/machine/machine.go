@@ -94,11 +94,12 @@ type observation struct {
 	behind  bool // it showed less all the same: it was wiped, set back or replaced; until the job is made again
 	setBack bool // and it still holds an older state of the job
 
-	awaySince         time.Time // the store does not answer since then
-	wrongJob          bool      // it answers, but what it holds is not this job as it is: nothing of it is believed
-	unreadable        error     // the newest read found a record that this version cannot read
-	awaitsJob         bool      // it is outside, and waits until the job is made again
-	addressUnverified bool      // the store was away: this node may have another address since
+	awaySince time.Time // the store does not answer since then
+	// it answers, but what it holds is not this job as it is: nothing of it is believed
+	wrongJob          bool
+	unreadable        error // the newest read found a record that this version cannot read
+	awaitsJob         bool  // it is outside, and waits until the job is made again
+	addressUnverified bool  // the store was away: this node may have another address since
 
 	// A peer told of a generation that is newer than world, and no read since has shown what became
 	// of it.

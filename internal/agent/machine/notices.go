@@ -24,7 +24,8 @@ func (m *Machine) facts() *notice.Facts {
 	o := &m.seen
 	f := &notice.Facts{Now: m.now, Hint: m.cfg.Hint, Logs: m.self.logs, Node: m.self.node, Job: m.self.job,
 		Joined: m.self.joined, Listed: m.self.listed, Member: member, Rank: rank, Leaver: m.leaver(),
-		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.View, Quiet: m.workers.Quiet(), Over: m.over,
+		World: o.world, Snapshot: &o.snap, Current: m.current(), View: m.peers.View,
+		Quiet: m.workers.Quiet(), Over: m.over,
 		Store: notice.Store{AwaySince: o.awaySince, Stale: o.stale, SetBack: o.setBack, WrongJob: o.wrongJob,
 			Unreadable: o.unreadable}}
 	if g := m.workers.Group; g != nil && !g.First {

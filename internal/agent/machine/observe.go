@@ -145,7 +145,8 @@ func (m *Machine) acceptWorld(w *rendezvous.World) {
 	if m.self.job != nil && w.UID != m.self.job.UID {
 		return // the answer to a request of before the job was made again
 	}
-	if known != nil && (w.Generation < known.Generation || w.Generation == known.Generation && w.Rev <= known.Rev) {
+	if known != nil && (w.Generation < known.Generation || w.Generation == known.Generation &&
+		w.Rev <= known.Rev) {
 		return
 	}
 	if known == nil || w.Generation > known.Generation {

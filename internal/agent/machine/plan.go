@@ -78,7 +78,8 @@ func (m *Machine) plan() {
 	shown.Doing = m.moving()
 	next := plan.Next(plan.Facts{Snapshot: &shown, View: m.peers.View, Observed: m.keeper.marks,
 		Timeouts: m.cfg.Times, Now: m.now})
-	m.keeper.timing.Observe(status.Look{Snapshot: snap, View: m.peers.View, Own: m.sign(), Step: next, Now: m.now})
+	m.keeper.timing.Observe(status.Look{Snapshot: snap, View: m.peers.View, Own: m.sign(),
+		Step: next, Now: m.now})
 	if wait, ok := next.(plan.Nothing); ok {
 		if wait.Until.After(m.now) {
 			m.out.Wake(wait.Until)

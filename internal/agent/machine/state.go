@@ -27,8 +27,8 @@ const (
 	StateEnded                  // the attempt is over, or this node cannot take part
 )
 
-var stateNames = [...]string{"Outside", "Dropped", "Spare", "Preparing", "Ready", "Training", "Finishing", "Wait",
-	"Cut", "Leaving", "Ended"}
+var stateNames = [...]string{"Outside", "Dropped", "Spare", "Preparing", "Ready", "Training",
+	"Finishing", "Wait", "Cut", "Leaving", "Ended"}
 
 func (s State) String() string {
 	if s < 0 || int(s) >= len(stateNames) {

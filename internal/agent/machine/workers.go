@@ -54,7 +54,8 @@ func (m *Machine) noteHindrance(e event.Readied) {
 	var unable interface{ ExitCode() int }
 	if errors.As(e.Err, &unable) {
 		if m.leave == nil {
-			m.leave = &departure{Leaving: event.Leaving{Reason: membership.Unfit, Status: unable.ExitCode(), Err: e.Err}}
+			m.leave = &departure{Leaving: event.Leaving{Reason: membership.Unfit,
+				Status: unable.ExitCode(), Err: e.Err}}
 		}
 		return
 	}

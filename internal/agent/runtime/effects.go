@@ -57,8 +57,8 @@ func (l *loop) do(ctx context.Context, a action.Action) {
 	case action.GetReady, action.StartWorkers, action.ContinueWorkers, action.PauseWorkers, action.HaltWorkers,
 		action.CloseSaves, action.Remember, action.ReportExit, action.ReportFailures:
 		l.doWorkers(ctx, a)
-	case action.Probe, action.AskWatchers, action.WatchNodes, action.Suspect, action.Withdraw, action.AwaitAnswer,
-		action.AnswerSuspicion:
+	case action.Probe, action.AskWatchers, action.WatchNodes, action.Suspect, action.Withdraw,
+		action.AwaitAnswer, action.AnswerSuspicion:
 		l.doPeers(ctx, a)
 	case action.SayHello:
 		l.hello = a.Hello
@@ -294,7 +294,8 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 		return r
 	}
 	// An earlier life of this agent may have written one: the next try names its revision.
-	if read, err := l.Store.Get(ctx, l.Job.Name.Exit(a.World.Generation, a.Node), ""); err == nil && read.One() != nil {
+	if read, err := l.Store.Get(ctx, l.Job.Name.Exit(a.World.Generation, a.Node), ""); err == nil &&
+		read.One() != nil {
 		r.Rev = read.One().Rev
 	}
 	return r
@@ -302,7 +303,8 @@ func (l *loop) reportExit(ctx context.Context, a action.ReportExit) event.Event 
 
 // askWatchers asks all at once; what it returns waits for the answers, and names those that still
 // suspect the node.
-func (l *loop) askWatchers(ctx context.Context, about membership.Ref, watchers []membership.Ref) func() []string {
+func (l *loop) askWatchers(ctx context.Context, about membership.Ref,
+	watchers []membership.Ref) func() []string {
 	holds := make([]bool, len(watchers))
 	var all sync.WaitGroup
 	for i, w := range watchers {

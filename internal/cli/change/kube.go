@@ -106,7 +106,8 @@ func steady(st status.Status) status.Status {
 // minute in a healthy job is not among them.
 func mirrored(k history.Kind) (shown, warning bool) {
 	switch k {
-	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused, history.Backoff:
+	case history.NodeLost, history.WorkerFailed, history.JobFailed, history.Bad, history.Refused,
+		history.Backoff:
 		return true, true
 	case history.JobCreated, history.NodeLeft, history.WaitEntered, history.WorldRunning, history.WishChanged,
 		history.JobDone, history.JobStopped:

@@ -101,8 +101,8 @@ func agree(c *command.Call, snap *rendezvous.Snapshot) error {
 		phrase.Count(len(snap.History), "checkpoint"))
 	sayHere(c, here)
 	if away := holdersAway(snap, here); len(away) > 0 {
-		c.Out.Say("stays: checkpoints on other machines (%s); `elastic rm %s` there deletes them", phrase.List(away),
-			j.Name)
+		c.Out.Say("stays: checkpoints on other machines (%s); `elastic rm %s` there deletes them",
+			phrase.List(away), j.Name)
 	}
 	return c.Confirm(fmt.Sprintf("remove job %s?", j.Name))
 }
@@ -154,7 +154,8 @@ func holdersAway(snap *rendezvous.Snapshot, here []disk.Kept) []string {
 func removed(c *command.Call, name schema.Job, uid schema.UID) error {
 	nodes, bytes, err := clear(c, name, uid)
 	if err != nil {
-		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v", name, err).Of(err)
+		return problem.New(problem.Failed, "job %s is removed, but not all that it left here: %v",
+			name, err).Of(err)
 	}
 	if c.Out.Json {
 		return c.Out.Object(map[string]any{"job": name, "removed": true, "nodes": nodes, "bytes": bytes})

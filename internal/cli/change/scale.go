@@ -116,8 +116,8 @@ func dryRun(c *command.Call, s *rendezvous.Snapshot, wish rendezvous.Wish) error
 	if !c.Out.Json {
 		return c.Out.Line("dry run, nothing was changed: %s", effect)
 	}
-	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": wish.NP, "generation": s.Fence, "state": "unchanged",
-		"effect": effect})
+	return c.Out.Object(map[string]any{"job": s.Job.Name, "np": wish.NP, "generation": s.Fence,
+		"state": "unchanged", "effect": effect})
 }
 
 // wishOf is the wish of s for np nodes. With --when-ready an exact job that trains keeps its size

@@ -16,8 +16,8 @@ import (
 
 // Stop is the command that stops a job.
 func Stop() command.Command {
-	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end", Action: stopAction,
-		Flags: []command.Flag{
+	return command.Command{Name: "stop", Args: "[JOB]", Most: 1, Usage: "have a job save and end",
+		Action: stopAction, Flags: []command.Flag{
 			command.JobFlag(),
 			{Name: "grace", Arg: "TIME", Usage: "for the workers to save (what the job has)"},
 			{Name: "timeout", Arg: "TIME", Usage: "how long to follow; none"},

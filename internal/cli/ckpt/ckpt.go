@@ -48,7 +48,8 @@ type verb struct {
 }
 
 func verbs() []verb {
-	return []verb{{"ls", false, (*saves).list}, {"show", false, (*saves).show}, {"verify", false, (*saves).verify},
+	return []verb{{"ls", false, (*saves).list}, {"show", false, (*saves).show},
+		{"verify", false, (*saves).verify},
 		{"get", false, (*saves).get}, {"rm", true, (*saves).remove}, {"restore", true, (*saves).restore}}
 }
 
@@ -151,7 +152,8 @@ func (k *saves) wanted() (checkpoint.Head, error) {
 		all, shown = append(all, h.Number), append(shown, fmt.Sprint(h.Number))
 	}
 	if len(all) == 0 {
-		return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint", job).Detail("numbers", all)
+		return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint", job).
+			Detail("numbers", all)
 	}
 	return checkpoint.Head{}, problem.New(problem.CkptNone, "job %s has no checkpoint %d", job, n).
 		Because("there are %s", phrase.List(shown)).
@@ -212,7 +214,8 @@ func (k *saves) here() (all []localStore, done func(), err error) {
 
 // sources are from where a checkpoint can be had: this machine, then the holders that are
 // registered.
-func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source, done func(), err error) {
+func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer.Source,
+	done func(), err error) {
 	stores, closeAll, err := k.here()
 	if err != nil {
 		closeAll()
@@ -241,7 +244,8 @@ func (k *saves) sources(ctx context.Context, h checkpoint.Head) (from []transfer
 // worldSize is that of a generation, as far as the events of the job still tell of it.
 func (k *saves) worldSize(g schema.Generation) *int {
 	for _, e := range k.snap.Events {
-		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g && e.Kind == history.WorldProposed {
+		if size, ok := e.Fields["world_size"].(float64); ok && e.Generation == g &&
+			e.Kind == history.WorldProposed {
 			n := int(size)
 			return &n
 		}
@@ -255,7 +259,8 @@ func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
 		Of(err).Because("%v", err)
 	if len(here) == 0 && len(away) > 0 {
-		e.Because("nothing of it is on this machine, and those who have it are not registered: %s", phrase.List(away)).
+		e.Because("nothing of it is on this machine, and those who have it are not registered: %s",
+			phrase.List(away)).
 			Cure("on a machine that has it: elastic %s; or start a node there", k.Command.Name)
 	}
 	return e.Detail("holders", refNames(here)).Detail("away", append([]string{}, away...))

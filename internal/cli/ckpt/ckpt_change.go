@@ -97,8 +97,8 @@ func (k *saves) restore(ctx context.Context) error {
 }
 
 func (k *saves) restored(from, to checkpoint.Head, text string) error {
-	return k.printResult(map[string]any{"job": k.snap.Job.Name, "restored": from.Number, "number": to.Number, "step": to.Step},
-		"%s", text)
+	return k.printResult(map[string]any{"job": k.snap.Job.Name, "restored": from.Number,
+		"number": to.Number, "step": to.Step}, "%s", text)
 }
 
 // printResult prints, on stdout, what was done.

@@ -38,7 +38,8 @@ func (k *saves) status(h checkpoint.Head) savedStatus {
 	w := k.snap.World
 	return savedStatus{Number: h.Number, Step: h.Step, Samples: h.Samples, Generation: h.Generation,
 		WorldSize: k.worldSize(h.Generation),
-		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...), Copies: h.Copies, Parts: len(h.Parts),
+		Bytes:     h.Bytes, Holders: refNames(here), Away: append([]string{}, away...),
+		Copies: h.Copies, Parts: len(h.Parts),
 		Time:     status.Timestamp{Time: h.Time},
 		Manifest: h.Manifest, Head: h.Number == k.snap.Head.Number, Resume: w != nil && w.Resume != nil &&
 			w.Resume.Number == h.Number}

@@ -13,7 +13,8 @@ func Unused() []Flag {
 		{Name: "cluster-topo-path"}, {Name: "rank-mapping-path"}, {Name: "enable-auto-mapping"},
 		{Name: "with-gloo"}, {Name: "gloo-port"},
 		{Name: "use-env", Kind: Boolean}, {Name: "multi-gpu", Kind: Boolean}, {Name: "launcher"},
-		{Name: "no-local-rank", Kind: Boolean}, {Name: "no-ssh", Kind: Boolean}, {Name: "force-multi", Kind: Boolean},
+		{Name: "no-local-rank", Kind: Boolean}, {Name: "no-ssh", Kind: Boolean},
+		{Name: "force-multi", Kind: Boolean},
 	}
 }
 

@@ -33,7 +33,8 @@ func explained(err error, name string, table []Command) error {
 	}
 	f := c.Flags[at]
 	if f.Arg == "" {
-		return fill(e, fmt.Sprintf("--%s: %s", f.Name, f.Usage), fmt.Sprintf("--%s, or leave it out; %s", f.Name, help))
+		return fill(e, fmt.Sprintf("--%s: %s", f.Name, f.Usage),
+			fmt.Sprintf("--%s, or leave it out; %s", f.Name, help))
 	}
 	return fill(e, fmt.Sprintf("--%s is: %s", f.Name, f.Usage), fmt.Sprintf("--%s=%s; %s", f.Name, f.Arg, help))
 }

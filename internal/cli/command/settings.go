@@ -123,11 +123,14 @@ func (s Setting) Nodes(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil && !Digits(text):
-		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).Cure("a number of nodes, from 1 to %d", maxNodes)
+		return 0, problem.New(problem.NPRange, "%s: np is a number of nodes", s).
+			Cure("a number of nodes, from 1 to %d", maxNodes)
 	case err != nil || n > maxNodes:
-		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).Cure("a number of nodes, from 1 to %d", maxNodes)
+		return 0, problem.New(problem.NPRange, "%s: more than %d nodes", s, maxNodes).
+			Cure("a number of nodes, from 1 to %d", maxNodes)
 	case n < 1:
-		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).Cure("a number of nodes, from 1 to %d", maxNodes)
+		return 0, problem.New(problem.NPRange, "%s: a job needs at least 1 node", s).
+			Cure("a number of nodes, from 1 to %d", maxNodes)
 	}
 	return n, nil
 }

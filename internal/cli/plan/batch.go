@@ -48,7 +48,8 @@ func base(c *command.Call, limits rendezvous.Limits, slots int) (b scaling.Base,
 		name             string
 		to               *int
 		otherwise, least int
-	}{{"base-np", &b.Nodes, limits.Max, 1}, {"batch-size", &b.Batch, 0, 1}, {"max-batch-size", &b.MaxBatch, 0, 1}} {
+	}{{"base-np", &b.Nodes, limits.Max, 1}, {"batch-size", &b.Batch, 0, 1},
+		{"max-batch-size", &b.MaxBatch, 0, 1}} {
 		if *n.to, err = c.Setting(n.name).Number(n.otherwise, n.least); err != nil {
 			return b, err
 		}

@@ -16,8 +16,8 @@ import (
 
 // Command is elastic plan.
 func Command() command.Command {
-	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job", Action: planAction,
-		File: command.FileAll,
+	return command.Command{Name: "plan", Usage: "show batch and rate for each size, without a job",
+		Action: planAction, File: command.FileAll,
 		Flags: append([]command.Flag{
 			{Name: "np", Arg: "N", Usage: "nodes, or MIN:MAX for each size of a range (1)",
 				Same: []string{"nnodes", "num-nodes", "num-machines"}},

@@ -57,7 +57,8 @@ func Known(err error) *Error {
 }
 
 func fromLocal(p *local.Problem) *Error {
-	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir, local.ErrStart: LocalStart}[p.Kind]
+	code := map[error]Code{local.ErrOwner: LocalOwner, local.ErrState: StateDir,
+		local.ErrStart: LocalStart}[p.Kind]
 	if code == "" {
 		code = Failed
 	}

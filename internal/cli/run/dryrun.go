@@ -37,7 +37,8 @@ func dryRun(c *command.Call, o *node.Options) error {
 			preview
 		}{string(o.Job.Name), server, o.Job.Limits, o.Job.Slots, o.Job.Workers(o.Job.Limits.Max), o.LogDir, p})
 	}
-	if err := c.Out.Line("job %s: np=%s nodes x %s = world size %d; nothing was started", o.Job.Name, o.Job.Limits,
+	if err := c.Out.Line("job %s: np=%s nodes x %s = world size %d; nothing was started",
+		o.Job.Name, o.Job.Limits,
 		phrase.Count(o.Job.Slots, "worker"), o.Job.Workers(o.Job.Limits.Max)); err != nil {
 		return err
 	}
@@ -81,7 +82,8 @@ func showWorld(c *command.Call, world []previewNode) error {
 }
 
 func showWorker(c *command.Call, w *previewWorker) error {
-	if err := c.Out.Line("%s (local rank %d): %s", w.Process, w.LocalRank, strings.Join(w.Argv, " ")); err != nil {
+	if err := c.Out.Line("%s (local rank %d): %s", w.Process, w.LocalRank,
+		strings.Join(w.Argv, " ")); err != nil {
 		return err
 	}
 	if w.CPUs != nil {

@@ -53,7 +53,8 @@ func (p part) outcome(ctx context.Context, r event.Result) error {
 // waited tells a node that would not wait any longer from a job that failed with the same status.
 func (p part) waited(ctx context.Context) error {
 	c, s, o := p.c, p.s, p.o
-	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).Because("the server did not answer")
+	e := problem.New(problem.Timeout, "no world ran here for %s", o.WaitTimeout).
+		Because("the server did not answer")
 	ctx, cancel := context.WithTimeout(ctx, target.Patience)
 	defer cancel()
 	snap, err := rendezvous.Read(ctx, s, o.Job.Name)

@@ -67,7 +67,8 @@ func progressLine(p rendezvous.Progress, columns int) string {
 		parts = parts[:len(parts)-1]
 		line = strings.Join(parts, "  ")
 	}
-	if places := min(columns-1-len(line)-len("[]  "), mostBar); p.Done != nil && line != "" && places >= leastBar {
+	if places := min(columns-1-len(line)-len("[]  "), mostBar); p.Done != nil && line != "" &&
+		places >= leastBar {
 		full := int(share(p) * float64(places))
 		line = "[" + strings.Repeat("#", full) + strings.Repeat("-", places-full) + "]  " + line
 	}

@@ -118,7 +118,8 @@ func begun(c *command.Call, s *target.Server) string {
 		return fmt.Sprintf("elastic: started the local server for user %s (pid %d); your terminals share it; it ends by itself\n",
 			c.UserName(), s.Started.PID)
 	}
-	text := fmt.Sprintf("elastic: started a server at %s (pid %d); it ends by itself\n", s.Shared.Listen, s.Started.PID)
+	text := fmt.Sprintf("elastic: started a server at %s (pid %d); it ends by itself\n",
+		s.Shared.Listen, s.Started.PID)
 	if host, _, err := net.SplitHostPort(s.Shared.Listen); err == nil && !net.ParseIP(host).IsLoopback() {
 		text += "elastic: " + target.OpenTo(s.Shared.Listen) + "\n"
 	}
@@ -152,8 +153,8 @@ func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
 }
 
 // connect is server, but a signal ends it: nothing was begun yet.
-func connect(ctx context.Context, c *command.Call, limit time.Duration, signals <-chan os.Signal) (*target.Server,
-	error) {
+func connect(ctx context.Context, c *command.Call, limit time.Duration,
+	signals <-chan os.Signal) (*target.Server, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
 		s   *target.Server

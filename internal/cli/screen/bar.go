@@ -28,7 +28,8 @@ const eraseLine = "\r\x1b[K"
 
 // NewBar is a bar without a text, on a terminal.
 func NewBar(terminal io.Writer) *Bar {
-	b := &Bar{terminal: terminal, news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	b := &Bar{terminal: terminal, news: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	go b.run()
 	return b
 }

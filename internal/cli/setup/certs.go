@@ -53,7 +53,8 @@ func certsAction(_ context.Context, c *command.Call) error {
 	made, err := certs.Make(r)
 	switch {
 	case errors.Is(err, certs.ErrAuthority):
-		return problem.New(problem.Failed, "%v", err).Because("a new authority would make void what this one signed").
+		return problem.New(problem.Failed, "%v", err).
+			Because("a new authority would make void what this one signed").
 			Cure("put its files back; or begin anew in another --dir, and give the new files to every server and client")
 	case err != nil:
 		return problem.New(problem.Failed, "%v", err).
@@ -176,9 +177,11 @@ func manifests(name string, made []certs.Made, client string) string {
 	for _, m := range made {
 		of[m.Name] = m
 	}
-	server := []entry{{"ca.crt", of[certs.CA].Cert}, {"tls.crt", of["server"].Cert}, {"tls.key", of["server"].Key},
+	server := []entry{{"ca.crt", of[certs.CA].Cert}, {"tls.crt", of["server"].Cert},
+		{"tls.key", of["server"].Key},
 		{"peer-ca.crt", of[certs.PeerCA].Cert}, {"peer.crt", of["peer"].Cert}, {"peer.key", of["peer"].Key}}
-	user := []entry{{"ca.crt", of[certs.CA].Cert}, {"client.crt", of[client].Cert}, {"client.key", of[client].Key}}
+	user := []entry{{"ca.crt", of[certs.CA].Cert}, {"client.crt", of[client].Cert},
+		{"client.key", of[client].Key}}
 	return manifest(name, server) + "---\n" + manifest(name+"-client", user)
 }
 

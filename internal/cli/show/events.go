@@ -79,6 +79,6 @@ func showEvent(c *command.Call, e history.Event) error {
 	if f := rendezvous.TimingOf(e); f != nil && c.Context.Bool("verbose") {
 		text += ": " + f.String()
 	}
-	return c.Out.Folded(eventIndent, "%s  g%d  %s  %s  %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind,
-		node, text)
+	return c.Out.Folded(eventIndent, "%s  g%d  %s  %s  %s",
+		e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Generation, e.Kind, node, text)
 }

@@ -58,7 +58,8 @@ func jobRow(c *command.Call, st status.Status) []string {
 	}
 	row := []string{string(st.Job), state, nodes, fmt.Sprint(st.Generation), checkpoint}
 	if o := st.Origin; o != nil {
-		return append(row, screen.Age(c.Out.Now().Sub(o.Time.Time)), o.Owner+"@"+o.Host, strings.Join(o.Command, " "))
+		return append(row, screen.Age(c.Out.Now().Sub(o.Time.Time)), o.Owner+"@"+o.Host,
+			strings.Join(o.Command, " "))
 	}
 	return append(row, "-", "-", "")
 }

@@ -331,10 +331,11 @@ func (r *reading) following(ctx context.Context, s *target.Server) error {
 	over := make(chan error, 1)
 	known := map[string]bool{}
 	go func() {
-		err := target.Followed{Call: r.Call, Server: s, Seen: r.snap}.Follow(ctx, func(snap *rendezvous.Snapshot) (bool, error) {
-			r.snap = snap
-			return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
-		})
+		err := target.Followed{Call: r.Call, Server: s, Seen: r.snap}.Follow(ctx,
+			func(snap *rendezvous.Snapshot) (bool, error) {
+				r.snap = snap
+				return target.Ended(snap), r.readNew(ctx, &readers, known, lines)
+			})
 		if err == nil {
 			_ = target.Pause(ctx, 4*together) // what was written last is on its way
 		}

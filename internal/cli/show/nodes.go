@@ -14,8 +14,8 @@ import (
 
 // Nodes is the command that lists the nodes of a job.
 func Nodes() command.Command {
-	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job", Action: nodesAction,
-		Flags: []command.Flag{command.JobFlag()}}
+	return command.Command{Name: "nodes", Args: "[JOB]", Most: 1, Usage: "the nodes of a job",
+		Action: nodesAction, Flags: []command.Flag{command.JobFlag()}}
 }
 
 func nodesAction(ctx context.Context, c *command.Call) error {

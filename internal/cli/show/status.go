@@ -53,13 +53,14 @@ func watchStatus(ctx context.Context, c *command.Call, s *target.Server, first r
 	snaps := make(chan *rendezvous.Snapshot)
 	followed := make(chan error, 1)
 	go func() {
-		followed <- target.Followed{Call: c, Server: s, Seen: &first}.Follow(ctx, func(snap *rendezvous.Snapshot) (bool, error) {
-			select {
-			case snaps <- snap:
-			case <-ctx.Done():
-			}
-			return target.Ended(snap), nil
-		})
+		followed <- target.Followed{Call: c, Server: s, Seen: &first}.Follow(ctx,
+			func(snap *rendezvous.Snapshot) (bool, error) {
+				select {
+				case snaps <- snap:
+				case <-ctx.Done():
+				}
+				return target.Ended(snap), nil
+			})
 	}()
 	var tick <-chan time.Time
 	if c.Out.Terminal && !c.Out.Json {
@@ -261,8 +262,8 @@ func headText(k *status.Checkpoint, p *screen.Printer) string {
 	case k.Copies == 0:
 		return text + ", parts of it are on no node that is here"
 	case k.Copies < k.Replicas:
-		return text + fmt.Sprintf(", unprotected: %s of %d, %son %s", phrase.Count(k.Copies, "copy"), k.Replicas, parts,
-			phrase.List(k.Holders))
+		return text + fmt.Sprintf(", unprotected: %s of %d, %son %s",
+			phrase.Count(k.Copies, "copy"), k.Replicas, parts, phrase.List(k.Holders))
 	}
 	return text + ", " + parts + "on " + phrase.List(k.Holders)
 }

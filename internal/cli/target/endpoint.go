@@ -24,20 +24,24 @@ func Ips(c *command.Call) command.Setting {
 		return s
 	}
 	if hosts := listed(c); len(hosts) > 0 {
-		return command.Setting{Name: "servers", Text: strings.Join(hosts, ","), Origin: "--servers, --workers", Given: true}
+		return command.Setting{Name: "servers", Text: strings.Join(hosts, ","),
+			Origin: "--servers, --workers", Given: true}
 	}
 	for _, name := range []string{"PADDLE_TRAINERS", "POD_IP", "PADDLE_TRAINER_ID", "TRAINER_PORTS_NUM"} {
 		if c.Getenv(name) == "" {
 			return s
 		}
 	}
-	return command.Setting{Name: "ips", Text: c.Getenv("PADDLE_TRAINERS"), Origin: "PADDLE_TRAINERS", Given: true}
+	return command.Setting{Name: "ips", Text: c.Getenv("PADDLE_TRAINERS"),
+		Origin: "PADDLE_TRAINERS", Given: true}
 }
 
 // listed are the addresses of the nodes in the lists of parameter servers and trainers.
 func listed(c *command.Call) []string {
-	s := roles.Spec{Trainers: roles.ParseList(c.Setting("workers").Text), Servers: roles.ParseList(c.Setting("servers").Text),
-		Heter: roles.ParseStages(c.Setting("heter-workers").Text), Coordinators: roles.ParseList(c.Setting("coordinators").Text)}
+	s := roles.Spec{Trainers: roles.ParseList(c.Setting("workers").Text),
+		Servers:      roles.ParseList(c.Setting("servers").Text),
+		Heter:        roles.ParseStages(c.Setting("heter-workers").Text),
+		Coordinators: roles.ParseList(c.Setting("coordinators").Text)}
 	return s.Hosts()
 }
 
@@ -96,8 +100,8 @@ func shared(c *command.Call) (string, command.Setting, error) {
 		return "", command.Setting{}, nil
 	case at.Given:
 	case ips.Given:
-		at = command.Setting{Name: "ips", Text: strings.TrimSpace(strings.Split(ips.Text, ",")[0]), Origin: ips.Origin,
-			Given: true}
+		at = command.Setting{Name: "ips", Text: strings.TrimSpace(strings.Split(ips.Text, ",")[0]),
+			Origin: ips.Origin, Given: true}
 		if !strings.Contains(ips.Text, ",") && (at.Text == "127.0.0.1" || at.Text == "localhost") {
 			return "", command.Setting{}, nil
 		}
@@ -113,7 +117,8 @@ func shared(c *command.Call) (string, command.Setting, error) {
 	if err != nil {
 		host, port = at.Text, sharedPort
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || host == "" || strings.Contains(host, "/") {
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || host == "" ||
+		strings.Contains(host, "/") {
 		return "", at, at.Refuse("not HOST:PORT").Cure("HOST:%s, with the address of the first node", sharedPort)
 	} else if n == 0 {
 		return "", command.Setting{}, nil // torchrun's word for any port, of this machine

@@ -28,7 +28,8 @@ type Followed struct {
 
 // Follow calls each with the job as it is now, and again after every change, until each says that
 // it saw enough. While the server does not answer it says so once, and goes on.
-func (f Followed) Follow(ctx context.Context, each func(*rendezvous.Snapshot) (enough bool, err error)) error {
+func (f Followed) Follow(ctx context.Context,
+	each func(*rendezvous.Snapshot) (enough bool, err error)) error {
 	c, s, seen := f.Call, f.Server, f.Seen
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,7 +102,8 @@ func Cut(c *command.Call, err error, missing string, asked Asked) error {
 		if missing == "" {
 			missing = "the server did not answer"
 		}
-		return problem.New(problem.Timeout, "%v", err).Because("%s; %s", missing, asked.Stays).Cure("%s", asked.Cure)
+		return problem.New(problem.Timeout, "%v", err).Because("%s; %s", missing, asked.Stays).
+			Cure("%s", asked.Cure)
 	case errors.Is(err, context.Canceled):
 		c.Out.SayAfterEcho("%s; %s", asked.Stays, asked.Cure)
 	}

@@ -59,7 +59,8 @@ func Open(ctx context.Context, c *command.Call, p purpose, limit time.Duration) 
 			Because("what is typed stands in the list of processes").Cure("--user=NAME with ELASTIC_PASSWORD")
 	}
 	s := &Server{}
-	conf := etcd.Config{CACert: c.Setting("cacert").Text, Cert: c.Setting("cert").Text, Key: c.Setting("key").Text,
+	conf := etcd.Config{CACert: c.Setting("cacert").Text, Cert: c.Setting("cert").Text,
+		Key:  c.Setting("key").Text,
 		User: c.Setting("user").Text, Password: c.Getenv("ELASTIC_PASSWORD")}
 	if at != "" && p == Join {
 		if s.Shared, s.Started, err = serve(ctx, c, at); err != nil {

@@ -31,7 +31,8 @@ func Collect(ctx context.Context, kv clientv3.KV, out chan<- prometheus.Metric) 
 		return nil
 	})
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(Desc("job_generation", "Newest generation that was proposed.", "job"), err)
+		out <- prometheus.NewInvalidMetric(Desc("job_generation",
+			"Newest generation that was proposed.", "job"), err)
 	}
 }
 
@@ -177,7 +178,8 @@ func (s *jobState) collectWorld(e emitter) {
 	if w == nil {
 		return
 	}
-	e.out <- prometheus.MustNewConstMetric(Desc("job_phase", "1 for the phase that the World is in.", "job", "phase"),
+	e.out <- prometheus.MustNewConstMetric(Desc("job_phase",
+		"1 for the phase that the World is in.", "job", "phase"),
 		prometheus.GaugeValue, 1, e.job, w.Phase)
 	e.gauge("job_world_nodes", "Nodes of the newest World.", float64(w.Count))
 	e.gauge("job_world_size", "Workers of the newest World.", float64(w.size()))
@@ -273,7 +275,8 @@ func (s *jobState) copiesOf(holders []string) (n int) {
 		holds[node] = true
 	}
 	for node, numbers := range s.held {
-		if has := slices.Contains(numbers, s.head.Number); has || s.head.Parts == nil && s.heldRev[node] > s.head.rev {
+		if has := slices.Contains(numbers, s.head.Number); has || s.head.Parts == nil &&
+			s.heldRev[node] > s.head.rev {
 			holds[node] = has
 		}
 	}

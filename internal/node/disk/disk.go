@@ -78,7 +78,8 @@ func (d *Disk) hostID() (string, error) {
 func (d *Disk) Lock(node string) (func(), error) {
 	dir := d.JobDir(node)
 	for {
-		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // there, and gone before it was looked at
+		// there, and gone before it was looked at
+		if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("make the directory of node %s: %w", node, err)
 		}
 		unlock, err := lockDir(dir)

@@ -57,7 +57,8 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	if was == job.UID {
 		return aside, nil
 	}
-	if job.Follows(was) { // before the directory is the new job's for good: from then on unlisted files are rubbish
+	// before the directory is the new job's for good: from then on unlisted files are rubbish
+	if job.Follows(was) {
 		if err := chunkstore.KeepLate(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
 			return "", err
 		}

@@ -89,8 +89,8 @@ func (e *Ensemble) startAgain(over context.Context, m *member, x worker.Exit) bo
 	if x.Signal != "" {
 		how = x.Signal
 	}
-	c.Notice(fmt.Sprintf("%s ended with %s; it is started again alone (%d of %d), the others go on", m.task, how, again,
-		c.Restarts))
+	c.Notice(fmt.Sprintf("%s ended with %s; it is started again alone (%d of %d), the others go on",
+		m.task, how, again, c.Restarts))
 	select {
 	case <-over.Done():
 		return false

@@ -64,7 +64,8 @@ type member struct {
 
 // Start starts the servers of this node, or nothing. The others follow, until the Life of c ends.
 func Start(ctx context.Context, c Config) (*Ensemble, error) {
-	e := &Ensemble{exits: make(chan worker.Exit, len(c.Tasks)), done: make(chan struct{}), serving: make(chan struct{})}
+	e := &Ensemble{exits: make(chan worker.Exit, len(c.Tasks)), done: make(chan struct{}),
+		serving: make(chan struct{})}
 	over, end := c.Life.Context(context.Background())
 	e.enter(c, end, nil)
 	for _, m := range e.members {

@@ -79,7 +79,8 @@ func (e *Ensemble) Continue(c Config) error {
 	if slices.Equal(before, c.Team.Found(roles.Server)) {
 		e.runs.Go(func() { e.startOthers(over) })
 	} else {
-		x := worker.Exit{Rank: stay[0].task.Index, Code: 1, At: time.Now(), Note: "a server of another node was started anew"}
+		x := worker.Exit{Rank: stay[0].task.Index, Code: 1, At: time.Now(),
+			Note: "a server of another node was started anew"}
 		e.runs.Go(func() { e.pass(stay[0], x) })
 	}
 	e.runs.Done()

@@ -78,9 +78,10 @@ func (s *Saves) refused(e replicator.Refused) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		// The refusal was said; that its event is lost with the store is no harm.
-		_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job, history.Event{Kind: history.Refused,
-			Generation: e.Generation, Node: s.replicator.Self, Text: text,
-			Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
+		_, _ = s.c.Store.Txn(ctx, store.Txn{Then: []store.Write{history.Tell(s.c.Job,
+			history.Event{Kind: history.Refused,
+				Generation: e.Generation, Node: s.replicator.Self, Text: text,
+				Fields: history.Fields{"reason": e.Reason, "step": e.Step, "path": e.Path}})}})
 	})
 	s.wrote(1)
 }

@@ -100,8 +100,8 @@ func (s *Saves) Join(node Node, job rendezvous.Job) error {
 		return fmt.Errorf("open the store of checkpoints: %w", err)
 	}
 	name := s.c.Job
-	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas, Keep: job.Rules.Keep,
-		Peers:  &transfer.HTTP{To: s.c.Peers.To},
+	k := &replicator.Replicator{Store: chunks, Self: node.Name, Replicas: job.Rules.Replicas,
+		Keep: job.Rules.Keep, Peers: &transfer.HTTP{To: s.c.Peers.To},
 		Record: &checkpoint.Record{Store: s.c.Store, Job: name, UID: job.UID, Self: node.Name},
 		Report: s.report}
 	s.trimmer = &history.Trimmer{Store: s.c.Store, Job: name}
@@ -169,7 +169,8 @@ func (s *Saves) protect() {
 		copies = head.CopiesAt(nil, func(node string) bool { return here[node] })
 	}
 	want := min(s.replicator.Replicas, len(s.nodes))
-	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads || !s.chunks.HasManifest(head.Manifest) {
+	if head.Number == 0 || copies >= want || len(s.lines) == 0 || !s.leads ||
+		!s.chunks.HasManifest(head.Manifest) {
 		return
 	}
 	if s.spread != nil {

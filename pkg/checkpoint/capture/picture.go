@@ -148,7 +148,8 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 	for _, u := range units {
 		e := found.entries[u.Path]
 		was := c.base[e.name]
-		if e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) && e.newest() <= e.mark.Mtime {
+		if e.mark != nil && (was == nil || was.mark == nil || !e.mark.SameBytes(*was.mark)) &&
+			e.newest() <= e.mark.Mtime {
 			d.Wrote = append(d.Wrote, u)
 			told = max(told, e.mark.Mtime)
 		}
@@ -188,10 +189,12 @@ func (c *Watcher) marked(found *listing, units []judge.Unit, now time.Time) (d j
 }
 
 // picture makes the save of what was decided.
-func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision, now time.Time) (*Picture, error) {
+func (c *Watcher) picture(found *listing, units []judge.Unit, d judge.Decision,
+	now time.Time) (*Picture, error) {
 	c.sequence++
 	p := &Picture{seen: map[string]*entry{}, decision: d, passes: map[string]notices.Passes{},
-		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree, Directories: []string{}}}
+		Save: chunkstore.Save{Stamp: c.stamp, Sequence: c.sequence, Time: now, Dir: c.tree,
+			Directories: []string{}}}
 	s := &p.Save
 	var take, wrote []*entry
 	for _, u := range d.Take {
@@ -312,7 +315,8 @@ func (c *Watcher) refuse(found *listing, units []judge.Unit, d judge.Decision, a
 }
 
 func unsettled(d judge.Decision) error {
-	return fmt.Errorf("%w: %s: %s; if the save is complete, say so with .elastic-commit", ErrUnsettled, d.Path, d.Why)
+	return fmt.Errorf("%w: %s: %s; if the save is complete, say so with .elastic-commit",
+		ErrUnsettled, d.Path, d.Why)
 }
 
 // refuseAll refuses what is fresh when the workers ended and nothing of it was taken.

@@ -60,7 +60,8 @@ func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifes
 
 // PutFollowed is Put that lends follow each chunk that was not in the store before, as soon as
 // OpenChunk opens it. Several goroutines call follow.
-func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest, manifest.Hash, error) {
+func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest,
+	manifest.Hash, error) {
 	m, h, err := s.takeIn(ctx, save, follow)
 	if err != nil {
 		return nil, manifest.Hash{}, errors.Join(err, s.sweep())
@@ -68,7 +69,8 @@ func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) 
 	return m, h, nil
 }
 
-func (s *Store) takeIn(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest, manifest.Hash, error) {
+func (s *Store) takeIn(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest,
+	manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
 		return nil, manifest.Hash{}, err
@@ -76,7 +78,8 @@ func (s *Store) takeIn(ctx context.Context, save Save, follow func(*Lent)) (*man
 	if err := s.Raise(save.Generation); err != nil {
 		return nil, manifest.Hash{}, err
 	}
-	p := &intake{s: s, save: save, m: m, pins: s.pins(), follow: follow, known: map[dirfs.FileState]manifest.Chunks{}}
+	p := &intake{s: s, save: save, m: m, pins: s.pins(), follow: follow,
+		known: map[dirfs.FileState]manifest.Chunks{}}
 	defer p.pins.release()
 	todo, err := p.reuse()
 	if err != nil {

@@ -37,9 +37,11 @@ type File interface {
 	io.ReaderAt
 	io.Writer
 	io.Closer
-	WriteDirect(b []byte) (int, error) // Write past the page cache where that is possible; from 0, in multiples of directSize
-	Begin()                            // has the disk begin with what was written, without waiting for it; Sync tells how it ended
-	Sync() error                       //
+	// Write past the page cache where that is possible; from 0, in multiples of directSize
+	WriteDirect(b []byte) (int, error)
+	// has the disk begin with what was written, without waiting for it; Sync tells how it ended
+	Begin()
+	Sync() error //
 	Stat() (fs.FileInfo, error)
 	Chmod(fs.FileMode) error
 }

@@ -21,8 +21,9 @@ type Head struct {
 	Step       *int64            `json:"step"`    // null: nothing told it
 	Samples    *int64            `json:"samples"` // likewise
 	Bytes      int64             `json:"bytes"`
-	Holders    []membership.Ref  `json:"holders"` // at Commit, of all or of a part; held/ lists who holds all of it now
-	Copies     int               `json:"copies"`  // of its weakest part
+	// at Commit, of all or of a part; held/ lists who holds all of it now
+	Holders []membership.Ref `json:"holders"`
+	Copies  int              `json:"copies"` // of its weakest part
 	// Parts say which of Holders had which part; nil: each of them had all.
 	Parts []HeldPart `json:"parts,omitempty"`
 	Time  time.Time  `json:"time"`

@@ -111,8 +111,8 @@ func (l *Pipeline) commitParts(ctx context.Context, c parts.Choice) error {
 		return nil // when it is due
 	case err != nil:
 		s.release(own.Sequence)
-		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.MixedParts), Path: own.m.Entry, Step: own.m.Step,
-			Err: fmt.Errorf("step %d: %w", c.Step, err)})
+		l.refuse(capture.Refusal{Reason: cmp.Or(reason(err), capture.MixedParts), Path: own.m.Entry,
+			Step: own.m.Step, Err: fmt.Errorf("step %d: %w", c.Step, err)})
 		return l.report(ctx)
 	}
 	s.waits, s.told, s.failed, s.unread = time.Time{}, time.Time{}, nil, time.Time{}

@@ -42,8 +42,9 @@ func start(ctx context.Context, r *replicator.Replicator, c watcher, with *Shari
 }
 
 func newPipeline(r *replicator.Replicator, c watcher) *Pipeline {
-	return &Pipeline{replicator: r, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1), observe: make(chan chan struct{}),
-		done: make(chan struct{}), made: map[manifest.Hash]bool{}}
+	return &Pipeline{replicator: r, capture: c, stamp: c.Stamp(), closing: make(chan bool, 1),
+		observe: make(chan chan struct{}),
+		done:    make(chan struct{}), made: map[manifest.Hash]bool{}}
 }
 
 func (l *Pipeline) begin(ctx context.Context, with *Sharing) {

@@ -30,7 +30,8 @@ type Resume struct {
 // disk, verified, and its files into dir. It returns the path that workers
 // resume from, and what was put back. What is damaged here is fetched again.
 // ErrNotHeld: no registered node has all of it.
-func (r *Replicator) Prepare(ctx context.Context, from Resume, dir capture.Dir) (string, *manifest.Manifest, error) {
+func (r *Replicator) Prepare(ctx context.Context, from Resume, dir capture.Dir) (string,
+	*manifest.Manifest, error) {
 	t, err := dir.Open()
 	if err != nil {
 		return "", nil, fmt.Errorf("prepare: %w", err)
@@ -101,8 +102,9 @@ func (r *Replicator) bring(ctx context.Context, try attempt) (*brought, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &brought{m, manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples,
-		Bytes: m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
+	return &brought{m, manifest.Head{Number: n, Generation: m.Generation, Manifest: h, Step: m.Step,
+		Samples: m.Samples,
+		Bytes:   m.Bytes(), Time: m.Time, Copies: 1, Holders: []membership.Ref{{Node: r.Self}}}}, nil
 }
 
 // fetching reports how far a fetch is.
@@ -111,12 +113,14 @@ func (r *Replicator) fetching(done, total int64) { r.Report(Moving{"fetch", done
 // holders are the ways to find the nodes that have a checkpoint: those that its record names, and
 // if these do not have it any more, those whose inventory has it.
 func (r *Replicator) holders() []func(context.Context, manifest.Number) ([]membership.Ref, error) {
-	return []func(context.Context, manifest.Number) ([]membership.Ref, error){r.Record.Holders, r.Record.Claimants}
+	return []func(context.Context, manifest.Number) ([]membership.Ref, error){r.Record.Holders,
+		r.Record.Claimants}
 }
 
 // Entry is where another node's Prepare puts what workers resume from, when dir
 // is that one's directory too: nothing is fetched, nothing is written.
-func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Hash, dir string) (string, error) {
+func (r *Replicator) Entry(ctx context.Context, n manifest.Number, h manifest.Hash,
+	dir string) (string, error) {
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers}
 	for _, holders := range r.holders() {
 		from, err := holders(ctx, n)
@@ -196,7 +200,8 @@ func (r *Replicator) fetch(ctx context.Context, x fetched) error {
 }
 
 // search asks the registered nodes for each part, its holders first, until one has it.
-func (r *Replicator) search(ctx context.Context, parts []transfer.PartHolders) (found transfer.Holders, err error) {
+func (r *Replicator) search(ctx context.Context,
+	parts []transfer.PartHolders) (found transfer.Holders, err error) {
 	nodes, err := r.Record.Nodes(ctx)
 	if err != nil {
 		return found, err

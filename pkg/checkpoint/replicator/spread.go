@@ -47,7 +47,8 @@ func (r *Replicator) Spread(ctx context.Context, g schema.Generation, h manifest
 }
 
 // Replicate is Copier.Replicate, cut short when one of the targets is gone from the view.
-func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash, to []membership.Node) ([]membership.Node, error) {
+func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manifest.Hash,
+	to []membership.Node) ([]membership.Node, error) {
 	ctx, stop := r.whileRegistered(ctx, to)
 	defer stop()
 	c := transfer.Copier{Store: r.Store, Peers: r.Peers, Generation: g,
@@ -58,7 +59,8 @@ func (r *Replicator) Replicate(ctx context.Context, g schema.Generation, h manif
 // Put copies a save into the store, and meanwhile its chunks to the nodes that Replicate will give
 // the other copies. Its errors are those of chunkstore.Put. A part goes to others when all of it is
 // here.
-func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.Manifest, manifest.Hash, error) {
+func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.Manifest,
+	manifest.Hash, error) {
 	nodes, _ := r.View()
 	to := transfer.Targets(nodes, r.Self, r.Replicas-1)
 	if save.Part || len(to) == 0 {
@@ -77,7 +79,8 @@ func (r *Replicator) Put(ctx context.Context, save chunkstore.Save) (*manifest.M
 }
 
 // whileRegistered returns a context that ends when one of the nodes is gone from the view.
-func (r *Replicator) whileRegistered(ctx context.Context, to []membership.Node) (_ context.Context, stop func()) {
+func (r *Replicator) whileRegistered(ctx context.Context, to []membership.Node) (_ context.Context,
+	stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {

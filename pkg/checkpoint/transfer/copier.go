@@ -119,7 +119,8 @@ func (c *Copier) send(ctx context.Context, to membership.Ref, s *sending) error 
 func (c *Copier) sendChunk(ctx context.Context, to membership.Ref, chunk manifest.Hash, s *sending) error {
 	size := s.sizes[chunk]
 	open := func() (io.ReadSeekCloser, error) { return c.open(chunk) }
-	err := c.Peers.WriteChunk(ctx, to, chunkstore.Upload{Generation: c.Generation, Hash: chunk, Size: size, Open: open})
+	err := c.Peers.WriteChunk(ctx, to, chunkstore.Upload{Generation: c.Generation, Hash: chunk,
+		Size: size, Open: open})
 	switch {
 	case err == nil:
 		s.progress.add(to.Node, size)

@@ -91,7 +91,8 @@ func put(path string, g schema.Generation, body any, size int64) request {
 
 // do sends a request and returns a yes, or the error that a no stands for.
 func (p *HTTP) do(ctx context.Context, to membership.Ref, r request) (*http.Response, error) {
-	u := url.URL{Scheme: "http", Host: to.Address, Path: r.path, RawQuery: r.query.Encode()} // To makes https of it
+	// To makes https of it
+	u := url.URL{Scheme: "http", Host: to.Address, Path: r.path, RawQuery: r.query.Encode()}
 	req, err := retryablehttp.NewRequestWithContext(ctx, r.method, u.String(), r.body)
 	if err != nil {
 		return nil, err

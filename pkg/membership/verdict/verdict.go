@@ -22,23 +22,26 @@ func (s State) String() string { return [...]string{"alive", "suspect", "absent"
 // Member is one member of the world, judged.
 type Member struct {
 	membership.Ref
-	State        State
-	Rev          int64                    // ModRevision of the key of its name, 0 if there is none
-	Registered   bool                     // that key is of this very incarnation
-	Why          string                   // "agent gone", "silent", "lease expired", "left", "replaced"
-	Reason       string                   // the same for scripts: agent-gone, silent, lease-expired, left, replaced
-	By           []string                 // the nodes that confirmed it
-	Since        time.Time                // first sign, by the judge's clock
-	PastWindow   bool                     // Absent: past the re-registration window
-	PastCutLimit bool                     // Absent: past the store-cut limit
-	WorkerFailed bool                     // Absent, and it answers that its worker failed
-	WorkersEnded bool                     // Absent, and it answers that its workers ended
-	Unasked      bool                     // Alive, but one of its watchers is not, and it has not answered the judge lately
-	After        time.Duration            // from the first sign to the verdict
-	Record       int64                    // ModRevision of the judge's suspicion that has to stand unanswered; 0: none
-	unheard      bool                     // a watcher that accuses it was not asked yet whether it still does
-	accused      []membership.Incarnation // by these watchers, which are registered
-	Removed      bool                     // by its own will (left) or replaced by its own next life
+	State      State
+	Rev        int64  // ModRevision of the key of its name, 0 if there is none
+	Registered bool   // that key is of this very incarnation
+	Why        string // "agent gone", "silent", "lease expired", "left", "replaced"
+	// the same for scripts: agent-gone, silent, lease-expired, left, replaced
+	Reason       string
+	By           []string  // the nodes that confirmed it
+	Since        time.Time // first sign, by the judge's clock
+	PastWindow   bool      // Absent: past the re-registration window
+	PastCutLimit bool      // Absent: past the store-cut limit
+	WorkerFailed bool      // Absent, and it answers that its worker failed
+	WorkersEnded bool      // Absent, and it answers that its workers ended
+	// Alive, but one of its watchers is not, and it has not answered the judge lately
+	Unasked bool
+	After   time.Duration // from the first sign to the verdict
+	// ModRevision of the judge's suspicion that has to stand unanswered; 0: none
+	Record  int64
+	unheard bool                     // a watcher that accuses it was not asked yet whether it still does
+	accused []membership.Incarnation // by these watchers, which are registered
+	Removed bool                     // by its own will (left) or replaced by its own next life
 }
 
 // View is the members of a world, each judged, and the other live nodes, at one revision. Judge
@@ -113,7 +116,8 @@ type Records struct {
 // verdict makes a cause and keeps a node out of a plan. One that differed between the two would
 // propose the same world for ever.
 func Judge(r Records, ev Evidence, l Timeouts, now time.Time) View {
-	v := View{Members: make([]Member, 0, len(r.Members)), at: make(map[membership.Incarnation]int, len(r.Members))}
+	v := View{Members: make([]Member, 0, len(r.Members)),
+		at: make(map[membership.Incarnation]int, len(r.Members))}
 	f := facts{nodes: make(map[string]*membership.Node, len(r.Nodes)), left: map[string]*membership.Left{},
 		accused: map[string][]*membership.Suspicion{}, ev: ev, l: l, now: now}
 	for i := range r.Nodes {

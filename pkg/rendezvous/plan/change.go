@@ -24,8 +24,8 @@ func (p *planner) books() ledger.Settled {
 	if p.w.Phase == rendezvous.Forming {
 		f = nil
 	}
-	e := ledger.Closing{Failure: f, Lost: len(p.lossesThatExplain()) > 0, Ran: p.m.ran(p.now), Head: p.s.Head.Number,
-		Now:        p.now,
+	e := ledger.Closing{Failure: f, Lost: len(p.lossesThatExplain()) > 0, Ran: p.m.ran(p.now),
+		Head: p.s.Head.Number, Now: p.now,
 		Progressed: p.s.Progress != nil && p.s.Progress.Step != nil}
 	if f != nil {
 		if n := p.s.Node(f.Node); n != nil {
@@ -129,7 +129,8 @@ func (p *planner) blocked() string {
 		}
 		goesOn := here[m.Node] == m.Incarnation
 		doubted := goesOn && seen.State == verdict.Suspect && p.now.Before(p.m.SuspectSince.Add(p.t.Verdict))
-		away := seen.State == verdict.Absent && !seen.PastWindow && !seen.WorkerFailed && !out[m.Node] && !late[m.Node]
+		away := seen.State == verdict.Absent && !seen.PastWindow && !seen.WorkerFailed &&
+			!out[m.Node] && !late[m.Node]
 		silent := goesOn && seen.Unasked && p.now.Before(p.m.FirstSign.Add(2*p.t.Verdict))
 		switch {
 		case doubted || away || silent:

@@ -36,7 +36,8 @@ func keptOut(s *rendezvous.Snapshot, d demand) func(membership.Node) bool {
 	}
 	late := map[string]bool{}
 	for _, q := range s.World.Quarantine {
-		if d == dispensable && q.Until > s.World.Generation && !admitted(s, q.Node, q.Until-1-schema.Generation(q.Times)) {
+		if d == dispensable && q.Until > s.World.Generation &&
+			!admitted(s, q.Node, q.Until-1-schema.Generation(q.Times)) {
 			late[q.Node] = true
 		}
 	}

@@ -123,7 +123,8 @@ func (p *planner) partWith(w *rendezvous.World, step *Propose) {
 		}
 		lost := seen.State == verdict.Gone
 		switch room := len(step.Evicted)+len(step.Dropped) < maxDropped; {
-		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect && told[o.Incarnation]):
+		case room && seen.Registered && (lost || late[o.Node] || seen.State == verdict.Suspect &&
+			told[o.Incarnation]):
 			// Also a node that was told lost and does not answer: as a leaver it would hold the
 			// barrier up.
 			step.Evicted, lost = append(step.Evicted, *seen), true

@@ -23,7 +23,8 @@ func newestJob(claims []rendezvous.Claim) schema.UID {
 		if old[c.Job.UID] {
 			continue
 		}
-		if newest == nil || cmp.Or(newest.Job.Time.Compare(c.Job.Time), cmp.Compare(newest.Job.UID, c.Job.UID)) < 0 {
+		if newest == nil || cmp.Or(newest.Job.Time.Compare(c.Job.Time),
+			cmp.Compare(newest.Job.UID, c.Job.UID)) < 0 {
 			newest = &claims[i]
 		}
 	}
@@ -72,7 +73,8 @@ func family(claims []rendezvous.Claim, uid schema.UID) (mine []rendezvous.Claim)
 		}
 		return 0
 	}
-	slices.SortFunc(mine, func(a, b rendezvous.Claim) int { // whose word on the job, the wish and the World counts comes last
+	// whose word on the job, the wish and the World counts comes last
+	slices.SortFunc(mine, func(a, b rendezvous.Claim) int {
 		return cmp.Or(cmp.Compare(ofJob(a), ofJob(b)), cmp.Compare(a.World, b.World),
 			cmp.Compare(min(len(a.Members), 1), min(len(b.Members), 1)),
 			cmp.Compare(a.WishRev, b.WishRev), cmp.Compare(a.Node, b.Node))

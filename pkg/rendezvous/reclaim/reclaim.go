@@ -15,10 +15,11 @@ import (
 
 // Verdict is how to go on with a job that the store has lost.
 type Verdict struct {
-	Remake  *Remake          // it may be made again now
-	Missing []string         // else: the nodes that are waited for; empty: any node that may know more
-	Holds   *checkpoint.Head // and the commit that only they have, for which they are waited for however long it takes
-	Newer   schema.UID       // or: others claim a job of that name that was made after this one
+	Remake  *Remake  // it may be made again now
+	Missing []string // else: the nodes that are waited for; empty: any node that may know more
+	// and the commit that only they have, for which they are waited for however long it takes
+	Holds *checkpoint.Head
+	Newer schema.UID // or: others claim a job of that name that was made after this one
 }
 
 // Wait names the nodes that a claiming node waits for.

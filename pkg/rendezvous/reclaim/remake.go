@@ -137,5 +137,6 @@ func (m *Remake) Text() string {
 	if m.Head == nil {
 		return text + ": none of them has a checkpoint"
 	}
-	return text + fmt.Sprintf(": it goes on from %s, which is checkpoint %d now", rendezvous.DescribeHead(m.Head), m.Head.Number)
+	return text + fmt.Sprintf(": it goes on from %s, which is checkpoint %d now",
+		rendezvous.DescribeHead(m.Head), m.Head.Number)
 }

@@ -68,8 +68,8 @@ func (x *explainer) progress() *Progress {
 	if p == nil {
 		return nil
 	}
-	st := &Progress{Step: p.Step, Loss: p.Loss, Samples: p.Samples, SamplesPerSecond: p.SamplesPerSecond, Done: p.Done,
-		Time: Timestamp{p.Time}}
+	st := &Progress{Step: p.Step, Loss: p.Loss, Samples: p.Samples,
+		SamplesPerSecond: p.SamplesPerSecond, Done: p.Done, Time: Timestamp{p.Time}}
 	if p.Left != nil {
 		st.LeftSeconds = new(time.Duration(*p.Left).Truncate(time.Second).Seconds())
 	}

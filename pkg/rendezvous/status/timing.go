@@ -166,7 +166,8 @@ func asksForGrowth(what string) bool {
 
 // Timing is what was seen, up to the barrier.
 func (f *TimingObserver) Timing(by string) rendezvous.Timing {
-	return rendezvous.Timing{By: by, Sign: f.what, Last: f.last, Decided: f.since(f.decided), Enough: f.since(f.enough),
+	return rendezvous.Timing{By: by, Sign: f.what, Last: f.last, Decided: f.since(f.decided),
+		Enough:   f.since(f.enough),
 		Proposed: f.since(f.proposed), Stopped: f.since(f.stopped), Barrier: f.since(f.barrier)}
 }
 

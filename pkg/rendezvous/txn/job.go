@@ -73,7 +73,8 @@ func (r Requests) all() []store.Write {
 func (r Requests) Remove(ctx context.Context, seen *rendezvous.Snapshot) error {
 	j := seen.Job
 	res, err := r.Store.Txn(ctx, store.Txn{
-		If:   []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev), schema.FenceIs(r.Job, j.UID, seen.Fence)},
+		If: []store.Guard{store.NoneBelow(r.Job.Nodes()), store.Unchanged(r.Job.Job(), j.Rev),
+			schema.FenceIs(r.Job, j.UID, seen.Fence)},
 		Then: append(r.all(), r.tombstones(j)...),
 	})
 	if err != nil {

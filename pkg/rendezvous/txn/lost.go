@@ -20,7 +20,8 @@ func failureEvent(g schema.Generation, t *plan.ReportedFailure) history.Event {
 	if t.Signal != "" {
 		f["exit_code"], f["signal"] = nil, t.Signal
 	}
-	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node, Text: t.Failure.String(), Fields: f}
+	return history.Event{Kind: history.WorkerFailed, Generation: g, Node: t.Node,
+		Text: t.Failure.String(), Fields: f}
 }
 
 // isLost compares that x is registered, or not, as it was when it was judged, and that it has not

@@ -91,7 +91,8 @@ func (r Requests) PublishTiming(ctx context.Context, w *rendezvous.World, f rend
 }
 
 // Finish notes that a worker is through: from here on nothing restarts until the others are.
-func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot, step plan.Finish) (rendezvous.World, error) {
+func (r Requests) Finish(ctx context.Context, seen *rendezvous.Snapshot,
+	step plan.Finish) (rendezvous.World, error) {
 	w := *seen.World
 	w.Phase = rendezvous.Finishing
 	rank, left := 0, 0
@@ -128,8 +129,8 @@ func (r Requests) End(ctx context.Context, seen *rendezvous.Snapshot, e plan.End
 	if e.Failure != nil {
 		events = append(events, failureEvent(w.Generation, e.Failure))
 	}
-	kind := map[rendezvous.Phase]history.Kind{rendezvous.Done: history.JobDone, rendezvous.Failed: history.JobFailed,
-		rendezvous.Stopped: history.JobStopped}[e.Phase]
+	kind := map[rendezvous.Phase]history.Kind{rendezvous.Done: history.JobDone,
+		rendezvous.Failed: history.JobFailed, rendezvous.Stopped: history.JobStopped}[e.Phase]
 	events = append(events, history.Event{Kind: kind, Generation: w.Generation,
 		Text:   fmt.Sprintf("job %s: %s", e.Phase, e.Outcome.Message),
 		Fields: withProgress(seen, history.Fields{"exit": e.Outcome})})

@@ -128,7 +128,8 @@ func proposalEvents(seen *rendezvous.Snapshot, me membership.Node, p plan.Propos
 
 // rollbackEvent tells why an older checkpoint takes the place of the newest.
 func rollbackEvent(g schema.Generation, bad checkpoint.Head, p plan.Propose) history.Event {
-	instead := fmt.Sprintf("%s is used instead, as checkpoint %d", rendezvous.DescribeHead(p.NewHead), p.NewHead.Number)
+	instead := fmt.Sprintf("%s is used instead, as checkpoint %d",
+		rendezvous.DescribeHead(p.NewHead), p.NewHead.Number)
 	if p.Distrust != "" {
 		return history.Event{Kind: history.Distrusted, Generation: g,
 			Text: fmt.Sprintf("checkpoint %d, %s, is not trusted: %s; %s", bad.Number, rendezvous.DescribeHead(&bad),
@@ -173,7 +174,8 @@ func resumeStep(w *rendezvous.World) any {
 // ended and when the one before that did, when it told the last one, and the usual time in seconds
 // between two of its words; null: not known.
 func withProgress(s *rendezvous.Snapshot, f history.Fields) history.Fields {
-	f["last_step"], f["first_step_at"], f["step_before_at"], f["last_told"], f["told_every"] = lastStep(s), nil, nil, nil, nil
+	f["last_step"], f["first_step_at"], f["step_before_at"], f["last_told"],
+		f["told_every"] = lastStep(s), nil, nil, nil, nil
 	if p := progressOf(s); p != nil {
 		if p.First != nil {
 			f["first_step_at"] = p.First.UTC().Format(history.TimeFormat)

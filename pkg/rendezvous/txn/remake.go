@@ -81,7 +81,8 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 	ev := history.Event{Kind: history.JobRemade, Generation: m.Fence, Node: me.Node, Text: m.Text(),
 		Fields: history.Fields{"succeeds": was, "np": j.Limits.Max, "min": j.Limits.Min, "max": j.Limits.Max,
 			"nproc_per_node": j.Slots,
-			"claims":         m.Claims, "missing": append([]string{}, m.Missing...), "checkpoint": nil, "adopted": nil}}
+			"claims":         m.Claims, "missing": append([]string{}, m.Missing...),
+			"checkpoint": nil, "adopted": nil}}
 	then := []store.Write{
 		store.Put(r.Job.Job(), schema.Encode(j)),
 		store.Put(r.Job.Secret(j.UID), []byte(rand.Text()+rand.Text())),
@@ -113,6 +114,7 @@ func (r Requests) Remake(ctx context.Context, x Remaking) (rendezvous.Job, error
 		guards = append(guards, schema.FenceIs(r.Job, x.Seen.Job.UID, x.Seen.Fence),
 			store.Unchanged(r.Job.Head(), x.Seen.Head.Rev))
 	}
-	_, err := r.send(ctx, "make the job again", store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
+	_, err := r.send(ctx, "make the job again",
+		store.Request{If: guards, Then: append(then, history.Tell(r.Job, ev))})
 	return j, err
 }

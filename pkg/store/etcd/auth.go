@@ -71,7 +71,8 @@ func (a *auth) renew(ctx context.Context, conn *grpc.ClientConn, old string) err
 	if a.current() != old {
 		return nil
 	}
-	res, err := pb.NewAuthClient(conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: a.user, Password: a.password})
+	res, err := pb.NewAuthClient(conn).Authenticate(ctx,
+		&pb.AuthenticateRequest{Name: a.user, Password: a.password})
 	err = classify(err)
 	if err != nil && !errors.Is(err, rpctypes.ErrAuthNotEnabled) {
 		return err

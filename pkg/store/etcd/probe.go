@@ -95,7 +95,8 @@ func (s *Store) plain(at int) (address string, plain bool) {
 	if !ok {
 		scheme, address = "", s.endpoints[at]
 	}
-	return strings.TrimSuffix(address, "/"), scheme == "http" || scheme == "unix" || s.tls == nil && scheme != "https"
+	return strings.TrimSuffix(address, "/"), scheme == "http" || scheme == "unix" || s.tls == nil &&
+		scheme != "https"
 }
 
 // wantsTLS reports whether an endpoint that was asked without TLS speaks it, and gRPC in it.

@@ -126,9 +126,11 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (store.Lease, time
 // Renew asks etcd's stream of renewals for one, as if it were a call: etcd ends the stream when the
 // request has.
 func (s *Store) Renew(ctx context.Context, l store.Lease) error {
-	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
+	err := s.call(ctx, renewLimit, anew, func(ctx context.Context, c *grpc.ClientConn,
+		o ...grpc.CallOption) error {
 		var res pb.LeaseKeepAliveResponse
-		err := c.Invoke(ctx, pb.Lease_LeaseKeepAlive_FullMethodName, &pb.LeaseKeepAliveRequest{ID: int64(l)}, &res, o...)
+		err := c.Invoke(ctx, pb.Lease_LeaseKeepAlive_FullMethodName,
+			&pb.LeaseKeepAliveRequest{ID: int64(l)}, &res, o...)
 		if err == nil && res.TTL <= 0 {
 			return rpctypes.ErrLeaseNotFound
 		}
@@ -162,7 +164,8 @@ func (s *Store) TimeToLive(ctx context.Context, l store.Lease) (left, granted ti
 
 // Revoke ends a lease. One that is gone already is no error.
 func (s *Store) Revoke(ctx context.Context, l store.Lease) error {
-	err := s.call(ctx, requestLimit, anew, func(ctx context.Context, c *grpc.ClientConn, o ...grpc.CallOption) error {
+	err := s.call(ctx, requestLimit, anew, func(ctx context.Context, c *grpc.ClientConn,
+		o ...grpc.CallOption) error {
 		_, err := pb.NewLeaseClient(c).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(l)}, o...)
 		return err
 	})
@@ -221,7 +224,8 @@ func (s *Store) try(ctx context.Context, i int, limit time.Duration, f request) 
 	return exchange(s.auth.attach(ctx, s.auth.current()), conn, limit, f)
 }
 
-func exchange(ctx context.Context, conn *grpc.ClientConn, limit time.Duration, f request) (sent bool, err error) {
+func exchange(ctx context.Context, conn *grpc.ClientConn, limit time.Duration,
+	f request) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var p peer.Peer // gRPC fills it as soon as the request has a stream

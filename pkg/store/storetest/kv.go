@@ -56,9 +56,12 @@ func testRanges(h *harness) {
 		ranges []store.Range
 		want   []string
 	}{
-		"a key and a range":       {[]store.Range{store.One(h.key("one")), n}, []string{"one", "n/a", "n/b", "n/c"}},
-		"the first of a range":    {[]store.Range{first, store.One(h.key("other"))}, []string{"n/a", "n/b", "other"}},
-		"a key that is not there": {[]store.Range{store.One(h.key("none")), store.One(h.key("one"))}, []string{"one"}},
+		"a key and a range": {[]store.Range{store.One(h.key("one")), n},
+			[]string{"one", "n/a", "n/b", "n/c"}},
+		"the first of a range": {[]store.Range{first, store.One(h.key("other"))},
+			[]string{"n/a", "n/b", "other"}},
+		"a key that is not there": {[]store.Range{store.One(h.key("none")),
+			store.One(h.key("one"))}, []string{"one"}},
 	} {
 		r, err := h.A.GetRanges(h.Context(), c.ranges...)
 		if err != nil {
@@ -77,7 +80,8 @@ func testRanges(h *harness) {
 
 func testAtomic(h *harness) {
 	h.put("old=1")
-	rev := h.write(store.Put(h.key("a"), []byte("1")), store.Put(h.key("b"), []byte("2")), store.Delete(h.key("old")))
+	rev := h.write(store.Put(h.key("a"), []byte("1")), store.Put(h.key("b"), []byte("2")),
+		store.Delete(h.key("old")))
 	r := h.all()
 	h.equal("keys", h.names(), []string{"a=1", "b=2"})
 	for _, e := range r.Entries {
@@ -119,7 +123,8 @@ func testGuards(h *harness) {
 		{"below revision 0", store.Guard{Key: h.key("x"), What: store.RevBelow, Rev: 0}, false},
 		{"none below", store.NoneBelow(none), true},
 		{"some below", store.NoneBelow(n), false},
-		{"every key has the revision", store.Guard{Key: n, End: store.End(n), What: store.RevIs, Rev: first}, false},
+		{"every key has the revision", store.Guard{Key: n, End: store.End(n), What: store.RevIs,
+			Rev: first}, false},
 		{"value", store.Guard{Key: h.key("v"), What: store.ValueIs, Value: "x"}, true},
 		{"part of a value", store.Guard{Key: h.key("v"), What: store.ValueIs, Value: ""}, false},
 		{"longer value", store.Guard{Key: h.key("v"), What: store.ValueIs, Value: "xx"}, false},
@@ -149,11 +154,13 @@ func testElse(h *harness) {
 	no := []store.Guard{store.Absent(h.key("a"))}
 	w := []store.Write{store.Put(h.key("a"), []byte("2"))}
 	got := h.txn(store.Txn{If: no, Then: w, Else: h.key("a")})
-	h.equal("else", got, store.TxnResult{Rev: rev, Else: &store.Entry{Key: h.key("a"), Value: []byte("1"), Rev: rev,
-		Made: rev}})
-	h.equal("else of an absent key", h.txn(store.Txn{If: no, Then: w, Else: h.key("b")}), store.TxnResult{Rev: rev})
+	h.equal("else", got, store.TxnResult{Rev: rev,
+		Else: &store.Entry{Key: h.key("a"), Value: []byte("1"), Rev: rev, Made: rev}})
+	h.equal("else of an absent key", h.txn(store.Txn{If: no, Then: w, Else: h.key("b")}),
+		store.TxnResult{Rev: rev})
 	h.equal("no else", h.txn(store.Txn{If: no, Then: w}), store.TxnResult{Rev: rev})
-	h.equal("else not needed", h.txn(store.Txn{Then: w, Else: h.key("a")}), store.TxnResult{OK: true, Rev: rev + 1})
+	h.equal("else not needed", h.txn(store.Txn{Then: w, Else: h.key("a")}),
+		store.TxnResult{OK: true, Rev: rev + 1})
 }
 
 func testRefused(h *harness) {

@@ -35,7 +35,8 @@ func Parse(c *command.Call) (node.Options, error) {
 		o.Given[name] = c.Setting(name).Given
 	}
 	for _, step := range []func(*command.Call, *node.Options) error{
-		workDir, modes, servers, sizes, plan.Batch, rules, names, times, streams, launcher, program, address, ownPorts,
+		workDir, modes, servers, sizes, plan.Batch, rules, names, times, streams, launcher, program,
+		address, ownPorts,
 		serverCore, dirs,
 	} {
 		if err := step(c, &o); err != nil {
@@ -102,7 +103,8 @@ func rules(c *command.Call, o *node.Options) (err error) {
 		}
 		r.Grace, o.Given["grace"] = rendezvous.Seconds(time.Duration(n)*time.Second), true
 	}
-	if level := c.Getenv("PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL"); level == "0" && !c.Setting("max-restarts").Given {
+	if level := c.Getenv("PADDLE_ELASTIC_FAULT_TOLERANC_LEVEL"); level == "0" &&
+		!c.Setting("max-restarts").Given {
 		r.MaxRestarts = 0 // Paddle's word for: a failure ends the job
 	}
 	if err := onNaN(c, r); err != nil {
@@ -192,7 +194,8 @@ func times(c *command.Call, o *node.Options) error {
 		none      bool
 	}{
 		{"wait-timeout", &o.WaitTimeout, 0, true}, {"hang-timeout", &o.HangTimeout, 0, true},
-		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false}, {"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
+		{"pre-hook-timeout", &o.PreHook.Limit, time.Minute, false},
+		{"lease-ttl", &o.LeaseTTL, 3 * time.Second, false},
 		{"connect-timeout", &o.ConnectTimeout, 60 * time.Second, false},
 		{"store-cut-limit", &o.StoreCutLimit, 60 * time.Second, false},
 	} {

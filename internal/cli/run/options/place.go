@@ -30,8 +30,8 @@ func fixed(c *command.Call, o *node.Options) error {
 	case target.MasterAddr(c).Given:
 		return byRank(c, o, c.Setting("node-rank"))
 	case target.Slurm(c) != "":
-		return byRank(c, o, command.Setting{Name: "node-rank", Text: c.Getenv("SLURM_NODEID"), Origin: "SLURM_NODEID",
-			Given: true})
+		return byRank(c, o, command.Setting{Name: "node-rank", Text: c.Getenv("SLURM_NODEID"),
+			Origin: "SLURM_NODEID", Given: true})
 	}
 	return nil
 }
@@ -103,7 +103,8 @@ func own(c *command.Call, ips command.Setting, hosts []string) (string, error) {
 			Because("a node is found by its address").
 			Cure("the same %s on every node, with the address of each", lists(ips))
 	}
-	return "", problem.New(problem.Address, "%s: %s are all addresses of this machine", ips, strings.Join(mine, ", ")).
+	return "", problem.New(problem.Address, "%s: %s are all addresses of this machine", ips,
+		strings.Join(mine, ", ")).
 		Because("a node is found by its address").Cure("--host=%s, or another of them", mine[0])
 }
 

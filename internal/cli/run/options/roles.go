@@ -20,7 +20,8 @@ func roleFlags() []command.Flag {
 			Env: []string{"PADDLE_SERVERS_ENDPOINTS"}},
 		{Name: "workers", Arg: "ADDRESSES", Usage: "HOST or HOST:PORT of each trainer", Same: []string{"trainers"},
 			Env: []string{"PADDLE_TRAINERS_ENDPOINTS"}},
-		{Name: "heter-workers", Arg: "ADDRESSES", Usage: "HOST:PORT of each heter worker; stages are separated by ;"},
+		{Name: "heter-workers", Arg: "ADDRESSES",
+			Usage: "HOST:PORT of each heter worker; stages are separated by ;"},
 		{Name: "coordinators", Arg: "ADDRESSES", Usage: "HOST:PORT of each coordinator"},
 		{Name: "server-num", Arg: "N", Usage: "parameter servers of the job, in place of --servers",
 			Env: []string{"PADDLE_SERVER_NUM"}},
@@ -34,8 +35,8 @@ func roleFlags() []command.Flag {
 }
 
 // roleNames are the flags that only jobs with parameter servers have.
-var roleNames = []string{"worker-num", "server-num", "heter-worker-num", "servers", "workers", "heter-workers",
-	"heter-devices", "http-port", "coordinators", "coordinator-num"}
+var roleNames = []string{"worker-num", "server-num", "heter-worker-num", "servers", "workers",
+	"heter-workers", "heter-devices", "http-port", "coordinators", "coordinator-num"}
 
 // givenRoles are those of them that are given, as Paddle spells them.
 func givenRoles(c *command.Call) (names []string) {
@@ -189,7 +190,8 @@ func placeRoles(c *command.Call, o *node.Options) error {
 	if len(hosts) == 0 {
 		return nil
 	}
-	list := command.Setting{Name: "servers", Text: strings.Join(hosts, ","), Origin: "--servers, --workers", Given: true}
+	list := command.Setting{Name: "servers", Text: strings.Join(hosts, ","),
+		Origin: "--servers, --workers", Given: true}
 	return byAddress(c, o, list)
 }
 

@@ -44,8 +44,9 @@ const (
 )
 
 // local are the file systems that only this machine's kernel writes to.
-var local = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
-	unix.F2FS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true}
+var local = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true,
+	unix.BTRFS_SUPER_MAGIC: true,
+	unix.F2FS_SUPER_MAGIC:  true, unix.TMPFS_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true}
 
 // New returns nil if the kernel has none to give.
 func New() *Notices {
@@ -187,7 +188,8 @@ func (n *Notices) watch(dir *os.File, name string) {
 	var wd int
 	var err error
 	stopped := n.conn.Control(func(queue uintptr) {
-		wd, err = unix.InotifyAddWatch(int(queue), fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), happens|unix.IN_ONLYDIR)
+		wd, err = unix.InotifyAddWatch(int(queue), fmt.Sprintf("/proc/self/fd/%d", dir.Fd()),
+			happens|unix.IN_ONLYDIR)
 		if err == nil && wd > watchLimit { // they are numbered as they are made
 			_, err = unix.InotifyRmWatch(int(queue), uint32(wd))
 			n.deaf = true

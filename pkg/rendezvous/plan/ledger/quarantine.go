@@ -111,7 +111,8 @@ func recordLosses(records []rendezvous.NodeRecord, w *rendezvous.World, lost []v
 
 // forgive adds the time that a generation ran to the records of its members, and deletes those that
 // have behaved for long enough.
-func forgive(records []rendezvous.NodeRecord, w *rendezvous.World, ran time.Duration) []rendezvous.NodeRecord {
+func forgive(records []rendezvous.NodeRecord, w *rendezvous.World,
+	ran time.Duration) []rendezvous.NodeRecord {
 	if len(records) == 0 || ran == 0 {
 		return records
 	}
