@@ -350,9 +350,12 @@ var plants = []plant{
 	{"the first save is of two saves", capture + "/judge/belong.go", `u.Path != "" && !finished(wrote) {`, `u.Path != "" && false {`,
 		capture, "TestPausesThatMixedSaves"},
 	{"a directory with a digit in its name is a save as a whole", capture + "/look.go", `if _, counted := e.order(); e.dir && !counted {`, `if e.dir && !e.numbered() {`, runtime, "TestSavesOutliveFaults"},
-	{"the first save of the next generation is of two saves", capture + "/judge/judge.go", `		m.passes[k] = 1
+	{"the first save of the next generation is of two saves", capture + "/judge/judge.go", `		m.passes[k]++
 `, `		m.passes[k] = 0
 `, capture, "TestFirstSaveOfTheNextGeneration"},
+	{"the next generation takes a file that is written twice when it was written once", capture + "/judge/judge.go", `		m.passes[k]++
+`, `		m.passes[k] = 1
+`, capture + "/judge", "TestHowOftenAFileIsWrittenIsRemembered"},
 	{"a save with the time of the last one is none", capture + "/evidence.go", `e.same(was) && e.top.Ctime != was.top.Ctime`, `e.same(was) && false`, capture, "TestTimesThatAreSetBack"},
 	{"a pause in the first save ends it", capture + "/judge/belong.go", `newest.Sub(l.Began)/quietShare`, `newest.Sub(l.Began)*0`, capture, "TestFirstSaveWithAPause"},
 	{"what was still to come of the first save is taken with the next", capture + "/judge/belong.go", `case !m.unsure || !m.newcomer(u)`, `case true || !m.newcomer(u)`,

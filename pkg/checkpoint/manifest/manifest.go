@@ -56,7 +56,7 @@ type Manifest struct {
 	Step       *int64            `json:"step"`
 	Samples    *int64            `json:"samples"`
 	Cursor     *Cursor           `json:"cursor,omitempty"`  // nil: the script did not tell it
-	Written    []string          `json:"written,omitempty"` // by name: what each save of these workers writes
+	Written    []string          `json:"written,omitempty"` // by name, and as often as each save of these workers writes it
 	// of a save that other nodes have other parts of: no checkpoint
 	Part bool   `json:"part,omitempty"`
 	Of   string `json:"of,omitempty"` // the node that captured that part; its captures have a Sequence of their own

@@ -109,24 +109,27 @@ type Memory struct {
 	stood  map[string]absence // by key: of units that no save had, when each was written last
 }
 
-// Remember starts with what an earlier generation knew: the keys that its last save wrote. How
-// often a save writes each is learned anew, and once until then: of two saves none is made.
+// Remember starts with what an earlier generation knew: its Keys.
 func (m *Memory) Remember(keys []string) {
 	if len(keys) == 0 {
 		return
 	}
 	m.passes = map[string]int{}
 	for _, k := range keys {
-		m.passes[k] = 1
+		m.passes[k]++
 	}
 }
 
-// Keys are those that each save writes, in order; nil while that is not known.
-func (m *Memory) Keys() []string {
+// Keys are those that each save writes, in order, and each as often as a save writes it; nil while
+// that is not known.
+func (m *Memory) Keys() (keys []string) {
 	if m.unsure {
 		return nil
 	}
-	return m.keys()
+	for _, k := range m.keys() {
+		keys = append(keys, slices.Repeat([]string{k}, m.passes[k])...)
+	}
+	return keys
 }
 
 func (m *Memory) keys() []string {

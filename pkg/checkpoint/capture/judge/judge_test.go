@@ -22,7 +22,7 @@ type folder struct {
 
 // file is one file of it, and the step that it is of.
 type file struct {
-	step, base  int
+	step        int
 	in          bool
 	passes      int
 	first, last uint64
@@ -51,7 +51,7 @@ func (d *folder) look() (taken []string) {
 	l := Look{Now: d.now, Began: epoch, Workers: d.state}
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		f := d.files[name]
-		l.Units = append(l.Units, Unit{Path: name, Key: name, Status: Done, Fresh: f.step != f.base, InLast: f.in,
+		l.Units = append(l.Units, Unit{Path: name, Key: name, Status: Done, Fresh: f.passes > 0, InLast: f.in,
 			Passes: max(1, f.passes), First: f.first, Last: f.last, Since: f.since})
 	}
 	d.last = d.m.Decide(l)
@@ -65,7 +65,7 @@ func (d *folder) look() (taken []string) {
 	for _, u := range d.last.Take {
 		f := d.files[u.Path]
 		taken = append(taken, fmt.Sprint(u.Path, f.step))
-		*f = file{step: f.step, base: f.step, in: true, since: f.since}
+		*f = file{step: f.step, in: true, since: f.since}
 	}
 	slices.Sort(taken)
 	return taken
@@ -121,6 +121,17 @@ func TestSavesThatFail(t *testing.T) {
 				t.Errorf("%s: %s, want %s", c.story, got, c.want)
 			}
 		})
+	}
+}
+
+// A generation knows how often a save of the one before wrote each file: the first of two writes is
+// none, and the second is not taken with the next save.
+func TestHowOftenAFileIsWrittenIsRemembered(t *testing.T) {
+	before, after := newFolder(), newFolder()
+	before.play("m1 o1 o1 . m2 o2 o2")
+	after.m.Remember(before.m.Keys())
+	if got := strings.Join(after.play("m3 o3 o3 m4 o4 o4"), " "); got != "m3+o3 m4+o4" {
+		t.Errorf("taken: %s; known: %v", got, before.m.Keys())
 	}
 }
 
