@@ -60,6 +60,7 @@ var plants = []plant{
 	{"parts: a report behind the fence", checkpoint + "/reports.go", `schema.FenceIs(r.Job, r.uid(), g), store.Unchanged(key, seen)`, `store.Unchanged(key, seen)`, pipeline, "TestALateReportChangesNothing"},
 	{"parts: a node ends before its last part is committed", pipeline + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, pipeline, "TestTheLastSaveOfAllNodes"},
 	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, pipeline, "TestTheNextGenerationSavesItsOwnParts"},
+	{"a directory is taken with the tracker file of the next save", capture + "/evidence.go", `(state != Running || e.tracked)`, `state != Running`, capture, "TestFrameworks"},
 	{"own: shards that several ranks read are left out", checkpoint + "/parts/own.go", `len(names[family[i]]) == workers && `, ``, checkpoint + "/parts", "TestOwn"},
 	{"own: the shards of a save of another size are taken by rank", checkpoint + "/parts/own.go", `whole.WorldSize != r.Workers || len(all) != r.Nodes {`, `len(all) < r.Nodes {`, checkpoint + "/parts", "TestOwn"},
 	{"own: what rank 0 saved for all is left out", checkpoint + "/parts/own.go", `need.Parts, shared = append(need.Parts, at), f.Path`, `shared = f.Path`, pipeline, "TestANodeLoadsItsOwnParts"},

@@ -189,7 +189,7 @@ func (v *evidence) unfinished(e *entry, since, now time.Time, state WorkerState)
 		return path.Join(e.name, incompleteFile), "it says that the save is not complete", nil
 	case v.share != Following && e.dir && e.hasExt(".distcp") && !e.has(".metadata"):
 		return e.name, "its .metadata is missing, which comes last", nil
-	case v.share != Following && state != Running && trackedDir.MatchString(path.Base(e.name)) && !e.named:
+	case v.share != Following && (state != Running || e.tracked) && trackedDir.MatchString(path.Base(e.name)) && !e.named:
 		return e.name, "the tracker file that its framework writes last does not name it", nil
 	case e.scratch != "" && !renamed:
 		return e.scratch, "a temporary name in the save", nil

@@ -26,6 +26,7 @@ type entry struct {
 	mark    *dirfs.FileState // of the file that says that the entry is complete
 	told    told             // what that file says
 	named   bool             // a tracker file names it
+	tracked bool             // a tracker file is beside it
 }
 
 // told is what a mark, or a file of the framework, says of a save.
@@ -274,7 +275,7 @@ func (e *entry) takeMark(t dirfs.Reader, name string) error {
 	return nil
 }
 
-// nameTracked marks the directories that a tracker beside them names.
+// nameTracked marks the directories that have a tracker beside them, and those that one names.
 func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 	for name, e := range found {
 		if e.dir || !trackers[path.Base(name)] {
@@ -293,6 +294,9 @@ func nameTracked(t dirfs.Reader, found map[string]*entry) error {
 		}
 		if named := found[path.Join(path.Dir(name), said)]; named != nil {
 			named.named = true
+		}
+		for _, x := range found {
+			x.tracked = x.tracked || x.dir && path.Dir(x.name) == path.Dir(name)
 		}
 	}
 	return nil

@@ -341,6 +341,18 @@ func TestFrameworks(t *testing.T) {
 		b.want(b.look(5*time.Second), "", "", 0)
 		b.write("latest", "global_step7")
 		b.want(b.look(2*time.Second), "global_step7/mp_rank_00_model_states.pt latest", "global_step7", 7)
+		// The next one has the same names, and the tracker still names the one before.
+		b.write("global_step14/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "y"})))
+		b.want(b.look(5*time.Second), "", "", 0)
+		b.write("latest", "global_step14")
+		b.want(b.look(2*time.Second), "global_step14/mp_rank_00_model_states.pt latest", "global_step14", 14)
+		// Of two saves in a row one look finds the first one, and the tracker of the second.
+		b.write("global_step21/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "z"})))
+		b.write("latest", "global_step28")
+		b.want(b.look(2*time.Second), "", "", 0)
+		b.write("global_step28/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "a"})))
+		b.write("latest", "global_step28")
+		b.want(b.look(2*time.Second), "global_step28/mp_rank_00_model_states.pt latest", "global_step28", 28)
 	})
 	t.Run("dcp", func(t *testing.T) {
 		b := newBench(t)

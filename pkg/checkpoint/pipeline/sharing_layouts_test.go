@@ -49,34 +49,43 @@ func TestLayoutsOfFrameworks(t *testing.T) {
 				at := func(name string, step int) string {
 					return strings.NewReplacer("#", fmt.Sprint(step), "%", fmt.Sprintf("%07d", step)).Replace(name)
 				}
-				save := func(step int) {
+				save := func(step int, pause time.Duration) {
 					for _, node := range []string{"a", "b"} {
 						for _, f := range c.files[node] {
 							x.put(node, at(f, step), fmt.Sprint(f, " at ", step))
 						}
 					}
+					time.Sleep(pause) // the barrier before the tracker
 					x.put("a", c.tracker, c.names(step))
 				}
-				save(10)
+				save(10, 0)
 				time.Sleep(3 * time.Second)
-				save(20)
+				save(20, 0)
 				if e := next[replicator.Sharded](t, x.reports["a"]); e.Format != c.format {
 					t.Errorf("%+v", e)
 				}
-				var h replicator.Committed
-				for h.Head.Step == nil || *h.Head.Step != 20 {
-					h = next[replicator.Committed](t, x.reports["a"])
-				}
-				got := x.whole(h.Head, "a")
-				for _, node := range []string{"a", "b"} {
-					for _, f := range c.files[node] {
-						if !strings.HasSuffix(got[at(f, 20)], " at 20") {
-							t.Errorf("%s: %q", f, got)
+				committed := func(step int64) {
+					t.Helper()
+					var h replicator.Committed
+					for h.Head.Step == nil || *h.Head.Step != step {
+						h = next[replicator.Committed](t, x.reports["a"])
+					}
+					got := x.whole(h.Head, "a")
+					for _, node := range []string{"a", "b"} {
+						for _, f := range c.files[node] {
+							if !strings.HasSuffix(got[at(f, int(step))], fmt.Sprint(" at ", step)) {
+								t.Errorf("%s: %q", f, got)
+							}
 						}
 					}
+					if !strings.HasSuffix(got[c.tracker], c.names(int(step))) {
+						t.Errorf("%s of step %d: %q", c.tracker, step, got[c.tracker])
+					}
 				}
-				if !strings.HasSuffix(got[c.tracker], c.names(20)) {
-					t.Errorf("%s: %q", c.tracker, got[c.tracker])
+				committed(20)
+				for step := 30; step <= 50; step += 10 {
+					save(step, 5*time.Second)
+					committed(int64(step))
 				}
 			})
 		})
