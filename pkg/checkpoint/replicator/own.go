@@ -47,8 +47,9 @@ func (r *Replicator) bringOwn(ctx context.Context, try attempt) (*brought, error
 	case errors.As(err, &all):
 		r.Report(LoadsAll{all.Error()})
 		return nil, nil
-	case errors.Is(err, chunkstore.ErrNotHeld) && ctx.Err() == nil:
-		return nil, nil // a node may have all of it
+	case errors.Is(err, chunkstore.ErrNotHeld) && ctx.Err() == nil: // a node may have all of it
+		r.Report(LoadsAll{"no node that had a part of it at the commit answers for that part"})
+		return nil, nil
 	}
 	return nil, err
 }

@@ -1,0 +1,149 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// zeroJob is a job of three nodes that saves in the form of DeepSpeed's ZeRO.
+type zeroJob struct {
+	shardedJob
+	finish, hold string
+}
+
+func newZeroJob(t *testing.T, load string) *zeroJob {
+	p := newSandbox(t)
+	script, err := filepath.Abs("testdata/zero.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &zeroJob{finish: p.path("finish"), hold: p.path("hold")}
+	j.shardedJob = shardedJob{sandbox: p, flags: []string{"--load=" + load}, nodes: map[string]*proc{},
+		program: []string{"/usr/bin/python3", script, j.finish, j.hold, "100000"}}
+	return j
+}
+
+var hasShards = regexp.MustCompile(`(?m)^generation (\d+) rank (\d+): shards (.*)$`)
+
+// shards are those that each rank of a generation finds in its directory.
+func (j *zeroJob) shards(g int) map[string]string {
+	found := map[string]string{}
+	for _, m := range hasShards.FindAllStringSubmatch(j.logs("log-*"), -1) {
+		if m[1] == strconv.Itoa(g) {
+			found[m[2]] = m[3]
+		}
+	}
+	return found
+}
+
+// replace kills the node of a rank with its disk, and starts another one.
+func (j *zeroJob) replace(st status, rank int) status {
+	j.t.Helper()
+	lost := st.World[rank].Node
+	x := j.nodes[lost]
+	if err := x.kill(syscall.SIGKILL); err != nil {
+		j.t.Fatal(err)
+	}
+	<-x.done
+	delete(j.nodes, lost)
+	j.wipe(lost)
+	j.join(3)
+	return j.after("x", st.Generation, 3)
+}
+
+// Where each node loads its own shards, one that replaces a lost one has those of its rank and no
+// others. All parts have two copies again while workers train and save nothing, so that the next node
+// may be lost. Where a part is not to be had by itself, and at another size, each node loads all of
+// them, and says why once.
+func TestEachNodeLoadsItsOwnShards(t *testing.T) {
+	t.Parallel()
+	j := newZeroJob(t, "own")
+	j.join(3)
+	st := j.running("x", 1, 3)
+	j.commitsOf("x", 1, 2)
+	j.touch("hold")
+	var saved int
+	for _, rank := range []int{2, 1} {
+		until(t, "each part of the newest checkpoint has two copies", func() error {
+			k, _ := j.object("status", "x", "-o", "json")["checkpoint"].(map[string]any)
+			if k["copies"] != 2.0 {
+				return fmt.Errorf("it is %v", k)
+			}
+			return nil
+		})
+		saved = j.newest()
+		st = j.replace(st, rank)
+		if step := j.from(st.Generation, 3); step != saved {
+			t.Errorf("generation %d goes on from step %d, and step %d was committed", st.Generation, step, saved)
+		}
+		for of, shards := range j.shards(st.Generation) {
+			// Both nodes that the part of rank 1 was on at the commit are lost with the second one.
+			if rank == 2 && shards != "["+of+"]" || rank == 1 && shards != "[0, 1, 2]" {
+				t.Errorf("rank %s of generation %d has the shards %s", of, st.Generation, shards)
+			}
+		}
+	}
+	j.must("scale", "x", "--np=2", "--detach")
+	st = j.after("x", st.Generation, 2)
+	if step := j.from(st.Generation, 2); step < saved {
+		t.Errorf("with two nodes it goes on from step %d, and step %d was committed", step, saved)
+	}
+	for of, shards := range j.shards(st.Generation) {
+		if shards != "[0, 1, 2]" {
+			t.Errorf("rank %s of two has the shards %s", of, shards)
+		}
+	}
+	for _, seat := range st.World {
+		const why = "--load=own: this node loads all of the checkpoint: no node that had a part of it at the commit answers for that part"
+		if n := strings.Count(j.nodes[seat.Node].stderr(), why); n != 1 {
+			t.Errorf("node %s says it %d times:\n%s", seat.Node, n, j.nodes[seat.Node].stderr())
+		}
+	}
+	j.finished()
+}
+
+// finished lets the job go on to its end.
+func (j *zeroJob) finished() {
+	j.t.Helper()
+	if err := os.WriteFile(j.finish, nil, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+	if err := os.Remove(j.hold); err != nil && !errors.Is(err, os.ErrNotExist) {
+		j.t.Fatal(err)
+	}
+	for _, seat := range j.state("x", "done").World {
+		j.ends(j.nodes[seat.Node], 0)
+	}
+	if logs := j.logs("log-*"); strings.Contains(logs, "MIXED") || strings.Contains(logs, "MISSING") {
+		j.t.Errorf("a checkpoint was loaded that is not whole:\n%s", logs)
+	}
+}
+
+// The same job with the other values of --load.
+func TestWhoLoadsShards(t *testing.T) {
+	t.Parallel()
+	for load, want := range map[string]map[string]string{
+		"all":   {"0": "[0, 1, 2]", "1": "[0, 1, 2]", "2": "[0, 1, 2]"},
+		"rank0": {"0": "[0, 1, 2]"},
+	} {
+		t.Run(load, func(t *testing.T) {
+			j := newZeroJob(t, load)
+			j.join(3)
+			st := j.running("x", 1, 3)
+			j.commitsOf("x", 1, 2)
+			st = j.replace(st, 2)
+			j.from(st.Generation, 3)
+			if got := fmt.Sprint(j.shards(st.Generation)); got != fmt.Sprint(want) {
+				t.Errorf("the ranks have the shards %s", got)
+			}
+			j.finished()
+		})
+	}
+}
