@@ -109,8 +109,9 @@ bench-load: ## a thousand agents of one process on one elasticd, and plans for 1
 	NODES="$(NODES)" $(GO) test ./integration -run '^$$' -bench Load -benchtime 1x -timeout 20m
 	$(GO) test ./pkg/rendezvous -run '^$$' -bench Plan
 
-bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, beside cp and a TLS copy; TRIALS=n (10)
+bench-checkpoint: build ## how fast a checkpoint of SIZE bytes (2 GB) is saved, beside cp and a TLS copy, and four parts beside one; TRIALS=n (10)
 	$(GO) build -o $(BIN)/bench ./bench
+	$(GO) test -run '^$$' -bench Parts -count $(or $(TRIALS),10) -benchtime 3x -timeout 0 ./pkg/checkpoint/pipeline
 	exec $(BIN)/bench -bin $(BIN) -trials $(or $(TRIALS),10) -size $(or $(SIZE),2000000000)
 
 spec: ## model-check the protocol (needs Java)
