@@ -44,7 +44,7 @@ func app(stdout, stderr io.Writer) *cli.App {
 	}
 	flags = append(flags,
 		text("http", ownSocket, "`ADDRESS` of /healthz, /readyz and /metrics: HOST:PORT, unix:/PATH, a socket in DIR, or empty for none"),
-		yes("insecure", "serve everybody who reaches a TCP address"),
+		yes("insecure", "serve every client that reaches a TCP address"),
 		&cli.BoolFlag{Name: strings.TrimLeft(local.LocalFlag, "-"), Hidden: true},
 		&cli.BoolFlag{Name: "ensured", Hidden: true},
 		&cli.StringFlag{Name: "runtime-dir", Hidden: true},

@@ -174,7 +174,7 @@ func (d *directory) whole(c Config) error {
 	}
 	return &Problem{Kind: ErrDataDir, Text: fmt.Sprintf("data directory %s is not whole: its database "+
 		"is there, and its log (%s) is not", d.path, log),
-		Why: "a part of it was removed, and without the log nobody knows what the database lacks",
+		Why: "a part of it was removed, and without the log there is no telling what the database lacks",
 		Fix: fmt.Sprintf("put %s back; if it is gone, %s", log, gone)}
 }
 

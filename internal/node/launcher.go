@@ -158,7 +158,7 @@ func (w *workers) record(in launch.Inputs) {
 		}
 	}
 	if err != nil {
-		w.notice("what the workers are told could not be recorded: " + err.Error())
+		w.notice("the variables of the workers could not be recorded: " + err.Error())
 	}
 	if w.o.Launcher.Announce && !w.announced {
 		w.announced = true

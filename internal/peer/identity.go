@@ -14,7 +14,7 @@ import (
 )
 
 // ErrStranger: the process that answers does not know the job's secret.
-var ErrStranger = errors.New("who answers is not of this job")
+var ErrStranger = errors.New("the process that answers is not of this job")
 
 // identity is the key pair that all agents of a job share.
 type identity struct {

@@ -46,7 +46,7 @@ func NewKubeflow(getenv func(string) string, notice func(string)) *Kubeflow {
 			continue
 		}
 		if !strings.HasPrefix(url, "https://") {
-			notice(prefix + "URL is no https:// address: progress is not told to Kubeflow, whose token would be readable")
+			notice(prefix + "URL is no https:// address: progress is not reported to Kubeflow, whose token would be readable")
 			return nil
 		}
 		return &Kubeflow{url: url, ca: getenv(prefix + "CA_CERT"), token: getenv(prefix + "TOKEN"),
@@ -102,7 +102,7 @@ func (t *Kubeflow) Run(ctx context.Context) {
 			t.putBack(p)
 		}
 		if err != nil && !failed {
-			t.notice(fmt.Sprintf("progress is not told to Kubeflow: %v", err))
+			t.notice(fmt.Sprintf("progress is not reported to Kubeflow: %v", err))
 		}
 		failed = err != nil
 	}

@@ -330,7 +330,7 @@ func (j *Joiner) remade(s *rendezvous.Snapshot) []string {
 		return nil
 	}
 	j.state.claimed = false
-	from := "from scratch: nobody who claimed it had a checkpoint"
+	from := "from scratch: no node that claimed it had a checkpoint"
 	if h := s.Head; h.Number > 0 {
 		from = fmt.Sprintf("from checkpoint %d", h.Number)
 		if h.Step != nil {

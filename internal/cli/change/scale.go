@@ -262,7 +262,7 @@ func followScale(ctx context.Context, f target.Followed, wish rendezvous.Wish, l
 		case snap.Wish.NP != wish.NP:
 			return true, problem.New(problem.NPConflict, "overtaken: job %s was asked for np=%d after it", name,
 				snap.Wish.NP).
-				Because("somebody else scaled the same job").Detail("np", snap.Wish.NP)
+				Because("another request scaled the same job").Detail("np", snap.Wish.NP)
 		case holds(snap, wish.NP):
 			return true, scaled(c, snap, wish.NP, fmt.Sprintf("job %s scaled to %d: generation %d running", name,
 				wish.NP, snap.World.Generation))

@@ -259,7 +259,7 @@ func (k *saves) unreadable(h checkpoint.Head, err error) *problem.Error {
 	e := problem.New(problem.CkptLost, "checkpoint %d of job %s cannot be read", h.Number, k.snap.Job.Name).
 		Of(err).Because("%v", err)
 	if len(here) == 0 && len(away) > 0 {
-		e.Because("nothing of it is on this machine, and those who have it are not registered: %s",
+		e.Because("nothing of it is on this machine, and the nodes that have it are not registered: %s",
 			phrase.List(away)).
 			Cure("on a machine that has it: elastic %s; or start a node there", k.Command.Name)
 	}

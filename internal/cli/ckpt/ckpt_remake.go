@@ -19,7 +19,7 @@ func (k *saves) remake(ctx context.Context) error {
 	m := reclaim.Without(claims, k.number)
 	if m == nil {
 		all := target.NumbersOf(claims)
-		return problem.New(problem.CkptNone, "nobody who claims job %s has checkpoint %d", name, k.number).
+		return problem.New(problem.CkptNone, "no node that claims job %s has checkpoint %d", name, k.number).
 			Because("they have %s", phrase.List(all)).
 			Detail("numbers", append([]string{}, all...))
 	}

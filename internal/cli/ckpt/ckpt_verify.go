@@ -155,6 +155,6 @@ func (k *saves) showVerified(all []verified) error {
 		name = fmt.Sprintf("checkpoint %d", *worst.Number)
 	}
 	return problem.New(problem.CkptBad, "%s is damaged on node %s: %s", name, worst.Node, worst.Damage[0]).
-		Cure("a node that needs it fetches it again from another holder; elastic ckpt ls says who has it").
+		Cure("a node that needs it fetches it again from another holder; elastic ckpt ls names its holders").
 		Detail("node", worst.Node).Detail("number", worst.Number).Detail("damage", worst.Damage)
 }

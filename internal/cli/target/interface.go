@@ -31,7 +31,7 @@ func Towards(endpoints []string) string {
 
 var (
 	errNotOurs = errors.New("no address of this machine")
-	errEvery   = errors.New("it stands for every address of this machine, and nobody can dial it")
+	errEvery   = errors.New("it stands for every address of this machine, and no node can dial it")
 )
 
 // Ours resolves host and shows that it can be listened on.

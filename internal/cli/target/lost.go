@@ -56,7 +56,7 @@ func vanished(ctx context.Context, s *Server, snap *rendezvous.Snapshot, job *re
 		return problem.New(problem.JobNone, "job %s was removed", name)
 	}
 	return problem.New(problem.JobLost, "the server lost job %s", name).
-		Because("nobody removed it, and no node that was in it claims it yet").
+		Because("it was not removed, and no node that was in it claims it yet").
 		Cure("the same command again when its nodes have made it again; elastic status %s", name)
 }
 

@@ -76,6 +76,6 @@ func (r Requests) ReportLost(ctx context.Context, seen *rendezvous.Snapshot, me 
 		w.Key = key
 		req.Then = append(req.Then, w)
 	}
-	_, err := r.sendOn(ctx, r.fence(seen), "tell who is lost", req)
+	_, err := r.sendOn(ctx, r.fence(seen), "report lost nodes", req)
 	return err
 }
