@@ -228,7 +228,7 @@ var plants = []plant{
 	{"one prompt answer makes all others late", membership + "/patience.go", `c.heard && now.Sub(c.met) >= b.Patience`, `c.heard`, membership, "TestWatcherExpectsNothingWhereAllBegin"},
 	{"a deaf node of two is lost though it renews its lease", runtime + "/await.go", `if err != nil || i < awaitLease {`, `if err != nil || i < awaitReads {`, runtime, "TestADeafWatchInACutOfTwoIsNoLoss"},
 	{"a late read proves silence", runtime + "/await.go", `context.WithTimeout(ctx, awaitEvery)`, `context.WithTimeout(ctx, time.Minute)`, runtime, "TestAReadThatComesLateProvesNoSilence"},
-	{"a suspicion is not answered", detection + "/answer.go", `s.Sign == membership.Silent && !s.Answered {`, `s.Sign == membership.Silent && s.Answered {`, runtime, "TestCutsInsideAreNoLoss"},
+	{"a suspicion is not answered", detection + "/answer.go", `s.Sign == membership.Silent && !s.Answered {`, `s.Sign == membership.Silent && s.Answered {`, runtime, "TestOneOfTwoThatStandsStillInACutIsLost"},
 	{"an expired lease is a death", verdict + "/verdict.go", `onTime := absent && !ev.OnTime.IsZero() && s.Since.Sub(ev.OnTime) >= l.TTL`, `onTime := absent`, verdict, "TestJudge"},
 	{"silence counts while the store was away", verdict + "/verdict.go", `if !quiet || void {`, `if !quiet {`, verdict, "TestJudge"},
 	{"C7: another life keeps the old one alive", verdict + "/verdict.go", `if present && !s.Registered {`, `if false {`, verdict, "TestJudge"},
