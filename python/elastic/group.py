@@ -56,6 +56,10 @@ class Group:
             self._remake(world)
         return words
 
+    def device(self) -> str:
+        """The kind of device on which its collectives move data."""
+        return "cuda" if "nccl" in self._backend else "cpu"
+
     def leave(self) -> bool:
         """Be in no group any more. True: the script keeps one of new_group, which is of no use."""
         kept = self._dist.is_initialized() and self._subgroups.end()

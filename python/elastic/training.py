@@ -24,14 +24,15 @@ import time
 import traceback
 from typing import Any, Callable, Dict, NoReturn, Optional
 
-from . import environment, saving, stopping, voting, wrappers
+from . import environment, stopping, wrappers
 from .agent import Agent, Left, connect
+from .beginning import begin
 from .blocked import Watch
 from .environment import World, world
-from .errors import ElasticError, LoadError
+from .errors import ElasticError
 from .group import Group, open_alone
 from .leaving import Exit, WorldChanged, is_of_communication
-from .state import State, same_terms
+from .state import State
 from .stopping import STOPPED, Stopped, stopper
 
 WORD_LIMIT = 30.0
@@ -135,55 +136,9 @@ class Training:
 
     def _begin(self, w: World) -> None:
         """Have the process group, and the state."""
-        assert self._group is not None
-        state = self._state
-        words = self._group.open(w, {"step": state.held_step(), "terms": state.terms()})
-        same_terms([word["terms"] for word in words])
-        steps = [word["step"] for word in words]
-        if voting.behind(steps, w.resume_step):
-            steps = self._load(w)
-        giver = voting.source(steps)
-        if giver is not None and voting.takers(steps):
-            self._share(giver, w.rank, w.rank in voting.takers(steps))
-        if giver is None and state.was_held():
+        assert self._agent is not None and self._group is not None
+        if not begin(w, self._state, self._group, self._agent):
             self._begin_anew()
-        if giver is not None and state.step != steps[giver]:
-            raise LoadError(f"rank {giver} said that its state is of step {steps[giver]}, and it is of step {state.step}")
-        state.hold()
-
-    def _load(self, w: World) -> "list[Optional[int]]":
-        """Load the checkpoint where no rank has a state as new as that, and return the steps of all ranks."""
-        assert self._group is not None
-        unreadable: Optional[LoadError] = None
-        held = self._state.held_step()
-        if w.resume_from is not None:
-            try:
-                content = saving.read(w.resume_from)
-                if held is None or content["step"] > held:
-                    self._state.take(content)
-                    held = self._state.step
-            except LoadError as error:
-                unreadable = error
-        words = self._group.exchange(w, {"step": held, "unreadable": unreadable is not None}, "loaded")
-        steps = [word["step"] for word in words]
-        if unreadable is not None and voting.source(steps) is None:
-            raise unreadable
-        if w.resume_step and voting.behind(steps, w.resume_step) and not any(word["unreadable"] for word in words):
-            raise LoadError(f"the checkpoint of step {w.resume_step} is not here, and no rank has a state as new as that")
-        return steps
-
-    def _share(self, giver: int, rank: int, takes: bool) -> None:
-        assert self._agent is not None
-        data: Optional[bytes] = None
-        if rank == giver:
-            try:
-                data = voting.pack(self._state.content())
-            except Exception as error:
-                raise ElasticError(f"the state cannot be given to the ranks that have none: {error}") from error
-        device = "cuda" if "nccl" in self._backend else "cpu"
-        data = voting.broadcast(data, giver, device, self._agent.received)
-        if takes:
-            self._state.take(voting.unpack(data))
 
     def _all_through(self, w: World) -> None:
         """Wait until the function has returned on every rank: a rank whose last step was broken off

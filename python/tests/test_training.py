@@ -114,6 +114,9 @@ class PlayedGroup:
         self.agent.set(f"{name}/{world.rank}", json.dumps(word).encode())
         return [word]
 
+    def device(self):
+        return "cpu"
+
     def quiet(self):
         return not self.busy.is_set()
 
