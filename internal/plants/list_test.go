@@ -61,6 +61,8 @@ var plants = []plant{
 	{"parts: a node ends before its last part is committed", pipeline + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, pipeline, "TestTheLastSaveOfAllNodes"},
 	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, pipeline, "TestTheNextGenerationSavesItsOwnParts"},
 	{"a directory is taken with the tracker file of the next save", capture + "/evidence.go", `(state != Running || e.tracked)`, `state != Running`, capture, "TestFrameworks"},
+	{"parts: those of a newer checkpoint that came too late are removed", chunkstore + "/late.go", `|| slices.Contains(inParts, h.Manifest) {`, `|| inParts == nil && false {`, pipeline, "TestPartsThatCameTooLateAreOffered"},
+	{"parts: a part is sent before all of it is here", replicator + "/spread.go", `if save.Part || len(to) == 0 {`, `if len(to) == 0 {`, pipeline, "TestAPartIsOfferedBeforeItIsSent"},
 	{"own: shards that several ranks read are left out", checkpoint + "/parts/own.go", `len(names[family[i]]) == workers && `, ``, checkpoint + "/parts", "TestOwn"},
 	{"own: the shards of a save of another size are taken by rank", checkpoint + "/parts/own.go", `whole.WorldSize != r.Workers || len(all) != r.Nodes {`, `len(all) < r.Nodes {`, checkpoint + "/parts", "TestOwn"},
 	{"own: what rank 0 saved for all is left out", checkpoint + "/parts/own.go", `need.Parts, shared = append(need.Parts, at), f.Path`, `shared = f.Path`, pipeline, "TestANodeLoadsItsOwnParts"},

@@ -45,6 +45,9 @@ func (r *Record) Offer(ctx context.Context, h, head manifest.Head, committed []m
 		return ErrNoNumber
 	}
 	h.Holders, h.Copies, h.Offered = []membership.Ref{{Node: r.Self}}, 1, true
+	if h.Parts != nil { // who held which part is known from its commit, and not who comes with it
+		h.Copies = h.CopiesAt(nil, h.HeldBy)
+	}
 	key := r.Job.Checkpoint(uint64(h.Number))
 	_, err := store.Send(ctx, r.Store, store.Request{
 		If:   []store.Guard{store.Unchanged(r.Job.Head(), head.Rev), store.Absent(key)},

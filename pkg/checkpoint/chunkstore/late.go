@@ -17,7 +17,8 @@ const lateFile = "late"
 
 // KeepLate is called before the store in dir becomes that of a job that was made again from the
 // checkpoint with the number adopted; 0: from none. A newer commit on this disk is kept, and
-// offered as soon as the record has a head: the job starts from it only if the operator asks.
+// offered as soon as the record has a head: the job starts from it only if the operator asks. So are
+// parts of one: all of it is there when the nodes with the others come.
 func KeepLate(dir string, adopted manifest.Number) error {
 	t, err := dirfs.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,19 +32,17 @@ func KeepLate(dir string, adopted manifest.Number) error {
 
 func KeepLateIn(t dirfs.FS, adopted manifest.Number) error {
 	s := NewReadOnly(t)
-	heads, err := s.Heads()
-	if err != nil {
-		return err
-	}
-	held, err := s.Held()
-	if err != nil {
+	heads, noHeads := s.Heads()
+	held, noHeld := s.Held()
+	inParts, noParts := s.Partial()
+	if err := errors.Join(noHeads, noHeld, noParts); err != nil {
 		return err
 	}
 	for _, h := range slices.Backward(heads) {
 		if h.Number <= adopted {
 			break
 		}
-		if slices.Contains(held, h.Manifest) {
+		if slices.Contains(held, h.Manifest) || slices.Contains(inParts, h.Manifest) {
 			b, err := json.Marshal(h)
 			if err != nil {
 				return err

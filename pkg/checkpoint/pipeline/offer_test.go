@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -73,6 +74,54 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		}
 		cancel()
 		must(t, <-done)
+	})
+}
+
+// The job was made again without two nodes that had a part of something newer, of which the others
+// have parts. These keep theirs, and offer it; with one of the two all of it is there.
+func TestPartsThatCameTooLateAreOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c", "d")
+		head := x.saveParts(10)
+		x.close()
+		nodes := []string{"a", "b", "c", "d"}
+		for _, n := range nodes {
+			must(t, x.replicators[n].Tidy(t.Context()))
+		}
+		x.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
+		other := schema.Encode(manifest.Head{Number: 8, Generation: 3, Manifest: manifest.Hash{1}})
+		x.write(t, store.Delete(testJob.Checkpoint(uint64(head.Number))), store.Put(testJob.Checkpoint(8), other),
+			store.Put(testJob.Head(), other))
+		for _, n := range nodes {
+			must(t, x.replicators[n].Store.Raise(3))
+			must(t, chunkstore.KeepLateIn(x.disks[n], 0))
+			x.replicators[n].AdoptJob("again")
+		}
+		tidy := func(nodes ...string) {
+			for _, n := range append(nodes, nodes...) { // what the first one offers, all have heard of then
+				must(t, x.replicators[n].Tidy(t.Context()))
+			}
+		}
+		tidy("a", "b")
+		time.Sleep(time.Hour)
+		tidy("a", "b", "c")
+		_, committed, err := x.replicators["a"].Record.Read(t.Context())
+		must(t, err)
+		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == head.Manifest })
+		if i < 0 || !committed[i].Offered || len(committed[i].Parts) != 4 || len(committed) != 2 {
+			t.Fatalf("records: %+v", committed)
+		}
+		x.gone(t, "d")
+		k := x.replicator("new", x.etcd.Client("new"), func(replicator.Event) {})
+		k.Store, k.Record.UID = checkpointtest.OpenStore(t, memfs.New()), "again"
+		delete(x.peers.Stores, "d")
+		to := memfs.New()
+		from := replicator.Resume{Generation: 4, Number: committed[i].Number, Manifest: head.Manifest}
+		_, _, err = k.Prepare(t.Context(), from, capture.Dir{FS: to})
+		must(t, err)
+		if got := memfs.Contents(t, to); len(got) != 4 {
+			t.Errorf("%q", got)
+		}
 	})
 }
 

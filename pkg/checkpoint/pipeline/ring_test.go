@@ -84,6 +84,29 @@ func TestPartsAreSpreadInARing(t *testing.T) {
 	}
 }
 
+// No chunk of a part is sent before its manifest was offered: the parts of two nodes have the same
+// generation and sequence, and a node takes chunks of one draft for each of these.
+func TestAPartIsOfferedBeforeItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTeam(t, true, "a", "b", "c")
+		defer x.close()
+		first := map[string]string{} // by node: what it was asked first
+		x.peers.Hook = func(op, node string) error {
+			if first[node] == "" && (op == "offer" || op == "write") {
+				first[node] = op
+			}
+			return nil
+		}
+		x.saveParts(10)
+		x.peers.Hook = nil
+		for _, n := range []string{"a", "b", "c"} {
+			if first[n] != "offer" {
+				t.Errorf("%s was asked to %s first", n, first[n])
+			}
+		}
+	})
+}
+
 // Whichever node lacks its copy, or loses it, rank 0's node and one other have all of the save:
 // nothing is committed with fewer copies than possible.
 func TestAPartWithTooFewCopies(t *testing.T) {
