@@ -146,8 +146,8 @@ func goTest(t *testing.T, root string, files map[string][]byte, p testRun) (stri
 		cmd.Env = append(cmd.Env, "SEED="+strconv.Itoa(p.seed))
 	}
 	out, err := cmd.CombinedOutput()
-	if len(out) > 4000 {
-		out = append(out[:200:200], out[len(out)-4000:]...)
+	if len(out) > 5000 {
+		out = append(out[:1000:1000], out[len(out)-4000:]...)
 	}
 	return string(out), err
 }
