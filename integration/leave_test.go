@@ -42,7 +42,7 @@ func TestBelowMinAndBack(t *testing.T) {
 	p.ends(b, 93)
 }
 
-func TestEarlyFinisherRestartsNobody(t *testing.T) {
+func TestEarlyFinisherRestartsNoWorker(t *testing.T) {
 	t.Parallel()
 	p := newSandbox(t)
 	program := []string{"--np=2", "--job-id=x", "sh", "-c",

@@ -9,7 +9,7 @@ import (
 
 // A node that fails its pre-hook leaves, before it joins or before a generation starts, and is told
 // why. The others go on, and no restart is spent.
-func TestPreHookDecidesWhoRuns(t *testing.T) {
+func TestPreHookDecidesWhetherANodeRuns(t *testing.T) {
 	for name, hook := range map[string]string{
 		"before it joins":     `echo hook of $ELASTIC_NODE for generation $ELASTIC_GENERATION; test $ELASTIC_NODE != b || { echo no disk; exit 3; }`,
 		"before a generation": `echo hook of $ELASTIC_NODE for generation $ELASTIC_GENERATION; test $ELASTIC_NODE$ELASTIC_GENERATION != b1 || { echo no disk; exit 3; }`,

@@ -39,7 +39,7 @@ var hidden = map[string]struct {
 // A node that announces an address which leads nowhere is told of by name, with what to do about
 // it. It costs the others one generation, not one after the other, and comes in when its address is
 // right.
-func TestNobodyReachesIt(t *testing.T) {
+func TestUnreachableMachine(t *testing.T) {
 	for name, x := range hidden {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

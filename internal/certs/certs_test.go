@@ -76,7 +76,7 @@ func handshake(t *testing.T, server certs.Made, clientCA *x509.CertPool, client 
 	return errors.Join(err, <-done)
 }
 
-func TestWhoIsBelieved(t *testing.T) {
+func TestCertificatesThatAreAccepted(t *testing.T) {
 	all, others := make2(t, t.TempDir()), make2(t, t.TempDir())
 	ca, peerCA := pool(t, all["ca"]), pool(t, all["peer-ca"])
 	client, peer, server, stranger := all["client"], all["peer"], all["server"], others["client"]

@@ -190,7 +190,7 @@ func TestOfManyAtOnceOneStarts(t *testing.T) {
 	}
 }
 
-func TestServerIsNobodysChild(t *testing.T) {
+func TestServerIsDetached(t *testing.T) {
 	r := place(t)
 	out, err := command(t, r).Output()
 	if err != nil {

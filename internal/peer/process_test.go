@@ -160,9 +160,9 @@ func TestStoppedProcessIsSilentAndClearedAndKilled(t *testing.T) {
 	}
 }
 
-// TestStoppedWatcherAccusesNobody freezes the watcher in the one moment in which a naive one
+// TestStoppedWatcherAccusesNoNode freezes the watcher in the one moment in which a naive one
 // wakes up with a wrong verdict: while a dial of its own is under way.
-func TestStoppedWatcherAccusesNobody(t *testing.T) {
+func TestStoppedWatcherAccusesNoNode(t *testing.T) {
 	a := newAgent("a", "a1").serve(t, secret, defaultLimits())
 	dials, answers := make(chan struct{}, 1000), make(chan struct{}, 1000)
 	via := speaker(t, func(c net.Conn) {

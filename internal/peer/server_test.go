@@ -220,7 +220,7 @@ func oneByOne(f func(net.Conn)) func(net.Conn) {
 	return func(c net.Conn) { one <- struct{}{}; f(c); <-one }
 }
 
-func TestBeforeServeNobodyLooksDead(t *testing.T) {
+func TestBeforeServeNoNodeLooksDead(t *testing.T) {
 	srv, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -527,8 +527,8 @@ func TestHonestGetThroughAFlood(t *testing.T) {
 	}
 }
 
-// TestWhoProvesNothingIsShutOut lets peers stall at each point before their first request is whole.
-func TestWhoProvesNothingIsShutOut(t *testing.T) {
+// TestUnprovenPeerIsShutOut lets peers stall at each point before their first request is whole.
+func TestUnprovenPeerIsShutOut(t *testing.T) {
 	l := defaultLimits()
 	l.prove = 100 * time.Millisecond
 	b := newAgent("b", "b1").serve(t, secret, l)

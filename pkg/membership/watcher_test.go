@@ -757,7 +757,7 @@ func TestWatcherSetMovesOn(t *testing.T) {
 }
 
 // A caller that sets the same nodes again gets the held signals again, and nothing more.
-func TestWatcherTellsAgainWhoAsksAgain(t *testing.T) {
+func TestWatcherSignalsAgainWhenSetAgain(t *testing.T) {
 	watching(t, []Ref{nodeA, nodeB, nodeC}, func(t *testing.T, net *world, w *Watcher) {
 		net.freeze(nodeA)
 		net.kill(nodeB)

@@ -125,7 +125,7 @@ func TestWhoWasToldIsSeen(t *testing.T) {
 
 // The announcement of a node that leaves stays until all nodes had time to see it: a proposal does
 // not remove it at once.
-func TestWhoLeftJustNowIsNotForgotten(t *testing.T) {
+func TestDepartureIsRemembered(t *testing.T) {
 	w := newStoredJob(t, memory.New().Client("test"), "x").create(2).join("a", "b", "c").run("a", "b")
 	w.must(w.reg.Leave(t.Context(), w.nodes["c"], 1, membership.Terminated))
 	w.propose("a", "b")

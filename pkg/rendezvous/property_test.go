@@ -239,7 +239,7 @@ func TestWorldsAreSound(t *testing.T) {
 
 // I4, C4, C11: every earlier member is a member, or stops before the new workers start, or is shown
 // to be unregistered.
-func TestNobodyOfBeforeIsForgotten(t *testing.T) {
+func TestNoEarlierMemberIsForgotten(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
 		if !ok || x.World == nil {
@@ -338,7 +338,7 @@ func TestLeastMovement(t *testing.T) {
 }
 
 // I6: a node that may come back in a moment is left out for np only, never for a newcomer.
-func TestNobodyTakesThePlaceOfWhoMayComeBack(t *testing.T) {
+func TestAbsentMemberKeepsItsPlace(t *testing.T) {
 	check(t, func(t *rapid.T, x *situation, step plan.Step) {
 		p, ok := step.(plan.Propose)
 		if !ok || x.World == nil || x.World.Attempt != x.Job.Attempt {

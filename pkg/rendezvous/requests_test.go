@@ -536,9 +536,9 @@ func TestHoldKeepsQuarantine(t *testing.T) {
 	}
 }
 
-// TestWhoConfirmed: the event of a loss always names a node: the watcher that confirmed it, else
+// TestLossNamesItsConfirmer: the event of a loss always names a node: the watcher that confirmed it, else
 // the one that decided.
-func TestWhoConfirmed(t *testing.T) {
+func TestLossNamesItsConfirmer(t *testing.T) {
 	for name, c := range map[string]struct{ by, want []string }{
 		"an own dial":  {nil, []string{"a"}},
 		"two watchers": {[]string{"b", "c"}, []string{"b", "c"}},

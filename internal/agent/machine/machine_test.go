@@ -111,7 +111,7 @@ func TestWhatIsRememberedDoesNotGrow(t *testing.T) {
 }
 
 // It follows everything for as long as its record may be there, and no longer.
-func TestWhoOwesNothingFollowsItsOwn(t *testing.T) {
+func TestNodeWithoutRecordsFollowsItsOwn(t *testing.T) {
 	w := replayed(t, "job 2", "enters", "b joins", "ok step", "b ready", "ok ready", "ok step", "ok read", "ok start",
 		"heard b silent", "ok suspect", "heard b again")
 	m := w.m

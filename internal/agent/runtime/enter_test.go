@@ -103,7 +103,7 @@ func registered(s *sim) {
 }
 
 // A node that is kept out exits at the first signal.
-func TestWhoIsKeptOutLeaves(t *testing.T) {
+func TestRefusedNodeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
 		s.start("a")
@@ -129,7 +129,7 @@ func TestWhoIsKeptOutLeaves(t *testing.T) {
 
 // The first nodes that it asks may all be dead, and registered until their leases end: another one
 // answers.
-func TestWhoComesBackAsksOthersThanTheDead(t *testing.T) {
+func TestReturningNodeAsksOthersThanTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2", 1)
 		s.start("x")

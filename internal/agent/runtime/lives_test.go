@@ -60,7 +60,7 @@ func TestANewerGenerationEndsWhatPreparedTheOlder(t *testing.T) {
 
 // A node that the store does not reach, but a peer does, ends the workers of a generation that was
 // replaced.
-func TestWhoHearsOfANewerGenerationStopsTheOlder(t *testing.T) {
+func TestNewerGenerationStopsTheOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "3", 1)
 		s.start("a")
@@ -145,7 +145,7 @@ func TestSuspicionsOutliveLeases(t *testing.T) {
 
 // A node that comes back as another incarnation still suspects the nodes that it found silent
 // before: the watchers do not find it out again, and do not report it again.
-func TestTheNextLifeSuspectsWhomTheLastOneDid(t *testing.T) {
+func TestNextIncarnationKeepsSuspicions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, "2:3", 1)
 		a := s.start("a")

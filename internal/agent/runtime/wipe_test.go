@@ -542,7 +542,7 @@ func TestRemovedIsNotClaimed(t *testing.T) {
 }
 
 // An agent that was frozen while its job was removed ends its workers, and itself.
-func TestRemovedEndsWhoWasAway(t *testing.T) {
+func TestRemovedJobEndsReturningNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWiped(t, "1", 1)
 		a := s.trains("a")[0]

@@ -65,7 +65,7 @@ func TestShelfVerifies(t *testing.T) {
 }
 
 // The owner removes a checkpoint while it is read: that is no damage.
-func TestShelfWhoseOwnerIsAtWork(t *testing.T) {
+func TestReadOnlyStoreOfARunningNode(t *testing.T) {
 	from, kept := memfs.New(), memfs.New()
 	memfs.Model(t, from)
 	_, h := put(t, storeOn(t, kept), from, 1, 1)

@@ -290,7 +290,7 @@ func TestStoreAway(t *testing.T) {
 }
 
 // Two lines of one generation cannot be; if they were, the second would undo nothing.
-func TestNobodyElseCommitsAsThisGeneration(t *testing.T) {
+func TestNoOtherNodeCommitsAsThisGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, "a", "b")
 		r := newReports()

@@ -143,7 +143,7 @@ func TestEveryFaultOfExport(t *testing.T) {
 }
 
 // A node that does not answer costs its limit once, not for each chunk.
-func TestDistantWhoIsAway(t *testing.T) {
+func TestRemoteSourceThatIsAway(t *testing.T) {
 	asked := 0
 	d := &RemoteSource{Node: membership.Ref{Node: "b"},
 		Peers: &checkpointtest.Peers{Hook: func(string, string) error { asked++; return checkpointtest.ErrCrash }}}

@@ -480,7 +480,7 @@ func TestWhatIsNoCrowdDropsOneAtMost(t *testing.T) {
 }
 
 // What may never be, whatever is known.
-func TestJudgeNeverDropsWhoAnswers(t *testing.T) {
+func TestJudgeNeverDropsAnsweringNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := given()
 		ago := rapid.SampledFrom([]time.Duration{0, sec, 2*sec - 1, 2 * sec, 3 * sec, 10 * sec, time.Minute, time.Hour})

@@ -59,14 +59,14 @@ func TestAnUnreadableHeadYieldsToTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestNobodyFallsBackWhileAHolderMayComeBack(t *testing.T) {
+func TestNoFallbackWhileAHolderMayComeBack(t *testing.T) {
 	s, v := unreadable("a", "away")
 	if step, ok := plan(s, v).(Nothing); !ok {
 		t.Fatalf("got %+v", step)
 	}
 }
 
-func TestNobodyFallsBackBeforeALateHolderWasAsked(t *testing.T) {
+func TestNoFallbackBeforeALateHolderWasAsked(t *testing.T) {
 	s, _ := unreadable("a", "b")
 	s.Nodes[1].Rev = 12 // it came back after a had asked
 	v := verdict.Judge(verdict.Records{Members: s.World.Members, Nodes: s.Nodes},
