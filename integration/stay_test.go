@@ -42,15 +42,16 @@ func (s *stayers) up(node string) {
 	s.nodes[node] = s.run(append(args, s.arguments...)...)
 }
 
-var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)`)
+var trainsIn = regexp.MustCompile(`generation (\d+) rank (\d+) of (\d+) pid (\d+): step (\d+) at (\d+) after (\d+)(?: called (\d+))?`)
 
-// training is what a worker said last: its first step of a generation, when that ended and when the
-// step before did, in nanoseconds.
-type training struct{ generation, rank, size, pid, step, at, after int }
+// training is what a worker said last: its first step of a generation, when that ended, when the step
+// before did and when the training function was called, in nanoseconds; 0: not said.
+type training struct{ generation, rank, size, pid, step, at, after, called int }
 
 func (s *stayers) training(node string) (at training) {
 	for _, m := range trainsIn.FindAllStringSubmatch(s.nodes[node].stdout(), -1) {
-		for i, to := range []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step, &at.at, &at.after} {
+		for i, to := range []*int{&at.generation, &at.rank, &at.size, &at.pid, &at.step, &at.at, &at.after,
+			&at.called} {
 			*to, _ = strconv.Atoi(m[i+1])
 		}
 	}
@@ -153,9 +154,10 @@ func (s *stayers) fault(g int, node string, still bool, others ...string) int {
 	<-s.nodes[node].done
 	if !still {
 		g = s.trains(g, others...)
-		s.took.add("killed -> next step", s.next(others...).Sub(began))
+		s.took.add("killed -> lost", s.told("node_lost", node).Sub(began))
+		s.passes("killed", began, g, others...)
 	} else {
-		s.took.add("decided -> next step", s.next(others...).Sub(s.decided(node)))
+		s.passes("decided", s.told("node_lost", node), g, others...)
 	}
 	return g
 }
@@ -192,7 +194,7 @@ func TestWorkersStayInTheirProcesses(t *testing.T) {
 		names[at] = fmt.Sprintf("n%d", round) // a node that is lost again and again would be kept out
 		s.up(names[at])
 		g = s.trains(g, names...)
-		s.took.add("step before a join -> step after it", s.stood(others...))
+		s.passes("step before a join", s.last(others...), g, others...)
 		for _, n := range others {
 			if now := s.training(n).pid; now != before[n] {
 				t.Errorf("round %d: the worker of %s was process %d, and is %d", round, n, before[n], now)

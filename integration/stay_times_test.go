@@ -56,30 +56,37 @@ func (s *stayers) recorded() (stood time.Duration) {
 	return stood + time.Unix(0, first).Sub(began)
 }
 
-// next is when the last of the nodes ended its first step of the generation at hand.
-func (s *stayers) next(nodes ...string) (last time.Time) {
-	for _, n := range nodes {
-		if at := time.Unix(0, int64(s.training(n).at)); at.After(last) {
-			last = at
+// passes notes how long after that moment the world of g ran, and the last of the nodes called the
+// training function and ended its first step there.
+func (s *stayers) passes(what string, since time.Time, g int, nodes ...string) {
+	for _, e := range s.events("x") {
+		if e.Kind == "world_running" && e.Generation == g {
+			at, _ := time.Parse(time.RFC3339Nano, e.Time)
+			s.took.add(what+" -> world running", at.Sub(since))
 		}
 	}
-	return last
-}
-
-// stood is the longest time between the last step of these nodes in a generation and the first in
-// the next one.
-func (s *stayers) stood(nodes ...string) (longest time.Duration) {
+	called, stepped := 0, 0
 	for _, n := range nodes {
-		said := s.training(n)
-		longest = max(longest, time.Duration(said.at-said.after))
+		called, stepped = max(called, s.training(n).called), max(stepped, s.training(n).at)
 	}
-	return longest
+	s.took.add(what+" -> function called", time.Unix(0, int64(called)).Sub(since))
+	s.took.add(what+" -> next step", time.Unix(0, int64(stepped)).Sub(since))
 }
 
-// decided is when the newest loss of a node was decided.
-func (s *stayers) decided(node string) (at time.Time) {
+// last is when the first of these nodes ended its last step in the generation before.
+func (s *stayers) last(nodes ...string) (at time.Time) {
+	for i, n := range nodes {
+		if after := time.Unix(0, int64(s.training(n).after)); i == 0 || after.Before(at) {
+			at = after
+		}
+	}
+	return at
+}
+
+// told is the time of the newest event of that kind about a node.
+func (s *stayers) told(kind, node string) (at time.Time) {
 	for _, e := range s.events("x") {
-		if e.Kind == "node_lost" && e.Node != nil && *e.Node == node {
+		if e.Kind == kind && e.Node != nil && *e.Node == node {
 			at, _ = time.Parse(time.RFC3339Nano, e.Time)
 		}
 	}

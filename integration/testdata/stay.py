@@ -32,6 +32,7 @@ def target():
 @elastic.train(state, backend="gloo")
 def loop(world):
     global stepped
+    called = time.time_ns()
     ddp = torch.nn.parallel.DistributedDataParallel(net)
     told = False
     while state.step < target():
@@ -47,7 +48,7 @@ def loop(world):
             before, stepped = stepped, time.time_ns()
             if not told:
                 print(f"generation {world.generation} rank {world.rank} of {world.size} pid {os.getpid()}: step {state.step}"
-                      f" at {stepped} after {before}", flush=True)
+                      f" at {stepped} after {before} called {called}", flush=True)
                 told = True
             if state.step >= target():
                 break
