@@ -125,6 +125,9 @@ func newFaulty(t *testing.T, seed uint64, m mix) *faulty {
 		over: make(chan struct{}), last: lastSaves{}}
 	s.settle, s.real, s.begins = schema.SettleTime, true, s.train
 	s.clocks, s.exits = r.IntN(4) == 0, m.rare
+	if m.rare {
+		s.job.Rules.MaxRestarts = 1000 // faults end workers more often than a job may; the budget has tests of its own
+	}
 	switch k := r.IntN(40); {
 	case k < 1:
 		s.often = true
