@@ -25,6 +25,19 @@ type shardedJob struct {
 	made    int
 }
 
+// newShardedJob is a job of testdata/shards.py. It finishes once the file finish is there.
+func newShardedJob(t *testing.T, flags []string, args ...string) (j *shardedJob, finish string) {
+	t.Helper()
+	script, err := filepath.Abs("testdata/shards.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newSandbox(t)
+	finish = p.path("finish")
+	return &shardedJob{sandbox: p, program: append([]string{"/usr/bin/python3", script, finish}, args...),
+		flags: append([]string{"--save-from=all"}, flags...), nodes: map[string]*proc{}}, finish
+}
+
 // join starts nodes until there are n.
 func (j *shardedJob) join(n int) {
 	for len(j.nodes) < n {
@@ -153,14 +166,7 @@ func sizesOf(rounds int) (sizes []int) {
 // on from a whole checkpoint, the newest that was committed, at another size too.
 func TestShardsOnDisksOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	p := newSandbox(t)
-	script, err := filepath.Abs("testdata/shards.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	finish := p.path("finish")
-	j := &shardedJob{sandbox: p, program: []string{"/usr/bin/python3", script, finish, "0.02"},
-		flags: []string{"--save-from=all"}, nodes: map[string]*proc{}}
+	j, finish := newShardedJob(t, nil, "0.02")
 	sizes := []int{2}
 	if n := soak(t); n > 1 {
 		sizes = sizesOf(n)
@@ -187,15 +193,8 @@ func (p *sandbox) kept(node string) (n int64) {
 // lost with its disk costs nothing.
 func TestShardsGoAroundInARing(t *testing.T) {
 	t.Parallel()
-	p := newSandbox(t)
-	script, err := filepath.Abs("testdata/shards.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	finish := p.path("finish")
 	const shard = 400_000
-	j := &shardedJob{sandbox: p, program: []string{"/usr/bin/python3", script, finish, "0.1", strconv.Itoa(shard)},
-		flags: []string{"--save-from=all", "--keep=2"}, nodes: map[string]*proc{}}
+	j, finish := newShardedJob(t, []string{"--keep=2"}, "0.1", strconv.Itoa(shard))
 	j.join(3)
 	st := j.running("x", 1, 3)
 	j.commitsOf("x", 1, 4)
@@ -231,7 +230,7 @@ func TestShardsGoAroundInARing(t *testing.T) {
 	for _, x := range j.nodes {
 		j.ends(x, 0)
 	}
-	j.must("ckpt", "get", "x", p.path("got"))
+	j.must("ckpt", "get", "x", j.path("got"))
 	if logs := j.logs("log-*"); strings.Contains(logs, "MIXED") {
 		t.Errorf("a checkpoint was loaded that is not of one save:\n%s", logs)
 	}
