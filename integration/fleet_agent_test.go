@@ -255,9 +255,10 @@ func (d disk) HostID() string                          { return d.name }
 func (d disk) Seen(string) (schema.Generation, error)  { return 0, nil }
 func (d disk) SetSeen(string, schema.Generation) error { return nil }
 
-func (d disk) Remember(string, *rendezvous.Claim) error { return nil }
-func (d disk) Recall(string) (*rendezvous.Claim, error) { return nil, nil }
-func (d disk) Others(string) []rendezvous.Claim         { return nil }
+func (d disk) Remember(string, *rendezvous.Claim) error    { return nil }
+func (d disk) Recall(string) (*rendezvous.Claim, error)    { return nil, nil }
+func (d disk) Others(string) []rendezvous.Claim            { return nil }
+func (d disk) ComeLate(string, *rendezvous.Snapshot) error { return nil }
 func (d disk) Salvage(context.Context, string, schema.Generation) (checkpoint.Salvaged, error) {
 	return checkpoint.Salvaged{}, nil
 }

@@ -78,3 +78,25 @@ func TestSalvage(t *testing.T) {
 		t.Errorf("an empty disk: %+v %v", found, err)
 	}
 }
+
+// A node comes late to a job that went on from checkpoint 1 under its uid: the newest checkpoint that it
+// knows is kept, to be offered, and counts under its number no more.
+func TestComeLate(t *testing.T) {
+	disk, from := memfs.New(), memfs.New()
+	s := checkpointtest.OpenStore(t, disk)
+	var heads []manifest.Head
+	for n := range 3 {
+		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(uint64(n), 100), 0o600)
+		_, h := checkpointtest.Put(t, s, from, 1, uint64(n+1))
+		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Generation: 1, Manifest: h})
+	}
+	must(t, s.NoteCommitted(heads))
+	must(t, chunkstore.ComeLateIn(disk, 1))
+	s = checkpointtest.OpenStore(t, disk)
+	if late, err := s.Late(); err != nil || late == nil || late.Manifest != heads[2].Manifest {
+		t.Errorf("late %+v, %v", late, err)
+	}
+	if newest, ok := s.Newest(); !ok || newest.Number != 1 {
+		t.Errorf("newest %+v", newest)
+	}
+}

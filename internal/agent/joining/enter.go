@@ -46,6 +46,7 @@ type joinState struct {
 	endedWorld   int64 // revision of the ended world that was there when this agent came
 	hasRead      bool  // the first read of the job is done
 	peersKnowJob bool
+	late         bool // the job went on without what this node knows
 	warned       bool // it was said that no peer reaches this node
 	// asked is the node that was asked last whether it reaches this one, and firstMute the first of
 	// those that were asked and did not answer, since one did.
@@ -330,7 +331,7 @@ func (j *Joiner) lockName(
 			// Until its lease ends.
 			return "", nil, hindrance{fmt.Errorf("node %s is registered at %s and does not answer", name, n.Address)}
 		}
-		logs, err := j.Workers.Open(name, *s.Job)
+		logs, err := j.open(name, s)
 		if err != nil {
 			unlock()
 			e := over(125, err)
@@ -342,4 +343,14 @@ func (j *Joiner) lockName(
 		}
 		return "", nil, nil
 	}
+}
+
+// open opens what the node keeps of the job, and returns where the logs are.
+func (j *Joiner) open(name string, s *rendezvous.Snapshot) (string, error) {
+	if j.state.late {
+		if err := j.Disk.ComeLate(name, s); err != nil {
+			return "", err
+		}
+	}
+	return j.Workers.Open(name, *s.Job)
 }

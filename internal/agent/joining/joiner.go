@@ -76,6 +76,9 @@ type Disk interface {
 	Remember(node string, c *rendezvous.Claim) error
 	// Recall is what it remembers: nil where it never was in the job.
 	Recall(node string) (*rendezvous.Claim, error)
+	// ComeLate comes before the checkpoints of node are opened for a job that went on, as seen, from an
+	// older state than they are of: what is newer is kept, and offered.
+	ComeLate(node string, seen *rendezvous.Snapshot) error
 	// Others are what the other nodes of this host remember of the job on this server.
 	Others(node string) []rendezvous.Claim
 }

@@ -58,6 +58,7 @@ func (j *Joiner) checkStore(ctx context.Context, s *rendezvous.Snapshot) error {
 	}
 	if s.Job.UID == c.Job.UID {
 		if live, err := j.live(ctx, s, name); live || err != nil {
+			j.state.late = live
 			return err
 		}
 	}

@@ -53,6 +53,15 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 	return nil, nil
 }
 
+func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.kept == nil {
+		return nil
+	}
+	return chunkstore.ComeLateIn(d.host.kept.chunks, seen.Head.Number)
+}
+
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
 
 func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation) (checkpoint.Salvaged, error) {

@@ -76,6 +76,11 @@ func (d *Disk) recall(node string) (*remembered, error) {
 	return &m, nil
 }
 
+// ComeLate keeps what came too late to a job that went on under its uid (chunkstore.ComeLate).
+func (d *Disk) ComeLate(node string, seen *rendezvous.Snapshot) error {
+	return chunkstore.ComeLate(filepath.Join(d.JobDir(node), StoreDir), seen.Head.Number)
+}
+
 // Others are what the other nodes of this host remember of the job, on the same server.
 func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 	kept, err := KeptOf(d.Dir, d.job)

@@ -42,8 +42,7 @@ func TestSetAside(t *testing.T) {
 		}
 		return names
 	}
-	_, err = s.Restore(t.Context(), h, b.dir)
-	must(t, err)
+	checkpointtest.Restore(t, s, h, b.dir)
 	m, err := s.Manifest(h)
 	must(t, err)
 	must(t, SetAside(s, b.tree(), Dir{Path: b.dir}, m))

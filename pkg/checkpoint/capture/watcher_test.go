@@ -720,8 +720,7 @@ func TestCapturedSavesCanBePut(t *testing.T) {
 		must(t, err)
 		must(t, s.Verify(t.Context(), h))
 		to := t.TempDir()
-		path, err := s.Restore(t.Context(), h, to)
-		must(t, err)
+		path := checkpointtest.Restore(t, s, h, to)
 		raw, err := os.ReadFile(filepath.Join(path, "m.raw"))
 		must(t, err)
 		if string(raw) != fmt.Sprint("bytes ", i) || m.Sequence == 0 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -27,6 +28,19 @@ func OpenStore(t testing.TB, tree dirfs.FS) *chunkstore.Store {
 	s, err := chunkstore.OpenFS(tree)
 	must(t, err)
 	return s
+}
+
+// Restore puts the files of a checkpoint back into a directory, and returns the path that a worker
+// resumes from.
+func Restore(t testing.TB, s *chunkstore.Store, h manifest.Hash, dir string) string {
+	t.Helper()
+	to, err := dirfs.Make(dir)
+	must(t, err)
+	defer to.Close()
+	m, err := s.Manifest(h)
+	must(t, err)
+	must(t, restore.Files(t.Context(), to, m, s))
+	return filepath.Join(dir, filepath.FromSlash(m.Entry))
 }
 
 // SaveOf is a save of all files of a tree.

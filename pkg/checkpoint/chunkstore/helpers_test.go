@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -40,6 +41,14 @@ func put(t testing.TB, s *Store, from dirfs.FS, g schema.Generation, seq uint64)
 	m, h, err := s.Put(t.Context(), saveOf(t, from, g, seq))
 	must(t, err)
 	return m, h
+}
+
+// restoreTo puts the files of a checkpoint back into a tree.
+func restoreTo(t testing.TB, s *Store, h manifest.Hash, to dirfs.FS) error {
+	t.Helper()
+	m, err := s.Manifest(h)
+	must(t, err)
+	return restore.Files(t.Context(), to, m, s)
 }
 
 func flip(t testing.TB, of dirfs.FS, h manifest.Hash) {

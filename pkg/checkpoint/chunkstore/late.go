@@ -20,6 +20,17 @@ const lateFile = "late"
 // offered as soon as the record has a head: the job starts from it only if the operator asks. So are
 // parts of one: all of it is there when the nodes with the others come.
 func KeepLate(dir string, adopted manifest.Number) error {
+	return inside(dir, func(t dirfs.FS) error { return KeepLateIn(t, adopted) })
+}
+
+// ComeLate is KeepLate for a job that went on under its uid from an older state, with head as its
+// newest commit. The record of commits here ends with head: the numbers above it are given again.
+func ComeLate(dir string, head manifest.Number) error {
+	return inside(dir, func(t dirfs.FS) error { return ComeLateIn(t, head) })
+}
+
+// inside opens the store in dir for do, if there is one.
+func inside(dir string, do func(dirfs.FS) error) error {
 	t, err := dirfs.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -27,9 +38,10 @@ func KeepLate(dir string, adopted manifest.Number) error {
 	if err != nil {
 		return fmt.Errorf("keep what came too late: %w", err)
 	}
-	return errors.Join(KeepLateIn(t, adopted), t.Close())
+	return errors.Join(do(t), t.Close())
 }
 
+// KeepLateIn is KeepLate in a tree that is open.
 func KeepLateIn(t dirfs.FS, adopted manifest.Number) error {
 	s := NewReadOnly(t)
 	heads, noHeads := s.Heads()
@@ -51,6 +63,24 @@ func KeepLateIn(t dirfs.FS, adopted manifest.Number) error {
 		}
 	}
 	return nil
+}
+
+// ComeLateIn is ComeLate in a tree that is open.
+func ComeLateIn(t dirfs.FS, head manifest.Number) error {
+	s := NewReadOnly(t)
+	heads, err := s.Heads()
+	above := slices.IndexFunc(heads, func(h manifest.Head) bool { return h.Number > head })
+	if err != nil || above < 0 {
+		return err
+	}
+	if err := KeepLateIn(t, head); err != nil {
+		return err
+	}
+	b, err := json.Marshal(heads[:above])
+	if err != nil {
+		return err
+	}
+	return s.disk.WriteFile(".", headsFile, b)
 }
 
 // Late reads lateFile; nil if there is none. One that is damaged is removed.

@@ -38,7 +38,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		memfs.WriteFile(t, from, names[0], []byte("one"), 0o600)
 		memfs.WriteFile(t, from, names[1], []byte("the other"), 0o600)
 		_, h := put(t, s, from, 1, 1)
-		if _, err := s.RestoreTo(t.Context(), h, to); err != nil {
+		if err := restoreTo(t, s, h, to); err != nil {
 			t.Error(err)
 		}
 		if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, to)); d != "" {
@@ -47,7 +47,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		blind := memfs.New()
 		memfs.WriteFile(t, blind, strings.ToLower(names[0]), []byte("before"), 0o600)
 		before := memfs.Contents(t, blind)
-		_, err := s.RestoreTo(t.Context(), h, folding{blind})
+		err := restoreTo(t, s, h, folding{blind})
 		if !errors.Is(err, restore.ErrOneName) || !strings.Contains(err.Error(), names[0][:1]) {
 			t.Errorf("restore where case is not told: %v", err)
 		}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -38,33 +36,6 @@ func (s *Store) Verify(ctx context.Context, h manifest.Hash) error {
 		return fmt.Errorf("checkpoint %v: %w: %d chunks: %v", h, ErrDamaged, len(bad), bad[:min(len(bad), 8)])
 	}
 	return nil
-}
-
-// Restore puts the files of a checkpoint back into dir, and returns the path that a worker resumes
-// from: see restore.Files. ErrNotHeld, ErrDamaged, ErrNoSpace.
-func (s *Store) Restore(ctx context.Context, h manifest.Hash, dir string) (string, error) {
-	t, err := dirfs.Make(dir)
-	if err != nil {
-		return "", err
-	}
-	defer t.Close()
-	m, err := s.RestoreTo(ctx, h, t)
-	if err != nil {
-		return "", fmt.Errorf("restore checkpoint %v: %w", h, err)
-	}
-	return filepath.Join(dir, filepath.FromSlash(m.Entry)), nil
-}
-
-// RestoreTo is Restore into a directory that is open.
-func (s *Store) RestoreTo(ctx context.Context, h manifest.Hash, t dirfs.FS) (*manifest.Manifest, error) {
-	m, err := s.Manifest(h)
-	if err != nil {
-		return nil, err
-	}
-	if err := restore.Files(ctx, t, m, s); err != nil {
-		return nil, err
-	}
-	return m, nil
 }
 
 // Contents are the chunks of a file in this state, if it was put, restored or compared.

@@ -36,7 +36,7 @@ func TestPutAndRestore(t *testing.T) {
 		want := memfs.Contents(t, from)
 		want["notes.txt"] = "-rw------- the user's own"
 		for _, again := range []string{"restore", "restore again"} {
-			if _, err := s.RestoreTo(t.Context(), h, to); err != nil {
+			if err := restoreTo(t, s, h, to); err != nil {
 				t.Fatal(again, err)
 			}
 			if d := cmp.Diff(want, memfs.Contents(t, to)); d != "" {
@@ -66,7 +66,7 @@ func TestRestoreTouchesNothingThatIsRight(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := s.RestoreTo(t.Context(), h, from); err != nil {
+	if err := restoreTo(t, s, h, from); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -324,7 +324,7 @@ func TestDamageIsFoundAndNeverRestored(t *testing.T) {
 		bad := m.Files[len(m.Files)-1].Chunks[0]
 		flip(t, disk, bad)
 		to := make()
-		if _, err := s.RestoreTo(t.Context(), h, to); !errors.Is(err, ErrDamaged) {
+		if err := restoreTo(t, s, h, to); !errors.Is(err, ErrDamaged) {
 			t.Errorf("restore: %v", err)
 		}
 		for name := range memfs.Contents(t, to) {

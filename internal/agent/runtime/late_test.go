@@ -1,0 +1,54 @@
+package runtime
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/rendezvous"
+)
+
+// All nodes are lost, the store is set back, and new nodes go on from what it shows. A node that knows
+// newer checkpoints comes late: it takes part, offers the newest of them, and does not undo what the new
+// nodes did.
+func TestNodeThatComesLateOffersWhatItKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFaulty(t, seedOf(2), someFaults())
+		s.up("a")
+		s.up("b")
+		s.runs(time.Minute)
+		old := s.etcd.Backup()
+		s.until("three saves are committed", time.Minute, func(x rendezvous.Snapshot) bool { return x.Head.Number >= 3 })
+		uid, late := s.snapshot().Job.UID, checkpoint.Head{}
+		s.lose("set back", func() {
+			late = s.snapshot().Head
+			s.at["a"].kill()
+			s.at["b"].kill()
+			s.restore(old, true)
+		})
+		s.up("c")
+		s.up("d")
+		s.runs(time.Minute)
+		s.up("b")
+		s.until("it is offered", 2*time.Minute, func(x rendezvous.Snapshot) bool {
+			return slices.ContainsFunc(x.History, func(h checkpoint.Head) bool { return h.Offered && h.Manifest == late.Manifest })
+		})
+		if now := s.snapshot(); now.Job.UID != uid {
+			t.Errorf("the job was made again: %+v\n%s", now.Job, s.story())
+		}
+		s.stop()
+		s.finish()
+		s.workers.Wait()
+	})
+}
+
+// seedOf is a seed of a simulation of n nodes.
+func seedOf(n int) (seed uint64) {
+	for rand.New(rand.NewPCG(seed, 13)).IntN(5) != n-2 {
+		seed++
+	}
+	return seed
+}
