@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,23 @@ func (p *sandbox) touch(name string) {
 
 // stubborn is a worker that does not hear SIGTERM.
 const stubborn = `trap '' TERM; echo $$ >worker.$ELASTIC_NODE; while :; do sleep 0.1; done`
+
+// Below nohup the end of the terminal ends neither the agent nor its workers.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t)
+	line := append([]string{"-c", `trap '' HUP; exec "$@"`, "sh", filepath.Join(bin, "elastic"), "run"}, p.server()...)
+	x := p.start("/bin/sh", append(line, "--job-id=x", "--node=a", "sh", "-c", sit)...)
+	p.running("x", 1, 1)
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if err := x.kill(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.ends(x, 130) // by the interrupt
+	y := p.start("/bin/sh", append(line, "--job-id=y", "--node=a", "sh", "-c", "kill -HUP $$; exit 3")...)
+	p.ends(y, 3)
+}
 
 func TestSignals(t *testing.T) {
 	const (

@@ -34,8 +34,12 @@ func Guard() int {
 	os.WriteFile("/proc/self/comm", []byte("guardian"), 0)
 
 	// Caught and thrown away, not ignored: an ignored signal would stay so in
-	// the workers.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	// the workers. One that nohup ignores does.
+	thrown := make(chan os.Signal, 1)
+	signal.Notify(thrown, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(thrown, syscall.SIGHUP)
+	}
 	child := make(chan os.Signal, 1)
 	signal.Notify(child, syscall.SIGCHLD)
 

@@ -127,9 +127,12 @@ func begun(c *command.Call, s *target.Server) string {
 }
 
 // notify sends the signals of a node to signals, until the result is called. On one of more it
-// saves and leaves, as on SIGTERM.
+// saves and leaves, as on SIGTERM. Below nohup SIGHUP stays ignored.
 func notify(signals chan os.Signal, more []os.Signal) (stop func()) {
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	if len(more) == 0 {
 		return func() { signal.Stop(signals) }
 	}
