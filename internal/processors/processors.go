@@ -1,6 +1,6 @@
 // Package processors gives the Go runtime as many processors as the program uses: all while it works,
 // one at rest. With more than one, each wake-up also wakes a thread that looks for work and finds none,
-// which is half of what an agent costs at rest.
+// which is half of what an agent costs at rest. The thread that watches the others is slowed then.
 package processors
 
 import (
@@ -25,7 +25,11 @@ func Follow(ctx context.Context) {
 	if all == 1 {
 		return
 	}
-	defer runtime.GOMAXPROCS(all)
+	var m monitor
+	defer func() {
+		m.restore()
+		runtime.GOMAXPROCS(all)
+	}()
 	tick := time.NewTimer(membership.UntilTick(time.Now(), period))
 	defer tick.Stop()
 	u, before := use{}, used()
@@ -38,6 +42,13 @@ func Follow(ctx context.Context) {
 		now, one := used(), u.one
 		if u.add(now - before); u.one != one {
 			runtime.GOMAXPROCS(u.processors(all))
+			m.restore()
+		}
+		switch u.quiet {
+		case rested:
+			m.look()
+		case 2 * rested:
+			m.slow()
 		}
 		before = now
 		tick.Reset(membership.UntilTick(time.Now(), period))
