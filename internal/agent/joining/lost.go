@@ -151,6 +151,7 @@ func (j *Joiner) awaitRemade(ctx context.Context, s *rendezvous.Snapshot) error 
 	}
 	limit, cancel := context.WithTimeout(ctx, j.Settle)
 	defer cancel()
+	// When the limit passes no node has claimed it again, and the store counts as it is.
 	_ = j.await(limit, "", func(s *rendezvous.Snapshot) bool { return remade(s) || s.Claimed(s.Job) })
 	return ctx.Err()
 }

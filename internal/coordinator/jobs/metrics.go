@@ -275,8 +275,8 @@ func (s *jobState) copiesOf(holders []string) (n int) {
 		holds[node] = true
 	}
 	for node, numbers := range s.held {
-		if has := slices.Contains(numbers, s.head.Number); has || s.head.Parts == nil &&
-			s.heldRev[node] > s.head.rev {
+		has := slices.Contains(numbers, s.head.Number)
+		if has || s.head.Parts == nil && s.heldRev[node] > s.head.rev {
 			holds[node] = has
 		}
 	}

@@ -41,7 +41,7 @@ type File interface {
 	WriteDirect(b []byte) (int, error)
 	// has the disk begin with what was written, without waiting for it; Sync tells how it ended
 	Begin()
-	Sync() error //
+	Sync() error
 	Stat() (fs.FileInfo, error)
 	Chmod(fs.FileMode) error
 }
