@@ -382,7 +382,7 @@ var plants = []plant{
 		capture + "/judge", "TestSavesThatFail"},
 	{"the first of numbered parts is a save", capture + "/numbers.go", `	c.memory.Uncount(family, names)
 `, ``, capture, "TestPausesThatMixedSaves"},
-	{"a file that comes after the mark is in the save", capture + "/picture.go", `e.numbered() || e.newest() > told:`, `e.numbered():`, capture, "TestFileBesideOneThatIsTold"},
+	{"a file that comes after the mark is in the save", capture + "/picture.go", `e.numbered() || e.newest() > told:`, `e.numbered():`, capture, "TestFileBesideOneWithAMark"},
 	{"a save is taken without what the last one wrote", capture + "/judge/belong.go",
 		`if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) {`, `if !slices.ContainsFunc(wrote, func(u Unit) bool { return u.Key == key }) && false {`, capture, "TestSeveralFiles"},
 	{"a directory is complete while nothing says so", capture + "/judge/judge.go", `if u.Dir && u.Counted && !u.Proven && `, `if u.Dir && u.Counted && !u.Proven && false && `,
@@ -390,7 +390,7 @@ var plants = []plant{
 	{"a save that waits is not told", capture + "/picture.go", `	c.doubt.told = now
 	return []Refusal{`, `	c.doubt.told = now
 	return nil
-	return []Refusal{`, capture, "TestUnsettledSaveIsTold"},
+	return []Refusal{`, capture, "TestUnsettledSaveIsReported"},
 	{"the agent's own state is a save", capture + "/look.go", `		case l.exclude[name]:
 `, `		case false:
 `, capture, "TestExcludedDirectories"},

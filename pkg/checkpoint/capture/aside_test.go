@@ -32,7 +32,7 @@ func TestSetAside(t *testing.T) {
 	b.write("half.pt", z[:30])
 	b.write("whole.pt", z)
 	b.write("metrics.csv", "1,2,3")
-	b.write("model.raw", "who knows")
+	b.write("model.raw", "unknown")
 
 	top := func() (names []string) {
 		for _, f := range checkpointtest.SaveOf(t, b.tree(), 1, 1).Files {

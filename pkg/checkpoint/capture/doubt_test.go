@@ -11,9 +11,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// A save that is not known to be complete is told within ten seconds, with the file, and once a
+// A save that is not known to be complete is reported within ten seconds, with the file, and once a
 // minute.
-func TestUnsettledSaveIsTold(t *testing.T) {
+func TestUnsettledSaveIsReported(t *testing.T) {
 	b := newBench(t)
 	b.write("step-1/model.raw", "x")
 	b.want(b.look(10*time.Second), "", "", 0)
@@ -22,19 +22,19 @@ func TestUnsettledSaveIsTold(t *testing.T) {
 	}
 	r := b.refused[0]
 	if !errors.Is(r.Err, ErrUnsettled) || r.Path != "step-1" || !strings.Contains(r.Err.Error(), ".elastic-commit") {
-		t.Errorf("told: %+v", r)
+		t.Errorf("reported: %+v", r)
 	}
 	b.want(b.look(5*time.Minute), "", "", 0)
 	if n := len(b.refused); n < 5 || n > 6 {
-		t.Errorf("told %d times in five minutes", n)
+		t.Errorf("reported %d times in five minutes", n)
 	}
 	b.write("step-2/model.raw", "x")
 	b.want(b.look(time.Second), "step-1/model.raw", "step-1", 1)
 }
 
-// A file that stays open and is written over again and again is told as well; one that grows is not:
+// A file that stays open and is written over again and again is reported as well; one that grows is not:
 // it is a save of many bytes.
-func TestFileThatStaysOpenIsTold(t *testing.T) {
+func TestFileThatStaysOpenIsReported(t *testing.T) {
 	b := &bench{t: t, dir: t.TempDir(), now: time.Now(), own: true}
 	b.watch(nil)
 	f, err := os.Create(filepath.Join(b.dir, "weights.raw"))
@@ -46,7 +46,7 @@ func TestFileThatStaysOpenIsTold(t *testing.T) {
 		b.want(b.look(600*time.Millisecond), "", "", 0)
 	}
 	if len(b.refused) != 0 {
-		t.Fatalf("told while it grew: %v", b.refused)
+		t.Fatalf("reported while it grew: %v", b.refused)
 	}
 	for n := range 30 {
 		_, err := f.WriteAt([]byte{byte(n), 1}, 0)
@@ -54,7 +54,7 @@ func TestFileThatStaysOpenIsTold(t *testing.T) {
 		b.want(b.look(600*time.Millisecond), "", "", 0)
 	}
 	if len(b.refused) != 1 || b.refused[0].Path != "weights.raw" || !strings.Contains(b.refused[0].Err.Error(), "open for writing") {
-		t.Errorf("told: %v", b.refused)
+		t.Errorf("reported: %v", b.refused)
 	}
 }
 

@@ -58,10 +58,10 @@ var layouts = []struct {
 		s.write(fmt.Sprintf("%sstep%d/__0_0.distcp", in, s.step))
 		s.write(fmt.Sprintf("%sstep%d/.metadata", in, s.step))
 	}},
-	{"told", 2, func(s *script, in string) {
+	{"a mark in a directory", 2, func(s *script, in string) {
 		s.write(in + "save/model.raw")
-		s.write(in + "save/told.tmp")
-		s.rename(in+"save/told.tmp", in+"save/.elastic-commit")
+		s.write(in + "save/mark.tmp")
+		s.rename(in+"save/mark.tmp", in+"save/.elastic-commit")
 	}},
 	{"memory map", 1, func(s *script, in string) { s.mapped(in + "weights.raw") }},
 	{"two memory maps", 2, func(s *script, in string) {
@@ -85,7 +85,7 @@ var layouts = []struct {
 		s.do(call{Op: "remove", Name: fmt.Sprintf("%smodel_step%d.pt", in, s.step-2)})
 		s.do(call{Op: "remove", Name: fmt.Sprintf("%soptim_step%d.pt", in, s.step-2)})
 	}},
-	{"a file told", 2, func(s *script, in string) {
+	{"a mark beside a file", 2, func(s *script, in string) {
 		s.write(in + "model.raw")
 		s.synced(in + "model.raw.elastic-commit")
 	}},

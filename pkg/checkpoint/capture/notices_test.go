@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// atRest looks until nothing is to be waited for, and what happens next will be told. The directory
+// atRest looks until nothing is to be waited for, and what happens next causes a notice. The directory
 // of a test is on a local disk.
 func (b *bench) atRest() {
 	b.t.Helper()
@@ -33,9 +33,9 @@ func (b *bench) noticed(do func()) {
 	}
 }
 
-// Whatever a look would see changed is told: at the top, below, and in what was made or replaced
-// since.
-func TestWhatChangesIsTold(t *testing.T) {
+// Each change that a look would see causes a notice: at the top, below, and in directories that were
+// made or replaced since.
+func TestEachChangeCausesANotice(t *testing.T) {
 	b := newBench(t, "model/a.raw", "step-1/m.raw")
 	in := func(name string) string { return filepath.Join(b.dir, name) }
 	b.noticed(func() { b.write("model.raw", "new") })

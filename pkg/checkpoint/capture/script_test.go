@@ -86,7 +86,7 @@ func (s *script) mapped(name string) {
 	s.do(call{Op: "unmap", Name: name})
 }
 
-// writer is a process that makes one system call after the other, as it is told.
+// writer is a process that makes the system calls that it is sent, one after the other.
 type writer struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -144,7 +144,7 @@ func (w *writer) end() {
 	must(w.t, w.cmd.Wait())
 }
 
-// obey is the writer process: it ends when it is told nothing more.
+// obey is the writer process: it ends with its input.
 func obey(dir string) {
 	from := gob.NewDecoder(os.Stdin)
 	open, maps := map[string]*os.File{}, map[string][]byte{}

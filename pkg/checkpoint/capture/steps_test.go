@@ -196,8 +196,8 @@ func (l *life) save() bool {
 	return true
 }
 
-// tick returns when the clock of the file system moved on: what is written within its grain cannot be
-// told apart.
+// tick returns when the clock of the file system moved on: two writes within its grain look
+// like one.
 func (l *life) tick() {
 	probe := filepath.Join(l.t.TempDir(), "probe")
 	must(l.t, os.WriteFile(probe, nil, 0o600))

@@ -13,152 +13,14 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"golang.org/x/sys/unix"
 )
 
-// bench is a capture of a real directory, whose clock the test moves. Files
-// are as old as the test says, so that nothing waits.
-type bench struct {
-	t      *testing.T
-	dir    string
-	c      *Watcher
-	now    time.Time
-	state  WorkerState
-	own    bool // this process is the worker
-	writer int  // the process that is the worker
-
-	refused []Refusal
-}
-
-func newBench(t *testing.T, before ...string) *bench {
-	b := &bench{t: t, dir: t.TempDir(), now: time.Now()}
-	for _, name := range before {
-		b.write(name, "before")
-	}
-	b.watch(nil)
-	return b
-}
-
-func (b *bench) watch(resume *manifest.Manifest) {
-	workers := Workers{State: func() WorkerState { return b.state }}
-	if b.own {
-		workers.PIDs = func() []int { return []int{os.Getpid()} }
-	}
-	if b.writer != 0 {
-		workers.PIDs = func() []int { return []int{b.writer} }
-	}
-	c, err := Watch(Dir{Path: b.dir}, manifest.Stamp{Job: "x", UID: "u1", Generation: 1, WorldSize: 2}, workers, resume)
-	must(b.t, err)
-	b.c = c
-	b.t.Cleanup(func() { c.Close() })
-}
-
-// write writes a file in place, as a worker does at this moment.
-func (b *bench) write(name, data string) {
-	b.t.Helper()
-	p := filepath.Join(b.dir, filepath.FromSlash(name))
-	must(b.t, os.MkdirAll(filepath.Dir(p), 0o755))
-	must(b.t, os.WriteFile(p, []byte(data), 0o644))
-}
-
-// rename makes a name appear, whole.
-func (b *bench) rename(from, to string) {
-	b.t.Helper()
-	b.afterWrite(filepath.Join(b.dir, from))
-	must(b.t, os.Rename(filepath.Join(b.dir, from), filepath.Join(b.dir, to)))
-}
-
-// afterWrite returns when the file system's clock moved on since the last
-// write: a rename within its grain cannot be told from a write, and waits.
-func (b *bench) afterWrite(p string) {
-	b.t.Helper()
-	fi, err := os.Lstat(p)
-	must(b.t, err)
-	probe := filepath.Join(b.t.TempDir(), "probe")
-	for {
-		must(b.t, os.WriteFile(probe, nil, 0o600))
-		now, err := os.Lstat(probe)
-		must(b.t, err)
-		if now.ModTime().After(fi.ModTime()) {
-			return
-		}
-	}
-}
-
-// tree is the directory, open.
-func (b *bench) tree() dirfs.OS {
-	b.t.Helper()
-	t, err := dirfs.Open(b.dir)
-	must(b.t, err)
-	b.t.Cleanup(func() { t.Close() })
-	return t
-}
-
-// look lets time pass in steps of the poll, and returns the entries of the
-// first save, taken, or nil.
-func (b *bench) look(d time.Duration) *Picture {
-	b.t.Helper()
-	for end := b.now.Add(d); ; b.now = b.now.Add(100 * time.Millisecond) {
-		if s := b.once(false); s != nil {
-			return s
-		}
-		if !b.now.Before(end) {
-			return nil
-		}
-	}
-}
-
-func (b *bench) once(last bool) *Picture {
-	b.t.Helper()
-	look := b.c.Look
-	if last {
-		look = b.c.Last
-	}
-	s, refused, err := look(b.now)
-	must(b.t, err)
-	b.refused = append(b.refused, refused...)
-	if s != nil {
-		b.c.Taken(s)
-	}
-	return s
-}
-
-func paths(s *Picture) string {
-	if s == nil {
-		return ""
-	}
-	var p []string
-	for _, f := range s.Save.Files {
-		p = append(p, f.Path)
-	}
-	return strings.Join(p, " ")
-}
-
-func (b *bench) want(s *Picture, files, entry string, step int64) {
-	b.t.Helper()
-	if got := paths(s); got != files {
-		b.t.Errorf("files %q, want %q", got, files)
-	}
-	if s == nil {
-		return
-	}
-	got := int64(-1)
-	if s.Save.Step != nil {
-		got = *s.Save.Step
-	}
-	if s.Save.Entry != entry || got != step {
-		b.t.Errorf("entry %q, step %d; want %q, %d", s.Save.Entry, got, entry, step)
-	}
-}
-
-const unknown = -1
-
 func TestFileOverTheOldOne(t *testing.T) {
 	b := newBench(t, "model.pt")
-	b.want(b.look(5*time.Second), "", "", 0) // what was there is not theirs
+	b.want(b.look(5*time.Second), "", "", 0) // what was there is not of these workers
 	whole := string(checkpointtest.Zip(t, map[string]string{"w": "weights"}))
 	for n := range len(whole) {
 		if n%10 == 3 {
@@ -192,7 +54,7 @@ func TestOpaqueFileIsCompleteWhenClosed(t *testing.T) {
 	}
 }
 
-// Who writes through a memory map is not through before the map is gone; its times tell nothing.
+// A file that is mapped for writing is under way until it is unmapped. Its times prove nothing.
 func TestMappedFileIsUnderWay(t *testing.T) {
 	b := newBench(t)
 	b.own = true
@@ -225,7 +87,7 @@ func TestTimesThatAreSetBack(t *testing.T) {
 	name, then := filepath.Join(b.dir, "model.raw"), time.Unix(1e9, 0)
 	for i := range 3 {
 		if i > 0 {
-			b.afterWrite(name) // its file's other times tell the two saves apart
+			b.afterWrite(name) // the file's other times differ between the two saves
 		}
 		b.write("model.raw", fmt.Sprint("step ", i))
 		must(t, os.Chtimes(name, then, then))
@@ -313,253 +175,6 @@ func TestLowerNumberIsTheNewerSave(t *testing.T) {
 	b.write("tmp/model.raw", "x")
 	b.rename("tmp", "step-10")
 	b.want(b.look(0), "step-10/model.raw", "step-10", 10)
-}
-
-func TestFrameworks(t *testing.T) {
-	t.Run("hugging face", func(t *testing.T) {
-		b := newBench(t)
-		b.write("checkpoint-500/checkpoint-is-incomplete.txt", "")
-		b.write("checkpoint-500/model.safetensors", string(checkpointtest.Safetensors()))
-		b.write("checkpoint-500/trainer_state.json", `{"global_step": 499}`)
-		b.want(b.look(30*time.Second), "", "", 0)
-		must(t, os.Remove(filepath.Join(b.dir, "checkpoint-500/checkpoint-is-incomplete.txt")))
-		b.want(b.look(time.Second), "checkpoint-500/model.safetensors checkpoint-500/trainer_state.json",
-			"checkpoint-500", 499)
-	})
-	t.Run("megatron", func(t *testing.T) {
-		b := newBench(t)
-		b.write("iter_0000100/mp_rank_00/model_optim_rng.pt",
-			string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
-		b.want(b.look(5*time.Second), "", "", 0)
-		b.write("latest_checkpointed_iteration.txt", "100")
-		b.want(b.look(2*time.Second), "iter_0000100/mp_rank_00/model_optim_rng.pt latest_checkpointed_iteration.txt",
-			"iter_0000100", 100)
-	})
-	t.Run("deepspeed", func(t *testing.T) {
-		b := newBench(t)
-		b.write("global_step7/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "x"})))
-		b.want(b.look(5*time.Second), "", "", 0)
-		b.write("latest", "global_step7")
-		b.want(b.look(2*time.Second), "global_step7/mp_rank_00_model_states.pt latest", "global_step7", 7)
-		// The next one has the same names, and the tracker still names the one before.
-		b.write("global_step14/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "y"})))
-		b.want(b.look(5*time.Second), "", "", 0)
-		b.write("latest", "global_step14")
-		b.want(b.look(2*time.Second), "global_step14/mp_rank_00_model_states.pt latest", "global_step14", 14)
-		// Of two saves in a row one look finds the first one, and the tracker of the second.
-		b.write("global_step21/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "z"})))
-		b.write("latest", "global_step28")
-		b.want(b.look(2*time.Second), "", "", 0)
-		b.write("global_step28/mp_rank_00_model_states.pt", string(checkpointtest.Zip(t, map[string]string{"w": "a"})))
-		b.write("latest", "global_step28")
-		b.want(b.look(2*time.Second), "global_step28/mp_rank_00_model_states.pt latest", "global_step28", 28)
-	})
-	t.Run("dcp", func(t *testing.T) {
-		b := newBench(t)
-		b.write("step_3/__0_0.distcp", "shard")
-		b.want(b.look(30*time.Second), "", "", 0)
-		b.write("step_3/.metadata", "meta")
-		b.want(b.look(time.Second), "step_3/.metadata step_3/__0_0.distcp", "step_3", 3)
-	})
-	t.Run("lightning", func(t *testing.T) {
-		b := newBench(t)
-		z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
-		b.write("epoch=0-step=100.ckpt", z)
-		b.want(b.look(time.Second), "epoch=0-step=100.ckpt", "epoch=0-step=100.ckpt", 100)
-		b.write("epoch=1-step=200.ckpt", z)
-		b.want(b.look(time.Second), "epoch=1-step=200.ckpt", "epoch=1-step=200.ckpt", 200)
-	})
-	t.Run("paddle", func(t *testing.T) {
-		b := newBench(t)
-		b.write("resnet.chkpt", string(checkpointtest.Pickle()))
-		b.want(b.look(time.Second), "resnet.chkpt", "resnet.chkpt", unknown)
-	})
-}
-
-func TestToldExplicitly(t *testing.T) {
-	b := newBench(t)
-	tell := func(name, said string) {
-		b.write(".told", said)
-		must(t, os.Rename(filepath.Join(b.dir, ".told"), filepath.Join(b.dir, name)))
-	}
-	b.write("save/model.raw", "x")
-	b.write("save/deep/opt.raw", "y")
-	tell("save/.elastic-commit", `{"step":120,"samples":30720,"epoch":2,"seed":7,"consumed":720,"dataset_size":15000}`)
-	s := b.look(0)
-	b.want(s, "save/.elastic-commit save/deep/opt.raw save/model.raw", "save", 120)
-	if s.Save.Samples == nil || *s.Save.Samples != 30720 {
-		t.Errorf("samples: %v", s.Save.Samples)
-	}
-	if c := s.Save.Cursor; c == nil || c.String() != "epoch 2, 720 of 15000 samples of it" || *c.Seed != 7 {
-		t.Errorf("cursor: %v", c)
-	}
-	// From now on nothing counts that is not told.
-	b.write("step-130/model.raw", "x")
-	b.want(b.look(time.Minute), "", "", 0)
-	tell("step-130/.elastic-commit", `{"samples":7}`)
-	b.want(b.look(0), "save/.elastic-commit save/deep/opt.raw save/model.raw step-130/.elastic-commit step-130/model.raw", "step-130", unknown)
-
-	b = newBench(t)
-	b.write("model.raw", "1")
-	tell("model.raw.elastic-commit", `{"step":1}`)
-	b.want(b.look(0), "model.raw model.raw.elastic-commit", "model.raw", 1)
-	b.afterWrite(filepath.Join(b.dir, "model.raw.elastic-commit"))
-	b.write("model.raw", "2, half of it")
-	b.want(b.look(time.Minute), "", "", 0)
-	tell("model.raw.elastic-commit", `junk`)
-	b.want(b.look(0), "model.raw model.raw.elastic-commit", "model.raw", unknown)
-	// Told of one save, and the next is being written.
-	tell("model.raw.elastic-commit", `{"step":3}`)
-	b.afterWrite(filepath.Join(b.dir, "model.raw.elastic-commit"))
-	b.write("model.raw", "4, half of it")
-	b.want(b.look(time.Minute), "", "", 0)
-}
-
-// A file without a mark is in the save that is told if it was written before the mark. A later one
-// may be of the next save.
-func TestFileBesideOneThatIsTold(t *testing.T) {
-	b := newBench(t)
-	save := func(said string) {
-		b.write("optimizer.raw", said)
-		b.write("model.raw", said)
-		b.write(".told", "{}")
-		b.rename(".told", "model.raw.elastic-commit")
-		b.now = time.Now()
-	}
-	save("1")
-	b.want(b.look(time.Second), "model.raw model.raw.elastic-commit optimizer.raw", "model.raw", unknown)
-	save("2")
-	b.afterWrite(filepath.Join(b.dir, "model.raw.elastic-commit"))
-	b.write("optimizer.raw", "3")
-	b.want(b.look(time.Second), "model.raw model.raw.elastic-commit", "model.raw", unknown)
-	save("3")
-	b.want(b.look(time.Second), "model.raw model.raw.elastic-commit optimizer.raw", "model.raw", unknown)
-}
-
-// Files that were written together are taken when each of them was written again, however long that
-// takes.
-func TestSeveralFiles(t *testing.T) {
-	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
-	for _, dir := range []string{"", "resnet50/", "exp1/ckpt/"} {
-		t.Run(dir, func(t *testing.T) {
-			b := newBench(t)
-			both, entry := dir+"model.pt "+dir+"optimizer.pt", strings.TrimSuffix(dir, "/")
-			b.write(dir+"model.pt", z)
-			b.want(b.look(200*time.Millisecond), "", "", 0)
-			b.write(dir+"optimizer.pt", z[:20])
-			b.want(b.look(2*time.Second), "", "", 0)
-			b.write(dir+"optimizer.pt", z)
-			b.want(b.look(2*time.Second), both, entry, unknown)
-			for range 3 {
-				b.write(dir+"model.pt", z)
-				b.want(b.look(time.Minute), "", "", 0)
-				b.write(dir+"optimizer.pt", z)
-				b.want(b.look(200*time.Millisecond), both, entry, unknown)
-			}
-			// Killed between the two.
-			b.write(dir+"model.pt", z)
-			b.want(b.look(200*time.Millisecond), "", "", 0)
-			b.state = Killed
-			b.want(b.once(true), "", "", 0)
-			if len(b.refused) == 0 || !strings.Contains(b.refused[len(b.refused)-1].Err.Error(), "optimizer.pt") {
-				t.Errorf("refused: %v", b.refused)
-			}
-		})
-	}
-}
-
-// Two saves between two looks, and the half of a third, are no save.
-func TestSavesBetweenTwoLooks(t *testing.T) {
-	b := newBench(t)
-	save := func(names ...string) {
-		for _, n := range names {
-			b.write(n, "x")
-		}
-	}
-	save("model.raw", "optimizer.raw")
-	b.want(b.look(2*time.Second), "model.raw optimizer.raw", "", unknown)
-	save("model.raw", "optimizer.raw", "model.raw", "optimizer.raw", "model.raw")
-	b.want(b.look(time.Minute), "", "", 0)
-	save("optimizer.raw")
-	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
-}
-
-// A generation that resumes knows what belongs together, and has seen no save: of two saves between
-// two looks it makes none.
-func TestFirstSaveOfTheNextGeneration(t *testing.T) {
-	b := newBench(t, "model.raw", "optimizer.raw")
-	b.watch(&manifest.Manifest{Files: []manifest.File{{Path: "model.raw"}, {Path: "optimizer.raw"}},
-		Written: []string{"model.raw", "optimizer.raw"}})
-	for _, name := range []string{"model.raw", "optimizer.raw", "model.raw"} {
-		b.write(name, "x")
-	}
-	b.want(b.look(time.Minute), "", "", 0)
-	b.write("optimizer.raw", "x")
-	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
-}
-
-// What stays as it is while the others are written three times, and once more, is not written with
-// them.
-func TestWrittenNowAndThen(t *testing.T) {
-	b := newBench(t)
-	save := func(names ...string) {
-		for _, n := range names {
-			b.write(n, "x")
-		}
-	}
-	save("model.raw", "optimizer.raw", "best.raw")
-	b.want(b.look(2*time.Second), "best.raw model.raw optimizer.raw", "", unknown)
-	for range 3 {
-		save("model.raw", "optimizer.raw")
-		b.want(b.look(5*time.Second), "", "", 0)
-	}
-	for range 3 {
-		save("model.raw", "optimizer.raw")
-		b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
-	}
-	save("model.raw", "best.raw")
-	b.want(b.look(time.Minute), "", "", 0)
-	save("optimizer.raw")
-	b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
-}
-
-// Of files that have the step in their names, all of one step.
-func TestSeveralFilesOfAStep(t *testing.T) {
-	for _, name := range []string{"step", "", "run"} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			file := func(kind string, n int) string { return fmt.Sprintf("%s_%s%d.raw", kind, name, n) }
-			for n := 10; n <= 40; n += 10 {
-				b.write(file("model", n), "x")
-				if n > 10 {
-					b.want(b.look(time.Minute), "", "", 0)
-				}
-				b.write(file("optim", n), "x")
-				step := map[bool]int64{true: int64(n), false: unknown}[name == "step"]
-				b.want(b.look(2*time.Second), file("model", n)+" "+file("optim", n), "", step)
-			}
-			b.write(file("model", 50), "x")
-			b.want(b.look(time.Minute), "", "", 0)
-		})
-	}
-}
-
-// Ranks are numbered too, and none of them is older than the others.
-func TestNumberedShards(t *testing.T) {
-	b := newBench(t)
-	for range 3 {
-		b.write("rank_0.raw", "x")
-		b.want(b.look(100*time.Millisecond), "", "", 0)
-		b.write("rank_1.raw", "y")
-		b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw", "", unknown)
-	}
-	// A number for each save, and a word that we do not know: the older one is left.
-	b = newBench(t)
-	for n := range 3 {
-		name := fmt.Sprintf("state.%d.raw", n)
-		b.write(name, "x")
-		b.want(b.look(3*time.Second), name, name, unknown)
-	}
 }
 
 func TestWhatIsNoSave(t *testing.T) {
@@ -654,7 +269,7 @@ func TestTheEndOfTheWorkers(t *testing.T) {
 			func(b *bench) { b.write("step-1/m.raw.tmp", "x"); b.write("step-1/n.raw", "x") }, "", 1},
 		{"dcp without metadata, ended", Exited, func(b *bench) { b.write("s/a.distcp", "x") }, "", 1},
 		{"megatron without tracker, ended", Exited, func(b *bench) { b.write("iter_0000001/m.pt", z) }, "", 1},
-		{"told, killed", Killed, func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") },
+		{"marked, killed", Killed, func(b *bench) { b.write("s/m.raw", "x"); b.write("s/.elastic-commit", "{}") },
 			"s/.elastic-commit s/m.raw", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -675,7 +290,7 @@ func TestTheEndOfTheWorkers(t *testing.T) {
 	}
 }
 
-// What a dead generation left half is not the next one's.
+// What a dead generation left is not taken as a save of the next one.
 func TestNextGenerationStartsFromWhatIsThere(t *testing.T) {
 	b := newBench(t)
 	b.write("step-3/m.raw", "uncommitted")
@@ -692,7 +307,7 @@ func TestNextGenerationStartsFromWhatIsThere(t *testing.T) {
 	b.want(b.look(3*time.Second), "ckpt_100.raw vocab.raw", "ckpt_100.raw", 100)
 }
 
-// Idle, a look costs less than a thousandth of the time until the next.
+// While nothing happens, a look costs less than a thousandth of the time until the next one.
 func TestPauseFollowsTheCost(t *testing.T) {
 	b := newBench(t, "a", "b")
 	for range 3 {
@@ -708,7 +323,7 @@ func TestPauseFollowsTheCost(t *testing.T) {
 	}
 }
 
-// What a capture takes from a directory is what a Put finds in it.
+// A Put reads from the directory what the capture found in it.
 func TestCapturedSavesCanBePut(t *testing.T) {
 	b := newBench(t)
 	s := checkpointtest.OpenStore(t, memfs.New())

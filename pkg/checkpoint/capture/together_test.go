@@ -1,0 +1,137 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+)
+
+// Files that were written together are taken when each of them was written again, however long that
+// takes.
+func TestSeveralFiles(t *testing.T) {
+	z := string(checkpointtest.Zip(t, map[string]string{"w": "x"}))
+	for _, dir := range []string{"", "resnet50/", "exp1/ckpt/"} {
+		t.Run(dir, func(t *testing.T) {
+			b := newBench(t)
+			both, entry := dir+"model.pt "+dir+"optimizer.pt", strings.TrimSuffix(dir, "/")
+			b.write(dir+"model.pt", z)
+			b.want(b.look(200*time.Millisecond), "", "", 0)
+			b.write(dir+"optimizer.pt", z[:20])
+			b.want(b.look(2*time.Second), "", "", 0)
+			b.write(dir+"optimizer.pt", z)
+			b.want(b.look(2*time.Second), both, entry, unknown)
+			for range 3 {
+				b.write(dir+"model.pt", z)
+				b.want(b.look(time.Minute), "", "", 0)
+				b.write(dir+"optimizer.pt", z)
+				b.want(b.look(200*time.Millisecond), both, entry, unknown)
+			}
+			// Killed between the two.
+			b.write(dir+"model.pt", z)
+			b.want(b.look(200*time.Millisecond), "", "", 0)
+			b.state = Killed
+			b.want(b.once(true), "", "", 0)
+			if len(b.refused) == 0 || !strings.Contains(b.refused[len(b.refused)-1].Err.Error(), "optimizer.pt") {
+				t.Errorf("refused: %v", b.refused)
+			}
+		})
+	}
+}
+
+// Two saves between two looks, and the half of a third, are no save.
+func TestSavesBetweenTwoLooks(t *testing.T) {
+	b := newBench(t)
+	save := func(names ...string) {
+		for _, n := range names {
+			b.write(n, "x")
+		}
+	}
+	save("model.raw", "optimizer.raw")
+	b.want(b.look(2*time.Second), "model.raw optimizer.raw", "", unknown)
+	save("model.raw", "optimizer.raw", "model.raw", "optimizer.raw", "model.raw")
+	b.want(b.look(time.Minute), "", "", 0)
+	save("optimizer.raw")
+	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
+}
+
+// A generation that resumes knows what belongs together, and has seen no save: of two saves between
+// two looks it makes none.
+func TestFirstSaveOfTheNextGeneration(t *testing.T) {
+	b := newBench(t, "model.raw", "optimizer.raw")
+	b.watch(&manifest.Manifest{Files: []manifest.File{{Path: "model.raw"}, {Path: "optimizer.raw"}},
+		Written: []string{"model.raw", "optimizer.raw"}})
+	for _, name := range []string{"model.raw", "optimizer.raw", "model.raw"} {
+		b.write(name, "x")
+	}
+	b.want(b.look(time.Minute), "", "", 0)
+	b.write("optimizer.raw", "x")
+	b.want(b.look(200*time.Millisecond), "model.raw optimizer.raw", "", unknown)
+}
+
+// A file that stays as it is while the others are written three times, and once more, is not written
+// with them.
+func TestWrittenNowAndThen(t *testing.T) {
+	b := newBench(t)
+	save := func(names ...string) {
+		for _, n := range names {
+			b.write(n, "x")
+		}
+	}
+	save("model.raw", "optimizer.raw", "best.raw")
+	b.want(b.look(2*time.Second), "best.raw model.raw optimizer.raw", "", unknown)
+	for range 3 {
+		save("model.raw", "optimizer.raw")
+		b.want(b.look(5*time.Second), "", "", 0)
+	}
+	for range 3 {
+		save("model.raw", "optimizer.raw")
+		b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
+	}
+	save("model.raw", "best.raw")
+	b.want(b.look(time.Minute), "", "", 0)
+	save("optimizer.raw")
+	b.want(b.look(200*time.Millisecond), "best.raw model.raw optimizer.raw", "", unknown)
+}
+
+// Files that have the step in their names are taken together when all are of one step.
+func TestSeveralFilesOfAStep(t *testing.T) {
+	for _, name := range []string{"step", "", "run"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			file := func(kind string, n int) string { return fmt.Sprintf("%s_%s%d.raw", kind, name, n) }
+			for n := 10; n <= 40; n += 10 {
+				b.write(file("model", n), "x")
+				if n > 10 {
+					b.want(b.look(time.Minute), "", "", 0)
+				}
+				b.write(file("optim", n), "x")
+				step := map[bool]int64{true: int64(n), false: unknown}[name == "step"]
+				b.want(b.look(2*time.Second), file("model", n)+" "+file("optim", n), "", step)
+			}
+			b.write(file("model", 50), "x")
+			b.want(b.look(time.Minute), "", "", 0)
+		})
+	}
+}
+
+// Ranks are numbered too, and none of them is older than the others.
+func TestNumberedShards(t *testing.T) {
+	b := newBench(t)
+	for range 3 {
+		b.write("rank_0.raw", "x")
+		b.want(b.look(100*time.Millisecond), "", "", 0)
+		b.write("rank_1.raw", "y")
+		b.want(b.look(3*time.Second), "rank_0.raw rank_1.raw", "", unknown)
+	}
+	// A number for each save after an unknown word: the older file is not in the newer save.
+	b = newBench(t)
+	for n := range 3 {
+		name := fmt.Sprintf("state.%d.raw", n)
+		b.write(name, "x")
+		b.want(b.look(3*time.Second), name, name, unknown)
+	}
+}
