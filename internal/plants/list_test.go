@@ -61,7 +61,7 @@ var plants = []plant{
 	{"parts: a node ends before its last part is committed", pipeline + "/gather.go", `len(s.pending) > 0 && time.Since(began) < partPatience`, `false && time.Since(began) < partPatience`, pipeline, "TestTheLastSaveOfAllNodes"},
 	{"parts: what was put back of others is saved again", capture + "/watcher.go", `workers.Share == Whole && (!e.numbered()`, `(!e.numbered()`, pipeline, "TestTheNextGenerationSavesItsOwnParts"},
 	{"a directory is taken with the tracker file of the next save", capture + "/evidence.go", `(state != Running || e.tracked)`, `state != Running`, capture, "TestFrameworks"},
-	{"parts: those of a newer checkpoint that came too late are removed", chunkstore + "/late.go", `|| slices.Contains(inParts, h.Manifest) {`, `|| inParts == nil && false {`, pipeline, "TestPartsThatCameTooLateAreOffered"},
+	{"parts: those of a newer checkpoint that came too late are removed", chunkstore + "/late/late.go", `|| slices.Contains(inParts, h.Manifest) {`, `|| inParts == nil && false {`, pipeline, "TestPartsThatCameTooLateAreOffered"},
 	{"parts: a part is sent before all of it is here", replicator + "/spread.go", `if save.Part || len(to) == 0 {`, `if len(to) == 0 {`, pipeline, "TestAPartIsOfferedBeforeItIsSent"},
 	{"own: shards that several ranks read are left out", checkpoint + "/parts/own.go", `len(names[family[i]]) == workers && `, ``, checkpoint + "/parts", "TestOwn"},
 	{"own: the shards of a save of another size are taken by rank", checkpoint + "/parts/own.go", `whole.WorldSize != r.Workers || len(all) != r.Nodes {`, `len(all) < r.Nodes {`, checkpoint + "/parts", "TestOwn"},
@@ -133,7 +133,7 @@ var plants = []plant{
 	{"section 10: a job that was made again has no nodes until it has a World", reclaim + "/reclaim.go", `if last.World == 0 { // they`, `if last.Count < 0 { // they`, runtime, "TestWipedAndOneKnowsNoWorld"},
 	{"section 10: a commit that a node knows of counts only when it has looked at its disk", reclaim + "/reclaim.go", `	known := newestKnown(mine) //`, `	known := newestKnown(nil) //`, reclaim, "TestDecide"},
 	{"section 10: a node that comes late claims what the job went on without", joining + "/lost.go", `j.state.late = live`, `j.state.late = false`, runtime, "TestNodeThatComesLateOffersWhatItKnows"},
-	{"section 10: what came late counts under its number", chunkstore + "/late.go", `json.Marshal(heads[:above])`, `json.Marshal(heads)`, checkpoint, "TestComeLate"},
+	{"section 10: what came late counts under its number", chunkstore + "/late/late.go", `json.Marshal(heads[:above])`, `json.Marshal(heads)`, checkpoint, "TestComeLate"},
 	{"section 10: a capture hides the commit before it", reclaim + "/family.go", `if read != nil && c.Newest == nil && len(c.Heads) > 0 {`, `if false {`, reclaim, "TestDecideAfterTwoLosses"},
 	{"section 10: spares are not written down", machine + "/lost.go", `		c.Spares = append(c.Spares, r.Node)
 `, `		_ = r
@@ -154,7 +154,7 @@ var plants = []plant{
 	{"section 10: a removed job comes back", "internal/recovery/claimant.go", `if removed {`, `if false && removed {`, runtime, "TestRemovedIsNotClaimed"},
 	{"section 10: what only a missing node has is given up", reclaim + "/reclaim.go", `if len(away) > 0 && (best == nil`, `if false && (best == nil`, reclaim, "TestDecide"},
 	{"section 10: what is damaged is claimed", checkpoint + "/salvage.go", `if len(bad) > 0 {`, `if len(bad) < 0 {`, checkpoint, "TestSalvage"},
-	{"section 10: what came too late is known to one process", chunkstore + "/late.go", `return s.disk.WriteFile(".", lateFile, b)`, `_ = b
+	{"section 10: what came too late is known to one process", chunkstore + "/late/late.go", `return dirfs.NewDisk(t, layout.Temp+"/late-").WriteFile(".", layout.Late, b)`, `_ = b
 			return nil`, pipeline, "TestWhatCameTooLateIsOffered"},
 	{"section 10: what came too late is removed", replicator + "/replicator.go", `err != nil || !offered {`, `err != nil || !offered && false {`, pipeline, "TestWhatCameTooLateIsOffered"},
 	{"reopen of another end", txn + "/job.go", `			store.Unchanged(r.Job.World(), seen.World.Rev),
@@ -405,7 +405,7 @@ var plants = []plant{
 }`, `return nil
 }`, pipeline, "TestEveryFault"},
 	{"chunks are not synced", chunkstore + "/chunks.go", `err := errors.Join(f.Sync(), f.Close())`, `err := f.Close()`, pipeline, "TestEveryFault"},
-	{"a chunk on its way to another node is written over", chunkstore + "/lent.go", `if l.returned && l.readers == 0 {`, `if l.returned {`, chunkstore, "TestLent"},
+	{"a chunk on its way to another node is written over", chunkstore + "/lent/lent.go", `if c.returned && c.readers == 0 {`, `if c.returned {`, chunkstore + "/lent", "TestLent"},
 	{"what a peer sends is believed", chunkstore + "/receive.go", `if manifest.Hash(sum.Sum(nil)) != h {`, `if false {`, chunkstore, "TestReceive"},
 	{"a failed sync is tried again", checkpoint + "/dirfs/disk.go", `const maxFailed = 2`, `const maxFailed = 1 << 30`, chunkstore, "TestSyncFailureIsFinal"},
 	{"a generation that was fenced meanwhile may still store", chunkstore + "/store.go", `	if g < s.generation {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -32,7 +33,7 @@ type FoundParts struct {
 // Captured counts more than committed, if it is a later capture of generation g, in which the
 // newest World that this node knows trained: nobody can have asked for an older one since. Its
 // number is the one that it would have got, and it has no copies.
-func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generation) (found Salvaged,
+func Salvage(ctx context.Context, s *readonly.Store, g schema.Generation) (found Salvaged,
 	err error) {
 	heads, err := s.Heads()
 	if err != nil {
@@ -75,7 +76,7 @@ func Salvage(ctx context.Context, s *chunkstore.ReadOnlyStore, g schema.Generati
 }
 
 // wholeParts are the parts of a commit that are here and whole.
-func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore,
+func wholeParts(ctx context.Context, s *readonly.Store,
 	h manifest.Head) (parts []manifest.Hash, err error) {
 	for _, p := range h.Parts {
 		m, err := readWhole(ctx, s, p.Manifest)
@@ -90,7 +91,7 @@ func wholeParts(ctx context.Context, s *chunkstore.ReadOnlyStore,
 }
 
 // readWhole reads every byte of what a manifest lists, and returns the manifest if all are right.
-func readWhole(ctx context.Context, s *chunkstore.ReadOnlyStore,
+func readWhole(ctx context.Context, s *readonly.Store,
 	h manifest.Hash) (*manifest.Manifest, error) {
 	m, bad, err := s.Verify(ctx, h)
 	if errors.Is(err, chunkstore.ErrNotHeld) {
@@ -112,7 +113,7 @@ type onDisk struct {
 // captured are the captures of the generation that are on this disk and were made after every
 // commit, newest first. After a fall-back, which is a commit of older bytes, only those of a
 // generation without a commit.
-func captured(ctx context.Context, s *chunkstore.ReadOnlyStore, of onDisk) ([]manifest.Head, error) {
+func captured(ctx context.Context, s *readonly.Store, of onDisk) ([]manifest.Head, error) {
 	var number manifest.Number
 	var last manifest.Position
 	noted := map[manifest.Hash]bool{}

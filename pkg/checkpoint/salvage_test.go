@@ -5,6 +5,8 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -57,7 +59,7 @@ func TestSalvage(t *testing.T) {
 			must(t, s.NoteCommitted([]manifest.Head{{Number: 1, Generation: 1, Manifest: all[0]},
 				{Number: 2, Generation: 1, Manifest: all[1]}}))
 			c.prep(t, s, disk, all)
-			found, err := Salvage(t.Context(), chunkstore.NewReadOnly(disk), c.g)
+			found, err := Salvage(t.Context(), readonly.New(disk), c.g)
 			must(t, err)
 			heads, newest := found.Committed, found.Newest
 			if len(heads) != c.heads {
@@ -73,7 +75,7 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	if found, err := Salvage(t.Context(), chunkstore.NewReadOnly(memfs.New()), 1); err != nil || found.Committed != nil ||
+	if found, err := Salvage(t.Context(), readonly.New(memfs.New()), 1); err != nil || found.Committed != nil ||
 		found.Newest != nil || found.Parts != nil {
 		t.Errorf("an empty disk: %+v %v", found, err)
 	}
@@ -91,10 +93,10 @@ func TestComeLate(t *testing.T) {
 		heads = append(heads, manifest.Head{Number: manifest.Number(n + 1), Generation: 1, Manifest: h})
 	}
 	must(t, s.NoteCommitted(heads))
-	must(t, chunkstore.ComeLateIn(disk, 1))
+	must(t, late.TruncateIn(disk, 1))
 	s = checkpointtest.OpenStore(t, disk)
-	if late, err := s.Late(); err != nil || late == nil || late.Manifest != heads[2].Manifest {
-		t.Errorf("late %+v, %v", late, err)
+	if kept, err := s.Late(); err != nil || kept == nil || kept.Manifest != heads[2].Manifest {
+		t.Errorf("late %+v, %v", kept, err)
 	}
 	if newest, ok := s.Newest(); !ok || newest.Number != 1 {
 		t.Errorf("newest %+v", newest)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/event"
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -314,7 +314,7 @@ func (s *faulty) reachable() bool {
 
 // has reports whether every byte of the newest checkpoint is on the disk of h. mu is held.
 func (s *faulty) has(h *simHost) bool {
-	m, bad, err := chunkstore.NewReadOnly(h.kept.chunks).Verify(context.Background(), s.head.Manifest)
+	m, bad, err := readonly.New(h.kept.chunks).Verify(context.Background(), s.head.Manifest)
 	return err == nil && m != nil && len(bad) == 0
 }
 

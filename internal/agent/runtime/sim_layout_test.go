@@ -11,6 +11,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -280,7 +281,7 @@ var errForeign = errors.New("a file of the agent is in the checkpoint")
 
 // stepsIn are the steps of the files of a checkpoint on a disk.
 func stepsIn(d *keptDisk, h manifest.Hash) (all []int64, err error) {
-	store := chunkstore.NewReadOnly(d.chunks)
+	store := readonly.New(d.chunks)
 	m, bad, err := store.Verify(context.Background(), h)
 	if err != nil || m == nil || len(bad) > 0 {
 		return nil, errors.Join(err, chunkstore.ErrDamaged)

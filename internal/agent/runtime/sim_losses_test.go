@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/store"
 	"github.com/elasticd/elastic/pkg/store/memory"
@@ -139,7 +139,7 @@ func (s *sim) knowMore(snap *rendezvous.Snapshot) map[string]bool {
 		for _, saved := range h.saved[h.node] {
 			known = max(known, saved.Number)
 		}
-		if newest, err := chunkstore.NewReadOnly(h.kept.chunks).Newest(); err == nil {
+		if newest, err := readonly.New(h.kept.chunks).Newest(); err == nil {
 			known = max(known, newest.Number)
 		}
 		more[name] = c.Generation > snap.Fence || known > snap.Head.Number

@@ -14,6 +14,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/pipeline"
@@ -46,7 +47,7 @@ func (d *keptDisk) adopt(job rendezvous.Job) error {
 		return nil
 	}
 	if job.Follows(d.uid) {
-		if err := chunkstore.KeepLateIn(d.chunks, job.Adopted); err != nil {
+		if err := late.KeepIn(d.chunks, job.Adopted); err != nil {
 			return err
 		}
 	} else if d.uid != "" {

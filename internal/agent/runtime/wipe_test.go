@@ -12,7 +12,8 @@ import (
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/rendezvous/txn"
@@ -41,7 +42,7 @@ func (d *simDisk) Recall(node string) (*rendezvous.Claim, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if c, ok := d.host.memory[node]; ok {
-		h, err := chunkstore.NewReadOnly(d.host.kept.chunks).Newest()
+		h, err := readonly.New(d.host.kept.chunks).Newest()
 		if saved := d.host.saved[node]; len(saved) > 0 && d.kept == nil { // noted when it was committed, as by the real one
 			h = saved[len(saved)-1]
 		}
@@ -59,7 +60,7 @@ func (d *simDisk) ComeLate(_ string, seen *rendezvous.Snapshot) error {
 	if d.kept == nil {
 		return nil
 	}
-	return chunkstore.ComeLateIn(d.host.kept.chunks, seen.Head.Number)
+	return late.TruncateIn(d.host.kept.chunks, seen.Head.Number)
 }
 
 func (d *simDisk) Others(string) []rendezvous.Claim { return nil } // one node a host
@@ -68,7 +69,7 @@ func (d *simDisk) Salvage(ctx context.Context, node string, g schema.Generation)
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.kept != nil {
-		return checkpoint.Salvage(ctx, chunkstore.NewReadOnly(d.host.kept.chunks), g)
+		return checkpoint.Salvage(ctx, readonly.New(d.host.kept.chunks), g)
 	}
 	heads := slices.Clone(d.host.saved[node])
 	if len(heads) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/elasticd/elastic/internal/node"
 	"github.com/elasticd/elastic/internal/phrase"
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
 	"github.com/elasticd/elastic/pkg/history"
 	"github.com/elasticd/elastic/pkg/membership"
@@ -188,7 +188,7 @@ func (k *saves) having(h checkpoint.Head) (here []membership.Ref, away []string)
 // localStore is the checkpoints of one node of this machine.
 type localStore struct {
 	node string
-	*chunkstore.ReadOnlyStore
+	*readonly.Store
 }
 
 // here opens what nodes of this machine keep of the job.

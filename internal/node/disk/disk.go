@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/elasticd/elastic/internal/agent/refusal"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
@@ -29,7 +29,7 @@ type Disk struct {
 	mu sync.Mutex // one SetSeen at a time: an older one must not end last
 
 	reading  sync.Mutex // guards readOnly
-	readOnly *chunkstore.ReadOnlyStore
+	readOnly *readonly.Store
 }
 
 // Open is the state directory dir for one job.

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -59,7 +60,7 @@ func (d *Disk) Adopt(node string, job rendezvous.Job) (aside string, err error) 
 	}
 	// before the directory is the new job's for good: from then on unlisted files are rubbish
 	if job.Follows(was) {
-		if err := chunkstore.KeepLate(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
+		if err := late.Keep(filepath.Join(dir, StoreDir), job.Adopted); err != nil {
 			return "", err
 		}
 	}
@@ -200,8 +201,8 @@ func KeptOf(state string, job schema.Job) ([]Kept, error) {
 }
 
 // OpenStore opens its checkpoints for reading: fs.ErrNotExist where there are none.
-func (k Kept) OpenStore() (*chunkstore.ReadOnlyStore, error) {
-	return chunkstore.OpenReadOnly(filepath.Join(k.Dir, StoreDir))
+func (k Kept) OpenStore() (*readonly.Store, error) {
+	return readonly.Open(filepath.Join(k.Dir, StoreDir))
 }
 
 // Part says how much of a job's directory is removed.

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -50,7 +51,7 @@ func (d *Disk) Recall(node string) (*rendezvous.Claim, error) {
 	if m == nil {
 		return nil, err
 	}
-	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
+	err = d.read(node, func(s *readonly.Store) error {
 		h, err := s.Newest()
 		if h.Number > m.Claim.Known.Number { // it was committed after the memory was written
 			m.Claim.Known = h
@@ -76,9 +77,9 @@ func (d *Disk) recall(node string) (*remembered, error) {
 	return &m, nil
 }
 
-// ComeLate keeps what came too late to a job that went on under its uid (chunkstore.ComeLate).
+// ComeLate keeps what came too late to a job that went on under its uid (late.Truncate).
 func (d *Disk) ComeLate(node string, seen *rendezvous.Snapshot) error {
-	return chunkstore.ComeLate(filepath.Join(d.JobDir(node), StoreDir), seen.Head.Number)
+	return late.Truncate(filepath.Join(d.JobDir(node), StoreDir), seen.Head.Number)
 }
 
 // Others are what the other nodes of this host remember of the job, on the same server.
@@ -98,7 +99,7 @@ func (d *Disk) Others(node string) (all []rendezvous.Claim) {
 // Salvage reads the checkpoints on the disk of a node that holds its lock.
 func (d *Disk) Salvage(ctx context.Context, node string,
 	g schema.Generation) (found checkpoint.Salvaged, err error) {
-	err = d.read(node, func(s *chunkstore.ReadOnlyStore) error {
+	err = d.read(node, func(s *readonly.Store) error {
 		found, err = checkpoint.Salvage(ctx, s, g)
 		return err
 	})
@@ -107,7 +108,7 @@ func (d *Disk) Salvage(ctx context.Context, node string,
 
 // read reads the checkpoints of a node, if it has any. The store stays open: what was read once is
 // not read again.
-func (d *Disk) read(node string, f func(*chunkstore.ReadOnlyStore) error) error {
+func (d *Disk) read(node string, f func(*readonly.Store) error) error {
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	if d.readOnly == nil {

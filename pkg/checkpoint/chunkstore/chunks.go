@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -20,9 +20,6 @@ type chunk struct {
 	present  bool // on disk
 	verified bool // by this process, from disk or before it was written
 }
-
-// chunkPath puts all chunks into one directory, so that a checkpoint needs one sync of names.
-func chunkPath(h manifest.Hash) string { return path.Join(chunkDir, h.String()) }
 
 // chunk is the entry of h; mu is held.
 func (s *Store) chunk(h manifest.Hash) *chunk {
@@ -80,7 +77,7 @@ func (s *Store) ensure(h manifest.Hash) (bool, error) {
 
 // VerifyChunk reads the chunk from disk, whatever is believed of it.
 func (s *Store) VerifyChunk(h manifest.Hash) (bool, error) {
-	sum, err := s.disk.Sum(chunkPath(h))
+	sum, err := s.disk.Sum(layout.ChunkPath(h))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("verify chunk: %w", err)
 	}
@@ -113,7 +110,7 @@ func (s *Store) placeChunk(f dirfs.File, temp string, h manifest.Hash) error {
 		s.mu.Unlock()
 		return errors.Join(f.Close(), s.disk.Discard(temp))
 	}
-	if err := s.disk.Move(temp, chunkPath(h)); err != nil {
+	if err := s.disk.Move(temp, layout.ChunkPath(h)); err != nil {
 		s.mu.Unlock()
 		return errors.Join(err, f.Close())
 	}
@@ -159,7 +156,7 @@ func (s *Store) flush() error {
 	}
 	err := s.disk.CountFailure(g.Wait()) // one failure, however many chunks it hit
 	if renamed {
-		if syncErr := s.disk.SyncDir(chunkDir); syncErr != nil {
+		if syncErr := s.disk.SyncDir(layout.Chunks); syncErr != nil {
 			err = errors.Join(err, syncErr)
 			for h := range files {
 				err = errors.Join(err, s.forget(h))
@@ -183,5 +180,5 @@ func (s *Store) forget(h manifest.Hash) error {
 	defer s.mu.Unlock()
 	c := s.chunk(h)
 	c.present, c.verified = false, false
-	return s.disk.Discard(chunkPath(h))
+	return s.disk.Discard(layout.ChunkPath(h))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -161,7 +162,7 @@ func TestPutFollowed(t *testing.T) {
 	memfs.Model(t, from)
 	s := storeOn(t, memfs.New())
 	followed := make(chan manifest.Hash, 100)
-	follow := func(l *Lent) {
+	follow := func(l *lent.Chunk) {
 		defer l.Return()
 		h, size := l.Hash, l.Size
 		c, err := s.OpenChunk(h)

@@ -3,6 +3,8 @@ package chunkstore
 import (
 	"testing"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -11,7 +13,7 @@ import (
 // FuzzDisk puts any bytes into a file of a node's disk. What is read of it is within the bounds of
 // the records, and damage to lists that can be made again is no error.
 func FuzzDisk(f *testing.F) {
-	names := []string{headsFile, lateFile, inventoryFile, seenFile}
+	names := []string{layout.Heads, layout.Late, layout.Inventory, layout.Generation}
 	const head = `{"number":1,"generation":1,"manifest":"` +
 		`e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","step":3,"bytes":5,"copies":1}`
 	f.Add(uint8(0), []byte("["+head+"]"))
@@ -22,13 +24,13 @@ func FuzzDisk(f *testing.F) {
 		disk := memfs.New()
 		name := names[int(which)%len(names)]
 		memfs.WriteFile(t, disk, name, bytes, 0o600)
-		shelf := NewReadOnly(disk)
+		shelf := readonly.New(disk)
 		heads, err := shelf.Heads()
 		must(t, err)
 		_, err = shelf.Newest()
 		must(t, err)
 		s, err := OpenFS(disk)
-		if err != nil && name == seenFile {
+		if err != nil && name == layout.Generation {
 			return // the generation is what no node can do without
 		}
 		must(t, err)
@@ -55,12 +57,12 @@ func FuzzDisk(f *testing.F) {
 func TestDamagedNoteOfALateCheckpoint(t *testing.T) {
 	for _, bytes := range []string{"{", `{"number":18446744073709551615}`, `{"number":0}`} {
 		disk := memfs.New()
-		memfs.WriteFile(t, disk, lateFile, []byte(bytes), 0o600)
+		memfs.WriteFile(t, disk, layout.Late, []byte(bytes), 0o600)
 		s := storeOn(t, disk)
 		if late, err := s.Late(); late != nil || err != nil {
 			t.Errorf("%s: %v, %v", bytes, late, err)
 		}
-		if _, err := disk.Lstat(lateFile); err == nil {
+		if _, err := disk.Lstat(layout.Late); err == nil {
 			t.Errorf("%s stays on the disk", bytes)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/restore"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
@@ -53,7 +54,7 @@ func restoreTo(t testing.TB, s *Store, h manifest.Hash, to dirfs.FS) error {
 
 func flip(t testing.TB, of dirfs.FS, h manifest.Hash) {
 	t.Helper()
-	name, d := chunkPath(h), dirfs.NewDisk(of, "")
+	name, d := layout.ChunkPath(h), dirfs.NewDisk(of, "")
 	raw, err := d.ReadFile(name, manifest.ChunkSize)
 	must(t, err)
 	raw[len(raw)/2] ^= 1

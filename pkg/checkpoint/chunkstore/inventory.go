@@ -3,13 +3,13 @@ package chunkstore
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
-
-const inventoryFile = "inventory"
 
 // Inventory has a print of each entry of the checkpoint directory.
 type Inventory struct {
@@ -27,12 +27,12 @@ func (s *Store) SaveInventory(i *Inventory) error {
 	if err != nil {
 		return err
 	}
-	return s.disk.WriteFile(".", inventoryFile, b)
+	return s.disk.WriteFile(".", layout.Inventory, b)
 }
 
 // Inventory is what SaveInventory kept last; nil if there is none that can be read.
 func (s *Store) Inventory() (*Inventory, error) {
-	b, err := s.disk.ReadFile(inventoryFile, manifest.MaxSize)
+	b, err := s.disk.ReadFile(layout.Inventory, manifest.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -45,3 +45,23 @@ func (s *Store) Inventory() (*Inventory, error) {
 	}
 	return &i, nil
 }
+
+// Late reads the record of a checkpoint that came too late (package late); nil if there is none. One
+// that is damaged is removed.
+func (s *Store) Late() (*manifest.Head, error) {
+	b, err := s.disk.ReadFile(layout.Late, manifest.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what came too late: %w", err)
+	}
+	var h manifest.Head
+	if json.Unmarshal(b, &h) != nil || h.Validate() != nil {
+		return nil, s.DropLate()
+	}
+	return &h, nil
+}
+
+// DropLate forgets the late checkpoint: it is in the record.
+func (s *Store) DropLate() error { return s.disk.Discard(layout.Late) }

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
-
-// partialDir has the manifests of checkpoints of which this node has parts: their chunks are those of
-// the parts, each of which is held like a checkpoint of its own.
-const partialDir = "partial"
 
 // Partial is a checkpoint of which a node is to keep parts.
 type Partial struct {
@@ -50,7 +46,7 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 	if _, there := s.partial[h]; there {
 		return nil
 	}
-	if err := s.disk.WriteFile(partialDir, h.String(), x.Manifest); err != nil {
+	if err := s.disk.WriteFile(layout.Partial, h.String(), x.Manifest); err != nil {
 		return fmt.Errorf("keep the manifest: %w", err)
 	}
 	s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
@@ -60,7 +56,7 @@ func (s *Store) HoldParts(ctx context.Context, x Partial) error {
 
 // loadPartial loads the parts that HoldParts kept. Damaged ones are fetched from another holder.
 func (s *Store) loadPartial() error {
-	return s.eachManifest(partialDir, func(h manifest.Hash, m *manifest.Manifest) {
+	return s.eachManifest(layout.Partial, func(h manifest.Hash, m *manifest.Manifest) {
 		s.partial[h] = manifest.Partial{At: m.Position(), Parts: m.Parts}
 	})
 }
@@ -95,7 +91,7 @@ func (s *Store) DropParts(before manifest.Position) error {
 	if len(old) == 0 {
 		return nil
 	}
-	return s.disk.SyncDir(manifestDir)
+	return s.disk.SyncDir(layout.Manifests)
 }
 
 // neededParts are the parts of checkpoints that this node knows of. mu is held.
@@ -124,7 +120,7 @@ func (s *Store) retainPartial(k manifest.Kept) error {
 		if k.Needs(h, p.At) {
 			continue
 		}
-		if err := s.disk.Discard(path.Join(partialDir, h.String())); err != nil {
+		if err := s.disk.Discard(path.Join(layout.Partial, h.String())); err != nil {
 			return fmt.Errorf("retain: %w", err)
 		}
 		delete(s.partial, h)
@@ -134,23 +130,5 @@ func (s *Store) retainPartial(k manifest.Kept) error {
 		return nil
 	}
 	s.tell()
-	return s.disk.SyncDir(partialDir)
-}
-
-// Partial lists the checkpoints of which the store has parts, whole or not.
-func (s *ReadOnlyStore) Partial() ([]manifest.Hash, error) { return s.list(partialDir) }
-
-// list are the hashes that name files of a directory.
-func (s *ReadOnlyStore) list(dir string) (all []manifest.Hash, err error) {
-	list, err := s.disk.FS.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range list {
-		var h manifest.Hash
-		if h.UnmarshalText([]byte(e.Name())) == nil {
-			all = append(all, h)
-		}
-	}
-	return all, err
+	return s.disk.SyncDir(layout.Partial)
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -43,6 +44,10 @@ func (s Save) Bytes() (n int64) {
 	return n
 }
 
+// maxLent is how many chunks a Put lends with their bytes. It bounds memory: a sender on a slow
+// network reads the other chunks from the disk, and the copying goes on.
+const maxLent = 2
+
 const (
 	putWriters = 3 // hash, write and sync at once
 	// putBuffers is how many chunks of a save are in memory: one is read, each writer has one, and
@@ -55,12 +60,12 @@ const (
 // hash of that. ErrNoSpace before the first byte, ErrTorn when a file is not
 // what it was in the picture, ErrBadPath, ErrFenced, ErrQuarantined. Nothing stays of a save that failed.
 func (s *Store) Put(ctx context.Context, save Save) (*manifest.Manifest, manifest.Hash, error) {
-	return s.PutFollowed(ctx, save, (*Lent).Return)
+	return s.PutFollowed(ctx, save, (*lent.Chunk).Return)
 }
 
 // PutFollowed is Put that lends follow each chunk that was not in the store before, as soon as
 // OpenChunk opens it. Several goroutines call follow.
-func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest,
+func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*lent.Chunk)) (*manifest.Manifest,
 	manifest.Hash, error) {
 	m, h, err := s.takeIn(ctx, save, follow)
 	if err != nil {
@@ -69,7 +74,7 @@ func (s *Store) PutFollowed(ctx context.Context, save Save, follow func(*Lent)) 
 	return m, h, nil
 }
 
-func (s *Store) takeIn(ctx context.Context, save Save, follow func(*Lent)) (*manifest.Manifest,
+func (s *Store) takeIn(ctx context.Context, save Save, follow func(*lent.Chunk)) (*manifest.Manifest,
 	manifest.Hash, error) {
 	m, err := save.manifest()
 	if err != nil {
@@ -112,7 +117,7 @@ type intake struct {
 	m      *manifest.Manifest // its chunks are filled in
 	pins   *pins
 	room   *room
-	follow func(*Lent)
+	follow func(*lent.Chunk)
 	lent   atomic.Int32                        // to follow, not returned
 	known  map[dirfs.FileState]manifest.Chunks // of the files that the next Put need not read
 }
@@ -224,7 +229,7 @@ func (p *intake) write(w piece, free func()) error {
 		if err := p.s.writeChunk(h, w.data); err != nil {
 			return err
 		}
-		p.lend(&Lent{Hash: h, Size: size, data: w.data, free: free})
+		p.lend(h, w.data, free)
 	} else {
 		free()
 	}
@@ -233,19 +238,18 @@ func (p *intake) write(w piece, free func()) error {
 }
 
 // lend has a chunk followed, with its bytes unless too many are lent already.
-func (p *intake) lend(l *Lent) {
-	free := l.free
+func (p *intake) lend(h manifest.Hash, data []byte, free func()) {
 	if p.lent.Add(1) > maxLent {
 		p.lent.Add(-1)
-		l.data, l.free = nil, nil
+		c := &lent.Chunk{Hash: h, Size: int64(len(data))}
 		free()
-	} else {
-		l.free = func() {
-			p.lent.Add(-1)
-			free()
-		}
+		p.follow(c)
+		return
 	}
-	p.follow(l)
+	p.follow(lent.New(h, data, func() {
+		p.lent.Add(-1)
+		free()
+	}))
 }
 
 // pieces hands out a file, one chunk after the other, in buffers that come back.

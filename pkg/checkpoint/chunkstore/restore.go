@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
@@ -55,12 +56,12 @@ func (s *Store) NoteContents(state dirfs.FileState, chunks manifest.Chunks) {
 
 // ReadChunk fills dst with a chunk and verifies its hash: ErrDamaged.
 func (s *Store) ReadChunk(h manifest.Hash, dst []byte) error {
-	f, err := s.disk.FS.Open(chunkPath(h))
+	f, err := s.disk.FS.Open(layout.ChunkPath(h))
 	if err == nil {
 		defer f.Close()
 		_, err = io.ReadFull(f, dst)
 	}
-	gone := errors.Is(err, fs.ErrNotExist) || short(err)
+	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && !gone {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
 )
@@ -41,7 +42,7 @@ func (s *Store) Retain(seen schema.Generation, committed []manifest.Head, pinned
 		}
 	}
 	if len(drop) > 0 {
-		if err := s.disk.SyncDir(manifestDir); err != nil {
+		if err := s.disk.SyncDir(layout.Manifests); err != nil {
 			return err
 		}
 		s.tell()
@@ -70,7 +71,7 @@ func (s *Store) remove(h manifest.Hash) error {
 	if _, ok := s.held[h]; !ok {
 		return nil
 	}
-	if err := s.disk.Discard(path.Join(manifestDir, h.String())); err != nil {
+	if err := s.disk.Discard(path.Join(layout.Manifests, h.String())); err != nil {
 		return err
 	}
 	delete(s.held, h)
@@ -105,7 +106,7 @@ func (s *Store) sweepChunk(h manifest.Hash) error {
 	if c == nil || c.refs > 0 {
 		return nil
 	}
-	if err := s.disk.Discard(chunkPath(h)); err != nil {
+	if err := s.disk.Discard(layout.ChunkPath(h)); err != nil {
 		return err
 	}
 	delete(s.chunks, h)
@@ -138,7 +139,7 @@ func (s *Store) NoteCommitted(committed []manifest.Head) error {
 	if err != nil {
 		return err
 	}
-	if err := s.disk.WriteFile(".", headsFile, b); err != nil {
+	if err := s.disk.WriteFile(".", layout.Heads, b); err != nil {
 		return err
 	}
 	s.heads = keep
@@ -153,31 +154,6 @@ func (s *Store) AddCommitted(h manifest.Head) error {
 	all := append(slices.Clone(s.heads), h)
 	s.mu.Unlock()
 	return s.NoteCommitted(slices.CompactFunc(all, func(a, b manifest.Head) bool { return a.Number == b.Number }))
-}
-
-func (s *Store) loadHeads() error {
-	b, err := s.disk.ReadFile(headsFile, manifest.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	s.heads = decodeHeads(b)
-	return nil
-}
-
-// decodeHeads reads headsFile; nothing where it is damaged: it is noted anew from the record.
-func decodeHeads(b []byte) (heads []manifest.Head) {
-	if json.Unmarshal(b, &heads) != nil {
-		return nil
-	}
-	for i := range heads {
-		if heads[i].Validate() != nil {
-			return nil
-		}
-	}
-	return heads
 }
 
 // HasUncommitted reports whether this disk holds a manifest without a known commit record.

@@ -5,16 +5,15 @@ package chunkstore
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"sync"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
@@ -22,11 +21,9 @@ import (
 
 var (
 	// ErrFenced says that a newer generation exists: what was asked can never succeed any more.
-	ErrFenced = errors.New("a newer generation was proposed")
-	// ErrNotHeld says that a manifest or a chunk is not on this disk.
-	ErrNotHeld = errors.New("not held here")
-	// ErrDamaged says that bytes on disk, or from a peer, are not those that their hash names.
-	ErrDamaged = errors.New("damaged")
+	ErrFenced  = errors.New("a newer generation was proposed")
+	ErrNotHeld = layout.ErrNotHeld // a manifest or a chunk is not on this disk
+	ErrDamaged = layout.ErrDamaged // bytes on disk, or from a peer, are not those that their hash names
 )
 
 // Store is one node's disk: chunks by their hash, each once, and manifests by
@@ -56,14 +53,6 @@ type Store struct {
 	incoming   chan struct{}
 }
 
-const (
-	chunkDir    = "chunks"
-	manifestDir = "manifests"
-	tempDir     = "tmp"
-	seenFile    = "generation"
-	headsFile   = "heads"
-)
-
 // Open opens the store in dir, which it makes if need be. One process at a time may have it.
 func Open(dir string) (*Store, error) {
 	t, err := dirfs.Make(dir)
@@ -79,7 +68,7 @@ func Open(dir string) (*Store, error) {
 
 func OpenFS(t dirfs.FS) (*Store, error) {
 	s := &Store{
-		disk:     dirfs.NewDisk(t, tempDir+"/"),
+		disk:     dirfs.NewDisk(t, layout.Temp+"/"),
 		chunks:   map[manifest.Hash]*chunk{},
 		unsynced: map[manifest.Hash]dirfs.File{},
 		renamed:  true, // a process that died may have left names unsynced
@@ -91,10 +80,10 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 		changed:  make(chan struct{}, 1),
 		incoming: make(chan struct{}, 1),
 	}
-	if err := s.disk.RemoveAll(tempDir); err != nil {
+	if err := s.disk.RemoveAll(layout.Temp); err != nil {
 		return nil, err
 	}
-	for _, d := range []string{tempDir, manifestDir, partialDir, chunkDir} {
+	for _, d := range []string{layout.Temp, layout.Manifests, layout.Partial, layout.Chunks} {
 		if err := t.Mkdir(d, 0o700); err != nil {
 			return nil, err
 		}
@@ -112,7 +101,7 @@ func OpenFS(t dirfs.FS) (*Store, error) {
 }
 
 func (s *Store) loadSeen() error {
-	b, err := s.disk.ReadFile(seenFile, 32)
+	b, err := s.disk.ReadFile(layout.Generation, 32)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -121,14 +110,14 @@ func (s *Store) loadSeen() error {
 	}
 	g, err := schema.ParseGeneration(string(b))
 	if err != nil {
-		return fmt.Errorf("the file %s of the checkpoint store is damaged: %w", seenFile, err)
+		return fmt.Errorf("the file %s of the checkpoint store is damaged: %w", layout.Generation, err)
 	}
 	s.generation = g
 	return nil
 }
 
 func (s *Store) loadChunks() error {
-	list, err := s.disk.FS.ReadDir(chunkDir)
+	list, err := s.disk.FS.ReadDir(layout.Chunks)
 	for _, e := range list {
 		var h manifest.Hash
 		if h.UnmarshalText([]byte(e.Name())) == nil {
@@ -141,7 +130,7 @@ func (s *Store) loadChunks() error {
 // loadManifests loads the whole checkpoints. A damaged one, or one that lacks a chunk, does not
 // count as held: it is fetched again.
 func (s *Store) loadManifests() error {
-	err := s.eachManifest(manifestDir, func(h manifest.Hash, m *manifest.Manifest) {
+	err := s.eachManifest(layout.Manifests, func(h manifest.Hash, m *manifest.Manifest) {
 		if s.whole(m) {
 			s.add(h, m)
 		}
@@ -149,7 +138,11 @@ func (s *Store) loadManifests() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.loadPartial(), s.loadHeads())
+	if err := s.loadPartial(); err != nil {
+		return err
+	}
+	s.heads, err = layout.ReadHeads(s.disk)
+	return err
 }
 
 // eachManifest calls take for each manifest of a directory that is not damaged.
@@ -244,21 +237,7 @@ func (s *Store) readManifest(h manifest.Hash) (*manifest.Manifest, error) {
 }
 
 // RawManifest reads the bytes of a manifest, also of a checkpoint of which only parts are here.
-func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) { return rawManifest(s.disk, h) }
-
-func rawManifest(disk *dirfs.Disk, h manifest.Hash) ([]byte, error) {
-	b, err := disk.ReadFile(path.Join(manifestDir, h.String()), manifest.MaxSize)
-	if errors.Is(err, os.ErrNotExist) {
-		b, err = disk.ReadFile(path.Join(partialDir, h.String()), manifest.MaxSize)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if sha256.Sum256(b) != h {
-		return nil, fmt.Errorf("manifest %v: %w", h, ErrDamaged)
-	}
-	return b, nil
-}
+func (s *Store) RawManifest(h manifest.Hash) ([]byte, error) { return layout.ReadManifest(s.disk, h) }
 
 // Generation is the newest generation that this node read in the store of the job.
 func (s *Store) Generation() schema.Generation {
@@ -281,7 +260,7 @@ func (s *Store) Raise(g schema.Generation) error {
 	if g == s.generation {
 		return nil
 	}
-	if err := s.disk.WriteFile(".", seenFile, []byte(strconv.FormatUint(uint64(g), 10))); err != nil {
+	if err := s.disk.WriteFile(".", layout.Generation, []byte(strconv.FormatUint(uint64(g), 10))); err != nil {
 		return fmt.Errorf("keep generation %d: %w", g, err)
 	}
 	s.generation = g
@@ -327,7 +306,7 @@ func (s *Store) publish(ctx context.Context, g schema.Generation, e encoded) err
 	if _, ok := s.held[e.hash]; ok {
 		return nil
 	}
-	if err := s.disk.WriteFile(manifestDir, e.hash.String(), e.raw); err != nil {
+	if err := s.disk.WriteFile(layout.Manifests, e.hash.String(), e.raw); err != nil {
 		return err
 	}
 	s.add(e.hash, e.manifest)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -209,7 +211,7 @@ func TestNoSpaceBeforeTheFirstByte(t *testing.T) {
 	s := storeOn(t, disk)
 	disk.Machine.Free = 3 * manifest.ChunkSize
 	disk.Machine.Hook = func(op, name string) error {
-		if op == "create" && strings.HasPrefix(name, tempDir+"/") {
+		if op == "create" && strings.HasPrefix(name, layout.Temp+"/") {
 			t.Errorf("%s %s", op, name)
 		}
 		return nil
@@ -245,7 +247,7 @@ func TestSyncFailureIsFinal(t *testing.T) {
 	s := storeOn(t, disk)
 	broken := true
 	disk.Machine.Hook = func(op, name string) error {
-		if op == "sync" && broken && strings.HasPrefix(name, tempDir) {
+		if op == "sync" && broken && strings.HasPrefix(name, layout.Temp) {
 			broken = false
 			return errors.New("input/output error")
 		}
@@ -519,7 +521,7 @@ func TestAPeersGenerationIsNotKept(t *testing.T) {
 	memfs.Model(t, from)
 	s, others := storeOn(t, memfs.New()), memfs.New()
 	_, h := put(t, storeOn(t, others), from, 1, 1)
-	raw, err := NewReadOnly(others).Manifest(t.Context(), h)
+	raw, err := readonly.New(others).Manifest(t.Context(), h)
 	must(t, err)
 	put(t, s, from, 1, 1)
 	_, _ = s.Offer(t.Context(), schema.MaxGeneration, raw) // whether it is taken or not

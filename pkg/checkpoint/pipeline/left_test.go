@@ -7,7 +7,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -150,7 +150,7 @@ func TestCommitsAreNotedAtOnce(t *testing.T) {
 		l.propose(t, 2)
 		_, _, err = b.Prepare(t.Context(), replicator.Resume{Generation: 2, Number: head.Number, Manifest: h}, capture.Dir{FS: l.dirs["b"]})
 		must(t, err)
-		if known, err := chunkstore.NewReadOnly(l.disks["b"]).Newest(); err != nil || known.Number != head.Number ||
+		if known, err := readonly.New(l.disks["b"]).Newest(); err != nil || known.Number != head.Number ||
 			known.Manifest != h {
 			t.Errorf("its disk knows of %+v, %v", known, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/late"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
@@ -29,12 +29,12 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		b := c.replicator("b", c.etcd.Client("b"), func(replicator.Event) {})
 		from := memfs.New()
 		memfs.WriteFile(t, from, "model.pt", memfs.Bytes(1, 100), 0o600)
-		_, late := checkpointtest.Put(t, b.Store, from, 1, 7)
-		must(t, b.Store.NoteCommitted([]manifest.Head{{Number: 7, Generation: 1, Manifest: late}}))
+		_, seventh := checkpointtest.Put(t, b.Store, from, 1, 7)
+		must(t, b.Store.NoteCommitted([]manifest.Head{{Number: 7, Generation: 1, Manifest: seventh}}))
 
 		c.write(t, store.Put(testJob.Fence(), []byte(schema.FenceValue("again", 3))))
 		must(t, b.Store.Raise(3))
-		must(t, chunkstore.KeepLateIn(c.disks["b"], 4))
+		must(t, late.KeepIn(c.disks["b"], 4))
 		b.AdoptJob("again")
 		done := make(chan error, 1)
 		run, crash := context.WithCancel(ctx)
@@ -49,8 +49,8 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		b.Record.UID = "again"
 		go func() { done <- b.Run(ctx) }()
 		time.Sleep(time.Minute)
-		if !b.Store.Has(late) {
-			t.Fatal("what came too late was removed before anybody heard of it")
+		if !b.Store.Has(seventh) {
+			t.Fatal("what came too late was removed before the record has it")
 		}
 		head := manifest.Head{Number: 8, Generation: 1, Manifest: manifest.Hash{1}}
 		c.write(t, store.Put(testJob.Checkpoint(8), schema.Encode(head)),
@@ -58,7 +58,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 		time.Sleep(time.Minute)
 		now, committed, err := b.Record.Read(ctx)
 		must(t, err)
-		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == late })
+		i := slices.IndexFunc(committed, func(h manifest.Head) bool { return h.Manifest == seventh })
 		if now.Number != 8 || i < 0 || !committed[i].Offered || committed[i].Number != 7 || !committed[i].HeldBy("b") {
 			t.Errorf("head %+v, records %+v", now, committed)
 		}
@@ -66,7 +66,7 @@ func TestWhatCameTooLateIsOffered(t *testing.T) {
 			t.Errorf("surplus: %+v", drop)
 		}
 		time.Sleep(time.Hour)
-		if !b.Store.Has(late) {
+		if !b.Store.Has(seventh) {
 			t.Error("it was removed although it is offered")
 		}
 		if h, err := b.Store.Late(); h != nil || err != nil {
@@ -94,7 +94,7 @@ func TestPartsThatCameTooLateAreOffered(t *testing.T) {
 			store.Put(testJob.Head(), other))
 		for _, n := range nodes {
 			must(t, x.replicators[n].Store.Raise(3))
-			must(t, chunkstore.KeepLateIn(x.disks[n], 0))
+			must(t, late.KeepIn(x.disks[n], 0))
 			x.replicators[n].AdoptJob("again")
 		}
 		tidy := func(nodes ...string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint"
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
@@ -116,7 +116,7 @@ func TestANodeLoadsItsOwnParts(t *testing.T) {
 		if last.What != "fetch" || last.Done != last.Total || last.Total != x.stored("e") {
 			t.Errorf("progress ended with %+v", last)
 		}
-		found, err := checkpoint.Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["e"]), 2)
+		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["e"]), 2)
 		must(t, err)
 		if len(found.Parts) != 1 || len(found.Parts[0].Parts) != 2 || found.Newest != nil {
 			t.Errorf("a job whose store is lost finds %+v on the new node", found)

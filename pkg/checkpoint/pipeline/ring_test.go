@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/pkg/checkpoint"
-	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
 )
@@ -190,7 +190,7 @@ func TestPartsAreSalvaged(t *testing.T) {
 				if n == lost {
 					continue
 				}
-				found, err := checkpoint.Salvage(context.Background(), chunkstore.NewReadOnly(d), 1)
+				found, err := checkpoint.Salvage(context.Background(), readonly.New(d), 1)
 				must(t, err)
 				if len(found.Parts) != 1 || found.Parts[0].Head.Number != head.Number || found.Newest != nil {
 					t.Fatalf("%s: %+v", n, found)

@@ -16,6 +16,7 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/capture"
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/checkpoint/parts"
@@ -454,7 +455,7 @@ func TestAPartIsNotSalvaged(t *testing.T) {
 			Left{Stamp: stampOf(1), Dir: &dir, Self: x.nodes[1]}); err != nil || h.Number != 0 {
 			t.Errorf("committed %+v, %v", h, err)
 		}
-		found, err := checkpoint.Salvage(t.Context(), chunkstore.NewReadOnly(x.disks["b"]), 1)
+		found, err := checkpoint.Salvage(t.Context(), readonly.New(x.disks["b"]), 1)
 		if err != nil || found.Newest != nil || found.Committed != nil || found.Parts != nil {
 			t.Errorf("%+v %v", found, err)
 		}

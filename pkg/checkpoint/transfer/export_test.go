@@ -12,6 +12,7 @@ import (
 
 	"github.com/elasticd/elastic/pkg/checkpoint/checkpointtest"
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/readonly"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs/memfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
@@ -31,9 +32,9 @@ func TestExport(t *testing.T) {
 		b := checkpointtest.OpenStore(t, kept)
 		_, h := checkpointtest.Put(t, b, from, 1, 1)
 		c := &checkpointtest.Peers{Stores: map[string]*chunkstore.Store{"b": b}}
-		for name, s := range map[string]Source{"shelf": chunkstore.NewReadOnly(kept),
+		for name, s := range map[string]Source{"shelf": readonly.New(kept),
 			"distant": &RemoteSource{Peers: c, Node: membership.Ref{Node: "b"}}} {
-			m, err := FindManifest(t.Context(), h, []Source{chunkstore.NewReadOnly(make()), s})
+			m, err := FindManifest(t.Context(), h, []Source{readonly.New(make()), s})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -52,7 +53,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("from one who sends other bytes: %v", err)
 		}
 		if _, err := FindManifest(t.Context(), manifest.Hash{1},
-			[]Source{chunkstore.NewReadOnly(kept)}); !errors.Is(err, chunkstore.ErrNotHeld) ||
+			[]Source{readonly.New(kept)}); !errors.Is(err, chunkstore.ErrNotHeld) ||
 			errors.Is(err, chunkstore.ErrDamaged) {
 			t.Errorf("what nobody has: %v", err)
 		}
@@ -68,13 +69,13 @@ func TestExportTakesNothingDamaged(t *testing.T) {
 	checkpointtest.Flip(t, one, m.Files[0].Chunks[0])
 	must(t, one.Remove("chunks/"+m.Files[1].Chunks[0].String()))
 	to := memfs.New()
-	must(t, exportOf(t, m, to, chunkstore.NewReadOnly(one), chunkstore.NewReadOnly(two)))
+	must(t, exportOf(t, m, to, readonly.New(one), readonly.New(two)))
 	if d := cmp.Diff(memfs.Contents(t, from), memfs.Contents(t, to)); d != "" {
 		t.Error(d)
 	}
 	checkpointtest.Flip(t, two, m.Files[0].Chunks[0])
 	to = memfs.New()
-	if err := exportOf(t, m, to, chunkstore.NewReadOnly(one), chunkstore.NewReadOnly(two)); !errors.Is(err,
+	if err := exportOf(t, m, to, readonly.New(one), readonly.New(two)); !errors.Is(err,
 		chunkstore.ErrDamaged) {
 		t.Errorf("with both damaged: %v", err)
 	}
@@ -86,7 +87,7 @@ func TestExportTakesNothingDamaged(t *testing.T) {
 	}
 	to = memfs.New()
 	to.Set(nil, 100)
-	if err := exportOf(t, m, to, chunkstore.NewReadOnly(two)); !errors.Is(err, dirfs.ErrNoSpace) {
+	if err := exportOf(t, m, to, readonly.New(two)); !errors.Is(err, dirfs.ErrNoSpace) {
 		t.Errorf("without room: %v", err)
 	}
 }
@@ -113,7 +114,7 @@ func TestEveryFaultOfExport(t *testing.T) {
 	for at := int64(1); ; at++ {
 		f, to := &checkpointtest.Fault{At: at, Kind: "crash"}, memfs.New()
 		to.Machine.Hook = func(string, string) error { return f.Step("a") }
-		err := exportOf(t, m, to, chunkstore.NewReadOnly(kept))
+		err := exportOf(t, m, to, readonly.New(kept))
 		if !f.Hit.Load() {
 			must(t, err)
 			t.Logf("%d operations", at-1)
@@ -133,7 +134,7 @@ func TestEveryFaultOfExport(t *testing.T) {
 					t.Errorf("operation %d: torn file %s", at, name)
 				}
 			}
-			if err := exportOf(t, m, after, chunkstore.NewReadOnly(kept)); named > 0 != errors.Is(err, ErrNotEmpty) {
+			if err := exportOf(t, m, after, readonly.New(kept)); named > 0 != errors.Is(err, ErrNotEmpty) {
 				t.Errorf("operation %d: with %d files there: %v", at, named, err)
 			} else if d := cmp.Diff(want, memfs.Contents(t, after)); named == 0 && d != "" {
 				t.Errorf("operation %d: %s", at, d)
@@ -172,7 +173,7 @@ func TestExportEnds(t *testing.T) {
 	m, _ := checkpointtest.Put(t, checkpointtest.OpenStore(t, kept), from, 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := exportTo(ctx, m, []Source{chunkstore.NewReadOnly(kept)},
+	if err := exportTo(ctx, m, []Source{readonly.New(kept)},
 		dirfs.NewScratchDisk(memfs.New())); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

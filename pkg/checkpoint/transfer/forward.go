@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/lent"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/membership"
 )
@@ -36,14 +37,14 @@ type queue struct {
 
 // forwarded is a chunk that is in the store, and may be in memory as well.
 type forwarded struct {
-	*chunkstore.Lent
+	chunk *lent.Chunk
 	nodes atomic.Int32 // that are still to be sent it
 }
 
 // sent notes that one node has the chunk, or does not get it from here.
 func (c *forwarded) sent() {
 	if c.nodes.Add(-1) == 0 {
-		c.Return()
+		c.chunk.Return()
 	}
 }
 
@@ -61,10 +62,10 @@ func (c *Copier) Forward(ctx context.Context, at manifest.Position, to []members
 }
 
 // Add has a chunk sent that is in the store, and returns it. It does not wait.
-func (f *Forward) Add(l *chunkstore.Lent) {
+func (f *Forward) Add(l *lent.Chunk) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := &forwarded{Lent: l}
+	c := &forwarded{chunk: l}
 	c.nodes.Store(1) // this function's
 	defer c.sent()
 	for _, q := range f.queues {
@@ -98,7 +99,7 @@ func (f *Forward) send(ctx context.Context, to membership.Ref, q *queue) {
 		eg.Go(func() error {
 			for c := f.next(ctx, q); c != nil; c = f.next(ctx, q) {
 				err := f.copier.Peers.WriteChunk(ctx, to, chunkstore.Upload{
-					Generation: f.at.Generation, Draft: f.at.Sequence, Hash: c.Hash, Size: c.Size,
+					Generation: f.at.Generation, Draft: f.at.Sequence, Hash: c.chunk.Hash, Size: c.chunk.Size,
 					Open: func() (io.ReadSeekCloser, error) { return f.open(c) },
 				})
 				c.sent()
@@ -121,10 +122,10 @@ func (f *Forward) send(ctx context.Context, to membership.Ref, q *queue) {
 
 // open opens a chunk in memory, or else on the disk.
 func (f *Forward) open(c *forwarded) (io.ReadSeekCloser, error) {
-	if r := c.Open(); r != nil {
+	if r := c.chunk.Open(); r != nil {
 		return r, nil
 	}
-	return f.copier.open(c.Hash)
+	return f.copier.open(c.chunk.Hash)
 }
 
 // next waits for the next chunk for a node: those in memory come first. nil: there will be no more,
@@ -138,7 +139,7 @@ func (f *Forward) next(ctx context.Context, q *queue) *forwarded {
 	if len(q.chunks) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	i := max(0, slices.IndexFunc(q.chunks, func(c *forwarded) bool { return c.InMemory() }))
+	i := max(0, slices.IndexFunc(q.chunks, func(c *forwarded) bool { return c.chunk.InMemory() }))
 	c := q.chunks[i]
 	q.chunks = slices.Delete(q.chunks, i, i+1)
 	return c

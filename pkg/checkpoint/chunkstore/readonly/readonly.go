@@ -1,4 +1,6 @@
-package chunkstore
+// Package readonly reads the directory of a chunk store from outside: its owner may be at work in
+// it, and nothing is changed.
+package readonly
 
 import (
 	"cmp"
@@ -11,51 +13,52 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore/layout"
 	"github.com/elasticd/elastic/pkg/checkpoint/dirfs"
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 	"github.com/elasticd/elastic/pkg/schema"
-	"golang.org/x/sync/errgroup"
 )
 
-// ReadOnlyStore is the directory of a Store, read from outside: its owner may be at
-// work in it, and nothing is changed.
-type ReadOnlyStore struct {
+// Store is the directory of a chunk store.
+type Store struct {
 	disk *dirfs.Disk
 
 	mu   sync.Mutex
 	read map[manifest.Hash]bool // chunks that Verify read, and whether they are true to their hash
 }
 
-// OpenReadOnly opens the directory of a store: fs.ErrNotExist where there is none.
-func OpenReadOnly(dir string) (*ReadOnlyStore, error) {
+// Open opens the directory of a store: fs.ErrNotExist where there is none.
+func Open(dir string) (*Store, error) {
 	t, err := dirfs.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
-	return NewReadOnly(t), nil
+	return New(t), nil
 }
 
-func NewReadOnly(t dirfs.FS) *ReadOnlyStore {
-	return &ReadOnlyStore{disk: dirfs.NewDisk(t, tempDir+"/readonly-"), read: map[manifest.Hash]bool{}}
+func New(t dirfs.FS) *Store {
+	return &Store{disk: dirfs.NewDisk(t, layout.Temp+"/readonly-"), read: map[manifest.Hash]bool{}}
 }
 
-func (s *ReadOnlyStore) Close() error { return s.disk.FS.Close() }
+func (s *Store) Close() error { return s.disk.FS.Close() }
 
 // Held lists the manifests that are there, whole or not.
-func (s *ReadOnlyStore) Held() (all []manifest.Hash, err error) { return s.list(manifestDir) }
+func (s *Store) Held() (all []manifest.Hash, err error) { return s.list(layout.Manifests) }
 
-func (s *ReadOnlyStore) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
-	raw, err := rawManifest(s.disk, h)
+func (s *Store) Manifest(_ context.Context, h manifest.Hash) ([]byte, error) {
+	raw, err := layout.ReadManifest(s.disk, h)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
+		return nil, fmt.Errorf("manifest %v: %w", h, layout.ErrNotHeld)
 	}
 	return raw, err
 }
 
-func (s *ReadOnlyStore) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
-	f, err := s.disk.FS.Open(chunkPath(h))
+func (s *Store) Chunk(_ context.Context, h manifest.Hash, dst []byte) error {
+	f, err := s.disk.FS.Open(layout.ChunkPath(h))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("chunk %v: %w", h, ErrNotHeld)
+		return fmt.Errorf("chunk %v: %w", h, layout.ErrNotHeld)
 	}
 	if err != nil {
 		return err
@@ -63,7 +66,7 @@ func (s *ReadOnlyStore) Chunk(_ context.Context, h manifest.Hash, dst []byte) er
 	defer f.Close()
 	_, err = io.ReadFull(f, dst)
 	if short(err) || err == nil && manifest.Sum(dst) != h {
-		return fmt.Errorf("chunk %v: %w", h, ErrDamaged)
+		return fmt.Errorf("chunk %v: %w", h, layout.ErrDamaged)
 	}
 	return err
 }
@@ -82,14 +85,14 @@ type Damage struct {
 
 // Verify reads every byte of a checkpoint, each chunk once however many
 // checkpoints have it. What its owner removes meanwhile is no damage: ErrNotHeld.
-func (s *ReadOnlyStore) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest, []Damage, error) {
+func (s *Store) Verify(ctx context.Context, h manifest.Hash) (*manifest.Manifest, []Damage, error) {
 	raw, err := s.Manifest(ctx, h)
 	var m *manifest.Manifest
 	if err == nil {
 		m, err = manifest.Decode(raw)
 	}
 	switch {
-	case errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest):
+	case errors.Is(err, layout.ErrDamaged) || errors.Is(err, manifest.ErrBadManifest):
 		return nil, []Damage{{}}, nil
 	case err != nil:
 		return nil, nil, err
@@ -106,14 +109,14 @@ func (s *ReadOnlyStore) Verify(ctx context.Context, h manifest.Hash) (*manifest.
 		}
 	}
 	if bad != nil { // a manifest is removed before its chunks
-		if _, err := s.disk.FS.Lstat(path.Join(manifestDir, h.String())); errors.Is(err, fs.ErrNotExist) {
-			return m, nil, fmt.Errorf("manifest %v: %w", h, ErrNotHeld)
+		if _, err := s.disk.FS.Lstat(path.Join(layout.Manifests, h.String())); errors.Is(err, fs.ErrNotExist) {
+			return m, nil, fmt.Errorf("manifest %v: %w", h, layout.ErrNotHeld)
 		}
 	}
 	return m, bad, nil
 }
 
-func (s *ReadOnlyStore) readChunks(ctx context.Context, m *manifest.Manifest) error {
+func (s *Store) readChunks(ctx context.Context, m *manifest.Manifest) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for c := range m.DistinctChunks() {
@@ -127,7 +130,7 @@ func (s *ReadOnlyStore) readChunks(ctx context.Context, m *manifest.Manifest) er
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			got, err := s.disk.Sum(chunkPath(c))
+			got, err := s.disk.Sum(layout.ChunkPath(c))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("verify chunk %v: %w", c, err)
 			}
@@ -141,21 +144,16 @@ func (s *ReadOnlyStore) readChunks(ctx context.Context, m *manifest.Manifest) er
 }
 
 // Heads are the commit records that the owner of this store noted, oldest first.
-func (s *ReadOnlyStore) Heads() (heads []manifest.Head, err error) {
-	b, err := s.disk.ReadFile(headsFile, manifest.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+func (s *Store) Heads() (heads []manifest.Head, err error) {
+	if heads, err = layout.ReadHeads(s.disk); err != nil {
 		return nil, err
 	}
-	heads = decodeHeads(b)
 	slices.SortFunc(heads, func(a, b manifest.Head) int { return cmp.Compare(a.Number, b.Number) })
 	return heads, nil
 }
 
 // ReadManifest returns nil if the manifest is missing, damaged, or of a newer format.
-func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Manifest, error) {
+func (s *Store) ReadManifest(ctx context.Context, h manifest.Hash) (*manifest.Manifest, error) {
 	raw, err := s.Manifest(ctx, h)
 	if err == nil {
 		var m *manifest.Manifest
@@ -163,7 +161,7 @@ func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*man
 			return m, nil
 		}
 	}
-	if errors.Is(err, ErrNotHeld) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) ||
+	if errors.Is(err, layout.ErrNotHeld) || errors.Is(err, layout.ErrDamaged) || errors.Is(err, manifest.ErrBadManifest) ||
 		errors.Is(err, schema.ErrNewerFormat) {
 		return nil, nil
 	}
@@ -172,8 +170,8 @@ func (s *ReadOnlyStore) ReadManifest(ctx context.Context, h manifest.Hash) (*man
 
 // Newest is the newest commit of which this disk has the record, and all or parts. It is the zero
 // Head if there is none, or if the job was made again since.
-func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
-	late, err := s.disk.ReadFile(lateFile, manifest.MaxSize)
+func (s *Store) Newest() (manifest.Head, error) {
+	late, err := s.disk.ReadFile(layout.Late, manifest.MaxSize)
 	if late != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return manifest.Head{}, err
 	}
@@ -195,4 +193,22 @@ func (s *ReadOnlyStore) Newest() (manifest.Head, error) {
 		}
 	}
 	return manifest.Head{}, nil
+}
+
+// Partial lists the checkpoints of which this disk has parts, whole or not.
+func (s *Store) Partial() ([]manifest.Hash, error) { return s.list(layout.Partial) }
+
+// list are the hashes that name files of a directory.
+func (s *Store) list(dir string) (all []manifest.Hash, err error) {
+	list, err := s.disk.FS.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range list {
+		var h manifest.Hash
+		if h.UnmarshalText([]byte(e.Name())) == nil {
+			all = append(all, h)
+		}
+	}
+	return all, err
 }

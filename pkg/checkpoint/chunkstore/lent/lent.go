@@ -1,4 +1,5 @@
-package chunkstore
+// Package lent lends the bytes of a chunk, which are in memory, to several readers.
+package lent
 
 import (
 	"bytes"
@@ -9,13 +10,9 @@ import (
 	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
 )
 
-// maxLent is how many chunks a Put lends with their bytes. It bounds memory: a sender on a slow
-// network reads the other chunks from the disk, and the copying goes on.
-const maxLent = 2
-
-// Lent is a chunk that a Put wrote. It may still have the bytes in memory, until each reader that
+// Chunk is one that was written. It may still have the bytes in memory, until each reader that
 // Open gave is closed and Return was called.
-type Lent struct {
+type Chunk struct {
 	Hash manifest.Hash
 	Size int64
 
@@ -26,53 +23,58 @@ type Lent struct {
 	free     func() // takes data back; nil: nothing to take
 }
 
+// New is a chunk with its bytes. free takes these back.
+func New(h manifest.Hash, data []byte, free func()) *Chunk {
+	return &Chunk{Hash: h, Size: int64(len(data)), data: data, free: free}
+}
+
 // InMemory reports whether Open would return a reader.
-func (l *Lent) InMemory() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.data != nil
+func (c *Chunk) InMemory() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.data != nil
 }
 
 // Open returns a reader of the bytes in memory; nil if they are not there.
-func (l *Lent) Open() io.ReadSeekCloser {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.data == nil {
+func (c *Chunk) Open() io.ReadSeekCloser {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.data == nil {
 		return nil
 	}
-	l.readers++
-	return &lentReader{lent: l, bytes: bytes.NewReader(l.data)}
+	c.readers++
+	return &reader{lent: c, bytes: bytes.NewReader(c.data)}
 }
 
 // Return gives the bytes back once the readers that are open now are closed. It is called once;
 // Open returns nil after the bytes are gone.
-func (l *Lent) Return() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.returned = true
-	l.freeIfUnused()
+func (c *Chunk) Return() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.returned = true
+	c.freeIfUnused()
 }
 
 // freeIfUnused gives the bytes back; mu is held.
-func (l *Lent) freeIfUnused() {
-	if l.returned && l.readers == 0 {
-		l.data = nil
-		if l.free != nil {
-			l.free()
+func (c *Chunk) freeIfUnused() {
+	if c.returned && c.readers == 0 {
+		c.data = nil
+		if c.free != nil {
+			c.free()
 		}
 	}
 }
 
-// lentReader reads a chunk in memory. The sender may close it in another goroutine than the one
+// reader reads a chunk in memory. The sender may close it in another goroutine than the one
 // that reads: nothing is read after Close.
-type lentReader struct {
-	lent *Lent
+type reader struct {
+	lent *Chunk
 
 	mu    sync.Mutex
 	bytes *bytes.Reader // nil: closed
 }
 
-func (r *lentReader) Read(b []byte) (int, error) {
+func (r *reader) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes == nil {
@@ -81,7 +83,7 @@ func (r *lentReader) Read(b []byte) (int, error) {
 	return r.bytes.Read(b)
 }
 
-func (r *lentReader) Seek(offset int64, whence int) (int64, error) {
+func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes == nil {
@@ -90,7 +92,7 @@ func (r *lentReader) Seek(offset int64, whence int) (int64, error) {
 	return r.bytes.Seek(offset, whence)
 }
 
-func (r *lentReader) Close() error {
+func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes == nil {
