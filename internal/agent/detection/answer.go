@@ -1,6 +1,7 @@
 package detection
 
 import (
+	"slices"
 	"time"
 
 	"github.com/elasticd/elastic/internal/agent/action"
@@ -17,11 +18,22 @@ func (d *Detection) AnswerSuspicions(f *Facts, out *outbox.Outbox) {
 		return
 	}
 	for _, s := range f.Snapshot.Suspects {
-		if s.Node == f.Self.Node && s.Incarnation == f.Self.Incarnation &&
-			s.Sign == membership.Silent && !s.Answered {
+		if f.findsSilent(s) && !s.Answered {
 			out.Request(outbox.AnswerSuspicion, action.AnswerSuspicion{Suspicion: s, Me: f.Self})
 		}
 	}
+}
+
+// Unreached reports whether others do not reach this node: one finds it silent, or the world reports
+// its loss.
+func (f *Facts) Unreached() bool {
+	return slices.ContainsFunc(f.Snapshot.Suspects, f.findsSilent) ||
+		f.World != nil && slices.Contains(f.World.ReportedLost, f.Self.Incarnation)
+}
+
+// findsSilent reports whether s says that this node is silent.
+func (f *Facts) findsSilent(s membership.Suspicion) bool {
+	return s.Node == f.Self.Node && s.Incarnation == f.Self.Incarnation && s.Sign == membership.Silent
 }
 
 // AwaitAnswers gives each node that this one finds silent time to answer in the store, where only

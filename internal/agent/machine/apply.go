@@ -68,6 +68,7 @@ func (m *Machine) applyRegistration(e event.Event) {
 		}
 	case event.Located:
 		m.out.Answered(outbox.Locate, nil)
+		m.out.Rest(outbox.Locate, relocateEvery)
 		m.seen.addressUnverified = false
 		if m.self.joined && e.Address != m.self.node.Address {
 			m.drop() // no peer reaches it where its registration says, which cannot change: it joins anew

@@ -156,9 +156,9 @@ func (m *Machine) settle() {
 		m.out.Request(outbox.Read, action.Read{})
 		return
 	}
-	m.verifyAddress()
 	m.keepRegistration()
 	m.departFromWorld()
+	m.verifyAddress()
 }
 
 // member reports whether the newest world lists this incarnation, and at which node rank.

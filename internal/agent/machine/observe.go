@@ -178,6 +178,7 @@ func (m *Machine) storeAnswered() {
 		return
 	}
 	o.addressUnverified = true
+	m.out.EndRest(outbox.Locate)
 	if m.now.Sub(o.awaySince) > outage {
 		m.peers.StoreWasAway(m.now)
 	}

@@ -11,9 +11,14 @@ import (
 	"github.com/elasticd/elastic/pkg/rendezvous/plan"
 )
 
-// verifyAddress finds out whether this node is still where others dial it, after it was cut off.
+// relocateEvery is how often a node that others do not reach looks whether its address has changed.
+const relocateEvery = time.Second
+
+// verifyAddress finds out whether this node is still where others dial it: after it was cut off from
+// the store, and while others do not reach it.
 func (m *Machine) verifyAddress() {
-	if m.self.joined && m.seen.addressUnverified && m.seen.awaySince.IsZero() {
+	if m.self.joined && m.seen.awaySince.IsZero() &&
+		(m.seen.addressUnverified || m.peerFacts().Unreached()) {
 		m.out.Request(outbox.Locate, action.Locate{})
 	}
 }

@@ -84,9 +84,9 @@ func TestNewerGenerationStopsTheOlder(t *testing.T) {
 }
 
 // A machine that leaves its network and comes back with another address joins again with that one,
-// whether its loss was told or not.
+// whether its loss was told or not, and also where it was back before it missed the store.
 func TestANodeThatMovedJoinsAtItsNewAddress(t *testing.T) {
-	for _, away := range []time.Duration{2 * time.Second, 6 * time.Second, 40 * time.Second} {
+	for _, away := range []time.Duration{0, 2 * time.Second, 6 * time.Second, 40 * time.Second} {
 		t.Run(away.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSim(t, "3", 1)
