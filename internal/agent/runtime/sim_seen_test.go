@@ -90,9 +90,20 @@ func (s *sim) restore(b memory.Backup, same bool) {
 // until waits for a state of the job.
 func (s *sim) until(what string, limit time.Duration, ok func(rendezvous.Snapshot) bool) {
 	s.t.Helper()
+	s.untilAfter(func(rendezvous.Snapshot) bool { return false }, what, limit, ok)
+}
+
+// untilAfter is until with a limit that begins when the job does not have to wait any more.
+func (s *sim) untilAfter(waits func(rendezvous.Snapshot) bool, what string, limit time.Duration,
+	ok func(rendezvous.Snapshot) bool) {
+	s.t.Helper()
 	for end := time.Now().Add(limit); ; {
-		if ok(s.snapshot()) {
+		x := s.snapshot()
+		if ok(x) {
 			return
+		}
+		if waits(x) {
+			end = time.Now().Add(limit)
 		}
 		if time.Now().After(end) {
 			s.t.Errorf("not within %s: %s\n%s", limit, what, s.story())
