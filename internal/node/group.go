@@ -59,7 +59,7 @@ func (g *group) begin(s action.Start) error {
 	if g.exited && g.generation != 0 {
 		return handover.ErrCannotStay
 	}
-	g.w.stay.world.Store(&world)
+	g.w.stay.Begin(world)
 	if g.waits {
 		g.w.warmth.Waits(nil)
 	}

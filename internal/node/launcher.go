@@ -67,7 +67,7 @@ func (w *workers) inputs(s action.Start) (launch.Inputs, error) {
 		PreviousWorldSize: world.Previous,
 		CheckpointDir:     w.checkpoints(), RunDir: filepath.Join(w.dir, disk.RunDir), Plan: world.Plan,
 		LRScale:   world.LRScale,
-		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.socketPath(),
+		Endpoints: s.Endpoints, Inherited: w.o.Environ, HelperDir: w.helper(), AgentSocket: w.stay.Path(),
 		LogDir: w.logs.Dir(), Waits: s.Waits,
 		Role: l.role(), Devices: l.Devices.Environ(l.Binding, world.Slots),
 		VirtualLocalRank: l.VirtualLocalRank,

@@ -19,6 +19,7 @@ import (
 	"github.com/elasticd/elastic/internal/node/disk"
 	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/internal/node/saves"
+	"github.com/elasticd/elastic/internal/node/stay"
 	"github.com/elasticd/elastic/internal/node/warmth"
 	"github.com/elasticd/elastic/internal/progress"
 	"github.com/elasticd/elastic/internal/scope"
@@ -53,7 +54,7 @@ type workers struct {
 	warmth  *warmth.Count
 	hooking hooking
 	hangs   atomic.Pointer[hang.Watch] // of the newest generation; nil: hangs are not watched
-	stay    staying
+	stay    *stay.Stay
 
 	announced bool // owned by Start, which is called for one generation after the other
 
@@ -96,7 +97,9 @@ func (w *workers) Open(node string, job rendezvous.Job) (string, error) {
 		return "", err
 	}
 	w.answerHangs()
-	w.openSocket()
+	if w.stay, err = stay.Open(w.dir, node, w.peers); err != nil {
+		w.notice("workers cannot stay when the world changes: " + err.Error())
+	}
 	for pattern, h := range check.NewServer(w.peers.To).Handlers() {
 		w.peers.Server.Handle(pattern, h)
 	}
@@ -143,7 +146,7 @@ func (w *workers) close() {
 	if p := w.take(); p != nil {
 		p.Close()
 	}
-	w.stay.close()
+	w.stay.Close()
 	if w.logs == nil {
 		return
 	}
@@ -254,17 +257,17 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 		return nil, refused{errServersEnded, 125}
 	}
 	in, err := w.inputs(s)
-	if err == nil && s.Waits && w.socketPath() == "" {
+	if err == nil && s.Waits && w.stay.Path() == "" {
 		err = errors.New("no socket on which workers could wait")
 	}
 	if err != nil {
 		return nil, refused{err, 125}
 	}
 	w.usePorts(s.Ports)
-	stay := w.stay.expect(world.Generation, world.Slots) // before the first of them may speak
+	connected := w.stay.Expect(world.Generation, world.Slots) // before the first of them may speak
 	g, err := w.started(ctx, in)
 	if err != nil {
-		stay.Close()
+		connected.Close()
 	}
 	switch {
 	case errors.Is(err, worker.ErrNotFound):
@@ -274,7 +277,7 @@ func (w *workers) Start(ctx context.Context, s action.Start) (runtime.Group, err
 	case err != nil:
 		return nil, refused{err, 125}
 	}
-	out := &group{w: w, g: g, began: world.Generation, ports: s.Ports, runDir: in.RunDir, stay: stay,
+	out := &group{w: w, g: g, began: world.Generation, ports: s.Ports, runDir: in.RunDir, stay: connected,
 		events: make(chan event.Event, world.Slots)}
 	if s.Waits {
 		out.await(world.Generation)

@@ -1,4 +1,6 @@
-package node
+// Package stay serves workers that can stay for another generation: a socket on which they say so, and
+// a store in which those of all nodes find each other.
+package stay
 
 import (
 	"bytes"
@@ -13,15 +15,17 @@ import (
 	"time"
 
 	"github.com/elasticd/elastic/internal/handover"
+	"github.com/elasticd/elastic/internal/node/peers"
 	"github.com/elasticd/elastic/pkg/membership"
 	"github.com/elasticd/elastic/pkg/rendezvous"
 	"github.com/elasticd/elastic/pkg/schema"
 )
 
-// staying is what workers need that can stay for another generation: a socket on which they say so,
-// and a store in which those of all nodes find each other. The agent of rank 0 has the store of a
+// Stay is the socket of one node, and its part of the store. The agent of rank 0 has the store of a
 // generation; the others pass on what their workers ask of it.
-type staying struct {
+type Stay struct {
+	peers  *peers.Peers
+	node   string
 	server *handover.Server // nil: it could not be opened, and no worker can stay
 	store  handover.Store
 	world  atomic.Pointer[rendezvous.World] // that the workers here are in
@@ -34,60 +38,64 @@ const storePath = "/handover/store"
 // again.
 const waitSlice = 5 * time.Second
 
-// openSocket opens the socket. Without it workers are ended and started again at each change.
-func (w *workers) openSocket() {
-	server, err := handover.Listen(filepath.Join(w.dir, "socket"), w)
-	if err != nil {
-		w.notice("workers cannot stay when the world changes: " + err.Error())
-		return
+// Open opens the socket in dir. A node that has no socket ends its workers at each change, and starts
+// new ones: the Stay works without, and err says why.
+func Open(dir, node string, p *peers.Peers) (s *Stay, err error) {
+	s = &Stay{peers: p, node: node}
+	if s.server, err = handover.Listen(filepath.Join(dir, "socket"), s); err != nil {
+		return s, err
 	}
-	w.stay.server = server
-	w.peers.Server.Handle("POST "+storePath, http.HandlerFunc(w.answerStore))
+	p.Server.Handle("POST "+storePath, http.HandlerFunc(s.answer))
+	return s, nil
 }
 
-func (w *workers) socketPath() string {
-	if w.stay.server == nil {
+// Path is that of the socket; "" if there is none.
+func (s *Stay) Path() string {
+	if s.server == nil {
 		return ""
 	}
-	return w.stay.server.Path()
+	return s.server.Path()
 }
 
-// expect hears so many workers of a generation from now on.
-func (s *staying) expect(g schema.Generation, workers int) *handover.Group {
+// Expect hears so many workers of a generation from now on.
+func (s *Stay) Expect(g schema.Generation, workers int) *handover.Group {
 	if s.server == nil {
 		return handover.NewGroup(uint64(g), workers) // no worker connects
 	}
 	return s.server.Expect(uint64(g), workers)
 }
 
-func (s *staying) close() {
-	if s.server != nil {
+// Begin says in which world the workers of this node are.
+func (s *Stay) Begin(world rendezvous.World) { s.world.Store(&world) }
+
+// Close closes the socket. A nil Stay was never opened.
+func (s *Stay) Close() {
+	if s != nil && s.server != nil {
 		s.server.Close()
 	}
 }
 
 // Do passes a request of a worker here on to the agent of rank 0.
-func (w *workers) Do(ctx context.Context, r handover.Request) (handover.Reply, error) {
-	world := w.stay.world.Load()
+func (s *Stay) Do(ctx context.Context, r handover.Request) (handover.Reply, error) {
+	world := s.world.Load()
 	if world == nil || uint64(world.Generation) != r.Generation {
 		return handover.Reply{}, handover.ErrOldGeneration
 	}
-	if world.Members[0].Node == w.node {
-		return w.stay.store.Do(ctx, r)
+	if world.Members[0].Node == s.node {
+		return s.store.Do(ctx, r)
 	}
 	for end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond); ; {
 		r.WaitMS = min(time.Until(end), waitSlice).Milliseconds()
-		reply, err := w.askStore(ctx, world.Members[0], r)
+		reply, err := s.ask(ctx, world.Members[0], r)
 		if err != nil || reply.Found || reply.Error != "" || r.Op != "get" || !time.Now().Before(end) {
 			return reply, err
 		}
 	}
 }
 
-// askStore asks the agent of rank 0 once.
-func (w *workers) askStore(
-	ctx context.Context, to membership.Ref, r handover.Request,
-) (reply handover.Reply, err error) {
+// ask asks the agent of rank 0 once.
+func (s *Stay) ask(ctx context.Context, to membership.Ref,
+	r handover.Request) (reply handover.Reply, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return reply, err
@@ -96,7 +104,7 @@ func (w *workers) askStore(
 	if err != nil {
 		return reply, err
 	}
-	res, err := w.peers.To(to).RoundTrip(req)
+	res, err := s.peers.To(to).RoundTrip(req)
 	if err != nil {
 		return reply, fmt.Errorf("ask %s for the store of generation %d: %w", to.Node, r.Generation, err)
 	}
@@ -111,8 +119,8 @@ func (w *workers) askStore(
 // longestRequest is the largest request that an agent takes: a value and its JSON.
 const longestRequest = 4 << 20
 
-// answerStore answers another agent of the world of which this node is rank 0.
-func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
+// answer answers another agent of the world of which this node is rank 0.
+func (s *Stay) answer(out http.ResponseWriter, req *http.Request) {
 	var r handover.Request
 	b, err := io.ReadAll(http.MaxBytesReader(out, req.Body, longestRequest))
 	if err == nil {
@@ -122,19 +130,19 @@ func (w *workers) answerStore(out http.ResponseWriter, req *http.Request) {
 		http.Error(out, "no request to the store", http.StatusBadRequest)
 		return
 	}
-	// it has reported Ready for each that runs
-	if newest := w.peers.Self().Generation; schema.Generation(r.Generation) > newest {
+	// A node has reported Ready for each generation that runs.
+	if newest := s.peers.Self().Generation; schema.Generation(r.Generation) > newest {
 		http.Error(out, "that generation is not known here", http.StatusConflict)
 		return
 	}
 	r.WaitMS = min(r.WaitMS, waitSlice.Milliseconds())
-	reply, err := w.stay.store.Do(req.Context(), r)
+	reply, err := s.store.Do(req.Context(), r)
 	if errors.Is(err, handover.ErrOldGeneration) {
 		http.Error(out, err.Error(), http.StatusGone)
 		return
 	}
 	if err != nil {
-		return // it hung up
+		return // the agent that asked hung up
 	}
 	_ = json.NewEncoder(out).Encode(reply) // a peer that went away asks again
 }
