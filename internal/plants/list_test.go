@@ -369,7 +369,7 @@ var plants = []plant{
 	{"two names that are one file are put back", checkpoint + "/chunkstore/restore/onename.go", `if folds, err := foldsCase(to); folds`, `if folds, err := foldsCase(to); folds && false`,
 		chunkstore, "TestNamesThatDifferInCase"},
 	{"what a save replaced stays until the next came in whole", replicator + "/replicator.go", "r.Store.Incoming():\n\t\t\twait(0)", "r.Store.Incoming():\n\t\t\tsoon()", pipeline, "TestDiskUseIsBounded"},
-	{"what a commit replaced stays while the next save is taken", pipeline + "/pipeline.go", "_ = l.replicator.Tidy(ctx)\n}", "}", pipeline, "TestDiskUseIsBounded"},
+	{"what a commit replaced stays while the next save is taken", pipeline + "/carry.go", "_ = l.replicator.Tidy(ctx)\n}", "}", pipeline, "TestDiskUseIsBounded"},
 	{"a save that was given up keeps its room at the other node", chunkstore + "/draft.go", `return p.Before(at) }`, `return false }`, chunkstore, "TestLaterDraftReplacesTheOneBefore"},
 	{"a save that was given up stays on the disk", chunkstore + "/put.go", `errors.Join(err, s.sweep())`, `err`, chunkstore, "TestTornIsNeverTaken"},
 	{"a full disk is told with each save", pipeline + "/overtaken.go", `now.Sub(at) < overtakenAgain {`, `now.Sub(at) < 0 {`, pipeline, "TestNoSpaceIsSaidOnceAndTrainingGoesOn"},
@@ -400,7 +400,7 @@ var plants = []plant{
 	{"what was saved later stays when retention dropped its checkpoint", capture + "/aside.go", `counts && same && n > last ||`, `counts && same && n > last && false ||`, capture, "TestSetAside"},
 	{"the last checkpoint with two copies is dropped", checkpoint + "/retention.go", `i >= r.Keep && i != safe && `, `i >= r.Keep && i != safe+1000 && `,
 		checkpoint, "TestSurplusSparesTheLastCopies"},
-	{"a node that is not registered gets no copy", pipeline + "/pipeline.go", `if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,
+	{"a node that is not registered gets no copy", pipeline + "/carry.go", `if head.Copies < l.replicator.Replicas {`, `if head.Copies < l.replicator.Replicas && false {`,
 		pipeline, "TestCopyForANodeThatIsNotRegistered"},
 	{"the directory is not synced", checkpoint + "/dirfs/disk.go", `return d.SyncDir(dir)
 }`, `return nil

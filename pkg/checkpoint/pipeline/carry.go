@@ -1,0 +1,184 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elasticd/elastic/pkg/checkpoint"
+	"github.com/elasticd/elastic/pkg/checkpoint/capture"
+	"github.com/elasticd/elastic/pkg/checkpoint/chunkstore"
+	"github.com/elasticd/elastic/pkg/checkpoint/manifest"
+	"github.com/elasticd/elastic/pkg/checkpoint/replicator"
+	"github.com/elasticd/elastic/pkg/checkpoint/transfer"
+	"github.com/elasticd/elastic/pkg/membership"
+	"github.com/elasticd/elastic/pkg/store"
+)
+
+const (
+	carryPatience = 30 * time.Second // for a save to find its copies, while newer ones are made
+	carryPause    = 500 * time.Millisecond
+)
+
+// carryMade carries a whole save that is on this disk.
+func (l *Pipeline) carryMade(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
+	l.made[h], l.left = true, m
+	err := l.carry(ctx, p, m, h)
+	if err == nil || ctx.Err() == nil {
+		l.left = nil
+	}
+	return err
+}
+
+// carry replicates and commits. nil also when the save was refused.
+func (l *Pipeline) carry(ctx context.Context, p *capture.Picture, m *manifest.Manifest, h manifest.Hash) error {
+	head, err := l.protect(ctx, m, h)
+	if err == nil {
+		l.carried(ctx, p, m, head)
+		if head.Copies < l.replicator.Replicas {
+			l.copyAway(ctx, h)
+		}
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, chunkstore.ErrFenced) {
+		l.refuse(capture.Refusal{Reason: capture.Fenced, Path: m.Entry, Step: m.Step, Err: err})
+		return err
+	}
+	l.refuse(capture.Refusal{Reason: capture.TooFewNodes, Path: m.Entry, Step: m.Step, Err: err})
+	return nil
+}
+
+// carried takes note of a commit.
+func (l *Pipeline) carried(ctx context.Context, p *capture.Picture, m *manifest.Manifest, head manifest.Head) {
+	_ = l.replicator.Store.AddCommitted(head) // if not, the next look at the record does
+	_ = p.TakeInventory(l.replicator.Store)   // if not, more is set aside than need be, of what is useless
+	l.replicator.Report(replicator.Committed{Head: head, Took: time.Since(p.Save.Time), Entry: m.Entry})
+	// What cannot be removed now is removed after the next commit. The next save begins after that.
+	_ = l.replicator.DropSurplus(ctx, l.stamp.Generation)
+	_ = l.replicator.Tidy(ctx)
+}
+
+// headOf is the record that a manifest gets.
+func headOf(m *manifest.Manifest, h manifest.Hash) manifest.Head {
+	return manifest.Head{Generation: m.Generation, Manifest: h, Step: m.Step, Samples: m.Samples, Bytes: m.Bytes(),
+		Time: time.Now().UTC()}
+}
+
+// protect commits with copies that hold at that moment.
+func (l *Pipeline) protect(ctx context.Context, m *manifest.Manifest, h manifest.Hash) (manifest.Head, error) {
+	var holders []membership.Node
+	for {
+		var err error
+		if holders, err = l.copies(ctx, h, holders); err != nil {
+			return manifest.Head{}, err
+		}
+		head, err := l.commit(ctx, headOf(m, h), holders)
+		var gone *checkpoint.HolderGoneError
+		if !errors.As(err, &gone) {
+			return head, err
+		}
+		holders = slices.DeleteFunc(holders, func(n membership.Node) bool { return n.Node == gone.Node })
+		if err := pause(ctx, nil); err != nil { // the view will hear of it too
+			return manifest.Head{}, err
+		}
+	}
+}
+
+// pause waits for a moment, or until moved.
+func pause(ctx context.Context, moved <-chan struct{}) error {
+	timer := time.NewTimer(carryPause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-moved:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// copies finds enough nodes that hold the manifest, this one first and then
+// those that are known to. It waits for better times while too few answer, but
+// not for ever: newer saves wait behind.
+func (l *Pipeline) copies(ctx context.Context, h manifest.Hash, holders []membership.Node) ([]membership.Node, error) {
+	began := time.Now()
+	for {
+		nodes, moved := l.replicator.View()
+		holders = registered(nodes, holders, l.replicator.Self)
+		var err error
+		if len(holders) > 0 {
+			if holders, err = l.more(ctx, h, nodes, holders); err != nil &&
+				(ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced)) {
+				return nil, err
+			}
+			if enough(nodes, holders, l.replicator.Replicas) {
+				return holders, nil
+			}
+		}
+		if time.Since(began) > carryPatience {
+			return nil, errors.Join(fmt.Errorf("%d of %d copies", len(holders), l.replicator.Replicas), err)
+		}
+		if err := pause(ctx, moved); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// more replicates to one choice of nodes after the other, until there are copies enough or no node
+// is left to ask.
+func (l *Pipeline) more(
+	ctx context.Context, h manifest.Hash, nodes, holders []membership.Node,
+) ([]membership.Node, error) {
+	rest := slices.DeleteFunc(slices.Clone(nodes), func(n membership.Node) bool {
+		return n.Node != l.replicator.Self &&
+			has(holders, n)
+	})
+	var errs []error
+	for len(holders) < l.replicator.Replicas {
+		to := transfer.Targets(rest, l.replicator.Self, l.replicator.Replicas-len(holders))
+		if len(to) == 0 {
+			break
+		}
+		got, err := l.replicator.Replicate(ctx, l.stamp.Generation, h, to)
+		holders = append(holders, got...)
+		if errs = append(errs, err); ctx.Err() != nil || errors.Is(err, chunkstore.ErrFenced) {
+			break
+		}
+		rest = slices.DeleteFunc(rest, func(n membership.Node) bool { return has(to, n) })
+	}
+	return holders, errors.Join(errs...)
+}
+
+// commit sends the save until it is the head or, as it is, can never be:
+// ErrFenced, *HolderGoneError, or what the store refused.
+func (l *Pipeline) commit(ctx context.Context, head manifest.Head, holders []membership.Node) (manifest.Head, error) {
+	g := head.Generation
+	for {
+		seen, _, err := l.replicator.Read(ctx)
+		switch {
+		case err == nil && seen.Generation == g && seen.Manifest == head.Manifest:
+			return seen, nil
+		case err == nil && seen.Generation == g && !l.made[seen.Manifest]:
+			// Another node commits as this generation: ours must not undo it.
+			return manifest.Head{}, fmt.Errorf("checkpoint %d is of generation %d too: %w", seen.Number, g,
+				chunkstore.ErrFenced)
+		case err == nil:
+			var made manifest.Head
+			if made, err = l.replicator.Record.Commit(ctx, head, seen, holders); err == nil {
+				return made, nil
+			}
+		}
+		var gone *checkpoint.HolderGoneError
+		if errors.Is(err, chunkstore.ErrFenced) || errors.As(err, &gone) || store.Refused(err) {
+			return manifest.Head{}, err
+		}
+		if err := pause(ctx, nil); err != nil {
+			return manifest.Head{}, err
+		}
+	}
+}
